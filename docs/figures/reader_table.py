@@ -45,17 +45,17 @@ def table() -> str:
 
     def ros_type(sensor: OnBoard) -> str:
         context = TopicContext(sensor, "/a/b", "a", "driver", round)
-        return f"`{ROS.of(sensor.record_type).topics(context)['/a/b'].replace('/msg/', '/')}`"
+        return f"`{ROS.require(sensor.record_type).topics(context)['/a/b'].replace('/msg/', '/')}`"
 
     def report(sensor: OnBoard) -> str:
-        rule = REPORT[sensor.kind.output].of(sensor.record_type)
+        rule = REPORT[sensor.kind.output].require(sensor.record_type)
         if not isinstance(sensor, StreamOnBoard):
             return "pictures"
         drawn = rule(sensor.example(scenario.world, 0))
         return ", ".join(words.lower() for _, words, _, _ in drawn)
 
     def viewer(sensor: OnBoard) -> str:
-        layer = VIEWER.of(sensor.record_type)
+        layer = VIEWER.require(sensor.record_type)
         if layer.picture is not None:
             return "a picture in the scene and the panel"
         if layer.segments is not None:
@@ -65,17 +65,17 @@ def table() -> str:
         return "points in the scene" if layer.in_scene else "a line of numbers"
 
     rows: list[tuple[str, str, Consumer[Any] | None, Cell]] = [
-        ("files", "outputs/files.py", FILES, lambda s: f"`{FILES.of(s.record_type).ending(s, scenario)}`"),
+        ("files", "outputs/files.py", FILES, lambda s: f"`{FILES.require(s.record_type).ending(s, scenario)}`"),
         (
             "ROS", "outputs/ros/rules.py", ROS,
             ros_type,
         ),
         (
             "Foxglove", "outputs/foxglove/rules.py", FOXGLOVE,
-            lambda s: f"`{FOXGLOVE.of(s.record_type).schemas(s, scenario, '/a/b')['/a/b'].name}`",
+            lambda s: f"`{FOXGLOVE.require(s.record_type).schemas(s, scenario, '/a/b')['/a/b'].name}`",
         ),
-        ("packets", "outputs/captures.py", PACKETS, lambda s: PACKETS.of(s.record_type)),
-        ("data sets", "outputs/datasets/__init__.py", DATASETS, lambda s: DATASETS.of(s.record_type).summary),
+        ("packets", "outputs/captures.py", PACKETS, lambda s: PACKETS.require(s.record_type)),
+        ("data sets", "outputs/datasets/__init__.py", DATASETS, lambda s: DATASETS.require(s.record_type).summary),
         ("report", "outputs/report/", None, report),
         (
             "viewer", "live/viewer/layers.py", VIEWER,

@@ -7,7 +7,7 @@
     scan = lidar.scan(world, pose=ph.Pose(xyz=(0, 0, 2)), seed=7)
     scan.save("scan.pcd")
 
-Names are imported when they are first used, so that `import parhelion` is quick and touches nothing.
+Names are imported on first use, so that `import parhelion` is fast and does not touch the disk.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ _HOME = {
 }
 _MODULES = {"calibrate": "calibrate", "evaluate": "evaluate", "sensors": "sensors", "shapes": "world.shapes"}
 _PRESET_LISTS = frozenset(("barometer", "gnss", "imu", "lidar", "magnetometer", "odometry", "uwb"))
-"""Kinds that had a function `<kind>_names`; `presets(kind)` replaces it."""
+"""Kinds with a deprecated function `<kind>_names`; use `presets(kind)` instead."""
 _OLD_NAMES = {"Uneven": "Heterogeneity", "read_turns": "read_frames"}
 
 __all__ = [*_HOME, *_MODULES, "__version__"]

@@ -20,7 +20,7 @@ from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.image import OPTICAL, Image
 from parhelion.io.images import png, truth
 from parhelion.live.viewer.layers import VIEWER
-from parhelion.outputs.consumers import READERS, REPORT
+from parhelion.outputs.consumers import CONSUMERS, REPORT
 from parhelion.outputs.files import TRUTH
 from parhelion.scenario import Scenario
 
@@ -54,11 +54,11 @@ def shots(user_package: None, tmp_path_factory: pytest.TempPathFactory) -> list[
 
 
 def test_every_reader_knows_images() -> None:
-    for reader in (*READERS, REPORT["frames"], VIEWER):
-        assert reader.knows(Image), reader.name
-        if reader.get(Image) is None:
-            assert len(reader.reason(Image) or "") > 20
-    assert [reader.name for reader in READERS if reader.get(Image) is None] == ["packets"]
+    for consumer in (*CONSUMERS, REPORT["frames"], VIEWER):
+        assert consumer.covers(Image), consumer.name
+        if consumer.get(Image) is None:
+            assert len(consumer.reason(Image) or "") > 20
+    assert [consumer.name for consumer in CONSUMERS if consumer.get(Image) is None] == ["packets"]
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------

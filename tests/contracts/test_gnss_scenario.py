@@ -39,7 +39,7 @@ def test_the_viewer_s_lines_point_to_the_satellites() -> None:
     from parhelion.live.viewer.layers import SIGHT_M, VIEWER
 
     found = ph.Gnss("u-blox/m8", order=0).run(canyon(20.0), STILL, duration=0.2)
-    layer = VIEWER.of(ph.GnssData)
+    layer = VIEWER.require(ph.GnssData)
     assert layer.segments is not None
     assert layer.drawing is sky_plot
     drawn = layer.segments(found)

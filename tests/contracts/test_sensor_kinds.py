@@ -1,4 +1,4 @@
-"""The seam for many senses: every kind of sensor against every reader of measurements, and a new kind end to end."""
+"""The seam for many senses: every kind of sensor against every consumer of measurements, and a new kind end to end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import parhelion as ph
 from parhelion.core.errors import ConfigError
 from parhelion.core.streams import Samples
 from parhelion.live.viewer.layers import VIEWER
-from parhelion.outputs.consumers import READERS, REPORT
+from parhelion.outputs.consumers import CONSUMERS, REPORT
 from parhelion.outputs.ros.rules import ROS
 from parhelion.outputs.topics import TOPICS
 from parhelion.sensors import kinds
@@ -38,22 +38,22 @@ def thermometer(user_package: None) -> SensorKind:
 @pytest.mark.parametrize("name", KINDS)
 def test_every_reader_knows_every_kind_or_says_why_not(name: str) -> None:
     kind = kind_named(name)
-    for reader in (*READERS, REPORT[kind.output], VIEWER):
-        assert reader.knows(kind.record_type), f"{reader.name} has neither a function nor a reason for {name}"
-        if reader.get(kind.record_type) is None:
-            reason = reader.reason(kind.record_type)
+    for consumer in (*CONSUMERS, REPORT[kind.output], VIEWER):
+        assert consumer.covers(kind.record_type), f"{consumer.name} has neither a function nor a reason for {name}"
+        if consumer.get(kind.record_type) is None:
+            reason = consumer.reason(kind.record_type)
             assert reason is not None
             assert len(reason) > 20
 
 
-def test_a_type_that_a_reader_does_not_know_is_told() -> None:
+def test_a_type_without_an_entry_is_an_error() -> None:
     class Smell:
         pass
 
-    for reader in READERS:
-        assert not reader.knows(Smell)
-        with pytest.raises(ConfigError, match="does not know what to do with Smell"):
-            reader.get(Smell)
+    for consumer in CONSUMERS:
+        assert not consumer.covers(Smell)
+        with pytest.raises(ConfigError, match="no entry for records of type Smell"):
+            consumer.get(Smell)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -103,8 +103,8 @@ def test_a_new_kind_reaches_bag_csv_report_and_viewer(thermometer: SensorKind, t
     fields = scene()
     fields["sensors"].append({"name": "air", "type": "thermometer", "model": "toy/pt100", "rate_hz": 20})
     assert ph.sensors()["thermometer"] == ["toy/pt100"]
-    for reader in (*READERS, REPORT[thermometer.output], VIEWER):
-        assert reader.knows(thermometer.record_type)
+    for consumer in (*CONSUMERS, REPORT[thermometer.output], VIEWER):
+        assert consumer.covers(thermometer.record_type)
     summary = ph.Scenario.from_mapping(fields).run(tmp_path / "out")
     rows = np.genfromtxt(tmp_path / "out" / "air.csv", delimiter=",", names=True)
     assert len(rows) == 10
@@ -125,8 +125,8 @@ def test_a_new_kind_reaches_bag_csv_report_and_viewer(thermometer: SensorKind, t
 
 def test_records_that_ros_leaves_out_reach_foxglove(thermometer: SensorKind, tmp_path: Path) -> None:
     record = thermometer.record_type
-    rule, topic = ROS.of(record), TOPICS.of(record)
-    ROS.leaves_out(record, "no driver has this message")
+    rule, topic = ROS.require(record), TOPICS.require(record)
+    ROS.skip(record, "no driver has this message")
     TOPICS._table.pop(record)
     try:
         fields = scene(outputs=[{"kind": "bag"}, {"kind": "foxglove"}])

@@ -95,7 +95,7 @@ def test_the_viewer_draws_anchors_and_lines_to_them() -> None:
     world = ph.World()
     world.add(ph.shapes.box(0.1, 3, 3), material="plaster", label="wall", pose=ph.Pose((5.0, 0.0, 1.5)))
     found = ph.Uwb("qorvo/dw1000", anchors=ANCHORS).measure(world, ph.Fixed(ph.Pose((1, 0, 1.5))), 0.0, 3)
-    layer = VIEWER.of(ph.UwbData)
+    layer = VIEWER.require(ph.UwbData)
     assert layer.segments is not None
     drawn = layer.segments(found)
     assert drawn is not None

@@ -86,7 +86,7 @@ def test_messages_hold_what_was_measured() -> None:
     assert told.header.frame_id == "front"
     nothing = ros.decode(RANGE, range_message(float("inf"), (0.1, 4.0), 0.5, "sonar", 0))
     assert np.isinf(nothing.range)
-    layer = VIEWER.of(RadarScan)
+    layer = VIEWER.require(RadarScan)
     assert "found" in layer.lines("front", scan)[0]
 
 

@@ -67,7 +67,7 @@ def test_colours_tell_speed_and_level() -> None:
     place = ph.Pose((10, 0, 0))
     speeds = {**fields, "radial_velocity": np.array([-15.0, 0.0, 15.0], np.float32)}
     points = np.eye(3, dtype=np.float32)
-    radar, echo = (VIEWER.of(kind).dots for kind in (RadarScan, EchoScan))
+    radar, echo = (VIEWER.require(kind).dots for kind in (RadarScan, EchoScan))
     assert radar is not None
     assert echo is not None
     dots = radar(RadarScan(points, speeds, "sensor", names, {}, pose=place))

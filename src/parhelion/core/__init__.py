@@ -1,1 +1,1 @@
-"""Records, poses, trajectories, random streams, typed configuration and errors. Imports nothing of ours."""
+"""Records, poses, trajectories, random streams, typed configuration and errors. Imports no other Parhelion package."""

@@ -1,9 +1,9 @@
-"""One spelling for NumPy and Dr.Jit, so that a formula is written once.
+"""A common namespace for NumPy and Dr.Jit, so that each formula is written once.
 
     xp = namespace(x)
     y = xp.where(x > 0, xp.sqrt(x), 0.0)
 
-Only names that physics functions really need are here; operators work on both kinds as they are.
+It contains only the functions that physics code needs. Operators work on both kinds of arrays.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-# What formulas and kernels work on: arrays of Dr.Jit or NumPy, or one number for all rows. The types of Dr.Jit's arrays
-# are known only when the engine runs, so a type checker takes anything here. The names are for the reader.
+# Operands of formulas and kernels: arrays of Dr.Jit or NumPy, or one number for all rows. The types of Dr.Jit arrays
+# depend on the backend chosen at run time, so type checkers see `Any`. The names document the intent.
 Reals: TypeAlias = Any
 """Floating-point numbers: float32 in kernels, float64 in NumPy."""
 Ints: TypeAlias = Any
-"""Whole numbers that are not negative: uint32 in kernels. Numbers of rows, beams, parts, and packed bits."""
+"""Non-negative integers: uint32 in kernels. Indices of rows, beams and parts, and packed bits."""
 Masks: TypeAlias = Any
-"""True or false."""
+"""Booleans."""
 Vectors: TypeAlias = Any
-"""Points, directions and quaternions, each component a column."""
+"""Points, directions and quaternions, one column per component."""
 Keys: TypeAlias = tuple[Ints, Ints]
-"""Two words that key a random stream: of each scan, or of each row."""
+"""Two key words of a random stream, per scan or per row."""
 State: TypeAlias = tuple[Any, ...]
-"""What a loop of a kernel carries from step to step."""
+"""Loop state of a kernel."""
 
 _NUMPY = SimpleNamespace(
     name="numpy",
@@ -62,9 +62,9 @@ _drjit: SimpleNamespace | None = None
 
 
 def _drjit_namespace(dr: ModuleType) -> SimpleNamespace:
-    # dr.minimum and dr.maximum become LLVM's fminimum and fmaximum, which LLVM 14 and 15 cannot compile in some
-    # places ("Cannot select", and the process ends). A comparison and a select work everywhere. dr.atan2 has the same
-    # trouble, which is why there is no arctan2 here.
+    # dr.minimum and dr.maximum become LLVM's fminimum and fmaximum, which LLVM 14 and 15 cannot compile in some places
+    # (the process aborts with "Cannot select"). A comparison and a select work everywhere. dr.atan2 has the same
+    # problem, so there is no arctan2 here.
     def minimum(a: Any, b: Any) -> Any:
         return dr.select(a < b, a, b)
 
@@ -99,19 +99,19 @@ _KINDS: dict[type, bool] = {}
 
 
 def is_drjit(value: Any) -> bool:
-    """Whether `value` is a Dr.Jit array (Mitsuba's types are)."""
-    # Where Dr.Jit was never imported there can be none of its arrays, and no reason to import it now.
+    """Return whether `value` is a Dr.Jit array; Mitsuba's array types are."""
+    # If Dr.Jit was never imported, `value` cannot be one of its arrays, and importing it would be slow.
     if "drjit" not in sys.modules:
         return False
     kind = type(value)
     known = _KINDS.get(kind)
-    if known is None:  # kernels ask thousands of times, of a handful of types
+    if known is None:  # kernels call this thousands of times with a handful of types
         known = _KINDS[kind] = bool(sys.modules["drjit"].is_array_v(value))
     return known
 
 
 def namespace(*values: Any) -> SimpleNamespace:
-    """The functions that fit these arrays: Dr.Jit's where any of them is a Dr.Jit array, else NumPy's."""
+    """Return the functions for these arrays: Dr.Jit's if any of them is a Dr.Jit array, NumPy's otherwise."""
     global _drjit
     if not any(is_drjit(value) for value in values):
         return _NUMPY
@@ -130,11 +130,11 @@ class Table:
         return len(getattr(self, fields(self)[0].name))
 
     def rows(self, wanted: NDArray[np.int64] | NDArray[np.bool_] | slice) -> Self:
-        """Some rows, by number, mask or slice."""
+        """Return the rows selected by index, mask or slice."""
         return type(self)(*(getattr(self, one.name)[wanted] for one in fields(self)))
 
     @classmethod
     def joined(cls, parts: Iterable[Self]) -> Self:
-        """All rows of several tables, at least one."""
+        """Concatenate the rows of at least one table."""
         tables = list(parts)
         return cls(*(np.concatenate([getattr(part, one.name) for part in tables]) for one in fields(cls)))

@@ -1,4 +1,4 @@
-"""Numbers that a user gives, checked: the error names the field, the value and what is allowed."""
+"""Checks of numbers from users. Errors name the field, the value and the allowed range."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from parhelion.core.errors import ConfigError
 
 
 def finite(field: str, value: Any) -> float:
-    """`value` as a finite float."""
+    """Return `value` as a finite float."""
     number = _number(field, value, "a finite number")
     if not math.isfinite(number):
         raise ConfigError(f"{field}: must be a finite number, got {value!r}")
@@ -17,7 +17,7 @@ def finite(field: str, value: Any) -> float:
 
 
 def above(field: str, value: Any, low: float, high: float = math.inf, *, infinite: bool = False) -> float:
-    """`value` as a float above `low` and at most `high`; infinity only where `infinite` allows it."""
+    """Return `value` as a float above `low` and at most `high`; infinity only if `infinite` allows it."""
     allowed = f"above {low:g}" + (f" and at most {high:g}" if high < math.inf else "")
     number = _number(field, value, allowed)
     if not low < number <= high or (number == math.inf and not infinite):
@@ -26,7 +26,7 @@ def above(field: str, value: Any, low: float, high: float = math.inf, *, infinit
 
 
 def within(field: str, value: Any, low: float, high: float) -> float:
-    """`value` as a float from `low` to `high`, both allowed."""
+    """Return `value` as a float from `low` to `high`, both inclusive."""
     number = _number(field, value, f"from {low:g} to {high:g}")
     if not low <= number <= high:
         raise ConfigError(f"{field}: must be from {low:g} to {high:g}, got {value!r}")
@@ -34,14 +34,14 @@ def within(field: str, value: Any, low: float, high: float) -> float:
 
 
 def whole(field: str, value: Any, low: int, high: int) -> int:
-    """`value` as a whole number from `low` to `high`."""
+    """Return `value` as an integer from `low` to `high`."""
     if isinstance(value, bool) or not hasattr(value, "__index__") or not low <= int(value) <= high:
         raise ConfigError(f"{field}: must be a whole number from {low} to {high}, got {value!r}")
     return int(value)
 
 
 def vector(field: str, value: Any, size: int) -> tuple[float, ...]:
-    """`value` as `size` finite floats."""
+    """Return `value` as `size` finite floats."""
     try:
         numbers = tuple(float(one) for one in value)
     except (TypeError, ValueError, OverflowError):

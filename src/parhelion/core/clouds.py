@@ -1,4 +1,4 @@
-"""What sensors measure, as frozen records of NumPy arrays. Every field has a name, a unit and a shape."""
+"""Point clouds, lidar scans and waveforms as frozen records. Every field has a name, a unit and a shape."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose
-from parhelion.core.records import ROW, Column, Record, as_html, cloud_facts, column, components, scalar
+from parhelion.core.records import ROW, Column, Record, as_html, cloud_repr_parts, column, components, scalar
 from parhelion.core.trajectory import Fixed, Trajectory, Waypoints
 
 if TYPE_CHECKING:
@@ -21,32 +21,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FieldSpec:
-    """What a field name means, wherever it appears."""
+    """Type, unit and meaning of a point field."""
 
     dtype: str
+    """NumPy type."""
     unit: str
+    """Unit; '1' for a ratio, '' for a code or number."""
     meaning: str
+    """Meaning, for the documentation."""
     columns: int = 1
+    """Number of columns per point."""
 
 
-# The one table of point fields: sensors fill them, formats keep them, the documentation prints them.
+# The single table of point fields: sensors fill them, file formats store them, the documentation prints them.
 FIELDS: Mapping[str, FieldSpec] = MappingProxyType(
     {
         "range": FieldSpec("float32", "m", "measured distance from the beam's origin"),
         "intensity": FieldSpec("float32", "vendor scale", "intensity as the vendor's driver reports it"),
         "reflectivity": FieldSpec("float32", "1", "range-corrected reflectance of an equal Lambertian target"),
         "power": FieldSpec("float32", "P_min", "received signal in units of the detection threshold"),
-        "near_ir": FieldSpec("float32", "counts", "sunlight that the surface sends back at the lidar's wavelength"),
+        "near_ir": FieldSpec("float32", "counts", "sunlight reflected by the surface at the lidar's wavelength"),
         "ring": FieldSpec("uint16", "", "channel number, 0 is the lowest elevation"),
         "column": FieldSpec("uint16", "", "firing number within the scan"),
         "time": FieldSpec("float32", "s", "time of the shot after the start of the scan"),
         "return_index": FieldSpec("uint8", "", "number of this return within its shot, 0 is the nearest"),
         "return_count": FieldSpec("uint8", "", "number of returns of the shot"),
         "material": FieldSpec("uint16", "", "index into names['material']"),
-        "label": FieldSpec("uint16", "", "semantic class; names['label'] gives the words"),
+        "label": FieldSpec("uint16", "", "semantic class; names['label'] holds the class names"),
         "instance": FieldSpec("uint32", "", "number of the object within the world"),
         "velocity": FieldSpec("float32", "m/s", "velocity of the surface in the world frame", 3),
-        "origin": FieldSpec("uint8", "", "what made the point; names['origin'] gives the words"),
+        "origin": FieldSpec("uint8", "", "origin of the point: surface, rain, fog, ...; see names['origin']"),
         "shot": FieldSpec("uint32", "", "row of the shot in the scan's table of shots"),
         "rgb": FieldSpec("uint8", "", "colour, red green blue", 3),
         "normal": FieldSpec("float32", "1", "unit normal of the surface", 3),
@@ -55,9 +59,9 @@ FIELDS: Mapping[str, FieldSpec] = MappingProxyType(
         "radial_velocity": FieldSpec("float32", "m/s", "speed along the line of sight, away is positive"),
         "rcs": FieldSpec("float32", "dBsm", "radar cross-section relative to 1 m^2"),
         "snr": FieldSpec("float32", "dB", "signal over the noise around it"),
-        "bounces": FieldSpec("uint8", "", "surfaces on the way there and back; 1 is a direct echo"),
-        "path_length": FieldSpec("float32", "m", "way of the wave from the emitter to the receiver"),
-        "source": FieldSpec("uint16", "", "what sent the wave, 0 the sensor itself; names['source'] gives the words"),
+        "bounces": FieldSpec("uint8", "", "reflections along the path; 1 is a direct echo"),
+        "path_length": FieldSpec("float32", "m", "path length of the wave from the emitter to the receiver"),
+        "source": FieldSpec("uint16", "", "emitter of the wave, 0 is the sensor itself; see names['source']"),
         "attenuation": FieldSpec("float32", "dB", "loss from the emitter, 1 m on its axis, to the receiver"),
     }
 )
@@ -68,23 +72,24 @@ _further_origins: dict[int, str] = {}
 
 
 def origin_names() -> dict[int, str]:
-    """Words for the values of the `origin` field: `ORIGINS`, and the media that other packages registered."""
+    """Names of the codes in the `origin` field: `ORIGINS`, and the media that other packages registered."""
     return {**dict(enumerate(ORIGINS)), **_further_origins}
 
 
 def register_origin(code: int, name: str) -> None:
-    """Add a word for a value of the `origin` field."""
+    """Add a name for a code of the `origin` field."""
     if code in (known := origin_names()) or name in known.values():
-        raise ConfigError(f"origin: {code} or {name!r} is taken already")
+        raise ConfigError(f"origin: {code} or {name!r} is already registered")
     _further_origins[code] = name
 
 
 def forget_origin(code: int) -> None:
-    """Remove a word that `register_origin` added."""
+    """Remove a name that `register_origin` added."""
     del _further_origins[code]
 
 
-# Steps of 0.1 ms over a revolution of 0.1 s: within 2e-8 m at 10 m/s² and 2e-8 rad at 10 rad/s² (a dt² / 8).
+# Knots every 0.1 ms over a revolution of 0.1 s: the interpolation error a dt² / 8 is at most 2e-8 m at 10 m/s² and
+# 2e-8 rad at 10 rad/s².
 _MOTION_KNOTS = 1024
 
 
@@ -96,22 +101,29 @@ def _frozen(array: NDArray[Any]) -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PointCloud(Record):
-    """Points with any number of further fields, each an array with one row a point."""
+    """Points with any number of further fields, each an array with one row per point.
+
+    >>> cloud = ph.PointCloud([[1.0, 0.0, 0.0], [0.0, 2.0, 0.0]], {"intensity": np.array([10.0, 20.0], np.float32)})
+    >>> cloud
+    <PointCloud: 2 points, range 1 to 2 m, frame 'sensor'>
+    >>> cloud.select(cloud.intensity > 15).xyz.tolist()
+    [[0.0, 2.0, 0.0]]
+    """
 
     xyz: NDArray[Any]
     """Cartesian coordinates [m], shape (n, 3), float32 or float64."""
 
     fields: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    """Further fields by name, each of shape (n,) or (n, k). `FIELDS` says what the usual names mean."""
+    """Further fields by name, each of shape (n,) or (n, k). `FIELDS` lists units and meanings of the standard names."""
 
     frame: str = "sensor"
-    """Frame of `xyz`: 'sensor' (at each shot's own time), 'sensor-start' (deskewed to the scan's start), 'world'."""
+    """Frame of `xyz`: 'sensor' (at the time of each shot), 'sensor-start' (deskewed to the scan's start), 'world'."""
 
     names: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
-    """For coded fields (label, material, origin): what each number stands for."""
+    """Names of the codes in coded fields (label, material, origin)."""
 
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """Plain values (numbers, strings, lists) that came with the cloud: sensor, seed, time ..."""
+    """Plain values (numbers, strings, lists) stored with the cloud: sensor, seed, time, ..."""
 
     def __post_init__(self) -> None:
         xyz = np.asarray(self.xyz)
@@ -119,16 +131,16 @@ class PointCloud(Record):
             raise ConfigError(f"point cloud: xyz must have shape (n, 3), got {xyz.shape}")
         if xyz.dtype not in (np.float32, np.float64):
             xyz = xyz.astype(np.float64)
-        kept: dict[str, NDArray[Any]] = {}
+        arrays: dict[str, NDArray[Any]] = {}
         for name, values in self.fields.items():
             array = np.asarray(values)
             if array.ndim not in (1, 2) or array.shape[0] != xyz.shape[0]:
                 raise ConfigError(
                     f"point cloud: field {name!r} has shape {array.shape}, but there are {xyz.shape[0]} points"
                 )
-            kept[name] = _frozen(array)
+            arrays[name] = _frozen(array)
         object.__setattr__(self, "xyz", _frozen(xyz))
-        object.__setattr__(self, "fields", MappingProxyType(kept))
+        object.__setattr__(self, "fields", MappingProxyType(arrays))
         object.__setattr__(self, "names", MappingProxyType(dict(self.names)))
         object.__setattr__(self, "metadata", MappingProxyType(dict(self.metadata)))
 
@@ -140,7 +152,7 @@ class PointCloud(Record):
         return int(self.xyz.shape[0])
 
     def __getattr__(self, name: str) -> Any:
-        # Only reached for names that are no attribute: the fields. Private names never are.
+        # Python calls this only for names that are not attributes. Fields have no private names.
         if not name.startswith("_"):
             fields = self.__dict__.get("fields", {})
             if name in fields:
@@ -151,8 +163,8 @@ class PointCloud(Record):
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *(name for name in self.fields if name.isidentifier())})
 
-    def _facts(self) -> list[str]:
-        return cloud_facts(self)
+    def _repr_parts(self) -> list[str]:
+        return cloud_repr_parts(self)
 
     def table(self) -> list[Column]:
         xyz, units = [Column(axis, "m", self.xyz[:, k]) for k, axis in enumerate("xyz")], self.units
@@ -162,7 +174,7 @@ class PointCloud(Record):
     def _repr_html_(self) -> str:
         return as_html(self, FIELDS)
 
-    # Read-only views cannot be copied or sent to another process as they are.
+    # Mapping proxies cannot be copied or pickled.
     def __getstate__(self) -> dict[str, Any]:
         return {k: dict(v) if isinstance(v, MappingProxyType) else v for k, v in self.__dict__.items()}
 
@@ -171,15 +183,15 @@ class PointCloud(Record):
         self.__post_init__()
 
     def select(self, rows: NDArray[Any] | slice) -> Self:
-        """The points that a boolean mask, an index array or a slice picks, with all their fields.
+        """Return the points selected by a boolean mask, an index array or a slice, with all their fields.
 
-        A scan stays a scan, with the table of all its shots.
+        A scan remains a scan and keeps the table of all its shots.
         """
         fields = {name: values[rows] for name, values in self.fields.items()}
         return replace(self, xyz=self.xyz[rows], fields=fields)
 
     def with_fields(self, **fields: NDArray[Any]) -> Self:
-        """A copy with these fields added or replaced."""
+        """Return a copy with these fields added or replaced."""
         return replace(self, fields={**self.fields, **fields})
 
 
@@ -189,12 +201,12 @@ def _per_shot(unit: str, frame: str, dtype: str, *more: int) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class Shots(Record):
-    """Every pulse that a scan fired, returned or not, one row per pulse."""
+    """Every pulse of a scan, with or without a return, one row per pulse."""
 
     direction: NDArray[np.float32] = field(metadata=_per_shot("1", "sensor", "float32", 3))
-    """Unit direction of the beam's axis in the sensor frame at the shot's time, shape (n, 3)."""
+    """Unit direction of the beam axis in the sensor frame at the time of the shot, shape (n, 3)."""
     origin: NDArray[np.float32] = field(metadata=_per_shot("m", "sensor", "float32", 3))
-    """Where the beam leaves [m], sensor frame, shape (n, 3)."""
+    """Origin of the beam [m] in the sensor frame, shape (n, 3)."""
     time: NDArray[np.float32] = field(metadata=_per_shot("s", "", "float32"))
     """Time after the start of the scan [s], shape (n,)."""
     ring: NDArray[np.uint16] = field(metadata=_per_shot("", "", "uint16"))
@@ -202,11 +214,11 @@ class Shots(Record):
     column: NDArray[np.uint16] = field(metadata=_per_shot("", "", "uint16"))
     """Firing number within the scan, shape (n,)."""
     return_count: NDArray[np.uint8] = field(metadata=_per_shot("", "", "uint8"))
-    """Number of returns reported for the shot, shape (n,); 0 is a lost shot."""
+    """Number of reported returns, shape (n,); 0 for a lost shot."""
     near_ir: NDArray[np.float32] | None = field(default=None, metadata=_per_shot("counts", "", "float32"))
-    """Ambient light of each shot [counts], shape (n,), where the sensor measures it."""
+    """Ambient light per shot [counts], shape (n,); None if the sensor does not measure it."""
     noise: NDArray[np.float32] | None = field(default=None, metadata=_per_shot("photons", "", "float32"))
-    """Signal of a shot without a return [photons], 0 for others, shape (n,), where the sensor reports it."""
+    """Signal of shots without a return [photons], 0 for others, shape (n,); None if the sensor does not report it."""
 
     def __len__(self) -> int:
         return int(self.time.shape[0])
@@ -214,26 +226,35 @@ class Shots(Record):
     def _sizes(self) -> Mapping[str, int]:
         return {ROW: int(np.size(self.time))}
 
-    def _facts(self) -> list[str]:
+    def _repr_parts(self) -> list[str]:
         return [f"{len(self)} shots", f"{int(np.sum(self.return_count == 0))} lost", *self._columns()]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Scan(PointCloud):
-    """One turn or frame of a lidar: the returns as points, and the table of all shots."""
+    """One revolution or frame of a lidar: the returns as points, and the table of all shots.
+
+    >>> world = ph.World()
+    >>> _ = world.add(ph.shapes.box(2, 2, 2), material="concrete", pose=ph.Pose(xyz=(5, 0, 0)))
+    >>> scan = ph.Lidar("velodyne/vlp-16").scan(world, pose=ph.Pose(), seed=7)
+    >>> bool(abs(scan.range[scan.ring == 8].min() - 4.0) < 0.2)
+    True
+    >>> len(scan) + int(scan.lost.sum()) == len(scan.shots)
+    True
+    """
 
     shots: Shots = field(kw_only=True)
-    """All shots; `scan.shot` names each point's row."""
+    """All shots; `scan.shot` is the row of each point in this table."""
     motion: Trajectory = field(default_factory=lambda: Fixed(Pose()), kw_only=True)
     """Motion of the sensor in the world, on the same clock as `start_time`."""
     start_time: float = field(default=0.0, kw_only=True, metadata=scalar("s"))
-    """Time of the scan's start on the world's clock [s]."""
+    """Start of the scan [s] on the world's clock."""
 
     def motion_knots(self) -> tuple[Floats, Floats, Floats]:
         """Times [s], positions [m] and quaternions that represent the motion during the scan.
 
-        At the times of the shots (at most 1024 evenly spaced ones) for motions other than `Waypoints`, which have
-        their own times.
+        `Waypoints` use their own times. Other motions are sampled at the times of the shots, or at 1024 evenly spaced
+        times if there are more shots.
         """
         seconds = np.asarray(self.shots.time, np.float64)
         first = self.start_time + min(0.0, float(seconds.min(initial=0.0)))
@@ -252,7 +273,7 @@ class Scan(PointCloud):
     def _same_field(self, name: str, other: Any) -> bool:
         if name != "motion":
             return super()._same_field(name, other)
-        # Files store the knots, so a motion counts by its poses there, up to the rounding of interpolation.
+        # Files store the motion at its knots, so motions are compared by their poses there, up to rounding.
         times, xyz, quat = self.motion_knots()
         other_xyz, other_quat = other.sample(times)
         turned = np.abs(np.sum(quat * other_quat, axis=1))
@@ -266,15 +287,15 @@ class Scan(PointCloud):
 
     @property
     def lost(self) -> NDArray[np.bool_]:
-        """Which shots have no return, shape (number of shots,)."""
+        """True for shots without a return, shape (number of shots,)."""
         return self.shots.return_count == 0
 
     def _moved(self, frame: str) -> PointCloud:
         from parhelion.core.pose import quat_rotate
 
         if self.frame != "sensor":
-            raise ConfigError(f"scan: points are in the frame {self.frame!r} already")
-        # One pose a distinct time: all points of a column share it on most sensors.
+            raise ConfigError(f"scan: points are already in the frame {self.frame!r}")
+        # One pose per distinct time: on most sensors, all points of a column share it.
         times, rows = np.unique(self.shots.time[self.fields["shot"]], return_inverse=True)
         positions, quats = self.motion.sample(self.start_time + times.astype(np.float64))
         points = quat_rotate(quats[rows], self.xyz.astype(np.float64)) + positions[rows]
@@ -283,18 +304,18 @@ class Scan(PointCloud):
         return PointCloud(points, self.fields, frame, self.names, self.metadata)
 
     def in_world(self) -> PointCloud:
-        """The points in the world frame (float64), each moved by the pose at its own shot."""
+        """Return the points in the world frame (float64), each transformed by the pose at the time of its shot."""
         return self._moved("world")
 
     def deskewed(self) -> PointCloud:
-        """The points in the sensor frame at the start of the scan, the motion during the scan removed."""
+        """Return the points in the sensor frame at the start of the scan, with the motion during the scan removed."""
         return self._moved("sensor-start")
 
     def with_lost_shots(self) -> PointCloud:
-        """All shots as rows: the returns, then each lost shot with NaN coordinates and return_count 0.
+        """Return all shots as rows: the returns, then each lost shot with NaN coordinates and return_count 0.
 
-        Ring, column and time of the lost shots are kept, and their direction as field `direction`,
-        so that formats without a table of shots can still carry them.
+        Rows of lost shots have ring, column, time and the field `direction`, so that formats without a table of shots
+        can store them.
         """
         lost = np.flatnonzero(self.lost)
         n = len(lost)
@@ -315,18 +336,23 @@ class Scan(PointCloud):
 
 @dataclass(frozen=True, eq=False)
 class Waveform(Record):
-    """Digitised received signal of chosen shots."""
+    """Digitised received signal of selected shots.
+
+    >>> wave = ph.Waveform(shot=[7], range_start=1.0, bin_size=0.5, samples=[[0.1, 3.2, 0.2]], noise_floor=0.1)
+    >>> float(wave.ranges[wave.samples[0].argmax()])
+    1.5
+    """
 
     shot: NDArray[np.uint32] = field(metadata=column("", "", "s", dtype="uint32"))
-    """Row of each waveform's shot, shape (s,)."""
+    """Row of each waveform in the table of shots, shape (s,)."""
     range_start: float = field(metadata=scalar("m", "sensor"))
-    """Range of the first bin's centre [m]."""
+    """Range at the centre of the first bin [m]."""
     bin_size: float = field(metadata=scalar("m", "sensor"))
     """Range step between bins [m]."""
     samples: NDArray[np.float32] = field(metadata=column("P_min", "", "s", "b", dtype="float32"))
-    """Signal in units of the detection threshold, noise included, shape (s, bins)."""
+    """Signal with noise [detection threshold P_min], shape (s, bins)."""
     noise_floor: float = field(metadata=scalar("P_min"))
-    """Standard deviation of the noise in each bin, same unit."""
+    """Standard deviation of the noise per bin [P_min]."""
 
     def _sizes(self) -> Mapping[str, int]:
         return dict(zip("sb", np.shape(self.samples), strict=False))
@@ -335,11 +361,11 @@ class Waveform(Record):
         signals = [Column(f"shot_{shot}", "P_min", row) for shot, row in zip(self.shot, self.samples, strict=True)]
         return [Column("range", "m", self.ranges), *signals]
 
-    def _facts(self) -> list[str]:
+    def _repr_parts(self) -> list[str]:
         bins = self.samples.shape[1]
         return [f"{len(self.shot)} shots", f"{bins} bins of {self.bin_size:.4g} m from {self.range_start:.4g} m"]
 
     @property
     def ranges(self) -> NDArray[np.float64]:
-        """Range of each bin's centre [m], shape (bins,)."""
+        """Range at the centre of each bin [m], shape (bins,)."""
         return self.range_start + self.bin_size * np.arange(self.samples.shape[1], dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Typed configuration from YAML. Errors name the file, the field's path and what is allowed there."""
+"""Typed configuration from YAML. Errors name the file, the path of the field and the allowed values."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 # ---- yaml limits ----------------------------------------------------------------------------------------------------
-# How large a YAML file may become. A few hundred bytes of references to references can stand for terabytes.
-# The check follows the parser's events, before anything is built of them. What a reference stands for counts each time,
-# as it does for whoever walks over the data afterwards.
+# Limits on the size of YAML data. A few hundred bytes of nested aliases can expand to terabytes.
+# The check runs on the parser's events, before any value is built. An alias counts as all values that it refers to,
+# because code that walks over the data visits them each time.
 
 
 DEEPEST_NESTING = 100
-"""The C loader builds nested values by recursion without a limit: deep nesting would end the process."""
+"""Levels of nesting. The C loader recurses without a limit, so deep nesting would crash the process."""
 MOST_VALUES = 1_500_000
-"""A layout with the largest height map has a million numbers; building so many takes some seconds."""
+"""Number of values. A layout with the largest height map has a million numbers and takes some seconds to load."""
 MOST_KEYS = 20_000
-"""Keys of one mapping. Whole numbers can be chosen so that all fall into one slot of the table."""
+"""Keys of one mapping. Integers can be chosen so that all collide in Python's hash table."""
 LONGEST_NUMBER = 400
-"""Digits grow into numbers in quadratic time."""
+"""Digits of one number. Conversion from decimal takes quadratic time."""
 
 _NUMBER = re.compile(r"[-+0-9._:eExXoa-fA-F]+")
 
 
 def check_events(file: Path, events: Iterable[Any]) -> None:
-    """Raise ConfigError where the file is too deep, too large, or refers to itself."""
-    known: dict[str, tuple[int, int]] = {}  # values and levels of what each anchor stands for
-    outer: list[tuple[Any, int, int, int]] = []  # start, values, levels and entries of each collection around
-    start: Any = None  # of the collection that is open, and what it holds so far, itself included
-    values, levels, entries = 1, 0, 0
+    """Raise ConfigError if the file is nested too deeply, is too large, or refers to itself."""
+    known: dict[str, tuple[int, int]] = {}  # number of values and levels of each anchor
+    outer: list[tuple[Any, int, int, int]] = []  # start, values, levels and entries of each enclosing collection
+    start: Any = None  # start event of the open collection
+    values, levels, entries = 1, 0, 0  # of the open collection so far, itself included
     for event in events:
         kind = type(event)
         if kind is yaml.ScalarEvent:
             more, below = 1, 0
             if len(event.value) > LONGEST_NUMBER and event.implicit[0] and _NUMBER.fullmatch(event.value):
-                raise _error(file, event, f"holds a number of more than {LONGEST_NUMBER} digits")
+                raise _error(file, event, f"contains a number of more than {LONGEST_NUMBER} digits")
             if event.anchor is not None:
                 known[event.anchor] = (1, 0)
         elif kind is yaml.SequenceStartEvent or kind is yaml.MappingStartEvent:
@@ -70,13 +70,13 @@ def check_events(file: Path, events: Iterable[Any]) -> None:
         values += more
         entries += 1
         if values > MOST_VALUES:
-            raise _error(file, event, f"holds more than {MOST_VALUES} values, references counted each time")
+            raise _error(file, event, f"contains more than {MOST_VALUES} values, with aliases expanded")
         if below >= levels:
             levels = below + 1
             if len(outer) + below > DEEPEST_NESTING:
                 raise _error(file, event, f"is nested deeper than {DEEPEST_NESTING} levels")
         if entries > 2 * MOST_KEYS and type(start) is yaml.MappingStartEvent:
-            raise _error(file, event, f"holds a mapping of more than {MOST_KEYS} keys")
+            raise _error(file, event, f"contains a mapping of more than {MOST_KEYS} keys")
 
 
 def _error(file: Path, event: Any, problem: str) -> ConfigError:
@@ -94,18 +94,18 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Config(BaseModel):
-    """Base of all configuration models: unknown fields are errors, values are frozen."""
+    """Base of all configuration models. Unknown fields are errors, and instances are frozen."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     @classmethod
     def type_of(cls, field: str, data: Mapping[Any, Any]) -> Any:
-        """Type of a field that depends on other fields, for error messages; None for the annotated one."""
+        """Type of a field if it depends on other fields, for error messages; None for the annotated type."""
         return None
 
 
 class At(str):
-    """A field of a file as the source of what is below it: errors of `At("a.yaml", "weather")` name `weather.rain`."""
+    """Source for values below one field of a file: errors of `At("a.yaml", "weather")` name `weather.rain`."""
 
     def __new__(cls, source: str | PathLike[str], field: str) -> At:
         made = super().__new__(cls, f"{source}: {field}")
@@ -120,7 +120,7 @@ class At(str):
 
 
 LARGEST_NUMBER = 1e9
-"""No quantity of a data sheet comes near to this in its unit; far larger ones overflow on the way."""
+"""Upper limit of numbers in data sheets. Real quantities are far smaller; much larger ones would overflow."""
 Positive = Annotated[float, Field(gt=0, le=LARGEST_NUMBER)]
 NonNegative = Annotated[float, Field(ge=0, le=LARGEST_NUMBER)]
 Number = Annotated[float, Field(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER)]
@@ -128,32 +128,37 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
 class Source(Config):
-    """Where numbers of a data sheet come from."""
+    """Source of the numbers of a data sheet."""
 
     title: str
+    """Title of the document, with version or date."""
     covers: list[str] = Field(min_length=1)
-    """Fields of this file that the source gives, by path, such as `pattern.channels`."""
+    """Fields of this file that the source states, by path, for example `pattern.channels`."""
     note: str = ""
+    """Remarks on the source."""
     quoted: bool = False
-    """Figures as commonly quoted from this source, which was not at hand: not checked against it. Compare them with the
-    sheet of your own unit."""
+    """True if the figures are commonly quoted from this source, but were not checked against it because it was not
+    available. Compare them with the data sheet of your own unit."""
 
 
 class DataSheet(Config):
     """Fields of every data sheet."""
 
     name: str
+    """Name of the sensor."""
     sources: list[Source] = Field(min_length=1)
+    """Sources of the numbers."""
     assumed: dict[str, str] = Field(default_factory=dict)
-    """Fields that no source gives, and why this value was taken."""
+    """Fields that no source states, each with the reason for the chosen value."""
 
 
 class SampledSheet(DataSheet):
-    """Data sheet of a sensor that measures samples at a rate."""
+    """Data sheet of a sensor that takes samples at a fixed rate."""
 
     rate_hz: Positive
-    """Samples a second by default."""
+    """Default sample rate [Hz]."""
     max_rate_hz: Positive
+    """Highest sample rate [Hz]."""
 
     @model_validator(mode="after")
     def _rates(self) -> Self:
@@ -166,14 +171,14 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def read_yaml(path: str | PathLike[str]) -> Any:
-    """The data of a YAML file (safe subset: data only, no code)."""
+    """Read the data of a YAML file (safe subset: data only, no code)."""
     file = Path(path)
     with reading(file, ConfigError):
         return yaml_data(file, _text(file))
 
 
 def yaml_data(file: Path, text: str) -> Any:
-    """The data of a YAML file's text; `file` is named in errors."""
+    """Parse the text of a YAML file; errors name `file`."""
     try:
         check_events(file, yaml.parse(text, Loader=_Loader))
         return yaml.load(text, Loader=_Loader)
@@ -183,9 +188,9 @@ def yaml_data(file: Path, text: str) -> Any:
         problem = getattr(error, "problem", None) or "not valid YAML"
         raise ConfigError(f"{file}:{where} {problem}") from None
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
-        # What PyYAML lets through for values that are none of their type, such as the date 2020-99-99.
+        # Exceptions that PyYAML does not wrap, for values that are invalid for their type, such as the date 2020-99-99.
         why = f" ({shortened(str(error))})" if isinstance(error, ValueError) else ""
-        raise ConfigError(f"{file}: holds a value that is not valid for its YAML type{why}") from None
+        raise ConfigError(f"{file}: contains a value that is not valid for its YAML type{why}") from None
 
 
 def _text(file: Path) -> str:
@@ -197,7 +202,7 @@ def _text(file: Path) -> str:
 
 
 def parse(model: type[Model], data: Any, source: str | PathLike[str]) -> Model:
-    """Check `data` against `model`; `source` is the file's name, or words for where the data came from."""
+    """Validate `data` against `model`; `source` is the file name, or a description of the origin of the data."""
     if not isinstance(data, dict):
         raise ConfigError(f"{source}: expected a mapping of fields, {got(data)}")
     with reading(source, ConfigError):
@@ -205,12 +210,12 @@ def parse(model: type[Model], data: Any, source: str | PathLike[str]) -> Model:
 
 
 def load(model: type[Model], path: str | PathLike[str]) -> Model:
-    """Read and check one YAML file."""
+    """Read and validate one YAML file."""
     return parse(model, read_yaml(path), path)
 
 
 def check(annotation: Any, value: Any, source: str | PathLike[str], *, strict: bool | None = None) -> Any:
-    """Check one value against a type; `source` stands first in the error."""
+    """Validate one value against a type; error messages start with `source`."""
     file, field = (source.source, source.field) if isinstance(source, At) else (source, "")
     is_model = isinstance(annotation, type) and issubclass(annotation, BaseModel)
     try:

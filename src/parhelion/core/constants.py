@@ -1,9 +1,9 @@
-"""Constants of nature that several rooms use, each in one place."""
+"""Physical constants that several packages use."""
 
 from __future__ import annotations
 
 SPEED_OF_LIGHT_M_S = 299_792_458.0
-"""In vacuum; exact by the definition of the metre. Air is slower by 0.03 %, which makers calibrate out."""
+"""Speed of light in vacuum, exact by definition of the metre. In air it is 0.03 % lower, which makers calibrate out."""
 STANDARD_GRAVITY_M_S2 = 9.80665
 """Standard acceleration of free fall (ISO 80000-3)."""
 PLANCK_J_S = 6.626_070_15e-34

@@ -1,12 +1,12 @@
-"""Tables from a type of record to what one reader of measurements does with it.
+"""Tables that map a type of record to the function by which one consumer handles it.
 
-A reader (files, ROS messages, Foxglove, viewer, report, data sets) never asks what kind a sensor is: it looks up the
-type of the record it was given. A type that a reader cannot use has a reason in place of a function, so that nothing is
-left out in silence.
+A consumer of measurements (files, ROS messages, Foxglove, viewer, report, data sets) never asks which kind of sensor
+made a record: it looks up the record's type. A type that the consumer skips has a reason instead of a function, so that
+no data is dropped silently.
 
-    READERS = Consumer("Foxglove", {Scan: cloud_messages, Samples: sample_messages})
-    READERS.leaves_out(Image, "pictures are not sent yet")
-    READERS.of(type(record))(record)
+    MESSAGES = Consumer("Foxglove", {Scan: cloud_messages, Samples: sample_messages})
+    MESSAGES.skip(Image, "pictures are not sent yet")
+    MESSAGES.require(type(record))(record)
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Function = TypeVar("Function")
 
 
 class Consumer(Generic[Function]):
-    """What one reader does with each type of record; a type without an entry of its own has that of its base."""
+    """Functions of one consumer by type of record. A type without an entry inherits that of its nearest base class."""
 
     def __init__(self, name: str, table: Mapping[type, Function]) -> None:
         self.name = name
@@ -28,41 +28,40 @@ class Consumer(Generic[Function]):
         self._reasons: dict[type, str] = {}
 
     def add(self, record: type, function: Function) -> None:
-        """Let the reader use a type of record; packages with sensors of their own call this."""
+        """Register the function for a type of record; packages that add sensors call this."""
         self._table[record] = function
         self._reasons.pop(record, None)
 
-    def leaves_out(self, record: type, reason: str) -> None:
-        """Say why the reader does not use a type of record."""
+    def skip(self, record: type, reason: str) -> None:
+        """Register the reason why the consumer skips a type of record."""
         self._reasons[record] = reason
         self._table.pop(record, None)
 
     def get(self, record: type) -> Function | None:
-        """The function for a type of record; None where it is left out for a reason."""
-        base = self._known_base(record)
+        """Return the function for a type of record, or None if the type is skipped. Raise ConfigError without entry."""
+        base = self._entry_for(record)
         if base is None:
             raise ConfigError(
-                f"{self.name}: does not know what to do with {record.__name__}; "
-                "add a function for it, or a reason why it is left out"
+                f"{self.name}: no entry for records of type {record.__name__}; add a function, or a reason to skip them"
             )
         return self._table.get(base)
 
-    def of(self, record: type) -> Function:
-        """The same, where the type must not be left out."""
+    def require(self, record: type) -> Function:
+        """Return the function for a type of record. Raise ConfigError if the type is skipped or has no entry."""
         function = self.get(record)
         if function is None:
-            raise ConfigError(f"{self.name}: leaves out {record.__name__}: {self.reason(record)}")
+            raise ConfigError(f"{self.name}: skips {record.__name__}: {self.reason(record)}")
         return function
 
     def reason(self, record: type) -> str | None:
-        """Why a type of record is left out; None where it is not."""
-        base = self._known_base(record)
+        """Return the reason why a type of record is skipped; None if it is not."""
+        base = self._entry_for(record)
         return None if base is None else self._reasons.get(base)
 
-    def knows(self, record: type) -> bool:
-        """Whether a type of record has a function or a reason."""
-        return self._known_base(record) is not None
+    def covers(self, record: type) -> bool:
+        """Return whether a type of record has a function or a reason."""
+        return self._entry_for(record) is not None
 
-    def _known_base(self, record: type) -> type | None:
-        """The nearest base with a function or a reason, the type itself first."""
+    def _entry_for(self, record: type) -> type | None:
+        """The type itself or its nearest base class that has a function or a reason."""
         return next((base for base in record.__mro__ if base in self._table or base in self._reasons), None)

@@ -1,9 +1,9 @@
-"""Old public names: they work for one more version, and warn with the name that replaces them.
+"""Deprecated public names. They work for one more version and warn with the replacement.
 
 old = deprecated_alias("old", new)                          # a function or a class
 class Weather:
     but = deprecated_method("but", "replace")               # a method or an attribute
-__getattr__ = deprecated_names(__name__, {"Uneven": "Heterogeneity"})   # names of a module
+__getattr__ = deprecated_names(__name__, {"read_turns": "read_frames"})   # names of a module
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import Any, TypeVar, cast
 
 REMOVED_IN = "0.3"
-"""Version that no longer has the names that are deprecated now."""
+"""Version in which the deprecated names will be removed."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -31,7 +31,7 @@ def warn_deprecated(old: str, new: str, *, stacklevel: int = 2) -> None:
 
 
 def deprecated_alias(old: str, new: Function, *, use: str = "") -> Function:
-    """Function that calls `new` with a warning; `use` is the name in the warning, by default that of `new`."""
+    """Return a function that warns and calls `new`; `use` is the name in the warning, by default that of `new`."""
 
     @functools.wraps(new)
     def alias(*args: Any, **options: Any) -> Any:
@@ -55,9 +55,9 @@ class deprecated_method:
 
 
 def deprecated_names(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
-    """Function to use as the `__getattr__` of a module, for old names of its own objects or of other modules.
+    """Return a module-level `__getattr__` that resolves old names with a warning.
 
-    A value is a name in the same module, or `package.module:name` elsewhere.
+    A value is a name in the same module, or `package.module:name` for another module.
     """
 
     def find(name: str) -> Any:
@@ -71,7 +71,7 @@ def deprecated_names(module: str, names: Mapping[str, str]) -> Callable[[str], A
 
 
 def keyword_only(*names: str, stacklevel: int = 2) -> Callable[[Function], Function]:
-    """Decorator: further positional arguments still count as the keyword arguments `names`, with a warning."""
+    """Decorator that still accepts extra positional arguments for the keyword arguments `names`, with a warning."""
 
     def decorate(function: Function) -> Function:
         most: int = cast(Any, function).__code__.co_argcount

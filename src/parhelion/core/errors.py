@@ -1,4 +1,4 @@
-"""Errors a user can act on: one clear sentence each, never a bare traceback from the depths."""
+"""Errors that a user can act on. Each message is one sentence: the problem, the place and the remedy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from collections.abc import Iterable
 
 
 class ParhelionError(Exception):
-    """Base of every error that is the input's fault, or the machine's, and not a bug of ours."""
+    """Base of all errors caused by the input or the machine rather than by a bug in Parhelion.
+
+    >>> try:
+    ...     ph.Pose(xyz=(0, 0))
+    ... except ph.ParhelionError as error:
+    ...     print(error)
+    pose: xyz must be 3 numbers, got shape (2,)
+    """
 
 
 class ConfigError(ParhelionError):
@@ -15,19 +22,19 @@ class ConfigError(ParhelionError):
 
 
 class FormatError(ParhelionError):
-    """A data file is truncated, empty, of another kind, or cannot hold what is asked of it."""
+    """A data file is truncated, empty or of another kind, or its format cannot hold the data to write."""
 
 
 class MissingDependencyError(ParhelionError):
-    """An optional package or a system library is not installed; the message says how to get it."""
+    """An optional package or a system library is not installed; the message states how to install it."""
 
 
 class EngineError(ParhelionError):
-    """The ray engine cannot do what was asked of it."""
+    """The ray engine cannot perform the requested operation."""
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:
-    """The known name closest in spelling to `name`, or None where nothing is close."""
+    """Return the known name closest in spelling to `name`, or None if none is similar."""
     options = list(known)
     lowered = {option.lower(): option for option in options}
     matches = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.5)
@@ -38,7 +45,7 @@ def nearest_name(name: str, known: Iterable[str]) -> str | None:
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str], hint: str = "") -> ConfigError:
-    """The error for a name that is not in a table, with the nearest one that is."""
+    """Return the error for a name that is not in a table, with the most similar known name."""
     options = sorted(known)
     nearest = nearest_name(name, options)
     if nearest is not None:

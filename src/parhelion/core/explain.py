@@ -1,8 +1,8 @@
-"""Errors of validation in words: the field's path as in the file, and what to write there.
+"""Messages for validation errors: the path of the field in the file, and the accepted values.
 
-Validation reports a location and a type of error. Everything else is derived from the annotations: the location is
-followed through the types and the data together, so that the path is the one in the file, and the text states what
-the type at that place accepts.
+Pydantic reports a location and a type of error. Everything else is derived from the annotations. The location is
+followed through types and data together, so that the path matches the file and the text states what the type at that
+place accepts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Location = tuple[int | str, ...]
 
 
 class _Absent:
-    """Stands for the value of a field that the file does not have."""
+    """Placeholder for the value of a field that is missing in the file."""
 
 
 @dataclass(frozen=True)
@@ -34,37 +34,38 @@ class _Problem:
     path: Location
     text: str
     instead: Location | None = None
-    """Path of the field that an unknown one was probably meant to be."""
+    """Path of the field that the user probably meant."""
     is_derived: bool = False
-    """True for a default value that depends on a wrong one."""
+    """True for a default value that depends on an invalid field."""
 
 
 @dataclass(frozen=True)
 class _Slot:
-    """One place of a file, with the type that it accepts."""
+    """One place in a file, with the type that it accepts."""
 
     annotation: Any = Any
-    """Without `Annotated` and without None."""
+    """Type without `Annotated` and without None."""
     metadata: tuple[Any, ...] = ()
+    """Arguments of `Annotated`."""
     name: str = ""
-    """Name of the field that it belongs to, which ends in the unit."""
+    """Name of the field, which ends in the unit."""
     owner: type[BaseModel] | None = None
-    """The model that has this field; None for entries of lists and mappings."""
+    """Model that has this field; None for entries of lists and mappings."""
 
     def limit(self, name: str) -> Any:
-        """A constraint or description by its name in `Field`, such as `ge`; None without one."""
+        """Constraint or description by its name in `Field`, for example `ge`; None without one."""
         flat = [inner for one in self.metadata for inner in (one, *getattr(one, "metadata", ()))]
         return next((found for one in flat if (found := getattr(one, name, None)) is not None), None)
 
     @property
     def tag(self) -> str | None:
-        """The field that selects the member of a union."""
+        """Name of the field that selects the member of a union."""
         found = self.limit("discriminator")
         return found if isinstance(found, str) else None
 
     @property
     def members(self) -> list[_Slot]:
-        """The alternatives of a union, None aside; otherwise itself."""
+        """Alternatives of a union without None; for other types, the slot itself."""
         if get_origin(self.annotation) not in (Union, UnionType):
             return [self]
         inner = [_slot(one, name=self.name) for one in get_args(self.annotation) if one is not NoneType]
@@ -72,25 +73,25 @@ class _Slot:
 
     @property
     def model(self) -> type[BaseModel] | None:
-        """The model that it holds."""
+        """Model class, if the type is a model."""
         is_model = isinstance(self.annotation, type) and issubclass(self.annotation, BaseModel)
         return self.annotation if is_model else None
 
     @property
     def literals(self) -> tuple[Any, ...]:
-        """The values that it lists one by one."""
+        """Values of a `Literal` type."""
         return get_args(self.annotation) if get_origin(self.annotation) is Literal else ()
 
     def member(self, tag: Any) -> _Slot | None:
-        """The member of a tagged union that a tag stands for."""
+        """Member of a tagged union that a tag selects."""
         return next((one for one in self.members if tag in self.tags(one)), None)
 
     def tags(self, member: _Slot) -> tuple[Any, ...]:
-        """The tags of one member."""
+        """Tags of one member."""
         return () if member.model is None else _slot(member.model.model_fields[self.tag or ""]).literals
 
     def child(self, part: int | str, value: Any) -> _Slot:
-        """The place below it under a name or number."""
+        """Slot of the field or entry with a name or number."""
         if self.model is not None:
             field = _field(self.model, str(part), value)
             return replace(field, name=self.name) if _unit(self.name) and not _unit(field.name) else field
@@ -102,7 +103,7 @@ class _Slot:
         return _Slot()
 
     def fits(self, value: Any) -> bool:
-        """True if a value has the right shape: a mapping, a list, a text, a number."""
+        """Return whether a value has the right kind: mapping, list, text or number."""
         origin = get_origin(self.annotation) or self.annotation
         if self.tag is not None or self.model is not None or origin in (dict, Mapping):
             return isinstance(value, dict)
@@ -115,7 +116,7 @@ class _Slot:
         return origin is Any or (isinstance(origin, type) and isinstance(value, origin))
 
     def errors(self, value: Any) -> list[ErrorDetails]:
-        """Errors that validation reports for a value here."""
+        """Validation errors of a value in this slot."""
         parts = (self.annotation, *self.metadata)
         whole: Any = Annotated[parts] if self.metadata else self.annotation
         try:
@@ -125,7 +126,7 @@ class _Slot:
         return []
 
     def takes(self, value: Any) -> bool:
-        """True if a value is valid here."""
+        """Return whether a value is valid in this slot."""
         try:
             return self.annotation is not Any and not self.errors(value)
         except (ConfigError, TypeError, PydanticUserError):
@@ -158,8 +159,8 @@ def _slot(annotation: Any, name: str = "", owner: type[BaseModel] | None = None)
 
 
 def _field(model: type[BaseModel], name: str, data: Any) -> _Slot:
-    """One field of a model, whose other values are `data`."""
-    type_of = getattr(model, "type_of", None)  # of Config
+    """Slot of one field of a model whose other values are `data`."""
+    type_of = getattr(model, "type_of", None)  # a method of Config
     special = type_of(name, data) if type_of is not None and isinstance(data, dict) else None
     by_alias = (field for field in model.model_fields.values() if field.alias == name)
     found = special or model.model_fields.get(name) or next(by_alias, None)
@@ -167,14 +168,14 @@ def _field(model: type[BaseModel], name: str, data: Any) -> _Slot:
 
 
 def explained(annotation: Any, value: Any, error: ValidationError, field: str = "") -> str:
-    """All problems of a value in one sentence; `field` is the path of the value."""
+    """One sentence with all problems of a value; `field` is the path of the value."""
     found = list(_problems(_slot(annotation), value, (), error.errors(include_url=False)))
     own = [one for one in found if not one.is_derived] or found
     covered = {one.instead for one in own} | {one.path[:depth] for one in own for depth in range(len(one.path))}
     lines: dict[tuple[Any, ...], str] = {}
     for one in own:
         is_entry = bool(one.path) and isinstance(one.path[-1], int)
-        if one.path not in covered:  # the same problem of many entries of a list is stated once
+        if one.path not in covered:  # the same problem in several entries of a list is reported once
             path = ".".join(filter(None, (field, _path(one.path)))).replace(".[", "[")
             lines.setdefault(
                 (one.path[:-1] if is_entry else one.path, one.text), f"{path}: {one.text}" if path else one.text
@@ -203,9 +204,9 @@ def _problems(slot: _Slot, value: Any, path: Location, errors: list[ErrorDetails
 
 
 def _follow(slot: _Slot, value: Any, location: Location) -> tuple[_Slot, Any, Location, Location]:
-    """Type, value and path in the file at a location, and the rest of the location at a union.
+    """Type, value and path in the file at a location, and the remaining location if a union is reached.
 
-    Parts that the file does not have are left out: names of a union's members, and what a short form stands for.
+    The path omits parts that are not in the file: names of union members, and fields that a short form expands to.
     """
     path: Location = ()
     short: tuple[Any, Location] | None = None
@@ -232,7 +233,7 @@ def _is_list(value: Any) -> bool:
 
 
 def _of_union(slot: _Slot, value: Any, path: Location, rest: Location, error: ErrorDetails) -> Iterator[_Problem]:
-    """The problems of the member that fits a value best, or what all members accept."""
+    """Problems of the union member that fits a value best, or the values that all members accept."""
     tried = [(member, member.errors(value)) for member in slot.members if member.fits(value)]
     member, errors = min(
         ((one, found) for one, found in tried if found), key=lambda pair: len(pair[1]), default=(slot, [])
@@ -241,7 +242,7 @@ def _of_union(slot: _Slot, value: Any, path: Location, rest: Location, error: Er
         yield from _problems(member, value, path, errors)
     elif errors or not tried:
         yield _Problem(path, _expected(slot, value))
-    else:  # a validator of the field found more than the types say
+    else:  # the types accept the value, but a validator of the field does not
         _, value, below, _ = _follow(_Slot(), value, rest)
         yield _Problem(path + below, _text_of(error, _Slot(name=slot.name), value))
 
@@ -261,7 +262,7 @@ def _unknown(slot: _Slot, value: Any, path: Location, name: str) -> _Problem:
 
 
 def _text_of(error: ErrorDetails, slot: _Slot, value: Any) -> str:
-    """One problem in words."""
+    """Message for one validation error."""
     kind, given = error["type"], error.get("input")
     if kind in ("value_error", "assertion_error"):
         text = str(error.get("ctx", {}).get("error", "")) or "is not allowed"
@@ -285,11 +286,11 @@ _BY_TYPE = {
     "bool": "true or false", "list": "a list", "tuple": "a list", "too_short": "a longer list",
     "too_long": "a shorter list", "dict": "a mapping", "model": "a mapping", "missing": "another entry",
 }  # fmt: skip
-"""Expected values by the first word of a type of error, for places without an annotation."""
+"""Expected values by the first word of the error type, for places without an annotation."""
 
 
 def _tag_problem(slot: _Slot, value: dict[Any, Any], path: Location) -> _Problem:
-    """The problem of the field that selects the member of a union."""
+    """Problem of the field that selects the member of a union."""
     tags = [tag for member in slot.members for tag in slot.tags(member)]
     name = slot.tag or ""
     if name not in value:
@@ -298,7 +299,7 @@ def _tag_problem(slot: _Slot, value: dict[Any, Any], path: Location) -> _Problem
 
 
 def _expected(slot: _Slot, value: Any) -> str:
-    """The entry to write in place of a value."""
+    """Message that states the accepted values, and a correction if one is likely."""
     short = _short_form(slot, value)
     what = in_yaml(short) if short is not None else _described(slot) or "another value"
     if isinstance(value, float) and not math.isfinite(value):
@@ -320,7 +321,7 @@ def _meant(value: Any, options: list[Any]) -> str:
 
 
 def _short_form(slot: _Slot, value: Any) -> Any:
-    """The mapping or list that a short form probably stands for; None where nothing fits."""
+    """Mapping or list that a short form probably stands for; None if there is no match."""
     if value is None or any(member.fits(value) for member in slot.members):
         return None
     for member in slot.members:
@@ -347,7 +348,7 @@ def _short_form(slot: _Slot, value: Any) -> Any:
 
 
 def _sibling(slot: _Slot, short: dict[str, Any]) -> str | None:
-    """A field beside this one that holds the same in short: `rain_rate_mm_h` for `rain: {rate_mm_h: 10}`."""
+    """Field of the same model that is a short form: `rain_rate_mm_h` for `rain: {rate_mm_h: 10}`."""
     fields = {} if slot.owner is None else slot.owner.model_fields
     name = next(iter(short))
     return next((one for one in (f"{slot.name}_{name}", name) if one in fields and len(short) == 1), None)
@@ -361,7 +362,7 @@ def _required(model: type[BaseModel]) -> list[str]:
 
 
 def _described(slot: _Slot, many: bool = False) -> str:
-    """Accepted values in words, in the plural for `many` entries. Empty where anything is accepted."""
+    """Description of the accepted values, in the plural for `many` entries; empty if any value is accepted."""
     options = _options(slot)
     text = slot.limit("description") or (_one_of(options) if options else _type_in_words(slot, many))
     examples = slot.limit("examples")
@@ -369,7 +370,7 @@ def _described(slot: _Slot, many: bool = False) -> str:
 
 
 def _options(slot: _Slot) -> list[Any]:
-    """The values that a field accepts by its JSON schema, where a validator knows them and the type does not."""
+    """Accepted values from the JSON schema of a field, for values that a validator checks and the type does not."""
     extra, schema = slot.limit("json_schema_extra"), dict[str, Any]()
     if callable(extra):
         extra(schema)
@@ -456,11 +457,11 @@ _UNITS = {
     "nm": "nm", "ns": "ns", "pa": "Pa", "percent": "%", "ppm": "ppm", "px": "pixels", "rad": "rad", "rad_s": "rad/s",
     "rad_s2": "rad/s^2", "rpm": "rpm", "s": "s", "ug": "ug", "um": "um", "us": "us", "ut": "uT",
 }  # fmt: skip
-"""Units by the ends of field names."""
+"""Units by suffix of field names."""
 
 
 def _unit(name: str) -> str:
-    """The unit that a field's name ends in."""
+    """Unit in the suffix of a field name; empty without one."""
     words = name.split("_")
     ends = ("_".join(words[start:]) for start in range(max(0, len(words) - 4), len(words)))
     return next((_UNITS[end] for end in ends if end in _UNITS), "")
@@ -476,7 +477,7 @@ def _is_scalar(value: Any) -> bool:
 
 
 def got(value: Any) -> str:
-    """The value itself where it is short, else its type."""
+    """Text 'got ...' with the value if it is short, otherwise with its type."""
     if _is_scalar(value):
         return f"got {_shown(value)}"
     if isinstance(value, (list, tuple, dict)):
@@ -491,7 +492,7 @@ def got(value: Any) -> str:
 
 
 def in_yaml(value: Any, depth: int = 3) -> str:
-    """A value in one line of YAML."""
+    """Value as one line of YAML."""
     if value is ... or depth < 0:
         return "..."
     if isinstance(value, dict):
@@ -526,5 +527,5 @@ def _shown(value: str | int | float | bool | None) -> str:
     if value is None or isinstance(value, bool):
         return "null" if value is None else str(value).lower()
     if isinstance(value, int) and abs(value) >= 10**30:
-        return "a number of more than 30 digits"  # Python refuses to print the longest ones
+        return "a number of more than 30 digits"  # Python raises an error when it prints very long integers
     return shortened(repr(value[:100] if isinstance(value, str) else value))

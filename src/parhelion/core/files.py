@@ -1,4 +1,4 @@
-"""Writing small files whole or not at all. Clouds and long streams go through `parhelion.core.files`."""
+"""Atomic writing of files: a temporary name first, renamed on success."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from parhelion.core.errors import ConfigError, FormatError
 
 
 def write_whole(path: str | PathLike[str], data: bytes) -> None:
-    """Write a file under a temporary name and rename it, so that an earlier file is never left half overwritten."""
+    """Write a file under a temporary name and rename it, so that an existing file is never left half overwritten."""
     file = Path(path)
     temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
     try:
@@ -24,15 +24,15 @@ def write_whole(path: str | PathLike[str], data: bytes) -> None:
             temporary.replace(file)
         finally:
             temporary.unlink(missing_ok=True)
-    except (OSError, ValueError) as error:  # a ValueError is a name that no file can have
+    except (OSError, ValueError) as error:  # ValueError: an invalid file name
         raise ConfigError(f"{file}: cannot be written ({getattr(error, 'strerror', None) or error})") from None
 
 
 @contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
-    """Keep a folder for one program at a time; another that asks meanwhile is told so.
+    """Lock a folder for one writing program; a second one gets a ConfigError.
 
-    The system gives the folder free when the program ends, however it ends.
+    The operating system releases the lock when the program ends, even if it is killed.
     """
     import fcntl
 
@@ -56,14 +56,11 @@ def only_writer(folder: Path) -> Iterator[None]:
         os.close(lock)
 
 
-# ---- Files appear whole or not at all: write under a temporary name, rename on success ------------------------------
-
-
 _TEMPORARY = re.compile(r"\.parhelion-[0-9a-f]{12}-.*", re.DOTALL)
 
 
 def _checked_target(path: str | PathLike[str]) -> Path:
-    # Through links, so that the file behind a link is replaced and not the link.
+    # Links are resolved, so that the linked file is replaced and not the link.
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise FormatError(f"{path}: is a folder, not a file")
@@ -76,22 +73,22 @@ def _checked_target(path: str | PathLike[str]) -> Path:
 
 @contextmanager
 def atomic_write(path: str | PathLike[str]) -> Iterator[Path]:
-    """A temporary path beside `path` to write to; it becomes `path` when the block ends well.
+    """Yield a temporary path in the same folder, which is renamed to `path` when the block succeeds.
 
         with atomic_write("report.html") as temporary:
             temporary.write_text(page)
 
-    The temporary name has the same ending as `path`. Where the block raises, or is interrupted, the temporary
-    file is removed and an earlier file at `path` stays as it was. An `OSError` of the file itself (full disk,
-    folder without permission) becomes a `FormatError` that names `path`.
+    The temporary name has the same extension as `path`. If the block raises or is interrupted, the temporary file is
+    removed and an existing file at `path` stays unchanged. An `OSError` of the file itself (full disk, missing
+    permission) becomes a `FormatError` that names `path`.
     """
     try:
         target = _checked_target(path)
-    except (OSError, ValueError) as error:  # a folder that may not be looked into, a name that no file can have
+    except (OSError, ValueError) as error:  # a folder without permission, an invalid file name
         raise FormatError(f"{path!s}: cannot be written ({getattr(error, 'strerror', None) or error})") from None
     temporary = target.with_name(f".parhelion-{secrets.token_hex(6)}-{target.name[-64:]}")
     try:
-        # Reserves the name with the user's usual permissions, and finds an unwritable folder before any work.
+        # Reserve the name with default permissions, and detect an unwritable folder before any work is done.
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
         if target.exists():
             os.chmod(temporary, target.stat().st_mode & 0o777)
@@ -100,17 +97,17 @@ def atomic_write(path: str | PathLike[str]) -> Iterator[Path]:
     except OSError as error:
         _remove(temporary)
         if error.filename is not None and os.fspath(error.filename) not in (str(temporary), str(target)):
-            raise  # another file's trouble, to be told under its own name
+            raise  # the error concerns another file, which it names
         raise FormatError(f"{path}: cannot be written ({error.strerror or error})") from None
-    except BaseException:  # Ctrl-C too: nothing half-written may stay behind
+    except BaseException:  # including Ctrl-C: no partial file may remain
         _remove(temporary)
         raise
 
 
 def remove_litter(folder: Path) -> None:
-    """Remove temporary files that killed programs left in a folder and below. Nobody may be writing there.
+    """Remove temporary files that killed programs left in a folder and its subfolders. No program may be writing there.
 
-    Folders within that another program keeps to itself are passed over.
+    Subfolders that another program has locked are skipped.
     """
     for place, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if not Path(place, name, ".writing").exists()]

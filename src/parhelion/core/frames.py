@@ -1,4 +1,4 @@
-"""What a radar measures: detections as points, and the cube they were found in."""
+"""Records of radars and echo sensors: one frame of points, with the radar cube or the sound waveform if requested."""
 
 from __future__ import annotations
 
@@ -15,47 +15,54 @@ from parhelion.core.files import write_whole
 from parhelion.core.pose import Floats, Pose
 from parhelion.core.records import Column, Record, column, scalar
 
-# ---- What radars and sounders have in common: one frame, as points that the sensor found ----------------------------
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FramePoints(PointCloud):
-    """Points of one frame in the sensor's frame, and where the sensor was."""
+    """Points of one measurement in the sensor frame, with pose and time of the sensor."""
 
     pose: Pose = field(default_factory=Pose, kw_only=True)
-    """The sensor in the world at the frame's start."""
+    """Pose of the sensor in the world at the start of the frame."""
     start_time: float = field(default=0.0, kw_only=True, metadata=scalar("s"))
-    """Start of the frame on the world's clock [s]."""
+    """Start of the frame [s] on the world's clock."""
     duration: float = field(default=0.0, kw_only=True, metadata=scalar("s"))
-    """How long the frame took [s]."""
+    """Duration of the frame [s]."""
 
     def in_world(self) -> PointCloud:
-        """The points in the world's frame (float64), by the pose at the frame's start."""
+        """Return the points in the world frame (float64), transformed by the pose at the start of the frame."""
         points = self.pose.apply(self.xyz.astype(np.float64))
         return PointCloud(points, self.fields, "world", self.names, self.metadata)
 
 
-# ---- frames ---------------------------------------------------------------------------------------------------------
+# ---- radar ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class RadarCube(Record):
-    """Power over range, radial velocity, elevation and azimuth, in units of the thermal noise of a cell."""
+    """Power over range, radial velocity, elevation and azimuth, relative to the thermal noise per cell.
+
+    >>> power = np.ones((3, 2, 1, 2))
+    >>> power[1, 0, 0, 1] = 40.0
+    >>> cube = ph.RadarCube(power, range=[1, 2, 3], radial_velocity=[-1, 0], elevation=[0], azimuth=[-0.1, 0.1])
+    >>> cube.range_azimuth.tolist()
+    [[1.0, 1.0], [1.0, 40.0], [1.0, 1.0]]
+    """
 
     power: NDArray[np.float32] = field(metadata=column("noise power", "sensor", "r", "d", "e", "a", dtype="float32"))
-    """Shape (ranges, velocities, elevations, azimuths)."""
+    """Power [thermal noise per cell], shape (ranges, velocities, elevations, azimuths)."""
     range: Floats = field(metadata=column("m", "sensor", "r"))
+    """Range of each bin [m], shape (ranges,)."""
     radial_velocity: Floats = field(metadata=column("m/s", "sensor", "d"))
-    """Away is positive."""
+    """Radial velocity of each bin [m/s], positive for receding targets, shape (velocities,)."""
     elevation: Floats = field(metadata=column("rad", "sensor", "e"))
+    """Elevation of each beam [rad], up is positive, shape (elevations,)."""
     azimuth: Floats = field(metadata=column("rad", "sensor", "a"))
-    """Left is positive. Beams of an array are even in the sine of it."""
+    """Azimuth of each beam [rad], left is positive, shape (azimuths,). Array beams are spaced evenly in its sine."""
 
     def _sizes(self) -> Mapping[str, int]:
         return dict(zip("rdea", np.shape(self.power), strict=False))
 
     def table(self) -> list[Column]:
-        """One row per range bin: its strongest cell."""
+        """Columns with one row per range bin: its strongest cell."""
         ranges = len(self.range) if self.power.size else 0
         cells = self.power[:ranges].reshape(ranges, int(np.prod(self.power.shape[1:])))
         strongest = cells.argmax(axis=1) if ranges else np.zeros(0, np.intp)
@@ -71,32 +78,41 @@ class RadarCube(Record):
 
     @property
     def range_velocity(self) -> NDArray[np.float32]:
-        """The strongest beam over range and velocity, shape (ranges, velocities)."""
+        """Maximum over all beams, shape (ranges, velocities)."""
         return np.asarray(self.power.max(axis=(2, 3)))
 
     @property
     def range_azimuth(self) -> NDArray[np.float32]:
-        """The strongest velocity and elevation over range and azimuth, shape (ranges, azimuths)."""
+        """Maximum over velocity and elevation, shape (ranges, azimuths)."""
         return np.asarray(self.power.max(axis=(1, 2)))
 
 
 @dataclass(frozen=True, eq=False)
 class CrossSections(Record):
-    """How a thing scatters a wave, by the direction that it is seen from, in the thing's own frame."""
+    """Radar cross-sections of an object by direction of transmitter and receiver, in the object frame.
+
+    >>> sphere = ph.CrossSections([0, 90], [0, 0], [0, 90], [0, 0], sigma=[1.0, 10.0], frequency_ghz=77)
+    >>> sphere.dbsm.tolist()
+    [0.0, 10.0]
+    """
 
     azimuth_deg: Floats = field(metadata=column("deg", "object", "n"))
-    """Where the transmitter stands, seen from the thing."""
+    """Azimuth of the transmitter [deg] as seen from the object, shape (n,)."""
     elevation_deg: Floats = field(metadata=column("deg", "object", "n"))
+    """Elevation of the transmitter [deg], shape (n,)."""
     receiver_azimuth_deg: Floats = field(metadata=column("deg", "object", "n"))
+    """Azimuth of the receiver [deg], shape (n,)."""
     receiver_elevation_deg: Floats = field(metadata=column("deg", "object", "n"))
+    """Elevation of the receiver [deg], shape (n,)."""
     sigma: Floats = field(metadata=column("m^2", "object", "n"))
-    """Cross-section: all that comes back, as the mean of both polarisations that may be sent."""
+    """Cross-section [m²] for all received power, averaged over both transmitted polarisations, shape (n,)."""
     scattering: NDArray[np.complex128] | None = field(
         default=None, metadata=column("m", "object", "n", 2, 2, dtype="complex128")
     )
-    """S of E_s = S E exp(-j k r) / r: rows are what is received, columns what is sent; horizontal, then vertical. None
-    where powers were added, not fields."""
+    """Scattering matrix S [m] of E_s = S E exp(-j k r) / r, shape (n, 2, 2). Rows are received, columns transmitted
+    polarisations; horizontal, then vertical. None if powers were summed instead of fields."""
     frequency_ghz: float = field(default=0.0, metadata=scalar("GHz"))
+    """Frequency [GHz]."""
 
     def _sizes(self) -> Mapping[str, int]:
         return {"n": len(self.azimuth_deg)}
@@ -104,53 +120,62 @@ class CrossSections(Record):
     def _labels(self) -> Mapping[str | int, Sequence[str]]:
         return {2: "hv"}
 
-    def _facts(self) -> list[str]:
+    def _repr_parts(self) -> list[str]:
         known = "sigma" if self.scattering is None else "sigma, scattering"
         return [f"{len(self.azimuth_deg)} directions", f"{self.frequency_ghz:g} GHz", known]
 
     @property
     def dbsm(self) -> Floats:
-        """`sigma` in decibels over 1 m^2."""
+        """Cross-section [dBsm], decibels relative to 1 m², shape (n,)."""
         return np.asarray(10.0 * np.log10(np.maximum(self.sigma, 1e-30)))
 
     @property
     def polarised(self) -> Floats:
-        """Cross-section [m^2] of each pair of polarisations, 4 pi |S|^2, shape (n, 2, 2)."""
+        """Cross-section [m²] of each pair of polarisations, 4 pi |S|², shape (n, 2, 2)."""
         if self.scattering is None:
-            raise ConfigError("cross-sections: polarisations are known where fields were added, not powers")
+            raise ConfigError("cross-sections: polarisations are available only if fields were summed, not powers")
         return np.asarray(4.0 * np.pi * np.abs(self.scattering) ** 2)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RadarScan(FramePoints):
-    """One frame or turn of a radar: its detections, strongest first.
+    """One frame or revolution of a radar: its detections, strongest first.
 
-    Fields: range, azimuth, elevation, radial_velocity, rcs, snr; what made them: label, instance, origin ('surface',
-    'multipath', 'rain', 'noise'), bounces; time within the frame.
+    Measured fields: range [m], azimuth and elevation [rad], radial_velocity [m/s], rcs [dBsm], snr [dB], time within
+    the frame [s]. Truth: label, instance, bounces, origin ('surface', 'multipath', 'rain', 'noise').
+
+    >>> scan = ph.RadarScan([[10.0, 0.0, 0.0]], {"radial_velocity": np.array([-2.0], np.float32)}, start_time=3.0)
+    >>> scan.radial_velocity.tolist(), scan.units["radial_velocity"]
+    ([-2.0], 'm/s')
     """
 
     cube: RadarCube | None = field(default=None, kw_only=True)
-    """Where it was asked for."""
+    """Radar cube of the detections; None unless requested."""
 
 
-# ---- What a pulse-echo sensor measures: echoes as points, and what its microphones hear -----------------------------
+# ---- echo -----------------------------------------------------------------------------------------------------------
 
 
 SOUND = len(ORIGINS)
-"""Value of `origin` of a sound of the world that comes straight; over mirrors it is multipath."""
+"""Value of `origin` for a sound source of the world heard directly; a reflected one counts as multipath."""
 ECHO_ORIGINS = (*ORIGINS, "sound")
 
 
 @dataclass(frozen=True, eq=False)
 class EchoWaveform(Record):
-    """Sound pressure at each microphone, from the moment the pulse begins."""
+    """Sound pressure at each microphone, from the start of the pulse.
+
+    >>> sound = ph.EchoWaveform(np.zeros((2, 480)), rate_hz=48_000.0, position=[[0, 0.1, 0], [0, -0.1, 0]])
+    >>> sound
+    <EchoWaveform: 2 microphones, 480 samples at 48000 Hz, 0.01 s>
+    """
 
     samples: NDArray[np.float32] = field(metadata=column("Pa", "sensor", "m", "t", dtype="float32"))
-    """Shape (microphones, samples)."""
+    """Sound pressure [Pa], shape (microphones, samples)."""
     rate_hz: float = field(metadata=scalar("Hz"))
-    """Samples per second."""
+    """Sample rate [Hz]."""
     position: Floats = field(metadata=column("m", "sensor", "m", 3))
-    """Of the microphones, shape (microphones, 3)."""
+    """Position of each microphone [m], shape (microphones, 3)."""
 
     def _sizes(self) -> Mapping[str, int]:
         return dict(zip("mt", np.shape(self.samples), strict=False))
@@ -164,12 +189,12 @@ class EchoWaveform(Record):
         channels = [Column(f"pressure_{k}", "Pa", values) for k, values in enumerate(self.samples)]
         return [Column("time", "s", self.time), *channels]
 
-    def _facts(self) -> list[str]:
+    def _repr_parts(self) -> list[str]:
         count, length = self.samples.shape
         return [f"{count} microphones", f"{length} samples at {self.rate_hz:g} Hz", f"{length / self.rate_hz:.4g} s"]
 
     def save_wav(self, path: str | PathLike[str]) -> None:
-        """Write all channels as 16-bit WAV, the loudest sample at full scale."""
+        """Write all channels as 16-bit WAV, scaled so that the loudest sample is at full scale."""
         import io
         import wave
         from pathlib import Path
@@ -187,13 +212,17 @@ class EchoWaveform(Record):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EchoScan(FramePoints):
-    """One ping: its echoes, nearest first, and the world's sounds where it listens.
+    """One ping: its echoes, nearest first, and sounds of the world if the sensor listens to them.
 
-    Fields: range (half the way of an echo, the whole way of a sound), azimuth, elevation, path_length, attenuation,
-    snr, bounces, label, instance, origin, source, time of arrival.
+    Fields: range [m] (half the path length of an echo, the full path length of a sound), azimuth and elevation [rad],
+    path_length [m], attenuation and snr [dB], bounces, label, instance, origin, source, time of arrival [s].
+
+    >>> scan = ph.EchoScan([[1.5, 0.0, 0.0]], {"range": np.array([1.5], np.float32)}, nearest=1.5)
+    >>> scan.nearest, len(scan)
+    (1.5, 1)
     """
 
     waveform: EchoWaveform | None = field(default=None, kw_only=True)
-    """Where it was asked for."""
+    """Received sound pressure; None unless requested."""
     nearest: float = field(default=float("inf"), kw_only=True, metadata=scalar("m", "sensor"))
-    """Range of the first echo of its own pulse that passes the threshold [m]; infinite where none does."""
+    """Range [m] of the first echo of the sensor's own pulse above the threshold; infinite without one."""

@@ -1,4 +1,4 @@
-"""Directions over the sphere, and unit vectors."""
+"""Directions on the sphere, and unit vectors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GOLDEN_ANGLE_RAD = np.pi * (3.0 - np.sqrt(5.0))
 
 @lru_cache(maxsize=8)
 def fibonacci_sphere(count: int) -> Floats:
-    """Unit vectors evenly over the sphere (golden spiral) from the zenith down, shape (count, 3); read-only.
+    """Unit vectors spread evenly over the sphere (golden spiral), from the zenith down; read-only, shape (count, 3).
 
     The first half of an even count covers the upper hemisphere.
     """
@@ -28,6 +28,6 @@ def fibonacci_sphere(count: int) -> Floats:
 
 
 def unit(vector: Floats) -> tuple[Floats, Floats]:
-    """Unit vectors along vectors (n, 3), zero for those without a length, and the lengths (n,)."""
+    """Unit vectors along vectors (n, 3), zero for zero vectors, and the lengths (n,)."""
     length = np.sqrt(np.einsum("ij,ij->i", vector, vector))
     return vector / np.where(length > 0, length, 1.0)[:, None], length

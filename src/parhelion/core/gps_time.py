@@ -1,4 +1,4 @@
-"""GPS time: weeks and seconds since 1980-01-06, without leap seconds, and the way from the calendar and back."""
+"""GPS time: weeks and seconds since 1980-01-06 without leap seconds, and conversion from and to calendar time."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _LEAPS = (
     "1996-01-01 1997-07-01 1999-01-01 2006-01-01 2009-01-01 2012-07-01 2015-07-01 2017-01-01"
 )
 LEAP_DAYS = tuple(datetime.fromisoformat(day).replace(tzinfo=timezone.utc) for day in _LEAPS.split())
-"""Days from which GPS time is one second further ahead of UTC (IERS Bulletin C); none has come since 2017."""
+"""Days from which GPS time is one more leap second ahead of UTC (IERS Bulletin C); the last was in 2017."""
 
 
 def moment(text: str | datetime) -> datetime:
-    """A time of the calendar with its zone; UTC where the text names none."""
+    """Parse a calendar time; UTC unless the text names another time zone."""
     try:
         found = datetime.fromisoformat(text.strip().replace("Z", "+00:00")) if isinstance(text, str) else text
     except ValueError:
@@ -32,44 +32,46 @@ def moment(text: str | datetime) -> datetime:
 
 
 def leap_seconds(utc: datetime) -> int:
-    """Seconds that GPS time is ahead of UTC."""
+    """Seconds by which GPS time is ahead of UTC."""
     return sum(utc >= day for day in LEAP_DAYS)
 
 
 @dataclass(frozen=True)
 class GpsTime:
-    """A time of GPS: whole week since 1980-01-06 and seconds of that week."""
+    """A moment in GPS time."""
 
     week: int
+    """Full weeks since 1980-01-06."""
     second: float
+    """Seconds since the start of the week [s]."""
 
     @classmethod
     def of(cls, utc: datetime) -> GpsTime:
-        """From a time of the calendar in UTC."""
+        """Convert from calendar time in UTC."""
         return cls.from_calendar(utc + timedelta(seconds=leap_seconds(utc)))
 
     @classmethod
     def from_calendar(cls, gps: datetime) -> GpsTime:
-        """From a time of the calendar that counts GPS time, as RINEX files do."""
+        """Convert from calendar time in the GPS time scale, as in RINEX files."""
         since = gps.replace(tzinfo=timezone.utc) - GPS_EPOCH
         days, seconds = divmod(since.days, 7)
         return cls(days, seconds * 86_400.0 + since.seconds + since.microseconds * 1e-6)
 
     def calendar(self, after_s: float = 0.0) -> tuple[int, int, int, int, int, float]:
-        """Year, month, day, hour, minute and second of GPS time, `after_s` [s] later; seconds to 0.1 us."""
+        """Year, month, day, hour, minute and second in GPS time, `after_s` [s] later; seconds are rounded to 0.1 us."""
         ticks = round((self.second + after_s) * 1e7)
         whole, part = divmod(ticks, 600_000_000)
         at = GPS_EPOCH + timedelta(weeks=self.week, minutes=whole)
         return at.year, at.month, at.day, at.hour, at.minute, part * 1e-7
 
     def utc(self, after_s: float = 0.0) -> datetime:
-        """Time of the calendar in UTC, to the microsecond."""
+        """Calendar time in UTC, `after_s` [s] later, rounded to a microsecond."""
         at = GPS_EPOCH + timedelta(weeks=self.week, seconds=round(self.second + after_s, 6))
         return at - timedelta(seconds=leap_seconds(at - timedelta(seconds=18)))
 
     @property
     def day_of_year(self) -> float:
-        """Days since the year began, 1 at its start."""
+        """Day of the year with its fraction, 1 at the start of the year."""
         at = self.utc()
         return at.timetuple().tm_yday + (at.hour + at.minute / 60.0) / 24.0
 

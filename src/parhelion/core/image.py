@@ -1,4 +1,4 @@
-"""What a camera measures: a picture, and the truth of every pixel beside it."""
+"""Camera images: the picture, and the ground truth of every pixel."""
 
 from __future__ import annotations
 
@@ -14,24 +14,30 @@ from parhelion.core.pose import Pose
 from parhelion.core.records import Record, column, scalar
 
 LENS_MODELS = ("plumb_bob", "rational_polynomial", "equidistant")
-"""Lens models by ROS's names: Brown-Conrady of 5 numbers, of 8 numbers, and Kannala-Brandt's fisheye of 4."""
+"""Lens models by ROS name: Brown-Conrady with 5 and with 8 coefficients, and the Kannala-Brandt fisheye with 4."""
 
 TRUTH = ("depth", "measured_depth", "normal", "label", "instance", "flow")
-"""Arrays of an image beside the picture, each None where it was not requested."""
+"""Ground-truth and depth arrays of an image; each is None unless it was requested."""
 
 OPTICAL = Pose(quat_xyzw=(-0.5, 0.5, -0.5, 0.5))
-"""The optical frame (x right, y down, z forward) in the sensor's (x forward, y left, z up)."""
+"""Pose of the optical frame (x right, y down, z forward) in the sensor frame (x forward, y left, z up)."""
 
 
 @dataclass(frozen=True)
 class Intrinsics:
-    """Where the lens puts directions on the picture, in OpenCV's convention.
+    """Projection of directions onto pixels, in OpenCV's convention.
 
-    Pixel (0, 0) has its middle at (0, 0); the optical frame has x to the right, y down and z forward.
+    The centre of pixel (0, 0) is at (0, 0). The optical frame has x to the right, y down and z forward.
+
+    >>> lens = ph.Intrinsics(width=640, height=480, fx=500.0, fy=500.0, cx=319.5, cy=239.5)
+    >>> (lens.matrix @ [0.1, 0.0, 1.0]).tolist()
+    [369.5, 239.5, 1.0]
     """
 
     width: int
+    """Number of pixel columns."""
     height: int
+    """Number of pixel rows."""
     fx: float
     """Focal length along rows [pixel]."""
     fy: float
@@ -41,89 +47,95 @@ class Intrinsics:
     cy: float
     """Row of the principal point [pixel]."""
     skew: float = 0.0
-    """Shift of columns with height [pixel]; OpenCV and ROS know it as the second number of the matrix."""
+    """Skew [pixel], the second element of the camera matrix in OpenCV and ROS."""
     model: str = "plumb_bob"
     """One of LENS_MODELS."""
     distortion: tuple[float, ...] = ()
-    """k1 k2 p1 p2 k3, then k4 k5 k6 of the rational model; k1 k2 k3 k4 of the fisheye. Missing ones are 0."""
+    """k1 k2 p1 p2 k3, then k4 k5 k6 for the rational model; k1 k2 k3 k4 for the fisheye. Missing ones are 0."""
     baseline_m: float = 0.0
-    """Of a stereo pair: how far right of the first lens the second one is [m]; 0 where there is none."""
+    """Distance [m] from the left lens to the right lens of a stereo pair; 0 for a single lens."""
 
     @property
     def matrix(self) -> NDArray[np.float64]:
-        """The camera matrix, shape (3, 3)."""
+        """Camera matrix, shape (3, 3)."""
         return np.array([[self.fx, self.skew, self.cx], [0.0, self.fy, self.cy], [0.0, 0.0, 1.0]])
 
 
 @dataclass(frozen=True)
 class SeenObject:
-    """An object of which a picture shows something."""
+    """An object that is at least partly visible in an image."""
 
     instance: int
-    """Its number in the instance mask."""
+    """Number of the object in the instance mask."""
     label: int
-    """Its class in the label mask."""
+    """Class of the object in the label mask."""
     visible_box: tuple[float, float, float, float]
-    """Left, top, right and bottom of the pixels that show it; right and bottom are the first pixels outside."""
+    """Left, top, right and bottom [pixel] of the visible part; right and bottom are exclusive."""
     full_box: tuple[float, float, float, float]
-    """The same of the whole object, were nothing in front of it, cut at the edges of the picture."""
+    """Left, top, right and bottom [pixel] of the object without occlusion, clipped to the image."""
     pixels: int
-    """How many pixels show it."""
+    """Number of pixels that show the object."""
     occlusion: float
-    """Share of what lies within the picture that something else hides, 0 to 1."""
+    """Fraction of the object within the image that other objects hide, 0 to 1."""
     truncation: float
-    """Share of its outline's box that lies outside of the picture, 0 to 1."""
+    """Fraction of the object's outline box that lies outside the image, 0 to 1."""
     pose: Pose
-    """Middle of its box in space, and how that is turned, in the sensor's frame (x forward, y left, z up)."""
+    """Centre and orientation of the object's 3-D box in the sensor frame (x forward, y left, z up)."""
     size_m: tuple[float, float, float]
-    """Length, width and height of that box [m]."""
+    """Length, width and height of the 3-D box [m]."""
 
 
 @dataclass(frozen=True, eq=False)
 class Image(Record):
-    """One exposure. Row 0 is at the top, column 0 at the left, as pictures are stored.
+    """One exposure. Row 0 is the top row, column 0 the left column.
 
-    The truth arrays are None where they were not asked for.
+    Ground-truth arrays are None unless they were requested.
+
+    >>> image = ph.Image(np.zeros((4, 6, 3), np.uint8), bands=("red", "green", "blue"), depth=np.full((4, 6), 2.5))
+    >>> image
+    <Image: 6 x 4 pixels, 3 bands, depth>
+    >>> image.units["depth"], float(image.depth[0, 0])
+    ('m', 2.5)
     """
 
     colour: NDArray[Any]
-    """What the sensor reads, shape (h, w) or (h, w, bands): uint8, uint16, or float32 before the converter."""
+    """Pixel values, shape (h, w) or (h, w, bands): uint8, uint16, or float32 before the converter."""
     bands: tuple[str, ...] = ()
-    """Names of the bands, such as red, green, blue; empty where nobody said."""
+    """Names of the bands, for example red, green, blue; empty if unknown."""
     intrinsics: Intrinsics | None = None
-    """The lens."""
+    """Lens and pixel geometry."""
     start_time: float = field(default=0.0, metadata=scalar("s"))
-    """Start of the exposure on the world's clock [s]."""
+    """Start of the exposure [s] on the world's clock."""
     pose: Pose = field(default_factory=Pose)
-    """The camera in the world at that time: x forward, y left, z up."""
+    """Pose of the camera in the world at `start_time`: x forward, y left, z up."""
     depth: NDArray[np.float32] | None = field(
         default=None, metadata=column("m", "sensor", "h", "w", dtype="float32", finite=False)
     )
-    """Distance along the optical axis [m], infinite where nothing is seen, shape (h, w)."""
+    """Distance [m] along the optical axis, infinite where no surface is visible, shape (h, w)."""
     normal: NDArray[np.float32] | None = field(
         default=None, metadata=column("1", "sensor", "h", "w", 3, dtype="float32")
     )
-    """Unit normal of the surface, zero where nothing is seen, shape (h, w, 3)."""
+    """Unit normal of the surface in the sensor frame, zero where no surface is visible, shape (h, w, 3)."""
     label: NDArray[np.uint16] | None = field(default=None, metadata=column("", "", "h", "w", dtype="uint16"))
-    """Class of what is seen, 0 for nothing, shape (h, w)."""
+    """Class of the visible surface, 0 for none, shape (h, w)."""
     instance: NDArray[np.uint32] | None = field(default=None, metadata=column("", "", "h", "w", dtype="uint32"))
-    """Number of the object that is seen, 0 for nothing, shape (h, w)."""
+    """Number of the visible object, 0 for none, shape (h, w)."""
     flow: NDArray[np.float32] | None = field(
         default=None, metadata=column("pixel", "image", "h", "w", 2, dtype="float32", finite=False)
     )
-    """How far what a pixel shows moves to the right and down until the next frame, NaN where that is not known."""
+    """Optical flow [pixel] to the right and down until the next frame, NaN where unknown, shape (h, w, 2)."""
     objects: tuple[SeenObject, ...] = ()
-    """What is seen, where boxes were asked for."""
+    """Visible objects with their boxes; empty unless boxes were requested."""
     measured_depth: NDArray[np.float32] | None = field(
         default=None, metadata=column("m", "sensor", "h", "w", dtype="float32", finite=False)
     )
-    """What a depth camera measures along the optical axis [m], NaN where it has no answer."""
+    """Distance [m] along the optical axis as a depth camera measures it, NaN without a measurement, shape (h, w)."""
     right: NDArray[Any] | None = None
-    """Picture of the second lens of a stereo pair, of the same shape and type as `colour`."""
+    """Picture of the right lens of a stereo pair, with the shape and type of `colour`."""
     names: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
-    """What the numbers of coded fields stand for."""
+    """Names of the codes in `label` and other coded fields."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """Plain values that came with the image: sensor, seed, exposure ..."""
+    """Plain values stored with the image: sensor, seed, exposure, ..."""
 
     def __post_init__(self) -> None:
         colour = np.asarray(self.colour).view()
@@ -135,7 +147,7 @@ class Image(Record):
         colour.setflags(write=False)
         object.__setattr__(self, "colour", colour)
         if self.bands and len(self.bands) != (1 if colour.ndim == 2 else colour.shape[2]):
-            raise ConfigError(f"Image: colour of shape {colour.shape} has not the bands {', '.join(self.bands)}")
+            raise ConfigError(f"Image: colour of shape {colour.shape} does not match the bands {', '.join(self.bands)}")
         if self.right is not None:
             right = np.asarray(self.right).view()
             if right.shape != colour.shape or right.dtype != colour.dtype:
@@ -154,15 +166,15 @@ class Image(Record):
 
     @property
     def width(self) -> int:
-        """Pixels of a row."""
+        """Number of pixel columns."""
         return int(self.colour.shape[1])
 
     @property
     def height(self) -> int:
-        """Rows."""
+        """Number of pixel rows."""
         return int(self.colour.shape[0])
 
-    def _facts(self) -> list[str]:
+    def _repr_parts(self) -> list[str]:
         bands = 1 if self.colour.ndim == 2 else self.colour.shape[2]
         planes = [name for name in TRUTH if getattr(self, name) is not None]
         return [f"{self.width} x {self.height} pixels", f"{bands} bands", *planes]

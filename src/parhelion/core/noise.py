@@ -1,8 +1,8 @@
-"""What a sensor does to the truth, sample by sample: bias, noise, saturation and rounding.
+"""Sample errors of stream sensors: bias, noise, saturation and rounding.
 
-Samples lie on a clock that starts at world time 0: sample k is taken at k / rate, whatever run it is part of. Every
-random number is a function of the seed, the sensor's name and k, so a run that is split in two gives the same bits as
-the whole. The small sensors beside the inertial unit use the same functions.
+Sample k is taken at world time k / rate, whatever the start of the run. Every random number is a function of the seed,
+the sensor's name and k, so a run that is split in two gives the same bits as the whole run. All stream sensors use
+these functions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GAUSS_MARKOV_PEAK = 0.6173643
 """Highest Allan deviation of a Gauss-Markov process of standard deviation 1, at 1.892618 correlation times."""
 _MASK = np.int64(0xFFFFFFFF)
 _BLOCK = 512
-# Values that are this many correlation times apart share less than rounding does (e^-37 = 2^-53).
+# Beyond this many correlation times, the correlation is below the rounding error of float64 (e^-37 = 2^-53).
 _UNRELATED_TIMES = 37.0
 
 
@@ -35,13 +35,13 @@ def sample_number(time: float, rate_hz: float) -> int:
         raise ConfigError(f"time: must be finite, got {time!r}")
     exact = time * rate_hz
     if abs(exact) >= 2.0**52:
-        raise ConfigError(f"time: {time:g} s is too far from 0 for samples at {rate_hz:g} Hz to be told apart")
-    # A time meant to be k / rate may come out a rounding step above it.
+        raise ConfigError(f"time: {time:g} s is too far from 0 to distinguish samples at {rate_hz:g} Hz")
+    # A time that is meant to be k / rate may lie a rounding step above it.
     return math.ceil(exact - max(1e-6, 4.0 * math.ulp(exact)))
 
 
 def sample_span(start: float, duration: float, rate_hz: float) -> tuple[int, int]:
-    """Number of the first sample at or after `start` [s], and how many follow before `start + duration` [s]."""
+    """Number of the first sample at or after `start` [s], and the count of samples before `start + duration` [s]."""
     if not (math.isfinite(duration) and duration > 0):
         raise ConfigError(f"duration: must be finite and above 0 s, got {duration!r}")
     if duration * rate_hz > MOST_SAMPLES:
@@ -51,7 +51,7 @@ def sample_span(start: float, duration: float, rate_hz: float) -> tuple[int, int
 
 
 def chosen_rate(rate_hz: float | None, default_hz: float, max_rate_hz: float) -> float:
-    """The rate a sensor runs at: the user's where given, the sheet's otherwise."""
+    """Sample rate [Hz]: the user's `rate_hz` if given, otherwise the default of the data sheet."""
     if rate_hz is None:
         return default_hz
     if not (math.isfinite(rate_hz) and 0 < rate_hz <= max_rate_hz):
@@ -60,7 +60,7 @@ def chosen_rate(rate_hz: float | None, default_hz: float, max_rate_hz: float) ->
 
 
 def normals(stream: Stream, numbers: NDArray[np.int64]) -> Floats:
-    """Four independent standard normal numbers for each whole number, of up to 64 bits and either sign: (n, 4)."""
+    """Four independent standard normal numbers per signed 64-bit integer, shape (n, 4)."""
     low, high = ((numbers >> shift & _MASK).astype(np.uint32) for shift in (np.int64(0), np.int64(32)))
     a, b, c, d = words(stream.key, low, high)
     return np.stack([*to_normal(a, b), *to_normal(c, d)], axis=1)
@@ -69,19 +69,19 @@ def normals(stream: Stream, numbers: NDArray[np.int64]) -> Floats:
 def gauss_markov(seed: int, name: str, first: int, count: int, correlation_samples: float) -> Floats:
     """Four independent first-order Gauss-Markov processes of variance 1 at `count` samples from `first`: (count, 4).
 
-    Exact at the samples: stationary, with correlation exp(-|i - j| / correlation_samples). A recursion from sample to
-    sample would need a beginning. Here each value hangs between two neighbours instead: samples far enough apart to
-    be unrelated are drawn alone, then the middle between each two is drawn from its law given both,
+    The process is exact at the samples: stationary, with correlation exp(-|i - j| / correlation_samples). A recursion
+    from sample to sample would need a first sample. Instead, samples far enough apart to be independent are drawn
+    first. Then the midpoint of each pair of neighbours is drawn from its distribution conditional on both,
 
         E = (left + right) / (2 cosh x),  variance = tanh x,  x = half the distance / correlation_samples,
 
-    and so on down to single samples. Any sample, at any time, takes a few dozen draws, and its bits do not depend on
-    which others are asked for.
+    and so on down to single samples. Any sample at any time takes a few dozen draws, and its bits do not depend on
+    the other samples requested.
     """
-    return _in_blocks(_hung, (seed, name, correlation_samples), first, count)
+    return _in_blocks(_bisected, (seed, name, correlation_samples), first, count)
 
 
-def _hung(seed: int, name: str, correlation_samples: float, first: int, count: int) -> Floats:
+def _bisected(seed: int, name: str, correlation_samples: float, first: int, count: int) -> Floats:
     levels = max(0, math.ceil(math.log2(_UNRELATED_TIMES * correlation_samples)))
     last = first + count - 1
 
@@ -96,15 +96,15 @@ def _hung(seed: int, name: str, correlation_samples: float, first: int, count: i
         finer = values[left]
         middle = np.flatnonzero(numbers & 1)
         x = 2.0**level / correlation_samples
-        hung = (values[left[middle]] + values[left[middle] + 1]) * (0.5 / math.cosh(x))
+        mean = (values[left[middle]] + values[left[middle] + 1]) * (0.5 / math.cosh(x))
         fresh = normals(Stream(seed, f"{name}/{level}"), numbers[middle])
-        finer[middle] = hung + fresh * math.sqrt(math.tanh(x))
+        finer[middle] = mean + fresh * math.sqrt(math.tanh(x))
         values = finer
     return values[:count]
 
 
 def white(seed: int, name: str, first: int, count: int) -> Floats:
-    """Four independent standard normal numbers for each of `count` samples from `first`: (count, 4)."""
+    """Four independent standard normal numbers per sample, for `count` samples from `first`: (count, 4)."""
     return _in_blocks(_drawn, (seed, name), first, count)
 
 
@@ -113,10 +113,10 @@ def _drawn(seed: int, name: str, first: int, count: int) -> Floats:
 
 
 def _in_blocks(make: Callable[..., Floats], what: tuple[Any, ...], first: int, count: int) -> Floats:
-    """Rows of random numbers, which are the same however many are made at once.
+    """Rows of random numbers that do not depend on how many are requested per call.
 
-    Few are taken from blocks that are kept: who runs a sensor step by step asks for a sample or two at a time, and a
-    block takes hardly longer than one.
+    Short requests are served from cached blocks. A sensor that runs step by step requests one or two samples at a time,
+    and a block takes hardly longer than one sample.
     """
     if count >= _BLOCK or count <= 0:
         return make(*what, first, count)
@@ -134,13 +134,14 @@ def _block(make: Callable[..., Floats], what: tuple[Any, ...], number: int) -> F
 def transformed(matrix: Floats, vectors: Floats) -> Floats:
     """`matrix @ v` for each row v of `vectors` (n, 3).
 
-    Written out: a matrix product's rounding may depend on how many rows it is given, and split runs would differ.
+    Written out by component: the rounding of a matrix product may depend on the number of rows, so split runs would
+    differ.
     """
     return vectors[:, 0:1] * matrix[:, 0] + vectors[:, 1:2] * matrix[:, 1] + vectors[:, 2:3] * matrix[:, 2]
 
 
 def digitised(values: Floats, limit: float, step: float) -> Floats:
-    """Values cut to ±`limit` and rounded to whole steps (0 is continuous); rounding never leaves the limits."""
+    """Clip values to ±`limit` and round them to multiples of `step` (0: no rounding), never beyond the limit."""
     cut = np.clip(values, -limit, limit)
     if step <= 0:
         return cut
@@ -150,7 +151,7 @@ def digitised(values: Floats, limit: float, step: float) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class AxesErrors:
-    """Errors of three axes that stay the same while a unit is on: measured = matrix @ true + bias."""
+    """Errors of three axes that are constant while a unit is switched on: measured = matrix @ true + bias."""
 
     matrix: Floats
     """Scale factors on the diagonal, misalignments [rad] off it, shape (3, 3)."""
@@ -162,7 +163,7 @@ class AxesErrors:
 
 
 def freeze_arrays(record: object, what: str, **shapes: tuple[int, ...]) -> None:
-    """Make fields of a frozen dataclass read-only float64 arrays; ConfigError unless finite and of their shapes."""
+    """Convert fields of a frozen dataclass to read-only float64 arrays; they must be finite and have these shapes."""
     for name, shape in shapes.items():
         array = np.array(getattr(record, name), dtype=np.float64)
         if array.shape != shape or not np.all(np.isfinite(array)):
@@ -173,12 +174,12 @@ def freeze_arrays(record: object, what: str, **shapes: tuple[int, ...]) -> None:
 
 @lru_cache(maxsize=256)
 def drawn_axes(seed: int, name: str, *, scale: float, misalignment_rad: float, bias: float) -> AxesErrors:
-    """The errors of one unit, drawn from the standard deviations of its model (scale as a fraction)."""
+    """Draw the errors of one unit from the standard deviations of its model (scale as a fraction)."""
     draws = normals(Stream(seed, name), np.arange(3, dtype=np.int64))
     spread = np.where(np.eye(3, dtype=bool), scale, misalignment_rad)
     return AxesErrors(np.eye(3) + spread * draws[:, :3], bias * draws[:, 3])
 
 
 def rounding_variance(step: float) -> float:
-    """Variance of the error that rounding to whole steps makes, for noise wider than a step: step² / 12."""
+    """Variance of the quantisation error for noise wider than a step: step² / 12."""
     return step * step / 12.0

@@ -13,7 +13,7 @@ from parhelion.core.errors import ConfigError
 Floats = NDArray[np.float64]
 
 LARGEST_POSITION_M = 1e12
-"""Poses lie within this distance of their parent's origin along each axis; six times that of Saturn from the sun."""
+"""Largest coordinate of a pose along each axis; about 0.7 times the distance of Saturn from the sun."""
 
 
 def quat_multiply(a: Floats, b: Floats) -> Floats:
@@ -32,26 +32,26 @@ def quat_multiply(a: Floats, b: Floats) -> Floats:
 
 
 def cross(a: Floats, b: Floats) -> Floats:
-    """Vector product of vectors (..., 3); shapes broadcast. NumPy's own spends most of its time on axes."""
+    """Cross product of vectors (..., 3); shapes broadcast. Faster than `np.cross`, which spends its time on axes."""
     ax, ay, az = (a[..., k] for k in range(3))
     bx, by, bz = (b[..., k] for k in range(3))
     return np.stack([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx], axis=-1)
 
 
 def quat_conjugate(q: Floats) -> Floats:
-    """The inverse rotation of unit quaternions `xyzw`, shapes (..., 4)."""
+    """Inverse of unit quaternions `xyzw`, shapes (..., 4)."""
     return q * np.array([-1.0, -1.0, -1.0, 1.0])
 
 
 def quat_rotate(q: Floats, v: Floats) -> Floats:
-    """Vectors (..., 3) turned by unit quaternions `xyzw` (..., 4); shapes broadcast."""
+    """Rotate vectors (..., 3) by unit quaternions `xyzw` (..., 4); shapes broadcast."""
     xyz = q[..., :3]
     t = 2.0 * cross(xyz, v)
     return v + q[..., 3:] * t + cross(xyz, t)
 
 
 def quat_from_rpy(roll: ArrayLike, pitch: ArrayLike, yaw: ArrayLike) -> Floats:
-    """Quaternions `xyzw` from roll, pitch, yaw [rad], applied about fixed x, then y, then z (as ROS does)."""
+    """Quaternions `xyzw` from roll, pitch, yaw [rad], applied about the fixed axes x, then y, then z (as in ROS)."""
     r, p, y = (np.asarray(a, dtype=np.float64) / 2.0 for a in (roll, pitch, yaw))
     cr, sr, cp, sp, cy, sy = np.cos(r), np.sin(r), np.cos(p), np.sin(p), np.cos(y), np.sin(y)
     return np.stack(
@@ -70,7 +70,7 @@ def quat_from_matrix(rotation: ArrayLike) -> Floats:
     m = np.asarray(rotation, dtype=np.float64)
     if m.shape != (3, 3) or not np.allclose(m @ m.T, np.eye(3), atol=1e-6) or np.linalg.det(m) < 0:
         raise ConfigError("pose: the rotation part must be a proper 3 x 3 rotation matrix")
-    # The eigenvector of the largest eigenvalue is the quaternion, without a case for each sign of the trace.
+    # The quaternion is the eigenvector of the largest eigenvalue. This needs no case distinction by the trace.
     k = np.array(
         [
             [m[0, 0] - m[1, 1] - m[2, 2], m[1, 0] + m[0, 1], m[2, 0] + m[0, 2], m[2, 1] - m[1, 2]],
@@ -89,7 +89,7 @@ def quat_slerp(a: Floats, b: Floats, fraction: Floats) -> Floats:
     b = np.where(dot < 0, -b, b)
     angle = np.arccos(np.clip(np.abs(dot), 0.0, 1.0))
     s = np.asarray(fraction, dtype=np.float64)[..., None]
-    near = angle < 1e-6  # sin(angle) vanishes; the straight line is exact to rounding there
+    near = angle < 1e-6  # sin(angle) vanishes; linear interpolation is exact to rounding here
     denominator = np.where(near, 1.0, np.sin(angle))
     wa = np.where(near, 1.0 - s, np.sin((1.0 - s) * angle) / denominator)
     wb = np.where(near, s, np.sin(s * angle) / denominator)
@@ -97,8 +97,8 @@ def quat_slerp(a: Floats, b: Floats, fraction: Floats) -> Floats:
     return q / np.linalg.norm(q, axis=-1, keepdims=True)
 
 
-def _half_turn(angle: float) -> float:
-    """The same angle [rad] within -pi to pi, for angles within -2 pi to 2 pi."""
+def _wrapped(angle: float) -> float:
+    """Wrap an angle [rad] from -2 pi .. 2 pi to -pi .. pi."""
     return angle - 2.0 * np.pi * np.sign(angle) if abs(angle) > np.pi else angle
 
 
@@ -117,13 +117,25 @@ def _finite(name: str, value: ArrayLike, size: int) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Pose:
-    """Where a frame sits in its parent frame: point_parent = rotate(quat_xyzw, point) + xyz."""
+    """Position and orientation of a frame in its parent frame: point_parent = rotate(quat_xyzw, point) + xyz.
+
+    Args:
+        xyz: Position [m] in the parent frame.
+        quat_xyzw: Orientation as quaternion; normalised.
+        rpy_deg: Orientation as roll, pitch, yaw [deg] about the fixed axes x, y, z, instead of `quat_xyzw`.
+
+    >>> sensor = ph.Pose(xyz=(1, 0, 2), rpy_deg=(0, 0, 90))
+    >>> sensor.apply([1.0, 0.0, 0.0]).round(6).tolist()
+    [1.0, 1.0, 2.0]
+    >>> sensor @ sensor.inverse()
+    Pose(xyz=(0, 0, 0), rpy_deg=(0, 0, 0))
+    """
 
     xyz: Floats = field(default_factory=lambda: np.zeros(3))
     """Position [m] in the parent frame, shape (3,)."""
 
     quat_xyzw: Floats = field(default_factory=lambda: np.array([0.0, 0.0, 0.0, 1.0]))
-    """Orientation as unit quaternion, shape (4,)."""
+    """Orientation as unit quaternion `xyzw`, shape (4,)."""
 
     def __init__(
         self,
@@ -146,7 +158,7 @@ class Pose:
         if norm < 1e-9:
             raise ConfigError("pose: quat_xyzw must not be zero")
         if not np.isfinite(norm):
-            raise ConfigError(f"pose: quat_xyzw is too long to be made a unit quaternion, got {quat.tolist()}")
+            raise ConfigError(f"pose: quat_xyzw is too large to normalise, got {quat.tolist()}")
         if abs(norm - 1.0) > 1e-12:
             quat = quat / norm
         quat = np.array(quat)
@@ -156,7 +168,7 @@ class Pose:
 
     @classmethod
     def from_matrix(cls, matrix: ArrayLike) -> Pose:
-        """From a 4 x 4 homogeneous matrix (child to parent)."""
+        """Return the pose of a 4 x 4 homogeneous matrix (child to parent)."""
         try:
             m = np.asarray(matrix, dtype=np.float64)
         except (TypeError, ValueError, OverflowError):
@@ -169,18 +181,18 @@ class Pose:
 
     @classmethod
     def look_at(cls, origin: ArrayLike, target: ArrayLike) -> Pose:
-        """At `origin`, x axis towards `target`, y axis level."""
+        """Return the pose at `origin` whose x axis points to `target` and whose y axis is horizontal."""
         start = _finite("origin", origin, 3)
         forward = _finite("target", target, 3) - start
         if not np.linalg.norm(forward) > 0:
-            raise ConfigError("pose: look_at needs a target apart from the origin")
+            raise ConfigError("pose: look_at needs a target that differs from the origin")
         yaw = np.arctan2(forward[1], forward[0])
         pitch = -np.arctan2(forward[2], np.hypot(forward[0], forward[1]))
         return cls(start, quat_from_rpy(0.0, pitch, yaw))
 
     @property
     def rotation(self) -> Floats:
-        """The 3 x 3 rotation matrix, child to parent."""
+        """Rotation matrix, child to parent, shape (3, 3)."""
         x, y, z, w = self.quat_xyzw.tolist()
         return np.array(
             [
@@ -192,7 +204,7 @@ class Pose:
 
     @property
     def matrix(self) -> Floats:
-        """The 4 x 4 homogeneous matrix, child to parent."""
+        """Homogeneous matrix, child to parent, shape (4, 4)."""
         m = np.eye(4)
         m[:3, :3] = self.rotation
         m[:3, 3] = self.xyz
@@ -200,9 +212,9 @@ class Pose:
 
     @property
     def rpy_deg(self) -> Floats:
-        """Roll, pitch, yaw [deg] about fixed x, y, z; roll is 0 where the x axis points straight up or down."""
+        """Roll, pitch, yaw [deg] about the fixed axes x, y, z; roll is 0 if the x axis points straight up or down."""
         x, y, z, w = self.quat_xyzw
-        # Half of roll + yaw and half of roll - yaw come straight from the quaternion, without loss near +-90 deg pitch.
+        # (roll + yaw) / 2 and (roll - yaw) / 2 follow directly from the quaternion, without loss near ±90 deg pitch.
         size_sum, size_difference = np.hypot(x + z, w - y), np.hypot(x - z, w + y)
         half_sum, half_difference = np.arctan2(x + z, w - y), np.arctan2(x - z, w + y)
         if size_sum < 1e-15:
@@ -211,19 +223,19 @@ class Pose:
             half_difference = -half_sum
         pitch = np.pi / 2.0 - 2.0 * np.arctan2(size_sum, size_difference)
         roll, yaw = half_sum + half_difference, half_sum - half_difference
-        return np.degrees([_half_turn(roll), pitch, _half_turn(yaw)])
+        return np.degrees([_wrapped(roll), pitch, _wrapped(yaw)])
 
     def inverse(self) -> Pose:
-        """The parent frame as seen from this one."""
+        """Return the pose of the parent frame in this frame."""
         q = quat_conjugate(self.quat_xyzw)
         return Pose(-quat_rotate(q, self.xyz), q)
 
     def __matmul__(self, other: Pose) -> Pose:
-        """`a @ b`: the pose `b`, given in the frame `a`, expressed in the parent of `a`."""
+        """Return `a @ b`: the pose `b`, given in the frame `a`, expressed in the parent of `a`."""
         return Pose(self.apply(other.xyz), quat_multiply(self.quat_xyzw, other.quat_xyzw))
 
     def apply(self, points: ArrayLike) -> Floats:
-        """Points (..., 3) [m] of this frame, expressed in the parent frame."""
+        """Transform points (..., 3) [m] from this frame to the parent frame."""
         return np.asarray(points, dtype=np.float64) @ self.rotation.T + self.xyz
 
     def __eq__(self, other: object) -> bool:
@@ -234,7 +246,7 @@ class Pose:
         )
 
     def __hash__(self) -> int:
-        # Adding 0 makes -0 and 0, which are equal, the same bytes.
+        # Adding 0 turns -0 into 0: they are equal, so they must have the same bytes.
         return hash(((self.xyz + 0.0).tobytes(), (self.quat_xyzw + 0.0).tobytes()))
 
     def __repr__(self) -> str:

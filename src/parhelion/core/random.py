@@ -1,8 +1,8 @@
-"""Random numbers by counter: a draw is a pure function of seed, stream name, measurement, element and draw.
+"""Counter-based random numbers: a pure function of seed, stream name, measurement, element and draw number.
 
-There is no generator state, so results do not depend on the number of threads, on how work is split into
-batches, or on what was drawn before. The function is Philox4x32 with ten rounds (Salmon et al., "Parallel random
-numbers: as easy as 1, 2, 3", SC'11), evaluated on NumPy or Dr.Jit arrays alike.
+There is no generator state, so results do not depend on the number of threads, on the split into batches, or on
+previous draws. The function is Philox4x32 with ten rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2,
+3", SC'11). It accepts NumPy and Dr.Jit arrays.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MASK = 0xFFFFFFFF
 
 
 def philox(counter: tuple[Any, Any, Any, Any], key: tuple[Any, Any]) -> tuple[Any, Any, Any, Any]:
-    """Four 32-bit words from four counter words and two key words, all uint32 arrays of one kind."""
+    """Four random 32-bit words from four counter words and two key words, all uint32 arrays of the same library."""
     xp = namespace(*counter, *key)
     c0, c1, c2, c3 = counter
     k0, k1 = key
@@ -41,9 +41,9 @@ def _word(like: Any, value: int) -> Any:
 
 
 def to_unit(word: Any) -> Any:
-    """Uniform numbers in the open interval (0, 1) from 32-bit words; never 0, so a logarithm is safe."""
+    """Uniform numbers in the open interval (0, 1) from 32-bit words; never 0, so that the logarithm is finite."""
     xp = namespace(word)
-    # 23 bits and a half step: exact in float32, so both kinds of arrays give the same numbers.
+    # 23 bits and a half step are exact in float32, so NumPy and Dr.Jit give the same numbers.
     return xp.float_of(word >> _word(word, 9)) * 2.0**-23 + 2.0**-24
 
 
@@ -56,9 +56,9 @@ def to_normal(word_a: Any, word_b: Any) -> tuple[Any, Any]:
 
 
 def number_of(time: float, pose: Pose) -> int:
-    """A number for a measurement that was given none: 63 bits drawn from its time and pose.
+    """Default number of a measurement: 63 bits hashed from its time and pose.
 
-    Scans at other times or places then have independent noise, and a scan has the same noise alone or in a batch.
+    Scans at different times or places then have independent noise, and a scan has the same noise alone or in a batch.
     """
     digest = hashlib.blake2b(
         struct.pack("<8d", time, *pose.xyz, *pose.quat_xyzw), digest_size=8, person=b"frame"
@@ -68,14 +68,14 @@ def number_of(time: float, pose: Pose) -> int:
 
 @dataclass(frozen=True)
 class Stream:
-    """One named source of random numbers. Two streams never share a draw."""
+    """A named source of random numbers. Different streams never share a draw."""
 
     seed: int
-    """Any whole number of at most 64 bits, chosen by the user."""
+    """Integer from 0 to 2**64 - 1, chosen by the user."""
     name: str
-    """What the numbers are for, such as 'lidar/range-noise'."""
+    """Purpose of the numbers, for example 'lidar/range-noise'."""
     number: int = 0
-    """Number of the measurement they are for, at most 64 bits."""
+    """Number of the measurement, from 0 to 2**64 - 1."""
 
     def __post_init__(self) -> None:
         for label, value in (("seed", self.seed), ("frame", self.number)):
@@ -84,24 +84,24 @@ class Stream:
 
     @property
     def key(self) -> tuple[int, int]:
-        """The two key words: seed, name and number mixed, so that neighbouring seeds share nothing."""
+        """Two key words, hashed from seed, name and number, so that neighbouring seeds are independent."""
         packed = struct.pack("<QQ", int(self.seed), int(self.number)) + self.name.encode()
         digest = hashlib.blake2b(packed, digest_size=8, person=b"stream").digest()
         low, high = struct.unpack("<II", digest)
         return low, high
 
     def words(self, element: Any, draw: Any = 0) -> tuple[Any, Any, Any, Any]:
-        """Four random words for each element number (uint32 array); `draw` numbers further sets of four."""
+        """Four random words per element number (uint32 array); `draw` selects further sets of four."""
         return words(self.key, element, draw)
 
     def generator(self) -> np.random.Generator:
-        """A NumPy generator seeded by this stream, for set-up work that needs NumPy's distributions."""
+        """Return a NumPy generator seeded by this stream, for set-up code that needs NumPy's distributions."""
         low, high = self.key
         return np.random.Generator(np.random.Philox(key=low | (high << 32)))
 
 
 def words(key: tuple[Any, Any], element: Any, draw: Any = 0) -> tuple[Any, Any, Any, Any]:
-    """As `Stream.words`, for a key given as two words or two arrays of words (a key a scan, in batches).
+    """Four random words per element, like `Stream.words`, for a key of two words or two arrays (one key per scan).
 
     `draw` is a number, or an array of numbers like `element`.
     """

@@ -1,7 +1,7 @@
-"""Reading files that anyone may have made: which are opened, how far they may unpack, and what is told of failures.
+"""Safe reading of untrusted files: regular files only, limited decompression, one clear error per failure.
 
-A reader's door is one `with reading(path)` or `@reader`: whatever a damaged file makes the parts behind it raise
-becomes one error that names the file. Limits on sizes stay with the formats, before anything is allocated.
+Each reader uses `with reading(path)` or `@file_reader()`: any exception that a damaged file causes becomes one error
+that names the file. The formats themselves check sizes before they allocate memory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from parhelion.core.errors import FormatError, ParhelionError
 
 ALWAYS_UNPACKED_BYTES = 64 * 1024 * 1024
 LARGEST_EXPANSION = 100
-"""Clouds and their messages shrink to a tenth at best; all zeros shrink to a thousandth and less."""
+"""Real clouds and their messages compress by a factor of 10 at most; zeros compress by a factor of 1000 and more."""
 
 AnyPath = str | PathLike[str]
 Item = TypeVar("Item")
@@ -32,17 +32,17 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def shown(path: AnyPath) -> str:
-    """The name of a file for a message; names that cannot be printed as they are come in quotes."""
+    """Name of a file for a message, in quotes if it is not printable."""
     text = str(path)
     return text if text.isprintable() else repr(text)
 
 
 @contextmanager
 def reading(path: AnyPath, error: type[ParhelionError] = FormatError) -> Iterator[None]:
-    """Whatever escapes becomes an `error` that names the file; warnings and interrupts pass.
+    """Turn any exception in the block into an `error` that names the file. Warnings and interrupts pass unchanged.
 
-    Our own errors keep their kind, and get the name where they lack it. Numbers out of range are checked, or kept
-    as they are: a damaged file is no reason to warn of arithmetic.
+    Parhelion's own errors keep their class; the file name is added if it is missing. NumPy's arithmetic warnings are
+    silenced, because damaged files may contain any number.
     """
     with np.errstate(all="ignore"), _guarded(path, error):
         yield
@@ -53,25 +53,25 @@ def _guarded(path: AnyPath, error: type[ParhelionError]) -> Iterator[None]:
     try:
         yield
     except ParhelionError as problem:
-        said = str(problem)
-        if "\n" not in said and (str(path) in said or shown(path) in said):
+        text = str(problem)
+        if "\n" not in text and (str(path) in text or shown(path) in text):
             raise
-        # Told by a part that does not know of files, or in the words of a library.
-        name = "" if str(path) in said else f"{shown(path)}: "
-        raise type(problem)(name + " ".join(said.split())) from problem.__cause__
+        # The message lacks the file name, or spans several lines because it quotes a library.
+        name = "" if str(path) in text else f"{shown(path)}: "
+        raise type(problem)(name + " ".join(text.split())) from problem.__cause__
     except Warning:
         raise
     except Exception as problem:
         raise error(sentence(path, problem)) from problem
     except BaseException as problem:
-        # Failures inside of compiled Rust code are no Exception, but must not end a program either.
+        # A panic in compiled Rust code is not an Exception, but must not end the program either.
         if type(problem).__name__ != "PanicException":
             raise
         raise error(sentence(path, problem)) from None
 
 
-def reader(error: type[ParhelionError] = FormatError) -> Callable[[Function], Function]:
-    """Make a function whose first argument is a file's path a guarded door; see `reading`."""
+def file_reader(error: type[ParhelionError] = FormatError) -> Callable[[Function], Function]:
+    """Decorator that runs a function within `reading`; its first argument is the path of the file."""
 
     def guard(function: Function) -> Function:
         @wraps(function)
@@ -85,13 +85,13 @@ def reader(error: type[ParhelionError] = FormatError) -> Callable[[Function], Fu
 
 
 def reading_each(path: AnyPath, items: Iterator[Item], error: type[ParhelionError] = FormatError) -> Iterator[Item]:
-    """The items, each fetched as within `reading`; what is done with them is not guarded."""
+    """Yield the items, each fetched as within `reading`; the code that uses them is not guarded."""
     with _guarded(path, error):
         yield from items
 
 
 def sentence(path: AnyPath, problem: BaseException) -> str:
-    """One sentence for a failure that no reader foresaw."""
+    """One-sentence message for an unexpected exception."""
     name = shown(path)
     if isinstance(problem, MemoryError):
         return f"{name}: too large for the memory of this machine"
@@ -101,11 +101,11 @@ def sentence(path: AnyPath, problem: BaseException) -> str:
         return f"{name}: cannot be read ({problem.strerror})"
     reason = " ".join(str(problem).split())[:120]
     kind = type(problem).__name__
-    return f"{name}: is damaged, or not what its name says ({f'{kind}: {reason}' if reason else kind})"
+    return f"{name}: is damaged, or not of the type that its name implies ({f'{kind}: {reason}' if reason else kind})"
 
 
 def open_file(path: AnyPath, error: type[ParhelionError] = FormatError) -> BinaryIO:
-    """A regular file, open for reading; pipes and devices are refused before they can keep a reader waiting."""
+    """Open a regular file for reading. Pipes and devices are rejected, because reading them could block."""
     try:
         mode = os.stat(path).st_mode
         if stat.S_ISDIR(mode):
@@ -117,17 +117,17 @@ def open_file(path: AnyPath, error: type[ParhelionError] = FormatError) -> Binar
         raise error(f"{shown(path)}: no such file") from None
     except OSError as problem:
         raise error(f"{shown(path)}: cannot be read ({problem.strerror or problem})") from None
-    except ValueError as problem:  # a NUL in the name
+    except ValueError as problem:  # a NUL character in the name
         raise error(f"{shown(path)}: cannot be read ({problem})") from None
 
 
 def read_bytes(
     path: AnyPath, error: type[ParhelionError] = FormatError, *, largest: int | None = None, what: str = ""
 ) -> bytes:
-    """The whole content of a regular file; beyond `largest` bytes it is refused as not being `what`."""
+    """Read a regular file completely. A file of more than `largest` bytes is rejected as not being `what`."""
     with open_file(path, error) as stream:
         try:
-            # The size is asked for first: to read up to a limit would take the limit's memory for any file.
+            # Check the size first: `read(limit)` would allocate memory for the whole limit.
             if largest is not None and os.fstat(stream.fileno()).st_size > largest:
                 raise error(f"{shown(path)}: larger than {largest >> 20} MiB, not {what or 'a file of this kind'}")
             return stream.read()
@@ -136,7 +136,7 @@ def read_bytes(
 
 
 def is_regular_file(path: AnyPath) -> bool:
-    """Whether there is a regular file of this name, directly or behind links."""
+    """Return whether a path is a regular file or a link to one."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)
     except (OSError, ValueError):
@@ -144,46 +144,46 @@ def is_regular_file(path: AnyPath) -> bool:
 
 
 class UnpackingBudget:
-    """How many bytes a packed file may become: many times its own size, but not thousands of times."""
+    """Limit on the decompressed size of a file: 64 MiB plus 100 times the compressed size."""
 
     def __init__(self, path: AnyPath, packed_bytes: int, *, once: int | None = None) -> None:
-        """`once` is the most that one piece alone may become."""
+        """Start with the budget of a file of `packed_bytes`; `once` limits the decompressed size of one chunk."""
         self.left = ALWAYS_UNPACKED_BYTES + LARGEST_EXPANSION * packed_bytes
         self._path, self._packed, self._once = path, packed_bytes, once
 
     def spend(self, size: int) -> None:
-        """Ask for `size` bytes more, before they are unpacked; raises FormatError where that is too much."""
+        """Reserve `size` bytes before they are decompressed. Raise FormatError if the budget is exceeded."""
         if self._once is not None and size > self._once:
             raise FormatError(
-                f"{shown(self._path)}: one packed piece of it claims {size} bytes, {self._once} at most are unpacked"
+                f"{shown(self._path)}: a compressed chunk claims to hold {size} bytes; the limit is {self._once}"
             )
         self.left -= size
         if size < 0 or self.left < 0:
             raise FormatError(
-                f"{shown(self._path)}: its {self._packed} bytes claim to unpack to more than {LARGEST_EXPANSION} times "
-                f"as much and {ALWAYS_UNPACKED_BYTES >> 20} MiB, so it is damaged or a trap"
+                f"{shown(self._path)}: its {self._packed} bytes claim to decompress to more than {LARGEST_EXPANSION} "
+                f"times as much and {ALWAYS_UNPACKED_BYTES >> 20} MiB, so it is damaged or malicious"
             )
 
 
 # ---- npy ------------------------------------------------------------------------------------------------------------
-# Arrays in NumPy's own format (.npy), from bytes that anyone may have made: no pickle, sizes checked first.
+# Arrays in NumPy's .npy format from untrusted bytes: no pickle, sizes are checked first.
 
 
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
 def array_of(content: bytes) -> NDArray[Any]:
-    """The array, read-only; raises ValueError where the bytes are no array of plain values, or not a whole one."""
+    """Return the array, read-only. Raise ValueError if the bytes are not a complete array of plain values."""
     buffer = io.BytesIO(content)
     version = np.lib.format.read_magic(buffer)
     if version not in _HEADERS:
-        raise ValueError(f"it has the unknown version {version[0]}.{version[1]}")
+        raise ValueError(f"its format version {version[0]}.{version[1]} is not supported")
     shape, fortran, dtype = _HEADERS[version](buffer)
     if dtype.hasobject or dtype.names is not None or dtype.subdtype is not None:
-        raise ValueError("it holds Python objects or records")
-    count, start = math.prod(shape), buffer.tell()
+        raise ValueError("it contains Python objects or structured values")
+    count, start = math.prod(shape), buffer.tell()  # wording: ok
     if any(side < 0 for side in shape) or count * dtype.itemsize > len(content) - start:
-        raise ValueError(f"it claims the shape {_short(shape)}, more than is there")
+        raise ValueError(f"it claims the shape {_short(shape)}, which is more data than it contains")
     if dtype.itemsize == 0:
         raise ValueError("its values have no size")
     values = np.frombuffer(content, dtype, count, start)

@@ -1,10 +1,10 @@
-"""The base of records: arrays with a unit, a frame and a shape on every field, and what every record can do.
+"""Base class of records: frozen dataclasses whose arrays declare a unit, a frame and a shape.
 
     @dataclass(frozen=True, eq=False)
     class TemperatureData(Samples):
         temperature: Floats = field(metadata=column("K", "", "n"))
 
-A record that declares its arrays with `column` has files, tables, plots and a one-line repr without further code.
+A record that declares its arrays with `column` gets files, tables, plots and a one-line repr without further code.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from parhelion.core.clouds import FieldSpec, PointCloud
 
-# ---- Records in a terminal, as one line, and clouds in a notebook, as a small table ---------------------------------
+# ---- display: one line in a terminal, a small table for clouds in a notebook ----------------------------------------
 
 
 _LONGEST_NAME = 60
@@ -34,20 +34,20 @@ _LONGEST_LINE = 160
 
 
 def one_line(record: Record) -> str:
-    """Type, sensor, size and main contents of any record, in less than 200 characters."""
+    """Type, sensor, size and main contents of a record, in less than 200 characters."""
     name = type(record).__name__[:_LONGEST_NAME]
-    line = f"{name}: {', '.join([*_sensor(record), *record._facts()])}"
+    line = f"{name}: {', '.join([*_sensor(record), *record._repr_parts()])}"
     return f"<{line if len(line) <= _LONGEST_LINE else line[: _LONGEST_LINE - 3].rstrip(', ') + '...'}>"
 
 
 def _sensor(record: Record) -> list[str]:
-    """Name of the sensor, shortened; empty where the record has none."""
+    """Name of the sensor, shortened; empty if the record has none."""
     sensor = " ".join(str(getattr(record, "metadata", {}).get("sensor") or "").split())
     return [sensor if len(sensor) <= _LONGEST_NAME else sensor[: _LONGEST_NAME - 3] + "..."] if sensor else []
 
 
 def as_html(cloud: PointCloud, known: Mapping[str, FieldSpec]) -> str:
-    """The same line over a table of the fields; `known` gives their units and meanings."""
+    """HTML with the one-line summary above a table of the fields; `known` holds their units and meanings."""
     heads = ("field", "type", "unit", "smallest", "largest", "meaning")
     rows = [("xyz", cloud.xyz, "m", "coordinates")]
     for name, values in cloud.fields.items():
@@ -55,14 +55,14 @@ def as_html(cloud: PointCloud, known: Mapping[str, FieldSpec]) -> str:
         rows.append((name, values, spec.unit if spec else "", spec.meaning if spec else ""))
     lines = [_row("th", heads)]
     lines += [_row("td", (name, _type(values), unit, *_span(values), text)) for name, values, unit, text in rows]
-    # Names and metadata come from files: nothing of them is taken as HTML.
+    # Names and metadata may come from untrusted files, so they are escaped.
     title = escape(one_line(cloud)[1:-1])
     return f"<div><strong>{title}</strong><table>{''.join(lines)}</table></div>"
 
 
-def cloud_facts(cloud: PointCloud) -> list[str]:
-    """Number of points and shots, nearest and farthest range, and frame."""
-    shots = vars(cloud).get("shots")  # a field of this name is no table of shots
+def cloud_repr_parts(cloud: PointCloud) -> list[str]:
+    """Number of points and shots, smallest and largest range, and frame."""
+    shots = vars(cloud).get("shots")  # not the point field that may have this name
     facts = [f"{len(cloud)} points" + ("" if shots is None else f" of {len(shots)} shots")]
     ranges = _ranges(cloud)
     if ranges.size:
@@ -71,7 +71,7 @@ def cloud_facts(cloud: PointCloud) -> list[str]:
 
 
 def _ranges(cloud: PointCloud) -> NDArray[Any]:
-    """Ranges [m] of the points that are somewhere; none where neither a field nor the frame gives them."""
+    """Ranges [m] of the points with finite coordinates; empty if neither a field nor the frame provides them."""
     found = np.isfinite(cloud.xyz).all(axis=1)
     values = cloud.fields.get("range")
     if values is None or values.ndim != 1 or values.dtype.kind not in "fiu":
@@ -86,7 +86,7 @@ def _type(values: NDArray[Any]) -> str:
 
 
 def _span(values: NDArray[Any]) -> tuple[str, str]:
-    """Smallest and largest value of a field; empty where it has none that can be compared."""
+    """Smallest and largest finite value of a field; empty texts if there is none."""
     finite = values[np.isfinite(values)] if values.dtype.kind in "fiu" else values[:0].ravel()
     return (f"{finite.min():.4g}", f"{finite.max():.4g}") if finite.size else ("", "")
 
@@ -99,13 +99,13 @@ def _row(kind: str, cells: tuple[str, ...]) -> str:
 
 
 ROW = "n"
-"""Letter in shapes for the rows of a record: samples, points, directions."""
+"""Letter in shapes for the number of rows: samples, points, directions."""
 
 
 def column(unit: str, frame: str, *shape: str | int, dtype: str = "float64", finite: bool = True) -> dict[str, Any]:
     """Metadata of an array field: unit, frame ('' if none applies) and shape.
 
-    Letters in `shape` are sizes that differ from record to record: n rows, w wheels, h rows of pixels.
+    Letters in `shape` are sizes that vary between records: n rows, w wheels, h rows of pixels.
     `finite` rejects NaN and infinity.
     """
     return {"unit": unit, "frame": frame, "shape": shape, "dtype": dtype, "finite": finite}
@@ -120,18 +120,26 @@ class Column(NamedTuple):
     """One column of a record as a table."""
 
     name: str
-    """Name of the field, with the component where it has several."""
+    """Name of the field, followed by the component if there are several."""
     unit: str
+    """Unit of the values, '' without one."""
     values: NDArray[Any]
-    """Numbers or texts, shape (n,)."""
+    """Numbers or strings, shape (n,)."""
 
 
 class Record:
-    """A frozen dataclass whose arrays are checked on construction, and read-only afterwards."""
+    """Base of all measurements: a frozen dataclass whose arrays are checked on construction and read-only afterwards.
+
+    >>> cloud = ph.PointCloud([[1.0, 2.0, 2.0]], {"range": np.array([3.0], np.float32)})
+    >>> cloud.units
+    {'xyz': 'm', 'range': 'm'}
+    >>> cloud.equals(ph.PointCloud(cloud.xyz, cloud.fields))
+    True
+    """
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        # `@dataclass` gives every class without its own repr one that prints all numbers.
+        # Without this, `@dataclass` would generate a repr that prints all numbers.
         cls.__repr__ = cls.__repr__  # type: ignore[method-assign]
 
     def __post_init__(self) -> None:
@@ -156,7 +164,7 @@ class Record:
 
     @property
     def units(self) -> dict[str, str]:
-        """Unit of every field by name; '1' is a ratio, '' a code or a number without unit."""
+        """Unit of every field by name; '1' is a ratio, '' a code or an identifier without unit."""
         return {name: unit for name, (unit, _) in self._units().items()}
 
     def equals(self, other: object) -> bool:
@@ -169,8 +177,8 @@ class Record:
     def to_dataframe(self) -> DataFrame:
         """Return a pandas DataFrame with one row per sample, point or bin.
 
-        Components are columns of their own: `angular_rate_x`, `ticks_left`. `frame.attrs["units"]` has the unit of
-        every column.
+        Each component is one column: `angular_rate_x`, `ticks_left`. `frame.attrs["units"]` holds the unit of every
+        column.
         """
         try:
             import pandas
@@ -182,10 +190,10 @@ class Record:
         return frame
 
     def plot(self, path: str | PathLike[str] | None = None, *, ax: Any = None) -> Any:
-        """Draw the record, and return the Matplotlib figure.
+        """Draw the record and return the Matplotlib figure.
 
-        path: Also write the picture to this file (.png, .jpg, .pdf, .svg).
-        ax: Draw the first panel into these axes instead, and return them.
+        path: File to write the picture to as well (.png, .jpg, .pdf, .svg).
+        ax: Axes for the first panel; they are returned instead of a figure.
         """
         from parhelion.pictures.records import plot_record
 
@@ -194,8 +202,8 @@ class Record:
     def save(self, path: str | PathLike[str], *, format: str | None = None, **options: Any) -> None:
         """Write the record; the file extension selects the format unless `format` names it.
 
-        NPZ holds every record completely. CSV holds samples and points; clouds and images have further formats.
-        `options` are those of the format. An earlier file is replaced only once the new one is complete.
+        NPZ stores every record completely. CSV stores samples and points; clouds and images have further formats.
+        `options` are passed to the format's writer. An existing file is replaced only when the new one is complete.
         """
         from parhelion.io.records import write_record
 
@@ -208,20 +216,20 @@ class Record:
 
         return read_record(cls, path, format=format, **options)
 
-    # ---- what subclasses may override ------------------------------------------------------------------------------
+    # ---- methods that subclasses may override ----------------------------------------------------------------------
 
     def _sizes(self) -> Mapping[str, int]:
         """Values of the letters in the shapes of this record."""
         return {}
 
     def _labels(self) -> Mapping[str | int, Sequence[str]]:
-        """Names of the components along an axis, by its size as declared: wheels, satellites, anchors."""
+        """Names of the components along an axis, by its declared size: wheels, satellites, anchors."""
         return {}
 
     def _units(self) -> dict[str, tuple[str, str]]:
         return _declared(self)
 
-    def _facts(self) -> list[str]:
+    def _repr_parts(self) -> list[str]:
         """Parts of the one-line repr after the sensor's name."""
         if self._columns():
             return [f"{len(getattr(self, self._columns()[0]))} rows", *self._columns()]
@@ -243,23 +251,23 @@ class Record:
         ]
 
     def table(self) -> list[Column]:
-        """Columns of equal length: one per component of each array with rows, else a summary of the arrays."""
+        """Columns of equal length: one per component of each array with rows; without rows, a summary of the arrays."""
         if not self._columns():
             return _summary(self)
         return [part for name in self._columns() for part in self._components(name)]
 
     def _components(self, name: str) -> list[Column]:
-        """Columns of one array with rows."""
+        """Columns of one array, one per component."""
         declared = next(one.metadata for one in fields(self) if one.name == name)  # type: ignore[arg-type]
         labels = [self._labels().get(size, ()) for size in declared["shape"][1:]]
         return components(name, declared["unit"], getattr(self, name), labels)
 
 
 def components(name: str, unit: str, values: NDArray[Any], labels: Sequence[Sequence[str]] = ()) -> list[Column]:
-    """Columns of an array (n, ...): `name`, or `name_x`, `name_xy`, `name_0` for each component.
+    """Columns of an array (n, ...): `name`, or one `name_x`, `name_xy`, `name_0` per component.
 
-    `labels` names the components along each axis after the first; x, y, z (w) or numbers by default. Complex numbers
-    become two columns, `_real` and `_imag`.
+    `labels` names the components along each axis after the first. The default is x, y, z (w), or numbers. Complex
+    numbers become two columns, `_real` and `_imag`.
     """
     given = [*labels, *[()] * (values.ndim - 1 - len(labels))]
     axes = [list(one) or _axis(size) for one, size in zip(given, values.shape[1:], strict=True)]
@@ -281,7 +289,7 @@ def _axis(size: int) -> Sequence[str]:
 
 
 def _summary(record: Record) -> list[Column]:
-    """One row per array of a record without rows: type, shape, smallest, mean and largest finite value."""
+    """One row per array: type, shape, smallest, mean and largest finite value."""
     rows = []
     for one in fields(record):  # type: ignore[arg-type]
         values = getattr(record, one.name)
@@ -300,7 +308,7 @@ def _summary(record: Record) -> list[Column]:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Return whether two values of records are equal; NaN equals NaN, and a list the tuple of its items."""
+    """Return whether two values of records are equal; NaN equals NaN, and a list equals a tuple of the same items."""
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         if not (isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and one.dtype == other.dtype):
             return False
@@ -317,7 +325,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def units(record: Record | type[Record]) -> dict[str, tuple[str, str]]:
-    """Unit and frame of every array of a record, by field name; the frame is '' where none applies."""
+    """Unit and frame of every array of a record, by field name; the frame is '' if none applies."""
     return record._units() if isinstance(record, Record) else _declared(record)
 
 

@@ -1,4 +1,4 @@
-"""Motion as a function of time: one small interface, and the three forms that need no vehicle model."""
+"""Motion as a function of time: the trajectory interface, and motions that need no vehicle model."""
 
 from __future__ import annotations
 
@@ -15,15 +15,23 @@ from parhelion.core.pose import Floats, Pose, quat_multiply, quat_rotate, quat_s
 
 @runtime_checkable
 class Trajectory(Protocol):
-    """Anything that knows its pose at any time. Vectorised: one call for many times."""
+    """Interface of motions: any object with a vectorised `sample(times)`.
+
+    >>> class Circle:
+    ...     def sample(self, times):
+    ...         xyz = np.stack([np.cos(times), np.sin(times), 0 * times], axis=1)
+    ...         return xyz, np.tile([0.0, 0.0, 0.0, 1.0], (len(times), 1))
+    >>> isinstance(Circle(), ph.Trajectory)
+    True
+    """
 
     def sample(self, times: ArrayLike) -> tuple[Floats, Floats]:
-        """Positions (n, 3) [m] and unit quaternions `xyzw` (n, 4) at `times` (n,) [s]."""
+        """Return positions (n, 3) [m] and unit quaternions `xyzw` (n, 4) at `times` (n,) [s]."""
         ...
 
 
 def pose_at(trajectory: Trajectory, time: float) -> Pose:
-    """The single pose of a trajectory at `time` [s]."""
+    """Pose of a trajectory at `time` [s]."""
     xyz, quat = trajectory.sample(np.array([time], dtype=np.float64))
     return Pose(xyz[0], quat[0])
 
@@ -40,6 +48,10 @@ class Fixed:
 
     Args:
         pose: Pose in the world, at all times.
+
+    >>> xyz, quat = ph.Fixed(ph.Pose(xyz=(1, 2, 3))).sample([0.0, 10.0])
+    >>> xyz.tolist()
+    [[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]]
     """
 
     pose: Pose
@@ -51,16 +63,21 @@ class Fixed:
 
 @dataclass(frozen=True)
 class ConstantTwist:
-    """Constant velocity in the parent frame and constant turn rate about the parent's axes."""
+    """Constant velocity and constant angular rate, both in the parent frame.
+
+    >>> drive = ph.ConstantTwist(ph.Pose(), velocity=(2.0, 0.0, 0.0))
+    >>> drive.sample([0.0, 1.5])[0].tolist()
+    [[0.0, 0.0, 0.0], [3.0, 0.0, 0.0]]
+    """
 
     pose: Pose
     """Pose at `start_time`."""
     velocity: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    """Velocity of the origin [m/s], parent frame."""
+    """Velocity of the origin [m/s] in the parent frame."""
     angular_velocity: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    """Turn rate [rad/s], parent frame."""
+    """Angular rate [rad/s] in the parent frame."""
     start_time: float = 0.0
-    """Time [s] at which the pose holds."""
+    """Time of `pose` [s]."""
 
     def __post_init__(self) -> None:
         if not len(self.velocity) == len(self.angular_velocity) == 3:
@@ -80,20 +97,26 @@ class ConstantTwist:
 
 
 class Waypoints:
-    """Straight lines and shortest turns between timed poses; rests at the first and last outside their times.
+    """Linear interpolation (and slerp) between timed poses; at rest before the first and after the last time.
 
     Args:
-        times: Rising times [s], one per pose.
+        times: Strictly increasing times [s], one per pose.
         poses: Poses in the world.
+
+    >>> path = ph.Waypoints([0.0, 10.0], [ph.Pose(), ph.Pose(xyz=(5, 0, 0))])
+    >>> path.sample([4.0, 99.0])[0].tolist()
+    [[2.0, 0.0, 0.0], [5.0, 0.0, 0.0]]
     """
 
     def __init__(self, times: Sequence[float], poses: Sequence[Pose]) -> None:
         try:
             t = np.asarray(times, dtype=np.float64)
         except (TypeError, ValueError):
-            raise ConfigError("trajectory: times must be numbers [s], one a pose") from None
+            raise ConfigError("trajectory: times must be numbers [s], one per pose") from None
         if len(poses) == 0 or t.shape != (len(poses),):
-            raise ConfigError(f"trajectory: {t.size} times for {len(poses)} poses; give one time a pose, at least one")
+            raise ConfigError(
+                f"trajectory: {t.size} times for {len(poses)} poses; give at least one pose and one time each"
+            )
         if not np.all(np.isfinite(t)) or np.any(np.diff(t) <= 0):
             raise ConfigError("trajectory: times must be finite and strictly increasing")
         self.times = t
@@ -112,12 +135,12 @@ class Waypoints:
 
 
 class Mounted:
-    """The motion of a sensor that is fixed to a moving body."""
+    """Motion of a sensor mounted on a moving body."""
 
     def __init__(self, body: Trajectory, mount: Pose) -> None:
         self.body, self.mount = body, mount
 
     def sample(self, times: Any) -> tuple[Any, Any]:
-        """Positions and quaternions at times [s]."""
+        """Return positions (n, 3) [m] and quaternions (n, 4) at times (n,) [s]."""
         xyz, quat = self.body.sample(times)
         return xyz + quat_rotate(quat, self.mount.xyz), quat_multiply(quat, self.mount.quat_xyzw[None])

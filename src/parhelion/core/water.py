@@ -1,4 +1,4 @@
-"""Refractive index of water in light, and permittivity of water for radio waves."""
+"""Refractive index of water for light, and its permittivity for radio waves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from parhelion.core.arrays import Reals
 from parhelion.core.errors import ConfigError
 
 WAVELENGTHS_NM = (350.0, 2500.0)
-"""Wavelengths of light that the tables cover."""
+"""Range of wavelengths [nm] that the tables cover."""
 
 # Real part: Hale and Querry 1973, at 25 C.
 _WATER_N_NM = np.array([
@@ -21,8 +21,8 @@ _WATER_N = np.array([
     1.330, 1.330, 1.329, 1.329, 1.329, 1.328, 1.328, 1.328, 1.327, 1.327, 1.327, 1.324, 1.321, 1.317, 1.312, 1.306,
     1.296, 1.279, 1.242,
 ])  # fmt: skip
-# Imaginary part: Hale and Querry 1973 up to 675 nm; above, Segelstein 1981, whose steps are fine enough for the bands
-# of water at 0.97, 1.45 and 1.94 um.
+# Imaginary part: Hale and Querry 1973 up to 675 nm; above, Segelstein 1981, which resolves the absorption bands at
+# 0.97, 1.45 and 1.94 um.
 _WATER_K_NM = np.array([
     350, 375, 400, 425, 450, 475, 500, 525, 550, 575, 600, 625, 650, 675, 699.8, 714.5, 724.4, 739.6, 755.1, 779.8,
     799.8, 809.1, 824.1, 839.5, 859.0, 879.0, 899.5, 905.7, 909.9, 920.4, 929.0, 939.7, 950.6, 970.5, 1000, 1050, 1069,
@@ -43,7 +43,7 @@ _WATER_K = np.array([
 
 
 def checked_wavelength(wavelength_nm: Reals) -> float:
-    """The wavelength as a number, or an error that names it."""
+    """Return the wavelength as a float. Raise ConfigError outside the range of the tables."""
     low, high = WAVELENGTHS_NM
     if isinstance(wavelength_nm, (int, float, np.integer, np.floating)) and low <= wavelength_nm <= high:
         return float(wavelength_nm)

@@ -15,7 +15,7 @@ import numpy as np
 
 from parhelion.core.clouds import PointCloud, Scan
 from parhelion.core.errors import ConfigError, FormatError
-from parhelion.core.reading import reader
+from parhelion.core.reading import file_reader
 from parhelion.core.streams import ImuData
 from parhelion.io.pcap import PcapWriter, read_pcap
 from parhelion.makers import Datagram, codecs, maker_called
@@ -135,7 +135,7 @@ def write_capture(
 # ---- reading --------------------------------------------------------------------------------------------------------
 
 
-@reader()
+@file_reader()
 def read(
     path: str | PathLike[str],
     *,
@@ -294,7 +294,7 @@ def _as_one(scans: list[Scan], file: Path) -> PointCloud:
     return PointCloud(np.concatenate([scan.xyz for scan in scans]), fields, metadata=scans[0].metadata)
 
 
-@reader()
+@file_reader()
 def read_imu(path: str | PathLike[str]) -> ImuData:
     """The IMU samples in a capture of a lidar with an IMU inside."""
     for codec in codecs().values():

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.files import atomic_write
 from parhelion.core.pose import LARGEST_POSITION_M, Floats, quat_rotate
-from parhelion.core.reading import read_bytes, reader
+from parhelion.core.reading import file_reader, read_bytes
 from parhelion.io.csv_table import format_rows
 
 LARGEST_QUATERNION_ERROR = 1e-2
@@ -146,7 +146,7 @@ def checked(poses: TimedPoses, path: Path) -> TimedPoses:
 _HEAD = b"# timestamp tx ty tz qx qy qz qw\n"
 
 
-@reader()
+@file_reader()
 def read_tum(path: Path) -> TimedPoses:
     """Read all poses. Times must rise; quaternions within 1e-2 of unit length are made unit ones."""
     rows = read_rows(path, 8, "poses")
@@ -178,7 +178,7 @@ def write_tum(poses: TimedPoses, path: Path) -> None:
 _ROBOT_FROM_CAMERA = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
 
 
-@reader()
+@file_reader()
 def read_kitti(
     path: Path,
     *,

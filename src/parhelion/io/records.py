@@ -51,7 +51,7 @@ class RecordFiles:
 
 def read_record(kind: type[Kind], path: str | PathLike[str], *, format: str | None = None, **options: Any) -> Kind:
     """Read a record of type `kind` or a subclass; raises FormatError where the file holds another type."""
-    found = RECORD_FILES.of(kind).read(kind, path, format=format, **options)
+    found = RECORD_FILES.require(kind).read(kind, path, format=format, **options)
     if not isinstance(found, kind):
         name = type(found).__name__
         raise FormatError(f"{path}: contains {name}, expected {kind.__name__}; read it with {name}.load")
@@ -60,12 +60,12 @@ def read_record(kind: type[Kind], path: str | PathLike[str], *, format: str | No
 
 def write_record(record: Record, path: str | PathLike[str], *, format: str | None = None, **options: Any) -> None:
     """Write a record; the file extension selects the format unless `format` names it."""
-    RECORD_FILES.of(type(record)).write(record, path, format=format, **options)
+    RECORD_FILES.require(type(record)).write(record, path, format=format, **options)
 
 
 def ending_of(kind: type[Record], path: str | PathLike[str] | None = None, format: str | None = None) -> str:
     """Return the ending of a file of records of a type, such as `.npz`; raise FormatError for an unknown format."""
-    return RECORD_FILES.of(kind).ending(path, format)
+    return RECORD_FILES.require(kind).ending(path, format)
 
 
 def _chosen(path: str | PathLike[str], format: str | None) -> str:

@@ -78,9 +78,9 @@ PACKETS: Consumer[str] = Consumer(
     {Scan: "packets of the lidar's maker, where they are known", ImuData: "of lidars with an IMU inside"},
 )
 """Which types of record have packets of real sensors, and which."""
-PACKETS.leaves_out(Samples, "no real sensor's packets are known for it")
-PACKETS.leaves_out(FramePoints, "radars and sounders speak CAN or serial lines, not packets on a network")
-PACKETS.leaves_out(Image, "cameras speak GigE Vision, USB or CSI, not packets that a capture could replay")
+PACKETS.skip(Samples, "no real sensor's packets are known for it")
+PACKETS.skip(FramePoints, "radars and sounders speak CAN or serial lines, not packets on a network")
+PACKETS.skip(Image, "cameras speak GigE Vision, USB or CSI, not packets that a capture could replay")
 
 
 class PcapSink:

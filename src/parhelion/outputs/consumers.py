@@ -1,7 +1,7 @@
-"""All tables by which readers of measurements know what to do with each type of record.
+"""All consumers of measurements, each a table from type of record to function.
 
-A new kind of sensor is finished when every one of these has a function for its records, or a reason why not; a contract
-test walks kinds x readers and fails on a hole.
+A new kind of sensor is complete when every consumer has a function for its records, or a reason to skip them. A
+contract test checks every kind against every consumer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from parhelion.outputs.report.collect import STREAMS
 from parhelion.outputs.report.frames import FRAMES
 from parhelion.outputs.ros.rules import ROS
 
-READERS: tuple[Consumer[Any], ...] = (FILES, ROS, FOXGLOVE, PACKETS, DATASETS)
-"""Those that every type of record must be known to; the viewer's table is `live.viewer.layers.VIEWER`."""
+CONSUMERS: tuple[Consumer[Any], ...] = (FILES, ROS, FOXGLOVE, PACKETS, DATASETS)
+"""Consumers that must cover every type of record; the viewer's table is `live.viewer.layers.VIEWER`."""
 REPORT: dict[str, Consumer[Any]] = {"frames": FRAMES, "samples": STREAMS}
-"""The report's tables, by what a kind of sensor gives."""
+"""The report's tables, by the output of a kind of sensor."""

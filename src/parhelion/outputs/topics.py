@@ -129,7 +129,7 @@ class TopicName:
 
 def topic_rule(sensor: OnBoard) -> TopicRule:
     """The rule for topic and frames of a sensor."""
-    return TOPICS.of(sensor.record_type)
+    return TOPICS.require(sensor.record_type)
 
 
 def sensor_names(

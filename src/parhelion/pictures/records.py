@@ -77,7 +77,7 @@ def plot_record(record: Record, path: str | PathLike[str] | None = None, ax: Any
     """Draw a record and return the figure, or draw its first panel into `ax` and return `ax`."""
     if path is not None:
         check_picture(path)
-    panels = PLOTS.of(type(record))(record)
+    panels = PLOTS.require(type(record))(record)
     if ax is not None:
         for panel in panels[:1]:
             panel.draw(ax)

@@ -48,7 +48,7 @@ class _OnBoard:
         self.record_type = kind.record_type
         """The type of what it measures, by which readers know what to do with it."""
         if entry.format is not None:
-            FILE_FORMATS.of(self.record_type)(Path("record"), entry.format)  # a wrong one is reported now
+            FILE_FORMATS.require(self.record_type)(Path("record"), entry.format)  # a wrong one is reported now
         options = dict(entry.options)
         if entry.rate_hz is not None:
             options["rate_hz"] = entry.rate_hz

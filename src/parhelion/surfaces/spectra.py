@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.errors import FormatError
-from parhelion.core.reading import read_bytes, reader
+from parhelion.core.reading import file_reader, read_bytes
 
 LARGEST_SPECTRUM_BYTES = 8 * 1024 * 1024
 LONGEST_FIELD = 10_000
@@ -39,7 +39,7 @@ class Spectrum:
     """The header's `Name`, or the file's name without its ending."""
 
 
-@reader()
+@file_reader()
 def read_spectrum(
     path: str | PathLike[str],
     *,

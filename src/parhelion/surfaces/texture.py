@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 
 from parhelion.core.arrays import Ints, Reals, namespace
 from parhelion.core.errors import ConfigError, FormatError
-from parhelion.core.reading import read_bytes, reader
+from parhelion.core.reading import file_reader, read_bytes
 
 _LARGEST_FILE_BYTES = 512 * 1024 * 1024
 LARGEST_SIDE = 8192
 """Pixels; larger images are refused. Texel positions stay exact in float32."""
 
 
-@reader()
+@file_reader()
 def load_colour_texture(path: str | PathLike[str]) -> tuple[NDArray[np.float32], NDArray[np.uint8] | None]:
     """Red channel of an 8-bit image as a reflectance factor in [0, 1], shape (height, width), row 0 at the top; and the
     image's colours, shape (height, width, 3), where it is not grey."""

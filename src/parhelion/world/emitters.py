@@ -19,7 +19,7 @@ from parhelion.core import config
 from parhelion.core.config import Config
 from parhelion.core.errors import ConfigError, FormatError, unknown_name
 from parhelion.core.pose import Floats, Pose
-from parhelion.core.reading import read_bytes, reader
+from parhelion.core.reading import file_reader, read_bytes
 from parhelion.core.trajectory import Fixed, Mounted, Trajectory, pose_at, velocity_at
 from parhelion.world.labels import LabelTable
 from parhelion.world.mesh import LARGEST_COORDINATE_M
@@ -218,7 +218,7 @@ class WorldSound:
         return pose_at(self.motion, time).xyz, velocity_at(self.motion, time)
 
 
-@reader()
+@file_reader()
 def read_wav(path: str | PathLike[str]) -> Recording:
     """The first channel of a PCM WAV file of 8 to 32 bits."""
     import wave

@@ -20,7 +20,7 @@ from parhelion.core import config
 from parhelion.core.errors import ConfigError, ParhelionError
 from parhelion.core.files import write_whole
 from parhelion.core.pose import Pose
-from parhelion.core.reading import reader
+from parhelion.core.reading import file_reader
 from parhelion.core.trajectory import ConstantTwist, Fixed, Trajectory, Waypoints
 from parhelion.surfaces import library
 from parhelion.surfaces.material import Material
@@ -123,7 +123,7 @@ class Base:
 # ---- reading -----------------------------------------------------------------------------------------------------
 
 
-@reader(ConfigError)
+@file_reader(ConfigError)
 def load_world(path: str | PathLike[str], *, seed: int | None = None, params: Mapping[str, Any] | None = None) -> World:
     """Read a world file; `seed` and `params` take the place of the file's own for its built-in base."""
     from parhelion.world.world import World

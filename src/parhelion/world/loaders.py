@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError, FormatError, MissingDependencyError, ParhelionError
 from parhelion.core.pose import Floats
-from parhelion.core.reading import UnpackingBudget, read_bytes, reader
+from parhelion.core.reading import UnpackingBudget, file_reader, read_bytes
 from parhelion.world.mesh import Mesh
 from parhelion.world.xml import guarded_text
 
@@ -122,7 +122,7 @@ class LoadedMesh:
         return [part.material for part in self.parts if part.material is not None]
 
 
-@reader()
+@file_reader()
 def load_mesh(path: str | PathLike[str], *, up: Up = "auto") -> LoadedMesh:
     """Read a mesh file, node transforms applied, in metres with z up.
 

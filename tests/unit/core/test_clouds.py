@@ -232,9 +232,9 @@ def test_far_from_the_origin_the_world_frame_keeps_millimetres() -> None:
 def test_moved_points_are_not_moved_again() -> None:
     s = scan()
     moved = Scan(s.xyz, s.fields, "world", shots=s.shots)
-    with pytest.raises(ConfigError, match="scan: points are in the frame 'world' already"):
+    with pytest.raises(ConfigError, match="scan: points are already in the frame 'world'"):
         moved.in_world()
-    with pytest.raises(ConfigError, match="scan: points are in the frame 'world' already"):
+    with pytest.raises(ConfigError, match="scan: points are already in the frame 'world'"):
         moved.deskewed()
 
 

@@ -185,7 +185,7 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
         (b"a: !!int x\n", r"not valid for its YAML type"),
         (b"a: !!bool maybe\n", r"not valid for its YAML type$"),
         (b"a: !!timestamp x\n", r"not valid for its YAML type$"),
-        (b"a: " + b"9" * 5000, r"line 1 holds a number of more than 400 digits"),
+        (b"a: " + b"9" * 5000, r"line 1 contains a number of more than 400 digits"),
         (b"? [a]\n: b\n", r"line 1, column 3 found unhashable key"),
         (b"a: *nobody\n", r"line 1, column 4 "),
         (b"", r"expected a mapping of fields, got null"),
@@ -194,7 +194,7 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
 def test_files_that_are_no_configuration(tmp_path: Path, content: bytes, message: str) -> None:
     file = tmp_path / "bad.yaml"
     file.write_bytes(content)
-    with pytest.raises(ConfigError, match=rf"bad\.yaml: ?(holds a value that is )?{message}") as caught:
+    with pytest.raises(ConfigError, match=rf"bad\.yaml: ?(contains a value that is )?{message}") as caught:
         load(Disc, file)
     assert "\n" not in str(caught.value)
 

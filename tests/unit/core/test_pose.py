@@ -280,7 +280,7 @@ def test_quaternions_are_made_unit() -> None:
         ({"quat_xyzw": (0, 0, 0)}, "quat_xyzw must be 4 numbers"),
         ({"quat_xyzw": (0, 0, 0, 0)}, "quat_xyzw must not be zero"),
         ({"quat_xyzw": (0, 0, 0, np.nan)}, "quat_xyzw must be finite"),
-        ({"quat_xyzw": (0, 0, 1e300, 1e300)}, "quat_xyzw is too long"),
+        ({"quat_xyzw": (0, 0, 1e300, 1e300)}, "quat_xyzw is too large"),
         ({"rpy_deg": (0, 0)}, "rpy_deg must be 3 numbers"),
         ({"rpy_deg": (0, 0, -np.inf)}, "rpy_deg must be finite"),
         ({"rpy_deg": (0, 0, 1), "quat_xyzw": (0, 0, 0, 1)}, "give quat_xyzw or rpy_deg, not both"),
@@ -317,7 +317,7 @@ def test_matrices_that_are_no_poses_are_refused(matrix: Any, words: str) -> None
 
 
 def test_look_at_itself_is_refused() -> None:
-    with pytest.raises(ConfigError, match="target apart from the origin"):
+    with pytest.raises(ConfigError, match="target that differs from the origin"):
         Pose.look_at((1, 2, 3), (1, 2, 3))
     with pytest.raises(ConfigError, match="target must be finite"):
         Pose.look_at((1, 2, 3), (1, 2, np.nan))

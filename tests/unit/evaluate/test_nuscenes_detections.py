@@ -247,7 +247,7 @@ def test_folders_that_are_no_set(folder: Path, tmp_path: Path) -> None:
     kept = instances.read_text()
     instances.write_text("[]")
     try:
-        with pytest.raises(FormatError, match="is damaged, or not what its name says"):
+        with pytest.raises(FormatError, match="is damaged, or not of the type that its name implies"):
             read_pair(folder, results)
     finally:
         instances.write_text(kept)

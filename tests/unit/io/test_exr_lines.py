@@ -92,7 +92,7 @@ def test_runs_and_halves_are_read() -> None:
         (lambda data: data[:200], "cut off"),
         (lambda data: data[:-40], "cut off|damaged"),
         (lambda data: data.replace(ZIPPED, ZIPPED[:-1] + b"\x04"), "PIZ"),
-        (lambda data: data.replace(CORNER, np.array([60000, 60000], "<i4").tobytes()), "unpack"),
+        (lambda data: data.replace(CORNER, np.array([60000, 60000], "<i4").tobytes()), "decompress"),
     ],
 )  # fmt: skip
 def test_damage_is_one_sentence(change, said: str) -> None:

@@ -75,7 +75,7 @@ def test_no_fix_is_said(lost: GnssData) -> None:
     assert "GSA,A,1,," in lines[2]
     payload = next(gnss.messages(lost))[6:-2]
     assert payload[20] == 0
-    assert "no fix" in VIEWER.of(GnssData).lines("gnss", lost)[0]
+    assert "no fix" in VIEWER.require(GnssData).lines("gnss", lost)[0]
 
 
 def test_ubx_navigation_solution(fixes: GnssData, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_the_sky_and_the_lines_of_sight(fixes: GnssData) -> None:
     assert picture.startswith("<svg")
     seen = int((fixes.status[-1] > 0).sum())
     assert picture.count('r="5"') == seen
-    layer = VIEWER.of(GnssData)
+    layer = VIEWER.require(GnssData)
     assert layer.segments is not None
     lines = layer.segments(fixes)
     ends, colours = lines.ends, lines.colours

@@ -58,7 +58,7 @@ def test_one_chunk_of_gigabytes_is_not_unpacked(tmp_path: Path, kind: str) -> No
     file = tmp_path / "trap.mcap"
     data = lz4_of_zeros(6 * GIB) if kind == "lz4" else zstd_of_zeros(6 * GIB, tell=kind == "zstd, told")
     file.write_bytes(mcap((kind[:4].strip(","), 6 * GIB, data)))
-    with fence(), pytest.raises(FormatError, match=r"trap\.mcap: one packed piece of it claims 6442450944 bytes"):
+    with fence(), pytest.raises(FormatError, match=r"trap\.mcap: a compressed chunk claims to hold 6442450944 bytes"):
         BagReader(file)
 
 
@@ -79,7 +79,7 @@ def test_many_chunks_share_one_budget(tmp_path: Path) -> None:
 
     chunk = ("zstd", size, zstandard.ZstdCompressor().compress(piece))
     file.write_bytes(mcap(*[chunk] * 40))
-    with fence(), pytest.raises(FormatError, match="claim to unpack to more than 100 times as much"):
+    with fence(), pytest.raises(FormatError, match="claim to decompress to more than 100 times as much"):
         BagReader(file)
 
 
@@ -173,7 +173,7 @@ def packed_bag(folder: Path, data: bytes) -> Path:
 @pytest.mark.parametrize("tell", [True, False])
 def test_a_packed_message_of_gigabytes_is_not_unpacked(tmp_path: Path, tell: bool) -> None:
     folder = packed_bag(tmp_path / "bag", zstd_of_zeros(6 * GIB, tell=tell))
-    with fence(), pytest.raises(FormatError, match=r"x_0\.db3: .*unpack"):
+    with fence(), pytest.raises(FormatError, match=r"x_0\.db3: .*(decompress|compressed chunk)"):
         list(read_bag(folder))
 
 

@@ -36,7 +36,7 @@ def test_an_archive_of_zeros_is_not_unpacked(tmp_path: Path) -> None:
         for _ in range(size // 10_000_000):
             member.write(bytes(10_000_000))
     assert file.stat().st_size < 2_000_000
-    with fence(), pytest.raises(FormatError, match=r"zeros\.npz: its \d+ bytes claim to unpack to more than 100 times"):
+    with fence(), pytest.raises(FormatError, match=r"zeros\.npz: its \d+ bytes claim to decompress to more than 100"):
         read_cloud(file)
 
 

@@ -123,8 +123,8 @@ def member(shape: str, dtype: str = "<f8", body: bytes = bytes(24)) -> bytes:
 @pytest.mark.parametrize(
     ("members", "problem"),
     [
-        ({"xyz.npy": member("(1000000000000, 3)")}, "more than is there"),
-        ({"xyz.npy": member("(-1, 3)")}, "more than is there"),
+        ({"xyz.npy": member("(1000000000000, 3)")}, "more data than it contains"),
+        ({"xyz.npy": member("(-1, 3)")}, "more data than it contains"),
         ({"xyz.npy": member("(1, 3)", "|O")}, "Python objects"),
         ({"xyz.npy": member("(3, 1)")}, r"'xyz' must be numbers of shape \(n, 3\)"),
         ({"xyz.npy": b"nonsense"}, "damaged"),
@@ -154,7 +154,7 @@ def test_a_claim_beyond_what_compression_can_do_is_refused(tmp_path: Path) -> No
     place = data.index(b"PK\x01\x02") + 24  # the size in the directory
     data[place : place + 4] = (2**32 - 2).to_bytes(4, "little")
     (tmp_path / "a.npz").write_bytes(data)
-    with pytest.raises(FormatError, match="claim to unpack to more than 100 times"):
+    with pytest.raises(FormatError, match="claim to decompress to more than 100 times"):
         read_cloud(tmp_path / "a.npz")
 
 

@@ -220,7 +220,7 @@ REFUSED: list[tuple[Callable[[ph.World], Any], str]] = [
     (lambda w: add_person(w, DRIVE, times=(3.0, 1.0)), "times: must be two finite times"),
     (lambda w: add_car(w, DRIVE, "sedn"), "unknown car model 'sedn': did you mean 'sedan'"),
     (lambda w: add_forklift(w, DRIVE, 4.0), "forklift: fork_height: must be from 0 to 3, got 4"),
-    (lambda w: add_forklift(w, DRIVE, [(0, 1), (0, 2)]), "forklift: fork_height: times must be rising"),
+    (lambda w: add_forklift(w, DRIVE, [(0, 1), (0, 2)]), "forklift: fork_height: times must be strictly increasing"),
     (lambda w: add_door(w, ph.Pose(), -1.0), "door: width: must be above 0"),
     (lambda w: add_door(w, ph.Pose(), opening=float("nan")), "door: opening: must be 1 finite number"),
     (lambda w: add_door(w, (0, 0, 0)), "door: pose must be a Pose, got tuple"),

@@ -11,7 +11,7 @@ import numpy as np
 import parhelion as ph
 from parhelion.core.pose import Floats
 from parhelion.core.streams import column
-from parhelion.outputs.consumers import READERS
+from parhelion.outputs.consumers import CONSUMERS
 from parhelion.outputs.files import FILES, FileRule
 from parhelion.outputs.report.frames import FRAMES
 
@@ -52,5 +52,5 @@ FILES.add(Ping, FileRule(lambda sensor, scenario: ".txt", _write))
 FRAMES.add(
     Ping, lambda name, model, pings: f"<p>{name}: {[round(float(one.range[0]), 1) for one in pings.values()]}</p>"
 )
-for reader in READERS[1:]:
-    reader.leaves_out(Ping, "this is a sensor of the tests")
+for consumer in CONSUMERS[1:]:
+    consumer.skip(Ping, "this is a sensor of the tests")

@@ -12,7 +12,7 @@ import numpy as np
 from parhelion.calibrate.range_images import Floats, Mask, TableWithFacts
 from parhelion.core.clouds import PointCloud, Scan
 from parhelion.core.errors import FormatError
-from parhelion.core.reading import open_file, read_bytes, reader
+from parhelion.core.reading import file_reader, open_file, read_bytes
 from parhelion.io.csv_table import parse_rows
 from parhelion.io.recordings import clouds_of
 
@@ -49,7 +49,7 @@ class BoardShots(TableWithFacts):
         return self.origin + self.range[:, None] * self.direction
 
 
-@reader()
+@file_reader()
 def read_shots(path: str | PathLike[str], *, sensor: str | None = None, topic: str | None = None) -> BoardShots:
     """The shots of a recording, of all its turns.
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.pose import Floats
-from parhelion.core.reading import read_bytes, reader
+from parhelion.core.reading import file_reader, read_bytes
 from parhelion.pictures import html
 from parhelion.pictures.charts import Chart, Curve
 
@@ -62,7 +62,7 @@ _NONE = np.zeros(0)
 _NOTHING = Boxes((), _NONE, _NONE, np.zeros((0, 4)), np.zeros((0, 3)), np.zeros((0, 3)), _NONE, _NONE)
 
 
-@reader()
+@file_reader()
 def read_boxes(path: Path, *, detections: bool) -> Boxes:
     """A label file (15 words a line, or 16) or a detection file (16 words, the last is the score)."""
     text = read_bytes(path).decode("utf-8-sig", "replace")

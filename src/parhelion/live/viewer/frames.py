@@ -90,7 +90,7 @@ class Points(NearestFrames):
         """Of each sensor: points of the frame nearest to a time [s], and what the panel says of it."""
         for name in self.names:
             record = self.frame(name, time_s, air)
-            layer = VIEWER.of(type(record))
+            layer = VIEWER.require(type(record))
             assert layer.dots is not None
             yield layer.dots(record), layer.lines(name, record)
 
@@ -117,7 +117,7 @@ class Cameras(NearestFrames):
 
 def shot_of(name: str, image: Image, points: Floats | None = None) -> CameraFrame:
     """A picture in the scene, with points (n, 3) [m] of the world over it, coloured by their distance."""
-    layer = VIEWER.of(type(image))
+    layer = VIEWER.require(type(image))
     assert layer.picture is not None
     pixels = layer.picture(image)
     if points is not None and image.intrinsics is not None and len(points):

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.pose import Pose
-from parhelion.core.reading import read_bytes, reader
+from parhelion.core.reading import file_reader, read_bytes
 from parhelion.makers.ouster.layout import COLUMNS_PER_PACKET, MODES, PROFILES, profile_called
 
 Floats = NDArray[np.float64]
@@ -344,7 +344,7 @@ class _Getter:
         return array
 
 
-@reader()
+@file_reader()
 def read_metadata(path: str | PathLike[str]) -> dict[str, Any]:
     """Read a metadata file."""
     file = Path(path)

@@ -116,8 +116,8 @@ DATASETS: Consumer[DatasetRule] = Consumer(
     },
 )
 """How data sets take frames, by type of record."""
-DATASETS.leaves_out(FramePoints, "these data sets hold lidars, cameras and radars; the run's own files hold the rest")
-DATASETS.leaves_out(Samples, "these data sets hold no streams of samples; the run's own CSV files do")
+DATASETS.skip(FramePoints, "these data sets hold lidars, cameras and radars; the run's own files hold the rest")
+DATASETS.skip(Samples, "these data sets hold no streams of samples; the run's own CSV files do")
 
 
 def cloud_of(scan: Scan, scanner: FrameOnBoard, largest: float) -> PointCloud:

@@ -81,7 +81,7 @@ class FoxgloveFeed(Feed[FoxgloveMessage]):
         for sensor in self._heard():
             named, length_s = self.sensors[sensor.name], getattr(sensor, "length_s", 0.0)
             context = FoxgloveContext(named.topic, named.frame, self.stamp, length_s, images)
-            self._told[sensor.name] = FOXGLOVE.of(sensor.record_type), context
+            self._told[sensor.name] = FOXGLOVE.require(sensor.record_type), context
 
     def restart(self) -> None:
         """Begin again, with the scenario."""
@@ -110,7 +110,7 @@ class FoxgloveFeed(Feed[FoxgloveMessage]):
             NAMES: json_schema("parhelion.Names", {key: {"type": "object"} for key in self._names()}),
         }
         for sensor in self._heard():
-            rule, topic = FOXGLOVE.of(sensor.record_type), self.sensors[sensor.name].topic
+            rule, topic = FOXGLOVE.require(sensor.record_type), self.sensors[sensor.name].topic
             found |= rule.schemas(sensor, self.scenario, topic)
         for vehicle in self.vehicles.values():
             found[f"{vehicle.topic}/ground_truth/pose"] = schema_of("PoseInFrame")

@@ -198,8 +198,8 @@ class RunReport(NoReport):
         counts = {scanner.name: scanner.count(scenario.duration_s) for scanner in scenario.giving(Scan)}
         for sensor in scenario.frame_sensors:
             number = sensor.count(scenario.duration_s)
-            rule = KEPT.of(sensor.record_type)
-            alike = sum(KEPT.of(other.record_type) is rule for other in scenario.frame_sensors)
+            rule = KEPT.require(sensor.record_type)
+            alike = sum(KEPT.require(other.record_type) is rule for other in scenario.frame_sensors)
             most = min(number, max(3, rule.most // alike))
             spread = [0, number // 2, number - 1]
             if most > 3:
@@ -228,7 +228,7 @@ class RunReport(NoReport):
         for name, frames in step.frames.items():
             for number, record in frames:
                 if number in self._shown[name]:
-                    self.kept.setdefault(name, {})[number] = KEPT.of(type(record)).keep(record)
+                    self.kept.setdefault(name, {})[number] = KEPT.require(type(record)).keep(record)
                 if not isinstance(record, Scan):
                     continue
                 if (name, number) not in self.tally.rows:
@@ -241,7 +241,7 @@ class RunReport(NoReport):
     def sampled(self, name: str, samples: Samples) -> None:
         """Take all samples of a sensor; only what is drawn is kept."""
         self.sample_counts[name] = len(samples)
-        self.sample_tables[name] = TABLES.of(type(samples))(samples)
+        self.sample_tables[name] = TABLES.require(type(samples))(samples)
         plots = []
         chosen = STREAMS.get(type(samples))
         for field, words, unit, factor in () if chosen is None else chosen(samples):

@@ -90,8 +90,8 @@ def _facts(report: RunReport) -> list[tuple[str, Any]]:
     if scenario.giving(Scan):
         facts += [("scans", count(len(rows))), ("points", count(sum(row.points for row in rows)))]
     others = [sensor for sensor in scenario.frame_sensors if not issubclass(sensor.record_type, Scan)]
-    for word in dict.fromkeys(KEPT.of(sensor.record_type).word for sensor in others):
-        alike = [sensor for sensor in others if KEPT.of(sensor.record_type).word == word]
+    for word in dict.fromkeys(KEPT.require(sensor.record_type).word for sensor in others):
+        alike = [sensor for sensor in others if KEPT.require(sensor.record_type).word == word]
         facts.append((word, count(sum(sensor.count(scenario.duration_s) for sensor in alike))))
     if report.sample_counts:
         facts.append(("samples", count(sum(report.sample_counts.values()))))
@@ -192,10 +192,10 @@ def _frames(report: RunReport) -> str:
     images = 0
     sensors = report.scenario.frame_sensors
     for sensor in sensors:
-        show, rule = FRAMES.get(sensor.record_type), KEPT.of(sensor.record_type)
+        show, rule = FRAMES.get(sensor.record_type), KEPT.require(sensor.record_type)
         kept = report.kept.get(sensor.name, {})
         numbers = sorted(kept)
-        large = rule is KEPT.of(Scan)
+        large = rule is KEPT.require(Scan)
         if large and len(sensors) > _LIDARS_IN_FULL:
             numbers = numbers[len(numbers) // 2 :][:1]
         if show is None or not numbers or (large and images >= _MOST_IMAGES):

@@ -68,7 +68,7 @@ def sensors_table(report: RunReport) -> str:
         carrier = (entry.vehicle or "in the world") + (f", {entry.link}" if entry.link else "")
         if isinstance(sensor, FrameOnBoard) and not issubclass(sensor.record_type, Scan):
             number = sensor.count(report.scenario.duration_s)
-            given: tuple[Any, ...] = (f"{count(number)} {KEPT.of(sensor.record_type).word}", "", "", "")
+            given: tuple[Any, ...] = (f"{count(number)} {KEPT.require(sensor.record_type).word}", "", "", "")
         elif isinstance(sensor, FrameOnBoard):
             counts = [row for key, row in report.tally.rows.items() if key[0] == sensor.name]
             points, shots = sum(row.points for row in counts), sum(row.shots for row in counts)

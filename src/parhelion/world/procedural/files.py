@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from parhelion.core.errors import ConfigError, unknown_name
-from parhelion.core.reading import is_regular_file, reader
+from parhelion.core.reading import file_reader, is_regular_file
 from parhelion.world.procedural.build import LayoutWorld, world_of
 from parhelion.world.procedural.checks import check
 from parhelion.world.procedural.layout import Layout
@@ -31,7 +31,7 @@ def is_list(path: str | PathLike[str]) -> bool:
         return False
 
 
-@reader(ConfigError)
+@file_reader(ConfigError)
 def load_listed(path: str | PathLike[str], params: dict[str, Any]) -> LayoutWorld:
     """The world of a layout file or of a map; `check=False` builds a layout that is not sound, too."""
     file = Path(path)

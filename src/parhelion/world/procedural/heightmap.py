@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
-from parhelion.core.reading import array_of, read_bytes, reader
+from parhelion.core.reading import array_of, file_reader, read_bytes
 from parhelion.world.procedural.kinds import TerrainParams
 from parhelion.world.procedural.layout import LayoutObject
 
@@ -81,7 +81,7 @@ def _range(name: str, range_m: Any) -> tuple[float, float]:
     return low, high
 
 
-@reader(ConfigError)
+@file_reader(ConfigError)
 def _read(file: Path) -> tuple[Floats, tuple[float, float] | None]:
     """The values of a file, and what black and white are in them where it is an image of whole numbers."""
     ending = file.suffix.lower()

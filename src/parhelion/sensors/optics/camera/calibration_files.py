@@ -17,7 +17,7 @@ from parhelion.core.config import LARGEST_CONFIG_BYTES, yaml_data
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.files import write_whole
 from parhelion.core.image import LENS_MODELS, Intrinsics
-from parhelion.core.reading import read_bytes, reader, shown
+from parhelion.core.reading import file_reader, read_bytes, shown
 from parhelion.sensors.optics.camera.lens import COEFFICIENTS, check, padded
 
 LARGEST_SIDE = 65535
@@ -35,7 +35,7 @@ _PROJECTION = ("projection_matrix", "P", "p")
 _FISHEYE_NAMES = ("equidistant", "fisheye", "kannala_brandt", "kannalabrandt4")
 
 
-@reader()
+@file_reader()
 def load_intrinsics(path: str | PathLike[str], *, width: int | None = None, height: int | None = None) -> Intrinsics:
     """The lens of a calibration file, OpenCV's or ROS's: which of the two is told from its content.
 

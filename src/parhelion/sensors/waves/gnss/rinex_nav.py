@@ -18,7 +18,7 @@ from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.files import write_whole
 from parhelion.core.gps_time import WEEK_S, GpsTime
 from parhelion.core.pose import Floats
-from parhelion.core.reading import read_bytes, reader
+from parhelion.core.reading import file_reader, read_bytes
 from parhelion.sensors.waves.gnss.satellites import FIT_S, Ephemerides
 
 LARGEST_BYTES = 64 * 1024 * 1024
@@ -52,7 +52,7 @@ class Navigation:
     """Records of systems that are not read, by their letter."""
 
 
-@reader(FormatError)
+@file_reader(FormatError)
 def read_navigation(path: str | PathLike[str]) -> Navigation:
     """Read a navigation file; damage is told with the line."""
     file = Path(path)
