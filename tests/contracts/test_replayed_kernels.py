@@ -17,7 +17,7 @@ import pytest
 import parhelion as ph
 from parhelion.rays import device
 from parhelion.rays.device import engine
-from parhelion.rays.replay import room
+from parhelion.rays.replay import capacity
 from parhelion.rays.scene import RayScene
 from parhelion.sensors.check import same_bits
 from parhelion.sensors.optics.lidar.config import LidarConfig
@@ -205,8 +205,8 @@ def test_recordings_do_not_keep_a_world() -> None:
 
 def test_room_is_enough_and_not_much_more() -> None:
     for rows in [*range(1, 5000, 7), 28_030, 147_700, 10_000_000]:
-        assert rows <= room(rows) <= rows + max(256, rows // 4)
-    assert len({room(rows) for rows in range(2**14, 2**15)}) <= 8
+        assert rows <= capacity(rows) <= rows + max(256, rows // 4)
+    assert len({capacity(rows) for rows in range(2**14, 2**15)}) <= 8
 
 
 def test_counting_is_kept_but_not_without_end() -> None:

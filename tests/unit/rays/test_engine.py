@@ -28,13 +28,13 @@ def _pick(values: Any, rows: Rows, into: Rows | None) -> Picked:
 def test_rows_are_picked_as_numpy_picks_them(count: int, share: float, seed: int) -> None:
     values = np.where(np.random.default_rng(seed).random(count) < share, 1.0, 0.0).astype(np.float32)
     running = engine()
-    found = running.frozen(_pick)(running.table(values), Rows.passing(running, count, 8192), None).wait()
+    found = running.frozen(_pick)(running.table(values), Rows.transient(running, count, 8192), None).wait()
     np.testing.assert_array_equal(found.numpy(), np.flatnonzero(values))
 
 
 def test_rows_for_which_there_is_no_room_are_counted_and_left_out() -> None:
     running, values = engine(), np.ones(3000, np.float32)
-    picked = running.frozen(_pick)(running.table(values), Rows.kept(running, 3000), Rows.kept(running, 100))
+    picked = running.frozen(_pick)(running.table(values), Rows.cached(running, 3000), Rows.cached(running, 100))
     assert int(picked.count[0]) == 3000
     np.testing.assert_array_equal(picked.numbers.numpy(), np.arange(100))
 
