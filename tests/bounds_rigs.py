@@ -1,4 +1,4 @@
-"""Scans with the engine's own checks of what kernels read and write. Run as a program: it tells on stderr."""
+"""Scans with Dr.Jit's bounds checks of kernel reads and writes. Run as a program; violations are printed on stderr."""
 
 from __future__ import annotations
 

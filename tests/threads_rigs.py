@@ -1,4 +1,4 @@
-"""Threads that scan, edit and drop what they used. Run as a program: an engine that is not guarded ends the process.
+"""Threads that scan, edit and drop worlds. Run as a program, because an engine without its lock crashes the process.
 
 python threads_rigs.py scans 60 1      four threads, 60 scans each, once
 """
@@ -23,7 +23,7 @@ THREADS = 4
 
 
 def digest(scan: ph.PointCloud) -> str:
-    """A hash of all that a scan holds."""
+    """Hash of all fields of a scan."""
     content = hashlib.sha256(scan.xyz.tobytes())
     for name in sorted(scan.fields):
         content.update(scan.fields[name].tobytes())
@@ -31,7 +31,7 @@ def digest(scan: ph.PointCloud) -> str:
 
 
 def in_threads(work: Callable[[int], object], count: int = THREADS) -> list[object]:
-    """What each of the threads gives; an error in one of them is raised here."""
+    """Return the result of each thread; an exception in one of them is raised here."""
     results: list[object] = [None] * count
     start = threading.Barrier(count)
 
@@ -54,7 +54,7 @@ def in_threads(work: Callable[[int], object], count: int = THREADS) -> list[obje
 
 
 def _scene(number: int) -> ph.World:
-    """A world of its own for each thread: a wall, a car that moves, and weather in every second one."""
+    """Return a world for one thread: a wall, a moving car, and rain for odd numbers."""
     world = wall(20.0 + number)
     world.add_actor(
         ph.shapes.box(2, 1, 1), material="brick", trajectory=ph.ConstantTwist(ph.Pose((10, -2, 0)), (0, 4, 0))
@@ -65,7 +65,7 @@ def _scene(number: int) -> ph.World:
 
 
 def scans(count: int) -> None:
-    """Each thread scans its own world with its own lidar, and drops both half-way, while another may record."""
+    """Each thread scans its own world with its own lidar and drops both half-way, while another thread may record."""
 
     def work(number: int) -> list[str]:
         found = []
@@ -112,13 +112,13 @@ def edits(count: int) -> None:
             assert world.bounds is not None
             world.geometry()
 
-    def look() -> None:
+    def observe() -> None:
         while not done.is_set():
             seen.add(places[lidar.scan(world, pose=ph.Pose()).range.tobytes()])
 
     def work(number: int) -> None:
         try:
-            edit() if number < 2 else look()
+            edit() if number < 2 else observe()
         finally:
             if number < 2:
                 done.set()
@@ -128,11 +128,11 @@ def edits(count: int) -> None:
 
 
 def drops(count: int) -> None:
-    """One thread scans worlds, others drop them, as garbage in cycles too; memory is freed in turn alone."""
+    """One thread scans worlds, others drop them, also as reference cycles; memory is freed only under the lock."""
     from parhelion.rays.lock import DeviceOwned, engine_lock
 
     watched: dict[int, weakref.ref[Any]] = {}
-    out_of_turn: list[str] = []
+    without_lock: list[str] = []
 
     def new(cls: type[DeviceOwned], *_: object, **__: object) -> DeviceOwned:
         made: DeviceOwned = object.__new__(cls)
@@ -141,7 +141,7 @@ def drops(count: int) -> None:
         def freed(gone: weakref.ref[Any]) -> None:
             del watched[id(gone)]
             if engine_lock._owner != threading.get_ident():
-                out_of_turn.append(cls.__name__)
+                without_lock.append(cls.__name__)
 
         watch = weakref.ref(array, freed)
         watched[id(watch)] = watch
@@ -173,11 +173,11 @@ def drops(count: int) -> None:
                 waiting.put(None)
 
     in_threads(work)
-    assert not out_of_turn, out_of_turn
+    assert not without_lock, without_lock
 
 
 def casts(count: int) -> None:
-    """Ray scenes that threads build, cast at and drop; the answers are those of one thread."""
+    """Threads build ray scenes, cast at them and drop them; the results equal those of one thread."""
     from parhelion.rays import Rays, RayScene
 
     directions = np.random.default_rng(1).normal(size=(500, 3))

@@ -1,4 +1,4 @@
-"""One stray object far away must not spoil what a sensor measures near by: ranges against the float64 reference."""
+"""A stray object far away must not degrade ranges near the sensor; compared with the float64 reference."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_scans_are_exact_with_a_stray_box(far: float) -> None:
 
 
 def test_two_sites_far_apart_are_both_exact() -> None:
-    """The middle lies between them, and most triangles in neither: each sensor has a scene around itself."""
+    """The middle lies between the sites, far from both: each sensor gets a scene around its own position."""
     here, there = (0.0, 0.0, 0.0), (3e6, -2e6, 50.0)
     world = site(here)
     for item in site(there).objects:
@@ -94,7 +94,7 @@ def test_moving_bodies_near_the_sensor_are_exact_with_a_stray_box() -> None:
     np.testing.assert_allclose(scan.range, ReferenceScene(world.geometry()).cast(rays).range, atol=1e-4)
 
 
-def test_cells_are_for_sensors_far_from_the_middle_alone() -> None:
+def test_only_sensors_far_from_the_middle_get_a_cell() -> None:
     geometry = site().geometry()
     middle = geometry.middle
     for place in ((0, 0, 0), (8000, -8000, 100)):
@@ -109,14 +109,14 @@ def test_cells_are_for_sensors_far_from_the_middle_alone() -> None:
         (slice(5, 6), None),
     ]
     assert list(runs(geometry, [])) == []
-    # A sensor is never farther from the zero of its cell than half a cell's side.
+    # A sensor is never farther from the origin of its cell than half a cell's side.
     for place in np.random.default_rng(2).uniform(-1e9, 1e9, (100, 3)):
         assert np.abs(origin_for(geometry, cell_of(geometry, place)) - place).max() <= REACH_M / 2
-    # Worlds of usual size keep the zero that they have always had.
+    # Worlds of moderate size have their middle as the origin.
     np.testing.assert_array_equal(likely_zero(geometry), middle)
 
 
-def test_a_long_way_through_a_wide_world_keeps_few_scenes() -> None:
+def test_a_long_drive_through_a_wide_world_caches_few_scenes() -> None:
     from parhelion.sensors.scene import _scenes
 
     world, lidar = site((0, 0, 0), 1e6), ph.Lidar(sheet())
@@ -125,9 +125,9 @@ def test_a_long_way_through_a_wide_world_keeps_few_scenes() -> None:
     assert len({key[-1] for key in _scenes[world] if key[0] == "scene"}) <= 4
 
 
-def test_where_precision_suffers_it_is_said() -> None:
+def test_lost_precision_is_warned_of() -> None:
     rays = down((1e6, 0, 0), 10)
-    with pytest.warns(UserWarning, match=r"rays: some start 1e\+06 m from the scene's zero"):
+    with pytest.warns(UserWarning, match=r"rays: some start 1e\+06 m from the scene's origin"):
         RayScene(site().geometry()).cast(rays)
     wide = ph.World()
     wide.add(ph.shapes.plane(1e6, 1e6), material="asphalt")

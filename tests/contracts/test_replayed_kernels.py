@@ -1,4 +1,4 @@
-"""Kernels that are recorded once and run again give what tracing them anew would: the same bytes, in any order."""
+"""Replayed kernels give the same bytes as kernels that are traced for every call, in any order of calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 import parhelion as ph
 from parhelion.rays import device
 from parhelion.rays.device import engine
-from parhelion.rays.replay import room
+from parhelion.rays.replay import capacity
 from parhelion.rays.scene import RayScene
 from parhelion.sensors.check import same_bits
 from parhelion.sensors.optics.lidar.config import LidarConfig
@@ -33,7 +33,7 @@ _AIRS = (
 
 
 @contextmanager
-def traced_anew() -> Iterator[None]:
+def without_replay() -> Iterator[None]:
     dr = engine().dr
     with dr.scoped_set_flag(dr.JitFlag.KernelFreezing, False):
         yield
@@ -49,7 +49,7 @@ def small_lidar(columns: int) -> LidarConfig:
 
 
 def glass_and_edges(seed: int) -> ph.World:
-    """Boxes in front of each other, a pane, a road that is seen at a low angle, and a car that passes."""
+    """Boxes that occlude each other, a glass pane, a road at grazing incidence, and for odd seeds a moving car."""
     rng = np.random.default_rng(seed)
     world = ph.World(f"yard {seed}")
     world.add(ph.shapes.plane(200, 200), material="asphalt", label="road", pose=ph.Pose((0, 0, -1.8)))
@@ -101,7 +101,7 @@ def test_recorded_and_traced_scans_are_the_same_in_any_order() -> None:
     rng = np.random.default_rng(1)
     requests = [Request.any(rng) for _ in range(60)]
     recorded = answers(requests)
-    with traced_anew():
+    with without_replay():
         expected = answers(requests)
     assert len(recorded) == len(expected)
     assert sum(len(scan) for scan in expected) > 10_000
@@ -114,7 +114,7 @@ def _doubled(values: Any, table: Any) -> Any:
     return 2.0 * values + dr.gather(mi.Float, table, dr.arange(mi.UInt32, dr.width(values)) % 3)
 
 
-def test_a_recording_follows_the_length_of_what_it_reads() -> None:
+def test_a_recording_adapts_to_the_length_of_its_arguments() -> None:
     recorded: Any = engine().frozen(_doubled)
     for count in (5, 700, 31, 5):
         values, table = np.arange(count, dtype=np.float32), np.array([10.0, 20.0, 30.0 + count], np.float32)
@@ -123,7 +123,7 @@ def test_a_recording_follows_the_length_of_what_it_reads() -> None:
     assert recorded.n_recordings == 1, "it was traced more than once"
 
 
-def test_what_a_function_reads_must_be_among_its_arguments() -> None:
+def test_arrays_that_are_not_arguments_are_refused() -> None:
     dr, mi = engine().dr, engine().mi
 
     class Holder:
@@ -148,7 +148,7 @@ def nothing_recorded_yet() -> Iterator[None]:
 
 
 def count_traces(monkeypatch: pytest.MonkeyPatch) -> list[RayScene]:
-    """The scenes that casts are traced for in Python, one entry a cast."""
+    """Return a list that collects the scene of every cast that is traced in Python."""
     traced: list[RayScene] = []
     trace = RayScene.trace
 
@@ -164,10 +164,10 @@ def test_casts_are_recorded_once_for_all_worlds_of_a_kind(monkeypatch: pytest.Mo
     traced, lidar = count_traces(monkeypatch), ph.Lidar(small_lidar(90))
     with nothing_recorded_yet():
         worlds = [glass_and_edges(0), glass_and_edges(1)]
-        # What moves is put elsewhere in memory at every scan, and some kernels depend on how that lies.
+        # Tables of moving bodies get other addresses with every scan, and some kernels depend on their alignment.
         for number in range(12):
             lidar.scan(worlds[number % 2], time=0.01 * number)
-        assert len(traced) >= 8, "the first scans have nothing to run again"
+        assert len(traced) >= 8, "the first scans have nothing to replay"
         traced.clear()
         for number in range(12, 20):
             lidar.scan(worlds[number % 2], time=0.01 * number)
@@ -180,7 +180,7 @@ def test_casts_are_recorded_once_for_all_worlds_of_a_kind(monkeypatch: pytest.Mo
         assert min(fresh) == 0, "a world of its kind was seen before"
 
 
-def test_where_casts_cannot_be_recorded_they_are_traced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_casts_that_cannot_be_recorded_are_traced(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = [ph.Lidar(small_lidar(90)).scan(glass_and_edges(seed), time=0.5) for seed in range(2)]
     for module in ("scene", "moving"):
         monkeypatch.setattr(f"parhelion.rays.{module}.addresses", lambda engine, scene: ())
@@ -189,7 +189,7 @@ def test_where_casts_cannot_be_recorded_they_are_traced(monkeypatch: pytest.Monk
         for seed in (0, 1, 0, 1):
             traced.clear()
             assert same_bits(ph.Lidar(small_lidar(90)).scan(glass_and_edges(seed), time=0.5), expected[seed])
-            assert traced, "nothing tells a recording where the triangles are"
+            assert traced, "a recording has no addresses of the triangles"
 
 
 def test_recordings_do_not_keep_a_world() -> None:
@@ -203,13 +203,13 @@ def test_recordings_do_not_keep_a_world() -> None:
     assert scene() is None
 
 
-def test_room_is_enough_and_not_much_more() -> None:
+def test_capacity_exceeds_the_rows_by_at_most_a_quarter() -> None:
     for rows in [*range(1, 5000, 7), 28_030, 147_700, 10_000_000]:
-        assert rows <= room(rows) <= rows + max(256, rows // 4)
-    assert len({room(rows) for rows in range(2**14, 2**15)}) <= 8
+        assert rows <= capacity(rows) <= rows + max(256, rows // 4)
+    assert len({capacity(rows) for rows in range(2**14, 2**15)}) <= 8
 
 
-def test_counting_is_kept_but_not_without_end() -> None:
+def test_the_cache_of_index_arrays_is_bounded() -> None:
     running = engine()
     assert running.counting(1234) is running.counting(1234)
     np.testing.assert_array_equal(running.counting(5).numpy(), np.arange(5))
@@ -227,7 +227,7 @@ class Loop: pass
 
 def recorded(values):
     gc.set_threshold(10, 1, 1)
-    many = [[] for _ in range(2000)]  # new containers: what makes Python look for garbage
+    many = [[] for _ in range(2000)]  # new containers trigger a garbage collection
     return 2.0 * values + len(many)
 
 def main():
@@ -243,14 +243,14 @@ main()
 
 
 def test_garbage_is_not_collected_while_a_recording_is_made() -> None:
-    """Dr.Jit ends the process where a table that borrows NumPy's memory is freed meanwhile."""
+    """Dr.Jit crashes the process if a table that borrows NumPy's memory is freed during a recording."""
     found = subprocess.run([sys.executable, "-c", _GARBAGE], capture_output=True, text=True, timeout=120)
     assert found.returncode == 0, found.stderr
     assert found.stdout.split() == ["[2002.", "2004.]", "True"]
 
 
-def test_garbage_collection_goes_on_after_the_last_recording_of_all_threads() -> None:
-    held = device._GarbageKept()
+def test_garbage_collection_resumes_after_the_last_recording_of_all_threads() -> None:
+    held = device._NoCollection()
     gc.enable()
     with held:
         with held:

@@ -272,7 +272,7 @@ def test_other_seeds_change_what_has_no_seed_of_its_own(folder: Path) -> None:
         ("traffic", lambda t: t[0].update(count=500), r"traffic\[0\]: "),
         ("traffic", lambda t: t[0].update(models=["tank"]), r"traffic\[0\]\.models\[0\]"),
         ("scatter", lambda s: s[0].update(area_m=[1, 0, 0, 1]), r"scatter\[0\]: area_m"),
-        ("scatter", lambda s: s[0].update(count=150), r"scatter\[0\]: scatter: no room"),
+        ("scatter", lambda s: s[0].update(count=150), r"scatter\[0\]: scatter: no space"),
         ("vehicles", lambda v: v[0]["urdf"].update(file="gone.urdf"), r"vehicles\[0\]\.urdf: .*gone\.urdf"),
         ("vehicles", lambda v: v[0]["urdf"]["joints"].update(whel_joint=1), "did you mean 'wheel_joint'"),
         ("vehicles", lambda v: v[0].update(body={"mesh": "x.obj"}), "body or urdf, not both"),

@@ -1,4 +1,4 @@
-"""Any number of threads may scan, edit and read: they take turns, and the bits are those of one thread."""
+"""Any number of threads may scan, edit and read; a lock serialises them, and the bits are those of one thread."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RIG = Path(__file__).parents[1] / "threads_rigs.py"
 
 
 def run(*arguments: object, timeout: float) -> None:
-    """In a process of its own: where threads meet in the engine, Dr.Jit aborts."""
+    """Run the rig in a separate process, because Dr.Jit aborts if two threads enter the engine."""
     done = subprocess.run(
         [sys.executable, str(RIG), *map(str, arguments)], capture_output=True, text=True, timeout=timeout
     )
@@ -47,29 +47,29 @@ def test_threads_build_and_drop_ray_scenes() -> None:
     run("casts", 40, 1, timeout=120)
 
 
-def test_a_thread_that_waits_comes_before_the_one_that_was_in() -> None:
-    """A loop of scans must not keep an editor out: without a queue it takes the lock again before others wake up."""
-    turn, order = EngineLock(), []
+def test_a_waiting_thread_runs_before_the_previous_owner() -> None:
+    """A loop of scans must not starve an editor: without a queue it acquires the lock again before others wake up."""
+    lock, order = EngineLock(), []
     waiting = threading.Event()
 
     def wait() -> None:
         waiting.set()
-        with turn:
+        with lock:
             order.append("waiter")
 
     other = threading.Thread(target=wait)
-    with turn:
+    with lock:
         other.start()
         waiting.wait(5.0)
-        time.sleep(0.1)  # until it stands at the lock
+        time.sleep(0.1)  # until it waits for the lock
     for _ in range(100):
-        with turn:
+        with lock:
             order.append("loop")
     other.join(5.0)
     assert order.index("waiter") == 0
 
 
-def test_device_memory_is_freed_in_turn_only() -> None:
+def test_device_memory_is_freed_under_the_lock() -> None:
     freed: list[str] = []
 
     class Array:
@@ -89,19 +89,19 @@ def test_device_memory_is_freed_in_turn_only() -> None:
         assert not freed
     assert freed == ["freed"]
     held = [Holder()]
-    held.clear()  # nobody uses the engine: at once
+    held.clear()  # no thread uses the engine: immediately
     assert freed == ["freed"] * 2
 
 
 @pytest.mark.parametrize("in_cycle", [False, True])
 @pytest.mark.parametrize("busy", [False, True])
-def test_memory_is_never_freed_by_a_thread_out_of_turn(in_cycle: bool, busy: bool) -> None:
-    """Its holder lives on for a moment after it let go, in a cycle until the collection is over."""
+def test_memory_is_never_freed_without_the_lock(in_cycle: bool, busy: bool) -> None:
+    """The holder lives on for a moment after it released its memory, in a cycle until the collection is over."""
     freed: list[bool] = []
 
     class Holder(DeviceOwned):
         def __init__(self) -> None:
-            # As arrays of the engine, those of NumPy are no business of the garbage collection itself.
+            # Like arrays of the engine, NumPy arrays are not tracked by the garbage collector.
             self.array = np.zeros(1)
 
     holder: Any = Holder()
@@ -126,7 +126,7 @@ def test_memory_is_never_freed_by_a_thread_out_of_turn(in_cycle: bool, busy: boo
 
 
 @pytest.mark.slow
-def test_threads_drop_what_another_has_scanned() -> None:
+def test_threads_drop_worlds_that_another_has_scanned() -> None:
     run("drops", 60, 1, timeout=120)
 
 
@@ -147,7 +147,7 @@ def test_records_hold_no_memory_of_the_engine() -> None:
     assert owner(lidar.waveform(world, [0], pose=ph.Pose()).samples) is None
 
 
-def test_errors_take_no_arrays_with_them() -> None:
+def test_exceptions_hold_no_arrays() -> None:
     class Lost:
         def sample(self, times: Any) -> Any:
             return np.full((len(times), 3), np.nan), np.tile([0.0, 0, 0, 1], (len(times), 1))

@@ -1,4 +1,4 @@
-"""How actors move, held against closed forms: gaits, wheels, belts, arms, traffic, and what a scan makes of speed."""
+"""Motion of actors against closed forms: gaits, wheels, belts, arms, traffic, and skew of moving bodies in a scan."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_stride_length_times_step_rate_is_the_speed(speed: float, height: float)
 
 @pytest.mark.parametrize("name", ["rest to rest", "waits and turns", "endless lap", "steady turn"])
 def test_feet_do_not_slide(name: str) -> None:
-    """Where the lowest point of a shoe is on the ground, that point of the shoe moves less than 0.1 mm in 10 ms."""
+    """While the lowest point of a shoe is on the ground, that point of the shoe moves less than 0.1 mm in 10 ms."""
     motion = MOTIONS[name]
     walk = Walk(motion, 1.75)
     times = np.arange(0.0, 12.0, 0.01)
@@ -159,7 +159,7 @@ def test_feet_do_not_slide(name: str) -> None:
     assert np.min(stands) >= 1, "a walker always has a foot on the ground"
 
 
-def test_who_does_not_move_stands_with_the_legs_together() -> None:
+def test_a_person_at_rest_stands_with_the_legs_together() -> None:
     motion = with_a_wait()
     walk = Walk(motion, 1.80)
     for time, heading in ((-1.0, 0.0), (6.0, 0.5 * np.pi), (6.9, 0.5 * np.pi), (12.0, 0.5 * np.pi)):
@@ -301,7 +301,7 @@ def test_boxes_move_with_the_belt_and_come_again() -> None:
         assert isinstance(motion, BeltMotion)
         xyz, _ = motion.sample(times)
         rides = xyz[:, 2] > 0.75
-        both = rides[1:] & rides[:-1] & (np.diff(motion.way(times)) > 0)
+        both = rides[1:] & rides[:-1] & (np.diff(motion.travelled(times)) > 0)
         assert np.diff(xyz, axis=0)[both] == pytest.approx(np.tile(0.8 * 0.01 * along, (both.sum(), 1)), abs=1e-9)
         assert np.count_nonzero(np.diff(rides.astype(int)) == 1) >= 3, "it comes again"
         # Off the belt it is inside the housing, which spans 7.2 m x 0.7 m x 0.73 m.
@@ -370,10 +370,10 @@ def test_links_of_an_arm_hang_together() -> None:
 def gaps_of(actors: list[Actor], lengths: Floats, times: Floats) -> Floats:
     motions = [actor.objects[0].trajectory for actor in actors]
     assert all(isinstance(motion, RouteMotion) for motion in motions)
-    way = np.array([motion.way_at(times) for motion in motions])
-    gap = np.roll(way, -1, axis=0) - way - 0.5 * (lengths + np.roll(lengths, -1))[:, None]
+    travelled = np.array([motion.distance_at(times) for motion in motions])
+    gap = np.roll(travelled, -1, axis=0) - travelled - 0.5 * (lengths + np.roll(lengths, -1))[:, None]
     gap[-1] += motions[-1].route.length_m
-    assert np.all(np.diff(way, axis=1) >= -1e-9), "nobody drives backwards"
+    assert np.all(np.diff(travelled, axis=1) >= -1e-9), "a car drives backwards"
     return gap
 
 
@@ -401,7 +401,7 @@ def test_a_lone_car_reaches_its_wish() -> None:
     (car,) = traffic(ph.World(), route, 1, seed=5, speed_m_s=10.0, duration_s=60.0)
     motion = car.objects[0].trajectory
     late = np.array([50.0, 55.0])
-    speed = np.diff(motion.way_at(late))[0] / 5.0
+    speed = np.diff(motion.distance_at(late))[0] / 5.0
     assert 8.5 * 0.99 < speed < 11.5
     wished = motion.speed.max()
     assert speed == pytest.approx(wished, rel=0.01)

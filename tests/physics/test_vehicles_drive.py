@@ -150,7 +150,7 @@ def test_a_reset_forgets_everything(name: str) -> None:
 def test_wrong_commands_and_steps_are_named(name: str) -> None:
     one = built(name)
     wrong = DriveCommand(1.0) if not isinstance(COMMANDS[name], (DriveCommand, SteerCommand)) else MotorsOff()
-    with pytest.raises(ConfigError, match=rf"takes .*{type(COMMANDS[name]).__name__}.*, got {type(wrong).__name__}"):
+    with pytest.raises(ConfigError, match=rf"accepts .*{type(COMMANDS[name]).__name__}.*, got {type(wrong).__name__}"):
         one.step(wrong, 0.1)
     for dt in (0.0, -0.1, math.nan, math.inf, 11.0):
         with pytest.raises(ConfigError, match="dt: must be above 0 and at most 10"):
@@ -172,7 +172,7 @@ def test_bad_commands_are_named() -> None:
         vehicle("clearpath/huskey")
     with pytest.raises(ConfigError, match=r"none.yaml: no such file"):
         vehicle("none.yaml")
-    with pytest.raises(ConfigError, match="water is for vessels, this is a car"):
+    with pytest.raises(ConfigError, match="water is only for vessels, but this is a car"):
         vehicle("bmw/320i", water=CalmWater())
 
 
@@ -246,7 +246,7 @@ def test_drives_have_their_length() -> None:
             drive(one, DriveCommand(0.0), duration, dt)
     with pytest.raises(ConfigError, match="more than 10000000 steps"):
         drive(one, DriveCommand(0.0), 1e9, 0.01)
-    with pytest.raises(ConfigError, match="two or more times"):
+    with pytest.raises(ConfigError, match="two or more increasing times"):
         DrivenMotion(one.state())
 
 
@@ -307,7 +307,7 @@ def test_a_closed_route_is_driven_for_ever() -> None:
     motion = drive(one, follower, 40.0, 0.05)
     assert not follower.finished
     assert follower.remaining_m == math.inf
-    assert follower.way_m > 2 * follower.route.length_m
+    assert follower.distance_m > 2 * follower.route.length_m
     assert distance_to(follower.route, motion.recorded.xyz[::20]).max() < 0.3
 
 

@@ -158,7 +158,7 @@ def test_six_rotors_fly_too() -> None:
 def test_bad_multirotors_are_named() -> None:
     sheet = quad().config
     in_line = [Rotor(x_m=0.1 * n, y_m=0.0, spin=1) for n in range(4)]
-    with pytest.raises(ConfigError, match="can roll, pitch and yaw"):
+    with pytest.raises(ConfigError, match="must allow roll, pitch and yaw"):
         Multirotor(sheet.model_copy(update={"rotors": in_line}))
     with pytest.raises(ConfigError, match="rotor_speed_rad_s: must be from 0 to 838, got nan"):
         quad().reset(rotor_speed_rad_s=math.nan)

@@ -1,4 +1,4 @@
-"""What a lidar sees of waves: their height at each ray's own time, and glints where they face the sensor."""
+"""Lidar returns from waves: their height at the time of each ray, and glints where they face the sensor."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def down_scan(world: ph.World, lidar: ph.Lidar) -> ph.Scan:
 
 
 def tangents(scan: ph.Scan) -> Floats:
-    """Horizontal way of each return per metre down, along the two level axes of the sensor, shape (n, 2)."""
+    """Horizontal distance of each return per metre down, along the two level axes of the sensor, shape (n, 2)."""
     return scan.xyz[:, 1:].astype(np.float64) / scan.xyz[:, :1]
 
 

@@ -1,4 +1,4 @@
-"""Motion: body states, trajectories through waypoints and from recordings. Imports core and world only."""
+"""Motion: body states, and trajectories through waypoints and from recordings."""
 
 from parhelion.motion.recorded import RecordedMotion
 from parhelion.motion.spline import SplineMotion

@@ -1,11 +1,11 @@
-"""Ground-truth boxes: for every instance of a world where it is, how large, which way it faces and how fast it goes.
+"""Ground-truth boxes: position, size, heading and velocity of every instance of a world.
 
     truth = BoxTruth(world)
     boxes = truth.at(12.3)                        # all boxes at a time, world frame
-    frame = truth.of(scan)                        # boxes of a scan in both frames, with numbers of points
+    frame = truth.of(scan)                        # boxes of a scan in both frames, with point counts
 
-A box stands upright on the world's z axis and faces as the instance's main body does: the first object that was added
-under its number. It is the tightest such box over all parts of the instance at that time.
+A box is upright (its z axis is that of the world) and has the heading of the instance's main body, the first object
+that was added under its number. It is the tightest such box around all parts of the instance at that time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from parhelion.world.parts import WorldObject
 from parhelion.world.world import World
 
 STEP_S = 1e-3
-"""Velocities are central differences over this time."""
+"""Time step [s] of the central differences that give velocities."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,21 +43,21 @@ class Box:
     quat_xyzw: Floats
     """Orientation, box to frame."""
     velocity: Floats
-    """Velocity [m/s] over ground of the main body at the box's centre, along the frame's axes, shape (3,)."""
+    """Velocity [m/s] of the main body at the centre of the box, relative to the ground, in the frame, shape (3,)."""
     points: int
     """Number of points of the scan on this instance; 0 without a scan."""
     time: float
-    """Time [s] at which it holds."""
+    """Time [s] of the box."""
     frame: str = "world"
     """'world' or 'sensor'."""
 
     @property
     def yaw(self) -> float:
-        """Angle [rad] of its x axis about the frame's z axis, from -π to π."""
+        """Angle [rad] of the box's x axis about the frame's z axis, from -π to π."""
         return float(heading_of(self.quat_xyzw[None])[0])
 
     def seen_from(self, sensor: Pose) -> Box:
-        """The same box in the frame of a sensor at a pose in the world."""
+        """Return the box in the frame of a sensor at a pose in the world."""
         back = quat_conjugate(sensor.quat_xyzw)
         return replace(
             self,
@@ -68,12 +68,12 @@ class Box:
         )
 
     def corners(self) -> Floats:
-        """Its corners (8, 3) [m]: bit 0, 1 and 2 of a row's number choose front, left and upper side."""
+        """Corners (8, 3) [m]; bits 0, 1 and 2 of the row number select the front, left and upper side."""
         bits = (np.arange(8)[:, None] >> np.arange(3)) & 1
         return quat_rotate(self.quat_xyzw, (bits - 0.5) * self.size) + self.centre
 
     def contains(self, points: ArrayLike, margin_m: float = 0.0) -> NDArray[np.bool_]:
-        """Which points (n, 3) [m] of the same frame lie inside, or at most `margin_m` outside."""
+        """Mask of the points (n, 3) [m] of the same frame that lie inside, or at most `margin_m` outside."""
         local = quat_rotate(quat_conjugate(self.quat_xyzw), np.asarray(points, dtype=np.float64) - self.centre)
         inside: NDArray[np.bool_] = np.all(np.abs(local) <= 0.5 * self.size + margin_m, axis=-1)
         return inside
@@ -90,7 +90,7 @@ class BoxFrame:
 
 
 class BoxTruth:
-    """Boxes of a world's instances. Things that stand are measured once, until the world changes."""
+    """Boxes of a world's instances. Boxes of static objects are cached until the world changes."""
 
     def __init__(
         self,
@@ -101,10 +101,14 @@ class BoxTruth:
         sensor: Sequence[str] = ("lidar",),
         without: Collection[int] = (),
     ) -> None:
-        """`labels` and `mobility` choose instances; parts hidden from a sensor of the names `sensor` do not count.
+        """Select the instances that get a box.
 
-        `without` are instances that get no box, such as the robot that carries the sensor. Instance 0 is what belongs
-        to no object, and has no box.
+        Args:
+            world: The world. Its instance 0, geometry that belongs to no object, has no box.
+            labels: Labels of the instances; all by default.
+            mobility: Mobility of the instances.
+            sensor: Kinds and names of the sensor: objects that are hidden from it get no box.
+            without: Instances to omit, for example the robot that carries the sensor.
         """
         self.world = world
         self._labels = None if labels is None else frozenset(labels)
@@ -112,24 +116,24 @@ class BoxTruth:
         self._known: tuple[object, ...] = ()
         self._instances: dict[int, list[WorldObject]] = {}
         self._kinds: dict[int, Mobility] = {}
-        self._standing: dict[int, Box] = {}
+        self._static: dict[int, Box] = {}
         self._used: dict[int, Floats] = {}
 
     def at(self, time: float) -> list[Box]:
-        """All boxes at a time [s], world frame, by instance number."""
-        self._look()
+        """Return all boxes at a time [s] in the world frame, sorted by instance number."""
+        self._update()
         return [self._box(instance, time) for instance in self._instances]
 
     def of(self, scan: Scan, when: Literal["start", "points"] | float = "start") -> BoxFrame:
-        """The boxes of a scan of this world.
+        """Return the boxes of a scan of this world.
 
-        `when` says for which time: "start", that of `scan.deskewed()`; a time [s]; or "points", for each instance the
-        mean time of its own points, so that boxes of fast things lie where their points are. The sensor frame is that
-        at the same time.
+        `when` selects the time: "start", the time of `scan.deskewed()`; a time [s]; or "points", per instance the mean
+        time of its points, so that boxes of fast objects coincide with their points. The sensor frame is that of the
+        same time.
         """
         if "instance" not in scan.fields:
             raise ConfigError("boxes: the scan has no field 'instance'")
-        self._look()
+        self._update()
         counts, seen = _seen(scan)
         times = [scan.start_time + seen.get(instance, 0.0) for instance in self._instances]
         if when != "points":
@@ -138,13 +142,13 @@ class BoxTruth:
             replace(self._box(instance, time), points=counts.get(instance, 0))
             for instance, time in zip(self._instances, times, strict=True)
         ]
-        # All places of the sensor at once: worlds by rule have hundreds of things.
+        # One call for all poses of the sensor: procedural worlds have hundreds of objects.
         places = zip(*scan.motion.sample(np.array(times)), strict=True) if times else ()
         in_sensor = [box.seen_from(Pose(xyz, quat)) for box, (xyz, quat) in zip(in_world, places, strict=True)]
         return BoxFrame(float(scan.start_time), tuple(in_world), tuple(in_sensor))
 
-    def _look(self) -> None:
-        """Gather the instances, anew where the world has changed."""
+    def _update(self) -> None:
+        """Collect the instances again if the world has changed."""
         table = mobility_table(self.world)
         known = (self.world.version, *table.items())
         if self._known == known:
@@ -159,26 +163,26 @@ class BoxTruth:
             for instance, items in sorted(found.items())
             if (self._labels is None or items[0].label in self._labels) and self._kinds[instance] in self._mobility
         }
-        self._standing.clear()
+        self._static.clear()
         self._used.clear()
         self._known = known
 
     def _box(self, instance: int, time: float) -> Box:
         if not np.isfinite(time):
             raise ConfigError(f"boxes: time must be finite, got {time!r}")
-        if instance in self._standing:
-            return replace(self._standing[instance], time=float(time))
+        if instance in self._static:
+            return replace(self._static[instance], time=float(time))
         items = self._instances[instance]
         main = items[0]
         xyz, quat = _poses(main, time)
         yaw = float(heading_of(quat[1][None])[0])
-        turn = about(2, yaw)
+        rotation = about(2, yaw)
         low, high = np.full(3, np.inf), np.full(3, -np.inf)
         for item in items:
             points = self._vertices(item, time) - xyz[1]
-            local = quat_rotate(quat_conjugate(turn), points)
+            local = quat_rotate(quat_conjugate(rotation), points)
             low, high = np.minimum(low, local.min(axis=0)), np.maximum(high, local.max(axis=0))
-        centre = xyz[1] + quat_rotate(turn, 0.5 * (low + high))
+        centre = xyz[1] + quat_rotate(rotation, 0.5 * (low + high))
         carried = quat_rotate(quat_conjugate(quat[1]), centre - xyz[1])
         ends = xyz[[0, 2]] + quat_rotate(quat[[0, 2]], carried)
         box = Box(
@@ -187,17 +191,17 @@ class BoxTruth:
             mobility=self._kinds[instance],
             centre=centre,
             size=high - low,
-            quat_xyzw=turn,
+            quat_xyzw=rotation,
             velocity=(ends[1] - ends[0]) / STEP_S,
             points=0,
             time=float(time),
         )
         if not any(item.is_actor for item in items):
-            self._standing[instance] = box
+            self._static[instance] = box
         return box
 
     def _vertices(self, item: WorldObject, time: float) -> Floats:
-        """Vertices (n, 3) of an object in the world at a time; only those that triangles use."""
+        """Vertices (n, 3) of an object in the world at a time, without unused ones."""
         if item.index not in self._used:
             used = [part.placed[np.unique(part.mesh.faces)] for part in item.parts]
             self._used[item.index] = np.concatenate(used)
@@ -213,12 +217,12 @@ def _poses(item: WorldObject, time: float) -> tuple[Floats, Floats]:
 
 
 def _seen(scan: Scan) -> tuple[dict[int, int], dict[int, float]]:
-    """Number of points on each instance, and their mean time [s] after the scan's start."""
+    """Number of points on each instance, and their mean time [s] after the start of the scan."""
     instance = scan.fields["instance"]
     time = np.asarray(scan.fields.get("time", np.zeros(len(scan))), dtype=np.float64)
-    if "origin" in scan.fields:  # drops and ghosts are on no surface
-        kept = scan.fields["origin"] == 0
-        instance, time = instance[kept], time[kept]
+    if "origin" in scan.fields:  # drops and ghosts are not on a surface
+        on_surface = scan.fields["origin"] == 0
+        instance, time = instance[on_surface], time[on_surface]
     numbers, row, count = np.unique(instance, return_inverse=True, return_counts=True)
     mean = np.bincount(row, weights=time, minlength=len(numbers)) / np.maximum(count, 1)
     keys = numbers.tolist()

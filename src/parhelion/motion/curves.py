@@ -1,4 +1,4 @@
-"""Smooth curves with exact derivatives: splines, the chain rule, and turn rates from quaternions.
+"""Smooth curves with exact derivatives: splines, the chain rule, and angular velocities from quaternions.
 
 A jet is a value with its derivatives, stacked along the first axis: `jet[0]` the value, `jet[1]` the first derivative.
 """
@@ -15,11 +15,11 @@ from parhelion.core.pose import Floats, quat_conjugate, quat_multiply
 
 REST = (1, 2)
 NATURAL = (3, 4)
-"""Derivatives that vanish at an end: standing still, or free."""
+"""Orders of the derivatives that vanish at an end: at rest, or natural."""
 
 
 def cubic(knots: Floats, values: Floats, *, closed: bool = False) -> Any:
-    """Interpolating cubic spline: C2, natural ends, or periodic where the last value repeats the first."""
+    """Interpolating cubic spline: C2, with natural ends, or periodic if `closed` (the last value repeats the first)."""
     from scipy.interpolate import make_interp_spline
 
     if closed:
@@ -36,7 +36,7 @@ def quintic(
     end: tuple[int, int] = NATURAL,
     closed: bool = False,
 ) -> Any:
-    """Interpolating quintic spline: C4, with the derivatives named by `start` and `end` zero there, or periodic."""
+    """Interpolating quintic spline: C4; derivatives of the orders `start` and `end` vanish there, or periodic."""
     from scipy.interpolate import make_interp_spline
 
     if closed:
@@ -52,7 +52,7 @@ def jet_of(curve: Any, at: Floats, order: int) -> Floats:
 
 
 def chain(outer: Sequence[Floats] | Floats, inner: Floats) -> Floats:
-    """Jet of f(u(t)), up to the third order, from that of f in u (k, n, ...) and that of u in t (k, n)."""
+    """Jet of f(u(t)) up to third order, from the jet of f in u (k, n, ...) and the jet of u in t (k, n)."""
     u = [part.reshape(part.shape + (1,) * (outer[0].ndim - 1)) for part in inner[1:]]
     terms = [outer[0], outer[1] * u[0]]
     if len(outer) > 2:
@@ -96,12 +96,12 @@ def angle(y: Floats, x: Floats) -> Floats:
 
 
 def only_value(value: Floats) -> Floats:
-    """A jet (3, n) of which only the value matters."""
+    """Jet (3, n) with zero derivatives."""
     return np.stack([value, *np.zeros((2, *value.shape))])
 
 
 def turn_about(axis: int, turned: Floats) -> Floats:
-    """Jet (3, n, 4) of the unit quaternion of a turn about axis 0, 1 or 2 by the jet of an angle [rad] (3, n)."""
+    """Jet (3, n, 4) of the unit quaternion of a rotation about axis 0, 1 or 2 by an angle [rad], a jet (3, n)."""
     half = 0.5 * turned
     cos, sin = np.cos(half[0]), np.sin(half[0])
     jet = np.zeros((3, *half[0].shape, 4))
@@ -117,9 +117,9 @@ def quat_product(a: Floats, b: Floats) -> Floats:
 
 
 def turn_rates(jet: Floats) -> tuple[Floats, Floats, Floats]:
-    """Unit quaternions (n, 4), turn rates [rad/s] and their change [rad/s²] (n, 3), body frame, from a jet (3, n, 4).
+    """Unit quaternions (n, 4), angular velocity [rad/s] and acceleration [rad/s²] (n, 3) in the body frame.
 
-    The quaternions p of the jet need not be of unit length. With q = p/|p|: ω = 2 Im(p* p')/|p|² and
+    The quaternions p of the jet (3, n, 4) need not have unit length. With q = p/|p|: ω = 2 Im(p* p')/|p|² and
     α = 2 Im(p* p'')/|p|² - 2 ω (p·p')/|p|², since the real part of q* q' is 0 and p'* p' is real.
     """
     square = np.sum(jet[0] ** 2, axis=-1, keepdims=True)
@@ -131,32 +131,33 @@ def turn_rates(jet: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def aligned(quat_xyzw: Floats) -> Floats:
-    """The same rotations with signs such that neighbours lie on one side: a path without jumps."""
+    """The same rotations with signs such that neighbours lie in one hemisphere: a path without jumps."""
     flips = np.where(np.sum(quat_xyzw[1:] * quat_xyzw[:-1], axis=1) < 0.0, -1.0, 1.0)
     return quat_xyzw * np.cumprod(np.concatenate([[1.0], flips]))[:, None]
 
 
 def refuse_wild_turns(what: str, halfway: Floats) -> None:
-    """Refuse a curve of quaternion components (n, 4), halfway between knots, that strayed far from unit length."""
+    """Refuse a curve of quaternion components (n, 4), halfway between knots, whose length is far from 1."""
     length = np.linalg.norm(halfway, axis=1)
     wild = (length < 0.5) | (length > 2.0)
     if np.any(wild):
         first = int(np.argmax(wild))
         raise ConfigError(
-            f"{what}: the orientations around {first} and {first + 1} differ too much, or come too unevenly, to be "
-            f"joined smoothly; give more of them"
+            f"{what}: the orientations around rows {first} and {first + 1} differ too much, or their spacing is too "
+            f"irregular, for a smooth curve; add orientations between them"
         )
 
 
 def rotation_curve(knots: Floats, quat_xyzw: Floats, *, closed: bool = False) -> Any:
     """Spline (C2) of quaternion components through orientations, for `turn_rates`; natural ends, or periodic.
 
-    It does not depend on the choice of frames, since products with unit quaternions are linear and keep lengths. Where
-    `closed`, the last orientation is the first one again, perhaps of other sign: then the curve is that of two laps.
+    The curve does not depend on the choice of frames, because products with unit quaternions are linear and preserve
+    lengths. With `closed`, the last orientation repeats the first one, possibly with the opposite sign; the curve then
+    covers two laps.
     """
     quats = aligned(quat_xyzw)
     if closed and np.sum(quats[0] * quats[-1]) < 0.0:
-        # Components are periodic only after two laps, the second with all signs turned.
+        # Components are periodic only after two laps, the second with all signs flipped.
         knots = np.concatenate([knots, knots[-1] + knots[1:] - knots[0]])
         quats = np.concatenate([quats, -quats[1:]])
     if closed:
@@ -169,18 +170,18 @@ def rotation_curve(knots: Floats, quat_xyzw: Floats, *, closed: bool = False) ->
 # ---- A smooth line through points in space, by arc length -----------------------------------------------------------
 
 
-_NODES = 16  # of the quintic, between two waypoints
+_NODES = 16  # nodes of the quintic between two waypoints
 _GAUSS_NODES, _GAUSS_WEIGHTS = np.polynomial.legendre.leggauss(5)
 
 
 class Path:
-    """Curve P(s) through waypoints, four times continuously differentiable; |P'| = 1 to a per mille, or to a per cent
-    in hairpins.
+    """Curve P(s) through waypoints, four times continuously differentiable.
 
-    First a cubic spline over the centripetal parameter, whose steps are the roots of the distances: it keeps close to
-    the straight lines between waypoints where their distances differ much (Lee, 1989). Then a quintic through 16
-    points a leg of that cubic, against their arc length: it differs from the cubic by little, passes the waypoints
-    too, and its curvature has no kinks. Open ends are straight (no curvature).
+    |P'| = 1 within 0.1 %, or 1 % in hairpins. The first step is a cubic spline over the centripetal parameter, whose
+    steps are the square roots of the distances: it stays close to the straight lines between waypoints even if their
+    distances differ much (Lee, 1989). The second step is a quintic over arc length, through 16 points per leg of that
+    cubic: it differs little from the cubic, passes through the waypoints and has a smooth curvature. Open ends are
+    straight (zero curvature).
     """
 
     def __init__(self, waypoints: Floats, *, closed: bool = False) -> None:
@@ -201,10 +202,10 @@ class Path:
         self.closed = closed
         self.length_m = float(arc[-1])
         self.waypoint_arc = arc[::_NODES]
-        """Arc length [m] of the waypoints from the first one; with `closed`, the whole length at the end."""
+        """Arc length [m] of the waypoints from the first one; with `closed`, the total length at the end."""
         quarters = [0.75 * arc[:-1] + 0.25 * arc[1:], 0.25 * arc[:-1] + 0.75 * arc[1:]]
         self.grid = np.sort(np.concatenate([arc, *quarters]))
-        """Arc lengths [m] close enough together to see every bend."""
+        """Arc lengths [m] that resolve every bend."""
         self._curve = quintic(arc, nodes, closed=closed)
 
     def jet(self, arc: Floats, order: int) -> Floats:
@@ -217,25 +218,25 @@ class Path:
         return np.linalg.norm(np.cross(first, second), axis=1) / np.linalg.norm(first, axis=1) ** 3
 
     def require_no_turning_back(self) -> None:
-        """Refuse a line with a cusp, where it has no direction."""
+        """Refuse a curve with a cusp, where its direction is undefined."""
         tangent = self.jet(self.grid, 1)[1]
         back = np.sum(tangent[1:] * tangent[:-1], axis=1) <= 0.0
         if np.any(back):
             raise ConfigError(
-                f"spline: the waypoints turn back on the spot near waypoint {self._nearest(back)}; part the motion "
-                f"there, or put a waypoint aside so that there is room to turn"
+                f"spline: the waypoints turn back on the spot near waypoint {self._nearest(back)}; split the motion "
+                f"there, or move a waypoint sideways so that there is space to turn"
             )
 
     def require_horizontal_direction(self) -> None:
-        """Refuse a line that is vertical somewhere, where it has no heading."""
+        """Refuse a curve that is vertical somewhere, where its heading is undefined."""
         tangent = self.jet(self.grid, 1)[1]
         level = tangent[:, :2]
         steep = np.linalg.norm(level, axis=1) < 1e-3 * np.linalg.norm(tangent, axis=1)
         steep[1:] |= np.sum(level[1:] * level[:-1], axis=1) <= 0.0
         if np.any(steep):
             raise ConfigError(
-                f"spline: the line is vertical near waypoint {self._nearest(steep)}, so facing 'forward' has no "
-                f"heading there; give quaternions as facing"
+                f"spline: the path is vertical near waypoint {self._nearest(steep)}, where facing='forward' has no "
+                f"heading; give quaternions as facing"
             )
 
     def _nearest(self, where: Floats) -> int:

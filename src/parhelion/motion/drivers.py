@@ -1,4 +1,4 @@
-"""Motion of a vehicle that was driven: recorded step by step, smooth in between, replayed exactly."""
+"""Driving a vehicle: the recorded motion, replayed exactly, and controllers that follow waypoints."""
 
 from __future__ import annotations
 
@@ -30,15 +30,16 @@ from parhelion.motion.vehicles.multirotor import Multirotor
 from parhelion.motion.vehicles.vessel import Vessel
 
 Controller = Callable[[Any], Command]
-"""Gives a vehicle its command for the next step. One with a method `reset` is reset when a drive begins."""
+"""Function from a vehicle to its command for the next step. Its method `reset`, if any, is called before a drive."""
 
 MOST_STEPS = 10_000_000
 
 
 def drive(vehicle: Vehicle, controller: Controller | Command, duration: float, dt: float = 0.02) -> DrivenMotion:
-    """Drive a vehicle from where it is for `duration` [s], asking the controller (or holding one command) every `dt`.
+    """Drive a vehicle from its current state for `duration` [s], with a command from the controller every `dt` [s].
 
-    The last step may end up to `dt` after the duration. The same vehicle state and controller give the same bits.
+    `controller` may also be one command for the whole drive. The last step may end up to `dt` after the duration. The
+    same vehicle state and controller give the same bits.
     """
     above("drive: duration", duration, 0.0)
     above("drive: dt", dt, 0.0)
@@ -56,19 +57,19 @@ def drive(vehicle: Vehicle, controller: Controller | Command, duration: float, d
 
 
 class DrivenMotion:
-    """A recorded drive. At the recorded times it gives the recorded state, bit for bit.
+    """Motion of a recorded drive. At the recorded times it returns the recorded state, bit for bit.
 
-    Between them position and quaternion components are polynomials of degree 5 that meet value, velocity and
-    acceleration at both ends (Hermite): all are continuous, also where a command made the vehicle's own acceleration
-    jump, which is spread over the step before. Outside of the recording the body rests at its first or last pose.
+    Between them, position and quaternion components are polynomials of degree 5 that match value, velocity and
+    acceleration at both ends (Hermite). All three are continuous: a jump of the vehicle's acceleration by a command is
+    spread over the previous step. Outside of the recording the body rests at its first or last pose.
     """
 
     def __init__(self, recorded: BodyState) -> None:
         times = recorded.time
         if len(times) < 2 or np.any(np.diff(times) <= 0.0):
-            raise ConfigError("driven motion: needs states at two or more times that increase")
+            raise ConfigError("driven motion: needs states at two or more increasing times")
         self.recorded = recorded
-        """The states as they were recorded."""
+        """The recorded states."""
         quat = aligned(recorded.quat_xyzw)
         spin, twist = (
             np.concatenate([rate, np.zeros((len(times), 1))], axis=1)
@@ -94,7 +95,7 @@ class DrivenMotion:
 
     def sample(self, times: ArrayLike) -> tuple[Floats, Floats]:
         """Positions (n, 3) [m] and unit quaternions `xyzw` (n, 4) at `times` (n,) [s]."""
-        # As `state`, to the same bits, without the derivatives.
+        # Same bits as `state`, without the derivatives.
         within, row, leg = self._places(checked_times(times))
         c0, c1, c2, c3, c4, c5 = self._factors[:, leg]
         t = (within - self.recorded.time[leg])[:, None]
@@ -107,17 +108,17 @@ class DrivenMotion:
             xyz[exact], quat[exact] = self.recorded.xyz[row[exact]], self.recorded.quat_xyzw[row[exact]]
         return xyz, quat
 
-    def _places(self, asked: Floats) -> tuple[Floats, NDArray[np.intp], NDArray[np.intp]]:
-        """Times within the recording, the last record not after each, and the step that each is in."""
+    def _places(self, times: Floats) -> tuple[Floats, NDArray[np.intp], NDArray[np.intp]]:
+        """Return the times clipped to the recording, the last record not after each, and the step of each."""
         knots = self.recorded.time
-        within = np.clip(asked, knots[0], knots[-1])
+        within = np.clip(times, knots[0], knots[-1])
         row = np.searchsorted(knots, within, side="right") - 1
         return within, row, np.minimum(row, len(knots) - 2)
 
     def state(self, times: ArrayLike) -> BodyState:
-        """The whole state at `times` (n,) [s]."""
-        asked, knots = checked_times(times), self.recorded.time
-        within, row, leg = self._places(asked)
+        """Return the state at `times` (n,) [s]."""
+        times_s, knots = checked_times(times), self.recorded.time
+        within, row, leg = self._places(times_s)
         jet = _polynomial(self._factors[:, leg], (within - knots[leg])[:, None])
         quat, omega, alpha = turn_rates(jet[..., 3:])
         parts = [jet[0, :, :3], quat, jet[1, :, :3], omega, jet[2, :, :3], alpha]
@@ -126,14 +127,14 @@ class DrivenMotion:
         stored = [known.xyz, known.quat_xyzw, known.velocity, known.angular_velocity]
         stored += [known.acceleration, known.angular_acceleration]
         parts = [np.where(exact, array[row], part) for array, part in zip(stored, parts, strict=True)]
-        # A clock that counts in steps and one that adds them up differ by rounding, not by a rest.
-        still = (np.abs(asked - within) > 1e-9)[:, None]
+        # The margin allows for rounding: a clock that counts steps and one that adds them up differ in the last digits.
+        still = (np.abs(times_s - within) > 1e-9)[:, None]
         parts[2:] = [np.where(still, 0.0, part) for part in parts[2:]]
-        return BodyState(asked, *parts)
+        return BodyState(times_s, *parts)
 
 
 def _hermite(step: Floats, value: Floats, first: Floats, second: Floats) -> Floats:
-    """Factors (6, n - 1, m) of powers of the time since each interval's start."""
+    """Polynomial coefficients (6, n - 1, m) in the time since the start of each interval."""
     gap = value[1:] - value[:-1] - step * (first[:-1] + 0.5 * step * second[:-1])
     slope = step * (first[1:] - first[:-1] - step * second[:-1])
     bend = step**2 * (second[1:] - second[:-1])
@@ -150,7 +151,7 @@ def _hermite(step: Floats, value: Floats, first: Floats, second: Floats) -> Floa
 
 
 def _polynomial(factors: Floats, t: Floats) -> Floats:
-    """Values, first and second derivatives (3, n, m) of polynomials with factors (6, n, m) at times (n, 1)."""
+    """Values, first and second derivatives (3, n, m) of polynomials with coefficients (6, n, m) at times (n, 1)."""
     c0, c1, c2, c3, c4, c5 = factors
     value = c0 + t * (c1 + t * (c2 + t * (c3 + t * (c4 + t * c5))))
     first = c1 + t * (2.0 * c2 + t * (3.0 * c3 + t * (4.0 * c4 + t * 5.0 * c5)))
@@ -158,16 +159,16 @@ def _polynomial(factors: Floats, t: Floats) -> Floats:
 
 
 # ---- follow ---------------------------------------------------------------------------------------------------------
-# Following a line of waypoints: pure pursuit for ground vehicles, a moving goal for multirotors, a helm for vessels.
-# A follower is called with its vehicle and gives the next command; `parhelion.motion.drivers.drive` does that.
+# Following waypoints: pure pursuit for ground vehicles, a moving goal for multirotors, line of sight for vessels.
+# A follower is a controller for `drive`: called with its vehicle, it returns the next command.
 
 
 SHARPEST_DRIVEN_TURN_RAD = 1.0
-"""A robot that can turn on the spot does so where its goal lies further aside than this."""
+"""Bearing of the goal [rad] above which a robot that can turn on the spot does so."""
 
 
 class Route:
-    """Straight legs between waypoints, by the way [m] from the first one."""
+    """Straight legs between waypoints, parametrised by the distance [m] from the first one."""
 
     def __init__(self, waypoints: ArrayLike, dimensions: int, *, closed: bool = False) -> None:
         try:
@@ -195,10 +196,10 @@ class Route:
         self._turns: list[float] = np.arccos(np.clip(ahead, -1.0, 1.0)).tolist()
         self._starts: list[float] = np.concatenate([[0.0], np.cumsum(lengths)[:-1]]).tolist()
 
-    def corners(self, way_m: float, reach_m: float) -> list[tuple[float, float]]:
-        """Distance [m] and angle [rad] of the corners within `reach_m` ahead of a way."""
+    def corners(self, distance_m: float, reach_m: float) -> list[tuple[float, float]]:
+        """Distance [m] and angle [rad] of the corners within `reach_m` ahead of a distance along the route."""
         found, legs = [], len(self._lengths)
-        leg, along = self._leg(way_m)
+        leg, along = self._leg(distance_m)
         distance = self._lengths[leg] - along
         while distance <= reach_m and (self.closed or leg < legs - 1):
             following = (leg + 1) % legs
@@ -206,73 +207,73 @@ class Route:
             distance, leg = distance + self._lengths[following], following
         return found
 
-    def point(self, way_m: float) -> list[float]:
-        """The place at a way; before the first and beyond the last waypoint of an open route, on its legs prolonged."""
-        leg, along = self._leg(way_m)
+    def point(self, distance_m: float) -> list[float]:
+        """Point at a distance along the route; an open route is extended straight beyond its ends."""
+        leg, along = self._leg(distance_m)
         start, end = self._points[leg], self._points[leg + 1]
         share = along / self._lengths[leg]
         return [a + share * (b - a) for a, b in zip(start, end, strict=True)]
 
     def nearest(self, place: Sequence[float], after_m: float, window_m: float) -> float:
-        """Way of the point nearest to a place, looked for from `after_m` on along the next `window_m`."""
-        best, found, way = math.inf, after_m, after_m
+        """Distance along the route of the point nearest to a place, within `window_m` after `after_m`."""
+        best, found, at = math.inf, after_m, after_m
         while True:
-            leg, along = self._leg(way)
+            leg, along = self._leg(at)
             last = not self.closed and leg == len(self._lengths) - 1
             start, end, length = self._points[leg], self._points[leg + 1], self._lengths[leg]
             share = sum((p - a) * (b - a) for p, a, b in zip(place, start, end, strict=True)) / length
             share = min(max(share, along), length)
             gap = sum((p - a - share / length * (b - a)) ** 2 for p, a, b in zip(place, start, end, strict=True))
             if gap < best - 1e-12:
-                best, found = gap, way + share - along
-            way += length - along
-            if last or way > after_m + window_m:
+                best, found = gap, at + share - along
+            at += length - along
+            if last or at > after_m + window_m:
                 return found
 
-    def _leg(self, way_m: float) -> tuple[int, float]:
+    def _leg(self, distance_m: float) -> tuple[int, float]:
         if self.closed:
-            way_m = way_m % self.length_m
+            distance_m = distance_m % self.length_m
         leg = 0
-        while leg < len(self._lengths) - 1 and way_m >= self._starts[leg + 1]:
+        while leg < len(self._lengths) - 1 and distance_m >= self._starts[leg + 1]:
             leg += 1
-        return leg, way_m - self._starts[leg]
+        return leg, distance_m - self._starts[leg]
 
 
 class Follower(ABC):
-    """Keeps the way along a route, which never goes back, and ends at an open route's last waypoint."""
+    """Base of route followers: tracks the progress, which never decreases, and ends at the last waypoint if open."""
 
     def __init__(self, route: Route, speed_m_s: float, near_m: float) -> None:
         self.route = route
         self.speed_m_s = above("follow: speed_m_s", speed_m_s, 0.0)
         self.near_m = above("follow: near_m", near_m, 0.0)
-        """Distance from the last waypoint at which it counts as reached."""
+        """Distance [m] from the last waypoint at which it counts as reached."""
         self.reset()
 
     def reset(self) -> None:
-        """Begin the route anew."""
-        self.way_m = 0.0
+        """Restart the route."""
+        self.distance_m = 0.0
         self.finished = False
 
     @property
     def remaining_m(self) -> float:
-        """Way to the end; infinite on a closed route."""
-        return math.inf if self.route.closed else max(self.route.length_m - self.way_m, 0.0)
+        """Remaining distance [m]; infinite on a closed route."""
+        return math.inf if self.route.closed else max(self.route.length_m - self.distance_m, 0.0)
 
     def _progress(self, place: Sequence[float], window_m: float) -> None:
-        self.way_m = self.route.nearest(place, self.way_m, window_m)
+        self.distance_m = self.route.nearest(place, self.distance_m, window_m)
         if self.remaining_m <= self.near_m:
             self.finished = True
 
     @abstractmethod
     def __call__(self, vehicle: Any) -> Command:
-        """The command for the vehicle as it is now."""
+        """Return the command for the current state of the vehicle."""
 
 
 class PurePursuit(Follower):
-    """Drives on the circle through a goal that lies `lookahead_m` further along the route (Coulter 1992).
+    """Pure pursuit: drives on the circle through a goal `lookahead_m` ahead on the route (Coulter 1992).
 
-    Slows down by `braking_m_s2` before the end and before corners, where the circle would ask for more than
-    `side_m_s2` aside; `lag_s` is how far the vehicle's speed lags behind.
+    Brakes with `braking_m_s2` before the end, and before corners whose circle would exceed the lateral acceleration
+    `side_m_s2`. `lag_s` is the time constant of the vehicle's speed.
     """
 
     def __init__(
@@ -300,7 +301,7 @@ class PurePursuit(Follower):
         self._progress((x, y), 2.0 * self.lookahead_m)
         if self.finished:
             return DriveCommand(0.0, 0.0)
-        goal = self.route.point(self.way_m + self.lookahead_m)
+        goal = self.route.point(self.distance_m + self.lookahead_m)
         distance = math.hypot(goal[0] - x, goal[1] - y)
         aside = wrapped(math.atan2(goal[1] - y, goal[0] - x) - vehicle.yaw_rad)
         if self.turns_on_spot and abs(aside) > SHARPEST_DRIVEN_TURN_RAD:
@@ -310,28 +311,29 @@ class PurePursuit(Follower):
         return DriveCommand(speed, speed * curvature)
 
     def _speed_ahead(self) -> float:
-        # A little beyond the end, so that it is not approached for ever.
+        # The target lies slightly beyond the end; otherwise the end would be approached asymptotically.
         left = self.remaining_m + 0.2 * self.near_m
         speed = min(self.speed_m_s, self._slowing(left, 0.0))
         if self.lag_s > 0.0:
             speed = min(speed, 0.25 * left / self.lag_s)  # critically damped
         reach = self.lookahead_m + self.speed_m_s * (self.lag_s + 0.5 * self.speed_m_s / self.braking_m_s2)
-        for distance, angle in self.route.corners(self.way_m, reach):
-            # The pursuit's circle is about as sharp as the chord of one lookahead across the corner.
+        for distance, angle in self.route.corners(self.distance_m, reach):
+            # The curvature of the circle is about that of a chord of one lookahead across the corner.
             slow = math.sqrt(self.side_m_s2 * self.lookahead_m / max(2.0 * math.sin(0.5 * angle), 1e-9))
             speed = min(speed, max(slow, self._slowing(distance - self.lookahead_m, slow)))
         return speed
 
     def _slowing(self, distance_m: float, end_m_s: float) -> float:
-        """Speed at which a vehicle that lags can still brake to `end_m_s` within a distance."""
+        """Highest speed [m/s] from which a vehicle with lag can brake to `end_m_s` within a distance."""
         a, lag = self.braking_m_s2, self.lag_s
         return math.sqrt((a * lag) ** 2 + end_m_s**2 + 2.0 * a * max(distance_m, 0.0)) - a * lag
 
 
 class FlyAlong(Follower):
-    """Sends a multirotor after a goal that moves ahead of it along the route, so far that it flies at the speed asked.
+    """Guides a multirotor to a goal that moves ahead of it along the route.
 
-    Corners are cut by about that distance, speed over the gain of the position loop. It faces along its way.
+    The lead is the speed over the gain of the position loop, so that it flies at that speed; corners are cut by about
+    the lead. The multirotor faces the goal.
     """
 
     def __init__(
@@ -350,8 +352,8 @@ class FlyAlong(Follower):
         here = vehicle.xyz
         lead = self.speed_m_s / vehicle.config.control.position_1_s
         self._progress(here, 2.0 * lead)
-        way = self.way_m + lead
-        x, y, z = self.route.point(way if self.route.closed else min(way, self.route.length_m))
+        at = self.distance_m + lead
+        x, y, z = self.route.point(at if self.route.closed else min(at, self.route.length_m))
         yaw = None
         if self.face_goal and math.hypot(x - here[0], y - here[1]) > 0.5:
             yaw = math.atan2(y - here[1], x - here[0])
@@ -359,10 +361,10 @@ class FlyAlong(Follower):
 
 
 class Helm(Follower):
-    """Steers a vessel by line of sight: course over ground to a goal ahead on the route (PD), speed by thrust (PI).
+    """Line-of-sight guidance of a vessel: course over ground to a goal ahead on the route (PD), speed by thrust (PI).
 
-    The course has the bandwidth `heading_rad_s` as long as the thrusters can turn the vessel that fast, and comes
-    before speed. Vessels drift in turns, so corners are passed wide; a longer lookahead makes them rounder.
+    The course has the bandwidth `heading_rad_s` as long as the thrusters can turn the vessel that fast, and has
+    priority over speed. Vessels drift in turns, so they pass corners wide; a longer lookahead rounds them off.
     """
 
     def __init__(
@@ -382,7 +384,7 @@ class Helm(Follower):
         self.braking_m_s2 = above("follow: braking_m_s2", braking_m_s2, 0.0)
 
     def reset(self) -> None:
-        """Begin the route anew, and forget what the speed loop has summed up."""
+        """Restart the route and clear the integral of the speed loop."""
         super().reset()
         self._time: float | None = None
         self._speed_sum = 0.0
@@ -392,7 +394,7 @@ class Helm(Follower):
         self._progress((x, y), 2.0 * self.lookahead_m)
         dt = 0.0 if self._time is None else vehicle.time - self._time
         self._time = vehicle.time
-        goal = self.route.point(self.way_m + self.lookahead_m)
+        goal = self.route.point(self.distance_m + self.lookahead_m)
         aside = wrapped(math.atan2(goal[1] - y, goal[0] - x) - vehicle.course_rad)
         slowing = math.sqrt(2.0 * self.braking_m_s2 * self.remaining_m)
         wanted = 0.0 if self.finished else min(self.speed_m_s, slowing)
@@ -407,7 +409,7 @@ class Helm(Follower):
 
 
 def _shared(vehicle: Vessel, push: float, turn: float) -> ThrustCommand:
-    """A force along x [N] and a torque about z [N m] as commands: steering first, unequal thrust for the rest."""
+    """Allocate a force along x [N] and a torque about z [N m]: steering first, differential thrust for the rest."""
     port, starboard = vehicle.config.port, vehicle.config.starboard
     push = min(max(push, -port.max_reverse_n - starboard.max_reverse_n), port.max_forward_n + starboard.max_forward_n)
     arm, most, steering = -0.5 * (port.x_m + starboard.x_m) * push, vehicle.config.max_steering_rad, 0.0
@@ -424,9 +426,9 @@ def _shared(vehicle: Vessel, push: float, turn: float) -> ThrustCommand:
 def follow(
     vehicle: Vehicle, waypoints: ArrayLike, speed_m_s: float, *, closed: bool = False, **options: Any
 ) -> Follower:
-    """The follower that suits a vehicle, for waypoints (n, 2) or (n, 3) [m] in the world.
+    """Return the follower for a vehicle, for waypoints (n, 2) or (n, 3) [m] in the world.
 
-    Options are those of `PurePursuit`, `FlyAlong` and `Helm`; lookahead by default suits size and speed.
+    Options are those of `PurePursuit`, `FlyAlong` and `Helm`. The default lookahead depends on size and speed.
     """
     if isinstance(vehicle, Multirotor):
         return FlyAlong(waypoints, speed_m_s, closed=closed, **options)
@@ -445,4 +447,4 @@ def follow(
         options.setdefault("braking_m_s2", 0.8 * vehicle.config.max_acceleration_m_s2)
         options.setdefault("side_m_s2", 0.5)
         return PurePursuit(waypoints, speed_m_s, closed=closed, turns_on_spot=True, **options)
-    raise ConfigError(f"follow: knows no way to steer a {type(vehicle).__name__}")
+    raise ConfigError(f"follow: cannot steer a {type(vehicle).__name__}; use a vehicle of parhelion.motion.vehicles")

@@ -1,4 +1,4 @@
-"""Motion from a recording: the recorded poses at the recorded times, smooth between them."""
+"""Motion from a recording: the recorded poses at the recorded times, and smooth curves between them."""
 
 from __future__ import annotations
 
@@ -16,27 +16,31 @@ from parhelion.motion.curves import aligned, jet_of, refuse_wild_turns, turn_rat
 from parhelion.motion.state import BodyState, checked_rows, checked_times, checked_unit_quats
 
 _LARGEST_TIME_S = 1e19
-"""Some recorders give nanoseconds since 1970, 1.8e18 today."""
+"""Largest accepted time. Some recorders store nanoseconds since 1970, 1.8e18 today."""
 
 
 class RecordedMotion:
-    """Timed poses, replayed.
+    """Replay of timed poses.
 
         RecordedMotion(times, xyz, quat_xyzw)
         RecordedMotion.from_tum("trajectory.txt")
         RecordedMotion.from_kitti("poses/00.txt", times="sequences/00/times.txt", axes="camera")
 
-    At a recorded time `sample` gives the recorded numbers, bit for bit. Between them position and orientation are
-    cubic splines over time (not-a-knot; quaternions by components, then made unit): velocity, acceleration, turn rate
-    and its change are continuous. Outside of the recording the body rests at its first or last pose; where it moved
+    At a recorded time `sample` returns the recorded numbers, bit for bit. Between them, position and orientation are
+    cubic splines over time (not-a-knot; quaternions by components, then normalised), so velocity, acceleration and
+    angular velocity are continuous. Outside of the recording the body rests at its first or last pose; if it was moving
     there, its velocity jumps.
 
-    A recording is not smoothed: jitter of σ [m] in poses h [s] apart becomes accelerations of 3.7 σ/h² [m/s²].
+    A recording is not smoothed: jitter of σ [m] in poses h [s] apart causes accelerations of 3.7 σ/h² [m/s²].
 
     Args:
-        times: Rising times (n,) [s], at least one.
+        times: Increasing times (n,) [s], at least one.
         xyz: Positions (n, 3) [m] in the world.
         quat_xyzw: Unit quaternions (n, 4), body to world.
+
+    >>> motion = RecordedMotion([0.0, 1.0, 2.0], [(0, 0, 0), (1, 0, 0), (2, 0, 0)], [(0, 0, 0, 1)] * 3)
+    >>> motion.state([0.5]).velocity.round(6).tolist()
+    [[1.0, 0.0, 0.0]]
     """
 
     def __init__(self, times: ArrayLike, xyz: ArrayLike, quat_xyzw: ArrayLike) -> None:
@@ -45,13 +49,13 @@ class RecordedMotion:
         quats = checked_unit_quats("recorded motion", "quat_xyzw", quat_xyzw)
         if not len(clock) == len(places) == len(quats):
             raise ConfigError(
-                f"recorded motion: times, xyz and quat_xyzw must be equally many, "
+                f"recorded motion: times, xyz and quat_xyzw must have the same length, "
                 f"got {len(clock)}, {len(places)} and {len(quats)}"
             )
         if np.any(np.diff(clock) <= 0.0):
             row = int(np.argmax(np.diff(clock) <= 0.0))
             raise ConfigError(
-                f"recorded motion: times must be rising, got {clock[row]} and then {clock[row + 1]} in row {row + 1}"
+                f"recorded motion: times must increase, got {clock[row]} and then {clock[row + 1]} in row {row + 1}"
             )
         for name, values, most in (("times", clock, _LARGEST_TIME_S), ("xyz", places, LARGEST_POSITION_M)):
             if np.abs(values).max() > most:
@@ -66,7 +70,7 @@ class RecordedMotion:
 
     @classmethod
     def from_tum(cls, path: str | PathLike[str]) -> RecordedMotion:
-        """From a TUM file: lines of `timestamp tx ty tz qx qy qz qw`."""
+        """Read a TUM file: lines of `timestamp tx ty tz qx qy qz qw`."""
         from parhelion.io import poses as tum
 
         poses = tum.read_tum(Path(path))
@@ -81,9 +85,9 @@ class RecordedMotion:
         rate_hz: float | None = None,
         axes: Literal["robot", "camera"] = "robot",
     ) -> RecordedMotion:
-        """From a KITTI file of poses (lines of 12 numbers), with a file of `times` or a rate [Hz].
+        """Read a KITTI file of poses (lines of 12 numbers), with a file of `times` or a rate [Hz].
 
-        `axes="camera"` turns KITTI's own frames (x right, y down, z forward) to x forward, y left, z up.
+        `axes="camera"` converts KITTI's camera frames (x right, y down, z forward) to x forward, y left, z up.
         """
         from parhelion.io import poses as kitti_poses
 
@@ -102,17 +106,17 @@ class RecordedMotion:
 
     def state(self, times: ArrayLike) -> BodyState:
         """Pose, velocities and accelerations at `times` (n,) [s]; exact derivatives of the splines."""
-        asked = checked_times(times)
-        inside = np.clip(asked, self.start_time, self.end_time)
+        times_s = checked_times(times)
+        inside = np.clip(times_s, self.start_time, self.end_time)
         jet = jet_of(self._curve, inside - self.start_time, 2)
-        jet[1:, asked != inside] = 0.0
+        jet[1:, times_s != inside] = 0.0
         xyz, velocity, acceleration = jet[..., :3]
         quat, omega, alpha = turn_rates(jet[..., 3:])
         row = np.minimum(np.searchsorted(self.times, inside), len(self.times) - 1)
         exact = (self.times[row] == inside)[:, None]
         xyz = np.where(exact, self.xyz[row], xyz)
         quat = np.where(exact, self.quat_xyzw[row], quat)
-        return BodyState(asked, xyz, quat, velocity, omega, acceleration, alpha)
+        return BodyState(times_s, xyz, quat, velocity, omega, acceleration, alpha)
 
 
 def _curve(clock: Floats, rows: Floats) -> Any:

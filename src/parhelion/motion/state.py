@@ -1,4 +1,4 @@
-"""What a moving body does at given times: pose, velocities and accelerations, also at a point mounted on it."""
+"""State of a moving body: pose, velocities and accelerations, also at a frame mounted on it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose, cross, quat_conjugate, quat_multiply, quat_rotate
 from parhelion.core.trajectory import Trajectory
 
-# ---- Velocities and accelerations of a trajectory that only knows its poses -----------------------------------------
+# ---- Velocities and accelerations by numeric differentiation of poses -----------------------------------------------
 
 
-# A power of two, so that t ± STEP_S does not round, whatever the time (but for the last digit of small ones).
+# A power of two, so that t ± STEP_S is not rounded (except in the last digit of small times).
 STEP_S = 2.0**-9
 
 _OFFSETS = np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
@@ -23,36 +23,35 @@ _OFFSETS = np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
 
 def rotation_vector(quat_xyzw: Floats) -> Floats:
     """Rotation vectors [rad] (..., 3), of length 0 to π, of unit quaternions `xyzw` (..., 4)."""
-    # q and -q are the same turn; the one with w >= 0 is the short way.
+    # q and -q are the same rotation; the one with w >= 0 has the smaller angle.
     quat = np.where(quat_xyzw[..., 3:] < 0.0, -quat_xyzw, quat_xyzw)
     sine = np.linalg.norm(quat[..., :3], axis=-1, keepdims=True)
     angle = 2.0 * np.arctan2(sine, quat[..., 3:])
-    # angle / sin(angle / 2) goes to 2 as both vanish.
+    # angle / sin(angle / 2) tends to 2 as both vanish.
     return quat[..., :3] * np.where(sine > 0.0, angle / np.where(sine > 0.0, sine, 1.0), 2.0)
 
 
 def pose_derivatives(
     trajectory: Trajectory, times: Floats, step_s: float = STEP_S
 ) -> tuple[Floats, Floats, Floats, Floats, Floats, Floats]:
-    """Position [m], quaternion, velocity [m/s], turn rate [rad/s], acceleration [m/s²], turn acceleration [rad/s²].
+    """Position [m], quaternion, velocity [m/s], angular velocity [rad/s], acceleration [m/s²], angular one [rad/s²].
 
-    Central differences over five poses, `step_s` apart, of position and of the rotation vector relative to the middle
-    pose; positions, velocities and accelerations are in the world frame, turn rates in the body frame. With φ that
-    vector, ω = J(φ) φ' where J = 1 - [φ]/2 + ..., so ω = φ' and α = φ'' hold exactly at φ = 0.
+    Central differences over five poses, `step_s` apart, of position and of the rotation vector φ relative to the middle
+    pose. Positions, velocities and accelerations are in the world frame, angular rates in the body frame. With
+    ω = J(φ) φ' and J = 1 - [φ]/2 + ..., ω = φ' and α = φ'' hold exactly at φ = 0.
 
     Error: truncation h⁴/30 |x⁽⁵⁾| in velocity and h⁴/90 |x⁽⁶⁾| in acceleration, plus rounding of about 1.5 ε |x|/h and
     5.3 ε |x|/h² (ε = 1.1e-16, h = 2⁻⁹ s): at 100 m from the origin and 1 m of swing at 1 Hz, 5e-9 m/s and 3e-8 m/s².
-    A motion with kinks, such as straight lines between waypoints, has no acceleration there; within 2 h of a kink the
-    result is a finite peak that means nothing.
+    The acceleration of a motion with kinks, such as straight lines between waypoints, is undefined at a kink; within
+    2 h of it the result is a finite peak without meaning.
     """
-    asked = (times[:, None] + step_s * _OFFSETS).ravel()
-    xyz, quat = trajectory.sample(asked)
+    xyz, quat = trajectory.sample((times[:, None] + step_s * _OFFSETS).ravel())
     xyz, quat = xyz.reshape(-1, 5, 3), quat.reshape(-1, 5, 4)
     middle = quat[:, 2]
-    turn = rotation_vector(quat_multiply(quat_conjugate(middle)[:, None], quat))
-    # Relative to the middle, so that large coordinates do not round in the sums below.
+    rotation = rotation_vector(quat_multiply(quat_conjugate(middle)[:, None], quat))
+    # Relative to the middle, so that the sums below do not lose digits of large coordinates.
     velocity, acceleration = _differences(xyz - xyz[:, 2:3], step_s)
-    omega, alpha = _differences(turn, step_s)
+    omega, alpha = _differences(rotation, step_s)
     return xyz[:, 2], middle, velocity, omega, acceleration, alpha
 
 
@@ -80,7 +79,7 @@ _COLUMNS = {
 
 @dataclass(frozen=True, eq=False)
 class BodyState:
-    """The state of one body at n times. Arrays are float64, finite and read-only."""
+    """State of one body at n times. Arrays are float64, finite and read-only."""
 
     time: Floats
     """Times [s], shape (n,)."""
@@ -91,16 +90,16 @@ class BodyState:
     velocity: Floats
     """Velocity [m/s] of the origin in the world, shape (n, 3)."""
     angular_velocity: Floats
-    """Turn rate [rad/s] in the body frame, shape (n, 3)."""
+    """Angular velocity [rad/s] in the body frame, shape (n, 3)."""
     acceleration: Floats
-    """Acceleration [m/s²] of the origin in the world, shape (n, 3); gravity is not part of it, rest is 0."""
+    """Acceleration [m/s²] of the origin in the world, shape (n, 3), without gravity: 0 at rest."""
     angular_acceleration: Floats
-    """Change of the turn rate [rad/s²] in the body frame, shape (n, 3)."""
+    """Angular acceleration [rad/s²] in the body frame, shape (n, 3)."""
 
     def __post_init__(self) -> None:
         count = np.size(self.time)
         for name, columns in _COLUMNS.items():
-            # A view: the caller's own array stays writable.
+            # A view, so that the caller's array stays writable.
             array = np.asarray(getattr(self, name), dtype=np.float64).view()
             expected = (count, columns) if columns else (count,)
             if array.shape != expected:
@@ -121,14 +120,14 @@ class BodyState:
 
 @runtime_checkable
 class Motion(Protocol):
-    """A trajectory that also knows its velocities and accelerations."""
+    """A trajectory that also provides velocities and accelerations."""
 
     def sample(self, times: ArrayLike) -> tuple[Floats, Floats]:
         """Positions (n, 3) [m] and unit quaternions `xyzw` (n, 4) at `times` (n,) [s]."""
         ...
 
     def state(self, times: ArrayLike) -> BodyState:
-        """The whole state at `times` (n,) [s]."""
+        """Return the state at `times` (n,) [s]."""
         ...
 
 
@@ -146,7 +145,7 @@ def checked_times(times: ArrayLike) -> Floats:
 
 
 def checked_rows(what: str, name: str, values: ArrayLike, columns: int) -> Floats:
-    """Finite numbers as a float64 array of shape (n, `columns`), n at least 1; `what` and `name` are for the error."""
+    """Finite float64 array of shape (n, `columns`), n at least 1; `what` and `name` are for the error message."""
     try:
         array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -160,7 +159,7 @@ def checked_rows(what: str, name: str, values: ArrayLike, columns: int) -> Float
 
 
 def checked_unit_quats(what: str, name: str, values: ArrayLike) -> Floats:
-    """Quaternions `xyzw` (n, 4) made unit ones; those within 1e-12 of it keep their bits, beyond 1e-2 is refused."""
+    """Normalised quaternions `xyzw` (n, 4); lengths within 1e-12 of 1 keep their bits, errors above 1e-2 raise."""
     quats = checked_rows(what, name, values, 4)
     norm = np.linalg.norm(quats, axis=1)
     off = np.abs(norm - 1.0)
@@ -191,12 +190,8 @@ def at_mount(state: BodyState, mount: Pose) -> BodyState:
 
 
 def state_of(trajectory: Trajectory, times: ArrayLike) -> BodyState:
-    """State of any trajectory: its own where it is a `Motion`, else by numeric derivatives of its poses.
-
-    The numeric way and its error are those of `parhelion.motion.state.pose_derivatives`.
-    """
+    """State of any trajectory: exact for a `Motion`, otherwise by numeric differentiation (`pose_derivatives`)."""
     if isinstance(trajectory, Motion):
         return trajectory.state(times)
-    asked = checked_times(times)
-    xyz, quat, velocity, omega, acceleration, alpha = pose_derivatives(trajectory, asked)
-    return BodyState(asked, xyz, quat, velocity, omega, acceleration, alpha)
+    checked = checked_times(times)
+    return BodyState(checked, *pose_derivatives(trajectory, checked))

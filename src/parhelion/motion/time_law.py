@@ -1,4 +1,4 @@
-"""When a body is where on its path: from given times, or as fast as limits allow."""
+"""Time laws of a motion along a path: from given times, or as fast as limits allow."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ _SLOWEST_SHARE = 0.02
 
 @dataclass(frozen=True)
 class MotionLimits:
-    """How fast a body may move along a path."""
+    """Limits of speed and acceleration along a path.
+
+    >>> MotionLimits(max_speed_m_s=10.0, max_acceleration_m_s2=2.0, max_lateral_m_s2=3.0).ramp_s
+    0.4
+    """
 
     max_speed_m_s: float
     """Highest speed [m/s]."""
@@ -32,7 +36,7 @@ class MotionLimits:
     max_lateral_m_s2: float
     """Highest acceleration across the path [m/s²]: speed² times curvature."""
     ramp_s: float = 0.4
-    """Time [s] in which acceleration builds up or falls off; jerk along the path is at most 4 max_acceleration/ramp."""
+    """Time [s] in which acceleration rises or falls; jerk along the path is at most 4 max_acceleration/ramp."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -43,18 +47,18 @@ class MotionLimits:
 
 @dataclass(frozen=True)
 class TimeLaw:
-    """Way s [m] as a function of time [s] since the start: a spline plus a constant rate."""
+    """Arc length s [m] as a function of time [s] since the start: a spline plus a constant rate."""
 
     curve: Any
-    """Spline s(t) less `rate` t, for t from 0 to `duration_s`."""
+    """Spline of s(t) - `rate` t, for t from 0 to `duration_s`."""
     duration_s: float
     rate: float = 0.0
-    """Mean speed [m/s] that is not part of `curve`; 0 unless `repeats`."""
+    """Mean speed [m/s] that is not included in `curve`; 0 unless `repeats`."""
     repeats: bool = False
-    """Whether the motion starts anew after its duration, for ever, before its start too."""
+    """True if the motion is periodic with its duration, also before its start."""
 
     def jet(self, time: Floats, order: int) -> Floats:
-        """Way and its derivatives up to `order`, shape (order + 1, n); stands still outside of its duration."""
+        """Arc length and its derivatives up to `order`, shape (order + 1, n); at rest outside of its duration."""
         if self.repeats:
             phase = np.mod(time, self.duration_s)
             jet = jet_of(self.curve, phase, order)
@@ -67,7 +71,7 @@ class TimeLaw:
 
 
 class Ends(NamedTuple):
-    """How a motion begins and ends."""
+    """Conditions at the start and the end of a motion."""
 
     start_at_rest: bool
     stop_at_rest: bool
@@ -75,33 +79,33 @@ class Ends(NamedTuple):
 
     @property
     def vanishing(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Derivatives that are zero at the start, and at the end."""
+        """Orders of the derivatives that are zero at the start, and at the end."""
         return REST if self.start_at_rest else NATURAL, REST if self.stop_at_rest else NATURAL
 
 
 # ---- given times ---------------------------------------------------------------------------------------------------
 
 
-def law_through(times: Floats, way: Floats, ends: Ends) -> TimeLaw:
-    """The way at given times (from 0 on, both rising; the way may stand still), never backwards.
+def law_through(times: Floats, arc: Floats, ends: Ends) -> TimeLaw:
+    """Time law through given arc lengths at given times (from 0, increasing; arc lengths may repeat), never backwards.
 
-    A quintic spline (C4) where that never runs back nor faster than twice the fastest leg next to it. Otherwise a
-    piecewise quintic (C2) without acceleration at the given times: its slopes d there are harmonic means of those of
-    the two legs, at most twice either, and then it is monotone. For on a leg of slope m, with x from 0 to 1,
-    s' = d_0 + (d_1 - d_0)(3x² - 2x³) + (m - (d_0 + d_1)/2) 30 x²(1 - x)², which is linear in d_0 and d_1 and not
-    negative for each of 0 and 2 m.
+    A quintic spline (C4), if it never runs backwards nor faster than twice the fastest adjacent leg. Otherwise a
+    piecewise quintic (C2) without acceleration at the given times: its slopes d there are harmonic means of the slopes
+    of the two legs, at most twice either of them, which makes it monotone. On a leg of slope m, with x from 0 to 1,
+    s' = d_0 + (d_1 - d_0)(3x² - 2x³) + (m - (d_0 + d_1)/2) 30 x²(1 - x)², which is linear in d_0 and d_1 and
+    non-negative if each of them is 0 or 2 m.
     """
     duration = float(times[-1])
-    rate = float(way[-1]) / duration if ends.repeats else 0.0
-    rest = way - rate * times
+    rate = float(arc[-1]) / duration if ends.repeats else 0.0
+    rest = arc - rate * times
     if ends.repeats:
         rest[-1] = rest[0]
     start, end = ends.vanishing
     smooth = TimeLaw(quintic(times, rest, start=start, end=end, closed=ends.repeats), duration, rate, ends.repeats)
-    slopes = np.diff(way) / np.diff(times)
+    slopes = np.diff(arc) / np.diff(times)
     around = np.concatenate([slopes[-1:], slopes, slopes[:1]] if ends.repeats else [slopes[:1], slopes, slopes[-1:]])
     fastest = 2.0 * np.maximum(np.maximum(around[:-2], around[2:]), slopes)
-    # Speed is of degree 4 on each leg, and nowhere outside the span of its five Bernstein coefficients.
+    # Speed is a polynomial of degree 4 on each leg, bounded by its five Bernstein coefficients.
     place = np.linspace(0.0, 1.0, 5)
     inside = times[:-1, None] + np.diff(times)[:, None] * place
     speed = smooth.jet(inside.ravel(), 1)[1].reshape(inside.shape)
@@ -109,10 +113,10 @@ def law_through(times: Floats, way: Floats, ends: Ends) -> TimeLaw:
     bounds = np.linalg.solve(forms, speed.T).T
     if np.all(bounds >= -1e-9 * np.max(slopes)) and np.all(bounds <= fastest[:, None]):
         return smooth
-    return _monotone_law(times, way, around, ends)
+    return _monotone_law(times, arc, around, ends)
 
 
-def _monotone_law(times: Floats, way: Floats, around: Floats, ends: Ends) -> TimeLaw:
+def _monotone_law(times: Floats, arc: Floats, around: Floats, ends: Ends) -> TimeLaw:
     from scipy.interpolate import BPoly
 
     before, after = around[:-1], around[1:]
@@ -121,7 +125,7 @@ def _monotone_law(times: Floats, way: Floats, around: Floats, ends: Ends) -> Tim
     if not ends.repeats:
         speed[0] *= not ends.start_at_rest
         speed[-1] *= not ends.stop_at_rest
-    curve = BPoly.from_derivatives(times, np.stack([way, speed, np.zeros_like(way)], axis=1))
+    curve = BPoly.from_derivatives(times, np.stack([arc, speed, np.zeros_like(arc)], axis=1))
     return TimeLaw(curve, float(times[-1]), 0.0, ends.repeats)
 
 
@@ -129,14 +133,14 @@ def _monotone_law(times: Floats, way: Floats, around: Floats, ends: Ends) -> Tim
 
 
 def law_within(path: Path, limits: MotionLimits, ends: Ends) -> TimeLaw:
-    """As fast along `path` as the limits allow, with continuous acceleration.
+    """Time law of the fastest motion along `path` within the limits, with continuous acceleration.
 
-    Half the squared speed e(s) rises and falls by at most the acceleration limit per metre; the highest such e below
-    its limit everywhere is found by one pass forward and one back. That motion switches its acceleration at once, so
-    way over time is averaged with a triangle of width `ramp_s`, which cannot raise speed nor acceleration along the
-    path. Speed in short bends is raised a little: there the limit is lowered and all repeated. What excess is left
-    in the end, usually below half a per cent, goes by slowing the whole motion down. So all limits hold to rounding at
-    points at most 2.5 ms apart (more beyond 80 min), and between them to about 0.1 %.
+    Half the squared speed e(s) changes by at most the acceleration limit per metre. One pass forward and one backward
+    find the highest such e below its limit everywhere. That motion has jumps of acceleration, so arc length over time
+    is averaged with a triangle of width `ramp_s`, which cannot raise speed or acceleration along the path. It raises
+    the speed in short bends a little: there the limit is lowered, and the procedure repeated. The remaining excess,
+    typically below 0.5 %, is removed by slowing down the whole motion. All limits then hold to rounding at points at
+    most 2.5 ms apart (more beyond 80 min), and to about 0.1 % between them.
     """
     grid = path.grid
     bends = np.maximum(path.curvature(grid), 1e-12)
@@ -146,65 +150,65 @@ def law_within(path: Path, limits: MotionLimits, ends: Ends) -> TimeLaw:
     for _ in range(_MOST_ROUNDS):
         energy = _fastest(grid, allowed, limits.max_acceleration_m_s2, ends)
         law = _smoothed(grid, energy, limits.ramp_s, ends)
-        way, across, stretch = _excess(path, law, limits, _CHECK_S)
+        arc, across, stretch = _excess(path, law, limits, _CHECK_S)
         if best is None or law.duration_s * stretch < best[0] * best[1].duration_s:
             best = stretch, law
         if stretch <= _CLOSE_ENOUGH:
             break
-        allowed = np.maximum(allowed / np.clip(np.interp(grid, way, across), 1.0, 2.0), lowest)
+        allowed = np.maximum(allowed / np.clip(np.interp(grid, arc, across), 1.0, 2.0), lowest)
     assert best is not None
     law = best[1]
     return _stretched(law, _excess(path, law, limits, _LAST_CHECK_S)[2])
 
 
 def _fastest(grid: Floats, allowed: Floats, acceleration: float, ends: Ends) -> Floats:
-    """Half the squared speed [m²/s²] at arc lengths `grid` [m]: the highest below `allowed` that can be driven."""
-    way, limit = grid, allowed.copy()
+    """Half the squared speed [m²/s²] at arc lengths `grid` [m]: the highest feasible one below `allowed`."""
+    arc, limit = grid, allowed.copy()
     if ends.repeats:
-        # A lap before and one behind, so that the lap between knows how it begins and ends.
-        way = np.concatenate([grid[:-1] - grid[-1], grid, grid[1:] + grid[-1]])
+        # One lap before and one after provide the speeds at both ends of the lap.
+        arc = np.concatenate([grid[:-1] - grid[-1], grid, grid[1:] + grid[-1]])
         limit = np.concatenate([allowed[:-1], allowed, allowed[1:]])
     if ends.start_at_rest:
         limit[0] = 0.0
     if ends.stop_at_rest:
         limit[-1] = 0.0
-    # The lowest of all straight lines that start at earlier limits, and then of those that end at later ones.
-    energy = np.minimum.accumulate(limit - acceleration * way) + acceleration * way
-    energy = np.minimum.accumulate((energy + acceleration * way)[::-1])[::-1] - acceleration * way
+    # Lower envelope of the straight lines that start at earlier limits, then of those that end at later ones.
+    energy = np.minimum.accumulate(limit - acceleration * arc) + acceleration * arc
+    energy = np.minimum.accumulate((energy + acceleration * arc)[::-1])[::-1] - acceleration * arc
     energy = np.clip(energy, 0.0, limit)
     return energy[len(grid) - 1 : 2 * len(grid) - 1] if ends.repeats else energy
 
 
 def _smoothed(grid: Floats, energy: Floats, ramp_s: float, ends: Ends) -> TimeLaw:
-    """The time law of e(s), averaged over a triangle of width `ramp_s`."""
+    """Time law of e(s), averaged over a triangle of width `ramp_s`."""
     length = float(grid[-1])
     speed = np.sqrt(2.0 * energy)
     clock = np.concatenate([[0.0], np.cumsum(2.0 * np.diff(grid) / (speed[1:] + speed[:-1]))])
     total = float(clock[-1])
 
-    def way_at(time: Floats) -> Floats:
-        # Between two points of the grid acceleration is constant, so this is exact.
+    def arc_at(time: Floats) -> Floats:
+        # Exact, because acceleration is constant between two points of the grid.
         index = np.clip(np.searchsorted(clock, time, side="right") - 1, 0, len(clock) - 2)
         since, span = time - clock[index], clock[index + 1] - clock[index]
         return grid[index] + since * (speed[index] + 0.5 * (speed[index + 1] - speed[index]) * since / span)
 
-    def way_beyond(time: Floats) -> Floats:
+    def arc_beyond(time: Floats) -> Floats:
         if ends.repeats:
             laps = np.floor(time / total)
-            return way_at(time - laps * total) + laps * length
-        # A body at rest stays; one that moves goes on as if the way were mirrored, which keeps its end in place.
+            return arc_at(time - laps * total) + laps * length
+        # A body at rest stays; one that moves continues as on a mirrored path, which keeps the end in place.
         inside = np.clip(np.where(time > total, 2.0 * total - time, np.abs(time)), 0.0, total)
-        way = way_at(inside)
-        before = 0.0 if ends.start_at_rest else -way
-        after = length if ends.stop_at_rest else 2.0 * length - way
-        return np.where(time < 0.0, before, np.where(time > total, after, way))
+        arc = arc_at(inside)
+        before = 0.0 if ends.start_at_rest else -arc
+        after = length if ends.stop_at_rest else 2.0 * length - arc
+        return np.where(time < 0.0, before, np.where(time > total, after, arc))
 
     width = _RAMP_STEPS // 2
     step = ramp_s / _RAMP_STEPS
     if total > step * _MOST_POINTS:
         raise ConfigError(
-            f"motion limits: ramp_s must be at least {_RAMP_STEPS * total / _MOST_POINTS:.3g} for a way that takes "
-            f"{total:.3g} s, got {ramp_s}; or allow more speed"
+            f"motion limits: ramp_s must be at least {_RAMP_STEPS * total / _MOST_POINTS:.3g} for a path that takes "
+            f"{total:.3g} s, got {ramp_s}; raise it, or allow a higher speed"
         )
     if ends.stop_at_rest:
         count = int(np.ceil(total / step)) + width
@@ -214,27 +218,27 @@ def _smoothed(grid: Floats, energy: Floats, ramp_s: float, ends: Ends) -> TimeLa
     first = -width if ends.start_at_rest else 0
     asked: Floats = step * np.arange(first - width + 1, count + width, dtype=np.float64)
     triangle = np.convolve(np.ones(width), np.ones(width)) / width**2
-    way: Floats = np.convolve(way_beyond(asked), triangle, mode="valid")
-    time: Floats = step * np.arange(len(way), dtype=np.float64)
+    arc: Floats = np.convolve(arc_beyond(asked), triangle, mode="valid")
+    time: Floats = step * np.arange(len(arc), dtype=np.float64)
     duration = float(time[-1])
     if ends.repeats:
         rate = length / duration
-        rest = way - way[0] - rate * time
+        rest = arc - arc[0] - rate * time
         rest[-1] = rest[0]
         return TimeLaw(quintic(time, rest, closed=True), duration, rate, True)
-    way[0], way[-1] = 0.0, length
+    arc[0], arc[-1] = 0.0, length
     start, end = ends.vanishing
-    return TimeLaw(quintic(time, way, start=start, end=end), duration)
+    return TimeLaw(quintic(time, arc, start=start, end=end), duration)
 
 
 def _excess(path: Path, law: TimeLaw, limits: MotionLimits, check_s: float) -> tuple[Floats, Floats, float]:
-    """Ways, the acceleration across over its limit there, and how much slower the motion must be to keep all limits."""
+    """Arc lengths, lateral acceleration over its limit there, and the factor by which the motion must be slower."""
     count = int(min(np.ceil(law.duration_s / min(check_s, limits.ramp_s / _CHECKS_A_RAMP)) + 1, _MOST_POINTS))
-    way = law.jet(np.linspace(0.0, law.duration_s, count), 2)
-    line = path.jet(way[0], 2)
-    _, velocity, acceleration = chain(line, way)
+    arc = law.jet(np.linspace(0.0, law.duration_s, count), 2)
+    line = path.jet(arc[0], 2)
+    _, velocity, acceleration = chain(line, arc)
     speed = np.linalg.norm(velocity, axis=1)
-    # Of the line, not of the velocity, which has no direction where the body stands.
+    # Direction of the path, because the velocity has none at rest.
     direction = line[1] / np.linalg.norm(line[1], axis=1, keepdims=True)
     along = np.sum(direction * acceleration, axis=1)
     across = np.linalg.norm(acceleration - along[:, None] * direction, axis=1) / limits.max_lateral_m_s2
@@ -244,7 +248,7 @@ def _excess(path: Path, law: TimeLaw, limits: MotionLimits, check_s: float) -> t
         float(np.sqrt(np.max(across))),
         1.0,
     )
-    return way[0], across, stretch
+    return arc[0], across, stretch
 
 
 def _stretched(law: TimeLaw, factor: float) -> TimeLaw:

@@ -1,6 +1,6 @@
-"""Water surfaces: calm, Gerstner's waves, and a wind sea. Height, slope, orbital velocity, and a mesh to be seen.
+"""Water surfaces: calm, Gerstner waves, and a wind sea. Height, slope, orbital velocity, and a mesh for ray casts.
 
-Mean level and heights are z of the world [m]. Waves run along their direction: 0 along +x, 90 degrees along +y.
+Mean level and heights are z of the world [m]. Waves travel along their direction: 0 along +x, 90 degrees along +y.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from parhelion.motion.sea_spectrum import (
 from parhelion.world.water_surface import Lattice
 
 STEEPEST = 0.9
-"""Largest sum of steepness k a of Gerstner waves: at 1 crests become cusps; real waves break at 0.44 (Stokes 1880)."""
+"""Largest sum of steepness k a of Gerstner waves: crests become cusps at 1; real waves break at 0.44 (Stokes 1880)."""
 
 Pair = Sequence[float]
 
 
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """The surface at some places, all arrays of one shape."""
+    """State of the surface at given places; all arrays have the same shape."""
 
     height: Floats
     """z of the water [m]."""
@@ -48,21 +48,21 @@ class Surface:
     rate: Floats
     """Derivative of the height in time at a fixed place [m/s]."""
     velocity_x: Floats
-    """Velocity of the water itself at the surface [m/s]."""
+    """Horizontal velocity of the water at the surface [m/s]."""
     velocity_y: Floats
     acceleration_z: Floats
-    """Acceleration of the water itself at the surface, upward [m/s^2]; aside it is -(g + this) times the slope."""
+    """Upward acceleration of the water at the surface [m/s^2]; the horizontal one is -(g + this) times the slope."""
 
 
 class Water(ABC):
-    """What every water offers. Places are arrays of any one shape, times are single numbers [s]."""
+    """Base class of water surfaces. Places are arrays of any one shape, times are single numbers [s]."""
 
     density_kg_m3: float
     level_m: float
 
     @abstractmethod
     def surface(self, x: ArrayLike, y: ArrayLike, time: float) -> Surface:
-        """All that is known of the surface at the places (x, y) [m]."""
+        """Return the state of the surface at the places (x, y) [m]."""
 
     @abstractmethod
     def velocity(self, x: ArrayLike, y: ArrayLike, z: ArrayLike, time: float) -> Floats:
@@ -79,23 +79,23 @@ class Water(ABC):
         return up / np.linalg.norm(up, axis=-1, keepdims=True)
 
     def lattice(self, lattice: Lattice, time: float, shortest_m: float = 0.0) -> Surface:
-        """The surface on a lattice, arrays of shape `counts`; waves shorter than `shortest_m` may be left out."""
+        """Return the surface on a lattice, arrays of shape `counts`; waves shorter than `shortest_m` may be omitted."""
         corner, along, across, counts = lattice
         i, j = np.arange(counts[0])[:, None], np.arange(counts[1])[None, :]
         x, y = (corner[n] + along[n] * i + across[n] * j for n in (0, 1))
         return self.surface(x, y, time)
 
     def rising(self, lattice: Lattice, time: float, shortest_m: float = 0.0) -> tuple[Floats, Floats]:
-        """Of the surface on a lattice the heights [m] and their rates [m/s] alone."""
+        """Return only the heights [m] and their rates [m/s] of the surface on a lattice."""
         surface = self.lattice(lattice, time, shortest_m)
         return surface.height, surface.rate
 
     def mesh(
         self, time: float, centre: Pair = (0.0, 0.0), size: float | Pair = 50.0, cells: int | tuple[int, int] = 50
     ) -> tuple[Floats, NDArray[np.int32]]:
-        """Vertices (n, 3) and triangles (m, 3), counter-clockwise from above, of a rectangle of the surface.
+        """Return vertices (n, 3) and triangles (m, 3), counter-clockwise from above, of a rectangle of the surface.
 
-        `size` [m] and `cells` along x and y, one number for a square. Vertices lie on the surface.
+        `size` [m] and `cells` are given along x and y, or as one number for a square. Vertices lie on the surface.
         """
         middle = vector("water mesh: centre", centre, 2)
         sides = vector("water mesh: size", np.broadcast_to(np.asarray(size, dtype=np.float64), 2), 2)
@@ -114,7 +114,7 @@ class Water(ABC):
 
 
 class CalmWater(Water):
-    """A level surface, with a steady current if one is given."""
+    """A level surface with an optional steady current."""
 
     def __init__(self, level_m: float = 0.0, *, current_m_s: Pair = (0.0, 0.0), density_kg_m3: float = 1000.0) -> None:
         self.level_m = finite("water: level_m", level_m)
@@ -137,21 +137,21 @@ class GerstnerWave:
     """One wave train; see `GerstnerWater`."""
 
     amplitude_m: float
-    """Half of the height from trough to crest."""
+    """Half of the height from trough to crest [m]."""
     length_m: float
-    """From crest to crest."""
+    """Wavelength, from crest to crest [m]."""
     direction_deg: float = 0.0
     phase_deg: float = 0.0
 
 
 class GerstnerWater(Water):
-    """Trochoidal waves (Gerstner 1802): every particle of the surface moves on a circle about its place of rest.
+    """Trochoidal waves (Gerstner 1802): every particle of the surface moves on a circle about its rest position.
 
         x = a - sum A coth(kh) k/|k| sin(theta),  z = sum A cos(theta),  theta = k . a - omega t + phase
 
-    with omega^2 = g k tanh(kh). One train in deep water is an exact solution of Euler's equations; several trains, or
-    finite depth (where circles become ellipses), are first order. Crests are sharp and troughs flat; the mean height
-    lies k A^2 / 2 below the level. The steepnesses k A coth(kh) of all trains must add up to less than 0.9.
+    with omega^2 = g k tanh(kh). One train in deep water is an exact solution of the Euler equations; several trains, or
+    finite depth (where circles become ellipses), are a first-order approximation. Crests are sharp and troughs flat;
+    the mean height is k A^2 / 2 below the level. The sum of the steepnesses k A coth(kh) must be below 0.9.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class GerstnerWater(Water):
         self.waves = tuple(waves)
         self._parts: dict[tuple[GerstnerWave, ...], Water] = {}
         if not self.waves:
-            raise ConfigError("water: waves must hold at least one wave; CalmWater is water without waves")
+            raise ConfigError("water: waves must have at least one wave; use CalmWater for water without waves")
         amplitude = np.array([above("water: amplitude_m", w.amplitude_m, 0.0) for w in self.waves])
         k = np.array([2.0 * math.pi / above("water: length_m", w.length_m, 0.0) for w in self.waves])
         angle = np.radians([finite("water: direction_deg", w.direction_deg) for w in self.waves])
@@ -181,21 +181,21 @@ class GerstnerWater(Water):
         steepness = float(np.sum(k * self._shift))
         if not steepness < STEEPEST:
             raise ConfigError(
-                f"water: waves have steepnesses k A that add up to {steepness:.3g}; they must stay below {STEEPEST}"
+                f"water: the sum of the waves' steepnesses k A is {steepness:.3g} and must be below {STEEPEST}"
             )
 
     def lattice(self, lattice: Lattice, time: float, shortest_m: float = 0.0) -> Surface:
-        kept = tuple(wave for wave in self.waves if wave.length_m >= shortest_m)
-        if len(kept) == len(self.waves):
+        selected = tuple(wave for wave in self.waves if wave.length_m >= shortest_m)
+        if len(selected) == len(self.waves):
             return super().lattice(lattice, time)
-        if kept not in self._parts:
+        if selected not in self._parts:
             level, depth, density = self.level_m, self.depth_m, self.density_kg_m3
-            self._parts[kept] = (
-                GerstnerWater(kept, level_m=level, depth_m=depth, density_kg_m3=density)
-                if kept
+            self._parts[selected] = (
+                GerstnerWater(selected, level_m=level, depth_m=depth, density_kg_m3=density)
+                if selected
                 else CalmWater(level, density_kg_m3=density)
             )
-        return self._parts[kept].lattice(lattice, time)
+        return self._parts[selected].lattice(lattice, time)
 
     def _orbits(self, a: Floats, b: Floats, time: float) -> tuple[Floats, Floats]:
         """cos and sin of the phase of each wave at labels (a, b), shape (..., waves)."""
@@ -205,7 +205,7 @@ class GerstnerWater(Water):
         return np.cos(theta), np.sin(theta)
 
     def _labels(self, x: Floats, y: Floats, time: float) -> tuple[Floats, Floats]:
-        """Where the particles that are now at (x, y) have their place of rest, by Newton's method."""
+        """Rest positions (labels) of the particles that are now at (x, y), by Newton's method."""
         a, b = x, y
         ux, uy = self._unit
         close = 1e-12 * (1.0 + max(np.max(np.abs(x), initial=0.0), np.max(np.abs(y), initial=0.0)))
@@ -222,7 +222,7 @@ class GerstnerWater(Water):
         return a, b
 
     def _stretch(self, cos: Floats) -> tuple[Floats, Floats, Floats]:
-        """Derivatives of place by label: dx/da, dx/db = dy/da, dy/db."""
+        """Derivatives of the position by the label: dx/da, dx/db = dy/da, dy/db."""
         waves, (ux, uy) = self.components, self._unit
         return (
             1.0 - cos @ (self._shift * ux * waves.wave_x_1_m),
@@ -249,7 +249,7 @@ class GerstnerWater(Water):
         return np.stack([height, slope_x, slope_y, rise - slope_x * u - slope_y * v, u, v, lift], axis=-1)
 
     def velocity(self, x: ArrayLike, y: ArrayLike, z: ArrayLike, time: float) -> Floats:
-        """Orbital velocity; it decays by exp(-k d) with the depth d below the surface (deep water's law)."""
+        """Orbital velocity; it decays with exp(-k d) at depth d below the surface (law of deep water)."""
         return in_blocks(lambda px, py, pz: self._velocity(px, py, pz, time), len(self.waves), x, y, z)
 
     def _velocity(self, x: Floats, y: Floats, z: Floats, time: float) -> Floats:
@@ -261,7 +261,7 @@ class GerstnerWater(Water):
         return np.stack([u, v, (decay * sin) @ waves.amplitude_m], axis=-1)
 
     def _grid(self, corner: Pair, step: Pair, counts: tuple[int, int], time: float) -> Floats:
-        # The particles of a regular grid at rest: no equation to solve, and finer cells at the crests.
+        # Particles whose rest positions form a regular grid: no equation to solve, and finer cells at the crests.
         a, b = np.meshgrid(*(corner[n] + step[n] * np.arange(counts[n]) for n in (0, 1)), indexing="ij")
         return in_blocks(lambda pa, pb: self._moved(pa, pb, time), len(self.waves), a, b)
 
@@ -272,11 +272,11 @@ class GerstnerWater(Water):
 
 
 class OceanWater(Water):
-    """A wind sea: linear waves with the JONSWAP spectrum of a wind that has blown over a fetch for long.
+    """A wind sea: linear waves with the JONSWAP spectrum of a steady wind over a fetch.
 
-    The sum of `components` plane waves drawn by `seed`; it repeats nowhere. In finite depth the spectrum is TMA and
-    waves follow omega^2 = g k tanh(kh). Linear: crests are as round as troughs. Spreading s about the wind's direction
-    is cos^(2s) of half the angle; 10 is usual near the peak.
+    The surface is the sum of `components` random plane waves, selected by `seed`; it is not periodic. In finite depth
+    the spectrum is TMA, and waves follow omega^2 = g k tanh(kh). Because the waves are linear, crests are as round as
+    troughs. The directional spreading s is cos^(2s) of half the angle to the wind; 10 is typical near the peak.
     """
 
     def __init__(
@@ -313,16 +313,16 @@ class OceanWater(Water):
 
     @property
     def significant_height_m(self) -> float:
-        """4 sqrt(m0): close to the mean height, trough to crest, of the highest third of the waves."""
+        """4 sqrt(m0) [m]: close to the mean height, trough to crest, of the highest third of the waves."""
         return 4.0 * math.sqrt(self.components.variance_m2)
 
     @property
     def peak_period_s(self) -> float:
-        """Period of the spectrum's peak in deep water."""
+        """Period of the spectral peak in deep water [s]."""
         return 2.0 * math.pi / jonswap_scales(self.wind_speed_m_s, self.fetch_m)[1]
 
     def _coefficients(self) -> NDArray[np.complex128]:
-        """What each wave adds to the seven numbers of `Surface`, as factors of exp(i (k . x - omega t + phase))."""
+        """Contribution of each wave to the seven fields of `Surface`: factors of exp(i (k . x - omega t + phase))."""
         waves = self.components
         a, omega, k = waves.amplitude_m, waves.omega_rad_s, waves.wave_number_1_m
         along = a * omega / (np.tanh(k * self.depth_m) * k)
@@ -353,7 +353,7 @@ class OceanWater(Water):
         return self.level_m + in_blocks(sums, self._count, x, y)[..., 0]
 
     def lattice(self, lattice: Lattice, time: float, shortest_m: float = 0.0) -> Surface:
-        """As `surface` on a lattice, where the sum over the waves is a product of two matrices: far less work."""
+        """Same as `surface` on a lattice, where the sum over waves is a product of two matrices and far cheaper."""
         return self._surface(self._lattice_sums(lattice, time, shortest_m, 7))
 
     def rising(self, lattice: Lattice, time: float, shortest_m: float = 0.0) -> tuple[Floats, Floats]:
@@ -363,15 +363,15 @@ class OceanWater(Water):
     def _lattice_sums(self, lattice: Lattice, time: float, shortest_m: float, rows: int) -> Floats:
         corner, along, across, counts = lattice
         waves = self.components
-        kept = self._count
+        selected = self._count
         if shortest_m > 0.0:
-            kept = int(np.searchsorted(waves.wave_number_1_m, 2.0 * math.pi / shortest_m, side="right"))
-        kx, ky = waves.wave_x_1_m[:kept], waves.wave_y_1_m[:kept]
-        start = corner[0] * kx + corner[1] * ky - waves.omega_rad_s[:kept] * time + waves.phase_rad[:kept]
-        turns = np.exp(1j * np.stack([start, along[0] * kx + along[1] * ky, across[0] * kx + across[1] * ky]))
-        left = self._table[:rows, None, :kept] * (turns[0] * powers_of(turns[1], counts[0]))
-        right = powers_of(turns[2], counts[1])
-        sums = product(left.reshape(rows * counts[0], kept), right)
+            selected = int(np.searchsorted(waves.wave_number_1_m, 2.0 * math.pi / shortest_m, side="right"))
+        kx, ky = waves.wave_x_1_m[:selected], waves.wave_y_1_m[:selected]
+        start = corner[0] * kx + corner[1] * ky - waves.omega_rad_s[:selected] * time + waves.phase_rad[:selected]
+        factors = np.exp(1j * np.stack([start, along[0] * kx + along[1] * ky, across[0] * kx + across[1] * ky]))
+        left = self._table[:rows, None, :selected] * (factors[0] * powers_of(factors[1], counts[0]))
+        right = powers_of(factors[2], counts[1])
+        sums = product(left.reshape(rows * counts[0], selected), right)
         return np.ascontiguousarray(sums.real).reshape(rows, *counts)
 
     def _grid(self, corner: Pair, step: Pair, counts: tuple[int, int], time: float) -> Floats:
@@ -380,7 +380,7 @@ class OceanWater(Water):
         return np.stack([*np.meshgrid(x, y, indexing="ij"), self.level_m + height], axis=-1)
 
     def velocity(self, x: ArrayLike, y: ArrayLike, z: ArrayLike, time: float) -> Floats:
-        """Orbital velocity of linear waves; above the mean level, that of the mean level."""
+        """Orbital velocity of linear waves; above the mean level, the velocity at the mean level."""
         return in_blocks(lambda px, py, pz: self._velocity(px, py, pz, time), self._count, x, y, z)
 
     def _velocity(self, x: Floats, y: Floats, z: Floats, time: float) -> Floats:

@@ -1,4 +1,4 @@
-"""The ray engine: `cast(rays) -> hits`, fast on Mitsuba and Dr.Jit, slow and plain in NumPy."""
+"""The ray engine: `cast(rays) -> hits` on Mitsuba and Dr.Jit, and a slow float64 reference in NumPy."""
 
 from parhelion.rays.geometry import MovingTriangles, SceneGeometry, Triangles
 from parhelion.rays.records import Caster, Hits, Rays

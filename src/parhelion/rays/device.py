@@ -1,4 +1,4 @@
-"""Which machine casts the rays. Mitsuba's variant is global to a process: it is chosen once, on first use."""
+"""The compute device of the ray engine. Mitsuba's variant is global to a process; it is chosen once, on first use."""
 
 from __future__ import annotations
 
@@ -24,61 +24,61 @@ from parhelion.rays.lock import engine_lock
 _Result = TypeVar("_Result")
 _Tree = TypeVar("_Tree")
 
-# Index arrays that are kept hold at most this many numbers together, of 4 bytes each.
+# Total size of the cached index arrays, in numbers of 4 bytes each.
 _MOST_COUNTED = 8_000_000
-# Tables of up to this many numbers are copied to Dr.Jit's memory; it borrows larger ones from NumPy.
+# Tables of up to this many numbers are copied to Dr.Jit's memory; Dr.Jit borrows larger ones from NumPy.
 _MOST_COPIED = 1024
-# Rows of a kernel that a thread takes at a time. With Dr.Jit's own 16384 a scan has few pieces, and some take much
-# longer than others, so that threads wait for the last piece of each kernel.
+# Number of kernel rows per block of work. With Dr.Jit's default of 16384, scans have few blocks, and some take much
+# longer than others, so threads would wait for the last block of each kernel.
 _ROWS_AT_A_TIME = 2048
 DEVICES = ("auto", "cpu", "cuda")
 _VARIANT = {"cpu": "llvm_ad_rgb", "cuda": "cuda_ad_rgb"}
 
 LLVM_ADVICE = (
-    "no LLVM shared library of version 15 or later, which the CPU engine compiles with, was found: run "
-    "'sudo apt-get install libllvm15' (or a later one), or name the file in DRJIT_LIBLLVM_PATH"
+    "no LLVM shared library of version 15 or later was found, which the CPU engine needs: run "
+    "'sudo apt-get install libllvm15' (or a later version), or set DRJIT_LIBLLVM_PATH to the file"
 )
 
 
 @dataclass(frozen=True)
 class Engine:
-    """The two modules that make kernels, ready for use, and the device they run on."""
+    """Mitsuba and Dr.Jit, ready for use, and the device that they run on."""
 
     mi: Any
-    """The module `mitsuba`, its variant set."""
+    """The module `mitsuba` with its variant set."""
     dr: Any
     """The module `drjit`."""
     device: str
     """'cpu' or 'cuda'."""
     _numbers: dict[float, Any] = field(default_factory=dict, compare=False, repr=False)
-    _wholes: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
+    _integers: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
     _counting: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
     _frozen: dict[Callable[..., Any], Replayed] = field(default_factory=dict, compare=False, repr=False)
 
     def number(self, value: float) -> Reals:
-        """A number that kernels read from memory, so that another value needs no other kernel; kept for the next."""
-        return self._kept(self._numbers, self.mi.Float, value)
+        """Return a cached number that kernels read from memory, so that another value needs no other kernel."""
+        return self._cached(self._numbers, self.mi.Float, value)
 
     def whole(self, value: int) -> Ints:
-        """The same for a whole number that is not negative."""
-        return self._kept(self._wholes, self.mi.UInt32, value)
+        """Return a cached non-negative integer that kernels read from memory."""
+        return self._cached(self._integers, self.mi.UInt32, value)
 
-    def _kept(self, kept: dict[Any, Any], kind: Any, value: float) -> Any:
-        known = kept.get(value)
-        if known is None:
-            if len(kept) >= 1024:  # most of them changed from scan to scan and will not be asked for again
-                kept.clear()
-            known = kept[value] = self.dr.opaque(kind, value)
-        return known
+    def _cached(self, cache: dict[Any, Any], kind: Any, value: float) -> Any:
+        found = cache.get(value)
+        if found is None:
+            if len(cache) >= 1024:  # most of them changed from scan to scan and will not be needed again
+                cache.clear()
+            found = cache[value] = self.dr.opaque(kind, value)
+        return found
 
     def frozen(self, function: Callable[..., _Result], *, casts: bool = False) -> Callable[..., _Result]:
-        """A function of arrays that is traced once: later calls replay its kernels without running its Python code.
+        """Return a function that is traced once: later calls replay its kernels without running its Python code.
 
-        All that may differ from call to call must reach the function as an argument: kernel arrays, and dataclasses,
-        tuples and lists of them. Other things among the arguments (names, numbers, None) are constants of the kernels:
-        other values make another recording. How many rows the function works on is told by `Rows`, which says why.
+        Everything that may differ from call to call must be an argument: kernel arrays, and dataclasses, tuples and
+        lists of them. Other arguments (strings, numbers, None) are constants of the kernels: other values need another
+        recording. The number of rows is passed as `Rows`; its module explains why.
 
-        Functions that cast rays say so, and take the scene as `SceneArrays`.
+        Functions that cast rays set `casts` and receive the scene as `SceneArrays`.
         """
         made = self._frozen.get(function)
         if made is None:
@@ -87,13 +87,13 @@ class Engine:
                 # Dr.Jit inspects every global name of a frozen function at each call. This function uses none.
                 return function(*args)
 
-            # A function may see many kinds of sensors and weathers; forgetting the oldest costs only time.
+            # A function may serve many kinds of sensors and weather; dropping the oldest recording only costs time.
             replay = self.dr.freeze(run, limit=256, warn_after=1 << 30)
             made = self._frozen[function] = Replayed(function, replay, casts=casts)
         return made
 
     def counting(self, count: int) -> Ints:
-        """The whole numbers from 0 to below `count`, evaluated, and kept for the next who asks; see `Rows`."""
+        """Return the integers 0 to `count` - 1, evaluated and cached; see `Rows`."""
         known = self._counting.get(count)
         if known is None:
             if sum(self._counting) + count > _MOST_COUNTED:
@@ -105,11 +105,11 @@ class Engine:
         return known
 
     def table(self, values: NDArray[Any]) -> Any:
-        """A copy of a NumPy array for kernels to read, flattened: float32 or uint32, aligned to 64 bytes.
+        """Return a flat copy of a NumPy array for kernels to read: float32 or uint32, aligned to 64 bytes.
 
-        On the CPU, Dr.Jit borrows NumPy's memory and picks the gather instruction by its alignment. NumPy's own
-        alignment varies, so the same kernel would be compiled in several forms. Small arrays may change at each scan
-        and are copied: a thread that gives borrowed memory back has to wait for Python's lock.
+        On the CPU, Dr.Jit borrows NumPy's memory and selects the gather instruction by its alignment. NumPy's own
+        alignment varies, so the same kernel would be compiled in several forms. Small arrays may change with each scan
+        and are copied: a thread that returns borrowed memory has to wait for the global interpreter lock.
         """
         flat = np.ascontiguousarray(values).ravel()
         floats = flat.dtype.kind == "f"
@@ -124,34 +124,34 @@ class Engine:
 
 
 class Replayed:
-    """A function whose kernels are kept at its first call and replayed at later ones; see `Engine.frozen`."""
+    """A function whose kernels are recorded at its first call and replayed at later ones; see `Engine.frozen`."""
 
     def __init__(self, function: Callable[..., Any], replay: Any, *, casts: bool) -> None:
         self._function, self._replay, self._casts, self._works = function, replay, casts, True
 
     @property
     def n_recordings(self) -> int:
-        """How often it was traced, for other constants or sizes."""
+        """Number of recordings: one per combination of constants and sizes."""
         return int(self._replay.n_recordings)
 
     def __call__(self, *args: Any) -> Any:
         if not self._works:
             return self._function(*args)
-        with _garbage_kept:
+        with _no_collection:
             try:
                 return self._replay(*args)
             except RuntimeError as error:
-                # Mitsuba does not document what a replayed cast reads; another version may read more than we hand over.
+                # Mitsuba does not document what a replayed cast reads; another version may read more than we pass.
                 if not self._casts or "not specified as an input" not in f"{error} {error.__cause__}":
                     raise
                 self._works = False
         return self._function(*args)
 
 
-class _GarbageKept:
-    """Switches Python's garbage collection off while any thread is inside; it may be entered again within.
+class _NoCollection:
+    """Re-entrant context that disables Python's garbage collection while any thread is inside.
 
-    Dr.Jit 1.5 ends the process if memory that it borrowed from NumPy is freed while it makes a recording.
+    Dr.Jit 1.5 crashes the process if memory borrowed from NumPy is freed during a recording.
     """
 
     def __init__(self) -> None:
@@ -171,13 +171,13 @@ class _GarbageKept:
                 gc.enable()
 
 
-_garbage_kept = _GarbageKept()
+_no_collection = _NoCollection()
 
 
 class Static:
     """Constants that select the kernel, bundled into one argument.
 
-    Dr.Jit inspects every argument at each call, which takes about 2 us for a constant.
+    Dr.Jit inspects every argument on each call, which takes about 2 us per constant.
     """
 
     __slots__ = ("values",)
@@ -193,10 +193,10 @@ class Static:
 
 
 def kernel_tree(*, fixed: tuple[str, ...] = ()) -> Callable[[type[_Tree]], type[_Tree]]:
-    """Tell Dr.Jit the fields of a dataclass that is an argument of frozen functions, so that it need not look for them.
+    """Declare the fields of a dataclass that is an argument of frozen functions, so that Dr.Jit need not find them.
 
-    `fixed` names the fields that are constants, if there are several. A dataclass that frozen functions return needs
-    a default for each field.
+    `fixed` names the fields that are constants, if there are several. A dataclass that frozen functions return needs a
+    default for each field.
     """
 
     def decorate(cls: type[_Tree]) -> type[_Tree]:
@@ -213,19 +213,19 @@ def kernel_tree(*, fixed: tuple[str, ...] = ()) -> Callable[[type[_Tree]], type[
 
 
 def copied(values: Any) -> NDArray[Any]:
-    """Values of the device in NumPy's own memory. Dr.Jit's `numpy()` lends its memory, which other threads may free."""
+    """Return device values in NumPy's own memory. Dr.Jit's `numpy()` shares memory that other threads may free."""
     return np.array(values.numpy())
 
 
 def _aligned(size: int, dtype: Any) -> NDArray[Any]:
-    """An empty array of 4-byte elements whose memory starts at a multiple of 64."""
-    room = np.empty(4 * size + 64, np.uint8)
-    start = -room.__array_interface__["data"][0] % 64
-    return room[start : start + 4 * size].view(dtype)
+    """Return an uninitialised array of 4-byte elements whose memory starts at a multiple of 64."""
+    buffer = np.empty(4 * size + 64, np.uint8)
+    start = -buffer.__array_interface__["data"][0] % 64
+    return buffer[start : start + 4 * size].view(dtype)
 
 
 def requested_device() -> str:
-    """What PARHELION_DEVICE asks for: auto (the default), cpu or cuda."""
+    """Value of PARHELION_DEVICE: auto (the default), cpu or cuda."""
     device = os.environ.get("PARHELION_DEVICE", "auto").strip().lower() or "auto"
     if device not in DEVICES:
         raise ConfigError(f"PARHELION_DEVICE: must be one of {', '.join(DEVICES)}, got {device!r}")
@@ -241,7 +241,7 @@ def engine() -> Engine:
 
 @lru_cache(maxsize=1)
 def _started() -> Engine:
-    # A second cache: two threads may both find the first one empty, and then come here one after the other.
+    # A second cache: two threads may both find the first one empty and then enter here one after the other.
     wanted = requested_device()
     try:
         import drjit as dr
@@ -270,9 +270,9 @@ def _started() -> Engine:
 
 
 def _share_work_evenly(dr: Any) -> None:
-    """Cut kernels into smaller pieces for the threads. Results are the same, and where it cannot be done, only slower.
+    """Split kernels into smaller blocks for the threads. Results do not change; without it, scans are only slower.
 
-    Dr.Jit's library offers this to C++ alone, by the name that Linux compilers give it.
+    Dr.Jit offers this to C++ only, so the function is found by its mangled name on Linux.
     """
     for file in Path(dr.__file__).parent.glob("libdrjit-core.so*"):
         set_size = getattr(ctypes.CDLL(str(file)), "_Z23jit_llvm_set_block_sizej", None)
@@ -282,7 +282,7 @@ def _share_work_evenly(dr: Any) -> None:
 
 
 def _missing(error: BaseException) -> MissingDependencyError:
-    """Why the engine cannot be imported: a system library or the packages themselves."""
+    """Return the error for an engine that cannot be imported: a missing system library or package."""
     reason: BaseException | None = error
     while reason is not None:
         library = re.search(r"(lib[\w.+-]*\.so[\w.]*): cannot open shared object file", str(reason))

@@ -1,4 +1,4 @@
-"""Triangles as the ray engine takes them: float64 in, with a part number on each triangle."""
+"""Input geometry of the ray engine: float64 triangles, each with a part number."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from parhelion.core.trajectory import Trajectory
 
 @dataclass(frozen=True, eq=False)
 class Triangles:
-    """A soup of triangles in one frame."""
+    """A triangle soup in one frame."""
 
     vertices: NDArray[np.float64]
     """Corner positions [m], shape (n, 3)."""
@@ -25,7 +25,7 @@ class Triangles:
     part: NDArray[np.uint32]
     """Row of the world's table of parts (material, label, instance) for each triangle, shape (m,)."""
     uv: NDArray[np.float32] | None = None
-    """Texture coordinates of each triangle's corners, shape (m, 3, 2), or None where nothing is textured."""
+    """Texture coordinates of each triangle's corners, shape (m, 3, 2), or None without textures."""
 
     def __post_init__(self) -> None:
         if self.vertices.ndim != 2 or self.vertices.shape[1] != 3 or self.faces.ndim != 2 or self.faces.shape[1] != 3:
@@ -41,7 +41,7 @@ class Triangles:
         return cls(np.zeros((0, 3)), np.zeros((0, 3), np.int32), np.zeros(0, np.uint32))
 
     def solid(self) -> tuple[Triangles, NDArray[np.int64]]:
-        """The triangles that have an area, and their numbers here: an edge alone reflects nothing."""
+        """Return the triangles with a non-zero area, and their row numbers; degenerate ones reflect nothing."""
         a, b, c = (self.vertices[self.faces[:, k]] for k in range(3))
         twice_area = np.linalg.norm(np.cross(b - a, c - a), axis=1)
         longest = np.maximum(np.sum((b - a) ** 2, axis=1), np.sum((c - a) ** 2, axis=1))
@@ -52,7 +52,7 @@ class Triangles:
         return Triangles(self.vertices, self.faces[rows], self.part[rows], uv), rows
 
     def normals(self) -> NDArray[np.float64]:
-        """Unit normals (m, 3), by the right-hand rule; zero for triangles without area."""
+        """Return unit normals (m, 3) by the right-hand rule; zero for degenerate triangles."""
         a, b, c = (self.vertices[self.faces[:, k]] for k in range(3))
         n = np.cross(b - a, c - a)
         length = np.linalg.norm(n, axis=1, keepdims=True)
@@ -69,7 +69,7 @@ class MovingTriangles:
 
 @dataclass(frozen=True, eq=False)
 class RaisedSurface:
-    """A surface that changes its shape, at one time."""
+    """A deforming surface at one time."""
 
     triangles: Triangles
     normal: NDArray[np.float64]
@@ -79,31 +79,31 @@ class RaisedSurface:
 
 
 class ChangingSurface(Protocol):
-    """A surface that changes its shape: water with waves. Its mesh may be finer in the neighbourhood of a sensor."""
+    """A deforming surface: water with waves. Its mesh may be finer in the neighbourhood of a sensor."""
 
     bounds: tuple[NDArray[np.float64], NDArray[np.float64]]
-    """Lower and upper corner of all it may ever reach [m], each of shape (3,)."""
+    """Lower and upper corner of the space that the surface can ever reach [m], each of shape (3,)."""
     most_triangles: int
-    """It never has more."""
+    """Upper bound of the number of triangles."""
 
     def neighbourhood(self, xyz: NDArray[np.float64]) -> tuple[int, int]:
-        """A number for the place (3,) [m]: the mesh is the same for all places of one number."""
+        """Return the key of the neighbourhood that contains `xyz` (3,) [m]; the mesh is the same within it."""
         ...
 
     def at(self, neighbourhood: tuple[int, int], time: float) -> RaisedSurface:
-        """The surface at `time` [s]."""
+        """Return the surface at `time` [s]."""
         ...
 
 
 MOST_SHIFT_M = 0.25
-"""A ray that grazes a rising face would meet it far from where it is at the middle time: it is moved by no more."""
+"""Largest correction of a hit distance for the motion of the surface [m]. Grazing rays would need much more."""
 
 
 def risen(distance: Reals, normal: Reals, rise: Reals, late: Reals, toward: Reals, xp: Any) -> Reals:
-    """Distance [m] at which rays meet faces that moved on for `late` [s], from the distance at which they stood.
+    """Distance [m] at which rays hit faces that have moved for `late` [s], given the `distance` before they moved.
 
-    `normal` is the upward component of the faces' normals and `toward` the cosine between normal and ray; arrays of
-    NumPy or Dr.Jit, with their namespace.
+    `normal` is the upward component of the face normals, `rise` their vertical speed [m/s] and `toward` the cosine
+    between normal and ray. All are arrays of NumPy or Dr.Jit; `xp` is their namespace.
     """
     steep = xp.where(xp.abs(toward) < 1e-6, 1e-6, toward)
     return distance + xp.clip(rise * late * normal / steep, -MOST_SHIFT_M, MOST_SHIFT_M)
@@ -111,16 +111,16 @@ def risen(distance: Reals, normal: Reals, rise: Reals, late: Reals, toward: Real
 
 @dataclass(frozen=True, eq=False)
 class SceneGeometry:
-    """All that a ray can meet."""
+    """Everything that a ray can hit."""
 
     static: Triangles
     actors: list[MovingTriangles] = field(default_factory=list)
     surface: ChangingSurface | None = None
-    """Water with waves, where there is any."""
+    """Water with waves, or None."""
 
     @cached_property
     def bounds(self) -> tuple[NDArray[Any], NDArray[Any]] | None:
-        """Lower and upper corner of what does not move about [m], or None where there is none of it."""
+        """Lower and upper corner of the static triangles and the surface [m], or None if there are none."""
         corners = [] if self.surface is None else list(self.surface.bounds)
         if len(self.static):
             corners += [self.static.vertices.min(axis=0), self.static.vertices.max(axis=0)]
@@ -128,5 +128,5 @@ class SceneGeometry:
 
     @cached_property
     def middle(self) -> NDArray[np.float64]:
-        """Middle of the bounds in whole metres [m], shape (3,)."""
+        """Middle of the bounds, rounded to whole metres [m], shape (3,)."""
         return np.zeros(3) if self.bounds is None else np.round((self.bounds[0] + self.bounds[1]) / 2)

@@ -1,7 +1,8 @@
-"""One thread at a time uses the engine, and only that thread frees its memory.
+"""The lock of the ray engine: one thread at a time runs kernels, and only that thread frees device memory.
 
-Dr.Jit keeps what it records, schedules and frees in tables that threads share without a word to each other: two threads
-that run kernels end the process. So every door that runs kernels is behind one lock, `engine_lock`.
+Dr.Jit keeps its recordings, schedules and allocations in tables that threads share without synchronisation: two
+threads that run kernels at the same time crash the process. Every function that runs kernels therefore holds one lock,
+`engine_lock`.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ _Result = TypeVar("_Result")
 
 
 class EngineLock:
-    """A re-entrant lock that lets threads in by turns: who waits comes before who has just been in.
+    """A fair re-entrant lock: waiting threads run before the previous owner.
 
-    Kernels may still run when Python's part is over, and only the thread that started them can wait for them. So the
-    lock is handed on when they are done.
+    Kernels may still run after the Python code that launched them has ended, and only the thread that launched them can
+    wait for them. The lock is therefore released after they have finished.
     """
 
     def __init__(self) -> None:
         self.settle: Callable[[], None] | None = None
-        """Waits for the kernels of this thread; set when the engine starts."""
+        """Function that waits for the kernels of this thread; set when the engine starts."""
         self._discarded: list[dict[str, Any]] = []
         self._unlock()
 
@@ -38,7 +39,7 @@ class EngineLock:
     def __enter__(self) -> None:
         me = get_ident()
         if self._owner != me:
-            # Only one thread waits at the lock itself, the others behind it: the last owner has to queue, too.
+            # Only one thread waits for the lock itself, the others queue behind it. The previous owner queues as well.
             with self._next:
                 self._running.acquire()
             self._owner = me
@@ -54,13 +55,13 @@ class EngineLock:
                 self.settle()
             self._free()
         finally:
-            self._hand_on()
+            self._release()
 
     def discard(self, held: dict[str, Any]) -> None:
-        """Drop the last hold on device memory: at once if no thread uses the engine, else when that thread is done.
+        """Release device memory: immediately if no thread uses the engine, otherwise when that thread has finished.
 
-        Empties `held`, whose owner may live on for a while, and would free out of turn what is left in it. Never waits,
-        so that it may be called by Python's garbage collection, in any thread and at any moment.
+        Empties `held`: its owner may live on and would free the rest without the lock. Never waits, so that Python's
+        garbage collection can call it in any thread at any time.
         """
         taken = dict(held)
         held.clear()
@@ -70,10 +71,10 @@ class EngineLock:
             try:
                 self._free()
             finally:
-                self._hand_on()
+                self._release()
 
-    def _hand_on(self) -> None:
-        # Only now: what is freed may come here again, in the same thread.
+    def _release(self) -> None:
+        # Last, because freeing an object may call `discard` again in the same thread.
         self._owner, self._depth = None, 0
         self._running.release()
 
@@ -83,7 +84,7 @@ class EngineLock:
 
 
 def _forget_locals(error: BaseException | None) -> None:
-    """Let an error on its way out take no arrays with it: whoever catches it would free them, out of turn."""
+    """Clear the local variables of an exception's frames: its handler would free their arrays without the lock."""
     while error is not None:
         clear_frames(error.__traceback__)
         error = error.__cause__ or error.__context__
@@ -91,12 +92,12 @@ def _forget_locals(error: BaseException | None) -> None:
 
 engine_lock = EngineLock()
 if hasattr(os, "register_at_fork"):
-    # A fork copies the lock as it is, but not the thread that would open it.
+    # A fork copies a lock in its current state, but not the thread that would release it.
     os.register_at_fork(after_in_child=engine_lock._unlock)
 
 
 def locked(function: Callable[_P, _Result]) -> Callable[_P, _Result]:
-    """Let a function that runs kernels wait for its turn."""
+    """Decorate a function that runs kernels, so that it holds the engine lock."""
 
     @wraps(function)
     def waits(*args: _P.args, **kwargs: _P.kwargs) -> _Result:
@@ -107,11 +108,11 @@ def locked(function: Callable[_P, _Result]) -> Callable[_P, _Result]:
 
 
 class DeviceOwned:
-    """Base of what holds device memory for long: any thread may drop it, the memory is freed in turn.
+    """Base class of objects that own device memory: any thread may drop them, and the memory is freed under the lock.
 
-    Dr.Jit 1.5 ends the process where memory borrowed from NumPy is freed while a recording is made.
+    Dr.Jit 1.5 crashes the process if memory borrowed from NumPy is freed during a recording.
     """
 
     def __del__(self, discard: Callable[[Any], None] = engine_lock.discard) -> None:
-        # The names of this module may be gone when the interpreter ends; the default argument is not.
+        # At interpreter shutdown the names of this module may already be deleted; the default argument still exists.
         discard(self.__dict__)

@@ -1,10 +1,10 @@
-"""Rigid bodies that move while rays are cast, each ray at its own time, without rebuilding anything.
+"""Casts at rigid bodies that move, with a time per ray and without rebuilding their acceleration structure.
 
-All bodies rest side by side in the atlas. A ray that may meet a body is carried into that body's frame at the ray's
-time and cast there. On the CPU, which bodies a ray may meet is found with a second, tiny scene: one box a body that
-holds everything the body sweeps during the time window; only those boxes change from frame to frame. On a GPU a
-kernel may use one scene only, so the atlas lies in the static scene, far aside, and each ray is held against the
-bounds of all bodies, which is quick there.
+The atlas holds all bodies side by side, at rest. A ray that may hit a body is transformed into the frame of that body
+at the time of the ray, and cast there. On the CPU, a second, small scene finds the candidate bodies of a ray: it has
+one box per body, which encloses the volume that the body sweeps during the time window. Only these boxes change from
+frame to frame. On a GPU a kernel may use one scene only: the atlas is then part of the static scene, far away from it,
+and each ray is tested against the bounds of all bodies, which is fast there.
 """
 
 from __future__ import annotations
@@ -22,20 +22,19 @@ from parhelion.rays.device import Engine
 from parhelion.rays.geometry import MovingTriangles, Triangles
 from parhelion.rays.replay import addresses
 
-# ---- Poses of moving bodies at fixed instants, between which kernels interpolate ------------------------------------
-# The instants are whole steps of one clock, whatever window is asked for. Bodies whose motion is known ahead are
-# sampled
-# in long blocks: one call for hundreds of instants takes hardly longer than one for a scan's few.
+# ---- Poses of moving bodies at knots, between which kernels interpolate ---------------------------------------------
+# Knots are at whole steps of one clock, for any window. Bodies whose motion is known ahead are sampled in long blocks:
+# one call for hundreds of knots takes hardly longer than one for the few knots of a scan.
 
 
 Floats = NDArray[np.float64]
 
 STEP_S = 1.0 / 100.0
-"""Time between knots. For 10 m/s^2 the error a dt^2 / 8 of interpolating is 0.13 mm."""
+"""Time between knots [s]. For 10 m/s^2 the interpolation error a dt^2 / 8 is 0.13 mm."""
 MOST_KNOTS = 65
-"""Windows longer than this many steps get longer steps."""
+"""Largest number of knots in a window; longer windows get longer steps."""
 BLOCK = 200
-"""Knots that are sampled ahead at once: two seconds."""
+"""Number of knots that are sampled ahead in one call: two seconds."""
 
 
 @dataclass(frozen=True)
@@ -43,16 +42,17 @@ class Knots:
     """Poses of all bodies over a window."""
 
     first_s: float
-    """Time of the first knot."""
+    """Time of the first knot [s]."""
     step_s: float
+    """Time between knots [s]."""
     xyz: Floats
     """Positions [m], shape (bodies, knots, 3)."""
     quat: Floats
-    """Unit quaternions `xyzw`, neighbours on one side of the sphere, shape (bodies, knots, 4)."""
+    """Unit quaternions `xyzw`, shape (bodies, knots, 4); neighbours lie in the same hemisphere."""
 
 
 class KnotClock:
-    """Samples bodies' motions for window after window."""
+    """Samples the motions of bodies, one window after another."""
 
     def __init__(self, actors: list[MovingTriangles]) -> None:
         self._motions = [actor.trajectory for actor in actors]
@@ -60,7 +60,7 @@ class KnotClock:
         self._blocks: dict[tuple[float, int], tuple[Floats, Floats]] = {}
 
     def window(self, start: float, duration: float) -> Knots:
-        """Knots that cover [start, start + duration] [s]."""
+        """Return knots that cover [start, start + duration] [s]."""
         step = STEP_S * max(1.0, np.ceil(duration / (STEP_S * (MOST_KNOTS - 1))))
         first = int(np.floor(start / step + 1e-9))
         last = max(int(np.ceil((start + duration) / step - 1e-9)), first + 1)
@@ -80,15 +80,15 @@ class KnotClock:
         bad = ~(np.isfinite(xyz).all(axis=(1, 2)) & np.isfinite(quat).all(axis=(1, 2)))
         if bad.any():
             raise ConfigError(
-                f"actor {int(np.argmax(bad))}: its trajectory is not finite between {start} and {start + duration} s"
+                f"actor {int(np.argmax(bad))}: the trajectory is not finite between {start} and {start + duration} s"
             )
-        # A quaternion and its negative are one rotation: keep neighbours on one side, so that they can be mixed.
+        # A quaternion and its negative are the same rotation. Interpolation needs neighbours in one hemisphere.
         flips = np.where(np.sum(quat[:, 1:] * quat[:, :-1], axis=2) < 0, -1.0, 1.0)
         quat[:, 1:] *= np.cumprod(flips, axis=1)[:, :, None]
         return Knots(first * step, step, xyz, quat)
 
     def _block(self, step: float, number: int, rows: list[int]) -> tuple[Floats, Floats]:
-        """Poses of the bodies that are known ahead, over one block."""
+        """Return poses of the bodies whose motion is known ahead, over one block."""
         key = (step, number)
         if key not in self._blocks:
             times = (number * BLOCK + np.arange(BLOCK)) * step
@@ -112,7 +112,7 @@ _BOX_FACES = np.array(
 
 @dataclass
 class MovingHit:
-    """The nearest hit on a moving body, as kernel variables."""
+    """Nearest hit on a moving body, as kernel variables."""
 
     t: Reals
     triangle: Ints
@@ -128,13 +128,13 @@ class MovingRays:
     origin: Vectors
     direction: Vectors
     time: Reals
-    """[s] after the window's start."""
+    """Time after the start of the window [s]."""
     coherent: bool
 
 
 @dataclass
 class Atlas:
-    """All bodies in one set of triangles, set apart on a square grid."""
+    """All bodies in one set of triangles, laid out on a square grid without overlap."""
 
     triangles: Triangles
     offsets: NDArray[np.float64]
@@ -158,7 +158,7 @@ class Atlas:
 
 
 class MovingScene:
-    """The moving bodies of a world, ready to be cast at. `set_window` must be called before each launch."""
+    """Acceleration structures of moving bodies. `set_window` must be called before each launch."""
 
     def __init__(
         self,
@@ -170,7 +170,7 @@ class MovingScene:
     ) -> None:
         self.engine, self.actors, self.origin, self.atlas = engine, actors, origin, atlas_scene
         self.corners = np.concatenate([_corners(actor.triangles.vertices[None]) for actor in actors])
-        # Three rows a body: the corners of its bounds, and where it lies in the atlas.
+        # Three rows per body: the two corners of its bounds, and its offset in the atlas.
         margin = 1e-3 + 1e-5 * np.abs(self.corners).max()
         cells = np.stack([self.corners[:, 0] - margin, self.corners[:, 7] + margin, atlas.offsets], axis=1)
         self.cells = engine.table(np.pad(cells, ((0, 0), (0, 0), (0, 1))))
@@ -185,7 +185,7 @@ class MovingScene:
         self._clock = KnotClock(actors)
         self._still_arrays = (self.cells, self.body_count, *addresses(engine, atlas_scene))
         self.arrays: tuple[Any, ...] = ()
-        """Every array that casts read, for the window that was set last."""
+        """Every array that casts read, for the current window."""
         self._window: tuple[float, float] | None = None
         self.knots: Reals = None
         self.velocity: Reals = None
@@ -229,17 +229,17 @@ class MovingScene:
         self._window = (start, duration)
 
     def pose_at(self, actor: Ints, time: Reals) -> tuple[Vectors, Vectors]:
-        """Position and quaternion of bodies at times [s] after the window's start, as kernel variables."""
+        """Return position and quaternion of bodies at times [s] after the window's start, as kernel variables."""
         dr, mi = self.engine.dr, self.engine.mi
         position = (time - self.time_of_first) * self.knots_per_second
         return interpolate_knots(dr, mi, self.knots, actor * self.knot_count, position, self.knot_count)
 
     def _cast_at_body(self, body: Ints, rays: MovingRays, limit: Reals, active: Masks) -> tuple[Reals, Any]:
-        """Carry rays into the frame of a body and cast them there, only along the stretch inside its bounds."""
+        """Cast rays in the frame of a body, only along the segment inside its bounds."""
         dr, mi = self.engine.dr, self.engine.mi
-        position, turn = self.pose_at(body, rays.time)
-        local_origin = rotate_back(dr, mi, turn, rays.origin - position)
-        local_direction = off_planes(dr, rotate_back(dr, mi, turn, rays.direction))
+        position, rotation = self.pose_at(body, rays.time)
+        local_origin = rotate_back(dr, mi, rotation, rays.origin - position)
+        local_direction = off_planes(dr, rotate_back(dr, mi, rotation, rays.direction))
         low, high, shift = (dr.gather(mi.Vector4f, self.cells, body * 3 + k, active) for k in range(3))
         low, high, shift = (mi.Vector3f(row.x, row.y, row.z) for row in (low, high, shift))
         enter, leave = _slab(dr, low, high, local_origin, local_direction)
@@ -252,7 +252,7 @@ class MovingScene:
     def intersect(
         self, origin: Vectors, direction: Vectors, time: Reals, limit: Reals, active: Masks, *, coherent: bool = False
     ) -> MovingHit:
-        """The nearest body each ray meets before `limit` [m]; `t` stays at `limit` where there is none."""
+        """Return the nearest body that each ray hits before `limit` [m]; `t` is `limit` for misses."""
         mi = self.engine.mi
         none = mi.UInt32(0xFFFFFFFF)
         best = (mi.Float(limit), mi.UInt32(none), mi.UInt32(none), mi.Float(0.0), mi.Float(0.0))
@@ -261,7 +261,7 @@ class MovingScene:
         return MovingHit(*find(rays, best, mi.Bool(active)))
 
     def _try(self, body: Ints, rays: MovingRays, best: State, active: Masks) -> State:
-        """The best hit so far, or the one on this body where that is nearer."""
+        """Return the nearer one of the best hit so far and the hit on this body."""
         dr = self.engine.dr
         near, hit = self._cast_at_body(dr.select(active, body, 0), rays, best[0], active)
         found = active & hit.is_valid() & (near + hit.t < best[0])
@@ -280,7 +280,7 @@ class MovingScene:
         dr, mi = self.engine.dr, self.engine.mi
 
         def next_box(travelled: Reals, limit: Reals, going: Masks) -> tuple[Ints, Reals, Masks]:
-            """Which box is met next, how far along the ray, and whether there is one."""
+            """Return the body of the next box on the ray, the distance to the box, and a mask of hits."""
             start = dr.fma(rays.direction, travelled, rays.origin)
             box = self.boxes.ray_intersect_preliminary(
                 mi.Ray3f(start, rays.direction, limit - travelled, 0.0, []), rays.coherent, going
@@ -289,30 +289,30 @@ class MovingScene:
             return dr.select(met, box.prim_index // 12, 0), dr.select(met, travelled + box.t + 1e-3, travelled), met
 
         def step(candidate: Ints, travelled: Reals, last: Ints, going: Masks, *best: Any) -> State:
-            # A box is met when entered and when left; once is enough.
+            # A ray hits a box on entry and on exit; testing the body once is enough.
             best = self._try(candidate, rays, best, going & (candidate != last))
             last = mi.UInt32(candidate)
             candidate, travelled, going = next_box(travelled, best[0], going & (travelled < best[0]))
             return candidate, travelled, last, going, *best
 
-        # A ray may start inside a box. From one box diagonal further back it is seen to enter it. The first box is
-        # sought before the loop: most rays meet none, and never enter it.
+        # A ray may start inside a box; starting one box diagonal further back, it enters the box from outside. The
+        # first box is found before the loop, because most rays hit none and then skip the loop.
         first = next_box(-self.step_back, best[0], active)
         state = (*first[:2], mi.UInt32(0xFFFFFFFF), first[2], *best)
         return dr.while_loop(state, lambda *s: s[3], step)[4:]
 
 
 def off_planes(dr: Any, direction: Vectors) -> Vectors:
-    """Directions that lie in no coordinate plane.
+    """Return directions that are parallel to no coordinate plane.
 
-    Packets with a ray exactly along such a plane miss what they should hit; 1e-7 rad off, they do not.
+    Ray packets with a ray exactly parallel to such a plane miss triangles; an offset of 1e-7 rad avoids this.
     """
     return dr.select(dr.abs(direction) < 1e-7, 1e-7, direction)
 
 
 def _slab(dr: Any, low: Vectors, high: Vectors, origin: Vectors, direction: Vectors) -> tuple[Reals, Reals]:
-    """Where rays enter and leave boxes [m]; the first is larger than the second where they pass by."""
-    # A direction component of exactly 0 would give 0 * inf; a tiny one gives the same answer.
+    """Return the distances [m] at which rays enter and leave boxes; entry exceeds exit for rays that miss."""
+    # A direction component of exactly 0 would give 0 * inf; a tiny one gives the same result.
     inverse = dr.rcp(dr.select(dr.abs(direction) < 1e-12, 1e-12, direction))
     t0, t1 = (low - origin) * inverse, (high - origin) * inverse
     xp = namespace(t0)
@@ -323,35 +323,35 @@ def _slab(dr: Any, low: Vectors, high: Vectors, origin: Vectors, direction: Vect
 def interpolate_knots(
     dr: Any, mi: Any, knots: Reals, first: Ints, position: Reals, count: Ints
 ) -> tuple[Vectors, Vectors]:
-    """Pose between knots: `knots` rows of 8 (x y z 0, quaternion), `position` in knots after row `first`."""
+    """Return poses between knots: rows of 8 in `knots` (x y z 0, quaternion), `position` in knots after row `first`."""
     index = dr.clip(mi.Int32(position), 0, mi.Int32(count) - 2)
     fraction = namespace(position).clip(position - mi.Float(index), 0.0, 1.0)
     row = (first + mi.UInt32(index)) * 2
     p0, q0 = dr.gather(mi.Vector4f, knots, row), dr.gather(mi.Vector4f, knots, row + 1)
     p1, q1 = dr.gather(mi.Vector4f, knots, row + 2), dr.gather(mi.Vector4f, knots, row + 3)
     p = p0 + fraction * (p1 - p0)
-    # Neighbouring knots are close and of one sign, so a normalised straight line is as good as the arc.
+    # Neighbouring quaternions are close and of one sign, so a normalised linear interpolation is accurate enough.
     q = q0 + fraction * (q1 - q0)
     q *= dr.rsqrt(dr.dot(q, q))
     return mi.Vector3f(p.x, p.y, p.z), q
 
 
 def rotate(dr: Any, mi: Any, q: Vectors, v: Vectors) -> Vectors:
-    """Kernel vectors turned by kernel quaternions `xyzw`."""
+    """Rotate kernel vectors by kernel quaternions `xyzw`."""
     axis = mi.Vector3f(q.x, q.y, q.z)
     t = 2.0 * dr.cross(axis, v)
     return v + q.w * t + dr.cross(axis, t)
 
 
 def rotate_back(dr: Any, mi: Any, q: Vectors, v: Vectors) -> Vectors:
-    """As `rotate`, by the inverse quaternion."""
+    """Rotate kernel vectors by the inverse of kernel quaternions `xyzw`."""
     return rotate(dr, mi, mi.Vector4f(-q.x, -q.y, -q.z, q.w), v)
 
 
 def triangle_scene(engine: Engine, *meshes: Triangles) -> Any:
-    """A Mitsuba scene of one mesh for each set of triangles: triangle numbers are then our own."""
+    """Return a Mitsuba scene with one mesh per set of triangles, so that triangle numbers are preserved."""
     mi = engine.mi
-    # Without its robust mode Embree lets rays slip through edges, and rays of one plane through whole walls.
+    # Without robust mode, Embree misses triangles at shared edges, and whole walls for rays in one plane.
     parts: dict[str, Any] = {"type": "scene", "embree_use_robust_intersections": True}
     for number, triangles in enumerate(meshes):
         mesh = mi.Mesh(f"shape{number}", len(triangles.vertices), len(triangles.faces))
@@ -364,7 +364,7 @@ def triangle_scene(engine: Engine, *meshes: Triangles) -> Any:
 
 
 def _corners(points: NDArray[np.float64], pad: NDArray[np.float64] | float = 0.0) -> NDArray[np.float64]:
-    """Corners (n, 8, 3) of boxes around sets of points (n, k, 3), widened by `pad` (n,)."""
+    """Return corners (n, 8, 3) of the boxes around sets of points (n, k, 3), enlarged by `pad` (n,) [m]."""
     pad = np.broadcast_to(pad, len(points))[:, None]
     low, high = points.min(axis=1) - pad, points.max(axis=1) + pad
     bits = (np.arange(8)[:, None] >> np.arange(3)) & 1
@@ -372,5 +372,5 @@ def _corners(points: NDArray[np.float64], pad: NDArray[np.float64] | float = 0.0
 
 
 def _largest_step(swept: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Longest way a corner of each body goes between knots [m]: in between it may leave the knots' box by a part."""
+    """Longest step of a corner of each body between knots [m]. Between knots, a corner may leave their common box."""
     return np.linalg.norm(np.diff(swept, axis=1), axis=3).max(axis=(1, 2))

@@ -1,4 +1,4 @@
-"""Rays in, hits out: the records that every ray engine speaks."""
+"""Rays and hits: the input and output records of every ray engine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Rays:
 
     @classmethod
     def of(cls, origin: ArrayLike, direction: ArrayLike, time: ArrayLike = 0.0, max_range: ArrayLike = np.inf) -> Rays:
-        """Broadcast, check and normalise."""
+        """Make rays from arrays that broadcast against each other; directions are normalised, and values checked."""
         o = np.asarray(origin, dtype=np.float64)
         d = np.asarray(direction, dtype=np.float64)
         o, d = np.broadcast_arrays(np.atleast_2d(o), np.atleast_2d(d))
@@ -59,14 +59,14 @@ class Rays:
 
 @dataclass(frozen=True, eq=False)
 class Hits:
-    """What each ray met first."""
+    """Nearest hit of each ray."""
 
     range: NDArray[np.float64]
-    """Distance along the ray [m], inf where nothing was met, shape (n,)."""
+    """Distance along the ray [m]; inf for misses, shape (n,)."""
     triangle: NDArray[np.int64]
-    """Number of the triangle, static ones first, then each actor's; -1 where nothing was met, shape (n,)."""
+    """Number of the triangle, static ones first, then those of each actor; -1 for misses, shape (n,)."""
     part: NDArray[np.int64]
-    """Part number of that triangle; -1 where nothing was met, shape (n,)."""
+    """Part number of that triangle; -1 for misses, shape (n,)."""
     actor: NDArray[np.int64]
     """Number of the actor; -1 for static triangles and misses, shape (n,)."""
     normal: NDArray[np.float64]
@@ -77,13 +77,13 @@ class Hits:
 
     @property
     def found(self) -> NDArray[np.bool_]:
-        """Which rays met something, shape (n,)."""
+        """Mask of the rays with a hit, shape (n,)."""
         return self.triangle >= 0
 
 
 class Caster(Protocol):
-    """The contract of a ray engine."""
+    """Contract of a ray engine."""
 
     def cast(self, rays: Rays) -> Hits:
-        """The nearest triangle each ray meets, within its range."""
+        """Return the nearest triangle that each ray hits within its range."""
         ...

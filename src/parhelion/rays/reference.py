@@ -1,4 +1,4 @@
-"""The slow, plain reference: every ray against every triangle, in float64 NumPy. It defines what is right."""
+"""The slow reference engine: every ray against every triangle, in float64 NumPy. It defines the correct result."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _PAIRS_AT_ONCE = 4_000_000
 
 
 class ReferenceScene:
-    """Brute force over a scene's triangles, with the same answers as the fast engine."""
+    """Brute-force casts, with the same results as the fast engine."""
 
     def __init__(self, geometry: SceneGeometry) -> None:
         self.geometry = geometry
 
     def cast(self, rays: Rays) -> Hits:
-        """The nearest triangle each ray meets, within its range."""
+        """Rerotation the nearest triangle that each ray hits within its range."""
         n = len(rays)
         best = np.full(n, np.inf)
         triangle = np.full(n, -1, dtype=np.int64)
@@ -30,11 +30,11 @@ class ReferenceScene:
         first = 0
         bodies = [(self.geometry.static, None)] + [(a.triangles, a.trajectory) for a in self.geometry.actors]
         for number, (triangles, trajectory) in enumerate(bodies):
-            origin, direction, turn = rays.origin, rays.direction, None
+            origin, direction, rotation = rays.origin, rays.direction, None
             if trajectory is not None:
-                position, turn = trajectory.sample(rays.time)
-                origin = quat_rotate(quat_conjugate(turn), origin - position)
-                direction = quat_rotate(quat_conjugate(turn), direction)
+                position, rotation = trajectory.sample(rays.time)
+                origin = quat_rotate(quat_conjugate(rotation), origin - position)
+                direction = quat_rotate(quat_conjugate(rotation), direction)
             t, index = nearest_triangle(triangles, origin, direction, np.minimum(best, rays.max_range))
             hit = index >= 0
             best[hit] = t[hit]
@@ -42,15 +42,15 @@ class ReferenceScene:
             part[hit] = triangles.part[index[hit]]
             actor[hit] = number - 1
             normals = triangles.normals()[index[hit]]
-            normal[hit] = normals if turn is None else quat_rotate(turn[hit], normals)
+            normal[hit] = normals if rotation is None else quat_rotate(rotation[hit], normals)
             first += len(triangles)
         hits = Hits(best, triangle, part, actor, normal)
         if self.geometry.surface is not None and n:
-            self._meet_surface(rays, hits, first)
+            self._cast_at_surface(rays, hits, first)
         return hits
 
-    def _meet_surface(self, rays: Rays, hits: Hits, first: int) -> None:
-        """Put in what rays meet of the changing surface before all else; its triangles are numbered from `first`."""
+    def _cast_at_surface(self, rays: Rays, hits: Hits, first: int) -> None:
+        """Update `hits` in place where the deforming surface is nearer; its triangles are numbered from `first`."""
         surface = self.geometry.surface
         assert surface is not None
         middle = rays.middle_time
@@ -61,19 +61,19 @@ class ReferenceScene:
         toward = np.sum(normal * rays.direction[met], axis=1)
         late = rays.time[met] - middle
         t_moved = risen(t[met], normal[:, 2], rise, late, toward, namespace(toward))
-        kept = (t_moved > 0) & (t_moved <= np.minimum(hits.range, rays.max_range)[met])
-        rows, face = met[kept], index[met[kept]]
-        hits.range[rows] = t_moved[kept]
+        nearer = (t_moved > 0) & (t_moved <= np.minimum(hits.range, rays.max_range)[met])
+        rows, face = met[nearer], index[met[nearer]]
+        hits.range[rows] = t_moved[nearer]
         hits.triangle[rows] = first + face
         hits.part[rows] = now.triangles.part[face]
         hits.actor[rows] = -1
-        hits.normal[rows] = normal[kept]
+        hits.normal[rows] = normal[nearer]
 
 
 def nearest_triangle(
     triangles: Triangles, origin: NDArray[np.float64], direction: NDArray[np.float64], limit: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Distance and number of the nearest triangle (Moeller and Trumbore 1997), inf and -1 where there is none."""
+    """Return distance and number of the nearest triangle (Moeller and Trumbore 1997); inf and -1 for misses."""
     n, m = len(origin), len(triangles)
     best = np.full(n, np.inf)
     index = np.full(n, -1, dtype=np.int64)
@@ -87,7 +87,7 @@ def nearest_triangle(
         o, d = origin[rows, None, :], direction[rows, None, :]
         p = np.cross(d, e2[None])
         det = np.sum(e1[None] * p, axis=2)
-        # Degenerate triangles and rays in the triangle's plane have no determinant, and no hit.
+        # The determinant is zero for degenerate triangles and for rays in the plane of the triangle: no hit.
         solvable = np.abs(det) > 1e-14
         inverse = 1.0 / np.where(solvable, det, 1.0)
         s = o - a[None]

@@ -1,16 +1,16 @@
-"""The rows that a recorded function (`Engine.frozen`) works on, as one argument.
+"""Arguments of recorded functions (`Engine.frozen`): the rows they process, and the scene they cast at.
 
-A recorded function is traced once, for arrays of any length, so it must not ask how many rows there are. It would fall
-into one of three traps:
+A recorded function is traced once and replayed for arrays of other lengths. Its code must not depend on the number of
+rows, for three reasons:
 
-- The length of an array, used as a number, stays what it was at the first call.
-- So does the size of memory that the function asks for itself, by `dr.zeros`, `dr.empty` and `dr.ravel`. Results that
-  have one value for each row of the kernel are not concerned.
-- The number of a kernel's rows is the length of the arrays that it reads in order. Where it reads everything by index,
-  Dr.Jit guesses.
+- An array length that is used as a number keeps its value from the first call.
+- The size of memory that the function allocates (`dr.zeros`, `dr.empty`, `dr.ravel`) also keeps its first value.
+  Results with one value per kernel row are not affected.
+- The number of rows of a kernel is the length of the arrays that it reads in order. If a kernel reads everything by
+  index, Dr.Jit guesses.
 
-`Rows` has an answer to each: `count` is the number of rows as the device knows it, `room` is the number of rows that
-there is memory for, and `index` is an array to read in order.
+`Rows` addresses each of them: `count` is the number of rows in device memory, `capacity` the number of rows that are
+allocated, and `index` an array to read in order.
 """
 
 from __future__ import annotations
@@ -31,43 +31,43 @@ if TYPE_CHECKING:
 @kernel_tree()
 @dataclass
 class Rows:
-    """Rows of a recorded function, by number."""
+    """Row numbers that a recorded function processes."""
 
     index: Ints
-    """0, 1, 2 ... The function reads it in order, so that its kernels have as many rows."""
+    """Row numbers 0, 1, 2 ... The function reads them in order, which sets the number of rows of its kernels."""
     count: Ints
-    """How many there are, on the device: another number needs no other kernel."""
-    room: int
-    """How many rows there is memory for. Another number makes another recording; 0 where no memory is asked for."""
+    """Number of rows, in device memory: another value does not need another kernel."""
+    capacity: int
+    """Number of rows to allocate. Another value needs another recording; 0 if the function allocates nothing."""
 
     @classmethod
-    def kept(cls, engine: Engine, count: int) -> Rows:
-        """Rows of a number that comes again, such as that of a sensor's beams: the index is kept for the next scan."""
+    def cached(cls, engine: Engine, count: int) -> Rows:
+        """Rows whose number recurs, for example the beams of a sensor: the index array is cached for the next scan."""
         return cls(engine.counting(count), engine.whole(count), count)
 
     @classmethod
-    def passing(cls, engine: Engine, count: int, room: int = 0) -> Rows:
-        """Rows of a number that is another at the next scan, such as that of beams on edges."""
-        return cls(engine.dr.arange(engine.mi.UInt32, count), engine.whole(count), room)
+    def transient(cls, engine: Engine, count: int, capacity: int = 0) -> Rows:
+        """Rows whose number changes from scan to scan, for example the beams that hit edges."""
+        return cls(engine.dr.arange(engine.mi.UInt32, count), engine.whole(count), capacity)
 
     def __len__(self) -> int:
-        """How many there are, for those who call recorded functions; within them it would be a trap."""
+        """Number of rows. For callers of recorded functions only: within them it would be a constant."""
         return len(self.index)
 
     def pick(self, flags: Ints, into: Rows | None = None) -> Picked:
-        """Which rows have the flag 1, not 0. Only for recorded functions.
+        """Select the rows whose flag is 1 rather than 0. Only for use within recorded functions.
 
-        There is memory for as many as these rows have. With `into` it is for as many as those have, and the others are
-        left out.
+        The result has the capacity of these rows. With `into` it has the capacity of those, and rows beyond it are
+        omitted.
         """
         engine = running_engine()
         dr, mi = engine.dr, engine.mi
-        size = self.room if into is None else into.room
-        assert size, "rows to pick from need memory"
+        size = self.capacity if into is None else into.capacity
+        assert size, "rows to pick from need a capacity"
         before = dr.prefix_sum(flags)
         numbers, count = dr.empty(mi.UInt32, size), dr.empty(mi.UInt32, 1)
-        kept = flags != 0 if into is None else (flags != 0) & (before < into.count)
-        dr.scatter(numbers, self.index, before, kept)
+        selected = flags != 0 if into is None else (flags != 0) & (before < into.count)
+        dr.scatter(numbers, self.index, before, selected)
         dr.scatter(count, before + flags, 0, self.index + 1 == self.count)
         dr.eval(numbers, count)
         return Picked(numbers, count)
@@ -76,45 +76,43 @@ class Rows:
 @kernel_tree()
 @dataclass
 class Picked:
-    """Numbers of some rows, in order, on the device."""
+    """Selected row numbers in increasing order, in device memory."""
 
     numbers: Ints = None
-    """Those after the last mean nothing."""
+    """Row numbers; entries beyond `count` are undefined."""
     count: Ints = None
-    """How many there are."""
+    """Number of selected rows."""
 
     def wait(self) -> Ints:
-        """The numbers in an array of their own length, in the same memory. Waits for the device.
+        """Return the row numbers, shortened to `count`, in the same memory. Waits for the device.
 
-        Recorded functions take arrays of one memory for one array: never hand them this and `numbers` together.
+        A recorded function treats two arrays with the same memory as one: never pass it this array and `numbers`.
         """
         mi, dr, count = running_engine().mi, running_engine().dr, int(self.count[0])
         return dr.reshape(self.numbers, count, shrink=True) if count else mi.UInt32()
 
 
-def room(rows: int) -> int:
-    """Memory for this many rows and up to a quarter more, so that recordings can be used again for nearly as many."""
+def capacity(rows: int) -> int:
+    """Number of rows rounded up by at most a quarter, so that recordings are reused for similar numbers of rows."""
     step = 1 << max(8, rows.bit_length() - 3)
     return -(-rows // step) * step
 
 
 # ---- Scenes as arguments of functions whose kernels are replayed (`Engine.frozen`) ----------------------------------
-# Dr.Jit takes a Mitsuba scene as an argument, but then looks at every scene of the process at each call, and fails
-# where
-# one goes away meanwhile. All that a replayed cast reads are the addresses of the scene's acceleration structure and
-# the
-# tables beside it: those are handed over as arrays, and the scene itself in a cover that Dr.Jit does not look under.
+# Dr.Jit accepts a Mitsuba scene as an argument, but then inspects every scene of the process on each call, and fails
+# if one of them is deleted meanwhile. A replayed cast only reads the addresses of the scene's acceleration structure
+# and our own tables. These are passed as arrays; the scene itself is wrapped so that Dr.Jit does not inspect it.
 
 
-# The first entries of a Mitsuba scene are the addresses that a cast reads; textures, meshes and emitters come after.
+# The first entries of a Mitsuba scene are the addresses that a cast reads; textures, meshes and emitters follow.
 _ADDRESSES = 3
 
 
 class CoveredScene:
-    """A scene that recordings of all scenes of its kind take for the same one."""
+    """Wrapper of a scene that compares equal for all scenes of the same kind, so that they share recordings."""
 
     def __init__(self, scene: RayScene, kind: Hashable) -> None:
-        # Recordings keep what they were made with: they must not keep a world's triangles.
+        # Recordings keep a reference to their arguments. A weak reference lets the triangles of a world be freed.
         self._scene, self._kind = ref(scene), kind
 
     def __eq__(self, other: object) -> bool:
@@ -124,17 +122,17 @@ class CoveredScene:
         return hash(self._kind)
 
     def __call__(self) -> RayScene:
-        """The scene itself."""
+        """Return the scene."""
         scene = self._scene()
         if scene is None:
-            raise ReferenceError("the scene is gone")
+            raise ReferenceError("the ray scene was deleted")
         return scene
 
 
 @kernel_tree()
 @dataclass
 class SceneArrays:
-    """A scene for one launch, with every array that casts at it read."""
+    """A scene for one launch, with every array that its casts read."""
 
     scene: CoveredScene
     arrays: tuple[Any, ...]
@@ -149,7 +147,7 @@ class SceneArrays:
 
 
 def addresses(engine: Engine, scene: Any) -> tuple[Any, ...]:
-    """The arrays with the addresses that casts at a Mitsuba scene read; none where this Mitsuba does not tell them.
+    """Return the arrays of addresses that casts at a Mitsuba scene read; empty if this Mitsuba does not expose them.
 
     Freezing then fails, and the engine falls back to tracing every call.
     """

@@ -19,15 +19,15 @@ from parhelion.rays.records import Hits, Rays
 from parhelion.rays.replay import CoveredScene, SceneArrays, addresses
 
 # ---- surface --------------------------------------------------------------------------------------------------------
-# A surface that changes its shape from scan to scan, water with waves, in an acceleration structure of its own.
-# Its triangles are set for the middle of a time window, and only this small structure is built anew (1.2 ms for 8000
-# triangles on two cores). Within the window each face moves on at the speed at which it rises: after the cast its plane
-# is moved to the ray's own time. On a GPU a kernel may use one scene only: there the surface lies in the static scene,
-# far aside, and rays are carried to it.
+# A surface that deforms from scan to scan, water with waves, has its own acceleration structure. Its triangles are set
+# for the middle of a time window, and only this small structure is rebuilt (1.2 ms for 8000 triangles on two cores).
+# Within the window each face rises at a constant speed: after the cast, its plane is moved to the time of the ray. On a
+# GPU a kernel may use one scene only: the surface is then part of the static scene, far away from it, and rays are
+# shifted to it.
 
 
 _SPARE = 1024
-"""Room for triangles grows in steps of this many, so that meshes of nearly one size share a scene."""
+"""Step in which the capacity for triangles grows, so that meshes of similar size share a scene."""
 
 
 @dataclass
@@ -44,7 +44,7 @@ class SurfaceHit:
 
 
 class SurfaceScene:
-    """The changing surface of a world, ready to be cast at. `set_window` must be called before each launch."""
+    """Acceleration structure of a deforming surface. `set_window` must be called before each launch."""
 
     def __init__(self, engine: Engine, surface: ChangingSurface, origin: NDArray[np.float64]) -> None:
         self.engine, self.surface, self.origin = engine, surface, origin
@@ -52,27 +52,27 @@ class SurfaceScene:
         self.scene: Any = None
         self._prefix = "shape0"
         self._parameters: Any = None
-        self._room = 0
+        self._capacity = 0
         self._window: tuple[float, float, tuple[int, int]] | None = None
         self._faces_of: tuple[int, int] | None = None
         self.table: Reals = None
         self.middle: Reals = None
         self.arrays: tuple[Any, ...] = ()
-        """Every array that casts read, for the window that was set last."""
+        """Every array that casts read, for the current window."""
 
     def blank(self, aside: NDArray[np.float64]) -> Triangles:
-        """Triangles to hold the surface's place in a scene that it shares, `aside` [m] of where it is."""
+        """Return placeholder triangles for a shared scene, shifted by `aside` [m] from the surface."""
         self.aside = aside
-        self._room = self.surface.most_triangles
-        return _blank(self._room, aside)
+        self._capacity = self.surface.most_triangles
+        return _blank(self._capacity, aside)
 
     def share(self, scene: Any, shape: int) -> None:
-        """Use a scene that was built with `blank` triangles as its shape of this number."""
+        """Use a scene whose shape number `shape` was built from the triangles of `blank`."""
         self.scene, self._prefix = scene, f"shape{shape}"
         self._parameters = self.engine.mi.traverse(scene)
 
     def set_window(self, start: float, duration: float, place: NDArray[np.float64] | None) -> None:
-        """Prepare for rays with times in [start, start + duration] [s] from sensors about `place` [m]."""
+        """Prepare for rays with times in [start, start + duration] [s] from sensors near `place` [m]."""
         dr, mi = self.engine.dr, self.engine.mi
         lower, upper = self.surface.bounds
         where = self.surface.neighbourhood((lower + upper) / 2.0 if place is None else place)
@@ -80,24 +80,24 @@ class SurfaceScene:
             return
         now = self.surface.at(where, start + duration / 2.0)
         faces = now.triangles.faces
-        if max(len(faces), len(now.triangles.vertices)) > self._room:
-            self._room = (max(len(faces), len(now.triangles.vertices)) // _SPARE + 2) * _SPARE
-            self.share(triangle_scene(self.engine, _blank(self._room, self.aside)), 0)
+        if max(len(faces), len(now.triangles.vertices)) > self._capacity:
+            self._capacity = (max(len(faces), len(now.triangles.vertices)) // _SPARE + 2) * _SPARE
+            self.share(triangle_scene(self.engine, _blank(self._capacity, self.aside)), 0)
             self._faces_of = None
-        # As many vertices as faces is more than a sheet needs. Spare faces lie in one point and are never met.
-        vertices = np.empty((self._room, 3))
+        # A sheet has fewer vertices than faces. Spare faces are degenerate and never hit.
+        vertices = np.empty((self._capacity, 3))
         count = len(now.triangles.vertices)
         vertices[:count] = now.triangles.vertices - self.origin + self.aside
         vertices[count:] = vertices[0]
         if self._faces_of != where:
-            padded = np.zeros((self._room, 3), np.int32)
+            padded = np.zeros((self._capacity, 3), np.int32)
             padded[: len(faces)] = faces
             self._parameters[f"{self._prefix}.faces"] = self.engine.table(padded)
             self._faces_of = where
         self._parameters[f"{self._prefix}.vertex_positions"] = self.engine.table(vertices)
         self._parameters.update()
-        # One row a face: two components of its normal (the third is up), its rise, and the bits of its part number.
-        rows = np.zeros((self._room, 4), np.float32)
+        # One row per face: two components of its normal (the third is positive), its rise, and the bits of its part.
+        rows = np.zeros((self._capacity, 4), np.float32)
         rows[: len(faces), :2] = now.normal[:, :2]
         rows[: len(faces), 2] = now.rise
         rows[: len(faces), 3] = now.triangles.part.astype(np.uint32).view(np.float32)
@@ -109,7 +109,7 @@ class SurfaceScene:
     def intersect(
         self, origin: Vectors, direction: Vectors, time: Reals, limit: Reals, active: Masks, *, coherent: bool = False
     ) -> SurfaceHit:
-        """Where rays meet the surface before `limit` [m], each at its own time [s] after the window's start."""
+        """Return hits on the surface before `limit` [m], at times [s] after the start of the window."""
         dr, mi = self.engine.dr, self.engine.mi
         start = origin + mi.Vector3f(*self.aside.tolist()) if np.any(self.aside) else origin
         hit = self.scene.ray_intersect_preliminary(mi.Ray3f(start, direction, limit, 0.0, []), coherent, active)
@@ -126,7 +126,7 @@ class SurfaceScene:
 
 
 def _blank(count: int, at: NDArray[np.float64]) -> Triangles:
-    """Triangles that hold room: one with an area, since a scene of none cannot be built, and many without."""
+    """Return placeholder triangles: one with an area, because a scene needs one, and degenerate ones."""
     vertices = np.tile(at, (count, 1))
     vertices[1, 0] += 1e-3
     vertices[2, 1] += 1e-3
@@ -139,20 +139,20 @@ def _blank(count: int, at: NDArray[np.float64]) -> Triangles:
 
 
 NOTHING = 0xFFFFFFFF
-"""Triangle, part or actor number that stands for none, in kernels."""
+"""Triangle, part or actor number of a miss, in kernels."""
 ATLAS_DISTANCE_M = 4000.0
-"""On a GPU: how far aside of a static world its moving bodies rest. Rays reach half as far in such a world, and float32
-places a body's triangles to 0.3 mm there."""
+"""Distance on a GPU between the static world and the atlas of its moving bodies [m]. Rays reach half as far in such a
+world, and float32 resolves the triangles of the bodies to 0.3 mm at this distance."""
 
 
 @dataclass
 class Trace:
-    """The nearest hit of each ray, as kernel variables."""
+    """Nearest hit of each ray, as kernel variables."""
 
     found: Masks
-    """Whether anything was met."""
+    """True for hits."""
     t: Reals
-    """Distance [m]; the ray's limit where nothing was met."""
+    """Distance [m]; the limit of the ray for misses."""
     normal: Vectors
     """Unit normal in the world frame."""
     part: Ints
@@ -160,7 +160,7 @@ class Trace:
     triangle: Ints
     """Triangle number, static ones first."""
     actor: Ints
-    """Actor number, or NOTHING; None where nothing in the world moves."""
+    """Actor number, or NOTHING; None in a world without moving bodies."""
     u: Reals
     """Barycentric coordinate of the second corner."""
     v: Reals
@@ -168,11 +168,11 @@ class Trace:
 
 
 class RayScene(DeviceOwned):
-    """A scene built once: static triangles in one acceleration structure, moving bodies in another.
+    """The fast ray engine: static triangles in one acceleration structure, moving bodies in another.
 
-    Positions inside are float32 relative to `origin`, the middle of the static triangles, so that worlds far from
-    zero (map coordinates) lose nothing. Rays that start far from that middle need a
-    scene of their own, with a `zero` (3,) [m] near them.
+    Positions are float32 relative to `origin`, by default the middle of the static triangles, so that worlds in map
+    coordinates keep their precision. Rays that start far from that middle need their own scene, with a `zero` (3,) [m]
+    near them.
     """
 
     @locked
@@ -195,7 +195,7 @@ class RayScene(DeviceOwned):
         local = Triangles(static.vertices - self.origin, static.faces, static.part)
         self._build(local, actors)
         everything = [static] + [actor.triangles for actor in self.geometry.actors]
-        # One row a triangle: normal, and the bits of its part number. A single gather fetches all four.
+        # One row per triangle: normal, and the bits of its part number. A single gather fetches all four.
         table = np.zeros((max(1, sum(len(t) for t in everything)), 4), np.float32)
         first = 0
         for triangles in everything:
@@ -217,7 +217,7 @@ class RayScene(DeviceOwned):
         self._cover = CoveredScene(self, (self.static is None, self.farthest, moving, waves))
 
     def for_kernels(self) -> SceneArrays:
-        """The scene as an argument of frozen functions, for the window that was set last."""
+        """Return the scene as an argument of frozen functions, for the current window."""
         arrays = self._static_arrays
         if self.moving is not None:
             arrays += self.moving.arrays
@@ -226,7 +226,7 @@ class RayScene(DeviceOwned):
         return SceneArrays(self._cover, arrays)
 
     def _build(self, local: Triangles, actors: list[MovingTriangles]) -> None:
-        """The acceleration structures: static triangles, and moving bodies and waves where there are any."""
+        """Build the acceleration structures: static triangles, moving bodies and waves."""
         self.moving: MovingScene | None = None
         self.static: Any = None
         self.surface: SurfaceScene | None = None
@@ -237,7 +237,7 @@ class RayScene(DeviceOwned):
             self.static = triangle_scene(self.engine, local) if len(local) else None
             return
         joint = self.engine.device == "cuda" and len(local) + bool(actors) + bool(self.surface) > 1
-        # In a joint scene what moves lies farther away than any ray of a sensor reaches.
+        # In a joint scene, moving geometry lies farther away than any ray of a sensor reaches.
         reach = np.abs(local.vertices).max(initial=0.0)
         aside = np.array([0.0, 0.0, reach + ATLAS_DISTANCE_M if joint else 0.0])
         atlas = Atlas.of(actors, aside) if actors else None
@@ -257,17 +257,17 @@ class RayScene(DeviceOwned):
 
     @property
     def changes(self) -> bool:
-        """Whether anything in it moves with time."""
+        """True if the geometry changes with time."""
         return bool(self.geometry.actors) or self.geometry.surface is not None
 
     def neighbourhood(self, place: NDArray[np.float64]) -> tuple[int, int] | None:
-        """Launches from places (3,) [m] of one number may be shared; None where all may."""
+        """Key of a place (3,) [m]: places with the same key may share a launch. None if all places may."""
         return None if self.geometry.surface is None else self.geometry.surface.neighbourhood(place)
 
     def set_window(self, start: float, duration: float, place: NDArray[np.float64] | None = None) -> None:
-        """Tell what moves which times [s] the next launch covers, and where its sensor is [m].
+        """Set the times [s] that the next launch covers and the place [m] of its sensor.
 
-        Static scenes need no telling; the place matters to waves alone, which are finest there.
+        Static scenes ignore both. Only waves use the place: their mesh is finest there.
         """
         if self.moving is not None:
             self.moving.set_window(start, duration)
@@ -286,8 +286,8 @@ class RayScene(DeviceOwned):
     ) -> Trace:
         """Cast kernel rays: local origins (Point3f), unit directions, time [s] after the window's start, limit [m].
 
-        `coherent` says that neighbouring rays are alike; on the CPU they are then traced in packets, which is two to
-        three times as fast for rays that are, and slower for rays that are not.
+        With `coherent`, the CPU traces neighbouring rays in packets. This is two to three times as fast if neighbours
+        have similar directions, and slower otherwise.
         """
         dr, mi = self.engine.dr, self.engine.mi
         active = mi.Bool(active)
@@ -319,8 +319,8 @@ class RayScene(DeviceOwned):
         normal = mi.Vector3f(row.x, row.y, row.z)
         if self.moving is not None:
             moved = found & (actor != NOTHING)
-            _, turn = self.moving.pose_at(dr.select(moved, actor, 0), time)
-            normal = dr.select(moved, rotate(dr, mi, turn, normal), normal)
+            _, rotation = self.moving.pose_at(dr.select(moved, actor, 0), time)
+            normal = dr.select(moved, rotate(dr, mi, rotation, normal), normal)
         part = dr.select(found, dr.reinterpret_array(mi.UInt32, row.w), NOTHING)
         if on_surface is not None:
             met = on_surface.found
@@ -333,7 +333,7 @@ class RayScene(DeviceOwned):
     def blocked(
         self, origin: Any, direction: Any, time: Any, limit: Any, active: Any = True, *, coherent: bool = False
     ) -> Any:
-        """Whether kernel rays meet anything at all; arguments as for `trace`, at less cost."""
+        """Return a mask of the kernel rays that hit anything. Arguments as for `trace`; costs less."""
         dr, mi = self.engine.dr, self.engine.mi
         active = mi.Bool(active)
         direction = off_planes(dr, direction)
@@ -351,7 +351,7 @@ class RayScene(DeviceOwned):
 
     @locked
     def cast(self, rays: Rays, *, coherent: bool = False) -> Hits:
-        """The nearest triangle each ray meets, within its range; `coherent` as for `trace`."""
+        """Return the nearest triangle that each ray hits within its range; `coherent` as for `trace`."""
         n = len(rays)
         if n == 0:
             empty = np.zeros(0, np.int64)
@@ -367,7 +367,7 @@ class RayScene(DeviceOwned):
         hit = self.trace(origin, direction, time, limit, coherent=coherent)
         actor = mi.UInt32(NOTHING) if hit.actor is None else hit.actor
         dr.eval(hit.found, hit.t, hit.triangle, hit.part, actor, hit.normal)
-        # In a scene without anything one value stands for all rays.
+        # In an empty scene the result is a single value.
         found = np.broadcast_to(hit.found.numpy(), n)
 
         def number(values: Ints) -> NDArray[np.int64]:
@@ -377,7 +377,7 @@ class RayScene(DeviceOwned):
         normal = np.where(found[:, None], hit.normal.numpy().T.astype(np.float64), 0.0)
         distance = np.where(found, hit.t.numpy().astype(np.float64), np.inf)
         triangle = number(hit.triangle)
-        # Of a changing surface all triangles have an area; they come after those that may not.
+        # Triangles of the surface follow all others in `geometry`, degenerate ones included.
         beyond = triangle - self._before_surface
         known = self._number[np.clip(triangle, 0, len(self._number) - 1)]
         triangle = np.where(beyond >= 0, self._count + beyond, np.where(triangle >= 0, known, -1))
@@ -385,7 +385,7 @@ class RayScene(DeviceOwned):
 
 
 def _numbers(geometry: SceneGeometry, static_rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The number in `geometry` of each triangle that has an area, static ones first; at least one entry."""
+    """Return the number in `geometry` of each non-degenerate triangle, static ones first; at least one entry."""
     rows = [static_rows]
     first = len(geometry.static)
     for actor in geometry.actors:

@@ -1,4 +1,4 @@
-"""What a scenario file says of everything that lives: people, traffic, machines and small things that lie about."""
+"""Fields of a scenario file for objects, people, traffic, machines and scattered objects."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from parhelion.world.schema import Coordinate, ObjectEntry, PoseEntry, Thing, Xy
 Mobility = Literal["static", "movable", "dynamic"]
 
 
-# ---- things of the user's own ----------------------------------------------------------------------------------------
+# ---- the user's objects ----------------------------------------------------------------------------------------------
 
 
 class StaticObject(ObjectEntry):
-    """A further thing that stands, as in a world file."""
+    """An additional static object, as in a world file."""
 
     mobility: Mobility = "static"
-    """Whether it is built in, could be carried away, or moves by itself; for boxes."""
+    """Class of the object in ground-truth boxes: built in, movable, or moving on its own."""
 
 
 class MovingObject(Thing):
-    """A further thing that moves, as in a world file, but along any motion."""
+    """An additional moving object, as in a world file, but along any motion."""
 
     trajectory: MotionEntry
     mobility: Mobility = "dynamic"
@@ -43,13 +43,13 @@ class MovingObject(Thing):
 
 
 class PersonEntry(Config):
-    """Somebody who walks, or stands."""
+    """A person who walks or stands."""
 
     name: Name = "person"
     spline: SplineEntry | None = None
-    """Where they go; by default at the pace of walking."""
+    """Path; by default at walking speed."""
     motion: MotionEntry | None = None
-    """Any other motion; `fixed` for somebody who stands."""
+    """Any other motion; `fixed` for a standing person."""
     height_m: Annotated[float, Field(ge=0.8, le=2.3)] = 1.75
     clothes: str = "cotton"
     """Material of the upper body."""
@@ -63,14 +63,14 @@ class PersonEntry(Config):
 
 
 class CrowdEntry(Config):
-    """Cars or people on closed routes, who keep their gaps."""
+    """Cars or people on closed routes that keep their gaps."""
 
     routes: Annotated[list[Annotated[list[Xyz], Field(min_length=3)]], Field(min_length=1)]
-    """Points of each route, which goes on from the last to the first."""
+    """Points of each route, which closes from the last point to the first."""
     count: Annotated[int, Field(ge=1, le=1000)]
     speed_m_s: Positive
     seed: Seed | None = None
-    """Decides places, looks and wishes; else the scenario's seed does."""
+    """Selects positions, appearance and desired speeds; by default from the scenario's seed."""
 
 
 CarModel = Literal["sedan", "saloon", "hatchback", "estate", "suv", "van", "lorry"]
@@ -80,16 +80,16 @@ class TrafficEntry(CrowdEntry):
     """Cars on roads."""
 
     models: Annotated[list[CarModel], Field(min_length=1)] | None = None
-    """Car models to choose from; all but lorries where not given."""
+    """Car models to choose from; by default all except lorries."""
     wheels: bool = False
-    """Whether wheels are bodies of their own that roll."""
+    """True for wheels as separate bodies that roll."""
 
 
 class PedestriansEntry(CrowdEntry):
-    """People on sidewalks, half of them the other way round."""
+    """People on sidewalks, half of them in the opposite direction."""
 
     side_m: Annotated[float, Field(ge=0.3, le=5)] = 0.4
-    """How far to the right of the line they keep."""
+    """Distance that they keep to the right of the route."""
 
 
 # ---- machines --------------------------------------------------------------------------------------------------------
@@ -106,20 +106,20 @@ class LoadEntry(Config):
 
 
 class ForkliftEntry(Config):
-    """A counterbalance forklift, forks ahead."""
+    """A counterbalance forklift with its forks forward."""
 
     kind: Literal["forklift"]
     name: Name = "forklift"
     motion: MotionEntry
-    """Of its frame: on the ground under its middle, x forward."""
+    """Motion of its frame: on the ground under its middle, x forward."""
     fork_height_m: ForkHeights = ForkHeights(pairs=[(0.0, 0.1)])
     paint: str = "car-paint-yellow"
     load: LoadEntry | None = None
-    """A pallet on its forks."""
+    """Pallet on the forks."""
 
 
 class CarEntry(Config):
-    """A car that drives, or is parked where its motion is `fixed`."""
+    """A driving car, or a parked one if its motion is `fixed`."""
 
     kind: Literal["car"]
     name: Name = "car"
@@ -127,54 +127,54 @@ class CarEntry(Config):
     model: CarModel = "sedan"
     paint: str = "car-paint-silver"
     wheels: bool = False
-    """Whether wheels are bodies of their own that roll."""
+    """True for wheels as separate bodies that roll."""
 
 
 class DoorEntry(Config):
-    """A door on a hinge: closed it reaches along +x of its pose, and it opens towards +y."""
+    """A hinged door: closed, it extends along +x of its pose; it opens towards +y."""
 
     kind: Literal["door"]
     name: Name = "door"
     pose: PoseEntry
-    """Of the hinge, on the floor."""
+    """Pose of the hinge, on the floor."""
     width_m: Annotated[float, Field(gt=0, le=20)] = 0.9
     height_m: Annotated[float, Field(gt=0, le=20)] = 2.0
     opening_deg: DoorAngles = DoorAngles(pairs=[(0.0, 0.0)])
     material: str = "wood"
     frame: bool = True
-    """Whether posts and a lintel stand around it."""
+    """True for posts and a lintel around it."""
 
 
 class ConveyorEntry(Config):
-    """A belt with boxes that travel along +x of its pose, and come again."""
+    """A belt with boxes that travel along +x of its pose and re-appear at its start."""
 
     kind: Literal["conveyor"]
     name: Name = "conveyor"
     pose: PoseEntry
-    """Of its middle, on the floor."""
+    """Pose of its middle, on the floor."""
     length_m: Annotated[float, Field(gt=0, le=1000)]
-    """Of the open belt; a hood of 0.6 m stands at each end."""
+    """Length of the open belt; a hood of 0.6 m is at each end."""
     boxes: Annotated[int, Field(ge=0, le=1000)] = 4
     speed_m_s: Annotated[float, Field(ge=0, le=5)] = 0.5
     width_m: Annotated[float, Field(ge=0.3, le=3)] = 0.6
     height_m: Annotated[float, Field(ge=0.45, le=3)] = 0.75
     seed: Seed | None = None
-    """Decides the boxes' sizes."""
+    """Selects the sizes of the boxes."""
 
 
 class ArmEntry(Config):
-    """A six-axis robot arm of a UR5e's measures."""
+    """A six-axis robot arm with the dimensions of a UR5e."""
 
     kind: Literal["robot-arm"]
     name: Name = "robot-arm"
     pose: PoseEntry
-    """Of its base; z is the first axis."""
+    """Pose of its base; z is the first axis."""
     joint_angles_deg: ArmAngles = ArmAngles(pairs=[(0.0, (0.0, -90.0, 0.0, -90.0, 0.0, 0.0))])
     material: str = "aluminium"
 
 
 class PalletEntry(Config):
-    """A loaded Euro pallet that stands, or is moved as told."""
+    """A loaded Euro pallet, static or along a motion."""
 
     kind: Literal["pallet"]
     name: Name = "pallet"
@@ -182,7 +182,7 @@ class PalletEntry(Config):
     motion: MotionEntry | None = None
     layers: Layers = 3
     seed: Seed | None = None
-    """Decides heights of cartons, and what is missing on top."""
+    """Selects heights of cartons, and missing ones on top."""
 
     @model_validator(mode="after")
     def _one_place(self) -> PalletEntry:
@@ -196,22 +196,24 @@ MachineEntry = Annotated[
 ]
 
 
-SmallThing = Literal["cup", "cone", "broom", "box"]
+SmallObject = Literal["cup", "cone", "broom", "box"]
 
 
 class ScatterEntry(Config):
-    """Small things at random places of an area, none touching another."""
+    """Small objects at random places in an area, without contact to each other."""
 
     area_m: tuple[Coordinate, Coordinate, Coordinate, Coordinate]
     """x_min, y_min, x_max, y_max."""
-    kinds: Annotated[list[SmallThing], Field(min_length=1)] = Field(default_factory=lambda: list(get_args(SmallThing)))
+    kinds: Annotated[list[SmallObject], Field(min_length=1)] = Field(
+        default_factory=lambda: list(get_args(SmallObject))
+    )
     count: Annotated[int, Field(ge=0, le=10_000)] = 10
     ground_m: Coordinate = 0.0
-    """Height that they stand on."""
+    """Height of the ground."""
     seed: Seed | None = None
 
     @model_validator(mode="after")
-    def _has_room(self) -> ScatterEntry:
+    def _area_in_order(self) -> ScatterEntry:
         x_min, y_min, x_max, y_max = self.area_m
         if not (x_min < x_max and y_min < y_max):
             raise ValueError("area_m must be x_min, y_min, x_max, y_max with x_min < x_max and y_min < y_max")

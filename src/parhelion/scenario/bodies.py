@@ -1,4 +1,4 @@
-"""The bodies of a scenario: moved as told, or driven step by step."""
+"""Bodies of a scenario: with a given motion, or driven step by step."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from parhelion.scenario.schema import VehicleEntry
 
 
 class MovedBody:
-    """A body that moves as told."""
+    """A body with a given motion."""
 
     def __init__(self, name: str, motion: Trajectory) -> None:
         self.name, self.motion = name, motion
 
     def restart(self) -> None:
-        """Nothing to do: it has no state."""
+        """Do nothing: it has no state."""
 
     def advance(self, command: Command | None, dt: float) -> None:
-        """Nothing to do: its motion is known for all times."""
+        """Refuse commands; the motion is given for all times."""
         if command is not None:
-            raise ConfigError(f"{self.name}: moves as told by the scenario and takes no commands")
+            raise ConfigError(f"{self.name}: has a given motion and accepts no commands; use model instead of motion")
 
     def state(self, times: ArrayLike) -> BodyState:
-        """Its state at times [s]."""
+        """Return the state at times [s]."""
         return state_of(self.motion, times)
 
 
 class DrivenBody:
-    """A vehicle that is driven: by commands, else by what it follows, else by its last command."""
+    """A driven vehicle: by a command, otherwise by its follower, otherwise by its last command."""
 
     def __init__(self, name: str, vehicle: Vehicle, follower: Follower | None, start: Pose) -> None:
         self.name, self.vehicle, self.follower, self._start = name, vehicle, follower, start
@@ -53,7 +53,7 @@ class DrivenBody:
         self.motion = LiveMotion(vehicle)
 
     def restart(self) -> None:
-        """Back to the beginning."""
+        """Reset to the initial state."""
         self._command = None
         self.vehicle.reset(self._start)
         if self.follower is not None:
@@ -61,7 +61,7 @@ class DrivenBody:
         self.motion.restart(self.vehicle)
 
     def advance(self, command: Command | None, dt: float) -> None:
-        """One step of the clock."""
+        """Advance by one step of the clock."""
         if command is not None:
             self._command = command
         chosen = command
@@ -73,7 +73,7 @@ class DrivenBody:
         self.motion.append(self.vehicle)
 
     def state(self, times: ArrayLike) -> BodyState:
-        """Its state at times [s] up to now."""
+        """Return the state at times [s] up to now."""
         return self.motion.state(times)
 
 
@@ -81,23 +81,23 @@ Body = MovedBody | DrivenBody
 
 
 class LiveMotion:
-    """The motion of a driven vehicle so far; before its start and after its last step it rests where it was."""
+    """Recorded motion of a driven vehicle; it rests before its start and after its last step."""
 
     def __init__(self, vehicle: Vehicle) -> None:
         self._rows = [vehicle.row()]
         self._parts: dict[tuple[int, int], DrivenMotion] = {}
 
     def restart(self, vehicle: Vehicle) -> None:
-        """Forget all steps but the place where the vehicle is now."""
+        """Discard all steps and start from the current state of the vehicle."""
         self._rows = [vehicle.row()]
         self._parts.clear()
 
     def append(self, vehicle: Vehicle) -> None:
-        """Take down where the vehicle is now."""
+        """Record the current state of the vehicle."""
         self._rows.append(vehicle.row())
 
     def _around(self, times: ArrayLike) -> DrivenMotion:
-        """The steps that hold these times: a step's form depends on its own ends alone, so a part is as good as all."""
+        """Motion of the steps around these times; a step depends on its two ends only, so this part is enough."""
         first_s = self._rows[0][0]
         last = len(self._rows) - 1
         if last == 0:
@@ -119,19 +119,19 @@ class LiveMotion:
         return self._around(times).sample(times)
 
     def state(self, times: ArrayLike) -> BodyState:
-        """The whole state at times [s]."""
+        """Return the state at times [s]."""
         return self._around(times).state(times)
 
 
 def _at_rest(vehicle: Vehicle) -> Command:
-    """The command of a vehicle that was given none."""
+    """Default command of a vehicle: rest."""
     if VelocityCommand in vehicle.accepts:
         return VelocityCommand((0.0, 0.0, 0.0))
     return ThrustCommand(0.0, 0.0) if ThrustCommand in vehicle.accepts else DriveCommand(0.0)
 
 
 def body_of(entry: VehicleEntry, folder: Path, water: Any) -> Body:
-    """The body that a scenario's entry describes."""
+    """Return the body of an entry."""
     if entry.motion is not None:
         return MovedBody(entry.name, motion_of(entry.motion, folder))
     assert entry.model is not None
@@ -140,14 +140,14 @@ def body_of(entry: VehicleEntry, folder: Path, water: Any) -> Body:
     start = entry.start.pose()
     follower = None
     if entry.follow is not None:
-        # The route begins where the vehicle does.
+        # The route starts at the vehicle.
         route = [tuple(start.xyz), *entry.follow.points]
         follower = follow(vehicle, route, entry.follow.speed_m_s, closed=entry.follow.repeat)
     return DrivenBody(entry.name, vehicle, follower, start)
 
 
 def motion_of(entry: MotionEntry, folder: Path) -> Trajectory:
-    """The motion that a scenario's entry describes."""
+    """Return the motion of an entry."""
     if entry.recorded is not None:
         file = folder / entry.recorded.file
         if entry.recorded.format == "tum":
@@ -157,7 +157,7 @@ def motion_of(entry: MotionEntry, folder: Path) -> Trajectory:
 
 
 def spline_of(spline: SplineEntry) -> SplineMotion:
-    """A smooth way through points."""
+    """Return the smooth path of an entry."""
     options: dict[str, Any] = {"closed": spline.closed, "follow_slope": spline.follow_slope, "bank": spline.bank}
     if spline.times_s is not None:
         return SplineMotion(spline.points, times=spline.times_s, **options)

@@ -1,4 +1,4 @@
-"""What a scenario file says of motions and of values that change with time. Units are in the names."""
+"""Fields of a scenario file for motions and for values that change with time. Units are part of the names."""
 
 from __future__ import annotations
 
@@ -20,26 +20,27 @@ Name = Annotated[
     str,
     Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$", description="1 to 64 letters, digits, '_', '.' or '-'"),
 ]
-"""A name that is also a file's or folder's name."""
+"""A name that is also used as a file or folder name."""
 Positive = Annotated[float, Field(gt=0, le=1e6)]
 Time = Annotated[float, Field(ge=-1e9, le=1e9)]
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
 
 class SplineEntry(Config):
-    """A smooth way through points, by limits of speed and acceleration, or by times."""
+    """A smooth path through points, within limits of speed and acceleration, or at given times."""
 
     points: Annotated[list[Xyz], Field(min_length=2)]
     times_s: list[Time] | None = None
-    """One a point, rising; else the limits say how fast."""
+    """One increasing time per point; by default the limits determine the speed."""
     max_speed_m_s: Positive = 5.0
     max_acceleration_m_s2: Positive = 1.5
     max_lateral_m_s2: Positive = 2.0
     closed: bool = False
-    """Whether it goes round and round."""
+    """True for a closed path that repeats."""
     follow_slope: bool = False
+    """True to pitch with the slope of the path."""
     bank: bool = False
-    """Whether it leans into bends, as an aircraft does."""
+    """True to lean into bends, as an aircraft does."""
     start_time_s: Time = 0.0
 
 
@@ -50,11 +51,11 @@ class RecordedEntry(Config):
     """Trajectory file relative to the scenario's folder."""
     format: Literal["tum", "kitti"] = "tum"
     rate_hz: Positive | None = None
-    """Poses a second, for KITTI files without times."""
+    """Poses per second, for KITTI files without times."""
 
 
 class MotionEntry(TrajectoryEntry):
-    """One of: timed poses, a constant motion, a place to stay at, a smooth way, a recording."""
+    """One of: timed poses, a constant motion, a fixed pose, a smooth path, a recording."""
 
     spline: SplineEntry | None = None
     recorded: RecordedEntry | None = None
@@ -64,25 +65,25 @@ class MotionEntry(TrajectoryEntry):
 
 
 def check_rows(times: Sequence[float], repeat_s: float | None) -> None:
-    """See that times rise and fit into a round; the error is for a field's validator."""
+    """Check that times increase and fit into one period; the error is for a field's validator."""
     if any(later <= earlier for earlier, later in pairwise(times)):
-        raise ValueError(f"times must be rising, got {', '.join(f'{time:g}' for time in times)}")
+        raise ValueError(f"times must increase, got {', '.join(f'{time:g}' for time in times)}")
     if repeat_s is not None and times[-1] - times[0] >= repeat_s:
         raise ValueError(f"repeat_s must be more than the {times[-1] - times[0]:g} s from the first to the last time")
 
 
 class ScheduleEntry(Config):
-    """A value for ever, pairs of a time [s] and a value, or such pairs that begin anew after a time.
+    """A constant value, pairs of a time [s] and a value, or such pairs with a period.
 
-    Between two times the value eases from one to the other; before the first and after the last it stays. With
-    `repeat_s` it goes back to the first value, and round again.
+    Between two times the value eases from one to the next; it is constant before the first and after the last. With
+    `repeat_s` it returns to the first value and repeats.
     """
 
     numbers: ClassVar[int] = 1
-    """How many numbers a value has."""
+    """Number of components of a value."""
     pairs: Any
     repeat_s: Positive | None = None
-    """Time [s] after which it begins anew."""
+    """Period [s]."""
 
     @model_validator(mode="before")
     @classmethod
@@ -117,32 +118,35 @@ class ForkHeights(ScheduleEntry):
 
 
 class DoorAngles(ScheduleEntry):
-    """How far a door is open [°], from -180 to 180."""
+    """Opening angle of a door [°], from -180 to 180."""
 
     pairs: Annotated[list[tuple[Time, Annotated[float, Field(ge=-180, le=180)]]], Field(min_length=1)]
 
 
-Turn = Annotated[float, Field(ge=-360, le=360)]
+JointAngle = Annotated[float, Field(ge=-360, le=360)]
 
 
 class ArmAngles(ScheduleEntry):
     """Angles [°] of an arm's six joints, each from -360 to 360."""
 
     numbers: ClassVar[int] = 6
-    pairs: Annotated[list[tuple[Time, tuple[Turn, Turn, Turn, Turn, Turn, Turn]]], Field(min_length=1)]
+    pairs: Annotated[
+        list[tuple[Time, tuple[JointAngle, JointAngle, JointAngle, JointAngle, JointAngle, JointAngle]]],
+        Field(min_length=1),
+    ]
 
 
 def schedule_of(entry: ScheduleEntry, factor: float = 1.0) -> Callable[[Floats], Floats]:
-    """Values of an entry, times a factor, by time."""
+    """Function from times to the values of an entry, multiplied by a factor."""
     return schedule_of_pairs(entry.pairs, entry.repeat_s, factor)
 
 
 def schedule_of_pairs(
     pairs: Sequence[tuple[float, float | Sequence[float]]], repeat_s: float | None, factor: float = 1.0
 ) -> Callable[[Floats], Floats]:
-    """A function from times (n,) [s] to values (n, k): eased between the pairs, and again from the first one on.
+    """Return a function from times (n,) [s] to values (n, k), eased between the pairs.
 
-    Where it repeats, the last value eases back to the first until the next round begins.
+    With `repeat_s`, the last value eases back to the first until the next period begins.
     """
     rows = [np.concatenate([[time], factor * np.atleast_1d(np.asarray(value, float))]) for time, value in pairs]
     first_s = float(rows[0][0])

@@ -1,4 +1,4 @@
-"""Puts into a world everything that lives in a scenario."""
+"""Adds the objects, people, traffic and machines of a scenario to its world."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ if TYPE_CHECKING:
 _Made = TypeVar("_Made")
 DEGREE = math.pi / 180.0
 ON_FORKS = Pose((1.57, 0.0, -0.1))
-"""A Euro pallet on a forklift's forks: its deck lies on them, its side against the carriage."""
+"""Pose of a Euro pallet on a forklift's forks: its deck on the forks, its side against the carriage."""
 
 
 class _InField(ConfigError):
-    """What is wrong with one field of an entry."""
+    """Error in one field of an entry."""
 
     def __init__(self, field: str, what: str) -> None:
         super().__init__(what)
@@ -71,31 +71,30 @@ def _in_field(field: str, make: Callable[..., _Made], *arguments: Any) -> _Made:
 
 
 class Populate:
-    """Adds the living things of a scenario to its world, in the order of the file's fields."""
+    """Adds the entries of a scenario to its world, in the order of the file's fields."""
 
     def __init__(self, world: World, settings: ScenarioFile, folder: Path, source: str) -> None:
-        """`folder` and `source` are the scenario file's, for files beside it and for errors."""
+        """`folder` and `source` are those of the scenario file, for relative paths and error messages."""
         self.world, self.settings, self.folder, self.source = world, settings, folder, source
         self.until_s = settings.duration_s + 1.0
-        """Motions that are laid out beforehand go on a little beyond the last scan's start."""
+        """End of precomputed motions [s], a little after the start of the last scan."""
 
     def all(self) -> None:
-        """Everything."""
-        # Worlds by rule know which of their things could be carried away.
+        """Add all entries."""
+        # Procedural worlds classify their movable objects.
         for instance, mobility in dict(getattr(self.world, "mobility", {})).items():
             set_mobility(self.world, instance, mobility)
-        said = self.settings
-        makers: tuple[tuple[str, list[Any], Callable[[int, Any], None]], ...] = (
-            ("objects", said.objects, self._object),
-            ("actors", said.actors, self._actor),
-            ("people", said.people, self._person),
-            ("traffic", said.traffic, self._crowd),
-            ("pedestrians", said.pedestrians, self._crowd),
-            ("machines", said.machines, self._machine),
-            ("scatter", said.scatter, self._scatter),
-        )
-        for field, entries, make in makers:
-            for row, entry in enumerate(entries):
+        makers: dict[str, Callable[[int, Any], None]] = {
+            "objects": self._object,
+            "actors": self._actor,
+            "people": self._person,
+            "traffic": self._crowd,
+            "pedestrians": self._crowd,
+            "machines": self._machine,
+            "scatter": self._scatter,
+        }
+        for field, make in makers.items():
+            for row, entry in enumerate(getattr(self.settings, field)):
                 try:
                     make(row, entry)
                 except _InField as error:
@@ -104,7 +103,7 @@ class Populate:
                     raise ConfigError(f"{self.source}: {field}[{row}]: {error}") from None
 
     def _seed(self, row: int, own: int | None) -> int:
-        """A seed for one entry: its own, else another one for each row."""
+        """Seed of one entry: its own, or by default one that depends on the row."""
         return self.settings.seed + row if own is None else own
 
     def _motion(self, motion: MotionEntry, field: str = "motion") -> Trajectory:
@@ -114,17 +113,17 @@ class Populate:
         return _in_field("pose", pose.pose)
 
     def _motion_or_pose(self, motion: MotionEntry) -> Trajectory | Pose:
-        """A thing that stays at a place counts as movable, where one that moves is dynamic."""
+        """Pose of a fixed object, which counts as movable, or the motion of a dynamic one."""
         return self._motion(motion) if motion.fixed is None else _in_field("motion.fixed", motion.fixed.pose)
 
     def _times(self, motion: Trajectory | Pose) -> tuple[float, float] | None:
-        """When something may walk or roll, for motions that do not say it themselves."""
+        """Times [s] of walking or rolling, for motions without a start and an end time."""
         if isinstance(motion, (Pose, Fixed, Waypoints)):
             return None
         start, end = getattr(motion, "start_time", None), getattr(motion, "end_time", None)
         return None if start is not None and end is not None and start < end else (0.0, self.until_s)
 
-    # ---- each kind -----------------------------------------------------------------------------------------------
+    # ---- one method per kind -------------------------------------------------------------------------------------
 
     def _object(self, row: int, entry: StaticObject) -> None:
         mesh, options = thing_of(entry, self.folder / "scenario.yaml", {})

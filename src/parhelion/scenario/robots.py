@@ -1,4 +1,4 @@
-"""Vehicles with the body of a URDF file: links that move with the vehicle, joints that turn, places for sensors."""
+"""Vehicles with the body of a URDF file: links that move with the vehicle, moving joints, and mounts of sensors."""
 
 from __future__ import annotations
 
@@ -30,22 +30,23 @@ Positions = Callable[[Floats], Floats]
 """Positions (n,) [rad or m] of a joint at times (n,) [s]."""
 
 
-# ---- what the file says ----------------------------------------------------------------------------------------------
+# ---- fields of the file ----------------------------------------------------------------------------------------------
 
 
 class JointEntry(Config):
-    """How a joint stands or moves, in the URDF's units: rad for joints that turn, m for those that slide.
+    """Position or motion of a joint, in the units of the URDF: rad for revolute joints, m for prismatic ones.
 
-    A number is a position for ever, a list of pairs (time [s], position) a motion from one to the next.
+    A number is a constant position; a list of pairs (time [s], position) is a motion from one to the next.
     """
 
     position: Coordinate | None = None
-    """At time 0; at rest where not given."""
+    """Position at time 0; by default the rest position."""
     rate: Annotated[float, Field(ge=-1e4, le=1e4)] = 0.0
-    """Change a second [rad/s or m/s]."""
+    """Rate of change [rad/s or m/s]."""
     pairs: Annotated[list[tuple[Time, Coordinate]], Field(min_length=1)] | None = None
+    """Times [s] and positions."""
     repeat_s: Positive | None = None
-    """Time [s] after which the pairs begin anew."""
+    """Period [s] after which the pairs repeat."""
 
     @model_validator(mode="before")
     @classmethod
@@ -59,7 +60,7 @@ class JointEntry(Config):
         return value
 
     @model_validator(mode="after")
-    def _one_way(self) -> JointEntry:
+    def _pairs_or_rate(self) -> JointEntry:
         if self.pairs is not None:
             if self.position is not None or self.rate != 0.0:
                 raise ValueError("give pairs, or position and rate, not both")
@@ -70,7 +71,7 @@ class JointEntry(Config):
 
     @property
     def moves(self) -> bool:
-        """Whether the position changes with time."""
+        """True if the position changes with time."""
         return self.rate != 0.0 or (self.pairs is not None and len({value for _, value in self.pairs}) > 1)
 
     @classmethod
@@ -80,24 +81,24 @@ class JointEntry(Config):
 
 
 class UrdfEntry(Config):
-    """A robot's URDF file, or its name alone."""
+    """URDF file of a robot; its name alone is a short form."""
 
     file: Annotated[str, Field(min_length=1)]
-    """Relative to the scenario's folder."""
+    """File, relative to the scenario's folder."""
     pose: PoseEntry = PoseEntry()
-    """Of the robot's root link on the vehicle, whose frame is on the ground for cars and robots."""
+    """Pose of the root link in the vehicle frame, which is on the ground for cars and robots."""
     packages: dict[str, str] = Field(default_factory=dict)
-    """Folders of packages that `package://` names, relative to the scenario's folder."""
+    """Folders of the packages in `package://` names, relative to the scenario's folder."""
     joints: dict[str, JointEntry] = Field(default_factory=dict)
-    """Positions and motions of joints; the others rest."""
+    """Positions and motions of joints; all others are at rest."""
     shapes: Literal["visual", "collision"] = "visual"
     label: str = "robot"
     material: str | None = None
     """One material for the whole robot."""
     materials: dict[str, str] = Field(default_factory=dict)
-    """From links, or from material names in the files, to materials."""
+    """Materials by link or by material name in the file."""
     hide: Literal["inside", "all", "none"] = "inside"
-    """What of it the robot's own lidars do not see: links in which they sit, all of it, or nothing."""
+    """Parts that the robot's own lidars do not see: the links that contain them, all links, or none."""
 
     @model_validator(mode="before")
     @classmethod
@@ -121,20 +122,20 @@ class OwnLidar:
     """A lidar that the robot carries."""
 
     name: str
-    """What the robot's parts are hidden from so that it alone does not see them."""
+    """Key by which parts are hidden from this lidar only."""
     mount: Pose
-    """Pose on the vehicle."""
+    """Pose in the vehicle frame."""
     link: str | None = None
-    """The link, or the sensor of the URDF, that it sits on."""
+    """Link, or sensor of the URDF, on which it is mounted."""
 
 
 @dataclass(frozen=True, eq=False)
 class JointMotion:
-    """The motion of a joint's child: carried by its parent, turned about or shifted along the joint's axis."""
+    """Motion of the child of a joint: the motion of its parent, and a rotation about or translation along the axis."""
 
     carrier: Trajectory
     origin: Pose
-    """Of the joint in the carrier's frame."""
+    """Pose of the joint in the carrier's frame."""
     joint: Joint
     positions: Positions
 
@@ -145,12 +146,12 @@ class JointMotion:
         value, axis = self.positions(asked)[:, None], np.asarray(self.joint.axis)
         if self.joint.kind == "prismatic":
             return xyz + quat_rotate(quat, value * axis), quat
-        turn = np.concatenate([np.sin(0.5 * value) * axis, np.cos(0.5 * value)], axis=1)
-        return xyz, quat_multiply(quat, turn)
+        rotation = np.concatenate([np.sin(0.5 * value) * axis, np.cos(0.5 * value)], axis=1)
+        return xyz, quat_multiply(quat, rotation)
 
 
 class RobotOnBoard:
-    """A URDF's robot on a vehicle of a scenario."""
+    """The robot of a URDF file on a vehicle of a scenario."""
 
     def __init__(self, entry: UrdfEntry, folder: Path, duration_s: float) -> None:
         self.entry = entry
@@ -160,19 +161,19 @@ class RobotOnBoard:
         resting = {name: _start(joint) for name, joint in entry.joints.items()}
         given = {name: value for name, value in resting.items() if value is not None}
         self.positions = self.robot.positions(given)
-        """Of all joints at time 0 [rad or m]."""
+        """Positions of all joints at time 0 [rad or m]."""
         self.poses = self.robot.link_poses(given)
-        """Of all links at time 0, in the root link's frame."""
+        """Poses of all links at time 0, in the frame of the root link."""
         self._moving = {name for name in self.positions if self._source(name)[0] in self._moved()}
         self.heads = self._heads()
         self.instance: int | None = None
-        """Number of the robot in the world, once it is shown there."""
+        """Instance number of the robot in the world, after `show`."""
 
     def _moved(self) -> set[str]:
         return {name for name, joint in self.entry.joints.items() if joint.moves}
 
     def _check_joints(self, duration_s: float) -> None:
-        """See that all joints are there, and stay within their limits for the whole run."""
+        """Check that all joints exist and stay within their limits for the whole run."""
         for name, joint in self.entry.joints.items():
             reached = [value for _, value in joint.pairs or ()]
             if joint.pairs is None:
@@ -186,14 +187,14 @@ class RobotOnBoard:
         return 0.0 if joint is None else joint.rest
 
     def _source(self, name: str) -> tuple[str, float, float]:
-        """The joint that decides a joint's position, and the factor and offset from there."""
+        """Return the joint that a joint mimics, or itself, with factor and offset."""
         factor, offset = 1.0, 0.0
         while (mimic := self.robot.joints[name].mimic) is not None:
             name, offset, factor = mimic.joint, offset + factor * mimic.offset, factor * mimic.multiplier
         return name, factor, offset
 
     def _heads(self) -> dict[str, str]:
-        """For each link the nearest one towards the root, itself included, that hangs on a joint that moves."""
+        """Return, per link, the nearest link towards the root (or itself) that is attached to a moving joint."""
         heads = {self.robot.base: self.robot.base}
         for joint in self.robot.joints.values():
             heads[joint.child] = joint.child if joint.name in self._moving else heads[joint.parent]
@@ -202,7 +203,7 @@ class RobotOnBoard:
     # ---- places for sensors --------------------------------------------------------------------------------------
 
     def mount(self, place: str) -> Pose:
-        """The pose of a link, or of a sensor that the URDF describes, on the vehicle."""
+        """Return the pose of a link, or of a sensor in the URDF, in the vehicle frame."""
         described = {sensor.name: sensor for sensor in self.robot.sensors}
         link, own = place, Pose()
         if place not in self.robot.links:
@@ -213,13 +214,13 @@ class RobotOnBoard:
         if head != self.robot.base:
             joint = next(joint.name for joint in self.robot.joints.values() if joint.child == head)
             raise ConfigError(
-                f"link {link!r} moves with joint {joint!r} of {self.robot.file}; a sensor's link must stand still on "
-                "its vehicle"
+                f"link {link!r} moves with joint {joint!r} of {self.robot.file}; mount the sensor on a link that is "
+                "fixed to its vehicle"
             )
         return self.entry.pose.pose() @ self.poses[link] @ own
 
     def _hidden(self, lidars: Sequence[OwnLidar]) -> dict[str, tuple[str, ...]]:
-        """Names of own lidars that do not see a link, by link."""
+        """Keys of the own lidars that do not see a link, by link."""
         if self.entry.hide == "none":
             return {}
         if self.entry.hide == "all":
@@ -247,13 +248,13 @@ class RobotOnBoard:
     # ---- into the world --------------------------------------------------------------------------------------------
 
     def show(self, world: World, body: Trajectory, name: str, lidars: Sequence[OwnLidar]) -> None:
-        """Put its links into a world, under one instance number; links that stay together are one body."""
+        """Add the links to a world under one instance number; links without relative motion are one body."""
         hidden = self._hidden(lidars)
         groups: dict[tuple[str, tuple[str, ...]], list[KitPart]] = {}
         first: dict[tuple[str, tuple[str, ...]], str] = {}
         entry = self.entry
         for link, shape, part, chosen in self.robot.chosen_parts(
-            entry.shapes, entry.material, entry.materials, "say material or materials"
+            entry.shapes, entry.material, entry.materials, "give material or materials"
         ):
             head = self.heads[link]
             at = self.poses[head].inverse() @ self.poses[link]
@@ -262,7 +263,7 @@ class RobotOnBoard:
             groups.setdefault(key, []).append(piece)
             first.setdefault(key, link)
         motions = self._motions(body)
-        # The root's body goes first: boxes face as the first body does.
+        # The body of the root is added first, because boxes have the heading of the first body.
         for key in sorted(groups, key=lambda key: list(motions).index(key[0])):
             (head, names), (mesh, materials) = key, one_body(groups[key])
             item = world.add_actor(
@@ -279,7 +280,7 @@ class RobotOnBoard:
             set_mobility(world, self.instance, "dynamic")
 
     def _motions(self, body: Trajectory) -> dict[str, Trajectory]:
-        """The motion of each link that is the head of a rigid group, the root's first."""
+        """Return the motion of each link that heads a rigid group, the root first."""
         motions: dict[str, Trajectory] = {self.robot.base: Mounted(body, self.entry.pose.pose())}
         for joint in self.robot.joints.values():
             if joint.name in self._moving:
@@ -289,7 +290,7 @@ class RobotOnBoard:
         return motions
 
     def _law(self, name: str) -> Positions:
-        """Positions of a joint that moves, by time."""
+        """Positions of a moving joint by time."""
         source, factor, offset = self._source(name)
         entry, start = self.entry.joints[source], self.positions[source]
         if entry.pairs is None:
@@ -299,14 +300,14 @@ class RobotOnBoard:
 
 
 def _start(entry: JointEntry) -> float | None:
-    """Where a joint is when nothing has moved yet: its position, or the first of its pairs."""
+    """Initial position of a joint: its position, or the first of its pairs."""
     return entry.position if entry.pairs is None else entry.pairs[0][1]
 
 
 def encloses(mesh: Mesh, point: ArrayLike) -> bool:
-    """Whether a point [m] lies inside a mesh: its triangles are seen under more than half of the full solid angle.
+    """Return True if a point [m] lies inside a mesh, whose triangles then cover more than half of the full solid angle.
 
-    Solid angles of triangles after Van Oosterom and Strackee (1983); small holes do not matter.
+    Solid angles of triangles by Van Oosterom and Strackee (1983); small holes do not matter.
     """
     a, b, c = np.moveaxis(mesh.vertices[mesh.faces] - np.asarray(point, dtype=np.float64), 1, 0)
     la, lb, lc = (np.linalg.norm(side, axis=1) for side in (a, b, c))

@@ -1,4 +1,4 @@
-"""A scenario: a world in which vehicles move, sensors measure, and time goes on in fixed steps."""
+"""A scenario: a world in which vehicles move and sensors measure, in fixed time steps."""
 
 from __future__ import annotations
 
@@ -30,55 +30,63 @@ from parhelion.world.emitters import Sound
 from parhelion.world.world import World
 
 Wanted = Callable[[str, int], bool]
-"""Whether a frame, by sensor and number, is asked for."""
+"""Function that returns True if a frame, given by sensor and number, is to be measured."""
 
 
 @dataclass
 class Step:
-    """One step of the clock, after it was taken."""
+    """One completed step of a scenario's clock.
+
+    >>> fields = {"duration_s": 0.1, "world": "cuboids", "vehicles": [{"name": "robot", "model": "clearpath/husky"}],
+    ...           "sensors": [{"name": "imu", "type": "imu", "model": "xsens/mti-3", "vehicle": "robot"}]}
+    >>> step = next(iter(Scenario.from_mapping(fields)))
+    >>> step.number, step.time, step.state("robot").xyz.shape
+    (0, 0.01, (1, 3))
+    """
 
     number: int
+    """Number of the step, from 0."""
     time: float
-    """Time at the step's end [s]."""
+    """Time at the end of the step [s]."""
     frames: dict[str, list[tuple[int, Any]]]
-    """By sensor that gives frames: numbers and records that were finished in this step."""
+    """Numbers and records of the frames that were completed in this step, by sensor."""
     _scenario: Scenario = field(repr=False)
     _start: float = field(repr=False, default=0.0)
     _streams: Mapping[str, SampleStream] = field(repr=False, default_factory=dict)
-    """By stream sensor, where its samples come from; empty where they wait for a later step."""
+    """Sources of samples by stream sensor; empty if samples are deferred to a later step."""
     _samples: dict[str, Samples] | None = field(repr=False, default=None)
 
     @property
     def scans(self) -> dict[str, list[tuple[int, Scan]]]:
-        """By lidar: numbers and scans that were finished in this step."""
+        """Numbers and scans that were completed in this step, by lidar."""
         lidars = {sensor.name for sensor in self._scenario.giving(Scan)}
         return {name: found for name, found in self.frames.items() if name in lidars}
 
     def command(self, vehicle: str, command: Command) -> None:
-        """Tell a vehicle what to do in the next step; it goes on until told otherwise."""
+        """Give a vehicle a command for the next step; it holds until the next command."""
         self._scenario.command(vehicle, command)
 
     def state(self, vehicle: str) -> BodyState:
-        """State of a vehicle at the step's end."""
+        """Return the state of a vehicle at the end of the step."""
         return self._scenario.body(vehicle).state(np.array([self.time]))
 
     def samples(self, sensor: str) -> Any:
-        """What an IMU or other small sensor gave during this step; perhaps no sample."""
+        """Return the samples of an IMU or other stream sensor in this step; possibly none."""
         self._scenario.stream_sensor(sensor)
         found = self.new_samples()[sensor]
-        # Samples of earlier steps, which nobody asked for, come with these.
+        # The new samples include those of earlier steps that were not requested.
         return found.select(found.time >= self._since(sensor))
 
     def _since(self, sensor: str) -> float:
-        """Time of the first sample that belongs to this step [s], a hair less."""
-        # Samples lie at the start of their period, or, where they tell what happened in it, at its end.
+        """Time of the first sample of this step [s], minus a small margin."""
+        # A sample is stamped at the start of its period, or at its end if it accumulates over the period.
         rate = self._scenario.stream_sensor(sensor).sensor.rate_hz
         return self._start - 1e-6 / rate
 
     def new_samples(self) -> dict[str, Samples]:
-        """By stream sensor: all samples that became known since they were last asked for.
+        """Return all new samples since the last request, by stream sensor.
 
-        Measured once: whoever asks in this step is given the same records.
+        They are measured once: further calls in this step return the same records.
         """
         if self._samples is None:
             self._samples = {name: stream.until(self.time) for name, stream in self._streams.items()}
@@ -86,12 +94,17 @@ class Step:
 
 
 class Scenario:
-    """A scenario by file, fields or checked configuration.
+    """A scenario from a file, a mapping or checked settings.
 
-    scenario = Scenario.load("drive.yaml")
-    scenario.run("out/")                                    # everything to files
-    for step in scenario:                                   # or step by step, with commands
-        step.command("robot", DriveCommand(0.5, 0.1))
+        scenario = Scenario.load("drive.yaml")
+        scenario.run("out/")                                    # write all outputs
+        for step in scenario:                                   # or step by step, with commands
+            step.command("robot", DriveCommand(0.5, 0.1))
+
+    >>> sensors = [{"name": "top", "type": "lidar", "model": "velodyne/vlp-16"}]
+    >>> scenario = Scenario.from_mapping({"duration_s": 1.0, "world": "cuboids", "sensors": sensors})
+    >>> scenario.steps, scenario.frame_count
+    (100, 10)
     """
 
     def __init__(
@@ -102,13 +115,13 @@ class Scenario:
         *,
         world: World | None = None,
     ) -> None:
-        """Scenario from checked settings; `Scenario.load` reads a file.
+        """Build a scenario from checked settings; `Scenario.load` reads a file.
 
         Args:
             settings: The checked fields.
-            folder: Folder that files named in the settings are relative to.
-            source: Name of the file in errors.
-            world: A world loaded earlier for the same fields; only its weather is set.
+            folder: Folder to which file names in the settings are relative.
+            source: Name of the file in error messages.
+            world: A world that was loaded for the same fields; only its weather is set.
         """
         self.settings, self.folder, self.source = settings, Path(folder), source
         self.seed = settings.seed
@@ -125,7 +138,7 @@ class Scenario:
             for row, entry in enumerate(settings.vehicles)
             if entry.urdf is not None
         }
-        """Vehicles that have the body of a URDF file."""
+        """Vehicles with the body of a URDF file."""
         self.sensors: list[OnBoard] = [
             self._at(f"sensors[{row}]", on_board, entry, self.folder, self.bodies, self.robots)
             for row, entry in enumerate(settings.sensors)
@@ -153,13 +166,13 @@ class Scenario:
 
     @classmethod
     def from_mapping(cls, fields: Mapping[str, Any], folder: str | PathLike[str] = ".") -> Scenario:
-        """From fields as a scenario file has them."""
+        """Build a scenario from the fields of a scenario file."""
         return cls(config.parse(ScenarioFile, dict(fields), "scenario"), folder)
 
     # ---- building ----------------------------------------------------------------------------------------------
 
     def _at(self, where: str, make: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a maker; what it says of wrong values is told with the file and the place in it."""
+        """Call `make`; its errors are raised with the file and the field."""
         try:
             return make(*arguments)
         except (ConfigError, FormatError) as error:
@@ -175,7 +188,7 @@ class Scenario:
         )
         if self.settings.daylight is not None:
             world.daylight = self.settings.daylight
-        # A vessel may float in a world without water; there is nothing for waves to run over, then.
+        # A vessel may float in a world without water; there is no surface for waves then.
         if self.water is not None and any(item.label == "water" for item in world.objects):
             self._at("water", world.set_water, self.water)
         Populate(world, self.settings, self.folder, self.source).all()
@@ -189,7 +202,7 @@ class Scenario:
             self.world.weather = self._at("weather", Weather.load, self.folder / weather)
 
     def _show(self, entry: VehicleEntry, shape: BodyShape) -> None:
-        """Put a vehicle's body into the world, unseen by the sensors that it carries itself."""
+        """Add a vehicle's body to the world, hidden from the sensors that it carries."""
         body = self.bodies[entry.name]
         carried = [private_key(sensor.name) for sensor in self.sensors if sensor.body is body]
         what: Any = self.folder / shape.mesh if shape.mesh is not None else shape.shape
@@ -199,7 +212,7 @@ class Scenario:
         )  # fmt: skip
 
     def _show_robot(self, name: str) -> None:
-        """Put a URDF's links into the world; by default a lidar does not see the link that it sits in."""
+        """Add the links of a URDF to the world; by default a lidar does not see the link that contains it."""
         body = self.bodies[name]
         own = [
             OwnLidar(private_key(one.name), one.mount, one.entry.link) for one in self.frame_sensors if one.body is body
@@ -207,7 +220,7 @@ class Scenario:
         self.robots[name].show(self.world, body.motion, name, own)
 
     def _sound(self, sound: Sound) -> None:
-        """Put a source of sound into the world; on a vehicle its place is in the vehicle's frame, body or not."""
+        """Add a sound source to the world; on a vehicle, its position is in the vehicle frame, even without a body."""
         fields = sound.model_dump(exclude_defaults=True)
         if isinstance(sound.actor, str) and sound.actor in self.bodies:
             robot = self.robots.get(sound.actor)
@@ -216,7 +229,7 @@ class Scenario:
             fields |= {"motion": self.bodies[sound.actor].motion, "carrier": next(seen, None)}
         self.world.add_sound(**fields, folder=self.folder)
 
-    # ---- asking ------------------------------------------------------------------------------------------------
+    # ---- queries -----------------------------------------------------------------------------------------------
 
     @property
     def duration_s(self) -> float:
@@ -228,46 +241,47 @@ class Scenario:
         return max(1, round(self.settings.duration_s / self.settings.step_s))
 
     def body(self, name: str) -> Body:
-        """A vehicle."""
+        """Return a vehicle by name."""
         if name not in self.bodies:
-            raise ConfigError(f"scenario: has no vehicle {name!r}; it has: {', '.join(self.bodies) or 'none'}")
+            raise ConfigError(f"scenario: no vehicle {name!r}; vehicles: {', '.join(self.bodies) or 'none'}")
         return self.bodies[name]
 
     @property
     def frame_sensors(self) -> list[FrameOnBoard]:
-        """Its sensors that give frames."""
+        """Sensors that measure frames."""
         return [sensor for sensor in self.sensors if isinstance(sensor, FrameOnBoard)]
 
     @property
     def stream_sensors(self) -> list[StreamOnBoard]:
-        """Its sensors that give streams of samples."""
+        """Sensors that measure streams of samples."""
         return [sensor for sensor in self.sensors if isinstance(sensor, StreamOnBoard)]
 
     def giving(self, record: type) -> list[FrameOnBoard]:
-        """Its sensors that give frames of a type of record, such as `Scan`."""
+        """Return the sensors whose frames have a record type, for example `Scan`."""
         return [sensor for sensor in self.frame_sensors if issubclass(sensor.record_type, record)]
 
     def own_instances(self, sensor: FrameOnBoard) -> list[int]:
-        """Numbers of the robot that carries a sensor: it may see itself, but is no thing to be found."""
+        """Instance numbers of the robot that carries a sensor: visible to the sensor, but not an object to detect."""
         owned = (robot.instance for name, robot in self.robots.items() if self.bodies[name] is sensor.body)
         return [instance for instance in owned if instance is not None]
 
     def stream_sensor(self, name: str) -> StreamOnBoard:
-        """A sensor that gives a stream of samples."""
+        """Return a stream sensor by name."""
         for sensor in self.stream_sensors:
             if sensor.name == name:
                 return sensor
-        raise ConfigError(f"scenario: has no IMU or other small sensor {name!r}")
+        names = ", ".join(sensor.name for sensor in self.stream_sensors) or "none"
+        raise ConfigError(f"scenario: no stream sensor {name!r}; stream sensors: {names}")
 
     @property
     def frame_count(self) -> int:
-        """Number of frames of all sensors that give frames."""
+        """Number of frames of all frame sensors."""
         return sum(sensor.count(self.duration_s) for sensor in self.frame_sensors)
 
     # ---- running -----------------------------------------------------------------------------------------------
 
     def command(self, vehicle: str, command: Command) -> None:
-        """Tell a vehicle what to do in the next step."""
+        """Give a vehicle a command for the next step."""
         self.body(vehicle)
         self._commands[vehicle] = command
 
@@ -275,9 +289,9 @@ class Scenario:
         return self.walk()
 
     def walk(self, wanted: Wanted = lambda sensor, number: True, *, batch_s: float = 0.0) -> Iterator[Step]:
-        """Go through the steps of the clock from the beginning; of the frames, only those wanted are made.
+        """Iterate over the steps of the clock from the beginning; only `wanted` frames are measured.
 
-        Samples of stream sensors are measured once in `batch_s` [s], which costs much less than at every step.
+        Samples of stream sensors are measured once per `batch_s` [s], which costs much less than in every step.
         """
         if self._begun:
             for body in self.bodies.values():
@@ -285,7 +299,7 @@ class Scenario:
         self._begun = True
         self._commands.clear()
         done = {sensor.name: 0 for sensor in self.frame_sensors}
-        streams, told = {one.name: one.stream(self.world, self.seed) for one in self.stream_sensors}, 0.0
+        streams, sampled_until = {one.name: one.stream(self.world, self.seed) for one in self.stream_sensors}, 0.0
         step_s = self.settings.step_s
         for number in range(self.steps):
             time = (number + 1) * step_s
@@ -301,18 +315,18 @@ class Scenario:
                             (count, sensor.measure(self.world, count, self.seed))
                         )
                     done[sensor.name] += 1
-            due = last or time - told >= batch_s - 1e-9
-            told = time if due else told
+            due = last or time - sampled_until >= batch_s - 1e-9
+            sampled_until = time if due else sampled_until
             yield Step(number, time, finished, self, time - step_s, streams if due else {})
 
     def _is_over(self, sensor: FrameOnBoard, number: int, time: float, last: bool) -> bool:
-        """Whether a frame's end is not after a time."""
+        """Return True if a frame ends at or before a time."""
         if number >= sensor.count(self.duration_s):
             return False
         return last or sensor.start(number) + sensor.length_s <= time + 1e-12
 
     def run(self, folder: str | PathLike[str], **options: Any) -> Any:
-        """Run it all and write what it gives; see `parhelion.outputs.run.run`."""
+        """Run the scenario and write its outputs; see `parhelion.outputs.run.run`."""
         from parhelion.outputs.run import run
 
         return run(self, Path(folder), **options)

@@ -1,4 +1,4 @@
-"""What a scenario file (YAML) may say. Units are in the names; lengths without a unit in their name are metres."""
+"""Fields of a scenario file (YAML). Units are part of the names; lengths without a unit in their name are in metres."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from parhelion.world.schema import PoseEntry, Shape, WeatherEntry, Xyz
 
 
 class WorldEntry(Config):
-    """A world by name or file, with what its maker takes."""
+    """A world by name or file, with its parameters."""
 
     name: str
     """Built-in name, or a world or mesh file relative to the scenario's folder."""
@@ -38,16 +38,16 @@ class WorldEntry(Config):
 
 
 class FollowEntry(Config):
-    """Points that a vehicle makes for, one after the other."""
+    """Points that a vehicle drives to, in order."""
 
     points: Annotated[list[Xyz], Field(min_length=1)]
     speed_m_s: Positive = 1.0
     repeat: bool = False
-    """Whether it begins anew after the last."""
+    """True to start again after the last point."""
 
 
 class BodyShape(Config):
-    """What other sensors see of a vehicle."""
+    """Visible body of a vehicle."""
 
     shape: Shape | None = None
     mesh: str | None = None
@@ -55,7 +55,7 @@ class BodyShape(Config):
     material: str = "car-paint-silver"
     label: str = "vehicle"
     pose: PoseEntry = PoseEntry()
-    """Of the shape on the vehicle."""
+    """Pose of the shape in the vehicle frame."""
 
     @model_validator(mode="after")
     def _one_source(self) -> BodyShape:
@@ -65,28 +65,28 @@ class BodyShape(Config):
 
 
 class VehicleEntry(Config):
-    """Something that carries sensors: driven by a model of its dynamics, or moved as told."""
+    """A carrier of sensors: driven by a dynamic model, or moved along a given motion."""
 
     name: Name
     model: str | None = None
-    """A vehicle preset, such as clearpath/husky."""
+    """Vehicle preset, for example clearpath/husky."""
     start: PoseEntry = PoseEntry()
-    """Where a driven vehicle begins."""
+    """Initial pose of a driven vehicle."""
     follow: FollowEntry | None = None
-    """Where a driven vehicle goes; else it waits for commands."""
+    """Route of a driven vehicle; by default it waits for commands."""
     motion: MotionEntry | None = None
-    """The motion of one that is not driven."""
+    """Motion of a vehicle that is not driven."""
     body: BodyShape | None = None
-    """What others see of it."""
+    """Body that the sensors of others see."""
     urdf: UrdfEntry | None = None
-    """A robot's URDF file: its links are the body, and sensors may sit on them."""
+    """URDF file of a robot: its links are the body, and sensors may be mounted on them."""
 
     @model_validator(mode="after")
     def _driven_or_moved(self) -> VehicleEntry:
         if (self.model is None) == (self.motion is None):
-            raise ValueError("give either model (driven) or motion (moved as told)")
+            raise ValueError("give either model (a driven vehicle) or motion (a given motion)")
         if self.follow is not None and self.model is None:
-            raise ValueError("follow is for driven vehicles: give model, too")
+            raise ValueError("follow is for driven vehicles: give model as well")
         if self.body is not None and self.urdf is not None:
             raise ValueError("give body or urdf, not both")
         return self
@@ -117,7 +117,7 @@ class GerstnerEntry(Config):
 
 
 class OceanEntry(Config):
-    """Waves that wind has raised (JONSWAP)."""
+    """Wind waves (JONSWAP spectrum)."""
 
     kind: Literal["ocean"]
     wind_speed_m_s: Annotated[float, Field(ge=0.5, le=60)]
@@ -143,28 +143,28 @@ def _kinds_in_schema(schema: dict[str, Any]) -> None:
 
 
 class SensorEntry(Config):
-    """A sensor on a vehicle, or standing in the world."""
+    """A sensor on a vehicle, or at a fixed place in the world."""
 
     name: Name
     type: Annotated[str, AfterValidator(_known_kind), Field(json_schema_extra=_kinds_in_schema)]
-    """A kind of sensor: lidar, imu, ...; `parhelion sensors` lists them all."""
+    """Kind of sensor: lidar, imu, ...; `parhelion sensors` lists all kinds."""
     model: str
-    """A preset's name, or a YAML file relative to the scenario's folder."""
+    """Preset name, or a YAML file relative to the scenario's folder."""
     vehicle: Name | None = None
-    """The vehicle that carries it; else `mount` is its place in the world."""
+    """Vehicle that carries the sensor; without one, `mount` is its pose in the world."""
     link: Annotated[str, Field(min_length=1, max_length=256)] | None = None
-    """A link of the vehicle's URDF, or a sensor that it describes; `mount` then counts from there."""
+    """Link of the vehicle's URDF, or a sensor that it describes; `mount` is then relative to it."""
     mount: PoseEntry = PoseEntry()
     rate_hz: Positive | None = None
-    """Measurements a second; the sensor's own where not given."""
+    """Measurements per second; by default that of the sensor."""
     phase_s: Annotated[float, Field(ge=0, le=1e6)] = 0.0
-    """When its first measurement begins."""
+    """Start time of the first measurement."""
     format: str | None = None
-    """Format of clouds in place of the scenario's own; of pictures: png, exr, npz ...; of samples: csv or npz."""
+    """File format: of clouds, instead of that of the scenario; of images: png, exr, npz ...; of samples: csv or npz."""
     folder: Name | None = None
-    """Folder of its frames, where that of its name is not wanted."""
+    """Folder of the frames; by default the name of the sensor."""
     options: dict[str, Any] = Field(default_factory=dict)
-    """Further choices, such as a lidar's returns or sub_rays."""
+    """Further options of the sensor, for example returns or sub_rays of a lidar."""
 
 
 def _known_layout(name: str) -> str:
@@ -175,70 +175,70 @@ def _known_layout(name: str) -> str:
 
 
 class BagOutput(Config):
-    """A ROS 2 bag of everything that is measured, with the truth beside it."""
+    """A ROS 2 bag with all measurements and the ground truth."""
 
     kind: Literal["bag"]
     storage: Literal["mcap", "sqlite3"] = "mcap"
     layout: Annotated[str, AfterValidator(_known_layout)] = "driver"
-    """Fields of point clouds: `driver` for those of the sensor's own driver, a maker's name for those of its driver, or
+    """Fields of point clouds: `driver` for those of the sensor's driver, a maker's name for those of its driver, or
     `all`."""
     images: Literal["raw", "png", "jpeg"] = "raw"
-    """Pictures as sensor_msgs/Image, or as CompressedImage: png keeps every bit, jpeg does not."""
+    """Images as sensor_msgs/Image (raw) or CompressedImage (png is lossless, jpeg is not)."""
     topics: dict[str, str] = Field(default_factory=dict)
-    """Other topics than the drivers' own, by sensor or vehicle name."""
+    """Topics that replace those of the drivers, by sensor or vehicle name."""
     frames: dict[str, str] = Field(default_factory=dict)
-    """Other frame names, by sensor or vehicle name."""
+    """Frame names that replace the default ones, by sensor or vehicle name."""
     epoch_s: Annotated[float, Field(ge=0, lt=2**31)] = 0.0
-    """Time of the stamps at the scenario's start, in s since 1970; 0 is usual for simulated time."""
+    """Time stamp of the scenario's start [s since 1970]; 0 is common for simulated time."""
 
 
 class PcapOutput(Config):
-    """The UDP packets that the real sensors would send, as a network capture for each lidar that has such packets."""
+    """UDP packets of the real sensors: one network capture per lidar with a packet format."""
 
     kind: Literal["pcap"]
 
 
 class DatasetOutput(Config):
-    """A folder laid out as a public data set, for tools that read it."""
+    """A folder in the layout of a public data set."""
 
     kind: Literal["kitti-odometry", "kitti-object", "semantic-kitti", "nuscenes", "coco-panoptic"]
 
 
 class FoxgloveOutput(Config):
-    """A recording for Foxglove with the scene, the clouds and the poses."""
+    """A Foxglove recording with the scene, the clouds and the poses."""
 
     kind: Literal["foxglove"]
     images: Literal["png", "jpeg"] = "png"
-    """How pictures are compressed: png keeps every bit, jpeg does not."""
+    """Image compression: png is lossless, jpeg is not."""
 
 
 OutputEntry = Annotated[BagOutput | PcapOutput | DatasetOutput | FoxgloveOutput, Field(discriminator="kind")]
 
 
-def _usual_outputs() -> list[OutputEntry]:
+def _default_outputs() -> list[OutputEntry]:
     return [BagOutput(kind="bag")]
 
 
 class ScenarioFile(Config):
-    """A whole scenario."""
+    """A scenario file."""
 
     name: str = ""
     seed: Seed = 0
     duration_s: Annotated[float, Field(gt=0, le=1e6)]
     step_s: Annotated[float, Field(ge=1e-4, le=1.0)] = 0.01
-    """Step of the clock, in which vehicles are driven and commands are taken."""
+    """Step of the clock: vehicles advance and receive commands once per step."""
     world: WorldEntry | str
     weather: WeatherEntry = None
-    """What a weather file says, or the name of one; else the world's own."""
+    """Fields of a weather file, or its name; by default the weather of the world."""
     daylight: Daylight | None = None
-    """Sun and sky; else the world's own."""
+    """Sun and sky; by default those of the world."""
     water: WaterEntry | None = None
-    """What vessels float on; calm where not given."""
+    """Water that vessels float on; calm by default."""
     vehicles: list[VehicleEntry] = Field(default_factory=list)
     objects: list[StaticObject] = Field(default_factory=list)
-    """Further things that stand, as in a world file."""
+    """Additional static objects, as in a world file."""
     actors: list[MovingObject] = Field(default_factory=list)
-    """Further things that move, as in a world file."""
+    """Additional moving objects, as in a world file."""
     people: list[PersonEntry] = Field(default_factory=list)
     traffic: list[TrafficEntry] = Field(default_factory=list)
     """Cars on roads."""
@@ -247,29 +247,29 @@ class ScenarioFile(Config):
     machines: list[MachineEntry] = Field(default_factory=list)
     """Forklifts, cars, doors, conveyors, robot arms and pallets."""
     scatter: list[ScatterEntry] = Field(default_factory=list)
-    """Small things that lie about."""
+    """Small objects at random places."""
     sounds: list[Sound] = Field(default_factory=list)
-    """Sources of sound, for pulse-echo sensors that listen; `actor` may name a vehicle."""
+    """Sound sources, for pulse-echo sensors that listen; `actor` may name a vehicle."""
     boxes: Literal["none", "kitti", "nuscenes"] = "none"
-    """3D boxes of what has an instance number, for every scan."""
+    """3D boxes of all instances, for every scan."""
     sensors: Annotated[list[SensorEntry], Field(min_length=1)]
     cloud_format: str = "pcd"
-    """Format of clouds, where a sensor names none."""
-    outputs: list[OutputEntry] = Field(default_factory=_usual_outputs)
-    """What is written beside the clouds, the samples and the truth: a bag, unless told otherwise."""
+    """Format of clouds of sensors without their own `format`."""
+    outputs: list[OutputEntry] = Field(default_factory=_default_outputs)
+    """Outputs in addition to clouds, samples and ground truth; by default a bag."""
     report: bool = True
-    """Whether a page tells what the run gave: report.html."""
+    """True to write the run report, report.html."""
 
     @classmethod
     def type_of(cls, field: str, data: Mapping[Any, Any]) -> Any:
-        """Type of `weather` in full, for error messages."""
+        """Complete type of `weather`, for error messages."""
         return weather_fields() if field == "weather" else None
 
     @field_validator("world", mode="before")
     @classmethod
     def _name_or_fields(cls, value: Any) -> Any:
         if not isinstance(value, (str, dict, WorldEntry)):
-            raise ValueError("give a world's name or file, or its name with seed and params")
+            raise ValueError("give the name or file of a world, or its name with seed and params")
         return value
 
     @model_validator(mode="after")
@@ -282,7 +282,7 @@ class ScenarioFile(Config):
         folders = [sensor.folder or sensor.name for sensor in self.sensors]
         shared = sorted({folder for folder in folders if folders.count(folder) > 1})
         if shared:
-            raise ValueError(f"sensors: the folder {shared[0]!r} is that of two sensors")
+            raise ValueError(f"sensors: two sensors have the folder {shared[0]!r}; set folder of one of them")
         robots = [vehicle.name for vehicle in self.vehicles if vehicle.urdf is not None]
         for row, sensor in enumerate(self.sensors):
             if sensor.vehicle is not None and sensor.vehicle not in known:
@@ -296,6 +296,6 @@ class ScenarioFile(Config):
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema of scenario files for editors."""
+    """Return the JSON schema of scenario files, for editors."""
     schema = ScenarioFile.model_json_schema()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Parhelion scenario", **schema}

@@ -1,4 +1,4 @@
-"""The sensors of a scenario: each measures at its own rate and phase, from what it is mounted on."""
+"""Sensors of a scenario: each has its own rate, phase and mount."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ FILE_FORMATS: Consumer[Callable[[Path, str], Any]] = Consumer(
 
 
 class _OnBoard:
-    """What sensors of a scenario have in common."""
+    """Base class of the sensors of a scenario."""
 
     def __init__(self, kind: SensorKind, entry: SensorEntry, folder: Path, body: Body | None, mount: Pose) -> None:
         self.kind, self.entry, self.name, self.body, self.mount = kind, entry, entry.name, body, mount
         self.record_type = kind.record_type
-        """The type of what it measures, by which readers know what to do with it."""
+        """Type of the measured records; consumers dispatch on it."""
         if entry.format is not None:
-            FILE_FORMATS.require(self.record_type)(Path("record"), entry.format)  # a wrong one is reported now
+            FILE_FORMATS.require(self.record_type)(Path("record"), entry.format)  # reports an unknown format early
         options = dict(entry.options)
         if entry.rate_hz is not None:
             options["rate_hz"] = entry.rate_hz
@@ -56,37 +56,37 @@ class _OnBoard:
 
     @property
     def motion(self) -> Trajectory:
-        """The sensor's own motion in the world."""
+        """Motion of the sensor in the world."""
         return Fixed(self.mount) if self.body is None else Mounted(self.body.motion, self.mount)
 
 
 class FrameOnBoard(_OnBoard):
-    """A sensor that gives frames, such as a lidar: one record a turn. Its `sensor` is a `FrameSensor`."""
+    """A sensor that measures frames, for example a lidar. Its `sensor` is a `FrameSensor`."""
 
     def __init__(self, kind: SensorKind, entry: SensorEntry, folder: Path, body: Body | None, mount: Pose) -> None:
         super().__init__(kind, entry, folder, body, mount)
         self.period_s = 1.0 / float(self.sensor.rate_hz)
         self.length_s = float(self.sensor.frame_duration_s)
-        """Time [s] from a frame's start to the last thing that it measures."""
+        """Time [s] from the start of a frame to its last measurement."""
         self.folder_name = entry.folder or entry.name
-        """Name of the folder that holds its frames, one file each."""
+        """Name of the folder of the frames, one file per frame."""
 
     def start(self, number: int) -> float:
-        """When frame `number` begins [s]."""
+        """Start time of frame `number` [s]."""
         return self.entry.phase_s + number * self.period_s
 
     def count(self, duration_s: float) -> int:
-        """How many whole frames a run has."""
-        room = duration_s - self.entry.phase_s - self.length_s
-        return max(0, int(np.floor(room / self.period_s + 1e-9)) + 1) if room >= -1e-9 else 0
+        """Number of complete frames in a run."""
+        latest_s = duration_s - self.entry.phase_s - self.length_s
+        return max(0, int(np.floor(latest_s / self.period_s + 1e-9)) + 1) if latest_s >= -1e-9 else 0
 
     def measure(self, world: World, number: int, seed: int) -> Any:
-        """Frame `number`."""
+        """Measure frame `number`."""
         return self.sensor.measure(world, self.motion, self.start(number), seed, frame=number)
 
 
 class StreamOnBoard(_OnBoard):
-    """A sensor that gives a stream of samples, such as an IMU. Its `sensor` is a `StreamSensor`."""
+    """A sensor that measures a stream of samples, for example an IMU. Its `sensor` is a `StreamSensor`."""
 
     def __init__(self, kind: SensorKind, entry: SensorEntry, folder: Path, body: Body | None, mount: Pose) -> None:
         super().__init__(kind, entry, folder, body, mount)
@@ -94,15 +94,15 @@ class StreamOnBoard(_OnBoard):
             raise ConfigError("vehicle: is required (the name of the vehicle that carries it)")
 
     def stream(self, world: World, seed: int) -> SampleStream:
-        """Its samples from the phase on, as they become known."""
+        """Return the source of samples from the phase on."""
         motion, mount = (Fixed(self.mount), Pose()) if self.body is None else (self.body.motion, self.mount)
         found: SampleStream = self.sensor.stream(world, motion, seed, mount=mount, start=self.entry.phase_s)
         return found
 
     def example(self, world: World, seed: int) -> Samples:
-        """One sample of a sensor at rest: what its records look like, before anything has moved."""
+        """Return one sample at rest at the world's origin, as an example of the sensor's records."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the world's zero may be inside of something, and nothing stands there
+            warnings.simplefilter("ignore")  # the origin may be inside of an object, which does not matter here
             found: Samples = self.sensor.run(world, Fixed(Pose()), 0.0, 1.0 / self.sensor.rate_hz, seed)
         return found
 
@@ -111,7 +111,7 @@ OnBoard = FrameOnBoard | StreamOnBoard
 
 
 def on_board(entry: SensorEntry, folder: Path, bodies: dict[str, Body], robots: dict[str, RobotOnBoard]) -> OnBoard:
-    """The sensor that a scenario's entry describes."""
+    """Return the sensor of an entry."""
     body = None if entry.vehicle is None else bodies[entry.vehicle]
     mount = entry.mount.pose()
     if entry.link is not None and entry.vehicle is not None:
@@ -123,7 +123,7 @@ def on_board(entry: SensorEntry, folder: Path, bodies: dict[str, Body], robots: 
 
 
 def _model(entry: SensorEntry, folder: Path) -> str:
-    """A preset's name, or the path of a sheet beside the scenario."""
+    """Preset name, or the path of a data sheet relative to the scenario."""
     if entry.model.lower().endswith((".yaml", ".yml")):
         return str(folder / entry.model)
     return entry.model

@@ -82,7 +82,7 @@ def test_surfaces_face_outward(kind: str) -> None:
     assert volume > 0.0
 
 
-def test_sizes_of_things() -> None:
+def test_sizes_of_objects() -> None:
     world = ph.World()
     low, high = add_car(world, ph.Pose()).objects[0].bounds()
     assert high - low == pytest.approx([4.64, 2.04, 1.45], abs=0.06)  # with plates and mirrors
@@ -108,7 +108,7 @@ def test_mobility_can_be_set_and_is_checked() -> None:
         set_mobility(world, 1, "flying")  # type: ignore[arg-type]
 
 
-# ---- small things ----------------------------------------------------------------------------------------------------
+# ---- small objects ---------------------------------------------------------------------------------------------------
 
 
 def fingerprint(world: ph.World, times: tuple[float, ...] = (0.0, 3.7, 11.2)) -> list[Any]:
@@ -124,18 +124,18 @@ def fingerprint(world: ph.World, times: tuple[float, ...] = (0.0, 3.7, 11.2)) ->
 
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32), count=st.integers(0, 25))
-def test_scattered_things_never_touch_and_stay_inside(seed: int, count: int) -> None:
+def test_scattered_objects_never_touch_and_stay_inside(seed: int, count: int) -> None:
     world = ph.World()
-    things = scatter(world, (-3.0, 1.0, 3.0, 8.0), count=count, seed=seed, ground_m=0.2)
-    assert len(things) == count
+    items = scatter(world, (-3.0, 1.0, 3.0, 8.0), count=count, seed=seed, ground_m=0.2)
+    assert len(items) == count
     clouds = []
-    for thing in things:
-        points = np.concatenate([part.placed for part in thing.objects[0].parts])
+    for item in items:
+        points = np.concatenate([part.placed for part in item.objects[0].parts])
         assert points[:, 2].min() == pytest.approx(0.2, abs=5e-3)
         assert np.all((points[:, :2] >= [-3.0, 1.0]) & (points[:, :2] <= [3.0, 8.0]))
         clouds.append(points[:, :2])
     middles = np.array([0.5 * (cloud.min(axis=0) + cloud.max(axis=0)) for cloud in clouds]).reshape(-1, 2)
-    # Apart on the line between their middles, which is enough for things that do not touch.
+    # Separated on the line between their middles, so they do not touch.
     for one in range(count):
         for other in range(one):
             along = middles[other] - middles[one]
@@ -157,7 +157,7 @@ def test_same_seed_same_bits_other_seed_other_bits() -> None:
     assert fingerprint(build(7)) != fingerprint(build(8))
 
 
-def test_parts_give_the_same_answer_whatever_was_asked_before() -> None:
+def test_samples_of_parts_do_not_depend_on_earlier_calls() -> None:
     person = add_person(ph.World(), DRIVE)
     motion = person.objects[3].trajectory
     assert motion is not None
@@ -201,7 +201,7 @@ def test_spans_of_motions() -> None:
         span_of(turning)
 
 
-def test_way_counts_backwards_and_laps() -> None:
+def test_distance_counts_backwards_and_laps() -> None:
     there = DistanceAlong(ph.Waypoints([0, 2, 3, 4], [ph.Pose((x, 0, 0)) for x in (0, 4, 4, 3)]))
     assert there(np.array([-1, 1, 2.5, 3.5, 9])) == pytest.approx([0, 2, 4, 3.5, 3], abs=1e-9)
     lap = DistanceAlong(RING)
@@ -228,9 +228,9 @@ REFUSED: list[tuple[Callable[[ph.World], Any], str]] = [
     (lambda w: add_conveyor(w, ph.Pose(), 3.0, 2, -1.0), "conveyor: speed: must be from 0 to 5, got -1.0"),
     (lambda w: add_robot_arm(w, ph.Pose(), (0, 0, 0)), "robot arm: joint_angles: must be 6 finite numbers"),
     (lambda w: add_loaded_pallet(w, ph.Pose(), layers=20), "pallet: layers: must be a whole number from 0 to 8"),
-    (lambda w: scatter(w, (0, 0, 1, 1), count=500), "scatter: no room for 500 things"),
+    (lambda w: scatter(w, (0, 0, 1, 1), count=500), "scatter: no space for 500 objects"),
     (lambda w: scatter(w, (1, 0, 0, 1)), "scatter: area must be x_min"),
-    (lambda w: scatter(w, (0, 0, 9, 9), kinds=("cupp",)), "unknown kind of small thing 'cupp': did you mean 'cup'"),
+    (lambda w: scatter(w, (0, 0, 9, 9), kinds=("cupp",)), "unknown kind of small object 'cupp': did you mean 'cup'"),
     (lambda w: traffic(w, RING, 100), "traffic: 100 bodies need"),
     (lambda w: traffic(w, DRIVE, 1), "has no start_time and end_time"),
     (lambda w: traffic(w, [], 1), "traffic: routes must be at least one closed motion"),

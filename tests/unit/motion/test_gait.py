@@ -24,7 +24,7 @@ def at(phase: float, part: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def tilt(axes: np.ndarray) -> float:
-    """How far a part is turned about y [deg]; a foot's toe goes down with it."""
+    """Rotation of a part about y [deg]; positive lowers the toe of a foot."""
     return float(np.degrees(np.arctan2(axes[0, 2], axes[2, 2])))
 
 
@@ -146,7 +146,7 @@ def test_joints_are_named_with_their_points() -> None:
     assert all(its == (0.0, 0.0, 0.0) for _, its in joints.values())
 
 
-def test_who_stands_has_the_feet_side_by_side() -> None:
+def test_a_standing_person_has_the_feet_next_to_each_other() -> None:
     walk = Walk(ph.Fixed(ph.Pose((3, 4, 1), rpy_deg=(0, 0, 90))), HEIGHT)
     poses = walk.poses(np.array([0.0, 7.0]))
     for side, sign in (("left", 1.0), ("right", -1.0)):

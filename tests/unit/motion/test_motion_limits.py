@@ -1,4 +1,4 @@
-"""Motion within limits: closed forms, and limits that hold whatever the way."""
+"""Motion within limits: closed forms, and limits that hold on any path."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_limits_hold_and_are_used(points: list[Any], limits: MotionLimits, close
     st.floats(0.3, 5.0),
     st.floats(0.1, 1.0),
 )
-def test_limits_hold_on_any_way(count: int, seed: int, v: float, a: float, lateral: float, ramp: float) -> None:
+def test_limits_hold_on_any_path(count: int, seed: int, v: float, a: float, lateral: float, ramp: float) -> None:
     random = np.random.default_rng(seed)
     turned = np.cumsum(random.uniform(-1.2, 1.2, count))
     steps = random.uniform(2.0, 15.0, count)[:, None] * np.stack([np.cos(turned), np.sin(turned), 0.1 * turned], axis=1)
@@ -104,8 +104,8 @@ def test_limits_hold_on_any_way(count: int, seed: int, v: float, a: float, later
 def test_limits_cost_little_time_over_switching_at_once() -> None:
     """Against the bound that knows no ramps: the same line with a ramp of almost nothing."""
     quick = SplineMotion(RAMP, limits=MotionLimits(5.0, 2.0, 3.0, ramp_s=0.02))
-    usual = SplineMotion(RAMP, limits=LIMITS)
-    assert quick.end_time < usual.end_time < 1.1 * quick.end_time + 0.4
+    default = SplineMotion(RAMP, limits=LIMITS)
+    assert quick.end_time < default.end_time < 1.1 * quick.end_time + 0.4
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf, "fast", True])
@@ -118,6 +118,6 @@ def test_bad_limits_are_refused(value: Any, position: int) -> None:
         MotionLimits(*numbers)
 
 
-def test_a_way_that_takes_for_ever_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"motion limits: ramp_s must be at least .* for a way that takes"):
+def test_a_path_that_takes_too_long_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"motion limits: ramp_s must be at least .* for a path that takes"):
         SplineMotion(RAMP, limits=MotionLimits(1e-6, 2.0, 3.0))

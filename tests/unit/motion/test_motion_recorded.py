@@ -139,7 +139,7 @@ def test_one_pose_is_a_standstill() -> None:
     assert np.all(motion.state([0.0, 3.0, 5.0]).velocity == 0.0)
 
 
-def test_jitter_of_a_recording_becomes_acceleration_as_said() -> None:
+def test_jitter_of_a_recording_becomes_acceleration_as_documented() -> None:
     random = np.random.default_rng(5)
     time = np.arange(4000) * 0.1
     jitter = random.normal(0.0, 0.01, (4000, 3))
@@ -178,8 +178,8 @@ LEVEL = [(0.0, 0.0, 0.0, 1.0)] * 2
 @pytest.mark.parametrize(
     ("times", "xyz", "quats", "words"),
     [
-        ([0, 1], np.zeros((3, 3)), LEVEL, "equally many, got 2, 3 and 2"),
-        ([0, 0], np.zeros((2, 3)), LEVEL, "rising, got 0.0 and then 0.0 in row 1"),
+        ([0, 1], np.zeros((3, 3)), LEVEL, "the same length, got 2, 3 and 2"),
+        ([0, 0], np.zeros((2, 3)), LEVEL, "increase, got 0.0 and then 0.0 in row 1"),
         ([0, np.nan], np.zeros((2, 3)), LEVEL, "times must be finite, got nan"),
         ([], np.zeros((0, 3)), np.zeros((0, 4)), "rows of 3 numbers"),
         ([0, 1], [(0, 0, 0), (0, np.inf, 0)], LEVEL, "xyz must be finite, got .*inf.* in row 1"),
@@ -203,5 +203,5 @@ def test_orientations_that_swing_too_far_are_refused() -> None:
     random = np.random.default_rng(0)
     wild = Rotation.random(200, random).as_quat()
     times = np.cumsum(random.choice([1e-3, 1.0], 200))
-    with pytest.raises(ConfigError, match=r"orientations around \d+ and \d+ differ too much"):
+    with pytest.raises(ConfigError, match=r"orientations around rows \d+ and \d+ differ too much"):
         RecordedMotion(times, np.zeros((200, 3)), wild)

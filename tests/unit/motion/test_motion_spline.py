@@ -59,7 +59,7 @@ MOTIONS: dict[str, Callable[[], SplineMotion]] = {
     "closed": lambda: SplineMotion(RAMP, limits=LIMITS, closed=True, follow_slope=True),
     "closed, once": lambda: SplineMotion(RAMP, limits=LIMITS, closed=True, start_at_rest=True, stop_at_rest=True),
     "closed, times": lambda: SplineMotion(RAMP, times=[0, 4, 7, 12, 17, 24, 36], closed=True),
-    "closed, uneven times": lambda: SplineMotion(RAMP, times=[0, 1, 9, 10, 30, 31, 50], closed=True),
+    "closed, irregular times": lambda: SplineMotion(RAMP, times=[0, 1, 9, 10, 30, 31, 50], closed=True),
     "quaternions and limits": lambda: SplineMotion(RAMP, limits=LIMITS, facing=quats(6)),
     "quaternions and times": lambda: SplineMotion(RAMP, times=times_at(RAMP, 2.0), facing=quats(6)),
     "quaternions, closed": lambda: SplineMotion(RAMP, limits=LIMITS, closed=True, facing=quats(6)),
@@ -161,7 +161,7 @@ def test_states_are_the_derivatives_of_the_poses(name: str) -> None:
 
 @pytest.mark.parametrize("name", MOTIONS)
 def test_nothing_jumps_at_waypoints_nor_anywhere_else(name: str) -> None:
-    """Twice as fine a look makes steps half as high, as far as a jump would not."""
+    """Halving the time step halves the differences, which would not be so at a jump."""
     motion = motion_of(name)
     steps = []
     for count in (10_001, 20_001):
@@ -251,7 +251,7 @@ def test_equal_waypoints_are_a_wait_and_nothing_runs_back() -> None:
 
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.floats(0.05, 20.0), min_size=2, max_size=8), st.integers(0, 1000), st.booleans())
-def test_whatever_the_times_the_way_only_grows_and_never_rushes(steps: list[float], seed: int, rest: bool) -> None:
+def test_for_any_times_the_distance_only_grows_and_speed_is_bounded(steps: list[float], seed: int, rest: bool) -> None:
     x = np.concatenate([[0.0], np.cumsum(np.random.default_rng(seed).uniform(0.1, 10.0, len(steps)))])
     times = np.concatenate([[0.0], np.cumsum(steps)])
     points = np.stack([x, 0 * x, 0 * x], axis=1)
@@ -283,8 +283,8 @@ def test_one_quaternion_is_kept_all_the_way() -> None:
     assert state.xyz[4] == pytest.approx([0, 0, 5], abs=1e-12)
 
 
-def test_a_whole_turn_about_the_vertical_on_a_closed_way() -> None:
-    """Quaternions come back with the other sign after one turn, which must not show."""
+def test_a_full_rotation_about_the_vertical_on_a_closed_path() -> None:
+    """Quaternions have the opposite sign after one rotation, which must not show."""
     points = circle(8.0, 12)
     facing = [Pose(rpy_deg=(0, 0, 30.0 * i)).quat_xyzw for i in range(12)]
     motion = SplineMotion(points, times=np.linspace(0.0, 12.0, 13), closed=True, facing=facing)
@@ -314,7 +314,7 @@ THREE = [(0, 0, 0), (5, 0, 0), (5, 5, 0)]
         (TWO, {}, "either times or limits"),
         (TWO, {"times": [0, 1], "limits": LIMITS}, "either times or limits"),
         (TWO, {"times": [0, 1, 2]}, "times must be 2 numbers for these waypoints, got 3"),
-        (TWO, {"times": [0, 0]}, "times must be rising, got 0.0 and then 0.0"),
+        (TWO, {"times": [0, 0]}, "times must increase, got 0.0 and then 0.0"),
         (TWO, {"times": [0, np.nan]}, "times must be finite, got nan"),
         (TWO, {"times": [0, 1], "start_time": 3.0}, "start_time is for limits.*got 3.0"),
         (TWO, {"limits": LIMITS, "start_time": np.nan}, "start_time must be finite, got nan"),
@@ -325,15 +325,15 @@ THREE = [(0, 0, 0), (5, 0, 0), (5, 5, 0)]
         ([(0, 0, 0), (1, np.nan, 0)], {"limits": LIMITS}, "finite, got .*nan.* in row 1"),
         ([(0, 0, 0), "x"], {"limits": LIMITS}, "rows of 3 numbers"),
         (TWO, {"limits": LIMITS, "closed": True}, "at least 3 different points, got 2"),
-        ([*THREE, (0, 0, 0)], {"limits": LIMITS, "closed": True}, "leave the repeated one out"),
+        ([*THREE, (0, 0, 0)], {"limits": LIMITS, "closed": True}, "omit the repeated one"),
         (THREE, {"limits": LIMITS, "closed": True, "start_at_rest": True}, "starts and stops at rest or does neither"),
-        ([(0, 0, 0), (5, 0, 0), (5, 0, 0)], {"limits": LIMITS}, "waypoint 2 repeats the one before it"),
-        ([(0, 0, 0), (0, 1e-320, 0), (5, 0, 0)], {"limits": LIMITS}, "waypoint 1 repeats the one before it"),
+        ([(0, 0, 0), (5, 0, 0), (5, 0, 0)], {"limits": LIMITS}, "waypoint 2 repeats the previous one"),
+        ([(0, 0, 0), (0, 1e-320, 0), (5, 0, 0)], {"limits": LIMITS}, "waypoint 1 repeats the previous one"),
         ([(0, 0, 0), (5, 0, 0), (0, 0, 0)], {"limits": LIMITS}, "turn back on the spot near waypoint 1"),
         ([(0, 0, 0), (5, 0, 0), (0, 0, 0)], {"times": [0, 1, 2]}, "turn back on the spot near waypoint 1"),
         ([(0, 0, 0), (0, 0, 5)], {"limits": LIMITS}, "vertical near waypoint 0"),
         (TWO, {"limits": LIMITS, "facing": "north"}, "facing must be 'forward' or quaternions, got 'north'"),
-        (TWO, {"limits": LIMITS, "facing": [(0, 0, 0, 1)]}, r"one a waypoint \(2\), got 1"),
+        (TWO, {"limits": LIMITS, "facing": [(0, 0, 0, 1)]}, r"one per waypoint \(2\), got 1"),
         (TWO, {"limits": LIMITS, "facing": (0, 0, 0, 2)}, "length 2"),
         (TWO, {"limits": LIMITS, "facing": (0, 0, np.nan, 1)}, "finite"),
         (TWO, {"limits": LIMITS, "facing": [(0, 0), (1,)]}, "facing must be 'forward', one quaternion"),
@@ -348,5 +348,5 @@ def test_bad_motions_are_refused(points: Any, options: dict[str, Any], words: st
 def test_turning_about_within_a_very_short_leg_is_refused() -> None:
     points = [(0, 0, 0), (10, 0, 0), (10.01, 0, 0), (20, 0, 0)]
     facing = [Pose(rpy_deg=(0, 0, yaw)).quat_xyzw for yaw in (0, 0, 90, 90)]
-    with pytest.raises(ConfigError, match=r"spline: the orientations around \d and \d differ too much"):
+    with pytest.raises(ConfigError, match=r"spline: the orientations around rows \d and \d differ too much"):
         SplineMotion(points, limits=LIMITS, facing=facing)

@@ -1,4 +1,4 @@
-"""Single states of vehicles against their equations, written down anew from the books with NumPy."""
+"""Single states of vehicles against their equations, written independently with NumPy."""
 
 from __future__ import annotations
 
@@ -273,7 +273,7 @@ def test_speeds_are_cut_to_what_the_control_allows(asked: Any, expected: Any) ->
     limits = {"level": (0.6 * most, 0.8 * most, 0.0), "climb": (0, 0, climb), "sink": (0, 0, -climb)}
     wanted = limits[expected] if isinstance(expected, str) else expected
     assert one._velocity(VelocityCommand(asked)) == pytest.approx(wanted)
-    # Towards a place: as fast as it is far, at most as fast as told.
+    # Towards a position: speed in proportion to the distance, up to the commanded speed.
     one.reset(Pose((1.0, 0.0, 0.0)))
     assert one._velocity(PositionCommand((1.5, 0.25, 0.1))) == pytest.approx(
         np.array([0.5, 0.25, 0.1]) * gains.position_1_s

@@ -1,4 +1,4 @@
-"""What the engine offers beside casts: tables, picked rows, arguments of recorded functions, and pieces of work."""
+"""The engine apart from casts: tables, picked rows, arguments of recorded functions, and the block size of threads."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ def _pick(values: Any, rows: Rows, into: Rows | None) -> Picked:
 def test_rows_are_picked_as_numpy_picks_them(count: int, share: float, seed: int) -> None:
     values = np.where(np.random.default_rng(seed).random(count) < share, 1.0, 0.0).astype(np.float32)
     running = engine()
-    found = running.frozen(_pick)(running.table(values), Rows.passing(running, count, 8192), None).wait()
+    found = running.frozen(_pick)(running.table(values), Rows.transient(running, count, 8192), None).wait()
     np.testing.assert_array_equal(found.numpy(), np.flatnonzero(values))
 
 
-def test_rows_for_which_there_is_no_room_are_counted_and_left_out() -> None:
+def test_rows_beyond_the_capacity_are_counted_and_omitted() -> None:
     running, values = engine(), np.ones(3000, np.float32)
-    picked = running.frozen(_pick)(running.table(values), Rows.kept(running, 3000), Rows.kept(running, 100))
+    picked = running.frozen(_pick)(running.table(values), Rows.cached(running, 3000), Rows.cached(running, 100))
     assert int(picked.count[0]) == 3000
     np.testing.assert_array_equal(picked.numbers.numpy(), np.arange(100))
 
 
 @pytest.mark.parametrize("count", [1, 2, 1024, 1025, 70_000])
 @pytest.mark.parametrize("dtype", [np.float64, np.uint16, np.bool_])
-def test_tables_hold_what_was_put_in_and_do_not_follow_later_changes(count: int, dtype: Any) -> None:
+def test_tables_copy_their_values(count: int, dtype: Any) -> None:
     values = (np.arange(count) % 2 + (0.1 if dtype is np.float64 else 0)).astype(dtype)
     table = engine().table(values)
     expected = values.astype(np.float32 if dtype is np.float64 else np.uint32)
@@ -62,7 +62,7 @@ def _scaled(given: _Scaled) -> Any:
     return given.values * given.scale + len(given.name)
 
 
-def test_what_is_fixed_makes_other_kernels() -> None:
+def test_fixed_fields_select_the_kernel() -> None:
     recorded: Any = engine().frozen(_scaled)
     values = np.arange(5, dtype=np.float32)
     for scale, name in ((2.0, "a"), (3.0, "a"), (2.0, "abc"), (2.0, "a"), (3.0, "a")):
@@ -72,9 +72,9 @@ def test_what_is_fixed_makes_other_kernels() -> None:
     assert Static((1, "a")) == Static((1, "a")) != Static((2, "a"))
 
 
-def test_threads_take_small_pieces_of_work() -> None:
+def test_threads_take_small_blocks_of_work() -> None:
     if engine().device != "cpu":
-        pytest.skip("a GPU shares its work out itself")
+        pytest.skip("a GPU distributes its work itself")
     libraries = list(Path(engine().dr.__file__).parent.glob("libdrjit-core.so*"))
     if not libraries:
         pytest.skip("Dr.Jit's library has another name here")

@@ -122,7 +122,7 @@ def test_wrong_links_joints_and_materials_are_named(
     ("joint", "words"),
     [
         ("x", "give a position"),
-        ({"pairs": [[1, 0], [1, 1]]}, "rising"),
+        ({"pairs": [[1, 0], [1, 1]]}, "must increase"),
         ({"pairs": [[0, 0], [2, 1]], "repeat_s": 1}, "repeat_s must be more than"),
         ({"pairs": [[0, 0]], "rate": 1}, "not both"),
         ({"repeat_s": 1}, "repeat_s is for pairs"),

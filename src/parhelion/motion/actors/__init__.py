@@ -1,7 +1,7 @@
-"""Living actors: people, vehicles, doors, belts, arms and small things, put into a world along motions.
+"""Actors: people, vehicles, doors, belts, robot arms and small objects that move through a world.
 
-Each `add_` function takes a world first and gives back what it put there, with its instance number; `world.mobility`
-then says of each instance whether it is static, movable or dynamic.
+Each `add_` function takes the world as its first argument and returns an `Actor` with its instance number. The table
+`world.mobility` then classifies each instance as static, movable or dynamic.
 """
 
 from parhelion.core.schedule import Schedule

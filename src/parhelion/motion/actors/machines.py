@@ -1,4 +1,4 @@
-"""Doors that open, belts that run and arms that move."""
+"""Doors, conveyor belts and robot arms."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def add_door(
     name: str = "door",
     frame: bool = True,
 ) -> Actor:
-    """A door on a hinge at `pose` (on the floor): closed it reaches `width` [m] along +x, and it opens towards +y.
+    """Add a hinged door. Its hinge is at `pose` (on the floor); closed, it extends `width` [m] along +x.
 
-    `opening` is the angle [rad] from -π to π, one number or a schedule. With `frame` two posts and a lintel stand
-    around it, an instance of their own.
+    `opening` is the angle [rad] from -π to π, positive towards +y: one number or a schedule. With `frame`, two posts
+    and a lintel are added as a separate instance.
     """
     at = _pose("door", pose)
     wide, high = above("door: width", width, 0.0, 20.0), above("door: height", height, 0.0, 20.0)
@@ -78,34 +78,34 @@ def add_door(
 
 @dataclass(frozen=True, eq=False)
 class BeltMotion:
-    """A thing that rides along +x of `pose`, goes back unseen inside the housing, and rides again."""
+    """Motion of a box that rides along +x of `pose`, returns unseen inside the housing, and rides again."""
 
     known_ahead: ClassVar[bool] = True
     pose: Pose
     """Middle of the belt, on the floor."""
     ride_m: float
-    """Way [m] that it rides, centred; both ends lie inside the hoods."""
+    """Visible distance [m], centred; both ends lie inside the hoods."""
     round_m: float
-    """Way of the belt [m] between two starts of the same thing."""
+    """Distance that the belt travels [m] between two starts of the same box."""
     speed_m_s: float
     start_m: float
-    """Way at time 0 [m]."""
+    """Distance travelled at time 0 [m]."""
     height_m: float
-    """Height of its origin on the belt [m]."""
+    """Height of the box's origin on the belt [m]."""
     hidden_m: float
-    """Height of its origin on the way back [m]."""
+    """Height of the box's origin on its return [m]."""
 
-    def way(self, times: ArrayLike) -> Floats:
-        """Way [m] since the start of the present round; above `ride_m` it is on its way back."""
+    def travelled(self, times: ArrayLike) -> Floats:
+        """Distance [m] since the start of the current round; above `ride_m` the box is returning."""
         return np.mod(self.start_m + self.speed_m_s * np.asarray(times, dtype=np.float64), self.round_m)
 
     def sample(self, times: ArrayLike) -> tuple[Floats, Floats]:
         """Positions (n, 3) [m] and unit quaternions `xyzw` (n, 4) at `times` (n,) [s]."""
-        way = self.way(times)
-        back = way > self.ride_m
-        # Down inside the one hood and up inside the other, so that the leap between is seen by no ray.
-        late = way > 0.5 * (self.ride_m + self.round_m)
-        x = np.where(back, np.where(late, 0.0, self.ride_m), way) - 0.5 * self.ride_m
+        travelled = self.travelled(times)
+        back = travelled > self.ride_m
+        # Down inside one hood and up inside the other, so that no ray sees the jump between them.
+        late = travelled > 0.5 * (self.ride_m + self.round_m)
+        x = np.where(back, np.where(late, 0.0, self.ride_m), travelled) - 0.5 * self.ride_m
         local = np.stack([x, np.zeros_like(x), np.where(back, self.hidden_m, self.height_m)], axis=1)
         return self.pose.apply(local), np.tile(self.pose.quat_xyzw, (len(x), 1))
 
@@ -122,10 +122,10 @@ def add_conveyor(
     seed: int = 0,
     name: str = "conveyor",
 ) -> list[Actor]:
-    """A belt along +x of `pose` (its middle, on the floor) with boxes that travel, and re-appear at its start.
+    """Add a belt along +x of `pose` (its middle, on the floor) with boxes that travel and re-appear at its start.
 
-    `length` [m] is the open belt; at both ends stands a hood with a curtain, from which boxes come and into which they
-    go. `speed` [m/s] is from 0 to 5; `seed` decides the boxes' sizes. Returns the belt, then each box.
+    `length` [m] is the open belt; at both ends is a hood with a curtain, where boxes appear and disappear. `speed`
+    [m/s] is from 0 to 5; `seed` selects the sizes of the boxes. Returns the belt, then each box.
     """
     at = _pose("conveyor", pose)
     open_m, wide, high = (
@@ -139,7 +139,7 @@ def add_conveyor(
     sizes = rng.uniform([0.25, 0.4 * wide, 0.12], [0.5, 0.8 * wide, 0.36], (count, 3))
     hood = 0.6
     ride = open_m + hood
-    # At least half a second on the way back: then samples of a slow scan, too, meet the box inside the housing.
+    # The return takes at least half a second, so that the samples of a slow scan also find the box in the housing.
     round_m = max(ride + 0.5 * pace + 0.1, 0.6 * count)
     if 0.6 * count > ride + hood:
         raise ConfigError(
@@ -157,7 +157,7 @@ def add_conveyor(
 
 
 def _belt(open_m: float, wide: float, high: float, hood: float) -> list[KitPart]:
-    """A closed housing to the floor with a rubber belt on it, and hoods with curtains at both ends."""
+    """Closed housing down to the floor with a rubber belt on top, and hoods with curtains at both ends."""
     total = open_m + 2.0 * hood
     housing = box_meshes([[0.0, 0.0, 0.5 * (high - 0.02)]], (total, wide + 0.1, high - 0.02))
     sides = box_meshes([[0.0, y * 0.5 * (wide + 0.06), high + 0.02] for y in (-1, 1)], (total, 0.04, 0.08))
@@ -189,7 +189,7 @@ _LINK_RADII = (0.06, 0.055, 0.045, 0.04, 0.04, 0.035)
 def arm_frames(base: Pose, joint_angles_rad: ArrayLike) -> tuple[Floats, Floats]:
     """Origins (n, 7, 3) [m] and quaternions (n, 7, 4) of the base and the six link frames, for angles (n, 6) [rad].
 
-    Link i: turn by θ about z, shift by d along z and by a along x, turn by α about x.
+    Link i: rotation by θ about z, translation by d along z and by a along x, rotation by α about x.
     """
     angles = np.asarray(joint_angles_rad, dtype=np.float64)
     xyz, quat = [np.tile(base.xyz, (len(angles), 1))], [np.tile(base.quat_xyzw, (len(angles), 1))]
@@ -202,13 +202,13 @@ def arm_frames(base: Pose, joint_angles_rad: ArrayLike) -> tuple[Floats, Floats]
 
 @dataclass(frozen=True, eq=False)
 class LinkMotion:
-    """One link of an arm; its frame is that at the link's far end."""
+    """Motion of one link of an arm; its frame is at the far end of the link."""
 
     known_ahead: ClassVar[bool] = True
     base: Pose
     joint_angles: Scheduled
     link: int
-    """From 1 to 6."""
+    """Number of the link, 1 to 6."""
 
     def sample(self, times: ArrayLike) -> tuple[Floats, Floats]:
         """Positions (n, 3) [m] and unit quaternions `xyzw` (n, 4) at `times` (n,) [s]."""
@@ -217,7 +217,7 @@ class LinkMotion:
 
 
 def link_start(link: int) -> Floats:
-    """Where a link (1 to 6) begins [m], in its own frame: the origin of the frame before it."""
+    """Start of a link (1 to 6) [m] in its own frame: the origin of the previous frame."""
     a, d, alpha = ARM_LINKS[link - 1]
     return quat_rotate(about(0, -alpha), np.array([-a, 0.0, -d]))
 
@@ -230,10 +230,10 @@ def add_robot_arm(
     material: str = "aluminium",
     name: str = "robot-arm",
 ) -> Actor:
-    """A six-axis arm of a UR5e's measures, its base at `pose` (z is the first axis).
+    """Add a six-axis arm with the dimensions of a UR5e, its base at `pose` (z is the first axis).
 
-    `joint_angles` [rad] are six numbers from -2π to 2π, or a schedule of pairs (time, six numbers). The default stands
-    upright.
+    `joint_angles` [rad] are six numbers from -2π to 2π, or a schedule of pairs (time, six numbers). By default the arm
+    is upright.
     """
     base = _pose("robot arm", pose)
     limit = 2.0 * np.pi

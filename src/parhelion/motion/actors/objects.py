@@ -1,4 +1,4 @@
-"""Things that stand or lie about and could be carried away: loaded pallets, cups, cones, brooms and boxes."""
+"""Movable objects: loaded pallets, cups, cones, brooms and boxes."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from parhelion.world.world import World
 PALLET_M = (1.2, 0.8, 0.144)
 """Length, width and height of a Euro pallet (EN 13698-1)."""
 MOST_TRIES = 400
-"""Places tried for each small thing before the area counts as full."""
+"""Positions tried per object before the area counts as full."""
 
 
 def add_loaded_pallet(
     world: World, pose: Trajectory | Pose, *, layers: int = 3, seed: int = 0, name: str = "pallet"
 ) -> Actor:
-    """A Euro pallet with layers of cartons, the uppermost one not full; on the floor at `pose`, or carried along one.
+    """Add a Euro pallet with layers of cartons, the top one incomplete; on the floor at `pose`, or along a trajectory.
 
-    `layers` is from 0 to 8; `seed` decides heights, and what is missing on top. Pallet and cartons are one instance.
+    `layers` is from 0 to 8; `seed` selects heights and the missing cartons. Pallet and cartons are one instance.
     """
     count = whole("pallet: layers", layers, 0, 8)
     if not isinstance(pose, Pose):
@@ -57,7 +57,7 @@ def _pallet() -> Mesh:
 
 
 def _cartons(rng: np.random.Generator, layers: int) -> Mesh | None:
-    """Layers of 3 x 2 or 4 x 2 cartons, each turned and shifted by a little."""
+    """Layers of 3 x 2 or 4 x 2 cartons, each slightly rotated and shifted."""
     centres: list[Floats] = []
     sizes: list[Floats] = []
     base = PALLET_M[2]
@@ -67,11 +67,11 @@ def _cartons(rng: np.random.Generator, layers: int) -> Mesh | None:
         cell = np.array([PALLET_M[0] / across, PALLET_M[1] / 2.0])
         x, y = np.meshgrid(np.arange(across) - (across - 1) / 2.0, [-0.5, 0.5])
         place = np.column_stack([x.ravel(), y.ravel()]) * cell
-        kept = rng.permutation(len(place))
-        kept = np.sort(kept[: rng.integers(1, len(place))] if layer == layers - 1 and layers > 1 else kept)
-        place = place[kept] + rng.uniform(-0.006, 0.006, (len(kept), 2))
-        centres.append(np.column_stack([place, np.full(len(kept), base + 0.5 * height)]))
-        sizes.append(np.tile([cell[0] - 0.02, cell[1] - 0.02, height], (len(kept), 1)))
+        filled = rng.permutation(len(place))
+        filled = np.sort(filled[: rng.integers(1, len(place))] if layer == layers - 1 and layers > 1 else filled)
+        place = place[filled] + rng.uniform(-0.006, 0.006, (len(filled), 2))
+        centres.append(np.column_stack([place, np.full(len(filled), base + 0.5 * height)]))
+        sizes.append(np.tile([cell[0] - 0.02, cell[1] - 0.02, height], (len(filled), 1)))
         base += height
     if not centres:
         return None
@@ -79,7 +79,7 @@ def _cartons(rng: np.random.Generator, layers: int) -> Mesh | None:
     return boxes(at, np.concatenate(sizes), rng.normal(0.0, 0.004, len(at)))
 
 
-# ---- small things ----------------------------------------------------------------------------------------------------
+# ---- small objects ---------------------------------------------------------------------------------------------------
 
 
 def _cup(rng: np.random.Generator) -> tuple[list[KitPart], float]:
@@ -122,13 +122,13 @@ def _box(rng: np.random.Generator) -> tuple[list[KitPart], float]:
     return [KitPart("box", carton, "cardboard", "box")], float(0.5 * np.hypot(size[0], size[1]))
 
 
-SMALL_THINGS: dict[str, Callable[[np.random.Generator], tuple[list[KitPart], float]]] = {
+SMALL_OBJECTS: dict[str, Callable[[np.random.Generator], tuple[list[KitPart], float]]] = {
     "cup": _cup,
     "cone": _cone,
     "broom": _broom,
     "box": _box,
 }
-"""What `scatter` knows: each makes its parts, standing or lying on z = 0, and says how far [m] they reach aside."""
+"""Kinds of objects for `scatter`: functions that return the parts, on z = 0, and their horizontal radius [m]."""
 
 
 def scatter(
@@ -140,9 +140,9 @@ def scatter(
     *,
     ground_m: float = 0.0,
 ) -> list[Actor]:
-    """Small things at random places of an area (x_min, y_min, x_max, y_max) [m], none touching another.
+    """Add small objects at random places in an area (x_min, y_min, x_max, y_max) [m], without contact to each other.
 
-    They lie wholly inside the area, on the height `ground_m`; other things of the world are not looked at.
+    They lie entirely inside the area, at the height `ground_m` [m]. Other objects of the world are ignored.
     """
     x_min, y_min, x_max, y_max = vector("scatter: area", area, 4)
     if not (x_min < x_max and y_min < y_max):
@@ -150,37 +150,37 @@ def scatter(
     wanted = whole("scatter: count", count, 0, 10_000)
     ground = finite("scatter: ground_m", ground_m)
     for kind in kinds:
-        if kind not in SMALL_THINGS:
-            raise unknown_name("kind of small thing", kind, SMALL_THINGS)
+        if kind not in SMALL_OBJECTS:
+            raise unknown_name("kind of small object", kind, SMALL_OBJECTS)
     if wanted and not kinds:
-        raise ConfigError(f"scatter: kinds must name at least one of {', '.join(SMALL_THINGS)}, got none")
+        raise ConfigError(f"scatter: kinds must name at least one of {', '.join(SMALL_OBJECTS)}, got none")
     rng = Stream(seed, "actors/scatter").generator()
-    made = [(kind, *SMALL_THINGS[kind](rng)) for kind in rng.choice(list(kinds), wanted).tolist()] if wanted else []
+    made = [(kind, *SMALL_OBJECTS[kind](rng)) for kind in rng.choice(list(kinds), wanted).tolist()] if wanted else []
     reach = np.array([radius for _, _, radius in made])
     low, high = np.array([x_min, y_min]), np.array([x_max, y_max])
     places = _apart(rng, low, high, reach)
-    turns = rng.uniform(-180.0, 180.0, wanted)
+    yaws = rng.uniform(-180.0, 180.0, wanted)
     actors = []
-    for number, ((kind, parts, _), place, turn) in enumerate(zip(made, places, turns, strict=True)):
+    for number, ((kind, parts, _), place, yaw) in enumerate(zip(made, places, yaws, strict=True)):
         builder = Builder(world, f"{kind}-{number}", kind, "movable")
-        builder.add(kind, parts, Pose((*place, ground), rpy_deg=(0.0, 0.0, float(turn))))
+        builder.add(kind, parts, Pose((*place, ground), rpy_deg=(0.0, 0.0, float(yaw))))
         actors.append(builder.done())
     return actors
 
 
 def _apart(rng: np.random.Generator, low: Floats, high: Floats, reach: Floats) -> Floats:
-    """Middles (n, 2) of circles of radii `reach` (n,) [m] inside a rectangle, none meeting another; big ones first."""
+    """Centres (n, 2) of disjoint circles of radii `reach` (n,) [m] inside a rectangle; large ones are placed first."""
     places = np.full((len(reach), 2), np.nan)
     for row in np.argsort(-reach, kind="stable"):
         inner_low, inner_high = low + reach[row], high - reach[row]
         tried = rng.uniform(inner_low, np.maximum(inner_high, inner_low), (MOST_TRIES, 2))
         distance = np.linalg.norm(tried[:, None] - places[None], axis=2) - reach
-        # Circles without a place yet have NaN distances, which are never too near.
+        # Circles that are not yet placed have NaN distances, which are never too small.
         free = ~np.any(distance < reach[row] + 0.01, axis=1) & bool(np.all(inner_low <= inner_high))
         if not np.any(free):
             raise ConfigError(
-                f"scatter: no room for {len(reach)} things in an area of {high[0] - low[0]:g} m x {high[1] - low[1]:g} "
-                f"m; lower the count or enlarge the area"
+                f"scatter: no space for {len(reach)} objects in an area of {high[0] - low[0]:g} m x "
+                f"{high[1] - low[1]:g} m; lower the count or enlarge the area"
             )
         places[row] = tried[np.argmax(free)]
     return places

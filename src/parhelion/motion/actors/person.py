@@ -1,4 +1,4 @@
-"""People who walk: a body of rigid parts put into a world along a motion."""
+"""Walking people: a body of rigid parts that follows a motion."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from parhelion.world.shapes import loft, pipe, sphere, spindle
 from parhelion.world.world import World
 
 # ---- steps ----------------------------------------------------------------------------------------------------------
-# When a walker steps: the phase of the gait by time, counted in steps, and where each foot comes down.
-# Step length L and step rate n of adults keep one ratio, the walk ratio w = L/n, over a wide range of speeds (Sekiya
-# and Nagasaki 1998: about 0.0065 m/(steps/min), which is 0.39 m·s). With v = L n: L = √(w v) and n = √(v/w). Both
-# vanish with the speed, so the phase φ = ∫ n dt needs no case for slow walking. Lengths go with height, times with its
-# root, so w goes with height^1.5. Valid for walking at about 0.5 to 2.5 m/s; people who walk slower than 1 m/s take
-# somewhat longer steps (Murakami and Otaka 2017), and runners are only sketched.
+# Phase of the gait by time, counted in steps, and the places where each foot lands.
+# Step length L and step rate n of adults have a constant ratio, the walk ratio w = L/n, over a wide range of speeds
+# (Sekiya and Nagasaki 1998: about 0.0065 m/(steps/min), which is 0.39 m·s). With v = L n: L = √(w v) and n = √(v/w).
+# Both vanish with the speed, so the phase φ = ∫ n dt needs no special case for slow walking. Lengths scale with height
+# and times with its square root, so w scales with height^1.5. Valid for walking at about 0.5 to 2.5 m/s; below 1 m/s
+# people take somewhat longer steps (Murakami and Otaka 2017), and running is only approximate.
 
 
 WALK_RATIO_M_S = 0.0065 * 60.0
 WALK_RATIO_HEIGHT_M = 1.70
-"""Height of the people whose walk ratio that is: young adults, a round figure."""
+"""Height [m] to which that walk ratio applies: young adults, a round figure."""
 SLOWEST_M_S = 1e-3
-"""Below this a body stands."""
+"""Speed [m/s] below which a body stands."""
 TURN_RADIUS_M = 0.3
-"""A body that turns on the spot steps as one that goes round a circle of this radius."""
+"""A body that turns on the spot steps as if it walked on a circle of this radius [m]."""
 LONGEST_STANCE = 0.6
 """Share of the stride in which a walking foot is on the ground (Perry 1992)."""
 
@@ -51,14 +51,14 @@ def walk_ratio_m_s(height_m: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class StepClock:
-    """The phase of a walk. Foot `k` (even: left, odd: right) comes down where the body is at phase k.
+    """Phase of a walk. Foot `k` (even: left, odd: right) lands where the body is at phase k.
 
-    A walk from rest to rest takes a whole number of steps, so that the feet end side by side.
+    A walk from rest to rest has a whole number of steps, so that the feet end next to each other.
     """
 
     span: Span
     times: Floats
-    """Rising times [s] within the span, shape (m,)."""
+    """Increasing times [s] within the span, shape (m,)."""
     phase: Floats
     """Phase at `times`, in steps, shape (m,)."""
     speed: Floats
@@ -66,14 +66,14 @@ class StepClock:
     bout_times: Floats
     """Start and end [s] of each walk between rests, shape (b, 2)."""
     bout_phases: Floats
-    """Phase, a whole number, at both, shape (b, 2)."""
+    """Phase at the start and the end, whole numbers, shape (b, 2)."""
     bout_stance: Floats
-    """Share of the stride in which a foot is on the ground, for each walk, shape (b,)."""
+    """Share of the stride in which a foot is on the ground, per walk, shape (b,)."""
     endless: bool
-    """Whether the walk has no rest, so that phase and times go on lap after lap."""
+    """True if the walk never rests, so that phase and times continue from lap to lap."""
 
     def at(self, times: Floats) -> tuple[Floats, Floats, Floats]:
-        """Phase, speed [m/s] and number of the walk (-1 where the body stands) at `times` (n,) [s]."""
+        """Phase, speed [m/s] and number of the walk (-1 while the body stands) at `times` (n,) [s]."""
         inside = self.span.inside(times)
         phase = np.interp(inside, self.times, self.phase)
         speed = np.interp(inside, self.times, self.speed)
@@ -86,11 +86,11 @@ class StepClock:
         return phase, speed, np.where(walks, bout, -1)
 
     def body_times(self, times: Floats) -> Floats:
-        """Times at which to ask the motion: within the span, unless the walk is endless."""
+        """Times at which to sample the motion: within the span, unless the walk is endless."""
         return times if self.endless else self.span.inside(times)
 
     def landing_times(self, bout: Floats, step: Floats) -> Floats:
-        """When the body is over foothold `step` (n,) of walk `bout` (n,); footholds beyond a walk are at its ends."""
+        """Times [s] when the body is over foothold `step` (n,) of walk `bout` (n,), clipped to the walk."""
         if self.endless:
             laps = np.floor(step / self.phase[-1])
             return np.interp(step - laps * self.phase[-1], self.phase, self.times) + laps * self.span.length_s
@@ -101,7 +101,7 @@ class StepClock:
         return np.clip(found, first, last)
 
     def bounds(self, bout: Floats) -> tuple[Floats, Floats, Floats]:
-        """First and last phase, and stance share, of walks (n,); no bounds where there is no end."""
+        """First and last phase, and stance share, of walks (n,); infinite bounds for an endless walk."""
         if self.endless or len(self.bout_times) == 0:
             share = self.bout_stance[0] if len(self.bout_stance) else LONGEST_STANCE
             return np.full(len(bout), -np.inf), np.full(len(bout), np.inf), np.full(len(bout), share)
@@ -112,7 +112,7 @@ class StepClock:
 def step_clock(
     motion: Trajectory, height_m: float, reach_m: float, times: tuple[float, float] | None = None
 ) -> StepClock:
-    """Lay out the steps of a motion; `reach_m` is the longest way [m] that a body can go over one planted foot."""
+    """Lay out the steps of a motion; `reach_m` is the longest distance [m] of the body over one planted foot."""
     ratio = walk_ratio_m_s(height_m)
     if isinstance(motion, ConstantTwist) and times is None:
         return _steady(motion, ratio, reach_m)
@@ -123,7 +123,7 @@ def step_clock(
     if span.repeats and np.all(moving):
         return _endless(span, grid, speed, ratio, reach_m)
     if span.repeats:
-        # Begin where the body rests, so that no walk crosses the border between two laps.
+        # Begin at a rest, so that no walk crosses the boundary between two laps.
         begin = float(grid[int(np.argmin(moving))])
         span = Span(begin, begin + span.length_s, repeats=True)
         grid = span.grid()
@@ -156,7 +156,7 @@ def _stance(longest_step_m: float, reach_m: float) -> float:
 
 def _endless(span: Span, grid: Floats, speed: Floats, ratio: float, reach_m: float) -> StepClock:
     steps = np.sqrt(speed / ratio) * np.diff(grid)
-    # An even number a lap, so that the same foot begins each of them.
+    # An even number of steps per lap, so that every lap begins with the same foot.
     count = max(2.0, 2.0 * round(0.5 * float(steps.sum())))
     steps *= count / steps.sum()
     longest = float(np.max(speed * np.diff(grid) / steps))
@@ -189,7 +189,7 @@ def _with_rests(
         stance.append(_stance(float(longest), reach_m))
     phase = np.concatenate([[0.0], np.cumsum(steps)])
     bouts = np.stack([first, last], axis=1)
-    # Whole numbers at both ends of a walk, where the sum has rounded.
+    # Remove rounding errors of the sum: phases are whole numbers at both ends of a walk.
     phase[bouts] = np.round(phase[bouts])
     return StepClock(
         span,
@@ -204,31 +204,31 @@ def _with_rests(
 
 
 def _at_nodes(between: Floats) -> Floats:
-    """Values at the points of a grid, from those between them; at the ends as next to them."""
+    """Values at the points of a grid from values between them; constant beyond the ends."""
     wide = np.concatenate([between[:1], between, between[-1:]])
     return 0.5 * (wide[:-1] + wide[1:])
 
 
-# ---- A walking body: where its limbs are at any time, rigid parts that hang together at their joints ----------------
-# Feet are planted: each stands where the body was at its step, rolls from heel to toe, and swings to the next place.
-# The hips sink as far as the legs' length asks for, knees follow from hips and ankles (two links in a plane), arms
-# swing against the legs. Lengths are shares of the height (Winter 2009, after Drillis and Contini 1966).
+# ---- Poses of the limbs of a walking body: rigid parts connected at their joints ------------------------------------
+# Feet are planted: each rests at its foothold, rolls from heel to toe, and swings to the next foothold. The hips sink
+# as far as the length of the legs requires, knees follow from hips and ankles (two links in a plane), and arms swing
+# against the legs. Lengths are shares of the height (Winter 2009, after Drillis and Contini 1966).
 
 
 THIGH, SHANK, ANKLE = 0.245, 0.246, 0.039
 FOOT, HEEL_SHARE = 0.152, 0.25
-"""Length of the foot, and how much of it lies behind the ankle."""
+"""Length of the foot, and its share behind the ankle."""
 HIP_HALF, SHOULDER_HALF = 0.05, 0.129
 SHOULDER, UPPER_ARM, FOREARM = 0.818, 0.186, 0.146
 STRETCH = 0.998
-"""Share of the leg's length to which it may stretch."""
+"""Largest extension of a leg, as a share of its length."""
 REACH = 0.54
-"""Longest way over one planted foot, as a share of the height: 0.95 m for 1.75 m, with the toe's roll."""
+"""Longest distance over one planted foot, as a share of the height: 0.95 m for 1.75 m, with the roll over the toe."""
 BEFORE, AFTER = 0.8, 1.2
-"""A foot stands from `BEFORE` to `AFTER` times the stance share, in steps, around the moment the body is over it."""
+"""A foot rests from `BEFORE` stance shares before to `AFTER` after the body is over it, in steps."""
 HEEL_RISE_RAD, TOE_RISE_RAD = np.radians(45.0), np.radians(18.0)
 CLEARANCE = 0.018
-"""How high the lowest point of a swinging shoe is lifted, as a share of the height."""
+"""Lift of the lowest point of a swinging shoe, as a share of the height."""
 ARM_SWING_RAD, ELBOW_RAD = np.radians(26.0), np.radians(14.0)
 SIDES = (("left", 1.0), ("right", -1.0))
 
@@ -237,7 +237,7 @@ Placed = dict[str, tuple[Floats, Floats]]
 
 
 class Walk:
-    """Poses of a walker's parts. The motion's frame runs on the ground between the feet, x forward."""
+    """Poses of the parts of a walking person. The frame of the motion is on the ground between the feet, x forward."""
 
     def __init__(self, motion: Trajectory, height_m: float, times: tuple[float, float] | None = None) -> None:
         self.motion, self.height_m = motion, height_m
@@ -253,12 +253,12 @@ class Walk:
         asked = np.ascontiguousarray(times, dtype=np.float64)
         key = asked.tobytes()
         last = self._last
-        if last[0] != key:  # every part is asked for the same times
+        if last[0] != key:  # every part is sampled at the same times
             last = self._last = key, self._poses(asked)
         return last[1]
 
     def joints(self) -> list[tuple[str, tuple[float, float, float], str, tuple[float, float, float]]]:
-        """Points [m] that two parts share, each in the part's own frame: part, point, other part, its point."""
+        """Joints: part, point [m] in its frame, other part, the same point in the frame of the other part."""
         found: list[tuple[str, tuple[float, float, float], str, tuple[float, float, float]]] = []
         origin = (0.0, 0.0, 0.0)
         for side, sign in SIDES:
@@ -294,7 +294,7 @@ class Walk:
         return placed
 
     def _hip_height(self, ground: Floats, hips: dict[str, Floats], feet: dict[str, tuple[Floats, Floats]]) -> Floats:
-        """As high as when standing, or as the legs reach: a smooth minimum, never above any of the three."""
+        """Height of the hips [m]: a smooth lower bound of the standing height and of the reach of both legs."""
         limits = [ground + self.hip_m]
         longest = STRETCH * (self.thigh_m + self.shank_m)
         for side, (ankle, _) in feet.items():
@@ -321,7 +321,7 @@ class Walk:
         places, headings = zip(
             *(self._foothold(step + shift, bout, sign, stands, xyz, heading) for shift in (-2.0, 0.0, 2.0)), strict=True
         )
-        # Longer steps roll more; feet that begin or end side by side with the other do not roll at all.
+        # Longer steps roll more; feet that start or end next to the other foot do not roll at all.
         stride = 2.0 * float(step_length_m(1.4, self.height_m))
         rolls = [np.minimum(np.linalg.norm(b - a, axis=1) / stride, 1.0) for a, b in pairwise(places)]
         roll_in, roll_out = rolls[0], np.where(step + after < first, 0.0, rolls[1])
@@ -331,7 +331,7 @@ class Walk:
         pitch = np.where(
             swings, (1.0 - share) * HEEL_RISE_RAD * roll_out - share * TOE_RISE_RAD * roll_next, heel - toe
         )
-        # In the air the ankle goes from where it leaves to where it lands, high enough for the shoe.
+        # In the air the ankle moves from take-off to landing, high enough for the shoe.
         leaves, lands = self._shift(HEEL_RISE_RAD * roll_out), self._shift(-TOE_RISE_RAD * roll_next)
         along = np.where(swings, (1.0 - share) * leaves + share * lands, self._shift(pitch))
         mix = np.where(swings, share, 0.0)
@@ -345,7 +345,7 @@ class Walk:
     def _foothold(
         self, step: Floats, bout: Floats, sign: float, stands: NDArray[np.bool_], xyz: Floats, heading: Floats
     ) -> tuple[Floats, Floats]:
-        """Places (n, 3) below the ankle and headings (n,) of footholds; those of the body where it stands."""
+        """Positions (n, 3) below the ankle and headings (n,) of footholds; those of the body while it stands."""
         at, quat = self.motion.sample(self.clock.landing_times(bout, step))
         yaw = np.where(stands, heading, heading_of(quat))
         middle = np.where(stands[:, None], xyz, at)
@@ -353,22 +353,22 @@ class Walk:
         return middle + np.stack([-side * np.sin(yaw), side * np.cos(yaw), np.zeros_like(yaw)], axis=1), yaw
 
     def _shift(self, pitch: Floats) -> Floats:
-        """How far [m] the ankle comes forward when the foot rolls over its toe (pitch above 0) or heel (below)."""
+        """Forward shift of the ankle [m] when the foot rolls over its toe (pitch above 0) or heel (below)."""
         pivot = np.where(pitch > 0.0, self.toe_m, -self.heel_m)
         return pivot * (1.0 - np.cos(pitch)) + self.ankle_m * np.sin(pitch)
 
     def _height(self, pitch: Floats) -> Floats:
-        """Height [m] of the ankle above the ground that the shoe's lowest point touches."""
+        """Height [m] of the ankle above the lowest point of the shoe."""
         pivot = np.where(pitch > 0.0, self.toe_m, -self.heel_m)
         return pivot * np.sin(pitch) + self.ankle_m * np.cos(pitch)
 
     def _leg(self, side: str, hip: Floats, foot: tuple[Floats, Floats], forward: Floats) -> Placed:
-        ankle, turn = foot
+        ankle, orientation = foot
         upper, lower = self.thigh_m, self.shank_m
         line = ankle - hip
         distance = np.linalg.norm(line, axis=1, keepdims=True)
         line = line / distance
-        # A foot out of reach (a motion far too fast to walk) leaves the ground, not the leg.
+        # A foot out of reach (a motion far too fast to walk) leaves the ground instead of the leg.
         distance = np.clip(distance, abs(upper - lower) + 1e-6, STRETCH * (upper + lower) + 1e-9)
         along = (upper**2 - lower**2 + distance**2) / (2.0 * distance)
         bend = forward - np.sum(forward * line, axis=1, keepdims=True) * line
@@ -378,13 +378,13 @@ class Walk:
         return {
             f"{side} thigh": (hip, _hanging(hip - knee, forward)),
             f"{side} shank": (knee, _hanging(knee - end, forward)),
-            f"{side} foot": (end, turn),
+            f"{side} foot": (end, orientation),
         }
 
     # ---- arms --------------------------------------------------------------------------------------------------------
 
     def _arm(self, side: str, sign: float, pelvis: Floats, upright: Floats, phase: Floats, speed: Floats) -> Placed:
-        """The left foot is ahead where -sin(π φ) is positive, and then the left arm is behind."""
+        """Poses of an arm. The left foot is ahead where -sin(π φ) is positive; the left arm is then behind."""
         vigour = np.minimum(step_length_m(speed, self.height_m) / step_length_m(1.4, self.height_m), 1.3)
         ahead = sign * ARM_SWING_RAD * vigour * np.sin(np.pi * phase)
         shoulder = np.array([0.0, sign * SHOULDER_HALF, SHOULDER]) * self.height_m - [0.0, 0.0, self.hip_m]
@@ -404,7 +404,7 @@ def _hanging(up: Floats, forward: Floats) -> Floats:
 
 
 def quats_from_axes(x: Floats, y: Floats, z: Floats) -> Floats:
-    """Quaternions `xyzw` (n, 4) of frames with axes x, y, z, each (n, 3), as `core.pose.quat_from_matrix` does one."""
+    """Quaternions `xyzw` (n, 4) of frames with axes x, y, z, each (n, 3): a batch of `core.pose.quat_from_matrix`."""
     rows = np.empty((len(x), 4, 4))
     rows[:, 0, 0] = x[:, 0] - y[:, 1] - z[:, 2]
     rows[:, 1, 1] = y[:, 1] - x[:, 0] - z[:, 2]
@@ -421,10 +421,10 @@ def quats_from_axes(x: Floats, y: Floats, z: Floats) -> Floats:
 
 
 class PartMotion:
-    """The motion of one part of a walker."""
+    """Motion of one part of a walking person."""
 
     known_ahead = True
-    """Its future is fixed, so it may be sampled before its time has come."""
+    """True: the motion is fixed, so it may be sampled ahead of time."""
 
     def __init__(self, walk: Walk, part: str) -> None:
         self.walk, self.part = walk, part
@@ -448,11 +448,11 @@ def add_person(
     trousers: str = "fabric-blue",
     times: tuple[float, float] | None = None,
 ) -> Actor:
-    """A person who walks along a motion (its frame on the ground, x forward), and stands where it rests.
+    """Add a person who walks along a motion (its frame on the ground, x forward), and stands while it rests.
 
-    Steps follow from speed and height (`steps.py`), feet stay where they are put, legs and arms swing. Made for walking
-    up to about 2.5 m/s; faster people run after a fashion. `height_m` is from 0.8 to 2.3; `clothes` and `trousers` are
-    materials. `times` (first, last) [s] is for motions without a `start_time` and `end_time`: when the person may walk.
+    Steps follow from speed and height, planted feet do not slide, legs and arms swing. Valid for walking up to about
+    2.5 m/s; running is only approximate. `height_m` is from 0.8 to 2.3; `clothes` and `trousers` are materials. `times`
+    (first, last) [s] limits the walk, for motions without a `start_time` and `end_time`.
     """
     height = within("person: height_m", height_m, 0.8, 2.3)
     walk = Walk(trajectory_of("person", motion), height, times)
@@ -463,7 +463,7 @@ def add_person(
 
 
 def _pieces(walk: Walk, clothes: str, trousers: str) -> dict[str, list[KitPart]]:
-    """Triangles of each part in its own frame, origin at the joint nearest to the hips."""
+    """Meshes of each part in its own frame, whose origin is the joint nearest to the hips."""
     height = walk.height_m
     s = height / 1.75
 
@@ -490,7 +490,7 @@ def _pieces(walk: Walk, clothes: str, trousers: str) -> dict[str, list[KitPart]]
 
 
 def _limb(length: float, top: float, bottom: float) -> Mesh:
-    """A tapered limb that hangs from the origin, with round ends so that bent joints show no gap."""
+    """Tapered limb that hangs from the origin, with round ends so that bent joints have no gap."""
     ends = np.array([0.6, 0.9, 1.0])
     radii = [*(top * ends), *(bottom * ends[::-1])]
     down = [0.8 * top, 0.4 * top, 0.0, -length, -length - 0.4 * bottom, -length - 0.8 * bottom]

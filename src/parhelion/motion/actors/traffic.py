@@ -1,11 +1,11 @@
-"""Traffic: cars and walkers on closed routes, each keeping a gap to the one ahead.
+"""Traffic: cars and pedestrians on closed routes, each keeping a gap to the one ahead.
 
 Speeds follow the intelligent driver model (Treiber, Hennecke and Helbing 2000):
 
     dv/dt = a [1 - (v/v_0)⁴ - (g*/g)²],   g* = g_0 + v T + v Δv / (2 √(a b))
 
-with the gap g to the one ahead [m], the closing speed Δv and the wished speed v_0 there. It is integrated once, at a
-fixed step, before the run; then each body's place is a function of time.
+with the gap g to the one ahead [m], the closing speed Δv and the desired speed v_0. It is integrated once, with a fixed
+step, before the run; the position of each body is then a function of time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HARDEST_BRAKE_M_S2 = 9.0
 
 @dataclass(frozen=True)
 class Following:
-    """How one body follows another."""
+    """Parameters of the intelligent driver model."""
 
     acceleration_m_s2: float
     braking_m_s2: float
@@ -45,13 +45,13 @@ class Following:
 
 
 DRIVERS = Following(acceleration_m_s2=1.0, braking_m_s2=1.5, headway_s=1.0, gap_m=2.0)
-"""Values for city traffic of Treiber and Kesting (2013)."""
+"""City traffic, values of Treiber and Kesting (2013)."""
 WALKERS = Following(acceleration_m_s2=0.8, braking_m_s2=1.2, headway_s=0.6, gap_m=1.1)
-"""Round figures."""
+"""Pedestrians, round figures."""
 
 
 class Route:
-    """The line of a closed motion by its length, with the speed that the motion has there."""
+    """Path of a closed motion by distance, with the speed of the motion there."""
 
     def __init__(self, motion: Trajectory) -> None:
         span = span_of(motion)
@@ -61,93 +61,94 @@ class Route:
         xyz, _ = motion.sample(times)
         legs = np.linalg.norm(np.diff(xyz, axis=0), axis=1)
         if not np.all(legs > 0.0):
-            raise ConfigError("traffic: routes must not rest on the way")
+            raise ConfigError("traffic: routes must not rest")
         self.motion = motion
         self._times = times
-        self._way = np.concatenate([[0.0], np.cumsum(legs)])
+        self._distance = np.concatenate([[0.0], np.cumsum(legs)])
         self._speed = legs / np.diff(times)
-        self.length_m = float(self._way[-1])
+        self.length_m = float(self._distance[-1])
 
-    def sample(self, way_m: Floats) -> tuple[Floats, Floats]:
-        """Positions and quaternions at ways (n,) [m] along the route."""
-        return self.motion.sample(np.interp(np.mod(way_m, self.length_m), self._way, self._times))
+    def sample(self, distance_m: Floats) -> tuple[Floats, Floats]:
+        """Positions and quaternions at distances (n,) [m] along the route."""
+        return self.motion.sample(np.interp(np.mod(distance_m, self.length_m), self._distance, self._times))
 
-    def speed(self, way_m: Floats) -> Floats:
-        """Speed [m/s] of the route's own motion at ways (n,) [m]."""
-        row = np.searchsorted(self._way, np.mod(way_m, self.length_m), side="right") - 1
+    def speed(self, distance_m: Floats) -> Floats:
+        """Speed [m/s] of the route's own motion at distances (n,) [m]."""
+        row = np.searchsorted(self._distance, np.mod(distance_m, self.length_m), side="right") - 1
         return self._speed[np.clip(row, 0, len(self._speed) - 1)]
 
 
 class RouteMotion:
-    """One body on a route: its way [m] by time, smooth in between; it stands before the start and after the end."""
+    """Motion of one body on a route: distance [m] by time, smooth in between, at rest outside of its times."""
 
     known_ahead = True
-    """Its future is fixed, so it may be sampled before its time has come."""
+    """True: the motion is fixed, so it may be sampled ahead of time."""
 
-    def __init__(self, route: Route, times: Floats, way: Floats, speed: Floats, side_m: float = 0.0) -> None:
-        """`side_m` puts it that far to the right of the line. Rising times, ways and speeds (n,) belong together."""
+    def __init__(self, route: Route, times: Floats, distance: Floats, speed: Floats, side_m: float = 0.0) -> None:
+        """Arrays (n,) of increasing times [s], distances [m] and speeds [m/s]; `side_m` is an offset to the right."""
         self.route, self.side_m = route, side_m
-        self.times, self.way, self.speed = times, way, speed
+        self.times, self.distance, self.speed = times, distance, speed
         self.start_time, self.end_time = float(times[0]), float(times[-1])
         self.backwards = False
 
     def reversed(self) -> RouteMotion:
-        """The same body going round the other way, on its own right-hand side."""
-        other = RouteMotion(self.route, self.times, self.way, self.speed, self.side_m)
+        """Return the motion in the opposite direction, on its own right-hand side."""
+        other = RouteMotion(self.route, self.times, self.distance, self.speed, self.side_m)
         other.backwards = not self.backwards
         return other
 
-    def way_at(self, times: ArrayLike) -> Floats:
-        """Way [m] at times (n,) [s]: cubic pieces through ways and speeds."""
+    def distance_at(self, times: ArrayLike) -> Floats:
+        """Distance [m] at times (n,) [s]: cubic segments through distances and speeds."""
         asked = np.clip(np.asarray(times, dtype=np.float64), self.start_time, self.end_time)
         row = np.clip(np.searchsorted(self.times, asked, side="right") - 1, 0, len(self.times) - 2)
         step = self.times[row + 1] - self.times[row]
         x = (asked - self.times[row]) / step
-        leg = self.way[row + 1] - self.way[row]
+        leg = self.distance[row + 1] - self.distance[row]
         bend = (1.0 - x) * (self.speed[row] * step - leg) - x * (self.speed[row + 1] * step - leg)
-        return self.way[row] + x * leg + x * (1.0 - x) * bend
+        return self.distance[row] + x * leg + x * (1.0 - x) * bend
 
     def sample(self, times: ArrayLike) -> tuple[Floats, Floats]:
         """Positions (n, 3) [m] and unit quaternions `xyzw` (n, 4) at `times` (n,) [s]."""
-        way = self.way_at(times)
-        xyz, quat = self.route.sample(-way if self.backwards else way)
+        distance = self.distance_at(times)
+        xyz, quat = self.route.sample(-distance if self.backwards else distance)
         if self.backwards:
-            quat = quat_multiply(quat, np.tile(about(2, np.pi), (len(way), 1)))
+            quat = quat_multiply(quat, np.tile(about(2, np.pi), (len(distance), 1)))
         heading = heading_of(quat)
         right = np.stack([np.sin(heading), -np.cos(heading), np.zeros_like(heading)], axis=1)
         return xyz + self.side_m * right, quat
 
 
 def follow_around(
-    route: Route, lengths_m: Floats, wished_m_s: Floats, start_m: Floats, duration_s: float, manner: Following
+    route: Route, lengths_m: Floats, wished_m_s: Floats, start_m: Floats, duration_s: float, model: Following
 ) -> tuple[Floats, Floats, Floats]:
-    """Times (k,) [s], ways (k, n) [m] and speeds (k, n) [m/s] of bodies on one lane of a route.
+    """Times (k,) [s], distances (k, n) [m] and speeds (k, n) [m/s] of bodies on one lane of a route.
 
-    Bodies are given from the rearmost on: body i follows body i + 1, and the last one the first. `start_m` are the ways
-    of their middles, within one lap. A body wishes for its own speed, or the route's where that is lower.
+    Bodies are sorted from the rearmost: body i follows body i + 1, and the last one follows the first. `start_m` are
+    the distances of their centres, within one lap. A body drives at its own desired speed or that of the route,
+    whichever is lower.
     """
     steps = int(np.ceil(duration_s / STEP_S))
-    way, ahead = start_m.copy(), np.roll(np.arange(len(start_m)), -1)
+    distance, ahead = start_m.copy(), np.roll(np.arange(len(start_m)), -1)
     lap = np.where(np.arange(len(start_m)) == len(start_m) - 1, route.length_m, 0.0)
     between = 0.5 * (lengths_m + lengths_m[ahead])
-    gap = way[ahead] + lap - way - between
-    # As fast as the headway allows, so that nobody has to brake at once.
+    gap = distance[ahead] + lap - distance - between
+    # The initial speed respects the headway, so that no body has to brake immediately.
     speed = np.minimum(
-        np.minimum(wished_m_s, route.speed(way)), np.maximum(gap - manner.gap_m, 0.0) / (2.0 * manner.headway_s)
+        np.minimum(wished_m_s, route.speed(distance)), np.maximum(gap - model.gap_m, 0.0) / (2.0 * model.headway_s)
     )
-    ways, speeds = np.empty((steps + 1, len(way))), np.empty((steps + 1, len(way)))
-    ways[0], speeds[0] = way, speed
-    root = 2.0 * np.sqrt(manner.acceleration_m_s2 * manner.braking_m_s2)
+    distances, speeds = np.empty((steps + 1, len(distance))), np.empty((steps + 1, len(distance)))
+    distances[0], speeds[0] = distance, speed
+    root = 2.0 * np.sqrt(model.acceleration_m_s2 * model.braking_m_s2)
     for step in range(1, steps + 1):
-        gap = np.maximum(way[ahead] + lap - way - between, 0.01)
-        wish = np.minimum(wished_m_s, route.speed(way))
-        desired = manner.gap_m + np.maximum(speed * manner.headway_s + speed * (speed - speed[ahead]) / root, 0.0)
-        change = manner.acceleration_m_s2 * (1.0 - (speed / wish) ** 4 - (desired / gap) ** 2)
+        gap = np.maximum(distance[ahead] + lap - distance - between, 0.01)
+        desired_speed = np.minimum(wished_m_s, route.speed(distance))
+        desired_gap = model.gap_m + np.maximum(speed * model.headway_s + speed * (speed - speed[ahead]) / root, 0.0)
+        change = model.acceleration_m_s2 * (1.0 - (speed / desired_speed) ** 4 - (desired_gap / gap) ** 2)
         faster = np.maximum(speed + STEP_S * np.maximum(change, -HARDEST_BRAKE_M_S2), 0.0)
-        way = way + 0.5 * STEP_S * (speed + faster)
+        distance = distance + 0.5 * STEP_S * (speed + faster)
         speed = faster
-        ways[step], speeds[step] = way, speed
-    return STEP_S * np.arange(steps + 1, dtype=np.float64), ways, speeds
+        distances[step], speeds[step] = distance, speed
+    return STEP_S * np.arange(steps + 1, dtype=np.float64), distances, speeds
 
 
 def traffic(
@@ -161,11 +162,11 @@ def traffic(
     models: Sequence[str] = tuple(CAR_SHAPES),
     wheels: bool = False,
 ) -> list[Actor]:
-    """Cars on closed routes from time 0 on, for `duration_s` [s]; then they stand.
+    """Add cars on closed routes from time 0 for `duration_s` [s]; afterwards they stand.
 
-    `routes` are motions that repeat; where a route's own motion is slower than a car's wish (`speed_m_s`, more or less
-    by 15 %), as in bends, the car is as slow. Cars of one route keep their gaps. Routes know nothing of each other, so
-    they should neither cross nor meet. `seed` decides places, models, paints and wishes.
+    `routes` are periodic motions. A car drives at its desired speed (`speed_m_s` ± 15 %), or at that of the route where
+    it is lower, as in bends. Cars on one route keep their gaps. Routes are independent of each other, so they should
+    not intersect. `seed` selects positions, models, paints and desired speeds.
     """
     wished, duration = _checked(speed_m_s, duration_s)
     lanes = _lanes(routes)
@@ -192,10 +193,10 @@ def pedestrians(
     duration_s: float = 120.0,
     side_m: float = 0.4,
 ) -> list[Actor]:
-    """People on closed sidewalks from time 0 on, for `duration_s` [s], half of them the other way round.
+    """Add people on closed sidewalks from time 0 for `duration_s` [s], half of them in the opposite direction.
 
-    Everybody keeps `side_m` [m] to the right of the line, so that the two lanes pass each other, and a gap to the one
-    ahead. Heights are normal around 1.70 m with 0.09 m.
+    Everyone keeps `side_m` [m] to the right of the route, so that the two lanes pass each other, and a gap to the
+    person ahead. Heights are normally distributed, 1.70 m with a standard deviation of 0.09 m.
     """
     wished, duration = _checked(speed_m_s, duration_s)
     aside = within("pedestrians: side_m", side_m, 0.3, 5.0)
@@ -228,7 +229,7 @@ def _lanes(routes: Trajectory | Sequence[Trajectory]) -> list[Route]:
 
 
 def _shares(lanes: Sequence[Route], count: int) -> list[int]:
-    """How many of `count` go on each route, by their lengths."""
+    """Number of bodies per route, in proportion to the lengths of the routes."""
     ends = np.cumsum([route.length_m for route in lanes])
     return np.diff(np.round(count * np.concatenate([[0.0], ends]) / ends[-1])).astype(int).tolist()
 
@@ -239,18 +240,18 @@ def _drive(
     lengths_m: Floats,
     wished_m_s: Floats,
     duration_s: float,
-    manner: Following,
+    model: Following,
     side_m: float,
 ) -> list[RouteMotion]:
-    """Motions of bodies on one lane: put at random places, then driven."""
+    """Motions of bodies on one lane, from random starting positions."""
     count = len(lengths_m)
     if count == 0:
         return []
-    needed = float(lengths_m.sum()) + count * 2.0 * manner.gap_m
+    needed = float(lengths_m.sum()) + count * 2.0 * model.gap_m
     if needed > route.length_m:
-        raise ConfigError(f"traffic: {count} bodies need {needed:.0f} m, and their route has {route.length_m:.0f} m")
+        raise ConfigError(f"traffic: {count} bodies need {needed:.0f} m, but their route has {route.length_m:.0f} m")
     spare = np.diff(np.concatenate([[0.0], np.sort(rng.uniform(0.0, route.length_m - needed, count))]))
-    room = lengths_m + 2.0 * manner.gap_m
-    start = np.cumsum(spare) + np.cumsum(room) - 0.5 * room + rng.uniform(0.0, route.length_m)
-    times, ways, speeds = follow_around(route, lengths_m, wished_m_s, start, duration_s, manner)
-    return [RouteMotion(route, times, ways[:, k], speeds[:, k], side_m) for k in range(count)]
+    slots = lengths_m + 2.0 * model.gap_m
+    start = np.cumsum(spare) + np.cumsum(slots) - 0.5 * slots + rng.uniform(0.0, route.length_m)
+    times, distances, speeds = follow_around(route, lengths_m, wished_m_s, start, duration_s, model)
+    return [RouteMotion(route, times, distances[:, k], speeds[:, k], side_m) for k in range(count)]

@@ -1,4 +1,4 @@
-"""Vehicles that move: cars with wheels that roll, and forklifts whose forks go up and down."""
+"""Moving vehicles: cars with rolling wheels, and forklifts with moving forks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from parhelion.world.mesh import Mesh
 from parhelion.world.world import World
 
 CAR_MODELS = {"sedan": "saloon", **{name: name for name in CAR_SHAPES}, "lorry": "lorry"}
-"""Names of car models, and the shapes that they stand for."""
+"""Names of car models, and their shapes."""
 LORRY_LENGTH_M = 7.5
 HIGHEST_FORK_M = 3.0
 
@@ -40,12 +40,12 @@ def add_car(
     wheels: bool = False,
     times: tuple[float, float] | None = None,
 ) -> Actor:
-    """A car whose frame (on the ground, under its middle, x forward) follows a motion.
+    """Add a car whose frame (on the ground, under its middle, x forward) follows a motion.
 
-    `model` is one of `CAR_MODELS`. With `wheels` the four wheels are bodies of their own that roll with the way driven
-    (they do not steer); a lorry's never do. At a `Pose` the car is parked: it stands,
-    counts as movable, and has no light; one that moves has its low beams on at night. `times` is
-    for rolling wheels on motions without a `start_time` and `end_time`.
+    `model` is one of `CAR_MODELS`. With `wheels`, the four wheels are separate bodies that roll with the distance
+    driven (they do not steer); those of a lorry never do. At a `Pose` the car is parked: it is static, counts as
+    movable, and has no lights. A moving car has its low beams on at night. `times` is for rolling wheels on motions
+    without a `start_time` and `end_time`.
     """
     if model not in CAR_MODELS:
         raise unknown_name("car model", model, CAR_MODELS)
@@ -62,8 +62,8 @@ def add_car(
         for where, x in zip(("front", "rear"), axles(s), strict=True):
             for side, sign in (("left", 1.0), ("right", -1.0)):
                 hub = (x, sign * (s.width / 2 - 0.11), s.wheel_radius)
-                way = DistanceAlong(moving, times, hub)
-                turning = Turning(moving, 1, lambda t, way=way: way(t) / s.wheel_radius, hub)
+                distance = DistanceAlong(moving, times, hub)
+                turning = Turning(moving, 1, lambda t, distance=distance: distance(t) / s.wheel_radius, hub)
                 builder.add(f"{where} {side} wheel", _wheel(s.wheel_radius, sign), turning)
     actor = builder.done()
     if not isinstance(motion, Pose):
@@ -74,10 +74,10 @@ def add_car(
 
 @cache
 def _wheel(radius: float, side: float) -> list[KitPart]:
-    """A wheel about the y axis: a tyre, and five spokes on the outer side (left 1, right -1) that show it turn."""
+    """Wheel about the y axis: a tyre, and five spokes on the outer side (left 1, right -1) to show rotation."""
     tyre = struts([[0.0, -0.1, 0.0]], [[0.0, 0.1, 0.0]], radius, 24)
-    turn = np.arange(5) * (2.0 * np.pi / 5.0)
-    rim = 0.62 * radius * np.column_stack([np.cos(turn), np.zeros(5), np.sin(turn)])
+    angle = np.arange(5) * (2.0 * np.pi / 5.0)
+    rim = 0.62 * radius * np.column_stack([np.cos(angle), np.zeros(5), np.sin(angle)])
     hub = np.array([0.0, 0.105 * side, 0.0])
     spokes = struts(np.tile(hub, (5, 1)), hub + rim, 0.02, 6)
     return [KitPart("tyre", tyre, "rubber", "car"), KitPart("rim", spokes, "aluminium", "car")]
@@ -91,13 +91,13 @@ def add_forklift(
     paint: str = "car-paint-yellow",
     name: str = "forklift",
 ) -> Actor:
-    """A counterbalance forklift, forks ahead (+x), whose frame is on the ground under its middle.
+    """Add a counterbalance forklift with its forks forward (+x); its frame is on the ground under its middle.
 
     `fork_height` [m] from 0 to 3 is one number or a schedule; the inner mast rises with the upper half of the lift.
-    Outer measures are round figures of a truck for 1.6 t.
+    Outer dimensions are round figures of a truck for 1.6 t.
     """
     height = schedule("forklift: fork_height", fork_height, low=0.0, high=HIGHEST_FORK_M)
-    # The inner mast, as long as the outer one, is taken along once the carriage is at its top.
+    # The inner mast is as long as the outer one and rises once the carriage has reached its top.
     mast = schedule(
         "forklift: mast", lambda t: np.maximum(height(t) - 0.5 * HIGHEST_FORK_M, 0.0), low=0.0, high=HIGHEST_FORK_M
     )
@@ -142,7 +142,7 @@ def _inner_mast() -> list[KitPart]:
 
 
 def _forks() -> list[KitPart]:
-    """Carriage with load guard, and two forks of 1.07 m whose upper side is at z = 0 of the lift."""
+    """Carriage with load guard, and two forks of 1.07 m; z = 0 is the upper side of the forks."""
     plate = [[[0.90, 0.0, z], [0.05, 0.9, 0.1]] for z in (0.12, 0.45)]
     guard = [[[0.90, y, 0.7], [0.03, 0.03, 0.6]] for y in np.linspace(-0.4, 0.4, 6)]
     shanks = [[[0.945, y, 0.26], [0.04, 0.1, 0.6]] for y in (-0.28, 0.28)]

@@ -1,4 +1,4 @@
-"""Vehicles: differential drive, car, multirotor, vessel. They move by commands, in steps, the same again each time."""
+"""Vehicles: differential drive, car, multirotor, vessel. They follow commands in time steps, deterministically."""
 
 from parhelion.motion.vehicles.base import (
     DriveCommand,

@@ -1,4 +1,4 @@
-"""What all vehicles have in common: reset, step by command, state; and what ground vehicles share."""
+"""Base classes of vehicles (reset, step with a command, state) and of ground vehicles, and the commands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from parhelion.core.pose import Pose
 from parhelion.motion.state import BodyState
 
 # ---- rotation -------------------------------------------------------------------------------------------------------
-# Quaternions `xyzw` and vectors as tuples of floats: for one body at a time these are faster than arrays.
+# Quaternions `xyzw` and vectors are tuples of floats, which are faster than arrays for a single body.
 
 
 Vector = tuple[float, float, float]
@@ -25,7 +25,7 @@ Matrix = tuple[float, float, float, float, float, float, float, float, float]
 
 
 def matrix(q: Quaternion) -> Matrix:
-    """Rotation matrix, body to world, row by row, of a unit quaternion."""
+    """Rotation matrix of a unit quaternion, body to world, in row-major order."""
     x, y, z, w = q
     xx, yy, zz, xy, xz, yz, wx, wy, wz = x * x, y * y, z * z, x * y, x * z, y * z, w * x, w * y, w * z
     return (
@@ -42,13 +42,13 @@ def matrix(q: Quaternion) -> Matrix:
 
 
 def to_world(r: Matrix, v: Vector) -> Vector:
-    """A body vector in the world."""
+    """Transform a vector from the body frame to the world."""
     a, b, c = v
     return (r[0] * a + r[1] * b + r[2] * c, r[3] * a + r[4] * b + r[5] * c, r[6] * a + r[7] * b + r[8] * c)
 
 
 def to_body(r: Matrix, v: Vector) -> Vector:
-    """A world vector in the body frame."""
+    """Transform a vector from the world to the body frame."""
     a, b, c = v
     return (r[0] * a + r[3] * b + r[6] * c, r[1] * a + r[4] * b + r[7] * c, r[2] * a + r[5] * b + r[8] * c)
 
@@ -70,7 +70,7 @@ def multiply(a: Quaternion, b: Quaternion) -> Quaternion:
 
 
 def spin(q: Quaternion, w: Vector) -> Quaternion:
-    """Time derivative of a quaternion whose body turns at `w` [rad/s] in its own frame."""
+    """Time derivative of the quaternion of a body with angular velocity `w` [rad/s] in the body frame."""
     x, y, z, s = q
     p, r, t = 0.5 * w[0], 0.5 * w[1], 0.5 * w[2]
     return (s * p + y * t - z * r, s * r - x * t + z * p, s * t + x * r - y * p, -x * p - y * r - z * t)
@@ -83,11 +83,11 @@ def normalised(q: Quaternion) -> Quaternion:
 
 
 Body = tuple[Vector, Quaternion, Vector, Vector]
-"""Place, orientation, velocity and turn rate of a body, or the rates of change of these."""
+"""Position, orientation, velocity and angular velocity of a body, or their time derivatives."""
 
 
 def integrated(body: Body, rates: Callable[[Body, int], Body], dt: float) -> Body:
-    """The body after `dt` [s], by the rule of Runge and Kutta; `rates` at its start, middle and end: 0, 1 and 2."""
+    """Body after `dt` [s], by the Runge-Kutta method; `rates` receives 0, 1 or 2 for the start, middle or end."""
     k1 = rates(body, 0)
     k2 = rates(_moved(body, k1, 0.5 * dt), 1)
     k3 = rates(_moved(body, k2, 0.5 * dt), 1)
@@ -117,15 +117,15 @@ def heading(q: Quaternion) -> float:
 
 
 def wrapped(angle: float) -> float:
-    """The same angle [rad] from -pi to pi."""
+    """Angle [rad] wrapped to the range from -pi to pi."""
     return math.remainder(angle, 2.0 * math.pi)
 
 
-# ---- What a vehicle can be told to do. A command holds until the next one -------------------------------------------
+# ---- Commands. A command holds until the next one -------------------------------------------------------------------
 
 
 class _Finite:
-    """Base of commands, whose numbers and vectors must be finite."""
+    """Base class of commands; checks that numbers and vectors are finite."""
 
     def __post_init__(self) -> None:
         name = f"{type(self).__name__.removesuffix('Command').lower()} command"
@@ -139,58 +139,81 @@ class _Finite:
 
 @dataclass(frozen=True)
 class DriveCommand(_Finite):
-    """Drive and turn: for ground vehicles."""
+    """Speed and yaw rate of a ground vehicle.
+
+    >>> DriveCommand(0.8, yaw_rate_rad_s=0.1)
+    DriveCommand(speed_m_s=0.8, yaw_rate_rad_s=0.1)
+    """
 
     speed_m_s: float
-    """Forward speed, below 0 to reverse."""
+    """Forward speed [m/s], negative in reverse."""
     yaw_rate_rad_s: float = 0.0
-    """Turn rate, positive to the left."""
+    """Yaw rate [rad/s], positive to the left."""
 
 
 @dataclass(frozen=True)
 class SteerCommand(_Finite):
-    """Drive with the front wheels at an angle: for cars."""
+    """Speed and steering angle of a car.
+
+    >>> SteerCommand(5.0, steering_rad=-0.05)
+    SteerCommand(speed_m_s=5.0, steering_rad=-0.05)
+    """
 
     speed_m_s: float
+    """Forward speed [m/s], negative in reverse."""
     steering_rad: float = 0.0
-    """Angle of the front wheels, positive to the left."""
+    """Angle of the front wheels [rad], positive to the left."""
 
 
 @dataclass(frozen=True)
 class VelocityCommand(_Finite):
-    """Fly with a velocity: for multirotors."""
+    """Velocity of a multirotor.
+
+    >>> VelocityCommand((2.0, 0.0, 0.5)).yaw_rad is None
+    True
+    """
 
     velocity_m_s: Vector
-    """In the world."""
+    """Velocity in the world [m/s]."""
     yaw_rad: float | None = None
-    """Heading in the world; None keeps the one last asked for."""
+    """Heading in the world [rad]; None keeps the last commanded one."""
 
 
 @dataclass(frozen=True)
 class PositionCommand(_Finite):
-    """Fly to a place and hold it: for multirotors."""
+    """Position for a multirotor to reach and hold.
+
+    >>> PositionCommand((10.0, 0.0, 5.0), speed_m_s=3.0).xyz_m
+    (10.0, 0.0, 5.0)
+    """
 
     xyz_m: Vector
-    """In the world."""
+    """Position in the world [m]."""
     yaw_rad: float | None = None
-    """Heading in the world; None keeps the one last asked for."""
+    """Heading in the world [rad]; None keeps the last commanded one."""
     speed_m_s: float | None = None
-    """Speed not to exceed on the way, below the vehicle's own; None for that."""
+    """Speed limit [m/s]; None for that of the vehicle, which also applies."""
 
 
 @dataclass(frozen=True)
 class MotorsOff:
-    """Rotors run down: for multirotors."""
+    """Stop the rotors of a multirotor."""
 
 
 @dataclass(frozen=True)
 class ThrustCommand(_Finite):
-    """Thrust of the two thrusters [N], forward positive: for vessels."""
+    """Thrust of the two thrusters of a vessel, forward positive.
+
+    >>> ThrustCommand(port_n=40.0, starboard_n=60.0).steering_rad
+    0.0
+    """
 
     port_n: float
+    """Thrust on the port side [N]."""
     starboard_n: float
+    """Thrust on the starboard side [N]."""
     steering_rad: float = 0.0
-    """Angle of both thrusters, positive to turn left when driving forward; for those that can be steered."""
+    """Angle of both thrusters [rad], positive to turn left when moving forward; for steerable thrusters."""
 
 
 Command = DriveCommand | SteerCommand | VelocityCommand | PositionCommand | MotorsOff | ThrustCommand
@@ -200,20 +223,21 @@ Command = DriveCommand | SteerCommand | VelocityCommand | PositionCommand | Moto
 
 
 Row = tuple[float, ...]
-"""A state as 20 floats: time, xyz, quaternion, velocity, turn rate, acceleration, angular acceleration."""
+"""State as 20 floats: time, xyz, quaternion, velocity, angular velocity, acceleration, angular acceleration."""
 
 LONGEST_STEP_S = 10.0
 
 
 class Vehicle(ABC):
-    """A vehicle that moves by commands. Same commands and steps, same bits.
+    """Base class of vehicles. The same commands and steps give the same bits.
 
-    A step is cut into equal parts of at most `longest_part_s`; a vehicle holds its command for the whole step.
+    A step is divided into equal parts of at most `longest_part_s`; the command holds for the whole step.
     """
 
     accepts: ClassVar[tuple[type, ...]]
-    """Commands it understands."""
+    """Types of the accepted commands."""
     longest_part_s: ClassVar[float]
+    """Longest step of the integration [s]."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -222,19 +246,19 @@ class Vehicle(ABC):
 
     @abstractmethod
     def reset(self, pose: Pose = Pose(), *, time: float = 0.0) -> None:
-        """Stand at `pose` at `time` [s]."""
+        """Place the vehicle at rest at `pose` and `time` [s]."""
 
     @abstractmethod
     def row(self) -> Row:
-        """The state as plain floats; see `Row`."""
+        """Return the state as plain floats; see `Row`."""
 
     @abstractmethod
     def _target(self, command: Any) -> Any:
-        """What `_advance` needs to know of a command."""
+        """Convert a command to the target of `_advance`."""
 
     @abstractmethod
     def _advance(self, target: Any, dt: float) -> None:
-        """Move on by `dt` [s], at most `longest_part_s`; `time` is that of the part's beginning."""
+        """Advance by `dt` [s], at most `longest_part_s`; `time` is the start of the part."""
 
     @property
     @abstractmethod
@@ -249,18 +273,18 @@ class Vehicle(ABC):
     @property
     @abstractmethod
     def speed_m_s(self) -> float:
-        """Speed along the body's x axis."""
+        """Speed along the body's x axis [m/s]."""
 
     @property
     def yaw_rad(self) -> float:
-        """Heading in the world, from -pi to pi."""
+        """Heading in the world [rad], from -pi to pi."""
         return heading(self.quat_xyzw)
 
     def step(self, command: Command, dt: float) -> None:
         """Follow `command` for `dt` [s]."""
         if not isinstance(command, self.accepts):
-            known = " or ".join(kind.__name__ for kind in self.accepts)
-            raise ConfigError(f"{self.name}: takes {known}, got {type(command).__name__}")
+            accepted = " or ".join(kind.__name__ for kind in self.accepts)
+            raise ConfigError(f"{self.name}: accepts {accepted}, got {type(command).__name__}")
         if not 0.0 < dt <= LONGEST_STEP_S:
             above(f"{self.name}: dt", dt, 0.0, LONGEST_STEP_S)
         parts = max(1, math.ceil(dt / self.longest_part_s - 1e-9))
@@ -272,7 +296,7 @@ class Vehicle(ABC):
         self.time = start + dt
 
     def state(self) -> BodyState:
-        """The state now, as arrays for one time."""
+        """Return the current state, as arrays for one time."""
         return state_of_rows(np.array([self.row()]))
 
 
@@ -284,7 +308,7 @@ def state_of_rows(rows: np.ndarray[Any, np.dtype[np.float64]]) -> BodyState:
 
 
 class RigidBody(Vehicle):
-    """Moves with six degrees of freedom; its frame is at the centre of mass."""
+    """A vehicle with six degrees of freedom; its frame is at the centre of mass."""
 
     _body: Body
 
@@ -298,9 +322,9 @@ class RigidBody(Vehicle):
 
 
 class GroundVehicle(Vehicle):
-    """Moves in the xy plane of the pose it was reset to, which may be a slope; its frame lies on the ground.
+    """A vehicle in the xy plane of its reset pose, which may be a slope; its frame lies on the ground.
 
-    Within the plane: place x, y [m] and angle psi [rad], all 0 at the reset pose.
+    Its coordinates in the plane are x, y [m] and the angle psi [rad], all 0 at the reset pose.
     """
 
     def __init__(self, name: str) -> None:
@@ -327,9 +351,9 @@ class GroundVehicle(Vehicle):
         return multiply(self._plane, (0.0, 0.0, math.sin(half), math.cos(half)))
 
     def _row(self, forward: tuple[float, float], left: tuple[float, float], turn: tuple[float, float]) -> Row:
-        """From velocity and acceleration [m/s, m/s^2] along the body's axes, turn rate and its derivative.
+        """Row from (velocity, derivative) forward and to the left [m/s, m/s^2] and (yaw rate, derivative).
 
-        Accelerations are those of the velocities' components, in the turning frame.
+        The derivatives are those of the velocity components in the rotating frame.
         """
         c, s = math.cos(self._psi), math.sin(self._psi)
         u, v, w = forward[0], left[0], turn[0]

@@ -1,4 +1,4 @@
-"""A car as a dynamic bicycle: two axles, tyres that saturate, steering and speed control."""
+"""Ground vehicles: a car (dynamic bicycle, saturating tyres, steering and speed control) and a differential drive."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from parhelion.motion.vehicles.base import DriveCommand, GroundVehicle, Row, Ste
 from parhelion.motion.vehicles.sheets import CarConfig, DifferentialConfig
 
 ROLLING_M_S, SLIDING_M_S = 1.0, 2.0
-"""Below the first speed wheels roll without slip angles, above the second tyre forces act; between, both in part.
+"""Speeds [m/s] between which the model blends from rolling wheels without slip angles to tyre forces.
 
-The speed is that forward, or that aside where the car slides.
+The speed is the forward speed, or the lateral speed if the car slides.
 """
 
 _ROLLING_LAG_S = 0.05
@@ -22,13 +22,14 @@ _ROLLING_LAG_S = 0.05
 Drive = DriveCommand | SteerCommand
 
 _State = tuple[float, float, float, float, float, float, float]
-"""x, y, psi, speed forward, speed to the left, turn rate, steering angle."""
+"""x, y, psi, forward speed, speed to the left, yaw rate, steering angle."""
 
 
 def understeer_gradient(config: CarConfig) -> float:
-    """K [rad s^2/m]: a steady circle of radius R needs the steering angle L/R + K v^2/R (Riekert and Schunck 1940).
+    """Understeer gradient K [rad s^2/m]: a steady circle of radius R needs the steering angle L/R + K v^2/R.
 
-    K = m/L (b/C_f - a/C_r) with the axles' stiffnesses C [N/rad]. Valid while no tyre is near its limit.
+    K = m/L (b/C_f - a/C_r) with the axle stiffnesses C [N/rad] (Riekert and Schunck 1940). Valid while no tyre is near
+    its limit.
     """
     a, b = config.front_axle_m, config.rear_axle_m
     weight = config.mass_kg * GRAVITY_M_S2
@@ -40,9 +41,9 @@ def understeer_gradient(config: CarConfig) -> float:
 def tyre_force(
     slip_angle_rad: float, pull_n: float, load_n: float, friction: float, stiffness_1_rad: float
 ) -> tuple[float, float]:
-    """Force along and across a wheel [N]: linear in the slip angle, and cut to the circle friction * load.
+    """Force along and across a wheel [N]: linear in the slip angle, limited to the circle friction * load.
 
-    A cut keeps the force's direction. Linear tyres are true to about half of their limit.
+    Limiting preserves the direction of the force. Linear tyres are valid up to about half of their limit.
     """
     limit = friction * load_n
     side = stiffness_1_rad * limit * slip_angle_rad
@@ -55,9 +56,9 @@ def tyre_force(
 class Car(GroundVehicle):
     """A front-steered car. Its frame is on the ground below the centre of mass.
 
-    Takes `SteerCommand`, or `DriveCommand`, for which it steers by L/R + K v^2/R. No suspension: it neither rolls nor
-    pitches, but braking and driving shift load between the axles. Slower than 1 m/s and in reverse, wheels roll
-    (kinematic bicycle) unless the car slides. Ground is flat.
+    Accepts `SteerCommand`, or `DriveCommand`, for which it steers by L/R + K v^2/R. There is no suspension: the car
+    neither rolls nor pitches, but braking and driving shift load between the axles. Below 1 m/s and in reverse, wheels
+    roll (kinematic bicycle) unless the car slides. The ground is flat.
     """
 
     accepts: ClassVar[tuple[type, ...]] = (DriveCommand, SteerCommand)
@@ -71,7 +72,7 @@ class Car(GroundVehicle):
         self.reset()
 
     def reset(self, pose: Pose = Pose(), *, time: float = 0.0, speed_m_s: float = 0.0) -> None:
-        """Stand at `pose`, or drive straight through it at `speed_m_s`."""
+        """Place the car at `pose`, at rest or driving straight at `speed_m_s`."""
         self._place(pose, time)
         self._u = finite(f"{self.name}: speed_m_s", speed_m_s)
         self._v = self._r = self._steer = 0.0
@@ -102,7 +103,7 @@ class Car(GroundVehicle):
 
     @property
     def tyre_forces_n(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Force along and across the wheels of the front and of the rear axle; 0 while the wheels roll."""
+        """Force along and across the wheels of the front and rear axles [N]; 0 while the wheels roll."""
         if self._sliding(self._u, self._v, self._steer) == 0.0:
             return (0.0, 0.0), (0.0, 0.0)
         return self._forces(self._u, self._v, self._r, self._steer, self._acceleration(self._u, self._asked[0]))
@@ -144,12 +145,12 @@ class Car(GroundVehicle):
         return (c * u - s * v, s * u + c * v, r, du, dv, dr, rate)
 
     def _sliding(self, u: float, v: float, delta: float) -> float:
-        """Share of the tyres' forces in the motion, 0 where wheels roll."""
+        """Weight of the tyre forces in the motion, 0 while wheels roll."""
         aside = abs(v - u * math.tan(delta) / self.wheelbase_m * self.config.rear_axle_m)
         return min(max((max(u, aside) - ROLLING_M_S) / (SLIDING_M_S - ROLLING_M_S), 0.0), 1.0)
 
     def _rolling(self, u: float, v: float, r: float, delta: float, asked: float) -> tuple[float, float, float]:
-        """Derivatives of speeds and turn rate that lead to wheels which roll, as far as friction allows."""
+        """Derivatives of speeds and yaw rate that make the wheels roll, as far as friction allows."""
         car = self.config
         turn = u * math.tan(delta) / self.wheelbase_m
         pull, side = asked - v * r, (turn * car.rear_axle_m - v) / _ROLLING_LAG_S + u * r
@@ -169,7 +170,7 @@ class Car(GroundVehicle):
     def _forces(
         self, u: float, v: float, r: float, delta: float, asked: float
     ) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Tyre forces [N] along and across the wheels of the front and of the rear axle."""
+        """Tyre forces [N] along and across the wheels of the front and rear axles."""
         car = self.config
         a, b, base = car.front_axle_m, car.rear_axle_m, self.wheelbase_m
         shift = car.centre_of_mass_height_m * asked
@@ -178,7 +179,7 @@ class Car(GroundVehicle):
         cd, sd = math.cos(delta), math.sin(delta)
         front_slip = -math.atan2((v + a * r) * cd - u * sd, abs(u * cd + (v + a * r) * sd))
         rear_slip = -math.atan2(v - b * r, abs(u))
-        # The driver holds the speed: the engine also makes up for what the front wheels' side force takes.
+        # The driver holds the speed: the engine also compensates for the side force of the front wheels.
         side = tyre_force(front_slip, 0.0, front_load, car.friction, car.front_stiffness_1_rad)[1]
         pull = car.mass_kg * (asked - v * r) + side * sd
         share = car.drive_front_share if pull > 0.0 else front_load / (front_load + rear_load)
@@ -196,19 +197,19 @@ def _moved(s: _State, k: _State, dt: float) -> _State:
     return tuple([value + dt * rate for value, rate in zip(s, k, strict=True)])  # type: ignore[return-value]
 
 
-# ---- Differential drive: two driven sides, speed and turn rate with limits, exact motion between them ---------------
+# ---- Differential drive: limited speed and yaw rate, exact motion between them --------------------------------------
 
 
 _NODE, _OUTER, _MIDDLE = math.sqrt(0.6), 5.0 / 18.0, 8.0 / 18.0
-"""Gauss and Legendre's rule of three points on an interval: exact for polynomials of degree 5."""
+"""Three-point Gauss-Legendre rule: exact for polynomials of degree 5."""
 
 
 class DifferentialDrive(GroundVehicle):
-    """A robot with a driven side left and right. Its frame is on the ground, between the wheels.
+    """A robot with independently driven left and right wheels. Its frame is on the ground, between the wheels.
 
-    Speed and turn rate run towards the command at constant accelerations, as a motor controller makes them. Wheels
-    follow v -+ w b/2 with the effective track b, which for skid steering is wider than the real one. Slip takes a
-    constant share of what the wheels would do without it.
+    Speed and yaw rate approach the command at constant accelerations, as with a motor controller. Wheel speeds are
+    v -+ w b/2 with the effective track b, which is wider than the real one for skid steering. Slip reduces the motion
+    of the robot by a constant share.
     """
 
     accepts: ClassVar[tuple[type, ...]] = (DriveCommand,)
@@ -221,7 +222,7 @@ class DifferentialDrive(GroundVehicle):
         self.reset()
 
     def reset(self, pose: Pose = Pose(), *, time: float = 0.0, speed_m_s: float = 0.0) -> None:
-        """Stand at `pose`, or drive there at `speed_m_s` of the wheels already."""
+        """Place the robot at `pose`, at rest or with a wheel speed of `speed_m_s`."""
         self._place(pose, time)
         self._v = finite(f"{self.name}: speed_m_s", speed_m_s)
         self._w = self._dv = self._dw = 0.0
@@ -232,7 +233,7 @@ class DifferentialDrive(GroundVehicle):
 
     @property
     def wheel_rates_rad_s(self) -> tuple[float, float]:
-        """Turn rates of the left and right wheels, forward positive, as encoders see them."""
+        """Angular velocities of the left and right wheels [rad/s], forward positive, as encoders measure them."""
         half, radius = 0.5 * self.config.effective_track, self.config.wheel_radius_m
         return ((self._v - half * self._w) / radius, (self._v + half * self._w) / radius)
 
@@ -241,14 +242,14 @@ class DifferentialDrive(GroundVehicle):
         v = min(max(command.speed_m_s, -limits.max_speed_m_s), limits.max_speed_m_s)
         w = min(max(command.yaw_rate_rad_s, -limits.max_yaw_rate_rad_s), limits.max_yaw_rate_rad_s)
         if limits.max_wheel_speed_m_s is not None:
-            # Both are scaled alike, so that the path keeps its curvature.
+            # Scaling both preserves the curvature of the path.
             wheel = abs(v) + 0.5 * limits.effective_track * abs(w)
             if wheel > limits.max_wheel_speed_m_s:
                 v, w = v * limits.max_wheel_speed_m_s / wheel, w * limits.max_wheel_speed_m_s / wheel
         return v, w
 
     def _advance(self, target: tuple[float, float], dt: float) -> None:
-        # Pieces end where speed or turn rate reach their target, so accelerations are constant within a piece.
+        # Pieces end when speed or yaw rate reaches its target, so accelerations are constant within a piece.
         left, (v_end, w_end), limits = dt, target, self.config
         while left > 0.0:
             v_gap, w_gap = v_end - self._v, w_end - self._w
@@ -274,15 +275,15 @@ class DifferentialDrive(GroundVehicle):
         if v == 0.0 and dv == 0.0:
             return
         if w == 0.0 and dw == 0.0:
-            way = dt * (v + 0.5 * dv * dt)
-            self._x += way * math.cos(psi)
-            self._y += way * math.sin(psi)
+            distance = dt * (v + 0.5 * dv * dt)
+            self._x += distance * math.cos(psi)
+            self._y += distance * math.sin(psi)
             return
         for node, weight in ((-_NODE, _OUTER), (0.0, _MIDDLE), (_NODE, _OUTER)):
             t = 0.5 * dt * (1.0 + node)
-            angle, way = psi + t * (w + 0.5 * dw * t), weight * dt * (v + dv * t)
-            self._x += way * math.cos(angle)
-            self._y += way * math.sin(angle)
+            angle, distance = psi + t * (w + 0.5 * dw * t), weight * dt * (v + dv * t)
+            self._x += distance * math.cos(angle)
+            self._y += distance * math.sin(angle)
 
     def row(self) -> Row:
         grip, turn = self._grip, self._turn_grip

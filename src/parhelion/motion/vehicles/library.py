@@ -1,4 +1,4 @@
-"""The vehicles that come with Parhelion: one data sheet a file, `<maker>/<model>.yaml`."""
+"""Vehicle presets: one data sheet per file, `<maker>/<model>.yaml`."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _Sheet = Annotated[VehicleConfig, Field(discriminator="kind")]
 
 
 def vehicle_names() -> list[str]:
-    """Names of all presets, such as `clearpath/husky`, sorted."""
+    """Sorted names of all vehicle presets, for example `clearpath/husky`."""
     return sorted(f"{file.parent.name}/{file.stem}" for file in FOLDER.glob("*/*.yaml"))
 
 
 def vehicle_sheet(name_or_path: str | PathLike[str]) -> VehicleConfig:
-    """A checked data sheet, by preset name (any case) or by path of a YAML file; kept until the file changes."""
+    """Return a checked data sheet by preset name (any case) or path of a YAML file; cached until the file changes."""
     text, names = str(name_or_path), vehicle_names()
     file = FOLDER / f"{text.lower()}.yaml" if text.lower() in names else Path(name_or_path)
     if file.suffix.lower() not in YAML_SUFFIXES:
@@ -51,18 +51,18 @@ def vehicle_sheet(name_or_path: str | PathLike[str]) -> VehicleConfig:
 
 @lru_cache(maxsize=64)
 def _load(file: Path, modified_ns: int, size: int) -> VehicleConfig:
-    """`modified_ns` and `size` are part of the key only, so that an edited file is read again."""
+    """Read a data sheet. `modified_ns` and `size` are only cache keys, so that an edited file is read again."""
     sheet: VehicleConfig = files.check(_Sheet, files.read_yaml(file), file)
     return sheet
 
 
 def vehicle(model: str | PathLike[str] | VehicleConfig, *, water: Water | None = None) -> Vehicle:
-    """A vehicle by preset name, path of a YAML file, or data sheet; a vessel floats on `water`, calm by default."""
+    """Return a vehicle by preset name, YAML file or data sheet; a vessel floats on `water`, calm by default."""
     sheet = vehicle_sheet(model) if isinstance(model, (str, PathLike)) else model
     if isinstance(sheet, VesselConfig):
         return Vessel(sheet, water)
     if water is not None:
-        raise ConfigError(f"{sheet.name}: water is for vessels, this is a {sheet.kind}")
+        raise ConfigError(f"{sheet.name}: water is only for vessels, but this is a {sheet.kind}; omit it")
     if isinstance(sheet, DifferentialConfig):
         return DifferentialDrive(sheet)
     if isinstance(sheet, CarConfig):

@@ -1,4 +1,4 @@
-"""A multirotor: a rigid body, rotors that lag behind their command, and loops from position to torque."""
+"""A multirotor: a rigid body, rotors with a lag, and control loops from position to torque."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ Asked = PositionCommand | VelocityCommand | MotorsOff
 
 
 class Multirotor(RigidBody):
-    """Rotors push along the body's z axis with k w^2 and turn the body by their arms and their drag.
+    """A multirotor. Each rotor pushes along the body's z axis with k w^2 and exerts a torque by its arm and its drag.
 
-    A rotor's speed follows its command with a first-order lag. Air slows the body by a drag across the rotors, linear
-    in rotor and air speed (Martin and Salaun 2010), and a quadratic one of the body; the air is at rest. Control:
-    position to velocity to acceleration to thrust and attitude (Lee et al. 2010), at the rate of the inner steps.
-    Nothing stops it from flying into the ground.
+    Rotor speed follows its command with a first-order lag. Drag consists of a part perpendicular to the rotor axes,
+    linear in rotor and air speed (Martin and Salaun 2010), and a quadratic part of the body; the air is at rest. The
+    control goes from position to velocity to acceleration to thrust and attitude (Lee et al. 2010), at the rate of the
+    inner steps. There is no contact with the ground.
     """
 
     accepts: ClassVar[tuple[type, ...]] = (PositionCommand, VelocityCommand, MotorsOff)
@@ -51,7 +51,7 @@ class Multirotor(RigidBody):
         self.config = config
         arms = np.array([[1.0, r.y_m, -r.x_m, -r.spin * config.torque_to_thrust_m] for r in config.rotors]).T
         if np.linalg.matrix_rank(arms) < 4:
-            raise ConfigError(f"{config.name}: rotors must be placed and spin so that they can roll, pitch and yaw")
+            raise ConfigError(f"{config.name}: positions and spins of the rotors must allow roll, pitch and yaw")
         self._effect = [[float(value) for value in row] for row in arms]
         self._mix = [[float(value) for value in row] for row in np.linalg.pinv(arms)]
         self.hover_speed_rad_s = math.sqrt(config.mass_kg * GRAVITY_M_S2 / (len(arms.T) * config.thrust_n_s2))
@@ -65,7 +65,7 @@ class Multirotor(RigidBody):
         velocity_m_s: Sequence[float] = (0.0, 0.0, 0.0),
         rotor_speed_rad_s: float | None = None,
     ) -> None:
-        """At `pose` with the velocity given, in the world; rotors turn as in hover, or as given."""
+        """Place the multirotor at `pose` with a velocity in the world; rotors spin as in hover by default."""
         self.time = finite(f"{self.name}: time", time)
         most = self.config.max_rotor_speed_rad_s
         speed = self.hover_speed_rad_s if rotor_speed_rad_s is None else rotor_speed_rad_s
@@ -78,7 +78,7 @@ class Multirotor(RigidBody):
 
     @property
     def velocity_m_s(self) -> Vector:
-        """In the world."""
+        """Velocity in the world [m/s]."""
         return self._body[2]
 
     @property
@@ -104,7 +104,7 @@ class Multirotor(RigidBody):
         self._body = base.integrated(self._body, lambda body, half: self._rates(body, pushes[half]), dt)
 
     def _lagged(self, asked: Sequence[float], dt: float) -> list[float]:
-        """Rotor speeds after `dt`: the lag's own solution, so that no step is too long for it."""
+        """Rotor speeds after `dt`: the exact solution of the lag, stable for any step."""
         up, down = math.exp(-dt / self.config.spin_up_s), math.exp(-dt / self.config.spin_down_s)
         return [to + (now - to) * (up if to > now else down) for now, to in zip(self._rotors, asked, strict=True)]
 
@@ -127,7 +127,7 @@ class Multirotor(RigidBody):
         return velocity, base.spin(quat, turn), acceleration, spin
 
     def _drag(self, r: Matrix, velocity: Vector, spinning: float) -> Vector:
-        """Force [N] of the air, in the world."""
+        """Drag force [N] in the world."""
         u, v, w = to_body(r, velocity)
         blade = self.config.rotor_drag_n_s2_m * spinning
         air = self.config.body_drag_n_s2_m2 * math.sqrt(u * u + v * v + w * w)
@@ -141,11 +141,11 @@ class Multirotor(RigidBody):
     # ---- control -----------------------------------------------------------------------------------------------
 
     def _control(self, target: PositionCommand | VelocityCommand) -> list[float]:
-        """Rotor speeds [rad/s] to ask for."""
+        """Commanded rotor speeds [rad/s]."""
         r = base.matrix(self._body[1])
         asked = self._acceleration(self._velocity(target), r)
         pull = (asked[0], asked[1], asked[2] + GRAVITY_M_S2)
-        # Thrust as far as the body already points where it should.
+        # Component of the commanded force along the current body axis.
         thrust = self.config.mass_kg * max(pull[0] * r[2] + pull[1] * r[5] + pull[2] * r[8], 0.0)
         roll, pitch, yaw = self._torque(r, pull)
         most = self.config.max_rotor_speed_rad_s
@@ -171,7 +171,7 @@ class Multirotor(RigidBody):
 
     def _acceleration(self, asked: Vector, r: Matrix) -> Vector:
         gains, velocity = self.config.control, self._body[2]
-        # The drag it knows of is made up for, so that the speed asked for is reached (Faessler et al. 2018).
+        # The known drag is compensated, so that the commanded speed is reached (Faessler et al. 2018).
         drag = self._drag(r, velocity, sum(self._rotors))
         x, y, z = (
             gains.velocity_1_s * (to - at) - pull / self.config.mass_kg
@@ -183,14 +183,14 @@ class Multirotor(RigidBody):
         return (x, y, min(max(z, -0.7 * GRAVITY_M_S2), 0.7 * GRAVITY_M_S2))
 
     def _torque(self, r: Matrix, pull: Vector) -> Vector:
-        """Torque [N m] that turns the body's z axis along `pull` and its x axis to the heading asked for."""
+        """Torque [N m] that rotates the body's z axis towards `pull` and its x axis to the commanded heading."""
         size = math.sqrt(pull[0] * pull[0] + pull[1] * pull[1] + pull[2] * pull[2])
         up = (pull[0] / size, pull[1] / size, pull[2] / size)
         left = cross(up, (math.cos(self._yaw), math.sin(self._yaw), 0.0))
         scale = 1.0 / math.sqrt(left[0] * left[0] + left[1] * left[1] + left[2] * left[2])
         left = (left[0] * scale, left[1] * scale, left[2] * scale)
         forward = cross(left, up)
-        # Columns of the wanted matrix seen from the body; half the skew part is the sine of the missing turn.
+        # Columns of the target matrix in the body frame; half the skew part is the sine of the rotation error.
         f, s, u = to_body(r, forward), to_body(r, left), to_body(r, up)
         turn, (ix, iy, iz) = self._body[3], self.config.inertia_kg_m2
         fast, slow = self.config.control.attitude_rad_s, self.config.control.yaw_rad_s

@@ -1,4 +1,4 @@
-"""The data sheet of a vehicle: what a preset file may say. Units are in the names; sources are required."""
+"""Data sheets of vehicles: the fields of a preset file. Units are part of the names; sources are required."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ Six = tuple[NonNegative, NonNegative, NonNegative, NonNegative, NonNegative, Non
 
 
 class Sheet(Config):
-    """What every vehicle's sheet has."""
+    """Fields of every vehicle."""
 
     name: str
     mass_kg: Positive
-    """Ready to move, without payload."""
+    """Mass ready to move, without payload."""
     size_m: Three
-    """Length, width, height over all."""
+    """Overall length, width, height."""
     sources: list[Source] = Field(min_length=1)
     assumed: dict[str, str] = Field(default_factory=dict)
-    """Fields that no source gives, and why this value was taken."""
+    """Fields without a source, and the reason for their value."""
 
 
 class DifferentialConfig(Sheet):
-    """A robot with a driven side left and right."""
+    """A robot with independently driven left and right wheels."""
 
     kind: Literal["differential"]
     wheel_radius_m: Positive
     track_m: Positive
-    """Distance of the left from the right wheels' middle."""
+    """Distance between the centres of the left and right wheels."""
     effective_track_m: Positive | None = None
-    """Track of an ideal robot that turns alike; wider than the real one where wheels skid in turns."""
+    """Track of an ideal robot that turns equally; wider than the real one if wheels skid in turns."""
     max_speed_m_s: Positive
     max_yaw_rate_rad_s: Positive
     max_acceleration_m_s2: Positive
     max_yaw_acceleration_rad_s2: Positive
     max_wheel_speed_m_s: Positive | None = None
-    """Of the wheel's rim; limits turning while driving fast."""
+    """Largest speed at the wheel rim; limits the yaw rate at high speed."""
     forward_slip: Fraction = 0.0
-    """Share of the wheels' way that is lost."""
+    """Share of the wheels' travel that is lost to slip."""
     turn_slip: Fraction = 0.0
-    """Share of the wheels' turning that is lost."""
+    """Share of the wheels' yaw rate that is lost to slip."""
 
     @property
     def effective_track(self) -> float:
@@ -53,18 +53,18 @@ class DifferentialConfig(Sheet):
 
 
 class CarConfig(Sheet):
-    """A car as a dynamic bicycle."""
+    """A car, by the dynamic bicycle model."""
 
     kind: Literal["car"]
     yaw_inertia_kg_m2: Positive
     front_axle_m: Positive
-    """Centre of mass to front axle."""
+    """Distance from the centre of mass to the front axle."""
     rear_axle_m: Positive
     centre_of_mass_height_m: NonNegative
     friction: Positive
-    """Largest tyre force over its load."""
+    """Largest tyre force divided by the load."""
     front_stiffness_1_rad: Positive
-    """Lateral force of the front tyres over friction, load and slip angle, for small angles."""
+    """Lateral force of the front tyres divided by friction, load and slip angle, for small angles."""
     rear_stiffness_1_rad: Positive
     drive_front_share: Annotated[float, Field(ge=0, le=1)]
     """Share of the driving force on the front axle; brakes act on both by their load."""
@@ -73,7 +73,7 @@ class CarConfig(Sheet):
     max_acceleration_m_s2: Positive
     max_braking_m_s2: Positive
     full_power_speed_m_s: Positive
-    """Speed above which engine power limits the acceleration, to max_acceleration * this / speed."""
+    """Speed above which engine power limits the acceleration to max_acceleration * this / speed."""
     max_steering_rad: Annotated[float, Field(gt=0, lt=1.5)]
     max_steering_rate_rad_s: Positive
     steering_lag_s: Annotated[float, Field(ge=0.02)]
@@ -82,7 +82,7 @@ class CarConfig(Sheet):
 
 
 class Rotor(Config):
-    """One rotor, its axis upward."""
+    """One rotor with its axis upward."""
 
     x_m: float
     y_m: float
@@ -91,12 +91,12 @@ class Rotor(Config):
 
 
 class FlightControl(Config):
-    """Loops from position to torque: each is a gain or bandwidth."""
+    """Gains and bandwidths of the control loops from position to torque."""
 
     position_1_s: Positive
-    """Speed asked for over distance."""
+    """Commanded speed per distance."""
     velocity_1_s: Positive
-    """Acceleration asked for over missing speed."""
+    """Commanded acceleration per speed error."""
     attitude_rad_s: Positive
     """Bandwidth of roll and pitch, critically damped."""
     yaw_rad_s: Positive
@@ -112,16 +112,17 @@ class MultirotorConfig(Sheet):
     inertia_kg_m2: Three
     rotors: list[Rotor] = Field(min_length=4)
     thrust_n_s2: Positive
-    """Thrust of a rotor over the square of its speed."""
+    """Thrust of a rotor divided by the square of its speed."""
     torque_to_thrust_m: Positive
     rotor_drag_n_s2_m: NonNegative
-    """Drag across a rotor's axis over rotor speed and air speed."""
+    """Drag perpendicular to a rotor's axis, divided by rotor speed and air speed."""
     body_drag_n_s2_m2: NonNegative = 0.0
-    """Drag of the body over the square of the air speed."""
+    """Drag of the body divided by the square of the air speed."""
     max_rotor_speed_rad_s: Positive
     spin_up_s: Positive
-    """Time constant of a rotor that speeds up."""
+    """Time constant of an accelerating rotor."""
     spin_down_s: Positive
+    """Time constant of a decelerating rotor."""
     control: FlightControl
 
     @model_validator(mode="after")
@@ -135,13 +136,13 @@ class MultirotorConfig(Sheet):
 
 
 class HullConfig(Config):
-    """The outside of a hull: a box, or a boat with a pointed bow and a V-shaped bottom."""
+    """Shape of a hull: a box, or a boat with a pointed bow and a V-shaped bottom."""
 
     shape: Literal["box", "boat"]
     length_m: Positive
     beam_m: Positive
     height_m: Positive
-    """Keel to deck."""
+    """Height from keel to deck."""
     bow_share: Fraction = 0.0
     """Share of the length over which the bow narrows (boat)."""
     bow_rise_m: NonNegative = 0.0
@@ -151,13 +152,14 @@ class HullConfig(Config):
 
 
 class Thruster(Config):
-    """A propeller that pushes along the body's x axis, or aside where it is steered."""
+    """A propeller that pushes along the body's x axis, or sideways if it is steered."""
 
     x_m: float
-    """From the centre of mass."""
+    """Position forward of the centre of mass."""
     y_m: float
+    """Position to the left of the centre of mass."""
     height_m: float
-    """Above the keel, below 0 for a propeller under it."""
+    """Height above the keel, negative for a propeller below it."""
     max_forward_n: Positive
     max_reverse_n: Positive
     lag_s: Annotated[float, Field(ge=0)]
@@ -169,19 +171,19 @@ class VesselConfig(Sheet):
     kind: Literal["vessel"]
     hull: HullConfig
     centre_of_mass_height_m: Positive
-    """Above the keel."""
+    """Height above the keel."""
     gyration_m: Three
     """Radii of gyration about x, y, z."""
     added_mass: Six
-    """Added mass along x, y, z over the mass, and added inertia about x, y, z over the inertia."""
+    """Added mass along x, y, z divided by the mass, and added inertia about x, y, z divided by the inertia."""
     linear_drag: Six
-    """N s/m along x, y, z and N m s about x, y, z."""
+    """Linear drag [N s/m] along x, y, z and [N m s] about x, y, z."""
     quadratic_drag: Six
-    """N s^2/m^2 along x, y, z and N m s^2 about x, y, z."""
+    """Quadratic drag [N s^2/m^2] along x, y, z and [N m s^2] about x, y, z."""
     port: Thruster
     starboard: Thruster
     max_steering_rad: Annotated[float, Field(ge=0, lt=1.5)] = 0.0
-    """How far the thrusters turn about the vertical, both alike; 0 where they are fixed."""
+    """Largest steering angle of both thrusters about the vertical axis; 0 for fixed thrusters."""
     steering_lag_s: NonNegative = 0.0
 
 

@@ -1,4 +1,4 @@
-"""A vessel: a floating rigid body with six degrees of freedom, held up by the water under each part of its hull."""
+"""A vessel: a floating rigid body with six degrees of freedom, with buoyancy for each part of its hull."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from parhelion.motion.water import CalmWater, Water
 from parhelion.world.water_surface import Lattice
 
 # ---- hull -----------------------------------------------------------------------------------------------------------
-# A hull as upright columns, and what floating takes from it: wetted volume, centre of buoyancy, stability.
-# Columns stand at the nodes of a Gauss rule, so that for a hull of straight sides sums over few columns are the exact
-# integrals: volume, its centre and the waterplane's moments while the deck is dry and the keel wet.
+# A hull as vertical columns, with wetted volume, centre of buoyancy and stability. Columns stand at the nodes of a
+# Gauss rule, so that for a hull with straight sides sums over few columns are exact integrals: volume, its centre and
+# the moments of the waterplane, while the deck is dry and the keel wet.
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,15 +44,15 @@ class Hull:
     x: Floats
     y: Floats
     bottom: Floats
-    """Where a column begins [m]."""
+    """Lower end of a column [m]."""
     top: Floats
-    """Where it ends: the deck."""
+    """Upper end of a column, the deck [m]."""
     area: Floats
     """Cross-section [m^2]."""
 
     @classmethod
     def box(cls, length_m: float, beam_m: float, height_m: float, *, along: int = 6, across: int = 4) -> Hull:
-        """A box centred at x = y = 0."""
+        """Return a box centred at x = y = 0."""
         return cls.boat(length_m, beam_m, height_m, along=along, across=across)
 
     @classmethod
@@ -68,7 +68,7 @@ class Hull:
         along: int = 6,
         across: int = 4,
     ) -> Hull:
-        """Straight sides that narrow as a parabola at the bow; a V-shaped bottom whose keel rises towards the stem."""
+        """Return a boat: straight sides, a parabolic bow, and a V-shaped bottom whose keel rises towards the stem."""
         for name, value in (("length_m", length_m), ("beam_m", beam_m), ("height_m", height_m)):
             above(f"hull: {name}", value, 0.0)
         if not (0.0 <= bow_share < 1.0 and bow_rise_m >= 0.0 and 0.0 <= deadrise_deg < 90.0):
@@ -85,7 +85,7 @@ class Hull:
         reach = np.maximum(x - shoulder, 0.0) / max(front - shoulder, 1e-12)
         half = beam_m / 2.0 * (1.0 - reach**2)
         side, share = _gauss(0.0, 1.0, max(1, across // 2))
-        # Each half of the beam has its own nodes: the keel line is a kink.
+        # Each half of the beam has its own nodes, because the bottom has a kink at the keel.
         side, share = np.concatenate([-side[::-1], side]), np.concatenate([share[::-1], share])
         y = half[:, None] * side
         bottom = np.abs(y) * math.tan(math.radians(deadrise_deg)) + (bow_rise_m * reach**2)[:, None]
@@ -95,9 +95,9 @@ class Hull:
 
     @classmethod
     def from_mesh(cls, vertices: ArrayLike, faces: ArrayLike, *, along: int = 10, across: int = 8) -> Hull:
-        """From a closed mesh (n, 3) [m], (m, 3): a column reaches from the lowest to the highest triangle over a place.
+        """Return the hull of a closed mesh (n, 3) [m], (m, 3): columns from the lowest to the highest triangle.
 
-        So tunnels and overhangs count as filled. Places outside the mesh's outline have no column.
+        Tunnels and overhangs count as filled. There are no columns outside of the mesh's outline.
         """
         corners = np.asarray(vertices, dtype=np.float64)[np.asarray(faces, dtype=np.int64)]
         if corners.ndim != 3 or corners.shape[1:] != (3, 3) or not np.all(np.isfinite(corners)):
@@ -107,11 +107,11 @@ class Hull:
         y, share = _gauss(low[1], high[1], whole("hull: across", across, 1, 200))
         px, py = (grid.ravel() for grid in np.meshgrid(x, y, indexing="ij"))
         bottom, top = _vertical_span(corners, px, py)
-        kept = top > bottom
-        if not np.any(kept):
+        inside = top > bottom
+        if not np.any(inside):
             raise ConfigError("hull: the mesh has no height over any of the columns' places")
         columns = (px, py, bottom - low[2], top - low[2], np.outer(wide, share).ravel())
-        return cls(*(column[kept] for column in columns))
+        return cls(*(column[inside] for column in columns))
 
     def volume(self, level_m: float) -> float:
         """Wetted volume [m^3] of the upright hull with the water `level_m` above its lowest point."""
@@ -131,14 +131,14 @@ class Hull:
         return 0.5 * (low + high)
 
     def centre_of_buoyancy(self, level_m: float) -> tuple[float, float]:
-        """x and z [m] of the wetted volume's centre."""
+        """x and z [m] of the centre of the wetted volume."""
         wet = self._wet(level_m)
         volume = self.area * wet
         total = np.sum(volume)
         return float(np.sum(volume * self.x) / total), float(np.sum(volume * (self.bottom + 0.5 * wet)) / total)
 
     def waterplane(self, level_m: float) -> tuple[float, float, float]:
-        """Area [m^2] of the waterplane, and its second moments [m^4] about its long and its cross axis."""
+        """Area [m^2] of the waterplane, and its second moments [m^4] about its longitudinal and transverse axes."""
         area = np.where((self.bottom < level_m) & (level_m < self.top), self.area, 0.0)
         total = np.sum(area)
         middle = np.sum(area * self.x) / total
@@ -149,7 +149,7 @@ class Hull:
 
 
 def hull_of(config: HullConfig) -> Hull:
-    """The hull a data sheet describes."""
+    """Hull of a data sheet."""
     if config.shape == "box":
         return Hull.box(config.length_m, config.beam_m, config.height_m)
     return Hull.boat(**config.model_dump(exclude={"shape"}))
@@ -162,11 +162,11 @@ def _gauss(low: float, high: float, count: int) -> tuple[Floats, Floats]:
 
 
 def _vertical_span(corners: Floats, x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """Lowest and highest z of the triangles (m, 3, 3) over each place; bottom above top where there are none."""
+    """Lowest and highest z of the triangles (m, 3, 3) at each place; bottom above top if there are none."""
     ax, ay, az = np.moveaxis(corners[:, 0], -1, 0)
     (bx, by, bz), (cx, cy, cz) = (np.moveaxis(corners[:, n] - corners[:, 0], -1, 0) for n in (1, 2))
     area = bx * cy - by * cx
-    seen = np.abs(area) > 1e-12  # triangles on edge have no z over a place
+    seen = np.abs(area) > 1e-12  # vertical triangles have no unique z
     px, py = x[:, None] - ax[seen], y[:, None] - ay[seen]
     s = (px * cy[seen] - py * cx[seen]) / area[seen]
     t = (py * bx[seen] - px * by[seen]) / area[seen]
@@ -182,24 +182,24 @@ def _vertical_span(corners: Floats, x: Floats, y: Floats) -> tuple[Floats, Float
 
 
 _Thrust = tuple[float, float, float]
-"""Of port and starboard [N], and the angle of both [rad]."""
+"""Thrust of port and starboard [N], and the angle of both [rad]."""
 
 PROBES = (9, 5)
-"""Places along and across the hull at which the water's surface is taken; between them it is linear."""
+"""Number of samples of the water surface along and across the hull; it is linear between them."""
 
 
 class Vessel(RigidBody):
-    """Weight, buoyancy, drag and two thrusters act on mass and added mass:
+    """A floating vessel. Weight, buoyancy, drag and two thrusters act on mass and added mass:
 
         (m + A) dv/dt = F - m w x v,   (I + A) dw/dt = T - w x (I w)
 
-    Buoyancy is rho (g + a) times the wetted length of each hull column, normal to the water's surface above it, where
-    a is the water's own acceleration upward: the pressure of water at rest and of long waves (Froude and Krylov). Drag
-    is linear and quadratic in the velocity relative to the water's mean motion under the hull, and grows with the
-    wetted volume; added mass acts on the acceleration relative to that motion. Added mass is constant; its Coriolis
-    forces, whose Munk moment a real hull's lift balances, are left out. So is what the vessel does to the waves. Valid
-    afloat and to about 60 degrees of heel. Waves shorter than twice the distance of the probes (an eighth of the
-    hull's length) do not move it.
+    Buoyancy is rho (g + a) times the wetted length of each hull column, normal to the water surface above it, where a
+    is the upward acceleration of the water: the pressure of water at rest and of long waves (Froude and Krylov). Drag
+    is linear and quadratic in the velocity relative to the mean motion of the water under the hull, and proportional
+    to the wetted volume; added mass acts on the acceleration relative to that motion. Added mass is constant. Its
+    Coriolis forces are omitted, because the lift of a real hull balances their Munk moment. The vessel does not affect
+    the waves. Valid afloat and up to about 60 degrees of heel. Waves shorter than twice the distance of the samples
+    (an eighth of the hull length) do not move it.
 
     The body frame is at the centre of mass, x forward, z up; at rest the deck is level.
     """
@@ -214,12 +214,12 @@ class Vessel(RigidBody):
         self.hull = hull_of(config.hull) if hull is None else hull
         mass = config.mass_kg
         self.draught_m = self.hull.draught(mass / self.water.density_kg_m3)
-        """Depth of the keel at rest."""
+        """Depth of the keel at rest [m]."""
         self._middle, self._buoyancy_height = self.hull.centre_of_buoyancy(self.draught_m)
         self.inertia_kg_m2: Vector = tuple(mass * radius**2 for radius in config.gyration_m)  # type: ignore[assignment]
         heavy = (mass, mass, mass, *self.inertia_kg_m2)
         self._heavy = tuple(own * (1.0 + added) for own, added in zip(heavy, config.added_mass, strict=True))
-        """Mass and inertia with what is added to them."""
+        """Mass and inertia, including added mass and added inertia."""
         self._added = tuple(own * added for own, added in zip(heavy, config.added_mass, strict=True))
         self._prepare_columns()
         self.reset()
@@ -237,7 +237,7 @@ class Vessel(RigidBody):
             _linear_weights((place - low) / max(step, 1e-12), count)
             for place, (low, _), step, count in zip((x, hull.y), ends, self._steps, PROBES, strict=True)
         )
-        # One matrix takes what is known at the probes to the columns.
+        # One matrix interpolates from the samples to the columns.
         self._spread = (along[:, :, None] * across[:, None, :]).reshape(len(x), -1)
         share = hull.area / np.sum(hull.area)
         middle = float(np.sum(share * x))
@@ -254,9 +254,9 @@ class Vessel(RigidBody):
         velocity_m_s: Sequence[float] = (0.0, 0.0, 0.0),
         turn_rate_rad_s: Sequence[float] = (0.0, 0.0, 0.0),
     ) -> None:
-        """At `pose`; where `afloat`, at the height of rest over the mean level and level, with only the pose's heading.
+        """Place the vessel at `pose`; if `afloat`, level and at its equilibrium height, with only the pose's heading.
 
-        Velocity and turn rate are in the body frame.
+        Velocity and angular velocity are in the body frame.
         """
         self.time = finite(f"{self.name}: time", time)
         x, y, z = pose.xyz.tolist()
@@ -270,7 +270,7 @@ class Vessel(RigidBody):
         p, q, r = vector(f"{self.name}: turn_rate_rad_s", turn_rate_rad_s, 3)
         self._body = ((x, y, z), quat, (u, v, w), (p, q, r))
         self._thrust: _Thrust = (0.0, 0.0, 0.0)
-        self._look(self.time, 0.0)
+        self._sample_water(self.time, 0.0)
 
     @property
     def speed_m_s(self) -> float:
@@ -278,7 +278,7 @@ class Vessel(RigidBody):
 
     @property
     def course_rad(self) -> float:
-        """Direction in which it moves over ground; the heading while it is slower than 0.2 m/s forward."""
+        """Course over ground [rad]; the heading below a forward speed of 0.2 m/s."""
         if self._body[2][0] < 0.2:
             return self.yaw_rad
         x, y, _ = to_world(base.matrix(self._body[1]), self._body[2])
@@ -290,38 +290,38 @@ class Vessel(RigidBody):
 
     @property
     def thrust_n(self) -> tuple[float, float]:
-        """Of port and starboard, as the thrusters give it now."""
+        """Current thrust of port and starboard [N]."""
         return self._thrust[:2]
 
     @property
     def steering_rad(self) -> float:
-        """Angle of the thrusters now."""
+        """Current angle of the thrusters [rad]."""
         return self._thrust[2]
 
     @property
     def moving_mass_kg(self) -> float:
-        """Mass and added mass along x."""
+        """Mass and added mass along x [kg]."""
         return self._heavy[0]
 
     @property
     def turning_inertia_kg_m2(self) -> float:
-        """Inertia and added inertia about z."""
+        """Inertia and added inertia about z [kg m^2]."""
         return self._heavy[5]
 
     def resistance_n(self, speed_m_s: float) -> float:
-        """Drag along x at a speed through the water."""
+        """Drag along x [N] at a speed through the water [m/s]."""
         return (self.config.linear_drag[0] + self.config.quadratic_drag[0] * abs(speed_m_s)) * speed_m_s
 
     @property
     def metacentric_height_m(self) -> float:
-        """GM at rest: KB + I/V - KG. Below 0 the vessel does not stay upright."""
+        """Metacentric height GM at rest [m]: KB + I/V - KG. If negative, the vessel capsizes."""
         _, moment, _ = self.hull.waterplane(self.draught_m)
         volume = self.config.mass_kg / self.water.density_kg_m3
         return self._buoyancy_height + moment / volume - self.config.centre_of_mass_height_m
 
     @property
     def roll_period_s(self) -> float:
-        """Of small undamped rolls: 2 pi sqrt((I + A) / (m g GM)); infinite where it does not stay upright."""
+        """Period [s] of small undamped rolls: 2 pi sqrt((I + A) / (m g GM)); infinite if the vessel capsizes."""
         if self.metacentric_height_m <= 0.0:
             return math.inf
         return (
@@ -338,8 +338,8 @@ class Vessel(RigidBody):
 
     # ---- water -------------------------------------------------------------------------------------------------
 
-    def _look(self, time: float, ahead: float) -> None:
-        """Take the surface at `time` over the hull where it will be `ahead` [s] from now; it changes linearly."""
+    def _sample_water(self, time: float, ahead: float) -> None:
+        """Sample the surface at `time` at the hull's place in `ahead` [s]; it then changes linearly."""
         (x, y, _), quat, velocity, turn = self._body
         r = base.matrix(quat)
         along, across, _ = to_world(r, velocity)
@@ -365,7 +365,7 @@ class Vessel(RigidBody):
         columns = self._spread @ np.stack([*fields, seen.acceleration_z], axis=-1).reshape(-1, 7)
         self._climb = columns[:, 3] + columns[:, 1] * along + columns[:, 2] * across
         self._height = columns[:, 0] - ahead * self._climb
-        # Weight of the water as it falls and rises with the waves, over that at rest.
+        # Apparent weight of the water in the waves, relative to that at rest.
         self._up = np.empty((len(columns), 3))
         self._up[:, 2] = 1.0 + columns[:, 6] / GRAVITY_M_S2
         self._up[:, :2] = -columns[:, 1:3] * self._up[:, 2:]
@@ -373,18 +373,18 @@ class Vessel(RigidBody):
         self._surge = self._water_motion(r, GRAVITY_M_S2 * self._up[:, :2], columns[:, 6])
 
     def _water_motion(self, r: Matrix, level: Floats, up: Floats) -> tuple[float, ...]:
-        """The rigid motion nearest to that of the water under the columns: along and about the body's axes."""
+        """Best-fitting rigid motion of the water under the columns: along and about the body's axes."""
         (x, y), (z, roll, pitch) = (self._fit[0] @ level).tolist(), (self._fit @ up).tolist()
         return (*to_body(r, (x, y, z)), roll, pitch, 0.0)
 
     def _wetted(self, z: float, r: Matrix, later: float) -> Floats:
-        """Wetted length [m] of each column, `later` [s] after the step's beginning."""
+        """Wetted length [m] of each column, `later` [s] after the start of the step."""
         level = self._height + later * self._climb - z
         wet = (level - self._bottoms @ np.array(r[6:9])) / max(r[8], 0.05)
         return np.minimum(np.maximum(wet, 0.0), self._lengths)
 
     def _buoyancy(self, z: float, r: Matrix, later: float) -> tuple[Vector, Vector, float]:
-        """Force [N] and torque [N m] of the water's pressure, body frame, and the wetted volume over that at rest."""
+        """Force [N] and torque [N m] of the water pressure, body frame, and the wetted volume relative to rest."""
         wet = self._wetted(z, r, later)
         volume = self.hull.area * wet
         arms = self._arms.copy()
@@ -400,8 +400,8 @@ class Vessel(RigidBody):
     # ---- motion ------------------------------------------------------------------------------------------------
 
     def _advance(self, target: _Thrust, dt: float) -> None:
-        # Taken in the middle of the step, what is held during it is right to second order.
-        self._look(self.time + 0.5 * dt, 0.5 * dt)
+        # Sampled in the middle of the step, constant values are accurate to second order.
+        self._sample_water(self.time + 0.5 * dt, 0.5 * dt)
         end = self._lagged(target, dt)
         thrusts = (self._thrust, self._lagged(target, 0.5 * dt), end)
         self._body = base.integrated(
@@ -410,7 +410,7 @@ class Vessel(RigidBody):
         self._thrust = end
 
     def _lagged(self, target: _Thrust, dt: float) -> _Thrust:
-        """Thrust and steering after `dt`: the lags' own solution."""
+        """Thrust and steering after `dt`: the exact solution of the lags."""
         lags = (self.config.port.lag_s, self.config.starboard.lag_s, self.config.steering_lag_s)
         port, starboard, steering = (
             to + (now - to) * (math.exp(-dt / lag) if lag > 0.0 else 0.0)
@@ -442,7 +442,7 @@ class Vessel(RigidBody):
         return to_world(r, velocity), base.spin(quat, turn), acceleration, spin
 
     def _flow(self, velocity: Vector, turn: Vector, wet: float) -> list[float]:
-        """Forces [N] and torques [N m] of the water that moves past: drag, by what is wet, and moving added mass."""
+        """Forces [N] and torques [N m] of the flow: drag, scaled by the wetted volume, and moving added mass."""
         sheet = self.config
         return [
             added * surge - wet * (linear + square * abs(speed - stream)) * (speed - stream)
@@ -470,16 +470,16 @@ class Vessel(RigidBody):
 
     def row(self) -> Row:
         xyz, quat, velocity, turn = self._body
-        self._look(self.time, 0.0)
+        self._sample_water(self.time, 0.0)
         speed, _, rate, spin = self._rates(self._body, self._thrust, 0.0)
         swing = cross(turn, velocity)
         pull = to_world(base.matrix(quat), (rate[0] + swing[0], rate[1] + swing[1], rate[2] + swing[2]))
         return (self.time, *xyz, *quat, *speed, *turn, *pull, *spin)
 
     def energy_j(self) -> float:
-        """Motion with the added masses, height, and the water pushed aside; for water without waves.
+        """Energy [J] of motion (with added mass), of height, and of the displaced water; for water without waves.
 
-        Without thrust and current it never grows: buoyancy has a potential, drag takes energy.
+        Without thrust and current it never grows, because buoyancy has a potential and drag dissipates energy.
         """
         (_, _, z), quat, velocity, turn = self._body
         r = base.matrix(quat)
@@ -499,5 +499,5 @@ def _limited(motor: Thruster, thrust_n: float) -> float:
 
 
 def _linear_weights(place: Floats, count: int) -> Floats:
-    """Shares (n, count) of the two nearest of nodes 0, 1, ..., count - 1."""
+    """Linear interpolation weights (n, count) of the nodes 0, 1, ..., count - 1."""
     return np.maximum(1.0 - np.abs(place[:, None] - np.arange(count)), 0.0)

@@ -153,7 +153,7 @@ def integrate(
     dr, mi = engine.dr, engine.mi
     count = beams.count // group
     rows = dr.empty(mi.Float, 2 * STEPS * count)  # each of them is written
-    engine.frozen(_integrate)(beams, group, Rows.kept(engine, count), fields, max_range, rows)
+    engine.frozen(_integrate)(beams, group, Rows.cached(engine, count), fields, max_range, rows)
     return DepthTable(group, max_range, law, rows)
 
 
@@ -325,7 +325,7 @@ class GridDepth:
     def of(cls, engine: Engine, beams: Beams, group: int, grid: DeviceGrid, max_range: Reals) -> GridDepth:
         """Integrate a grid along groups of beams."""
         dr, mi = engine.dr, engine.mi
-        number = Rows.kept(engine, beams.count // group).index
+        number = Rows.cached(engine, beams.count // group).index
         aim = beams.aim(engine, number * group + group // 2)
         enter, leave = grid.stretch(aim, max_range)
         met = enter < leave

@@ -396,7 +396,7 @@ def count_scatterers(
     if room <= _MOST_ROOM:
         limits = [engine.whole(limit) for limit in most]
         return ScattererCounts(beams.count * room, engine.whole(room), limits, None)
-    everyone = Rows.kept(engine, beams.count)
+    everyone = Rows.cached(engine, beams.count)
     limits = [engine.whole(COUNT_LIMIT)] * len(falling)
     kinds = [(drops.tables, field) for drops, field in falling]
     total, counts = engine.frozen(_count)(kinds, limits, beams, everyone, keys)
@@ -444,7 +444,7 @@ def draw_scatterers(
     met = Echoes(echoes.slots, echoes.wide if echoes.probes is None else None, None, None, None, [], echoes.probes)
     store = None if drawn is None else dr.empty(mi.UInt32, 4 * drawn.rows)
     places = None if drawn is None else (drawn.first, drawn.limits, drawn.counts)
-    everyone = Rows.kept(engine, beams.count)
+    everyone = Rows.cached(engine, beams.count)
     volumes, grids, count, clear = engine.frozen(_draw)(scatterers, places, met, beams, everyone, keys, air, store)
     if drawn is None:
         return ScattererRows(volumes, grids, None)

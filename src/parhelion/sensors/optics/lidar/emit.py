@@ -277,7 +277,7 @@ def aim(
         jitter = [engine.number(float(np.radians(s))) for s in sigma]
     rate = engine.number((knot_count - 1) / max(duration, 1e-9))
     sizes = tuple(engine.whole(size) for size in (shots.count, knot_count))
-    beams = Rows.kept(engine, count)
+    beams = Rows.cached(engine, count)
     scan, shot, rows = engine.frozen(_aim)(
         shots, beams, sizes, engine.table(knots), rate, keys, jitter, varies_per_pulse
     )

@@ -8,7 +8,7 @@ from typing import Any
 from parhelion.core.arrays import Ints, Masks, Reals, State, Vectors, namespace
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
-from parhelion.rays.replay import Picked, Rows, SceneArrays, room
+from parhelion.rays.replay import Picked, Rows, SceneArrays, capacity
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.optics.air import Air, LocalAir, two_way
 from parhelion.sensors.optics.beams import BeamAim, Beams, LocalCurve, RangeCurve
@@ -132,7 +132,7 @@ def illuminate_all(light: Reflection, scene: SceneArrays, beams: Beams) -> Echoe
     """Trace every sub-ray."""
     engine, slots = running_engine(), light.sub_rays.count
     trace_all = engine.frozen(_trace_all, casts=True)
-    rows = trace_all(light, scene, beams, Rows.kept(engine, beams.count * slots), slots)
+    rows = trace_all(light, scene, beams, Rows.cached(engine, beams.count * slots), slots)
     return Echoes(slots, rows, None, None, None, [beams.count * slots])
 
 
@@ -173,7 +173,7 @@ def illuminate_adaptively(light: Reflection, scene: SceneArrays, beams: Beams, m
     if slots <= ALL_PROBES:
         return illuminate_all(light, scene, beams)
     engine = running_engine()
-    looks, everyone = Rows.kept(engine, beams.count * PROBES), Rows.kept(engine, beams.count)
+    looks, everyone = Rows.cached(engine, beams.count * PROBES), Rows.cached(engine, beams.count)
     first_look = engine.frozen(_first_look, casts=True)
     probes, narrow, part, wide, specular = first_look(light, scene, beams, looks, everyone, merge_distance)
     casts = [beams.count * PROBES]
@@ -381,12 +381,12 @@ def _wide_rows(
     """All slots of the wide beams, the place of each beam among them, and how many rays it took (on the device)."""
     engine = running_engine()
     count = len(wide_beams)
-    looks, sectors = (Rows.passing(engine, count * each, room(count) * each) for each in (MORE_PROBES, SECTORS))
+    looks, sectors = (Rows.transient(engine, count * each, capacity(count) * each) for each in (MORE_PROBES, SECTORS))
     second_look = engine.frozen(_second_look, casts=True)
     rows, place, still_open, traced = second_look(light, scene, beams, wide_beams, looks, sectors, part, probes)
     left, casts = still_open.wait(), [traced]
     if len(left):
-        looks = Rows.passing(engine, len(left) * light.sub_rays.sector_size)
+        looks = Rows.transient(engine, len(left) * light.sub_rays.sector_size)
         echo, row, found = engine.frozen(_third_look, casts=True)(light, scene, beams, wide_beams, left, looks)
         rows.put(row, echo, True if found is None else found)
         casts.append(len(looks) if found is None else engine.dr.count(found))
@@ -410,7 +410,7 @@ def _second_look(
     """
     engine = running_engine()
     dr, mi, slots, index = engine.dr, engine.mi, light.sub_rays.count, looks.index
-    words = dr.empty(mi.UInt32, 4 * (looks.room // MORE_PROBES) * slots)
+    words = dr.empty(mi.UInt32, 4 * (looks.capacity // MORE_PROBES) * slots)
     number = index // MORE_PROBES
     beam, sub_ray = dr.gather(mi.UInt32, wide_beams, number), PROBES + index - number * MORE_PROBES
     whole, aim = dr.gather(mi.UInt32, part, beam), beams.aim(engine, beam)
@@ -420,7 +420,7 @@ def _second_look(
     echo = choose(dr, mixed, traced, _on_plane(light, aim, sub_ray, whole, plane)[1])
     dr.scatter(words, echo_bits(engine, echo), number * slots + sub_ray)
     normal = dr.select(mixed, normal, plane.normal)
-    more = ProbeRows.of(engine, echo, normal, index, index=index, size=looks.room)
+    more = ProbeRows.of(engine, echo, normal, index, index=index, size=looks.capacity)
     place = dr.full(mi.UInt32, NOTHING, beams.count)
     order = dr.arange(mi.UInt32, dr.width(wide_beams))
     dr.scatter(place, order, wide_beams)

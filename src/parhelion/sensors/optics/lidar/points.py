@@ -16,7 +16,7 @@ from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import Engine, copied, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.lock import DeviceOwned, engine_lock
-from parhelion.rays.replay import Rows, room
+from parhelion.rays.replay import Rows, capacity
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.optics.beams import Beams
 from parhelion.sensors.optics.lidar.echoes import in_rows
@@ -117,9 +117,9 @@ class PointsExpected:
     def __init__(self) -> None:
         self._expected: dict[int, int] = {}
 
-    def room(self, beams: int, most: int) -> int:
+    def capacity(self, beams: int, most: int) -> int:
         """Rows of the buffer for a number of beams, which cannot have more points than `most`."""
-        return room(min(most, self._expected.get(beams, most)))
+        return capacity(min(most, self._expected.get(beams, most)))
 
     def learn(self, beams: int, points: int) -> None:
         """Take note of the number of points that a launch gave.
@@ -135,17 +135,17 @@ def collect(target: LightScene, sent: Received, expected: PointsExpected) -> Poi
     most, tables = beams.count * len(found.rows), sent.tables(target)
 
     def look_up(room_for: int) -> dict[str, Any]:
-        returns, points = Rows.kept(engine, most), Rows.kept(engine, room_for)
+        returns, points = Rows.cached(engine, most), Rows.cached(engine, room_for)
         return engine.frozen(_look_up)(found, tables, returns, points, beams.count)
 
-    room_for = expected.room(beams.count, most)
+    room_for = expected.capacity(beams.count, most)
     values = look_up(room_for)
     returns = found.counts.numpy().astype(np.uint8).reshape(-1, shots.count)
     borders = [0, *np.cumsum(returns.sum(axis=1, dtype=np.int64)).tolist()]
     count = borders[-1]
     expected.learn(beams.count, count)
     if count > room_for:
-        values = look_up(expected.room(beams.count, most))
+        values = look_up(expected.capacity(beams.count, most))
     xyz, *more = (
         np.array(values.pop(name).numpy()[: 3 * count]).reshape(-1, 3) for name in ("xyz", "velocity") if name in values
     )
@@ -190,7 +190,7 @@ def looked_up(found: Returns, tables: Tables, returns: Rows, points: Rows, beams
     engine = running_engine()
     dr, mi, rows, n = engine.dr, engine.mi, found.rows, len(found.rows)
     parts, shots_of_beams, times, ring_columns, velocity, near_ir = tables
-    row, room_for = points.index, points.room
+    row, room_for = points.index, points.capacity
     picked = returns.pick(found.flags, into=points)
     # Rows after the last return read the first one; nobody looks at them.
     chosen = dr.gather(mi.UInt32, picked.numbers, row, row < picked.count)
@@ -363,17 +363,17 @@ def tensors_of(target: LightScene, sent: Received, expected: PointsExpected, fie
         raise ConfigError("fields: near_ir: this sensor does not report it")
 
     def look_up(room_for: int) -> dict[str, Any]:
-        returns, points = Rows.kept(engine, most), Rows.kept(engine, room_for)
+        returns, points = Rows.cached(engine, most), Rows.cached(engine, room_for)
         return engine.frozen(_chosen)(found, tables, returns, points, beams.count, fields)
 
-    room_for = expected.room(beams.count, most)
+    room_for = expected.capacity(beams.count, most)
     values = look_up(room_for)
     counts = copied(engine.dr.block_sum(found.counts, shots.count)).astype(np.int64)
     first = np.concatenate([[0], np.cumsum(counts)])
     count = int(first[-1])
     expected.learn(beams.count, count)
     if count > room_for:
-        values = look_up(expected.room(beams.count, most))
+        values = look_up(expected.capacity(beams.count, most))
     names = {"label": target.label_names, "material": target.material_names}
     return ScanTensors(
         {name: _shaped(engine, name, values.get(name), count) for name in fields}, first, engine.device, names

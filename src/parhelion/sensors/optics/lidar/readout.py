@@ -228,7 +228,7 @@ def ambient_light(
 ) -> Ambient:
     """Counts of all beams of a launch; `keys` are None where noise has no luck."""
     rows, each = (echoes.wide, echoes.slots) if echoes.probes is None else (echoes.probes.echoes, 4)
-    everyone = Rows.kept(engine, beams.count)
+    everyone = Rows.cached(engine, beams.count)
     return engine.frozen(_ambient)(names, rows, engine.whole(each), beams, everyone, keys, sun_klx, photons)
 
 

@@ -57,7 +57,7 @@ class Reception:
 def receive(engine: Engine, reception: Reception, echoes: Echoes, behind: Behind | None, shots: ShotArrays) -> Returns:
     """Returns of all beams; of those that met glass, water or a mirror with what lies behind it."""
     count, most = reception.beams.count, reception.detector.registers
-    rows = Rows.kept(engine, count), Rows.kept(engine, count * most)
+    rows = Rows.cached(engine, count), Rows.cached(engine, count * most)
     order = engine.whole(shots.count), shots.place
     surfaces = echoes.narrow, echoes.wide, echoes.wide_beams, echoes.wide_place
     return engine.frozen(_receive)(reception, *rows, order, *surfaces, echoes.slots, behind)

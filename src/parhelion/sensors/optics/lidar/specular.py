@@ -15,7 +15,7 @@ from typing import Any
 from parhelion.core.arrays import Ints, Masks, Reals, State, Vectors, namespace
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.device import kernel_tree
-from parhelion.rays.replay import Rows, SceneArrays, room
+from parhelion.rays.replay import Rows, SceneArrays, capacity
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.optics.beams import BeamAim, Beams
 from parhelion.sensors.optics.lidar.echoes import (
@@ -89,7 +89,7 @@ def trace_specular(
     # Only what was traced is read. Dr.Jit would inspect the other arrays of the echoes at every call, for nothing.
     traced = None if echoes.probes is not None else echoes.wide
     met = Echoes(echoes.slots, traced, None, None, None, [], echoes.probes)
-    paths, straight = Rows.passing(engine, count * ROWS, room(count) * ROWS), engine.whole(count * FOLLOWED)
+    paths, straight = Rows.transient(engine, count * ROWS, capacity(count) * ROWS), engine.whole(count * FOLLOWED)
     follow = engine.frozen(_follow_paths, casts=True)
     rows, casts = follow(light, scene, met, beams, some, paths, straight, bounces)
     return Behind(some, rows), casts
@@ -131,7 +131,7 @@ def _follow_paths(
     # The first surface was traced for both paths of a probe, and is counted once.
     casts = dr.select(mirrored, 0, casts) + steps
     place = row * ROWS + dr.select(mirrored, which + FOLLOWED, which)
-    return EchoRows.of(engine, echo, casts, index=place, size=paths.room), dr.sum(casts)
+    return EchoRows.of(engine, echo, casts, index=place, size=paths.capacity), dr.sum(casts)
 
 
 def specular_beams(light: Reflection, echoes: Echoes, beams: Beams) -> Masks:
