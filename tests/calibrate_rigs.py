@@ -1,4 +1,4 @@
-"""Sensors and recordings that tests of calibration share."""
+"""Sensors and recordings shared by calibration tests."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ CHANGED: dict[str, dict[str, Any]] = {
     "noise": {"range_sigma_m": 0.009, "range_sigma_snr_m": 0.12, "channel_bias_m": BIAS_M.tolist()},
     "receiver": {"threshold_photons": 8.0, "saturation": 60.0},
 }
-"""A unit that differs from its preset in all that a drive can tell."""
+"""Unit that differs from its preset in every property that a drive determines."""
 
 
 def recording(name: str) -> Path:
-    """A real recording; the test is skipped where it is absent."""
+    """Path of a real recording; the test is skipped if it is absent."""
     beside = Path(__file__).resolve().parents[2] / "shared" / "data" / "lidar"
     file = Path(os.environ.get("PARHELION_RECORDINGS", beside)) / RECORDINGS[name]
     if not file.is_file():
-        pytest.skip(f"recording {file.name} is not here")
+        pytest.skip(f"recording {file.name} is not available")
     return file
 
 
 def changed_sheet(preset: str, **sections: dict[str, Any]) -> LidarConfig:
-    """A preset with fields replaced, section by section."""
+    """Preset with fields replaced, by section."""
     data = ph.Lidar(preset).config.model_dump(mode="python")
     for section, values in sections.items():
         data[section].update(values)
@@ -59,18 +59,18 @@ def sheet_of(sensor: str, profiles: dict[str, MaterialProfile], *, unknown: str 
 
 
 @cache
-def simulated_drive(turns: int = 6) -> tuple[ph.Scan, ...]:
-    """Scans of an OS0-32 that is not as its preset says, on a street of the built-in city."""
+def simulated_drive(frames: int = 6) -> tuple[ph.Scan, ...]:
+    """Scans of an OS0-32 that differs from its preset, on a street of the built-in city."""
     lidar = ph.Lidar(changed_sheet("ouster/os0-32", **CHANGED))
     lidar.model = "ouster/os0-32"  # what packets name it
     world = ph.World.load("city")
     x, y, _ = world.viewpoint.xyz
-    poses = [ph.Pose((x + 3.0 * k, y, 1.4)) for k in range(turns)]
-    return tuple(lidar.scan_many(world, poses, seed=3, time=[0.1 * k for k in range(turns)]))
+    poses = [ph.Pose((x + 3.0 * k, y, 1.4)) for k in range(frames)]
+    return tuple(lidar.scan_many(world, poses, seed=3, time=[0.1 * k for k in range(frames)]))
 
 
-def random_drive(number: int, turns: int = 4) -> tuple[list[ph.Scan], dict[str, dict[str, Any]]]:
-    """Whole counts of an OS0-32 whose numbers are drawn at random, on a street of the city; and the numbers."""
+def random_drive(number: int, frames: int = 4) -> tuple[list[ph.Scan], dict[str, dict[str, Any]]]:
+    """Integer counts of an OS0-32 with random properties, on a street of the city, and these properties."""
     random = np.random.default_rng(100 + number)
     preset = ph.Lidar("ouster/os0-32").config
     stretch = random.uniform(0.75, 1.4)
@@ -94,31 +94,31 @@ def random_drive(number: int, turns: int = 4) -> tuple[list[ph.Scan], dict[str, 
     world = ph.World.load("city")
     x, y, _ = world.viewpoint.xyz
     start = x + random.uniform(-15.0, 15.0)
-    poses = [ph.Pose((start + 3.0 * k, y, 1.4)) for k in range(turns)]
-    scans = lidar.scan_many(world, poses, seed=number, time=[0.1 * k for k in range(turns)])
+    poses = [ph.Pose((start + 3.0 * k, y, 1.4)) for k in range(frames)]
+    scans = lidar.scan_many(world, poses, seed=number, time=[0.1 * k for k in range(frames)])
     return [_whole(scan) for scan in scans], truth
 
 
 def _whole(scan: ph.Scan) -> ph.Scan:
-    """Percents and photons as packets hold them."""
+    """Percents and photons rounded as in packets."""
     fields = dict(scan.fields)
     fields["reflectivity"] = np.rint(100.0 * np.clip(fields["reflectivity"], 0.0, 2.55)).astype(np.float32) / 100.0
     fields["intensity"] = np.rint(fields["intensity"]).astype(np.float32)
     return replace(scan, fields=fields)
 
 
-def tilted_drive(off_deg: np.ndarray[Any, Any], turns: int = 6, world: str = "city") -> list[ph.Scan]:
-    """Scans of an OS0-32 whose beams are off by so much in elevation, which knows nothing of it."""
-    return misaimed_drive(off_deg, np.zeros(32), turns=turns, world=world)
+def tilted_drive(off_deg: np.ndarray[Any, Any], frames: int = 6, world: str = "city") -> list[ph.Scan]:
+    """Scans of an OS0-32 with these elevation errors, which reports the preset angles."""
+    return misaimed_drive(off_deg, np.zeros(32), frames=frames, world=world)
 
 
 def misaimed_drive(
     elevation_deg: np.ndarray[Any, Any], azimuth_deg: np.ndarray[Any, Any], bias_m: np.ndarray[Any, Any] | None = None,
-    *, turns: int = 6, seed: int = 4, world: str = "city",
+    *, frames: int = 6, seed: int = 4, world: str = "city",
 ) -> list[ph.Scan]:  # fmt: skip
-    """Scans of an OS0-32 whose beams are off by so much, ring by ring of its list from the highest.
+    """Scans of an OS0-32 with these beam errors, in the order of its channel list from the highest.
 
-    It knows nothing of it: it reports its preset's angles.
+    The sensor reports the angles of its preset.
     """
     preset = ph.Lidar("ouster/os0-32").config
     channels = preset.pattern.channels.model_dump()  # type: ignore[union-attr]
@@ -128,9 +128,9 @@ def misaimed_drive(
     unit = ph.Lidar(changed_sheet("ouster/os0-32", pattern={"channels": true}, noise=noise))
     place = ph.World.load(world)
     x, y, _ = place.viewpoint.xyz
-    poses = [ph.Pose((x + 3.0 * k, y, 1.4)) for k in range(turns)]
+    poses = [ph.Pose((x + 3.0 * k, y, 1.4)) for k in range(frames)]
     table, made = ph.Lidar("ouster/os0-32").shots(), []
-    for scan in unit.scan_many(place, poses, seed=seed, time=[0.1 * k for k in range(turns)]):
+    for scan in unit.scan_many(place, poses, seed=seed, time=[0.1 * k for k in range(frames)]):
         assert scan.shots is not None
         shot = scan.fields["shot"]
         xyz = table.origin[shot] + scan.range[:, None] * table.direction[shot]

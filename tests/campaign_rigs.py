@@ -1,4 +1,4 @@
-"""A small study for tests of campaigns: a lidar of 105 beams before a wall, in rain."""
+"""Small study for campaign tests: a lidar of 105 beams in front of a wall, in rain."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STUDY: dict[str, Any] = {
 
 
 def write_study(folder: Path, scenario: dict[str, Any] | None = None, /, **changes: Any) -> Path:
-    """The study's file, with the files that it needs beside it."""
+    """Study file, together with the files that it needs."""
     (folder / "wall.yaml").write_text(yaml.safe_dump(WALL))
     rig = sheet(beam={"divergence_mrad": (3, 3)}, receiver={"threshold_to_noise": 4.0})
     (folder / "rig.yaml").write_text(yaml.safe_dump(json.loads(rig.model_dump_json(exclude_none=True))))
@@ -46,12 +46,12 @@ def write_study(folder: Path, scenario: dict[str, Any] | None = None, /, **chang
 
 
 def study_in(folder: Path, scenario: dict[str, Any] | None = None, /, **changes: Any) -> Study:
-    """The same as a study."""
+    """Study loaded from such a file."""
     return Study.load(write_study(folder, scenario, **changes))
 
 
 class InThisProcess:
-    """Workers that are none: rows are run here, one at a time."""
+    """Stand-in for workers that runs rows in this process, one at a time."""
 
     notes: tuple[str, ...] = ()
 
@@ -59,7 +59,7 @@ class InThisProcess:
         self._jobs: list[str] = []
 
     @property
-    def room(self) -> int:
+    def capacity(self) -> int:
         return 1 - len(self._jobs)
 
     def submit(self, row: int, job: str) -> None:

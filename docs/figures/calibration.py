@@ -22,7 +22,7 @@ from parhelion.calibrate.drive.compare import compare_drives
 from parhelion.calibrate.drive.drive import DriveCalibration, calibrate_drive
 from parhelion.calibrate.drive.report import comparison_charts, drive_rows
 from parhelion.calibrate.drive.timing import fit_timing, timing_rows
-from parhelion.calibrate.range_images import turn_of
+from parhelion.calibrate.range_images import range_image
 from parhelion.calibrate.reading import read_drive
 from parhelion.calibrate.sheet import with_changes
 
@@ -92,7 +92,7 @@ def timing_table() -> None:
     for name, preset in {**DRIVES, "os1-128": "ouster/os1-128"}.items():
         pattern = ph.Lidar(preset).config.pattern
         timing = fit_timing(read_drive(folder() / FILES[name], sensor=preset))
-        rows += [[name, str(timing.turns), *row] for row in timing_rows(timing, pattern)]
+        rows += [[name, str(timing.frames), *row] for row in timing_rows(timing, pattern)]
     write("timing", table(["recording", "turns", "timing", "recorded, 95 % interval", "preset"], rows))
 
 
@@ -110,7 +110,7 @@ def angle_figure() -> None:
     poses = [ph.Pose((x + 3.0 * k, y, 1.4)) for k in range(6)]
     scans = unit.scan_many(world, poses, seed=4, time=[0.1 * k for k in range(6)])
     shots = [replace(scan.shots, direction=told.direction, origin=told.origin) for scan in scans]
-    turns = [turn_of(replace(scan, shots=own)) for scan, own in zip(scans, shots, strict=True)]
+    turns = [range_image(replace(scan, shots=own)) for scan, own in zip(scans, shots, strict=True)]
     found = calibrate_drive(turns, preset)
     figure, panels = sheet(9.0, 3.0, 2)
     ring = np.arange(32)[::-1]
@@ -142,7 +142,7 @@ def two_recordings() -> None:
         poses = [ph.Pose((x + 20.0 * number + 3.0 * k, y, 1.4)) for k in range(4)]
         lidar = ph.Lidar(with_changes(preset, changes))
         scans = lidar.scan_many(world, poses, seed=number, time=[0.1 * k for k in range(4)])
-        turns = [turn_of(scan, f"turn {k}") for k, scan in enumerate(scans)]
+        turns = [range_image(scan, f"turn {k}") for k, scan in enumerate(scans)]
         recordings.append((f"recording {'ab'[number]}", turns))
     found = compare_drives(recordings, preset)
     figure, panels = sheet(9.0, 3.0, 2)

@@ -15,7 +15,7 @@ from page import draw_chart, finish, sheet
 import parhelion as ph
 from parhelion.calibrate.drive import plots
 from parhelion.calibrate.drive.drive import INTERVAL, DriveCalibration, calibrate_drive
-from parhelion.calibrate.range_images import turn_of
+from parhelion.calibrate.range_images import range_image
 from parhelion.calibrate.sheet import with_changes
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.optics.lidar.link_budget import overlap_share
@@ -38,11 +38,11 @@ def drive(world_name: str, model: str, seed: int) -> tuple[DriveCalibration, lis
     x, y = x + random.uniform(-15.0, 15.0), y + random.uniform(-1.0, 1.0)
     end = 0.1 * (TURNS + 1)
     way = ph.Waypoints([0.0, end], [ph.Pose((x, y, 1.4)), ph.Pose((x + SPEED_M_S * end, y, 1.4))])
-    turns = []
+    frames = []
     for number in range(TURNS):
-        turn = turn_of(lidar.scan(world, trajectory=way, time=0.1 * number, seed=seed), f"turn {number}")
-        turns.append(replace(turn, signal=np.rint(turn.signal), reflectivity=np.full_like(turn.range, np.nan)))
-    return calibrate_drive(turns, ph.Lidar(model).config), truth["range.overlap"]
+        frame = range_image(lidar.scan(world, trajectory=way, time=0.1 * number, seed=seed), f"turn {number}")
+        frames.append(replace(frame, signal=np.rint(frame.signal), reflectivity=np.full_like(frame.range, np.nan)))
+    return calibrate_drive(frames, ph.Lidar(model).config), truth["range.overlap"]
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from parhelion.calibrate.boards.example import write_example
 from parhelion.calibrate.boards.report import board_watch_page
 from parhelion.calibrate.drive.drive import DriveCalibration, calibrate_drive
 from parhelion.calibrate.drive.report import STAGES, watch_page
-from parhelion.calibrate.range_images import turn_of
+from parhelion.calibrate.range_images import range_image
 
 BOARDS_SENSOR, DRIVE_SENSOR = "velodyne/vlp-16", "ouster/os0-32"
 MOMENT, DRIVE_MOMENT = Stage("profile", "epoxy"), "overlap"
@@ -56,7 +56,7 @@ def drive_page() -> str:
     x, y, _ = world.viewpoint.xyz
     poses = [ph.Pose((x + 3.0 * k, y, 1.4)) for k in range(5)]
     scans = ph.Lidar(DRIVE_SENSOR).scan_many(world, poses, seed=1, time=[0.1 * k for k in range(5)])
-    turns = [turn_of(scan, f"turn {k}") for k, scan in enumerate(scans)]
+    frames = [range_image(scan, f"turn {k}") for k, scan in enumerate(scans)]
     pages = []
     stages = list(STAGES)
 
@@ -64,7 +64,7 @@ def drive_page() -> str:
         if stage == DRIVE_MOMENT:
             pages.append(watch_page(found, "drive.pcap", stages[: stages.index(stage) + 1]))
 
-    calibrate_drive(turns, ph.Lidar(DRIVE_SENSOR).config, watch=watch)
+    calibrate_drive(frames, ph.Lidar(DRIVE_SENSOR).config, watch=watch)
     return pages[0]
 
 

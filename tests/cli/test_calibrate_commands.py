@@ -28,7 +28,7 @@ VLP = "velodyne/vlp-16"
 def boards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Recordings of two boards and the file that names them."""
     folder = tmp_path_factory.mktemp("boards")
-    setup = replace(SETUPS[VLP], turns=3)
+    setup = replace(SETUPS[VLP], revolutions=3)
     for number, name in enumerate(("foam", "epoxy")):
         write_text(make_shots(TRUTHS[VLP][name], setup, VLP, seed=number), folder / f"{name}.csv")
     file = folder / "boards.yaml"
@@ -64,7 +64,7 @@ def test_boards_become_a_sheet_a_page_and_names_of_materials(run: Run, boards: P
     assert "epoxy" in done.stdout
     # Curves of each material, and the points of each recording.
     assert page.read_text(encoding="utf-8").count('class="panels"') == 4
-    shots = make_shots(TRUTHS[VLP]["epoxy"], replace(SETUPS[VLP], turns=1, outliers=0.0), VLP, seed=8)
+    shots = make_shots(TRUTHS[VLP]["epoxy"], replace(SETUPS[VLP], revolutions=1, outliers=0.0), VLP, seed=8)
     points = shots.rows(~shots.lost & (np.abs(shots.points[:, 1]) < 2.5) & (shots.points[:, 0] < 2.6))
     cloud = PointCloud(points.points.astype(np.float32), {"intensity": points.intensity.astype(np.float32)})
     cloud.save(tmp_path / "cloud.npz")
@@ -91,7 +91,7 @@ def test_boards_are_watched_material_by_material(
     pictures = [re.findall('role="group" aria-label="([^"]+)"', page) for page in pages]
     assert pictures[2:6] == [["Points of foam.csv"], *[["foam", "Points of foam.csv"]] * 3]
     assert pictures[-1] == ["foam", "epoxy", "Points of foam.csv", "Points of epoxy.csv"]
-    assert "the board in epoxy.csv is looked for" in pages[5]
+    assert "finding the board in epoxy.csv" in pages[5]
     assert "All stages are done" in pages[-1]
 
 
@@ -104,7 +104,7 @@ def test_two_drives_are_reported_side_by_side(run: Run, tmp_path: Path) -> None:
     done = run("calibrate", *files, "--sensor", "ouster/os0-32", "-o", sheet, "--report", page, "--unknown", "usual")
     assert done.exit_code == 0, done.output
     assert "Comparison of the recordings" in done.stdout
-    assert "Recordings beside each other" in page.read_text(encoding="utf-8")
+    assert "Comparison of recordings" in page.read_text(encoding="utf-8")
     section = Lidar(sheet).config.calibration
     assert section is not None
     assert section.recording == "a.pcap, b.pcap"
@@ -140,7 +140,7 @@ def test_a_drive_that_never_moves_is_one_sentence(fails: Fails, run: Run, tmp_pa
     scan, file, sheet = simulated_drive()[0], tmp_path / "parked.pcap", tmp_path / "my-lidar.yaml"
     write_capture([replace(scan, start_time=0.1 * k) for k in range(3)], file)
     command = ("calibrate", file, "--sensor", "ouster/os0-32", "-o", sheet)
-    assert "never moves in its 3 turns" in fails(*command)
+    assert "stationary in 3 frames" in fails(*command)
     assert not sheet.exists()
     done = run(*command, "--index", 1)
     assert done.exit_code == 0, done.output

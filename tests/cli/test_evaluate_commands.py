@@ -106,7 +106,7 @@ def test_detections_of_a_nuscenes_set(run, fails, tmp_path: Path) -> None:
     assert "expected a field results" in fails("evaluate", "detections", folder, numbers)
     kitti = tmp_path / "kitti.txt"
     kitti.write_text("")
-    assert "is no JSON file" in fails("evaluate", "detections", folder, kitti, "--format", "nuscenes")
+    assert "not a JSON file" in fails("evaluate", "detections", folder, kitti, "--format", "nuscenes")
 
 
 def test_two_trajectories(run, tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_trajectories_that_cannot_be_scored(fails, tmp_path: Path) -> None:
     truth = write_way(tmp_path / "truth.tum")
     two = write_way(tmp_path / "two.tum", poses=2)
     out = ("-o", tmp_path / "out")
-    assert "needs 3 poses at least" in fails("evaluate", "slam", truth, "--estimate", two, *out)
+    assert "needs at least 3 poses" in fails("evaluate", "slam", truth, "--estimate", two, *out)
     broken = tmp_path / "broken.tum"
     broken.write_text("0 0 0 0 0 0 0 1\n1 nan 0 0 0 0 0 1\n2 0 0 0 0 0 0 1\n")
     assert "line 2: numbers must be finite" in fails("evaluate", "slam", truth, "--estimate", broken, *out)

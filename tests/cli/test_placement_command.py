@@ -62,7 +62,7 @@ def test_sensors_on_a_vehicle(run: Any, place: Any, tmp_path: Path) -> None:
     file = place(SENSORS)
     result = run("evaluate", "placement", file, "-o", page, "--json", numbers, "--csv", table, "--png", picture)
     assert result.exit_code == 0, result.output
-    assert "exact: 10 of 10 combinations looked at" in result.stdout
+    assert "exact: 10 of 10 combinations evaluated" in result.stdout
     found = json.loads(numbers.read_text())
     assert found["search"]["used"] == "exact"
     assert len(found["chosen"]) == 2
@@ -126,31 +126,31 @@ def _with(fields: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
 ON_A_LINE = [{"type": "anchor", "xyz": [x, 2.0, 3 + 0.1 * x]} for x in range(4)]
 FAR = {"min": [100, 100, 0], "max": [110, 110, 3]}
 WRONG = [
-    (_with(SENSORS, "candidates", []), "candidates: there is no candidate"),
-    (_with(SENSORS, "choose", 6), "choose: 6 of 5 candidates cannot be taken"),
-    (_with(SENSORS, "score.coverage.region", FAR), "region: lies outside of the world"),
-    (_with(ANCHORS, "score.localisation.region", FAR), "region: lies outside of the world"),
+    (_with(SENSORS, "candidates", []), "candidates: give at least one"),
+    (_with(SENSORS, "choose", 6), "choose: 6 of 5 candidates cannot be chosen"),
+    (_with(SENSORS, "score.coverage.region", FAR), "region: lies outside the world"),
+    (_with(ANCHORS, "score.localisation.region", FAR), "region: lies outside the world"),
     (_with(ANCHORS, "candidates", ON_A_LINE), "all lie on one line"),
     (_with(ANCHORS, "candidates", [{"type": "anchor", "grid": {"x": [1], "y": [2], "z": [1, 2, 3]}}]), "at one place"),
-    (_with(ANCHORS, "choose", 2), "2 anchors give no position in 2 dimensions; take 3 at least"),
+    (_with(ANCHORS, "choose", 2), "2 anchors give no position in 2 dimensions; choose at least 3"),
     (_with(ANCHORS, "score.localisation.model", "qorvo/dw100"), "did you mean 'qorvo/dw1000'"),
-    (_with(ANCHORS, "score", {"blind": {}}), "coverage and blind are for lidars and cameras"),
-    (_with(SENSORS, "score", ANCHORS["score"]), "localisation is for candidates of type anchor"),
+    (_with(ANCHORS, "score", {"blind": {}}), "coverage and blind apply to lidars and cameras"),
+    (_with(SENSORS, "score", ANCHORS["score"]), "localisation applies to candidates of type anchor"),
     (_with(SENSORS, "candidates", SENSORS["candidates"] + ON_A_LINE[:1]), "give anchors, or lidars and cameras"),
-    (_with(SENSORS, "score", {}), "give one of coverage, blind, localisation"),
-    (_with(SENSORS, "vehicle", None), "vehicle: is needed for blind ground"),
+    (_with(SENSORS, "score", {}), "give at least one of coverage, blind, localisation"),
+    (_with(SENSORS, "vehicle", None), "vehicle: is required for blind ground"),
     (_with(SENSORS, "world", None), "give either world or scenario"),
-    (_with(SENSORS, "vehicle", {"name": "cart"}), "give scenario"),
+    (_with(SENSORS, "vehicle", {"name": "cart"}), "set scenario"),
     (_with(SENSORS, "seeds", 3), "unknown field; did you mean 'seed'"),
     (_with(SENSORS, "candidates", SENSORS["candidates"][:1] * 2), "the name 'mast' is given twice"),
     (_with(SENSORS, "candidates", [{**MOUNT, "model": "velodyne/vlp-61", "mount": {}}] * 2), "did you mean"),
-    (_with(SENSORS, "candidates", [{**MOUNT, "options": {"ringz": 3}, "mount": {}}] * 2), "'ringz' is not known"),
+    (_with(SENSORS, "candidates", [{**MOUNT, "options": {"ringz": 3}, "mount": {}}] * 2), "'ringz' is unknown"),
     (_with(SENSORS, "candidates", [{**MOUNT}]), "give either mount or grid"),
-    (_with(SENSORS, "score.coverage.labels", {"cat": 1}), "nothing in the world has the label 'cat'"),
+    (_with(SENSORS, "score.coverage.labels", {"cat": 1}), "no object in the world has the label 'cat'"),
     (_with(SENSORS, "score.coverage.cell_m", 0.01), "3.55e+07 cells of 0.01 m; 20000000 are allowed"),
     (_with(ANCHORS, "score.localisation.cell_m", 0.01), "gives more than"),
     (_with(SENSORS, "score.coverage.region", {"min": [0, 0, 5], "max": [1, 1, 5]}), "min must be below max"),
-    (_with(SENSORS, "score.coverage.region", {"min": [-9, 7, 0.5], "max": [-8, 8, 1.5]}), "no surface that counts"),
+    (_with(SENSORS, "score.coverage.region", {"min": [-9, 7, 0.5], "max": [-8, 8, 1.5]}), "no surface with a weight"),
     (_with(SENSORS, "search", {"method": "exact", "exact_limit": 5}), "10 combinations are more than exact_limit, 5"),
     (_with(SENSORS, "search", {"method": "best"}), "search.method"),
     (_with(SENSORS, "world", "nowhere.yaml"), "nowhere.yaml"),

@@ -1,4 +1,4 @@
-"""Several recordings of one sensor: those that agree, and those that do not."""
+"""Several recordings of one sensor that agree or disagree."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from calibrate_rigs import CHANGED, changed_sheet, recording
 from parhelion.calibrate.drive.compare import Compared, RecordingComparison, _worst, compare_drives, compared
 from parhelion.calibrate.drive.drive import calibrate_drive
 from parhelion.calibrate.drive.report import comparison_rows, write_comparison
-from parhelion.calibrate.range_images import RangeImage, turn_of
+from parhelion.calibrate.range_images import RangeImage, range_image
 from parhelion.calibrate.reading import read_drive
 from parhelion.core.errors import ConfigError
 
@@ -26,7 +26,7 @@ def drive(overlap: list[list[float]], start_m: float, seed: int) -> list[RangeIm
     x, y, _ = world.viewpoint.xyz
     poses = [ph.Pose((x + start_m + 3.0 * k, y, 1.4)) for k in range(2)]
     scans = ph.Lidar(sheet).scan_many(world, poses, seed=seed, time=[0.1 * k for k in range(2)])
-    return [turn_of(scan, f"turn {k}") for k, scan in enumerate(scans)]
+    return [range_image(scan, f"turn {k}") for k, scan in enumerate(scans)]
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_the_sheet_holds_both_within_its_error(found: RecordingComparison) -> No
     assert max(abs(value - middle) for value in one.values) < middle * section.error["range.overlap"]
     alone = [part.error["range.overlap"] for part in found.each]
     assert section.error["range.overlap"] > 2.0 * max(alone)
-    # What they agree on is known better by both together.
+    # The joint fit determines the other fields better.
     name = "receiver.threshold_photons"
     assert section.error[name] < min(part.error[name] for part in found.each)
 
@@ -58,14 +58,14 @@ def test_the_sheet_holds_both_within_its_error(found: RecordingComparison) -> No
 def test_the_page_shows_each_recording(found: RecordingComparison, tmp_path: Path) -> None:
     write_comparison(found, tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "Recordings beside each other" in text
+    assert "Comparison of recordings" in text
     assert "Intervals do not overlap: range.overlap." in text
-    assert text.count("<figure>") == text.count('<svg class="plot"') == 13  # four of both, and the nine of the sheet
+    assert text.count("<figure>") == text.count('<svg class="plot"') == 13  # four comparisons, and nine of the sheet
     assert [row[1] for row in comparison_rows(found)].count("do not overlap") == 1
 
 
-def test_of_many_entries_one_may_stand_apart_by_chance() -> None:
-    """Two values 1.05 half widths apart: told of a lone number, not of one among 32."""
+def test_one_of_many_entries_may_differ_by_chance() -> None:
+    """Two values 1.05 half widths apart differ as a single number, but not as one of 32."""
     values, errors = np.zeros((2, 32)), np.ones((2, 32))
     values[1, 7] = 2.1
     assert not _worst("x", values, errors, [""] * 32).differs
@@ -74,8 +74,8 @@ def test_of_many_entries_one_may_stand_apart_by_chance() -> None:
     assert Compared("x", (1.0, np.nan), (0.1, 0.1), False).in_words(("a", "b")) == "a 1 ± 0.1"
 
 
-def test_real_sensors_of_one_family_are_compared_in_what_both_tell() -> None:
-    """An OS0-32 and an OS0-128, whose newer firmware tells ranges in steps of 8 mm."""
+def test_real_sensors_of_one_family_are_compared_in_common_fields() -> None:
+    """An OS0-32 and an OS0-128, whose newer firmware reports ranges in steps of 8 mm."""
     names = ("os0-32", "os0-128")
     each = [calibrate_drive(read_drive(recording(n)), ph.Lidar(f"ouster/{n}").config, recording=n) for n in names]
     by_field = {one.field: one for one in compared(each)}
@@ -85,5 +85,5 @@ def test_real_sensors_of_one_family_are_compared_in_what_both_tell() -> None:
 
 
 def test_recordings_need_names_that_differ() -> None:
-    with pytest.raises(ConfigError, match="names that differ"):
+    with pytest.raises(ConfigError, match="need different names"):
         compare_drives([("a", []), ("a", [])], ph.Lidar("ouster/os0-32").config)

@@ -24,7 +24,7 @@ from calibrate_rigs import (
 from chance import deviations
 from parhelion import Lidar, Pose, Waypoints, World
 from parhelion.calibrate.drive.drive import INTERVAL, DriveCalibration, calibrate_drive
-from parhelion.calibrate.range_images import turn_of
+from parhelion.calibrate.range_images import range_image
 from parhelion.calibrate.reading import read_drive
 from parhelion.calibrate.sheet import write_sheet
 from parhelion.core.errors import ConfigError, FormatError
@@ -32,7 +32,7 @@ from parhelion.io.captures import write_capture
 from parhelion.sensors.optics.lidar.link_budget import overlap_share
 
 MANY = 200
-"""Points that a bin must have to be held against the published curve."""
+"""Points that a bin needs for the comparison with the published curve."""
 PUBLISHED = {
     "os0-32": (
         (1.9, 0.045), (2.1, 0.085), (2.4, 0.14), (2.6, 0.21), (2.9, 0.33), (3.2, 0.46), (3.7, 0.63), (4.2, 0.76),
@@ -43,7 +43,7 @@ PUBLISHED = {
         (8.5, 0.423), (9.5, 0.521), (11.0, 0.637), (13.0, 0.76), (15.4, 0.861), (18.4, 0.954), (22.0, 1.0),
     ),
 }  # fmt: skip
-"""Range [m] and overlap of the two families, found before on more recordings."""
+"""Range [m] and overlap of the two families, measured earlier on more recordings."""
 NOISE_CM = {"os0-32": (0.5, 0.5), "os1-32": (0.7, 0.7)}
 """Scatter of neighbours in a row at 20 photons, and above 200."""
 
@@ -69,14 +69,14 @@ def test_real_recordings_give_the_published_curve_and_noise(name: str) -> None:
     # The weakest real returns have 5 to 9 photons.
     assert found.threshold is not None
     assert 3.5 < found.threshold.photons < 9.0
-    # What one frame cannot tell is named, not guessed.
+    # Fields that one frame does not determine are listed with a reason.
     assert {"receiver.saturation", "beam", "noise.false_alarm_rate_hz"} <= set(found.kept)
     assert not set(found.kept) & set(found.changed)
 
 
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> DriveCalibration:
-    """From the packets that the changed sensor would send, so that counts are whole, as a user's are."""
+    """Calibration from the packets of the changed sensor, so that counts are integers as in real captures."""
     file = tmp_path_factory.mktemp("drive") / "drive.pcap"
     write_capture(simulated_drive(), file)
     return calibrate_drive(read_drive(file), Lidar("ouster/os0-32").config, recording=file.name)
@@ -93,7 +93,7 @@ SCALARS = (
 
 
 def inside(found: DriveCalibration, truth: dict[str, Any]) -> tuple[list[bool], ...]:
-    """Whether the truth lies within the 95 % intervals: of numbers, bins of overlap, errors and strengths of rings."""
+    """Truth within the 95 % intervals: of numbers, overlap bins, errors and strengths of rings."""
     numbers = []
     for name in SCALARS:
         section, key = name.split(".")
@@ -115,7 +115,7 @@ def inside(found: DriveCalibration, truth: dict[str, Any]) -> tuple[list[bool], 
 
 
 def fewest(count: int, chance: float = 1e-3) -> int:
-    """So many of `count` intervals of 95 % hold the truth at least, fewer with this chance only."""
+    """Smallest number of `count` 95 % intervals that contain the truth, exceeded except with this probability."""
     return int(binom.ppf(chance, count, 0.95))
 
 
@@ -134,21 +134,21 @@ def test_a_simulated_drive_gives_its_numbers_back(simulated: DriveCalibration) -
     assert np.mean(bins) > 0.8
     assert simulated.error["range.overlap"] < 0.08
     assert np.mean(rows) > 0.8
-    # Its rings are alike, so no strengths are written.
+    # Its rings have equal strengths, so none are written.
     assert all(rings)
-    assert "as strong as each other" in simulated.kept["receiver.channel_gain"]
+    assert "equal within their uncertainty" in simulated.kept["receiver.channel_gain"]
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
-    """Three further sensors drawn at random, each on a drive of its own: how many of the intervals hold the truth.
+    """Coverage of the intervals for three more random sensors, each on its own drive.
 
-    Bins share their plateau and rows their planes, so four of them count as one that is independent.
+    Bins share their plateau and rows their planes, so four of them count as one independent interval.
     """
     every: list[list[bool]] = [[], [], [], []]
     for number in range(3):
         scans, truth = random_drive(number)
-        turns = [turn_of(scan, f"turn {k}") for k, scan in enumerate(scans)]
-        found = calibrate_drive(turns, Lidar("ouster/os0-32").config)
+        frames = [range_image(scan, f"turn {k}") for k, scan in enumerate(scans)]
+        found = calibrate_drive(frames, Lidar("ouster/os0-32").config)
         for kind, held in zip(every, inside(found, truth), strict=True):
             kind += held
     for kind, together in zip(every, (1, 4, 4, 4), strict=True):
@@ -165,7 +165,7 @@ def test_a_simulated_drive_gives_its_channel_errors_back(simulated: DriveCalibra
     assert np.abs(off).max() < 3.5
     steps = (np.diff(bias.off) - np.diff(BIAS_M[::-1])) / bias.step_error
     assert np.abs(steps).max() < 4.5
-    # Not by errors so wide that anything would do: a dozen neighbours are told apart to 5 mm.
+    # The errors must be small enough to be useful: a dozen neighbours are distinguished to 5 mm.
     assert np.sum(bias.step_error < 0.005) >= 12
 
 
@@ -186,22 +186,22 @@ def test_the_sheet_is_a_sensor_with_errors_and_sources(simulated: DriveCalibrati
     assert file.stat().st_size < 20_000
 
 
-def test_a_drive_that_never_moves_is_refused_unless_told(tmp_path: Path) -> None:
+def test_a_stationary_drive_is_rejected_unless_declared(tmp_path: Path) -> None:
     preset = Lidar("ouster/os0-32").config
     scan = simulated_drive()[0]
-    turns = [turn_of(scan, "a"), turn_of(scan, "b")]
-    with pytest.raises(ConfigError, match="never moves in its 2 turns"):
-        calibrate_drive(turns, preset, recording="parked.pcap")
+    frames = [range_image(scan, "a"), range_image(scan, "b")]
+    with pytest.raises(ConfigError, match="stationary in 2 frames"):
+        calibrate_drive(frames, preset, recording="parked.pcap")
 
 
-def test_repeated_looks_of_a_standing_sensor_give_its_range_noise() -> None:
-    """Four turns from one place; both numbers of the law within their 95 % intervals, and known to some extent."""
+def test_repeated_observations_of_a_stationary_sensor_give_its_range_noise() -> None:
+    """Four frames from one position; both parameters of the law within their 95 % intervals, which are bounded."""
     lidar = Lidar(changed_sheet("ouster/os0-32", **CHANGED))
     world = World.load("city")
     place = Pose((*world.viewpoint.xyz[:2], 1.4))
     scans = lidar.scan_many(world, [place] * 4, seed=3, frames=list(range(4)))
-    turns = [turn_of(scan, f"turn {k}") for k, scan in enumerate(scans)]
-    found = calibrate_drive(turns, Lidar("ouster/os0-32").config, standing=True)
+    frames = [range_image(scan, f"turn {k}") for k, scan in enumerate(scans)]
+    found = calibrate_drive(frames, Lidar("ouster/os0-32").config, standing=True)
     for name, most in (("range_sigma_m", 0.05), ("range_sigma_snr_m", 0.5)):
         value, error = found.changed[f"noise.{name}"], found.error[f"noise.{name}"]
         true = CHANGED["noise"][name]
@@ -220,26 +220,26 @@ def test_recordings_of_other_or_several_sensors_are_refused(tmp_path: Path) -> N
         calibrate_drive(read_drive(tmp_path / "0.npz"), Lidar("velodyne/vlp-16").config)
 
 
-def test_clouds_without_lost_shots_say_that_the_drop_rate_is_unknown(tmp_path: Path) -> None:
+def test_clouds_without_lost_shots_report_an_unknown_drop_rate(tmp_path: Path) -> None:
     simulated_drive()[0].save(tmp_path / "0.pcd")
     found = calibrate_drive(read_drive(tmp_path), Lidar("ouster/os0-32").config)
-    assert "does not tell lost shots" in found.kept["receiver.threshold_photons"]
+    assert "contains no lost shots" in found.kept["receiver.threshold_photons"]
     assert found.overlap is not None
 
 
 @pytest.fixture(scope="module")
 def misaimed() -> tuple[DriveCalibration, dict[str, Any]]:
-    """A unit in a warehouse whose beams are off in elevation, azimuth and range at once, which it does not know."""
+    """Unit in a warehouse with unknown beam errors in elevation, azimuth and range at once."""
     random = np.random.default_rng(3)
     off = {
         name: random.normal(0.0, much, 32) for name, much in (("elevation", 0.06), ("azimuth", 0.06), ("bias", 0.01))
     }
     scans = misaimed_drive(off["elevation"], off["azimuth"], off["bias"], world="warehouse")
-    turns = [turn_of(scan, "misaimed") for scan in scans]
-    return calibrate_drive(turns, Lidar("ouster/os0-32").config, recording="misaimed.pcap"), off
+    frames = [range_image(scan, "misaimed") for scan in scans]
+    return calibrate_drive(frames, Lidar("ouster/os0-32").config, recording="misaimed.pcap"), off
 
 
-def test_beams_that_are_off_in_all_ways_are_found(misaimed: tuple[DriveCalibration, dict[str, Any]]) -> None:
+def test_beam_errors_of_all_kinds_are_found(misaimed: tuple[DriveCalibration, dict[str, Any]]) -> None:
     """Rows within their 95 % intervals by a binomial bound, four as one; steps between neighbours to 0.02 degrees."""
     found, off = misaimed
     assert found.angles is not None
@@ -259,48 +259,48 @@ def test_beams_that_are_off_in_all_ways_are_found(misaimed: tuple[DriveCalibrati
 
 
 def test_both_angles_of_beams_are_in_the_sheet(misaimed: tuple[DriveCalibration, dict[str, Any]]) -> None:
-    """Told channels come near to the truth, the others keep their angles to the last digit."""
+    """Resolved channels are close to the truth; the others keep their angles exactly."""
     found, off = misaimed
     preset, sheet = (one.pattern.channels for one in (found.preset, found.sheet))  # type: ignore[union-attr]
     for name, angles in (("elevation", found.angles), ("azimuth", found.azimuths)):
         assert angles is not None
-        told, field = angles.resolved, f"{name}_deg"
+        resolved, field = angles.resolved, f"{name}_deg"
         before, made = (np.array(getattr(one, field)) for one in (preset, sheet))
         wrong = made - before - off[name]
-        assert np.std(wrong[told]) < 0.5 * np.std(off[name][told])
-        np.testing.assert_array_equal(made[~told], before[~told])
+        assert np.std(wrong[resolved]) < 0.5 * np.std(off[name][resolved])
+        np.testing.assert_array_equal(made[~resolved], before[~resolved])
         assert found.error[f"pattern.channels.{field}"] < 0.1
 
 
 def test_right_beams_stay() -> None:
-    turns = [turn_of(scan, "straight") for scan in tilted_drive(np.zeros(32), turns=3, world="warehouse")]
-    found = calibrate_drive(turns, Lidar("ouster/os0-32").config, recording="straight.pcap")
-    assert found.kept["pattern.channels.elevation_deg"] == "slanted planes show no other ones"
-    assert found.kept["pattern.channels.azimuth_deg"] == "slanted walls show no other ones"
+    frames = [range_image(scan, "straight") for scan in tilted_drive(np.zeros(32), frames=3, world="warehouse")]
+    found = calibrate_drive(frames, Lidar("ouster/os0-32").config, recording="straight.pcap")
+    assert found.kept["pattern.channels.elevation_deg"] == "inclined planes agree with the preset"
+    assert found.kept["pattern.channels.azimuth_deg"] == "oblique walls agree with the preset"
     assert "rows differ by no more" in found.kept["noise.channel_bias_m"]
 
 
-def test_a_street_without_walls_does_not_tell_range_from_elevation() -> None:
-    """On a level road a row has one slant, so that errors of range and of elevation look alike: few rows are told."""
+def test_a_street_without_walls_does_not_separate_range_from_elevation() -> None:
+    """On a level road range and elevation errors of a row are degenerate: few rows are resolved."""
     off = np.random.default_rng(3).normal(0.0, 0.06, 32)
-    turns = [turn_of(scan, "tilted") for scan in tilted_drive(off)]
-    found = calibrate_drive(turns, Lidar("ouster/os0-32").config, recording="tilted.pcap")
+    frames = [range_image(scan, "tilted") for scan in tilted_drive(off)]
+    found = calibrate_drive(frames, Lidar("ouster/os0-32").config, recording="tilted.pcap")
     assert found.angles is not None
     held = np.abs(found.angles.off - (off - off.mean())) < INTERVAL * found.angles.error
     assert held.sum() / 4 >= fewest(8)
     assert "pattern.channels.azimuth_deg" in found.kept
 
 
-def test_strengths_of_rings_come_back_and_are_scanned_with() -> None:
-    """In a hall, where walls show all rings the same ranges: to a percent; the new sheet's scans have them."""
+def test_strengths_of_rings_are_recovered_and_simulated() -> None:
+    """To one percent in a hall, where walls show all rings the same ranges; scans with the new sheet reproduce them."""
     strength = np.exp(np.random.default_rng(5).normal(0.0, 0.2, 32))
     strength /= np.exp(np.mean(np.log(strength)))
     world = World.load("warehouse")
     x, y, _ = world.viewpoint.xyz
     poses = [Pose((x + 2.0 * k, y, 1.4)) for k in range(3)]
     lidar = Lidar(changed_sheet("ouster/os1-32", receiver={"channel_gain": strength.tolist()}))
-    turns = [turn_of(scan, "hall") for scan in lidar.scan_many(world, poses, seed=2, time=[0.0, 0.1, 0.2])]
-    found = calibrate_drive(turns, Lidar("ouster/os1-32").config)
+    frames = [range_image(scan, "hall") for scan in lidar.scan_many(world, poses, seed=2, time=[0.0, 0.1, 0.2])]
+    found = calibrate_drive(frames, Lidar("ouster/os1-32").config)
     made = np.array(found.sheet.receiver.channel_gain)
     assert found.error["receiver.channel_gain"] < 0.05
     np.testing.assert_allclose(made, strength, rtol=0.02)
@@ -313,37 +313,37 @@ def test_strengths_of_rings_come_back_and_are_scanned_with() -> None:
     assert np.array(seen) / seen[0] == pytest.approx(made[[8, 16, 24]] / made[8], rel=0.1)
 
 
-def test_a_drive_without_reflectivity_tells_the_overlap_by_places_seen_again() -> None:
-    """Signal alone, from a sensor that moves while it turns; what needs reflectivity is named."""
+def test_a_drive_without_reflectivity_gives_the_overlap_from_revisits() -> None:
+    """Signal alone, from a sensor that moves during its revolution; fields that need reflectivity are listed."""
     lidar, world = Lidar(changed_sheet("ouster/os0-32", **CHANGED)), World.load("off-road")
     x, y, _ = world.viewpoint.xyz
     way = Waypoints([0.0, 2.0], [Pose((x, y, 1.4)), Pose((x + 14.0, y, 1.4))])
     scans = [lidar.scan(world, trajectory=way, time=0.1 * k, seed=3) for k in range(14)]
-    turns = [replace(turn_of(scan, "turn"), reflectivity=np.full((32, 1024), np.nan)) for scan in scans]
-    found = calibrate_drive(turns, Lidar("ouster/os0-32").config, recording="raw.pcap")
+    frames = [replace(range_image(scan, "turn"), reflectivity=np.full((32, 1024), np.nan)) for scan in scans]
+    found = calibrate_drive(frames, Lidar("ouster/os0-32").config, recording="raw.pcap")
     curve = found.overlap
     assert curve is not None
     points = np.array(found.changed["range.overlap"])
     assert len(points) >= 10
     true = overlap_share(CHANGED["range"]["overlap"], curve.range)
-    told = curve.error / curve.share < 0.3
-    assert np.mean((np.abs(curve.share - true) < INTERVAL * curve.error)[told]) > 0.8
+    resolved = curve.error / curve.share < 0.3
+    assert np.mean((np.abs(curve.share - true) < INTERVAL * curve.error)[resolved]) > 0.8
     assert found.error["range.overlap"] < 0.5
     for name in ("range.rated", "receiver.channel_gain"):
-        assert found.kept[name] == "needs reflectivity beside the signal"
+        assert found.kept[name] == "needs reflectivity in addition to the signal"
     assert found.constant is None
-    # One turn alone does not tell it.
-    alone = calibrate_drive(turns[:1], Lidar("ouster/os0-32").config, recording="raw.pcap")
-    assert "needs 4 turns that move" in alone.kept["range.overlap"]
+    # A single frame does not determine it.
+    alone = calibrate_drive(frames[:1], Lidar("ouster/os0-32").config, recording="raw.pcap")
+    assert "4 frames of a moving sensor are needed" in alone.kept["range.overlap"]
 
 
 def test_a_million_pulses_take_seconds() -> None:
-    """Processor time of one more turn, of those that the drive has anyway: 10 us a pulse at most."""
+    """Processor time of one more frame of the same drive: at most 10 us per pulse."""
     preset = Lidar("ouster/os0-32").config
-    turns = [turn_of(scan, f"turn {k}") for k, scan in enumerate(simulated_drive())]
+    frames = [range_image(scan, f"turn {k}") for k, scan in enumerate(simulated_drive())]
     used = []
     for number in (2, 6):
         start = process_time()
-        calibrate_drive(turns[:number], preset)
+        calibrate_drive(frames[:number], preset)
         used.append(process_time() - start)
-    assert used[1] - used[0] < 10e-6 * 4 * turns[0].range.size
+    assert used[1] - used[0] < 10e-6 * 4 * frames[0].range.size

@@ -1,4 +1,4 @@
-"""Campaigns on real processes: one table, whatever becomes of the workers."""
+"""Campaigns on real processes: the same table regardless of the workers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 @pytest.fixture(scope="module")
 def alone(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The campaign's folder, run by one process."""
+    """Folder of the campaign, run by one process."""
     folder = tmp_path_factory.mktemp("alone")
     run_campaign(study, folder, workers=1, command="parhelion campaign study.yaml -o alone")
     return folder
@@ -73,8 +73,8 @@ def test_the_page_has_a_curve_and_a_command_for_every_number(study: Study, alone
     assert "bootstrap" in page
     cells = json.loads((alone / "summary.json").read_text())["cells"]
     assert [cell["failed"] for cell in cells] == [0, 8, 0, 8, 0, 8]
-    told = cells[4]["numbers"]["air_points"]
-    assert told["low"] <= told["mean"] <= told["high"]
+    found = cells[4]["numbers"]["air_points"]
+    assert found["low"] <= found["mean"] <= found["high"]
 
 
 def test_a_killed_worker_loses_no_run_and_the_table_is_that_of_one_process(
@@ -99,7 +99,7 @@ def test_a_killed_worker_loses_no_run_and_the_table_is_that_of_one_process(
         assert (tmp_path / name).read_bytes() == (alone / name).read_bytes(), name
 
 
-def test_a_killed_campaign_goes_on_to_the_same_table(study: Study, alone: Path, tmp_path: Path) -> None:
+def test_a_killed_campaign_continues_to_the_same_table(study: Study, alone: Path, tmp_path: Path) -> None:
     file = Path(study.source)
     command = [sys.executable, "-m", "parhelion", "campaign", str(file), "-o", str(tmp_path / "out"), "--workers", "1"]
     patched = "import sys, parhelion.campaign.store as s\ns._PIECE_S = 0.0\nfrom parhelion.cli import main\nmain()\n"
@@ -136,18 +136,18 @@ def test_a_row_alone_gives_the_same_numbers(study: Study, alone: Path) -> None:
     assert again.differences == [f"air_points: {changed - 1} now, {changed} in the table"]
 
 
-def test_a_world_that_is_used_again_gives_what_a_fresh_one_gives(study: Study) -> None:
+def test_a_reused_world_gives_the_same_numbers(study: Study) -> None:
     rows = [0, 33, 1, 17]
     jobs = [campaign_module.job_of(study, row) for row in rows]
     in_a_row = [json.loads(run_job(job))["numbers"] for job in jobs]
     fresh = []
     for job in jobs:
-        run_job.__globals__["_kept"].clear()
+        run_job.__globals__["_cached"].clear()
         fresh.append(json.loads(run_job(job))["numbers"])
     assert in_a_row == fresh
 
 
-def test_a_row_that_kills_its_workers_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_that_kills_its_workers_is_recorded_as_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from parhelion.campaign import workers
     from parhelion.campaign.workers import LocalWorkers
 
@@ -177,31 +177,31 @@ def _kill_who_gets_it(hand_out: Any) -> Any:
     return handing
 
 
-# ---- refusals: no process is started -------------------------------------------------------------------------------
+# ---- rejections: no process is started -----------------------------------------------------------------------------
 
 
 @pytest.fixture
 def finished(alone: Path, tmp_path: Path) -> Path:
-    """A copy of the finished campaign."""
+    """Copy of the finished campaign."""
     import shutil
 
     shutil.copytree(alone, tmp_path / "copy")
     return tmp_path / "copy"
 
 
-def test_another_study_or_version_is_refused(
+def test_another_study_or_version_is_rejected(
     study: Study, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "b").mkdir()
-    with pytest.raises(ConfigError, match="holds a campaign of another study; choose another folder"):
+    with pytest.raises(ConfigError, match="contains a campaign of another study; choose another folder"):
         run_campaign(study_in(tmp_path / "b", seeds=2), finished)
     before = (finished / "results.parquet").read_bytes()
     about = json.loads((finished / "campaign.json").read_text())
     (finished / "campaign.json").write_text(json.dumps({**about, "identity": {**about["identity"], "numpy": "1.0"}}))
-    with pytest.raises(ConfigError, match=r"another version: it has numpy 1\.0, where this program has"):
+    with pytest.raises(ConfigError, match=r"another version: it has numpy 1\.0, but this program has"):
         run_campaign(study, finished)
     (finished / "campaign.json").write_text("{")
-    with pytest.raises(FormatError, match="cannot be read as that of a campaign"):
+    with pytest.raises(FormatError, match="is not that of a campaign"):
         run_campaign(study, finished)
     assert (finished / "results.parquet").read_bytes() == before
 
@@ -211,10 +211,10 @@ def test_a_job_of_another_version_is_not_run(study: Study) -> None:
     job["identity"]["drjit"] = "0.1"
     result = json.loads(run_job(json.dumps(job)))
     assert result["status"] == "refused"
-    assert "where this campaign has 0.1" in result["error"]
+    assert "but this campaign has 0.1" in result["error"]
 
 
-def test_a_scheduler_that_is_not_there_is_told_soon(study: Study, tmp_path: Path) -> None:
+def test_a_missing_scheduler_is_reported_soon(study: Study, tmp_path: Path) -> None:
     pytest.importorskip("distributed", reason="Dask is not installed: pip install 'parhelion[cluster]'")
     from parhelion.campaign.workers import DaskWorkers
 
@@ -224,7 +224,7 @@ def test_a_scheduler_that_is_not_there_is_told_soon(study: Study, tmp_path: Path
     assert time.monotonic() - began < 10
 
 
-def test_the_command_tells_what_it_did(study: Study, finished: Path) -> None:
+def test_the_command_reports_its_results(study: Study, finished: Path) -> None:
     from typer.testing import CliRunner
 
     from parhelion.cli.app import app
@@ -242,14 +242,12 @@ def test_the_command_tells_what_it_did(study: Study, finished: Path) -> None:
     assert run("--workers", "2", "--dask", "tcp://127.0.0.1:9").exit_code == 2
 
 
-def test_a_disk_that_fills_up_stops_the_campaign_and_it_goes_on_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_stops_the_campaign_and_it_continues_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import resource
 
     monkeypatch.setattr(campaign_module, "_crew", InThisProcess)
     study = study_in(tmp_path, seeds=2)
-    run_job(campaign_module.job_of(study, 0))  # what compiled kernels leave on the disk is none of this
+    run_job(campaign_module.job_of(study, 0))  # writes compiled kernels to disk before it fills up
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (6000, before[1]))
     try:
@@ -308,23 +306,23 @@ def test_a_data_set_does_not_go_to_an_address(tmp_path: Path) -> None:
 
 
 class SometimesAway(InThisProcess):
-    """A worker that is away before each job, so that nobody is there to take it."""
+    """Worker that is unavailable before each job."""
 
     def __init__(self, *_: Any) -> None:
         super().__init__()
         self._away = True
 
     @property
-    def room(self) -> int:
+    def capacity(self) -> int:
         self._away = not self._away
-        return 0 if not self._away else super().room
+        return 0 if not self._away else super().capacity
 
     def results(self) -> list[dict[str, Any]]:
         return super().results() if self._jobs else []
 
 
-def test_a_campaign_waits_for_workers_that_are_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A lost link is not the end of the rows: before, the campaign ended with a table that lacked them."""
+def test_a_campaign_waits_for_unavailable_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lost link does not end the campaign; formerly it ended with a table that lacked rows."""
     monkeypatch.setattr(campaign_module, "_crew", SometimesAway)
     summary = run_campaign(study_in(tmp_path, seeds=2), tmp_path / "out")
     assert (summary.rows, summary.failed) == (6, 0)

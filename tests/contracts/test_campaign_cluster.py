@@ -39,7 +39,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 @pytest.fixture(scope="module")
 def alone(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The campaign's folder, run by one process."""
+    """Folder of the campaign, run by one process."""
     folder = tmp_path_factory.mktemp("alone")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(campaign_module, "_crew", InThisProcess)
@@ -66,7 +66,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def start_worker(address: str, folder: Path, **changes: str) -> subprocess.Popen[bytes]:
-    """A worker as a user starts it; without a nanny, so that one that is killed stays away."""
+    """Worker as started by a user, without a nanny, so that a killed one is not restarted."""
     command = [
         sys.executable, "-m", "distributed.cli.dask_worker", address, "--host", "127.0.0.1", "--nthreads", "1",
         "--no-nanny", "--no-dashboard", "--local-directory", str(folder), "--death-timeout", "60",
@@ -77,7 +77,7 @@ def start_worker(address: str, folder: Path, **changes: str) -> subprocess.Popen
 
 @pytest.fixture
 def scheduler(tmp_path: Path) -> Iterator[str]:
-    """The address of a scheduler of its own."""
+    """Address of a separate scheduler."""
     pytest.importorskip("distributed", reason="Dask is not installed: pip install 'parhelion[cluster]'")
     port = free_port()
     command = [
@@ -96,7 +96,7 @@ def test_a_killed_dask_worker_loses_no_run_and_the_table_is_that_of_one_process(
 ) -> None:
     workers = [start_worker(scheduler, tmp_path) for _ in range(2)]
     try:
-        # Both must be there before the first row, else the one that is killed may be the only one.
+        # Both must be present before the first row; otherwise the killed one may be the only one.
         from distributed import Client
 
         with Client(scheduler, timeout=30, set_as_default=False) as client:
@@ -110,14 +110,14 @@ def test_a_killed_dask_worker_loses_no_run_and_the_table_is_that_of_one_process(
         assert workers[0].wait(10) == -signal.SIGKILL
         assert (summary.done, summary.failed) == (24, 0)
         assert (tmp_path / "out" / "results.parquet").read_bytes() == (alone / "results.parquet").read_bytes()
-        _another_version_is_refused(study, alone, scheduler, tmp_path)
+        _another_version_is_rejected(study, alone, scheduler, tmp_path)
     finally:
         for worker in workers:
             stop(worker)
 
 
-def _another_version_is_refused(study: Study, alone: Path, scheduler: str, tmp_path: Path) -> None:
-    """A worker whose source differs by a comment: refused at the start, and given nothing where it comes later."""
+def _another_version_is_rejected(study: Study, alone: Path, scheduler: str, tmp_path: Path) -> None:
+    """Worker whose source differs by a comment: rejected at the start, and given no job if it joins later."""
     from distributed import Client
 
     from parhelion.campaign.workers import DaskWorkers
@@ -131,14 +131,14 @@ def _another_version_is_refused(study: Study, alone: Path, scheduler: str, tmp_p
     try:
         with Client(scheduler, timeout=30, set_as_default=False) as client:
             client.wait_for_workers(2, timeout=60)
-        with pytest.raises(ConfigError, match=r"worker tcp://127\.0\.0\.1:\d+ is refused: it has another source"):
+        with pytest.raises(ConfigError, match=r"worker tcp://127\.0\.0\.1:\d+ is rejected: it has another source"):
             run_campaign(study, tmp_path / "refused", dask=scheduler)
         assert not (tmp_path / "refused" / "results.parquet").exists()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(DaskWorkers, "_check_all", lambda self, wait_s: None)
             summary = run_campaign(study, tmp_path / "later", dask=scheduler)
         assert len(summary.notes) == 1
-        assert "came later and is refused: it has another source" in summary.notes[0]
+        assert "joined later and is rejected: it has another source" in summary.notes[0]
         assert (tmp_path / "later" / "results.parquet").read_bytes() == (alone / "results.parquet").read_bytes()
     finally:
         stop(worker)
@@ -150,11 +150,11 @@ _LINKS = {
     "relay": [],
     "namespace": ["unshare", "--user", "--map-root-user", "--net"],
 }
-"""What starts `cut_link.py` for each link: a namespace has a network of its own, which no other program sees."""
+"""Command that starts `cut_link.py` for each link: a namespace has its own isolated network."""
 
 
 def _no_namespaces() -> str | None:
-    """Why there can be no network namespaces here; None where there can."""
+    """Reason why network namespaces are not available; None if they are."""
     if shutil.which("unshare") is None or shutil.which("ip") is None or shutil.which("nsenter") is None:
         return "unshare, nsenter and ip (util-linux, iproute2) are not installed"
     pair = "unshare --net sleep 2 & sleep 0.2; ip link add near type veth peer name far netns $!"
@@ -164,7 +164,7 @@ def _no_namespaces() -> str | None:
 
 @pytest.fixture(scope="module")
 def cut_campaigns(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """Campaigns behind each link, started together since they mostly wait: the process and where it writes."""
+    """Campaigns behind each link, started together because they mostly wait: the process and its output folder."""
     pytest.importorskip("distributed", reason="Dask is not installed: pip install 'parhelion[cluster]'")
     why_not = _no_namespaces()
     program = str(Path(__file__).parents[1] / "cut_link.py")
@@ -182,16 +182,16 @@ def cut_campaigns(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 @pytest.mark.parametrize("kind", _LINKS)
-def test_a_link_that_is_cut_and_mended_costs_no_row_and_the_table_is_that_of_one_process(
+def test_a_link_that_is_cut_and_restored_costs_no_row_and_the_table_is_that_of_one_process(
     kind: str, alone: Path, cut_campaigns: dict[str, Any]
 ) -> None:
     if not isinstance(cut_campaigns[kind], tuple):
         pytest.skip(cut_campaigns[kind])
     process, folder = cut_campaigns[kind]
-    said, errors = process.communicate(timeout=90)
+    output, errors = process.communicate(timeout=90)
     assert process.returncode == 0, errors[-2000:]
-    # The only worker was given up, so the rows after the cut are those of the worker that came when it was mended.
-    assert json.loads(said.splitlines()[-1]) == {"done": 24, "failed": 0, "left_alone": True}
+    # The only worker was dropped, so the rows after the cut come from the worker that joined after the repair.
+    assert json.loads(output.splitlines()[-1]) == {"done": 24, "failed": 0, "left_alone": True}
     assert (folder / "results.parquet").read_bytes() == (alone / "results.parquet").read_bytes()
 
 

@@ -40,7 +40,7 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
 def test_the_twin_in_clear_air_is_the_scan_of_the_same_scenario_without_weather(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Held to two scenarios that are run one after the other, here."""
+    """Compared with two scenarios that are run one after the other."""
     monkeypatch.setattr(campaign_module, "_crew", InThisProcess)
     vary = {"weather.rain_rate_mm_h": [0, 200]}
     study = study_in(tmp_path, vary=vary, seeds=[3], measures=["chamfer", "range_error", "detection_rates"])
@@ -66,14 +66,12 @@ def test_the_twin_in_clear_air_is_the_scan_of_the_same_scenario_without_weather(
     assert rows[1]["chamfer_m"] > 0.0
 
 
-def test_odometry_is_a_row_of_the_table_and_has_the_same_numbers_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_odometry_is_in_the_table_and_reproducible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("kiss_icp", reason="kiss-icp is not installed: pip install kiss-icp")
     study_in(tmp_path, YARD, vary={}, seeds=2, measures=["kiss-icp"])
 
     def campaign(*more: str) -> str:
-        # KISS-ICP keeps the number of threads of its first run in a process, and other tests may have been that.
+        # KISS-ICP keeps the number of threads of its first run in a process, which may have been another test.
         command = [sys.executable, "-m", "parhelion", "campaign", "study.yaml", "-o", "out", "--workers", "1", *more]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -85,8 +83,8 @@ def test_odometry_is_a_row_of_the_table_and_has_the_same_numbers_again(
     for seed, row in enumerate(rows):
         drive = ScenarioDrive(tmp_path / "scenario.yaml", seed=seed)
         [(alone, _)] = run_methods(drive, {"kiss-icp": method_maker("kiss-icp")})
-        assert row["drift_percent"] is None  # the way is shorter than 100 m
-        # Threads add up in another order here, so the last digits may differ.
+        assert row["drift_percent"] is None  # the path is shorter than 100 m
+        # Threads sum in another order here, so the last digits may differ.
         assert row["ate_m"] == pytest.approx(alone.ate_m, rel=1e-3)
         assert row["end_drift_percent"] == pytest.approx(alone.end_drift_percent, rel=1e-3)
     assert "the same numbers as in the table, to the last bit" in campaign("--row", "1")
@@ -95,4 +93,4 @@ def test_odometry_is_a_row_of_the_table_and_has_the_same_numbers_again(
     still = {**YARD, "sensors": [{**YARD["sensors"][0], "vehicle": None}]}
     summary = run_campaign(study_in(tmp_path, still, vary={}, seeds=1, measures=["kiss-icp"]), tmp_path / "still")
     assert summary.failed == 1
-    assert "the lidar top stands still; put it on a vehicle" in (summary.first_error or "")
+    assert "the lidar top is stationary; put it on a vehicle" in (summary.first_error or "")

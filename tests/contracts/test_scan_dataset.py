@@ -33,7 +33,7 @@ def lidar() -> ph.Lidar:
 
 
 def host(values: Any) -> np.ndarray[Any, Any]:
-    """An array of NumPy, whatever device the values are on."""
+    """NumPy array of values on any device."""
     return np.asarray(values.numpy() if hasattr(values, "numpy") else values)
 
 
@@ -101,10 +101,10 @@ def test_an_item_is_the_scan_of_its_sample(world: ph.World, lidar: ph.Lidar) -> 
         place.weather = before
         assert_same_points(item, scan)
         assert_same_points(data[index], scan)
-    assert world.weather is None  # as it was
+    assert world.weather is None  # unchanged
 
 
-def test_all_items_come_once_in_large_pieces(world: ph.World, lidar: ph.Lidar) -> None:
+def test_all_items_occur_once_in_large_batches(world: ph.World, lidar: ph.Lidar) -> None:
     data = ph.ScanDataset(lidar, [world], length=23, weathers=[None, {"rain_rate_mm_h": 20}], seed=1, form="arrays")
     seen: list[int] = []
     for numbers, piece in data.batches(5):
@@ -171,7 +171,7 @@ def test_torch_tensors() -> None:
         ({"form": "jax"}, "form: must be 'torch' or 'arrays'"),
     ],
 )
-def test_bad_arguments_are_told(changes: dict[str, Any], sentence: str) -> None:
+def test_bad_arguments_are_reported(changes: dict[str, Any], sentence: str) -> None:
     given: dict[str, Any] = {"worlds": ["test-range"], "length": 4, **changes}
     worlds: Sequence[Any] = given.pop("worlds")
     with pytest.raises(ConfigError, match=sentence):

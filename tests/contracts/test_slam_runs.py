@@ -55,7 +55,7 @@ DRIVE: dict[str, Any] = {
 
 
 class KnowsTheWay:
-    """An odometry of one's own: it drives at the known speed, a hundredth too fast."""
+    """Custom odometry that moves at the known speed, one percent too fast."""
 
     def __init__(self, setup: Setup) -> None:
         self.step_m = 1.01 * SPEED_M_S * setup.period_s
@@ -106,7 +106,7 @@ def test_mount_of_the_imu_is_known(folder: Path) -> None:
 @pytest.mark.oracle
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["genz-icp", "kiss-icp", "small-gicp"])
-def test_methods_that_are_installed_find_the_way(folder: Path, name: str) -> None:
+def test_installed_methods_follow_the_path(folder: Path, name: str) -> None:
     way = {
         "points": [[-3, 0, 0], [0, 0.3, 0], [4, 0, 0]],
         "max_speed_m_s": 2.0,
@@ -134,7 +134,7 @@ def test_carried_points_follow_a_screw() -> None:
 
 
 class Circle:
-    """Constant speed and turn rate, as a car in a bend."""
+    """Constant speed and rotation rate, as a car in a bend."""
 
     speed_m_s, rate = 12.0, 0.8
 
@@ -145,10 +145,10 @@ class Circle:
 
 
 @pytest.mark.slow
-def test_a_scan_from_a_bend_falls_upon_the_walls_when_the_true_motion_is_taken_out() -> None:
+def test_a_deskewed_scan_from_a_bend_falls_on_the_walls() -> None:
     """Times of points and their sign: a lidar without noise in a hall of 60 m, by the field `time` alone.
 
-    Taken out the wrong way round, or not at all, the walls would be off by a good part of the 1.2 m of a scan.
+    Without deskewing, or with the wrong sign, the walls would be off by a good part of the 1.2 m of a scan.
     """
     pattern = {
         "kind": "spinning", "rate_hz": 10.0, "columns": 360, "direction": "clockwise",
@@ -181,7 +181,7 @@ def test_a_scan_from_a_bend_falls_upon_the_walls_when_the_true_motion_is_taken_o
     ("name", "ate_m", "duration_s"), [("kiss-icp", 0.1, 3.5), ("small-gicp", 0.03, 5.0), ("rko-lio", 0.25, 3.5)]
 )
 def test_odometry_stays_on_a_street_of_the_city(name: str, ate_m: float, duration_s: float) -> None:
-    """The beginning of the loop whose whole way docs/evaluation.md tells of; 29 m is where small_gicp was lost once."""
+    """Start of the loop that docs/evaluation.md reports on; at 29 m small_gicp was once lost."""
     oracle(name.replace("-", "_"))
     fields = yaml.safe_load(LOOP.read_text(encoding="utf-8"))
     fields["duration_s"] = duration_s

@@ -1,4 +1,4 @@
-"""What candidates see, against plane geometry: blind discs and shadows, surfaces, space, and sight of anchors."""
+"""Visibility of candidates against plane geometry: blind discs and shadows, surfaces, space, and anchors."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def box(size: list[float], xyz: list[float], label: str = "wall") -> dict[str, A
     return {"shape": {"kind": "box", "size_m": size}, "material": "concrete", "label": label, "pose": {"xyz": xyz}}
 
 
-def question(folder: Path, *things: dict[str, Any], **fields: Any) -> Placement:
-    """A placement in a world of a floor and some things."""
-    (folder / "yard.yaml").write_text(yaml.safe_dump({"name": "yard", "objects": [FLOOR, *things]}))
+def question(folder: Path, *objects: dict[str, Any], **fields: Any) -> Placement:
+    """Placement in a world of a floor and some objects."""
+    (folder / "yard.yaml").write_text(yaml.safe_dump({"name": "yard", "objects": [FLOOR, *objects]}))
     return Placement.from_mapping({"world": "yard.yaml", "choose": 1, **fields}, folder)
 
 
@@ -55,13 +55,13 @@ def test_the_blind_disc_under_a_lidar(tmp_path: Path) -> None:
     clear = np.abs(away - radius) > 1e-3
     np.testing.assert_array_equal(seen_ground(answer)[clear], (away > radius)[clear])
     facts = result_of(answer)["parts"]["blind"]
-    # Of cells along the edge of the disc either half may count.
+    # Cells along the edge of the disc may be on either side.
     assert facts["blind_m2"] == pytest.approx(np.pi * radius**2, abs=2 * np.pi * radius * cell / 2)
     assert facts["ground_m2"] == pytest.approx(len(level) * cell**2)
 
 
 def test_the_shadow_of_the_own_body(tmp_path: Path) -> None:
-    """Over the middle of a box its shadow is the box from above, made larger by h / (h - top)."""
+    """Above the centre of a box its shadow is the box from above, enlarged by h / (h - top)."""
     height, top, half = 1.6, 1.0, (1.0, 0.6)
     asked = question(
         tmp_path,
@@ -85,8 +85,8 @@ def test_the_shadow_of_the_own_body(tmp_path: Path) -> None:
     np.testing.assert_array_equal(seen_ground(answer)[clear], ((reach > 1.0) & (near_beam > 1.0))[clear])
 
 
-def test_floors_behind_walls_are_no_ground_of_the_vehicle(tmp_path: Path) -> None:
-    """A closed room of 4 by 4 m beside the vehicle: its floor is left out, and the top of a low crate is no ground."""
+def test_floors_behind_walls_are_not_ground_of_the_vehicle(tmp_path: Path) -> None:
+    """A closed room of 4 by 4 m next to the vehicle: its floor is excluded, and so is the top of a low crate."""
     walls = [
         box([0.1, 4.1, 3], [3, 0, 1.5]), box([0.1, 4.1, 3], [7, 0, 1.5]),
         box([4.1, 0.1, 3], [5, -2, 1.5]), box([4.1, 0.1, 3], [5, 2, 1.5]), box([1, 1, 0.6], [-3, 0, 0.3]),
@@ -109,13 +109,13 @@ def test_floors_behind_walls_are_no_ground_of_the_vehicle(tmp_path: Path) -> Non
 
 
 def room(folder: Path) -> ph.World:
-    things = [
+    objects = [
         {"shape": {"kind": "plane", "size_m": [8, 6]}, "label": "floor", "pose": {"xyz": [0, 0, 0]}},
         {"shape": {"kind": "plane", "size_m": [8, 6]}, "label": "ceiling", "pose": {"xyz": [0, 0, 3]}},
         box([0.1, 6, 3], [-4.05, 0, 1.5]), box([0.1, 6, 3], [4.05, 0, 1.5]),
         box([8, 0.1, 3], [0, -3.05, 1.5]), box([8, 0.1, 3], [0, 3.05, 1.5]),
     ]  # fmt: skip
-    (folder / "room.yaml").write_text(yaml.safe_dump({"name": "room", "objects": things}))
+    (folder / "room.yaml").write_text(yaml.safe_dump({"name": "room", "objects": objects}))
     return ph.World.load(folder / "room.yaml")
 
 
@@ -229,14 +229,14 @@ def test_the_four_corners_are_the_best_of_an_empty_hall(tmp_path: Path) -> None:
     assert facts["places"] == 64
     assert facts["share_with_position"] == 1.0
     assert facts["mean_anchors_in_sight"] == 4.0
-    # In the middle of the square the dilution is 1 over the cosine of the anchors' elevation; elsewhere it is larger.
+    # At the centre of the square the dilution is 1 over the cosine of the anchors' elevation; elsewhere it is larger.
     least = 1.0 / np.cos(np.arctan2(2.0, np.hypot(8, 8)))
     assert least < facts["mean_gdop"] < 1.2 * least
     assert facts["mean_error_m"] == pytest.approx(0.1 * facts["mean_gdop"])
     assert result["score"] == pytest.approx(1.0 - facts["mean_error_m"])
 
 
-def test_a_wall_takes_anchors_out_of_sight(tmp_path: Path) -> None:
+def test_a_wall_hides_anchors(tmp_path: Path) -> None:
     """A wall from floor to roof along x = 0: every place sees the anchors of its own side only."""
     fields = anchors()
     fields["candidates"] = fields["candidates"][:4]
@@ -303,7 +303,7 @@ def test_the_vehicle_of_a_scenario_hides_ground(tmp_path: Path) -> None:
     grown = (1.6 - LIFT_M) / 0.6
     shadow = (2 * grown) * (1.2 * grown) - 2.4
     assert facts["blind_m2"] == pytest.approx(shadow, abs=4 * 0.25 * grown * 1.6 / 2)
-    with pytest.raises(ConfigError, match="'bus' is no vehicle of the scenario"):
+    with pytest.raises(ConfigError, match="'bus' is not a vehicle of the scenario"):
         Placement.from_mapping({**fields, "vehicle": {"name": "bus"}}, tmp_path)
 
 

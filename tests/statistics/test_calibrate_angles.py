@@ -1,4 +1,4 @@
-"""Errors of rows in range, elevation and azimuth, from rooms in closed form: intervals hold the truth as they say."""
+"""Range, elevation and azimuth errors of rows, from rooms in closed form: intervals have their stated coverage."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Floats = NDArray[np.float64]
 ROWS, COLUMNS, SIGMA_M = 24, 512, 0.006
 ELEVATION = np.linspace(25.0, -25.0, ROWS)
 ERRORS = {"range": 0.012, "elevation": 0.05, "azimuth": 0.05}
-"""Standard deviations of rows that are drawn: metres and degrees."""
+"""Standard deviations of random rows: metres and degrees."""
 
 
 def beams(elevation_deg: Floats, azimuth_deg: Floats) -> Floats:
-    """Directions of a turn, rows off by `azimuth_deg`, shape (rows, columns, 3)."""
+    """Directions of a frame with azimuth errors `azimuth_deg` of rows, shape (rows, columns, 3)."""
     azimuth = np.radians(azimuth_deg)[:, None] - 2.0 * np.pi * np.arange(COLUMNS) / COLUMNS
     elevation = np.broadcast_to(np.radians(elevation_deg)[:, None], azimuth.shape)
     level = np.cos(elevation)
@@ -28,7 +28,7 @@ def beams(elevation_deg: Floats, azimuth_deg: Floats) -> Floats:
 
 
 def to_room(direction: Floats, place: Floats, yaw: Floats, size: Floats) -> Floats:
-    """Ranges from within a box that is turned by `yaw` about the sensor's axis: the nearest of its six sides."""
+    """Ranges from within a box rotated by `yaw` about the sensor's axis: the nearest of its six sides."""
     cos, sin = np.cos(yaw), np.sin(yaw)
     x, y, z = np.moveaxis(direction, -1, 0)
     u = np.stack([cos * x - sin * y, sin * x + cos * y, z], axis=-1)
@@ -39,21 +39,21 @@ def to_room(direction: Floats, place: Floats, yaw: Floats, size: Floats) -> Floa
 def recorded(
     random: np.random.Generator,
     off: dict[str, Floats],
-    turns: int = 3,
+    frames: int = 3,
     *,
     stagger_deg: float = 0.0,
     moves: bool = False,
 ) -> list[RangeImage]:
-    """Turns in rooms by a sensor whose rows are off by so much, and which reports its nominal angles.
+    """Frames in rooms by a sensor with these errors of rows, which reports its nominal angles.
 
-    Rows may look to either side in turn, and the sensor may move at 10 m/s and turn by 20 degrees a second.
+    Rows may point to either side alternately, and the sensor may move at 10 m/s and rotate by 20 degrees per second.
     """
     aside = stagger_deg * np.where(np.arange(ROWS) % 2, 1.0, -1.0)
     nominal = beams(ELEVATION, aside)
     true = beams(ELEVATION + off["elevation"], aside + off["azimuth"])
     time = 0.1 * np.arange(COLUMNS) / COLUMNS * moves
     made = []
-    for _ in range(turns):
+    for _ in range(frames):
         size = random.uniform([10.0, 8.0, 3.5], [20.0, 14.0, 5.0])
         yaw, place = random.uniform(0.0, 2.0 * np.pi), size * random.uniform(0.3, 0.7, 3)
         way = np.array([np.cos(yaw), np.sin(yaw), 0.0])
@@ -62,10 +62,10 @@ def recorded(
         nothing = np.full(metres.shape, np.nan)
         no = np.zeros(metres.shape, bool)
         metres = metres + random.normal(0.0, SIGMA_M, metres.shape)
-        turn = RangeImage(
+        frame = RangeImage(
             "room", metres, nothing, nothing, nothing, no, no, ELEVATION, 0.0, nominal, np.zeros_like(nominal)
         )
-        made.append(turn)
+        made.append(frame)
     return made
 
 
@@ -78,8 +78,8 @@ def found_and_error(found: ChannelErrors, name: str) -> tuple[Floats, Floats]:
     return part.off, part.error
 
 
-def test_intervals_of_all_three_kinds_hold_the_truth_as_often_as_they_say() -> None:
-    """Eight sensors that are off in range, elevation and azimuth at once. Rows share planes: four count as one."""
+def test_intervals_of_all_three_kinds_have_their_stated_coverage() -> None:
+    """Eight sensors with range, elevation and azimuth errors at once. Rows share planes: four count as one."""
     held: dict[str, list[bool]] = {name: [] for name in ERRORS}
     for seed in range(8):
         random = np.random.default_rng(seed)
@@ -88,7 +88,7 @@ def test_intervals_of_all_three_kinds_hold_the_truth_as_often_as_they_say() -> N
         for name, truth in off.items():
             value, error = found_and_error(found, name)
             held[name] += (np.abs(value - (truth - truth.mean())) < 1.96 * error).tolist()
-            # Not by errors so wide that anything would do.
+            # The errors must be small enough to be useful.
             part: Any = getattr(found, name)
             steps = part.step_error[part.steps_resolved]
             assert len(steps) >= 4
@@ -115,8 +115,8 @@ def test_errors_of_one_kind_do_not_leak_into_the_others(kind: str) -> None:
         assert getattr(found, name).significant == (name == kind), name
 
 
-def test_rows_that_look_aside_of_a_sensor_that_moves_are_told_as_well() -> None:
-    """Rows in turn 3 degrees to the left and right see a wall at other times: motion is no error of theirs."""
+def test_oblique_rows_of_a_moving_sensor_are_resolved() -> None:
+    """Rows pointing alternately 3 degrees left and right see a wall at other times: motion is not an error of rows."""
     for seed in range(4):
         random = np.random.default_rng(20 + seed)
         straight = channel_errors(recorded(random, drawn(random), stagger_deg=3.0, moves=True), SIGMA_M)
@@ -134,20 +134,20 @@ def test_rows_that_look_aside_of_a_sensor_that_moves_are_told_as_well() -> None:
     assert sum(held) / 4 >= binom.ppf(1e-3, len(held) // 4, 0.95), f"{sum(held)} of {len(held)}"
 
 
-def test_rows_that_see_no_plane_stay() -> None:
+def test_rows_without_planes_are_unchanged() -> None:
     random = np.random.default_rng(3)
-    turns = recorded(random, drawn(random, **ERRORS))
-    for turn in turns:
-        turn.range[:8] = np.nan
-    found = channel_errors(turns, SIGMA_M).azimuth
+    frames = recorded(random, drawn(random, **ERRORS))
+    for frame in frames:
+        frame.range[:8] = np.nan
+    found = channel_errors(frames, SIGMA_M).azimuth
     assert not found.resolved[:8].any()
     assert found.resolved[8:].sum() >= 8
     np.testing.assert_array_equal(found.correction[~found.resolved], 0.0)
-    assert abs(found.correction.sum()) < 1e-9  # the sensor's yaw is not seen
+    assert abs(found.correction.sum()) < 1e-9  # the yaw of the sensor is not observable
 
 
-def test_levers_are_slopes_of_ranges_to_a_plane() -> None:
-    """Against finite differences, on a slanted plane."""
+def test_levers_are_derivatives_of_ranges_to_a_plane() -> None:
+    """Against finite differences, on an inclined plane."""
     plane = np.array([0.11, -0.07, 0.05])
     step = 1e-6
     azimuth, elevation = np.radians([20.0, -35.0]), np.radians([10.0, -5.0])

@@ -17,14 +17,14 @@ from parhelion.weather.air import air_contents
 
 VLP, OUSTER, SICK = "velodyne/vlp-16", "ouster/os1-32", "sick/lms-111"
 DROP, LOW, HIGH, SPLIT = 0.1, 40.0, 80.0, 0.25
-"""Of the profiles here: lost shots, the cells [LOW, LOW + 1] and [HIGH, HIGH + 1], and the share of the upper one."""
+"""Properties of the profiles: lost shots, cells [LOW, LOW + 1] and [HIGH, HIGH + 1], and the share of the upper one."""
 DISTANCE_M = 4.0
 SIGMAS = 4.0
-"""Standard errors that a mean may be off: by chance once in 16 000 tests."""
+"""Tolerance of a mean in standard errors: exceeded by chance once in 16 000 tests."""
 
 
 def profile(drop: float = DROP, cells: bool = True) -> MaterialProfile:
-    """The same at all angles: two cells of intensity far apart, or two lone values."""
+    """Profile that is the same at all angles: two cells of intensity far apart, or two single values."""
     if cells:
         edges = [LOW, LOW + 1.0, *np.arange(LOW + 2.0, HIGH + 1.5).tolist()]
         row = [1.0 - SPLIT, *[0.0] * (len(edges) - 3), SPLIT]
@@ -38,7 +38,7 @@ def profile(drop: float = DROP, cells: bool = True) -> MaterialProfile:
 
 
 def mean_and_variance(factor: float) -> tuple[float, float]:
-    """Of intensities times a factor, rounded to whole numbers."""
+    """Mean and variance of intensities times a factor, rounded to integers."""
     fine = (np.arange(4000) + 0.5) / 4000.0
     low, high = np.rint(factor * (LOW + fine)), np.rint(factor * (HIGH + fine))
     mean = (1.0 - SPLIT) * low.mean() + SPLIT * high.mean()
@@ -53,20 +53,20 @@ def board(of: object, weather: ph.Weather | None = None) -> ph.World:
     return world
 
 
-def seen(lidar: ph.Lidar, world: ph.World, turns: int = 8) -> tuple[np.ndarray, np.ndarray, int]:
-    """Intensities and ranges of returns from the board, and how many shots were aimed at it, its rim left out."""
+def seen(lidar: ph.Lidar, world: ph.World, frames: int = 8) -> tuple[np.ndarray, np.ndarray, int]:
+    """Intensities and ranges of returns from the board, and the number of shots aimed at it, excluding its rim."""
     at = lidar.shots().direction.astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         aimed = (at[:, 0] > 0) & (np.abs(at[:, 1] / at[:, 0]) < 0.3) & (np.abs(at[:, 2] / at[:, 0]) < 0.1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UncalibratedMaterialWarning)
-        scans = lidar.scan_many(world, [ph.Pose()] * turns, seed=2, frames=list(range(turns)))
+        scans = lidar.scan_many(world, [ph.Pose()] * frames, seed=2, frames=list(range(frames)))
     level, metres = [], []
     for scan in scans:
         own = aimed[scan.fields["shot"]] & (scan.fields["label"] != 0) & (scan.fields["range"] > DISTANCE_M - 0.3)
         level.append(scan.fields["intensity"][own].astype(np.float64))
         metres.append(scan.fields["range"][own].astype(np.float64))
-    return np.concatenate(level), np.concatenate(metres), turns * int(aimed.sum())
+    return np.concatenate(level), np.concatenate(metres), frames * int(aimed.sum())
 
 
 def holds(level: np.ndarray, shots: int, mean: float, variance: float, drop: float) -> None:
@@ -98,10 +98,10 @@ def test_intensities_follow_the_ratio_of_the_models_and_lost_shots_the_signal(da
 
 def test_lone_values_stay_and_bytes_end_at_255() -> None:
     two = ph.Lidar(sheet_of(VLP, {"lambert-40": profile(cells=False)}))
-    level, _, shots = seen(two, board("lambert-20"), turns=3)
+    level, _, shots = seen(two, board("lambert-20"), frames=3)
     assert set(np.unique(level)) == {LOW, HIGH}
     assert abs(1.0 - len(level) / shots - (1.0 - 0.9**2)) < SIGMAS * np.sqrt(0.19 * 0.81 / shots)
-    bright, _, _ = seen(ph.Lidar(sheet_of(VLP, {"lambert-10": profile()})), board("lambert-100"), turns=1)
+    bright, _, _ = seen(ph.Lidar(sheet_of(VLP, {"lambert-10": profile()})), board("lambert-100"), frames=1)
     assert bright.max() == 255.0
 
 
@@ -109,13 +109,13 @@ def test_a_logarithmic_scale_moves_by_the_logarithm() -> None:
     """The echo amplitude of 2D scanners: 255 ln(P) / ln(100 000)."""
     sheet = sheet_of(SICK, {"lambert-40": profile()})
     ratio = 255.0 * np.log(0.5) / np.log(1e5)
-    level, _, _ = seen(ph.Lidar(sheet), board("lambert-20"), turns=60)
+    level, _, _ = seen(ph.Lidar(sheet), board("lambert-20"), frames=60)
     mean, variance = mean_and_variance(1.0)
     step = sheet.intensity.resolution or 0.0
     assert abs(level.mean() - mean - ratio) < SIGMAS * np.sqrt((variance + step**2 / 12.0) / len(level)) + 0.5 * step
 
 
-def test_the_nearest_is_the_one_that_returns_most_alike() -> None:
+def test_the_nearest_material_has_the_most_similar_returns() -> None:
     names = ("lambert-10", "lambert-50", "bare-metal", "no-such-material")
     worlds = [material(name) for name in ("lambert-12", "lambert-40", "glass", "retro-sheeting")]
     found, alone = substitute_for(names, worlds, 905.0)
@@ -134,25 +134,25 @@ def test_lost_shots_by_signal_have_their_limits() -> None:
 
 @pytest.mark.parametrize("sensor", [VLP, OUSTER])
 def test_fog_dims_profiled_intensities_by_both_ways(sensor: str) -> None:
-    """exp(-2 alpha R) on intensities, and lost shots as the signal falls; a board before an otherwise empty world."""
+    """exp(-2 alpha R) on intensities, and lost shots as the signal falls; a board in an otherwise empty world."""
     weather = ph.Weather(visibility_m=60.0)
     sheet = sheet_of(sensor, {"lambert-40": profile()})
-    level, metres, shots = seen(ph.Lidar(sheet), board("lambert-40", weather), turns=4)
+    level, metres, shots = seen(ph.Lidar(sheet), board("lambert-40", weather), frames=4)
     alpha = sum(part.extinction_per_m for part in air_contents(weather, 0.0, sheet.wavelength_nm).components)
-    clear, clear_m, _ = seen(ph.Lidar(sheet), board("lambert-40"), turns=4)
+    clear, clear_m, _ = seen(ph.Lidar(sheet), board("lambert-40"), frames=4)
     left = np.exp(-2.0 * alpha * metres)
     assert left.mean() < 0.75
     if sensor == VLP:
         holds(level, shots, *mean_and_variance(float(left.mean())), float(np.mean(1.0 - (1.0 - DROP) ** (1.0 / left))))
         return
-    # Ousters count photons, which fall with range too: what is left beside clear air, at the same ranges.
+    # Ouster sensors count photons, which also fall with range: compare with clear air at the same ranges.
     expected = np.mean(clear * np.exp(-2.0 * alpha * clear_m))
     error = np.std(clear) * np.sqrt(2.0 / len(level))
     assert abs(level.mean() - expected) < SIGMAS * error
 
 
 def test_rain_dims_profiled_intensities_as_it_dims_the_power() -> None:
-    """Drops near the sensor are drawn one by one and dim their beam alone, power and intensity alike."""
+    """Drops near the sensor are drawn individually and dim only their beam, in power and intensity alike."""
     lidar = ph.Lidar(sheet_of(VLP, {"lambert-40": profile(drop=0.0)}))
     rain = ph.Weather(rain_rate_mm_h=100.0)
     level, power = [], []
@@ -166,14 +166,14 @@ def test_rain_dims_profiled_intensities_as_it_dims_the_power() -> None:
     both = np.isfinite(level[0]) & np.isfinite(level[1])
     one, two = (level[1] / level[0])[both], (power[1] / power[0])[both]
     assert both.sum() > 500
-    assert np.quantile(two, 0.02) < 0.85 < two.mean() < 0.97  # lone drops show
-    # The same luck in both scans: what differs is the step of whole numbers, 1 of 40 in either.
+    assert np.quantile(two, 0.02) < 0.85 < two.mean() < 0.97  # single drops are visible
+    # Both scans use the same random draws: they differ by rounding to integers, 1 of 40 in either.
     step = np.sqrt(2.0 / 12.0) / LOW
     assert abs((one - two).mean()) < SIGMAS * np.hypot(step, (one - two).std()) / np.sqrt(both.sum())
     assert np.corrcoef(one, two)[0, 1] > 0.9
 
 
-def test_weather_of_nothing_is_clear_air_to_the_bit() -> None:
+def test_empty_weather_is_clear_air_to_the_bit() -> None:
     lidar = ph.Lidar(sheet_of(VLP, {"lambert-40": profile()}))
     clear, none = (lidar.scan(board("lambert-40", weather), pose=ph.Pose(), seed=3) for weather in (None, ph.Weather()))
     assert clear.xyz.tobytes() == none.xyz.tobytes()
@@ -186,16 +186,16 @@ def city() -> ph.World:
 
 
 def test_the_nearest_material_costs_less_than_a_twentieth_of_a_scan(city: ph.World) -> None:
-    """Processor time of scans in turns, by the median ratio; its own error by the spread of the ratios."""
+    """Processor time of alternating scans, by the median ratio, with the error from the spread of the ratios."""
     lidars = [ph.Lidar(sheet_of(OUSTER, {"plywood": profile()}, unknown=how)) for how in ("usual", "nearest")]
     ratios = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UncalibratedMaterialWarning)
-        for turn in range(20):
+        for frame in range(20):
             spent = []
             for lidar in lidars:
                 before = time.process_time()
-                lidar.scan(city, seed=turn)
+                lidar.scan(city, seed=frame)
                 spent.append(time.process_time() - before)
             ratios.append(spent[1] / spent[0])
     ratios = ratios[4:]  # the first ones compile kernels

@@ -1,4 +1,4 @@
-"""Profiles drawn from in scans: the round trip from truth to truth, and sheets without a profile."""
+"""Sampling of profiles in scans: the round trip from truth to truth, and sheets without a profile."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from parhelion.sensors.optics.lidar.profiles import UncalibratedMaterialWarning
 
 RPLIDAR, VLP = "slamtec/rplidar-a1", "velodyne/vlp-16"
 CONFIDENCE = 2.576
-"""Standard errors on either side that hold 99 % of all results."""
+"""Half width of a 99 % interval in standard errors."""
 
 
 def off_truth(sensor: str, name: str, shots: MaterialShots, recorded: MaterialProfile) -> np.ndarray:
-    """Deviations of drop rate, mean intensity and range noise from the truth, in standard errors, by bin of angle.
+    """Deviations of drop rate, mean intensity and range noise from the truth, in standard errors, per angle bin.
 
-    Recording and simulation both have a sample's errors. The last bin of angle is left out: the board ends within it.
+    Recording and simulation both have sampling errors. The last angle bin is excluded: the board ends within it.
     """
     truth = TRUTHS[sensor][name]
     profile = fit_profile(shots, gaps=False)[0]
@@ -41,20 +41,20 @@ def off_truth(sensor: str, name: str, shots: MaterialShots, recorded: MaterialPr
         found.append((profile.drop[k] - rate) / np.sqrt(rate * (1.0 - rate) / n))
         returns = n * (1.0 - rate)
         spread = mean_and_sigma(recorded)[1][k]
-        # Cells are whole numbers wide: half of one's width may be off, evenly spread.
+        # Cells are integers wide: the mean may be off by half a width, uniformly distributed.
         step = 0.0 if profile.kind == "values" else 0.29 * (profile.intensity[1] - profile.intensity[0])
         found.append((mean[k] - float(truth.mean_at(angle).mean())) / np.hypot(spread / np.sqrt(returns), step))
         sigma = float(np.sqrt(np.mean(truth.sigma_at(angle) ** 2)))
-        # Both planes were fitted, and the board is warped by 2 mm: that much is no noise.
+        # Both planes were fitted, and the board is warped by 2 mm, which is not noise.
         found.append((profile.range_sigma_m[k] - sigma) / np.hypot(sigma / np.sqrt(2.0 * returns), 2e-4))
     return np.array(found)
 
 
 def assert_intensities_are_the_truth_s(sensor: str, name: str, shots: MaterialShots, recorded: MaterialProfile) -> None:
-    """One test of Kolmogorov and Smirnov a material, corrected for five: simulated intensities against fresh draws.
+    """Kolmogorov-Smirnov test per material, corrected for five: simulated intensities against new draws.
 
-    The simulation draws from what was recorded, so it holds that sample's errors, too. Intensities are whole numbers,
-    with which the test is only safer.
+    The simulation samples the recording and therefore includes its sampling errors. Intensities are integers, which
+    makes the test conservative.
     """
     truth = TRUTHS[sensor][name]
     seen = ~np.isnan(shots.intensity)
@@ -63,7 +63,7 @@ def assert_intensities_are_the_truth_s(sensor: str, name: str, shots: MaterialSh
     returns = sum(n * (1.0 - drop) for n, drop in zip(recorded.shots, recorded.drop, strict=True))
     worth = 1.0 / (1.0 / len(level) + 1.0 / returns + 1.0 / len(fresh))
     if recorded.kind == "cells":
-        # Cells a count wide are filled evenly, and their rounding is the sensor's.
+        # Cells of one count are filled uniformly, and rounding is that of the sensor.
         level, fresh = np.floor(level + 0.5), np.floor(fresh + 0.5)
     apart = stats.ks_2samp(level, fresh).statistic
     assert stats.kstwobign.sf(apart * np.sqrt(worth)) > LIKELY / len(TRUTHS[sensor]), f"{name}: {apart:.4f}"
@@ -91,7 +91,7 @@ def test_truth_recording_calibration_simulation_calibration_is_the_truth(sensor:
 
 
 def test_a_sheet_with_a_profile_of_nothing_here_scans_the_same_bytes() -> None:
-    """Materials without a profile keep the sensor's usual noise where the sheet says so, and are named once."""
+    """Materials without a profile keep the sensor's default noise if the sheet selects it, with one warning."""
     truth = make_shots(TRUTHS[VLP]["foam"], SETUPS[VLP], VLP, seed=1)
     profile = fit_profile(shots_at(find_board(truth), truth), gaps=False)[0]
     world = ph.World()
@@ -105,7 +105,7 @@ def test_a_sheet_with_a_profile_of_nothing_here_scans_the_same_bytes() -> None:
         assert scan.fields[name].tobytes() == values.tobytes(), name
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with_profile.scan(world, pose=ph.Pose(), seed=4)  # not told again
+        with_profile.scan(world, pose=ph.Pose(), seed=4)  # no second warning
 
 
 def test_profiles_follow_the_seed_and_stop_with_the_noise() -> None:

@@ -20,7 +20,7 @@ SENSOR, SCANS = "slamtec/rplidar-a1", 150
 
 @pytest.fixture(scope="module")
 def foam() -> MaterialProfile:
-    """A profile of which angles can be told: 5 % of shots drop on a facing board, and many more on a slanted one."""
+    """Profile that depends on the angle: 5 % of shots drop at normal incidence, and many more at oblique angles."""
     truth = TRUTHS[SENSOR]["bare-metal"]
     shots = make_shots(truth, SETUPS[SENSOR], SENSOR, seed=31)
     return fit_profile(shots_at(find_board(shots), shots))[0]
@@ -34,7 +34,7 @@ def test_shots_drop_at_the_angles_of_the_recording(name: str, foam: MaterialProf
     world = ph.World.load(name, room=False)
     pose = world.viewpoint
     table = lidar.shots()
-    # Neighbours meet the same face of the same pad: the shot is not at an edge.
+    # Neighbours hit the same face of the same pad, so the shot is not at an edge.
     origin, direction = pose.apply(table.origin), table.direction @ pose.rotation.T
     hits = RayScene(world.geometry("lidar")).cast(Rays.of(origin, direction))
     part = hits.part
@@ -53,7 +53,7 @@ def test_shots_drop_at_the_angles_of_the_recording(name: str, foam: MaterialProf
         lost += np.bincount(scan.fields["shot"], minlength=len(table)) == 0
     edges = np.asarray(foam.angle_deg)
     bins = np.clip(np.searchsorted(edges, angle, side="right") - 1, 0, len(foam.drop) - 1)
-    # Angles reach the profile in steps of 0.35 degrees: shots near the border of two bins may belong to either.
+    # Angles are quantised to 0.35 degrees: shots near the border of two bins may belong to either.
     inside = np.abs(angle[:, None] - edges[None]).min(axis=1) > 0.4
     seen = np.unique(bins[inner & is_pad & inside])
     assert len(seen) >= 4  # several angles of incidence in one scene

@@ -1,7 +1,7 @@
-"""Calibration: recordings become data sheets with the noise of the user's own sensor, from drives and from boards.
+"""Calibration: data sheets with the noise of the user's own sensor, measured from drives or from boards.
 
-turns = ph.calibrate.read_drive("drive.pcap")
-found = ph.calibrate.calibrate_drive(turns, ph.Lidar("ouster/os1-128").config)
+frames = ph.calibrate.read_drive("drive.pcap")
+found = ph.calibrate.calibrate_drive(frames, ph.Lidar("ouster/os1-128").config)
 ph.calibrate.write_sheet(found.sheet, "my-lidar.yaml")
 """
 

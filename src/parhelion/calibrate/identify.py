@@ -1,7 +1,7 @@
-"""Which calibrated material a point is likeliest of, from its intensity and angle of incidence.
+"""Most likely calibrated material of each point, from its intensity and angle of incidence.
 
-Bayes' rule with equal chances before: p(m | i, angle) is proportional to the chance that the profile of m gives the
-intensity i at that angle. Neighbours on one surface are of one material, so their evidence may be added.
+Bayes' rule with equal priors: p(m | i, angle) is proportional to the probability that the profile of m gives the
+intensity i at that angle. Neighbouring points on one surface share a material, so their evidence is pooled.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from parhelion.sensors.optics.lidar.link_budget import overlap_share
 
 NEIGHBOURS = 12
 MOST_ROUGH = 0.15
-"""Points whose neighbours spread out of their plane by more than this share of their extent have no normal."""
+"""Largest out-of-plane spread of a point's neighbours, as a share of their extent, for which a normal is estimated."""
 
 
 @dataclass(frozen=True, eq=False)
 class Identified:
-    """The likeliest material of each point."""
+    """Most likely material of each point."""
 
     names: tuple[str, ...]
     chance: Floats
@@ -34,12 +34,12 @@ class Identified:
 
     @property
     def best(self) -> NDArray[np.int64]:
-        """Number of the likeliest material, -1 where nothing is known."""
+        """Index of the most likely material; -1 where it is unknown."""
         known = np.isfinite(self.chance).all(axis=1)
         return np.where(known, np.argmax(np.nan_to_num(self.chance), axis=1), -1)
 
     def summary(self) -> list[tuple[str, int, float]]:
-        """Name, points and their mean probability, of every material that is the likeliest somewhere."""
+        """Name, number of points and their mean probability, for every material that is the most likely somewhere."""
         best = self.best
         found = [
             (name, int((best == k).sum()), float(self.chance[best == k, k].mean()))
@@ -50,12 +50,12 @@ class Identified:
 
 
 def identify(cloud: PointCloud, sensor: LidarConfig, *, neighbours: int = NEIGHBOURS) -> Identified:
-    """Material of each point of a cloud in the sensor's frame; evidence of `neighbours` nearest points is averaged."""
+    """Material of each point of a cloud in the sensor's frame, from the evidence of `neighbours` nearest points."""
     from scipy.spatial import cKDTree
 
     profiles = {} if sensor.calibration is None else sensor.calibration.materials
     if not profiles:
-        raise ConfigError(f"{sensor.name}: its file holds no calibrated materials; make one with parhelion calibrate")
+        raise ConfigError(f"{sensor.name}: the file has no calibrated materials; create them with parhelion calibrate")
     if "intensity" not in cloud.fields:
         raise FormatError(f"the cloud has no intensity; its fields are {', '.join(cloud.fields)}")
     if neighbours < 3:
@@ -65,13 +65,15 @@ def identify(cloud: PointCloud, sensor: LidarConfig, *, neighbours: int = NEIGHB
     use: Mask = np.asarray(np.isfinite(xyz).all(axis=1)) & np.isfinite(level)
     chance = np.full((len(cloud), len(profiles)), np.nan)
     if use.sum() <= neighbours:
-        raise FormatError(f"the cloud has {int(use.sum())} points, too few to see surfaces in")
+        raise FormatError(
+            f"the cloud has {int(use.sum())} points, too few to estimate surfaces; {neighbours + 1} are needed"
+        )
     points = xyz[use]
     near = cKDTree(points).query(points, neighbours + 1)[1]
     angle = incidence_deg(points, near)
     reach = np.linalg.norm(points, axis=1)
     logs = np.stack([_log_chance(one, sensor, level[use], reach, angle) for one in profiles.values()], axis=1)
-    # Evidence of surface points is not independent, since they share angle and grain: the mean counts as a few points.
+    # Points of one surface share angle and texture, so they are not independent: n of them count as √n.
     pooled = np.nanmean(np.where(np.isfinite(logs[near]), logs[near], np.nan), axis=1) * np.sqrt(neighbours + 1.0)
     pooled -= pooled.max(axis=1, keepdims=True)
     share = np.exp(pooled)
@@ -81,11 +83,11 @@ def identify(cloud: PointCloud, sensor: LidarConfig, *, neighbours: int = NEIGHB
 
 
 def incidence_deg(points: Floats, near: NDArray[np.int64]) -> Floats:
-    """Angle between the way from the sensor and the plane through each point's neighbours [deg]; NaN off surfaces."""
+    """Angle between beam and normal of the plane through each point's neighbours [deg]; NaN where there is no plane."""
     around = points[near]
     spread = around - around.mean(axis=1, keepdims=True)
     size, axes = np.linalg.eigh(np.einsum("nki,nkj->nij", spread, spread))
-    # A ring of a sensor alone makes a line, through which no plane is fixed.
+    # Points of a single ring form a line, which does not determine a plane.
     flat = (size[:, 0] < MOST_ROUGH**2 * size[:, 1]) & (size[:, 1] > 1e-4 * size[:, 2])
     way = points / np.linalg.norm(points, axis=1, keepdims=True)
     cosine = np.abs(np.einsum("ni,ni->n", axes[:, :, 0], way))
@@ -93,7 +95,7 @@ def incidence_deg(points: Floats, near: NDArray[np.int64]) -> Floats:
 
 
 def _log_chance(profile: MaterialProfile, sensor: LidarConfig, level: Floats, reach: Floats, angle: Floats) -> Floats:
-    """Log of the chance density of intensities by a profile, times the chance to return at all."""
+    """Log of the probability density of intensities under a profile, plus the log of the return probability."""
     edges = np.asarray(profile.angle_deg)
     place = np.clip(np.digitize(np.nan_to_num(angle), edges) - 1, 0, len(edges) - 2)
     if scale_called(sensor.intensity.scale).linear_in_power:

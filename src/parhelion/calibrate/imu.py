@@ -1,4 +1,4 @@
-"""Allan deviation: how much the mean over a time τ differs from the mean over the next one.
+"""Allan deviation: difference between the means over consecutive intervals of length τ.
 
 White noise falls as N / √τ, a Gauss-Markov bias rises as √τ, reaches its highest point near 1.9 correlation times, and
 falls again. Definitions as in IEEE Std 952 (gyro test procedures) and NIST SP 1065 (Riley 2008).
@@ -19,8 +19,8 @@ from parhelion.core.pose import Floats
 def allan_deviation(values: ArrayLike, rate_hz: float, tau_s: ArrayLike | None = None) -> tuple[Floats, Floats]:
     """Overlapping Allan deviation of evenly sampled values: τ [s], shape (m,), and deviation, (m,) or (m, k).
 
-    `values` have shape (n,) or (n, k). `tau_s` are rounded to whole samples; by default 20 a decade, up to a
-    tenth of the record, beyond which a single record says little.
+    `values` have shape (n,) or (n, k). `tau_s` are rounded to whole samples. The default is 20 per decade up to a
+    tenth of the record; a single record constrains longer times poorly.
     """
     data = np.asarray(values, dtype=np.float64)
     n = data.shape[0] if data.ndim in (1, 2) else 0
@@ -37,7 +37,7 @@ def allan_deviation(values: ArrayLike, rate_hz: float, tau_s: ArrayLike | None =
     spans = np.unique(np.rint(wanted).astype(np.int64))
     if spans[0] < 1 or spans[-1] > (n - 1) // 2:
         raise ConfigError(f"tau_s: must be from {1 / rate_hz:g} to {(n - 1) // 2 / rate_hz:g} s for these samples")
-    # The mean does not change the deviation, but a large one would round in the sums.
+    # The deviation does not depend on the mean; subtracting it avoids rounding errors in the cumulative sums.
     total = np.concatenate([np.zeros((1, *data.shape[1:])), np.cumsum(data - data.mean(axis=0), axis=0)])
     deviation = [
         np.sqrt(np.mean((total[2 * m :] - 2.0 * total[m:-m] + total[: -2 * m]) ** 2, axis=0) / 2.0) / m
@@ -54,14 +54,14 @@ def gauss_markov_allan(tau_s: ArrayLike, sigma: float, correlation_time_s: float
     x = np.asarray(tau_s, dtype=np.float64) / correlation_time_s
     with np.errstate(divide="ignore", invalid="ignore"):
         bracket = 1.0 - (3.0 - 4.0 * np.exp(-x) + np.exp(-2.0 * x)) / (2.0 * x)
-    # The closed form subtracts nearly equal numbers where x is small.
+    # The closed form suffers from cancellation at small x.
     series = x * x * (1.0 / 3.0 - x * (0.25 - x * 7.0 / 60.0))
     return sigma * np.sqrt(2.0 / x * np.where(x < 3e-3, series, bracket))
 
 
 @dataclass(frozen=True)
 class AllanFit:
-    """White noise and a Gauss-Markov bias that together have a measured Allan deviation."""
+    """White noise plus a Gauss-Markov bias, fitted to a measured Allan deviation."""
 
     white_noise: float
     """N: Allan deviation of the white part at 1 s, in the unit of the values per √Hz."""
@@ -83,10 +83,10 @@ class AllanFit:
 
 
 def fit_allan(tau_s: ArrayLike, deviation: ArrayLike) -> AllanFit:
-    """Least squares of the logarithm, weighted by 1 / √τ: long times hold fewer independent spans.
+    """Least-squares fit of the logarithm, weighted by 1 / √τ because long times have fewer independent intervals.
 
-    The record should span some twenty correlation times, and τ the highest point of the bias; one record of T seconds
-    knows the deviation at τ to about √(τ / 2T). Several records of one sensor are best averaged in variance first.
+    The record should span about twenty correlation times, and τ should include the maximum of the bias. One record of
+    T seconds determines the deviation at τ to about √(τ / 2T). Average several records of one sensor in variance first.
     """
     from scipy.optimize import least_squares
 
@@ -103,7 +103,7 @@ def fit_allan(tau_s: ArrayLike, deviation: ArrayLike) -> AllanFit:
         return weight * np.log(fit.deviation(tau) / measured)
 
     white = measured[0] * np.sqrt(tau[0])
-    # From several beginnings, since the curve of a bias that lies outside of the times looks like that of none.
+    # Several starting points, because a bias whose maximum lies outside the given times is a local minimum.
     starts = [np.log([white, measured.min(), time]) for time in np.geomspace(tau[0], tau[-1], 5)]
     lowest = np.log([white * 1e-6, measured.min() * 1e-6, tau[0] / 100.0])
     highest = np.log([white * 1e6, measured.max() * 1e3, tau[-1] * 100.0])

@@ -1,6 +1,6 @@
-"""Turns of a lidar as images: one value for every pulse, lost ones too, so that neighbours can be compared.
+"""Lidar frames as images with one pixel per pulse, including lost pulses, so that neighbours can be compared.
 
-Rows are rings, the highest first; columns are firings in their order. What a recording does not tell is NaN.
+Rows are rings, the highest first; columns are firings in order. Values that a recording does not contain are NaN.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 SEAM_COLUMNS = 8
-"""Empty columns between two turns that are looked at together: windows over neighbours must not reach across."""
+"""Empty columns between two frames that are processed together, so that windows do not reach across the seam."""
 WITHHELD_PHOTONS = 25.0
-"""A pulse without a range that counts more photons than this was not too weak: the sensor held its range back."""
-STANDING_M = 0.03
-STANDING_SHARE = 0.8
-"""A sensor stands where so many pixels of its first and last turn agree to that many metres."""
+"""Photon count above which a pulse without a range was not too weak: the sensor withheld its range."""
+STATIONARY_M = 0.03
+STATIONARY_SHARE = 0.8
+"""A sensor is stationary if this share of the pixels of its first and last frame agree within `STATIONARY_M` metres."""
 
 
 @dataclass(frozen=True, eq=False)
-class TableWithFacts(Table):
-    """A table with further fields that are no arrays and hold for all rows."""
+class TableWithMetadata(Table):
+    """Table with additional fields that are not arrays and apply to all rows."""
 
     def rows(self, wanted: NDArray[np.int64] | Mask | slice) -> Self:
-        """Some rows, by number, mask or slice."""
+        """Selected rows, by number, mask or slice."""
         return replace(self, **{name: values[wanted] for name, values in self._arrays().items()})
 
     @classmethod
-    def joined(cls, parts: Iterable[Self], **facts: Any) -> Self:
-        """All rows of several tables; `facts` are those of all of them, by default those of the first."""
+    def joined(cls, parts: Iterable[Self], **metadata: Any) -> Self:
+        """All rows of several tables; `metadata` apply to the result and default to those of the first table."""
         tables = list(parts)
         columns = [table._arrays() for table in tables]
         arrays = {name: np.concatenate([column[name] for column in columns]) for name in columns[0]}
-        return replace(tables[0], **arrays, **facts)
+        return replace(tables[0], **arrays, **metadata)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         every = {one.name: getattr(self, one.name) for one in fields(self)}
@@ -54,37 +54,37 @@ class TableWithFacts(Table):
 
 @dataclass(frozen=True, eq=False)
 class RangeImage:
-    """One turn of a lidar, or several side by side. Images have the shape (rows, columns), the highest row first."""
+    """One lidar frame, or several side by side. Images have the shape (rows, columns), the highest row first."""
 
     name: str
     range: Floats
-    """Distance from where the beam leaves [m]; NaN without a return."""
+    """Distance from the beam origin [m]; NaN without a return."""
     signal: Floats
-    """Photons where the sensor counts them, else the maker's intensity; of pulses without a return too, if told."""
+    """Photons if the sensor counts them, otherwise the maker's intensity; includes lost pulses if recorded."""
     reflectivity: Floats
     """Calibrated reflectivity [percent]; NaN where the recording has none."""
     near_ir: Floats
     """Near infrared [counts]."""
     lost: Mask
-    """No range is given, though a pulse was fired."""
+    """Pulse was fired, but no range is given."""
     withheld: Mask
-    """Of these, the ones that were strong enough: the sensor holds their range back."""
+    """Lost pulses that were strong enough to detect: the sensor withheld their range."""
     elevation_deg: Floats
     """Elevation of each row, shape (rows,)."""
     beam_offset_m: float = 0.0
-    """Distance from the axis to where beams leave; some sensors' own ranges count from the axis."""
+    """Distance from the axis to the beam origins; the ranges of some sensors count from the axis."""
     direction: Floats | None = None
     """Unit direction of each pulse, sensor frame, shape (rows, columns, 3)."""
     origin: Floats | None = None
-    """Where each pulse leaves [m], shape (rows, columns, 3)."""
+    """Origin of each pulse [m], shape (rows, columns, 3)."""
     knows_lost: bool = True
-    """Whether lost pulses are told at all: a cloud of points alone does not."""
+    """The recording contains lost pulses; a plain cloud of points does not."""
     time: Floats | None = None
-    """When each pulse was fired [s], after the turn's own start; None for several turns side by side."""
+    """Firing time of each pulse [s] after the start of the frame; None for several frames side by side."""
     start_s: float | None = None
-    """When the turn began [s], by the clock of the recording."""
+    """Start time of the frame [s] by the clock of the recording."""
     numbered: bool = True
-    """Whether the recording numbers its columns; else they follow from the azimuth."""
+    """The recording numbers its columns; otherwise they are derived from the azimuth."""
 
     @property
     def row(self) -> NDArray[np.int64]:
@@ -103,17 +103,17 @@ class RangeImage:
 
     @property
     def returned(self) -> Mask:
-        """Which pulses have a range."""
+        """Mask of pulses that have a range."""
         return np.isfinite(self.range)
 
 
-def turn_of(cloud: PointCloud, name: str = "") -> RangeImage:
-    """A scan as images; of several returns the strongest is taken.
+def range_image(cloud: PointCloud, name: str = "") -> RangeImage:
+    """Range image of a scan; of several returns the strongest is used.
 
-    Clouds without a table of shots need the field `ring`; their columns follow from `column` or from the azimuth.
+    Clouds without a shot table need the field `ring`; their columns come from `column` or from the azimuth.
     """
     if not np.isfinite(cloud.xyz).all() and isinstance(cloud, Scan):
-        raise FormatError(f"{name or 'scan'}: a return has coordinates that are not numbers")
+        raise FormatError(f"{name or 'scan'}: a return has coordinates that are not finite")
     return _of_scan(cloud, name) if isinstance(cloud, Scan) and len(cloud.shots) else _of_points(cloud, name)
 
 
@@ -122,7 +122,7 @@ def _of_scan(scan: Scan, name: str) -> RangeImage:
     rows, first = int(shots.ring.max()) + 1, int(shots.column.min())
     shape = (rows, int(shots.column.max()) + 1 - first)
     if len(shots) < 0.5 * shape[0] * shape[1]:
-        raise FormatError(f"{name or 'scan'}: its pulses do not form rows and columns, so neighbours are not known")
+        raise FormatError(f"{name or 'scan'}: its pulses do not form rows and columns, so neighbours are unknown")
     place = (rows - 1 - shots.ring.astype(np.int64), shots.column.astype(np.int64) - first)
     shot = scan.fields["shot"].astype(np.int64)
     order = _strongest_last(scan)
@@ -162,7 +162,7 @@ def _of_scan(scan: Scan, name: str) -> RangeImage:
 
 
 def _strongest_last(scan: Scan) -> NDArray[np.int64]:
-    """Order in which the strongest return of each shot is written last, and so stays."""
+    """Order that writes the strongest return of each shot last, so that it overwrites the others."""
     strength = scan.fields.get("power", scan.fields.get("intensity"))
     if strength is None or scan.shots.return_count.max(initial=0) <= 1:
         return np.arange(len(scan))
@@ -172,7 +172,7 @@ def _strongest_last(scan: Scan) -> NDArray[np.int64]:
 def _of_points(cloud: PointCloud, name: str) -> RangeImage:
     where = name or "cloud"
     if "ring" not in cloud.fields:
-        raise FormatError(f"{where}: has no field 'ring' (fields: {', '.join(cloud.fields)}), so rows are not known")
+        raise FormatError(f"{where}: has no field 'ring' (fields: {', '.join(cloud.fields)}), so rows are unknown")
     xyz = cloud.xyz.astype(np.float64)
     there: Mask = np.asarray(np.isfinite(xyz).all(axis=1))
     if not there.any():
@@ -187,7 +187,7 @@ def _of_points(cloud: PointCloud, name: str) -> RangeImage:
     column = column - column[kept].min()
     shape = (int(ring.max()) + 1, int(column[kept].max()) + 1)
     if there.sum() < 0.02 * shape[0] * shape[1]:
-        raise FormatError(f"{where}: its points do not form rows and columns, so neighbours are not known")
+        raise FormatError(f"{where}: its points do not form rows and columns, so neighbours are unknown")
     place = (shape[0] - 1 - ring[kept], column[kept])
     metres = np.where(there, np.linalg.norm(np.where(there[:, None], xyz, 0.0), axis=1), np.nan)
     if "range" in cloud.fields:
@@ -220,7 +220,7 @@ def _of_points(cloud: PointCloud, name: str) -> RangeImage:
 
 
 def _columns_by_azimuth(xyz: Floats, there: Mask, ring: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Columns from the azimuth, in steps of the median distance between neighbours of a ring."""
+    """Columns from the azimuth, in steps of the median spacing between neighbours of a ring."""
     azimuth = np.arctan2(xyz[:, 1], xyz[:, 0])
     steps = []
     for number in np.unique(ring[there]):
@@ -234,23 +234,23 @@ def _columns_by_azimuth(xyz: Floats, there: Mask, ring: NDArray[np.int64]) -> ND
     return np.where(there, np.floor((np.nan_to_num(azimuth) + np.pi) / step), 0).astype(np.int64)
 
 
-def joined(turns: Sequence[RangeImage]) -> RangeImage:
-    """Turns side by side, with empty columns between them; they must have as many rows."""
-    first = turns[0]
-    if len(turns) == 1:
+def joined(frames: Sequence[RangeImage]) -> RangeImage:
+    """Frames side by side, with empty columns between them; all must have the same number of rows."""
+    first = frames[0]
+    if len(frames) == 1:
         return first
     rows = first.range.shape[0]
-    for other in turns[1:]:
+    for other in frames[1:]:
         if other.range.shape[0] != rows:
             raise FormatError(
-                f"{other.name}: has {other.range.shape[0]} rows where {first.name} has {rows}: "
+                f"{other.name}: has {other.range.shape[0]} rows, but {first.name} has {rows}: "
                 "the recording mixes sensors"
             )
 
     def side_by_side(field: str) -> NDArray[np.generic]:
         parts = []
-        for number, turn in enumerate(turns):
-            image = getattr(turn, field)
+        for number, frame in enumerate(frames):
+            image = getattr(frame, field)
             if number:
                 empty = np.zeros((rows, SEAM_COLUMNS, *image.shape[2:]), image.dtype)
                 parts.append(empty if image.dtype == bool else empty * np.nan)
@@ -258,41 +258,41 @@ def joined(turns: Sequence[RangeImage]) -> RangeImage:
         return np.concatenate(parts, axis=1)
 
     fields = ["range", "signal", "reflectivity", "near_ir", "lost", "withheld"]
-    if all(turn.direction is not None and turn.origin is not None for turn in turns):
+    if all(frame.direction is not None and frame.origin is not None for frame in frames):
         fields += ["direction", "origin"]
     images = {field: side_by_side(field) for field in fields}
-    knows_lost = all(turn.knows_lost for turn in turns)
+    knows_lost = all(frame.knows_lost for frame in frames)
     return replace(first, **images, knows_lost=knows_lost, time=None, start_s=None)  # type: ignore[arg-type]
 
 
-def is_standing(turns: Sequence[RangeImage]) -> bool:
-    """Whether the sensor stays where it is over several turns: most pixels see the same range again."""
-    if len(turns) < 2 or turns[0].range.shape != turns[-1].range.shape:
+def is_stationary(frames: Sequence[RangeImage]) -> bool:
+    """Test whether the sensor is stationary over several frames: most pixels keep their range."""
+    if len(frames) < 2 or frames[0].range.shape != frames[-1].range.shape:
         return False
-    first = turns[0].range
-    off = np.abs(turns[-1].range - first)
+    first = frames[0].range
+    off = np.abs(frames[-1].range - first)
     known = np.isfinite(off)
     if known.sum() <= 100:
         return False
-    # A level road looks the same from everywhere: each row has one range there, so what differs from it is looked at.
-    usual = np.array([np.median(row[own]) if own.any() else np.nan for row, own in zip(first, known, strict=True)])
+    # On a level road every row has one range from any position, so only pixels that differ from it are compared.
+    row_median = np.array([np.median(row[own]) if own.any() else np.nan for row, own in zip(first, known, strict=True)])
     with np.errstate(invalid="ignore"):
-        standing_out = known & (np.abs(first - usual[:, None]) > 0.1 * usual[:, None])
+        standing_out = known & (np.abs(first - row_median[:, None]) > 0.1 * row_median[:, None])
     chosen = standing_out if standing_out.sum() > 100 else known
-    return float(np.mean(off[chosen] < STANDING_M)) > STANDING_SHARE
+    return float(np.mean(off[chosen] < STATIONARY_M)) > STATIONARY_SHARE
 
 
-def clean(turn: RangeImage) -> Mask:
-    """Pixels whose neighbours in the row lie within 3 % of their range: no mixed pixels at edges."""
-    beside = [np.roll(turn.range, step, axis=1) for step in (-1, 1)]
+def clean(frame: RangeImage) -> Mask:
+    """Pixels whose neighbours in the row lie within 3 % of their range, which excludes mixed pixels at edges."""
+    beside = [np.roll(frame.range, step, axis=1) for step in (-1, 1)]
     with np.errstate(invalid="ignore"):
-        return np.all([np.abs(other - turn.range) < 0.03 * turn.range for other in beside], axis=0)
+        return np.all([np.abs(other - frame.range) < 0.03 * frame.range for other in beside], axis=0)
 
 
-def mean_level(turns: list[RangeImage], level: Floats) -> Floats:
-    """Mean over the turns of a level that was worked out on all of them side by side."""
-    width = turns[0].range.shape[1] + SEAM_COLUMNS
-    parts = [level[:, k * width : k * width + width - SEAM_COLUMNS] for k in range(len(turns))]
+def mean_level(frames: list[RangeImage], level: Floats) -> Floats:
+    """Mean over the frames of a level that was computed on all of them side by side."""
+    width = frames[0].range.shape[1] + SEAM_COLUMNS
+    parts = [level[:, k * width : k * width + width - SEAM_COLUMNS] for k in range(len(frames))]
     stack = np.stack(parts)
     known = np.isfinite(stack)
     return np.where(known.any(axis=0), np.nansum(stack, axis=0) / np.maximum(known.sum(axis=0), 1), np.nan)

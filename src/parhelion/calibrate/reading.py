@@ -1,4 +1,4 @@
-"""Recordings as turns: captures of packets, bags, clouds and folders of them."""
+"""Recordings as range images: packet captures, bags, clouds and folders of clouds."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from pathlib import Path
 
 import numpy as np
 
-from parhelion.calibrate.range_images import RangeImage, turn_of
+from parhelion.calibrate.range_images import RangeImage, range_image
 from parhelion.core.errors import FormatError
 from parhelion.io.recordings import clouds_of
 
-MOST_TURNS = 40
-"""Turns that are looked at; of longer recordings, as many evenly over their length."""
+MOST_FRAMES = 40
+"""Largest number of frames that are used; longer recordings are sampled evenly."""
 
 
 def read_drive(
     path: str | PathLike[str], *, sensor: str | None = None, turn: int | None = None, topic: str | None = None
 ) -> list[RangeImage]:
-    """The turns of a recording as images; `turn` chooses one. Refuses recordings of several sensors."""
+    """Frames of a recording as range images; `turn` selects one. Recordings of several sensors raise FormatError."""
     found: list[RangeImage] = []
     names: set[str] = set()
     number = -1
@@ -28,15 +28,15 @@ def read_drive(
             if len(names) > 1:
                 raise FormatError(f"{path}: mixes recordings of several sensors: {', '.join(sorted(names))}")
         if turn is None or turn == number:
-            found.append(turn_of(cloud, f"{Path(path).name} turn {number}"))
+            found.append(range_image(cloud, f"{Path(path).name} frame {number}"))
         if turn == number:
             break
     if not found:
         raise FormatError(
-            f"{path}: has the turns 0 to {number}, not {turn}" if turn is not None else f"{path}: is empty"
+            f"{path}: has the frames 0 to {number}, not {turn}" if turn is not None else f"{path}: has no frames"
         )
-    # A turn that the capture begins or ends within has few columns; where whole ones are there, it is left out.
+    # The first and last frame of a capture may be partial; they are dropped if complete frames exist.
     widest = max(one.range.shape[1] for one in found)
     whole = [one for one in found if one.range.shape[1] > 0.9 * widest]
-    chosen = np.unique(np.linspace(0, len(whole) - 1, min(len(whole), MOST_TURNS)).astype(int))
+    chosen = np.unique(np.linspace(0, len(whole) - 1, min(len(whole), MOST_FRAMES)).astype(int))
     return [whole[k] for k in chosen]

@@ -1,4 +1,4 @@
-"""Data sheets with measured numbers in them, and how they become files."""
+"""Data sheets with measured values, and their YAML files."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from parhelion.sensors.optics.lidar.config import LidarConfig
 from parhelion.sensors.optics.lidar.link_budget import system_constant
 
 CONFIDENCE = 0.95
-"""That of all intervals in files."""
+"""Confidence level of all intervals in files."""
 DIGITS = 3
-"""Digits of errors in files."""
+"""Significant digits of errors in files."""
 
 
 @dataclass(frozen=True)
 class SheetChanges:
-    """What a recording tells of some fields of a sheet, by path."""
+    """Measured values of data sheet fields, by field path."""
 
     changed: dict[str, Any] = field(default_factory=dict)
     """New values."""
     error: dict[str, float] = field(default_factory=dict)
-    """Standard errors; of curves relative to their values."""
+    """Standard errors; for curves, relative to their values."""
     kept: dict[str, str] = field(default_factory=dict)
-    """Fields that stay as they are, and why."""
+    """Unchanged fields, each with the reason."""
 
     def add(self, other: SheetChanges) -> None:
-        """Take over what another step tells."""
+        """Add the changes of another step."""
         for mine, further in zip(vars(self).values(), vars(other).values(), strict=True):
             mine.update(further)
 
 
 def with_changes(sheet: LidarConfig, changes: Mapping[str, Any]) -> LidarConfig:
-    """A sheet with fields replaced by path, such as `range.overlap`, checked again."""
+    """Data sheet with fields replaced by path, for example `range.overlap`, and validated again."""
     data = sheet.model_dump(mode="python")
     for path, value in changes.items():
         *above, last = path.split(".")
@@ -51,16 +51,16 @@ def with_changes(sheet: LidarConfig, changes: Mapping[str, Any]) -> LidarConfig:
 
 
 def short(value: float, digits: int = DIGITS) -> float:
-    """A number with few digits that matter."""
+    """Value rounded to a few significant digits."""
     return float(f"{value:.{digits}g}")
 
 
 def calibrated_sheet(
-    preset: LidarConfig, found: SheetChanges, recording: str, turns: int, constant: tuple[float, float] | None = None
+    preset: LidarConfig, found: SheetChanges, recording: str, frames: int, constant: tuple[float, float] | None = None
 ) -> LidarConfig:
-    """The preset with measured fields in it, the recording among its sources, and what was kept and why.
+    """Preset with measured fields, the recording among its sources, and the unchanged fields with reasons.
 
-    `constant` is the system constant [m²] that the recording tells, and half the width of its interval.
+    `constant` is the system constant [m²] measured from the recording, and the half width of its interval.
     """
     changed, error, before = found.changed, found.error, preset.calibration
     constants = [] if before is None else [entry.model_dump() for entry in before.constants]
@@ -80,7 +80,7 @@ def calibrated_sheet(
     constants += [entry for entry in entries if entry["source"] not in {old["source"] for old in constants}]
     section = {
         "recording": recording,
-        "turns": turns,
+        "turns": frames,
         "confidence": CONFIDENCE if error else None,
         "error": {name: short(value) for name, value in error.items()},
         "kept": found.kept,
@@ -90,11 +90,11 @@ def calibrated_sheet(
     }
     covered = list(changed) or ["calibration"]
     source = {
-        "title": f"Recording {recording} ({turns} turns), by parhelion calibrate",
+        "title": f"Recording {recording} ({frames} frames), by parhelion calibrate",
         "covers": covered,
         "note": "half widths of 95 % intervals are in calibration.error",
     }
-    # A source no longer stands for fields which were measured.
+    # Existing sources no longer cover the measured fields.
     others = [(entry.model_dump(), [name for name in entry.covers if name not in covered]) for entry in preset.sources]
     assumed = {
         name: why
@@ -111,7 +111,7 @@ def calibrated_sheet(
 
 
 class _Plain(yaml.SafeDumper):
-    """Lists of numbers on one line, mappings in blocks."""
+    """YAML dumper that writes lists of numbers on one line and mappings in blocks."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -122,7 +122,7 @@ def _flow(dumper: yaml.SafeDumper, data: Any) -> yaml.Node:
 
 
 def _is_numbers(data: Any) -> bool:
-    """Whether there are no words among the entries, however deep."""
+    """Test whether nested entries contain no strings."""
     if isinstance(data, dict):
         data = data.values()
     elif not isinstance(data, (list, tuple)):
@@ -135,7 +135,7 @@ _Plain.add_representer(tuple, _flow)
 
 
 def write_sheet(sheet: LidarConfig, path: str | PathLike[str]) -> None:
-    """A sheet as YAML, fields in the order of the model; what has its default value is left out."""
+    """Write a data sheet as YAML, with fields in model order and without default values."""
     data = sheet.model_dump(mode="json", exclude_defaults=True)
     text = yaml.dump(data, Dumper=_Plain, sort_keys=False, width=116, allow_unicode=True)
     with atomic_write(path) as temporary:

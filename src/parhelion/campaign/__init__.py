@@ -1,4 +1,4 @@
-"""Campaigns: many runs of one scenario, each with other parameters and seeds, into one table."""
+"""Campaigns: many runs of one scenario with different parameters and seeds, collected in one table."""
 
 from parhelion.campaign.campaign import CampaignSummary, Repeated, repeat_row, run_campaign
 from parhelion.campaign.measures import Measure, MeasuredRun, Number, add_measure, measures

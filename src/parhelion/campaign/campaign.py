@@ -1,10 +1,10 @@
-"""Running a campaign: rows to workers, results to pieces, pieces to one table.
+"""Execution of a campaign: rows to workers, results to pieces, pieces to one table.
 
     study = Study.load("study.yaml")
     summary = run_campaign(study, "out", workers=2)
 
-A campaign that was stopped or killed goes on where it was. Its table depends on the study and the version alone: not on
-the number of workers, the order in which they finished, or on how often it was stopped.
+A campaign that was stopped or killed continues where it was. The table depends on study and version only, not on
+the number of workers, the order in which they finish, or the number of interruptions.
 """
 
 from __future__ import annotations
@@ -27,22 +27,21 @@ from parhelion.campaign.trial import difference, identity, run_job, version_word
 from parhelion.campaign.workers import DaskWorkers, LocalWorkers, usable_cores
 from parhelion.core.errors import ConfigError, FormatError
 
-# ---- Which rows are run, and when a cell has enough of them ---------------------------------------------------------
-# Cells are looked at after fixed numbers of runs, in the order of their rows, whoever computed them and when. So the
-# rows
-# that a campaign ends with do not depend on how many workers there were.
+# ---- Schedule of rows, and stopping of cells ------------------------------------------------------------------------
+# Cells are evaluated after fixed numbers of runs in row order, independent of who computed them and when. The rows of a
+# finished campaign therefore do not depend on the number of workers.
 
 
 class Plan:
-    """Hands out rows, takes results, and knows when all is done."""
+    """Schedule that hands out rows, takes results, and decides when the campaign is complete."""
 
     def __init__(self, study: Study, results: dict[int, dict[str, Any]]) -> None:
         self._study, self.results = study, results
-        """Results by row, those of earlier runs among them."""
+        """Results by row, including those of earlier runs."""
         self._stop = study.settings.stop
         self._again: deque[int] = deque()
         self._last = [self._units if self._stop is None else min(self._units, self._stop.at_least)] * study.cells
-        """By cell: units that are run before the next look."""
+        """Units to run before the next evaluation, per cell."""
         self._open = [True] * study.cells
         self._fresh: Iterator[int] = iter(range(len(study))) if self._stop is None else iter(())
         self._queue: deque[int] = deque()
@@ -50,7 +49,7 @@ class Plan:
         if self._stop is not None:
             for cell in range(study.cells):
                 self._queue.extend(self._rows(cell, 0, self._last[cell]))
-                self._look(cell)
+                self._evaluate(cell)
 
     # ---- units: seeds, or draws with all their seeds --------------------------------------------------------------
 
@@ -60,28 +59,28 @@ class Plan:
 
     @property
     def _units(self) -> int:
-        """Independent units of a cell: draws where there are any, else seeds."""
+        """Number of independent units of a cell: draws if there are any, otherwise seeds."""
         draws = self._study.settings.shape[-2]
         return draws if draws > 1 else self._seeds
 
     @property
-    def _rows_a_unit(self) -> int:
+    def _rows_per_unit(self) -> int:
         return self._seeds if self._study.settings.shape[-2] > 1 else 1
 
     def _rows(self, cell: int, first: int, last: int) -> range:
-        """Rows of some units of a cell."""
-        begin = cell * self._units * self._rows_a_unit
-        return range(begin + first * self._rows_a_unit, begin + last * self._rows_a_unit)
+        """Rows of a range of units of a cell."""
+        begin = cell * self._units * self._rows_per_unit
+        return range(begin + first * self._rows_per_unit, begin + last * self._rows_per_unit)
 
-    def _look(self, cell: int) -> None:
-        """See whether a cell has runs enough, and hand out more where it has not."""
+    def _evaluate(self, cell: int) -> None:
+        """Test whether a cell has enough runs, and queue more if not."""
         stop = self._stop
         while stop is not None and self._open[cell]:
             rows = self._rows(cell, 0, self._last[cell])
             if any(row not in self.results for row in rows):
                 return
             values = [self._number(row, stop.measure) for row in rows]
-            units = np.array(values, np.float64).reshape(-1, self._rows_a_unit)
+            units = np.array(values, np.float64).reshape(-1, self._rows_per_unit)
             known = np.isfinite(units)
             means = np.where(known, units, 0.0).sum(axis=1) / np.where(known.any(axis=1), known.sum(axis=1), np.nan)
             found = interval_of_mean(means.tolist(), stop.confidence, stop.measure)
@@ -98,7 +97,7 @@ class Plan:
     # ---- rows ---------------------------------------------------------------------------------------------------
 
     def next_row(self) -> int | None:
-        """A row that is to be run now; None where none is known at the moment."""
+        """Next row to run; None if there is none at the moment."""
         while self._again or self._queue:
             row = self._again.popleft() if self._again else self._queue.popleft()
             if row not in self.results:
@@ -111,31 +110,31 @@ class Plan:
         return None
 
     def hand_back(self, row: int) -> None:
-        """A row that was not run after all."""
+        """Return a row that was not run."""
         self._handed.discard(row)
         self._again.append(row)
 
     def take(self, result: dict[str, Any]) -> None:
-        """A result of a row that was handed out."""
+        """Store the result of a row that was handed out."""
         row = int(result["row"])
         self._handed.discard(row)
         self.results[row] = result
         if self._stop is not None:
-            self._look(row // (self._units * self._rows_a_unit))
+            self._evaluate(row // (self._units * self._rows_per_unit))
 
     @property
     def waiting(self) -> int:
-        """Rows that are being run."""
+        """Number of rows that are running."""
         return len(self._handed)
 
     @property
     def planned(self) -> int:
-        """Number of rows of the table, as far as is known."""
-        return sum(last * self._rows_a_unit for last in self._last)
+        """Number of rows of the table, as currently known."""
+        return sum(last * self._rows_per_unit for last in self._last)
 
     @property
     def saved(self) -> int:
-        """Rows that tight intervals made needless."""
+        """Number of rows saved by early stopping."""
         return len(self._study) - self.planned
 
     def rows(self) -> list[int]:
@@ -151,27 +150,27 @@ REPORT = "report.html"
 
 
 Workers = LocalWorkers | DaskWorkers
-"""Who runs the rows."""
+"""Executors of rows."""
 
 
 @dataclass
 class CampaignSummary:
-    """What a campaign gave."""
+    """Outcome of a campaign."""
 
     place: str
     rows: int = 0
-    """Rows of the table."""
+    """Number of rows of the table."""
     done: int = 0
     """Rows that were run now."""
     found: int = 0
-    """Rows that an earlier run had left."""
+    """Rows from an earlier run."""
     failed: int = 0
     saved: int = 0
-    """Rows that tight intervals made needless."""
+    """Rows saved by early stopping."""
     seconds: float = 0.0
-    """Wall time."""
+    """Wall time [s]."""
     busy_s: float = 0.0
-    """Time that the rows took, all workers together."""
+    """Run time of all rows, summed over workers [s]."""
     first_error: str | None = None
     notes: list[str] = field(default_factory=list)
 
@@ -186,14 +185,14 @@ def run_campaign(
     progress: Callable[[int, int], None] | None = None,
     command: str = "",
 ) -> CampaignSummary:
-    """Run what is missing of a campaign, and write its table, summary and report.
+    """Run the missing rows of a campaign, and write its table, summary and report.
 
-    `place` is a folder or an address that fsspec knows. `workers` is the number of processes on this machine, its cores
-    by default; `dask` the address of a scheduler instead. `command` stands below the report's figures.
+    `place` is a folder or fsspec address. `workers` is the number of processes on this machine, by default the number
+    of cores; `dask` is the address of a scheduler to use instead. `command` is printed below the figures of the report.
     """
     began = time.perf_counter()
-    arrow()  # a missing package is told before anything is run
-    job_of(study, 0, fspath(place))  # so is a place where a data set cannot be
+    arrow()  # report a missing package before anything is run
+    job_of(study, 0, fspath(place))  # and a place that cannot hold a data set
     store = store_at(place)
     with store.only_writer():
         campaign = _Campaign(study, store, fspath(place), retry_failed)
@@ -204,7 +203,7 @@ def run_campaign(
             if first is not None:
                 plan.hand_back(first)
                 crew = _crew(workers, dask, plan.planned - summary.found, study.packages)
-                _import_what_the_end_needs()
+                _import_packages_of_the_report()
                 campaign.run(crew, progress)
         finally:
             if crew is not None:
@@ -215,11 +214,11 @@ def run_campaign(
     return summary
 
 
-def _import_what_the_end_needs() -> None:
-    """Packages of the table, its intervals and the report: imported while workers start, not when they stand idle."""
+def _import_packages_of_the_report() -> None:
+    """Import the packages of table, intervals and report while workers start, instead of when they are idle."""
     import_module("parhelion.campaign.report")
     import_module("scipy.special")
-    arrow().array([0.0])  # looks for pandas, which takes longer than the table
+    arrow().array([0.0])  # imports pandas, which takes longer than the table
 
 
 def _crew(workers: int | None, dask: str | None, rows: int, packages: tuple[str, ...] = ()) -> Workers:
@@ -231,7 +230,7 @@ def _crew(workers: int | None, dask: str | None, rows: int, packages: tuple[str,
 
 
 class _Campaign:
-    """A study in the place of its files, while it is run."""
+    """Running study and the location of its files."""
 
     def __init__(self, study: Study, store: Store, place: str, retry_failed: bool) -> None:
         self.study, self.store, self.place = study, store, place
@@ -243,18 +242,18 @@ class _Campaign:
         store.write(ABOUT, _json({**self.about, "complete": False}))
 
     def run(self, crew: Workers, progress: Callable[[int, int], None] | None) -> None:
-        """Hand out rows and take results until all are there."""
+        """Hand out rows and take results until all are complete."""
         plan, summary = self.plan, self.summary
         device = next((r["device"] for r in plan.results.values() if r.get("device")), None)
         try:
             while True:
-                for _ in range(crew.room):
+                for _ in range(crew.capacity):
                     row = plan.next_row()
                     if row is None:
                         break
                     crew.submit(row, job_of(self.study, row, self.place))
                 if not plan.waiting:
-                    # Nobody may be there to take a row just now, which is not the end.
+                    # No worker may be free at the moment; this is not the end.
                     row = plan.next_row()
                     if row is None:
                         return
@@ -277,7 +276,7 @@ class _Campaign:
         study, store, summary = self.study, self.store, self.summary
         rows = self.plan.rows()
         kept = {row: self.plan.results[row] for row in rows}
-        # What a worker that died could not say follows from the study.
+        # Fields that a dead worker did not report follow from the study.
         for result in kept.values():
             result.setdefault("version", version_words(identity()))
         if study.settings.kind == "dataset":
@@ -285,9 +284,9 @@ class _Campaign:
 
             finish_dataset(study, kept, self.place)
         store.write(TABLE, table_bytes(study, kept, rows, {**self.about, "intervals": METHOD}))
-        said = summary_of(study, kept)
-        store.write(SUMMARY, _json(said))
-        store.write(REPORT, page_of(study, kept, said, command).encode("utf-8"))
+        means = summary_of(study, kept)
+        store.write(SUMMARY, _json(means))
+        store.write(REPORT, page_of(study, kept, means, command).encode("utf-8"))
         self.pieces.remove()
         store.write(ABOUT, _json({**self.about, "complete": True, "table_rows": len(rows)}))
         failed = [result for result in kept.values() if result["status"] != "done"]
@@ -296,18 +295,18 @@ class _Campaign:
 
 
 def _one_device(device: str | None, result: dict[str, Any]) -> str | None:
-    """The device of all rows: CPU and GPU agree within tolerances, not to the bit."""
+    """Device of all rows, which must be the same: CPU and GPU agree within tolerances, not to the bit."""
     other = result.get("device")
     if device is not None and other is not None and other != device:
         raise ConfigError(
-            f"row {result['row']}: worker {result.get('worker')} computed on {other}, the rows before on {device}; "
-            "set PARHELION_DEVICE alike on all workers"
+            f"row {result['row']}: worker {result.get('worker')} computed on {other}, the previous rows on {device}; "
+            "set PARHELION_DEVICE to the same value on all workers"
         )
     return device or other
 
 
 def job_of(study: Study, number: int, place: str = "") -> str:
-    """The job of a row, as a worker takes it."""
+    """Job of a row as JSON text for a worker."""
     row = study.row(number)
     job: dict[str, Any] = {
         "row": number,
@@ -326,11 +325,11 @@ def job_of(study: Study, number: int, place: str = "") -> str:
     return json.dumps(job)
 
 
-# ---- what is there ---------------------------------------------------------------------------------------------------
+# ---- existing files --------------------------------------------------------------------------------------------------
 
 
 def _about(study: Study, store: Store, place: str) -> dict[str, Any]:
-    """What decides the table; an earlier campaign in the same place must be the same."""
+    """Metadata that determines the table; an earlier campaign in the same place must have the same."""
     about: dict[str, Any] = {
         "study": study.title,
         "study_sha256": study.sha256,
@@ -344,13 +343,13 @@ def _about(study: Study, store: Store, place: str) -> dict[str, Any]:
         earlier = json.loads(data)
         same_study, theirs = earlier["study_sha256"] == study.sha256, dict(earlier["identity"])
     except (ValueError, KeyError, TypeError):
-        raise FormatError(f"{place}/{ABOUT}: cannot be read as that of a campaign; choose another folder") from None
+        raise FormatError(f"{place}/{ABOUT}: is not that of a campaign; choose another folder") from None
     if not same_study:
-        raise ConfigError(f"{place}: holds a campaign of another study; choose another folder, or remove it first")
+        raise ConfigError(f"{place}: contains a campaign of another study; choose another folder, or remove it first")
     other = difference(about["identity"], theirs)
     if other is not None:
         raise ConfigError(
-            f"{place}: holds a campaign of another version: {other.replace('this campaign', 'this program')}; "
+            f"{place}: contains a campaign of another version: {other.replace('this campaign', 'this program')}; "
             "choose another folder, or remove it first"
         )
     return about
@@ -371,20 +370,20 @@ def _json(content: dict[str, Any]) -> bytes:
     return (json.dumps(content, indent=1, sort_keys=True) + "\n").encode()
 
 
-# ---- one row again ---------------------------------------------------------------------------------------------------
+# ---- repetition of one row -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Repeated:
-    """A row that was run again alone."""
+    """Row that was run again alone."""
 
     result: dict[str, Any]
     earlier: dict[str, Any] | None
-    """What the table has of it; None where there is none."""
+    """Result in the table; None if there is none."""
 
     @property
     def differences(self) -> list[str]:
-        """In what the two differ, in words."""
+        """Differences between the two results, as text."""
         if self.earlier is None:
             return []
         found = []
@@ -399,10 +398,10 @@ class Repeated:
 
 
 def repeat_row(study: Study, place: str | PathLike[str], row: int) -> Repeated:
-    """Run one row again, in this process, and hold it to what the table or the pieces have of it."""
+    """Run one row again in this process, and compare it with the result in the table or the pieces."""
     job = job_of(study, row, fspath(place))
     if study.settings.kind == "dataset":
-        raise ConfigError("--row is for measures; the sequences of a data set are kept as they are")
+        raise ConfigError("--row applies to measures; the sequences of a data set are kept unchanged")
     store = store_at(place)
     earlier = _earlier(study, store, Pieces(store), fspath(place), retry_failed=False).get(row)
     return Repeated(json.loads(run_job(job)), earlier)

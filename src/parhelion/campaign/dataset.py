@@ -1,9 +1,9 @@
-"""Data sets in bulk: every row of a study is a labelled sequence; together they are one set with a split and a card.
+"""Data sets in bulk: every row of a study is a labelled sequence; together they form one set with a split and a card.
 
-sequences/000017/              what row 17 gave, and statistics.json beside it
-semantic-kitti/sequences/17/   where the layout has numbered sequences, they are put together under one root
+sequences/000017/              output of row 17, with statistics.json
+semantic-kitti/sequences/17/   layouts of numbered sequences are combined under one root
 train.txt, val.txt             the split, by sequence
-README.md, dataset.json        the card: what is in it, how it was made
+README.md, dataset.json        the card: contents and origin
 """
 
 from __future__ import annotations
@@ -35,34 +35,34 @@ from parhelion.weather import media
 NUMBERS = (
     Number("scans", "scans", "scans of the sequence"),
     Number("points", "points", "points of the sequence"),
-    Number("moving_share", "1", "share of points on things that move"),
+    Number("moving_share", "1", "share of points on moving objects"),
 )
 RANGES_M = (0.0, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, np.inf)
-"""Ends of the classes of range."""
+"""Edges of the range classes."""
 STATISTICS = "statistics.json"
 _NUMBERED = ("kitti-odometry", "semantic-kitti")
 """Layouts of numbered sequences under one root."""
 
 
 def sequence_folder(place: str, row: int) -> str:
-    """Where a row's sequence is written; workers on other machines must see the same folder."""
+    """Folder of a row's sequence; workers on other machines must have access to the same folder."""
     if "://" in place:
         raise ConfigError(f"{place}: the sequences of a data set are written to a folder, not to an address")
     return str(Path(place).resolve() / "sequences" / f"{row:06d}")
 
 
-# ---- in the worker -------------------------------------------------------------------------------------------------
+# ---- worker side ---------------------------------------------------------------------------------------------------
 
 
 def write_sequence(job: dict[str, Any], settings: ScenarioFile) -> dict[str, float | None]:
-    """Run a scenario into a data set's folder, and count what is in it."""
+    """Run a scenario into the folder of a data set, and count its contents."""
     kind, folder = job["dataset"], Path(job["into"])
     outputs = [DatasetOutput(kind=kind)]
     scenario = Scenario(settings.model_copy(update={"outputs": outputs, "report": False}), Path(job["folder"]))
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise FormatError(f"{folder}: the folder cannot be made ({error.strerror})") from None
+        raise FormatError(f"{folder}: the folder cannot be created ({error.strerror})") from None
     sink = dataset_sink(kind, scenario, folder)
     counts = _Counts(scenario)
     try:
@@ -73,11 +73,11 @@ def write_sequence(job: dict[str, Any], settings: ScenarioFile) -> dict[str, flo
         sink.abandon()
         raise
     sink.close()
-    said = counts.said()
+    statistics = counts.as_dict()
     with atomic_write(folder / STATISTICS) as temporary:
-        temporary.write_text(json.dumps(said, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    share = said["moving_points"] / said["points"] if said["points"] else None
-    return {"scans": float(said["scans"]), "points": float(said["points"]), "moving_share": share}
+        temporary.write_text(json.dumps(statistics, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    share = statistics["moving_points"] / statistics["points"] if statistics["points"] else None
+    return {"scans": float(statistics["scans"]), "points": float(statistics["points"]), "moving_share": share}
 
 
 class _Counts:
@@ -100,18 +100,18 @@ class _Counts:
                 self._on_moving += sum(counts.instances.values())
                 self._air += sum(counts.origins.get(word, 0) for word in media.names())
 
-    def said(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         return {
             "scans": self._scans, "points": self._points, "moving_points": self._on_moving, "air_points": self._air,
             "labels": dict(sorted(self._labels.items())), "ranges": self._ranges.tolist(),
         }  # fmt: skip
 
 
-# ---- at the end ----------------------------------------------------------------------------------------------------
+# ---- completion ----------------------------------------------------------------------------------------------------
 
 
 def finish_dataset(study: Study, results: dict[int, dict[str, Any]], place: str) -> None:
-    """Put the sequences together, and write the split and the card."""
+    """Combine the sequences, and write the split and the card."""
     folder, kind = Path(place), str(study.settings.dataset)
     rows = [row for row in sorted(results) if results[row]["status"] == "done"]
     statistics = {row: _read(folder / "sequences" / f"{row:06d}" / STATISTICS) for row in rows}
@@ -140,10 +140,10 @@ def finish_dataset(study: Study, results: dict[int, dict[str, Any]], place: str)
 
 
 def split_of(study: Study, rows: list[int]) -> tuple[dict[str, list[int]], bool]:
-    """Rows for training and validation, and whether whole worlds were divided.
+    """Rows for training and validation, and whether worlds were split as a whole.
 
-    Sequences of one world go to the same part, so that nothing is learned by heart; where there is only one world,
-    sequences are divided.
+    Sequences of one world go to the same part, so that validation worlds are unknown to training. If there is only one
+    world, its sequences are split.
     """
     worlds: dict[str, list[int]] = {}
     for row in rows:
@@ -161,16 +161,16 @@ def split_of(study: Study, rows: list[int]) -> tuple[dict[str, list[int]], bool]
 
 
 def _put_in_place(folder: Path, kind: str, row: int) -> list[str]:
-    """Move a sequence to the root of its layout, where it has one: what tools call it there."""
+    """Move a sequence to the root of its layout if it has one; return the names of its parts there."""
     own = folder / "sequences" / f"{row:06d}"
     if kind not in _NUMBERED:
         return [f"sequences/{own.name}/{kind}"]
     statistics = own / "names.json"
-    if statistics.is_file():  # an earlier run has done it
+    if statistics.is_file():  # already moved by an earlier run
         return [str(name) for name in _read(statistics)["names"]]
     source, root = own / kind, folder / kind
     found = sorted(path.name for path in (source / "sequences").iterdir())
-    # Lidars of one row follow each other; a row has as many as any other.
+    # Lidars of one row are consecutive; all rows have the same number.
     names = [f"{row * len(found) + k:02d}" for k in range(len(found))]
     for old, new in zip(found, names, strict=True):
         for below, ending in (("sequences", ""), ("poses", ".txt")):
@@ -183,7 +183,7 @@ def _put_in_place(folder: Path, kind: str, row: int) -> list[str]:
 
 
 def _finish_root(folder: Path, kind: str, parts: dict[str, list[str]]) -> None:
-    """The files at the root of a layout of numbered sequences, from those of its sequences."""
+    """Write the files at the root of a layout of numbered sequences, from those of its sequences."""
     words: dict[str, Any] = {}
     labels: dict[str, Any] = {}
     for own in sorted((folder / "sequences").iterdir()):
@@ -206,7 +206,7 @@ def _finish_root(folder: Path, kind: str, parts: dict[str, list[str]]) -> None:
 
 
 def _joined(one: Any, other: Any) -> Any:
-    """Two mappings of mappings as one."""
+    """Two nested mappings merged into one."""
     if isinstance(one, dict) and isinstance(other, dict):
         return {**one, **{key: _joined(one[key], value) if key in one else value for key, value in other.items()}}
     return other
@@ -223,7 +223,7 @@ def _total(statistics: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _spread(study: Study, path: str) -> str:
-    """What a parameter was varied over, in words."""
+    """Range of a varied parameter as text."""
     draws = study.settings.draws.get(path)
     if draws is None:
         return ", ".join(words_of(value) for value in study.settings.grid[path])
@@ -231,7 +231,7 @@ def _spread(study: Study, path: str) -> str:
 
 
 def _card(card: dict[str, Any]) -> str:
-    """The card as Markdown."""
+    """Card as Markdown."""
     ends = card["range_classes_m"]
     steps = [f"{low:g} to {high:g}" if high is not None else f"from {low:g}" for low, high in pairwise(ends)]
     points = max(1, card["points"])
@@ -240,7 +240,7 @@ def _card(card: dict[str, Any]) -> str:
         f"{card['sequences']} simulated lidar sequences in the layout `{card['kind']}`: {card['scans']} scans, "
         f"{card['points']} points. Every point has its true label; nothing was labelled by hand.", "",
         f"Made by Parhelion {card['version']}. Study: SHA-256 {card['study_sha256']}. "
-        f"Runs that failed and are left out: {card['failed']}.", "",
+        f"Failed runs, which are excluded: {card['failed']}.", "",
         "## Varied", "",
         *([f"- `{path}`: {words}" for path, words in card["varied"].items()] or ["- seeds alone"]), "",
         "## Split", "", f"By {card['split_by']}. `train.txt` and `val.txt` list the sequences.", "",
@@ -253,13 +253,13 @@ def _card(card: dict[str, Any]) -> str:
             f"{card['split']['val']['labels'].get(word, 0)} |"
             for word, count in card["labels"].items()
         ),
-        "", f"On things that move: {card['moving_points']} points. "
+        "", f"On moving objects: {card['moving_points']} points. "
         f"On {' or '.join(media.names())}: {card['air_points']}.",
         "", "## Ranges", "", "| range [m] | points | share |", "| --- | ---: | ---: |",
         *(f"| {step} | {n} | {100 * n / points:.2f} % |" for step, n in zip(steps, card["ranges"], strict=True)),
         "", "## Limits", "",
-        "The points come from a simulation; Parhelion's documentation says what its models leave out. Hold a detector "
-        "that was trained here to real recordings before it is trusted.", "",
+        "The points come from a simulation; the documentation of Parhelion lists the limits of its models. Test a "
+        "detector that was trained here on real recordings before relying on it.", "",
     ]  # fmt: skip
     return "\n".join(lines)
 

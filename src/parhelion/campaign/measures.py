@@ -1,8 +1,8 @@
-"""What is measured of a run: one row a measure, from a name to a function that gives numbers.
+"""Measures of a run: a table from measure names to functions that return numbers.
 
-A measure looks at one scan at a time, or at one and its twin in clear air, and its numbers are the means over the run's
-scans; or it looks at the whole run, all scans of a lidar in order. Functions are imported when they are first needed.
-Other packages add measures by an entry point of the group `parhelion.measures` that names a `Measure`:
+A measure takes one scan at a time, or one scan and its twin in clear air, and its numbers are means over the scans of
+the run; or it takes the whole run, all scans of a lidar in order. Functions are imported on first use. Other packages
+add measures by an entry point of the group `parhelion.measures` that names a `Measure`:
 
     [project.entry-points."parhelion.measures"]
     my-drift = "my_package.drift:MEASURE"
@@ -32,54 +32,54 @@ _SURFACE = ORIGINS.index("surface")
 
 @dataclass(frozen=True)
 class Number:
-    """One number that a measure gives: a column of the table."""
+    """One number of a measure: a column of the table."""
 
     name: str
     unit: str
     words: str
-    """What it is, in a few words."""
+    """Short description."""
 
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """What a measure of whole runs is given: one lidar's scans, and the scenario they come from."""
+    """Input of a measure of whole runs: the scans of one lidar, and their scenario."""
 
     scenario: Scenario
     lidar: str
     scans: tuple[Scan, ...]
-    """In the order of time; each carries its true motion."""
+    """Scans in time order; each contains its true motion."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """One measure."""
+    """Measure of a run or its scans."""
 
     name: str
-    """What study files call it."""
+    """Name in study files."""
     home: str
-    """Where its function is, as `module:name`."""
+    """Location of its function, as `module:name`."""
     gives: tuple[Number, ...]
     of: Literal["scan", "pair", "run"] = "scan"
-    """What the function takes: a `Scan`; a `Scan` and the same one in clear air; or a `MeasuredRun`."""
-    usual: bool = False
-    """Whether studies that name no measures take it."""
+    """Input of the function: a `Scan`; a `Scan` and its twin in clear air; or a `MeasuredRun`."""
+    default: bool = False
+    """Studies that list no measures use it."""
     needs: tuple[str, ...] = ()
-    """Packages beside Parhelion's own that it needs, by the names they are installed by. Their versions are held alike
-    on all workers, as Parhelion's is."""
+    """Additional packages that it needs, by their distribution names. All workers must have the same versions, as of
+    Parhelion itself."""
 
     @property
     def function(self) -> Callable[..., Mapping[str, float]]:
-        """Its function, from what it takes to numbers by name. NaN stands for a number that there is not."""
+        """Function from its input to numbers by name; NaN for missing numbers."""
         module, _, name = self.home.partition(":")
         found: Callable[..., Mapping[str, float]] = getattr(import_module(module), name)
         return found
 
 
-# ---- our own -------------------------------------------------------------------------------------------------------
+# ---- built-in measures ---------------------------------------------------------------------------------------------
 
 
 def points_per_scan(scan: Scan) -> dict[str, float]:
-    """Points of a scan, whatever they are on."""
+    """Number of points of a scan, on surfaces or in the air."""
     return {"points_per_scan": float(len(scan))}
 
 
@@ -114,13 +114,13 @@ def mean_intensity(scan: Scan) -> dict[str, float]:
 
 
 def air_points(scan: Scan) -> dict[str, float]:
-    """Points that rain, fog, snow, dust or another medium made, and their share of all points."""
+    """Points caused by rain, fog, snow, dust or another medium, and their share of all points."""
     count = int(np.isin(scan.fields["origin"], media.codes()).sum())
     return {"air_points": float(count), "air_share": count / len(scan) if len(scan) else np.nan}
 
 
 def _own(name: str, *gives: tuple[str, str, str]) -> Measure:
-    return Measure(name, f"{__name__}:{name}", tuple(Number(*one) for one in gives), usual=True)
+    return Measure(name, f"{__name__}:{name}", tuple(Number(*one) for one in gives), default=True)
 
 
 _OWN = (
@@ -154,7 +154,7 @@ _OF_EVALUATION = (
         ("false_detection_rate_percent", "%", "points on rain, fog, snow or dust, of all points"),
     ),
     _score("chamfer", "pair", ("chamfer_m", "m", "Chamfer distance to the scan in clear air")),
-    _score("range_error", "pair", ("range_error_m", "m", "mean difference of ranges to those in clear air")),
+    _score("range_error", "pair", ("range_error_m", "m", "mean difference of ranges from those in clear air")),
     _score(
         "road_users", "scan",
         ("vehicles", "objects", "vehicles with ten points or more"),
@@ -164,15 +164,15 @@ _OF_EVALUATION = (
     ),
     _score(
         "lost_road_users", "pair",
-        ("lost_road_users", "objects", "vehicles and people of ten points in clear air that have fewer"),
-        ("sparsity_percent", "%", "density that vehicles and people lost against clear air"),
+        ("lost_road_users", "objects", "vehicles and people with ten points in clear air, but fewer in the weather"),
+        ("sparsity_percent", "%", "loss of density of vehicles and people relative to clear air"),
     ),
     _score(
         "kiss-icp", "run",
-        ("drift_percent", "%", "drift of KISS-ICP as KITTI has it"),
+        ("drift_percent", "%", "KITTI drift of KISS-ICP"),
         ("ate_m", "m", "absolute trajectory error of KISS-ICP"),
-        ("rpe_m", "m", "error of KISS-ICP over 10 m of way"),
-        ("end_drift_percent", "%", "error of KISS-ICP at the end, of the way"),
+        ("rpe_m", "m", "error of KISS-ICP over 10 m of path"),
+        ("end_drift_percent", "%", "end error of KISS-ICP, relative to the path length"),
         needs="kiss-icp",
     ),
 )  # fmt: skip
@@ -181,7 +181,7 @@ _added: dict[str, Measure] = {}
 
 
 def measures() -> dict[str, Measure]:
-    """All measures by name: ours, those of other packages, and those added by `add_measure`."""
+    """All measures by name: built-in ones, those of other packages, and those added by `add_measure`."""
     return {**_KNOWN, **_of_other_packages(), **_added}
 
 
@@ -194,7 +194,7 @@ def measure_called(name: str) -> Measure:
 
 
 def packages_for(names: Iterable[str]) -> tuple[str, ...]:
-    """Packages beside Parhelion's own that measures need; one that is missing is told in a sentence."""
+    """Additional packages that measures need; a missing one raises MissingDependencyError."""
     found: dict[str, None] = {}
     for name in names:
         for package in measure_called(name).needs:
@@ -209,9 +209,9 @@ def packages_for(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def add_measure(measure: Measure) -> None:
-    """Make a measure known to this process alone; workers know those of entry points."""
+    """Register a measure in this process only; workers know those of entry points."""
     if measure.name in _KNOWN:
-        raise ConfigError(f"measures: {measure.name!r} is a measure of Parhelion's own")
+        raise ConfigError(f"measures: {measure.name!r} is a built-in measure")
     _added[measure.name] = measure
 
 
@@ -221,6 +221,6 @@ def _of_other_packages() -> dict[str, Measure]:
     for entry in entry_points(group=GROUP):
         measure = entry.load()
         if not isinstance(measure, Measure):
-            raise ConfigError(f"measures: the entry point {entry.name!r} names {entry.value}, which is no Measure")
+            raise ConfigError(f"measures: the entry point {entry.name!r} names {entry.value}, which is not a Measure")
         found[measure.name] = measure
     return found

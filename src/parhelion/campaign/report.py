@@ -1,4 +1,4 @@
-"""The page of a campaign: a curve with its interval for each number against each parameter, and the command of each."""
+"""Report of a campaign: each number against each parameter, with intervals and commands."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from parhelion.pictures.charts import Chart, Curve
 _MOST_FAILURES = 20
 _MOST_CELLS = 200
 _LOG_FROM = 30.0
-"""Positive parameters get a logarithmic axis from this ratio of the largest to the smallest value on."""
+"""Ratio of the largest to the smallest value from which positive parameters have a logarithmic axis."""
 
 
 def page_of(study: Study, results: dict[int, dict[str, Any]], summary: dict[str, Any], command: str) -> str:
-    """The whole page as HTML."""
+    """Report as HTML."""
     failed = [results[row] for row in sorted(results) if results[row]["status"] != "done"]
     devices = sorted({str(result["device"]) for result in results.values() if result.get("device")})
-    said = study.settings
+    settings = study.settings
     facts = [
         ("runs", len(results)),
         ("failed", len(failed)),
         ("cells", len(summary["cells"])),
-        ("draws", said.draw_count if said.draws else "none"),
-        ("seeds", len(said.seed_list)),
+        ("draws", settings.draw_count if settings.draws else "none"),
+        ("seeds", len(settings.seed_list)),
         ("device", ", ".join(devices) or "none"),
     ]
-    scenario = said.scenario if isinstance(said.scenario, str) else study.base.get("name") or "a scenario"
-    method = f"Intervals contain the mean with {100 * said.confidence:g} % confidence: {METHOD}. {_units(study)}"
+    scenario = settings.scenario if isinstance(settings.scenario, str) else study.base.get("name") or "a scenario"
+    method = f"Intervals contain the mean with {100 * settings.confidence:g} % confidence: {METHOD}. {_units(study)}"
     return html.page(
         study.title,
-        *(_against(study, results, path, command) for path in said.vary),
+        *(_against(study, results, path, command) for path in settings.vary),
         _failures(failed),
         _cells(study, summary),
         html.section("method", "Method", html.paragraph(method, "")),
@@ -47,10 +47,10 @@ def page_of(study: Study, results: dict[int, dict[str, Any]], summary: dict[str,
 
 def _units(study: Study) -> str:
     if study.settings.draw_count > 1:
-        return "Units that are resampled are the joint draws, each the mean over its seeds."
+        return "The resampled units are the joint draws, each the mean over its seeds."
     return (
-        "Units that are resampled are the seeds: runs of one seed at other values share their random numbers, so "
-        "differences between values are surer than two intervals side by side suggest."
+        "The resampled units are the seeds. Runs of one seed share their random numbers at all values, so differences "
+        "between values are more certain than their separate intervals suggest."
     )
 
 
@@ -63,7 +63,7 @@ def _against(study: Study, results: dict[int, dict[str, Any]], path: str, comman
         drawn = [curve for k, one in enumerate(curves) if (curve := _curve(names[k], one, k))]
         if not drawn:
             continue
-        caption = f"{html.text(number.words.capitalize())}; a whisker is the interval of the mean."
+        caption = f"{html.text(number.words.capitalize())}; error bars are intervals of the mean."
         caption += f"<br>{html.code(command)}" if command else ""
         log = "x" if study.is_numeric(path) and _spans_decades(drawn) else ""
         unit = "share of 1" if number.unit == "1" else number.unit
@@ -100,8 +100,8 @@ def _failures(failed: list[dict[str, Any]]) -> str:
         return ""
     rows = [(result["row"], result["error"]) for result in failed[:_MOST_FAILURES]]
     more = len(failed) - len(rows)
-    note = html.paragraph(f"And {more} more, in the table.") if more else ""
-    return html.section("failed", "Runs that failed", html.table(["row", "error"], rows, kinds="nl"), note)
+    note = html.paragraph(f"The table contains {more} more.") if more else ""
+    return html.section("failed", "Failed runs", html.table(["row", "error"], rows, kinds="nl"), note)
 
 
 def _cells(study: Study, summary: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Labelled scans on demand: a data set without files, in the form that PyTorch's loaders take."""
+"""Labelled scans on demand: a data set without files, for PyTorch data loaders."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ _MOST = 2**32
 
 @dataclass(frozen=True)
 class Sample:
-    """What one item of a data set is a scan of."""
+    """World, weather and pose of one item of a data set."""
 
     world: int
-    """Row of the list of worlds."""
+    """Index in the list of worlds."""
     weather: int
-    """Row of the list of weathers."""
+    """Index in the list of weathers."""
     pose: Pose
 
 
 class ScanDataset:
-    """Labelled scans of a lidar in some worlds and weathers, made when they are asked for.
+    """Labelled scans of a lidar in several worlds and weathers, simulated on access.
 
         dataset = ScanDataset("velodyne/vlp-16", worlds=["city"], length=10_000, seed=7)
         item = dataset[3]                       # {"xyz": (n, 3), "intensity": (n,), "label": (n,), ...}
         loader = torch.utils.data.DataLoader(dataset, batch_size=64, collate_fn=list)
 
-    World, weather and place of each item are drawn from `seed` and the number of the item alone, so an item is the same
-    in any order of access. PyTorch's loaders ask for whole batches, which is faster than scan by scan. Workers of a
-    loader are processes, and tensors on a GPU cannot travel between them: leave `num_workers` at 0 there.
+    World, weather and place of each item depend only on `seed` and the index of the item, so an item is the same in any
+    order of access. PyTorch's loaders request whole batches, which is faster than single scans. Workers of a loader are
+    processes, and GPU tensors cannot be passed between them: leave `num_workers` at 0 on a GPU.
 
     Args:
         lidar: A lidar, or its preset name, YAML file or configuration.
@@ -103,7 +103,7 @@ class ScanDataset:
 
     @locked
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
-        """Several items at once, in order; PyTorch's loaders ask this way."""
+        """Several items at once, in order; called by PyTorch's loaders."""
         numbers = [self._checked(index) for index in indices]
         made: list[dict[str, Any] | None] = [None] * len(numbers)
         for rows, tensors in self._measured(numbers):
@@ -114,12 +114,12 @@ class ScanDataset:
         return made  # type: ignore[return-value]
 
     def batches(self, size: int) -> Iterator[tuple[list[int], ScanTensors]]:
-        """All items in large pieces: numbers of the items, and their scans one after the other.
+        """All items in large batches: indices of the items, and their scans concatenated.
 
-        This is the fastest way through a data set. A piece has at most `size` scans, all of one world and weather.
+        This is the fastest access to a data set. A batch has at most `size` scans, all of one world and weather.
         """
         if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
-            raise ConfigError(f"size: must be a whole number from 1 on, got {size!r}")
+            raise ConfigError(f"size: must be a whole number of 1 or more, got {size!r}")
         kinds = len(self.worlds) * len(self.weathers or [None])
         for start in range(0, self.length, int(size) * kinds):
             numbers = list(range(start, min(self.length, start + int(size) * kinds)))
@@ -131,11 +131,11 @@ class ScanDataset:
             raise ConfigError(f"item: must be a whole number, got {index!r}")
         number = int(index) + self.length if index < 0 else int(index)
         if not 0 <= number < self.length:
-            raise IndexError(f"item {index} of a data set of {self.length}")  # ends Python's own loops
+            raise IndexError(f"item {index} of a data set of {self.length}")  # ends iteration by index
         return number
 
     def _measured(self, numbers: list[int], most: int | None = None) -> Iterator[tuple[list[int], ScanTensors]]:
-        """Scans of items, by world and weather: rows of `numbers`, and the scans in that order."""
+        """Scans of items grouped by world and weather: positions in `numbers`, and the scans in that order."""
         samples = self._samples(numbers)
         groups: dict[tuple[int, int], list[int]] = {}
         for row, sample in enumerate(samples):
@@ -150,7 +150,7 @@ class ScanDataset:
                     done += len(tensors)
 
     def _scanned(self, world: World, weather: int, poses: list[Pose], numbers: list[int]) -> list[ScanTensors]:
-        with engine_lock, world.edits():  # in the order that scans take them
+        with engine_lock, world.edits():  # in the same order as scans
             before = world.weather
             if self.weathers is not None:
                 world.weather = self.weathers[weather]
@@ -175,7 +175,7 @@ class ScanDataset:
         return [Sample(int(w), int(a), pose) for w, a, pose in zip(world, weather, poses, strict=True)]
 
     def _poses(self, world: World, rows: Any, numbers: Sequence[int], along: Any, turn: Any) -> list[Pose]:
-        """Places of some items in one world, from two numbers between 0 and 1 for each."""
+        """Poses of some items in one world, from two numbers between 0 and 1 for each."""
         if callable(self.places):
             return [self.places(world, int(numbers[row])) for row in rows]
         if self.places is not None:

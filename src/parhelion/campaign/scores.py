@@ -1,7 +1,7 @@
-"""Measures that `parhelion.evaluate` computes, as rows of a campaign's table.
+"""Measures computed by `parhelion.evaluate`, as columns of a campaign table.
 
-Those of pairs hold a scan to its twin in clear air: the same world, motion, time and seed without the weather, so that
-what differs is the weather's doing. Numbers that a scan does not have are NaN.
+Pair measures compare a scan with its twin in clear air: the same world, motion, time and seed without the weather, so
+that all differences are due to the weather. Missing numbers are NaN.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from parhelion.world.labels import SEMANTIC_KITTI
 
 VEHICLES = tuple(word for word, k in SEMANTIC_KITTI.items() if 10 <= k < 30 or k in (252, 256, 257, 258, 259))
 PEOPLE = tuple(word for word, k in SEMANTIC_KITTI.items() if 30 <= k < 40 or k in (253, 254, 255))
-"""Labels of those who are on a road, riders included."""
+"""Labels of road users, including riders."""
 
 
 # ---- clouds ----------------------------------------------------------------------------------------------------------
 
 
 def detection_rates(scan: Scan) -> dict[str, float]:
-    """Points on objects and points that the weather made, of all detected points (Arce 2025, B.1 and B.2)."""
+    """Shares of points on objects and of points caused by weather (Arce 2025, B.1 and B.2)."""
     if not len(scan):
         return {"detection_rate_percent": np.nan, "false_detection_rate_percent": np.nan}
     found = rates.detections(scan)
@@ -56,7 +56,7 @@ def range_error(scan: Scan, clear: Scan) -> dict[str, float]:
 
 
 def road_users(scan: Scan) -> dict[str, float]:
-    """Vehicles and people with ten points or more, and the mean points of each."""
+    """Vehicles and people with ten points or more, and their mean numbers of points."""
     seen = objects_in(scan, (*VEHICLES, *PEOPLE))
     vehicles, people = _of(seen, VEHICLES), _of(seen, PEOPLE)
     return {
@@ -68,10 +68,10 @@ def road_users(scan: Scan) -> dict[str, float]:
 
 
 def lost_road_users(scan: Scan, clear: Scan) -> dict[str, float]:
-    """Vehicles and people of ten points in clear air that have fewer, and the density that all of them lost.
+    """Vehicles and people with ten points in clear air that have fewer, and the loss of density of all of them.
 
-    Each is taken in the box that it has in clear air, so its density falls with its points (Huang 2023, Table V). One
-    without any point counts as a loss of all.
+    Each object uses its box in clear air, so its density falls with its points (Huang 2023, Table V). An object without
+    points counts as a complete loss.
     """
     labels = (*VEHICLES, *PEOPLE)
     before = objects_in(clear, labels)
@@ -95,16 +95,16 @@ def _mean(values: Sequence[float]) -> float:
 
 
 class _RunDrive:
-    """The scans of a run as a drive for odometry."""
+    """Scans of a run as a drive for odometry."""
 
     def __init__(self, run: MeasuredRun) -> None:
         self._scans = run.scans
         lidar = next(sensor for sensor in run.scenario.giving(Scan) if sensor.name == run.lidar)
         if lidar.body is None:
-            raise ConfigError(f"odometry: the lidar {run.lidar} stands still; put it on a vehicle")
+            raise ConfigError(f"odometry: the lidar {run.lidar} is stationary; put it on a vehicle")
         self.count = len(run.scans)
-        # One thread: sums over several are added in no certain order, and a row must have the same numbers again.
-        # KISS-ICP holds a process to the number that its first run there asked for; workers run nothing else.
+        # One thread, because sums over several threads have no fixed order, and a row must be reproducible. KISS-ICP
+        # keeps the thread count of its first run in a process; workers run nothing else.
         self.setup = Setup(lidar.period_s, threads=1)
 
     def frames(self) -> Iterator[Frame]:
@@ -116,7 +116,7 @@ class _RunDrive:
 
 
 def kiss_icp(run: MeasuredRun) -> Mapping[str, float]:
-    """Errors of KISS-ICP with its usual settings."""
+    """Errors of KISS-ICP with default settings."""
     [(found, _)] = run_methods(_RunDrive(run), {"kiss-icp": method_maker("kiss-icp")})
     return {
         "drift_percent": np.nan if found.drift_percent is None else found.drift_percent,

@@ -1,6 +1,6 @@
-"""Where a campaign keeps its files: a folder, or any address that fsspec knows (s3://bucket/name).
+"""Storage of a campaign: a folder, or any fsspec address (s3://bucket/name).
 
-Files appear whole or not at all: in a folder under a temporary name first, in an object store in one upload.
+Files are written atomically: in a folder under a temporary name first, in an object store in one upload.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ INSTALL = "pip install 'parhelion[campaign]'"
 _PIECES = "pieces"
 _PIECE_ROWS = 256
 _PIECE_S = 2.0
-"""Rows are written once in so many, or once in so long a time [s]: a kill costs no more than these."""
+"""Results are written in groups of this many rows, or after this time [s], which bounds the loss after a kill."""
 
 
 class LocalStore:
-    """A folder of this machine."""
+    """Folder on this machine."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def read(self, name: str) -> bytes | None:
-        """A file's bytes; None where there is none."""
+        """Contents of a file; None if it does not exist."""
         try:
             return (self.folder / name).read_bytes()
         except FileNotFoundError:
@@ -41,12 +41,12 @@ class LocalStore:
             raise FormatError(f"{self.folder / name}: cannot be read ({error.strerror})") from None
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file, whole or not at all."""
+        """Write a file atomically."""
         with atomic_write(self.folder / name) as temporary:
             temporary.write_bytes(data)
 
     def names(self, folder: str) -> list[str]:
-        """Files of a folder within, sorted."""
+        """Names of the files of a subfolder, sorted."""
         return sorted(f"{folder}/{file.name}" for file in (self.folder / folder).glob("[!.]*") if file.is_file())
 
     def remove(self, names: list[str]) -> None:
@@ -56,18 +56,18 @@ class LocalStore:
 
     @contextmanager
     def only_writer(self) -> Iterator[None]:
-        """A context in which nobody else writes here."""
+        """Context that excludes other writers."""
         try:
             (self.folder / _PIECES).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise FormatError(f"{self.folder}: the folder cannot be made ({error.strerror})") from None
+            raise FormatError(f"{self.folder}: the folder cannot be created ({error.strerror})") from None
         with only_writer(self.folder):
             remove_litter(self.folder)
             yield
 
 
 class RemoteStore:
-    """A folder at an address. Nobody watches over two campaigns that write to the same one."""
+    """Folder at an address, without protection against two campaigns that write to the same one."""
 
     def __init__(self, address: str) -> None:
         try:
@@ -80,39 +80,39 @@ class RemoteStore:
         except (ImportError, ValueError) as error:
             raise MissingDependencyError(f"{address}: {error}") from None
         if not self._root.strip("/"):
-            raise FormatError(f"{address}: name a folder, too")
+            raise FormatError(f"{address}: add the name of a folder")
 
-    def _told(self, name: str, error: Exception) -> FormatError:
+    def _error(self, name: str, error: Exception) -> FormatError:
         why = " ".join(str(getattr(error, "strerror", None) or error).split())
         return FormatError(f"{self.address.rstrip('/')}/{name}: {why or type(error).__name__}")
 
     def read(self, name: str) -> bytes | None:
-        """A file's bytes; None where there is none."""
+        """Contents of a file; None if it does not exist."""
         try:
-            self._files.invalidate_cache()  # others may have written it a moment ago
+            self._files.invalidate_cache()  # others may have written it recently
             found: bytes = self._files.cat_file(f"{self._root}/{name}")
             return found
         except FileNotFoundError:
             return None
-        except Exception as error:  # whatever the store's own library raises
-            raise self._told(name, error) from None
+        except Exception as error:  # exceptions depend on the library of the store
+            raise self._error(name, error) from None
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file, whole or not at all."""
+        """Write a file atomically."""
         try:
             self._files.pipe_file(f"{self._root}/{name}", data)
         except Exception as error:
-            raise self._told(name, error) from None
+            raise self._error(name, error) from None
 
     def names(self, folder: str) -> list[str]:
-        """Files of a folder within, sorted."""
+        """Names of the files of a subfolder, sorted."""
         try:
             self._files.invalidate_cache()
             found = self._files.ls(f"{self._root}/{folder}", detail=False)
         except FileNotFoundError:
             return []
         except Exception as error:
-            raise self._told(folder, error) from None
+            raise self._error(folder, error) from None
         return sorted(f"{folder}/{name.rpartition('/')[2]}" for name in found if not name.endswith("/"))
 
     def remove(self, names: list[str]) -> None:
@@ -121,20 +121,20 @@ class RemoteStore:
             try:
                 self._files.rm([f"{self._root}/{name}" for name in names])
             except Exception as error:
-                raise self._told(names[0], error) from None
+                raise self._error(names[0], error) from None
 
     @contextmanager
     def only_writer(self) -> Iterator[None]:
-        """Nothing to hold: object stores have no locks."""
+        """Context without effect: object stores have no locks."""
         yield
 
 
 Store = LocalStore | RemoteStore
-"""A folder, wherever it is."""
+"""Storage location."""
 
 
 def store_at(place: str | PathLike[str]) -> Store:
-    """The store of a folder or an address."""
+    """Storage at a folder or an address."""
     text = fspath(place)
     if text.startswith("file://"):
         text = text.removeprefix("file://")
@@ -142,7 +142,7 @@ def store_at(place: str | PathLike[str]) -> Store:
 
 
 class Pieces:
-    """Results as they come: small files of JSON lines, kept until the table holds them all."""
+    """Incremental results: small files of JSON lines, which exist until the table contains them all."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -153,7 +153,7 @@ class Pieces:
         self._next = max((int(name) for name in last if name.isdecimal()), default=-1) + 1
 
     def load(self) -> dict[int, dict[str, Any]]:
-        """All results of earlier pieces, by row; lines that cannot be read are left out, and run again."""
+        """All results of earlier pieces, by row; unreadable lines are dropped and their rows run again."""
         found: dict[int, dict[str, Any]] = {}
         for file in self.files:
             for line in io.BytesIO(self._store.read(file) or b""):
@@ -165,13 +165,13 @@ class Pieces:
         return found
 
     def add(self, result: dict[str, Any]) -> None:
-        """Take a result down; it is on the disk soon after."""
+        """Record a result; it is written to disk soon after."""
         self._waiting.append(json.dumps(result))
         if len(self._waiting) >= _PIECE_ROWS or time.monotonic() - self._since >= _PIECE_S:
             self.flush()
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Write pending results."""
         self._since = time.monotonic()
         if self._waiting:
             name = f"{_PIECES}/{self._next:06d}.jsonl"
@@ -181,12 +181,12 @@ class Pieces:
             self._waiting.clear()
 
     def remove(self) -> None:
-        """Remove all pieces: the table has what they held."""
+        """Remove all pieces, once the table contains them."""
         self._store.remove(self.files)
         self.files.clear()
 
 
-# ---- The table of a campaign: a row a run, in the order of the rows, as Parquet -------------------------------------
+# ---- Table of a campaign: one row per run, in row order, as Parquet -------------------------------------------------
 
 
 TABLE = "results.parquet"
@@ -195,7 +195,7 @@ _AFTER = ("status", "error", "scenario_sha256", "version", "device")
 
 
 def arrow() -> Any:
-    """The module pyarrow."""
+    """Module pyarrow."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -208,7 +208,7 @@ def arrow() -> Any:
 def table_bytes(
     study: Study, results: dict[int, dict[str, Any]], numbers: Iterable[int], about: dict[str, Any]
 ) -> bytes:
-    """The table of the rows of these numbers as a Parquet file; `about` is kept in it as JSON."""
+    """Parquet file of the given rows; `about` is stored in it as JSON."""
     pa = arrow()
     rows = [study.row(number) for number in sorted(numbers)]
     columns: dict[str, Any] = {
@@ -227,7 +227,7 @@ def table_bytes(
 
 
 def _column(pa: Any, values: list[Any], options: list[Any]) -> Any:
-    """Values as the narrowest type that holds all that the study may give; lists and mappings as JSON text."""
+    """Column with the narrowest type for all values that the study may give; lists and mappings as JSON text."""
     kinds = {type(value) for value in options}
     if kinds == {bool}:
         return pa.array(values, pa.bool_())
@@ -241,7 +241,7 @@ def _column(pa: Any, values: list[Any], options: list[Any]) -> Any:
 
 
 def results_of(data: bytes, where: str, numbers: Iterable[str]) -> dict[int, dict[str, Any]]:
-    """The results that a table holds, by row."""
+    """Results in a table, by row."""
     pa = arrow()
     try:
         table = pa.parquet.read_table(io.BytesIO(data)).to_pydict()
@@ -255,6 +255,4 @@ def results_of(data: bytes, where: str, numbers: Iterable[str]) -> dict[int, dic
             for k, row in enumerate(table["row"])
         }
     except (pa.ArrowException, KeyError, OSError) as error:
-        raise FormatError(
-            f"{where}: cannot be read as the table of this study ({' '.join(str(error).split())[:200]})"
-        ) from None
+        raise FormatError(f"{where}: is not a table of this study ({' '.join(str(error).split())[:200]})") from None

@@ -1,11 +1,11 @@
-"""A study: a scenario, what is varied in it, and the row of each run.
+"""Study: a scenario, its varied parameters, and the row of each run.
 
     study = Study.load("study.yaml")
     len(study)                              # number of runs
-    study.row(17).values                    # what is varied, by path
-    study.scenario_of(study.row(17))        # the whole scenario of that run
+    study.row(17).values                    # varied values by path
+    study.scenario_of(study.row(17))        # complete scenario of that run
 
-A row follows from its number alone, so a campaign needs no list of its rows.
+A row is a function of its number, so a campaign needs no list of rows.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from parhelion.scenario.schema import ScenarioFile
 from parhelion.sensors.kinds import kind_named, kinds
 from parhelion.weather.weather import Weather, weather_fields
 
-# ---- What a study file (YAML) may say. Units are in the names of what is varied -------------------------------------
+# ---- Schema of study files (YAML). Units are in the names of the varied fields --------------------------------------
 
 
 MOST_ROWS = 10_000_000
-"""Runs that a campaign may have: a grid with one parameter too many is told before it fills a disk."""
+"""Largest number of runs of a campaign, so that an oversized grid is reported before it fills a disk."""
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Share = Annotated[float, Field(gt=0, lt=1)]
@@ -48,28 +48,28 @@ Pair = tuple[float, float]
 
 
 class StudyDraws(Config):
-    """A distribution that values are drawn from; exactly one of the four is given."""
+    """Distribution of random values; exactly one of the four kinds is given."""
 
     uniform: Pair | None = None
-    """Least and largest value."""
+    """Smallest and largest value."""
     loguniform: Pair | None = None
-    """Least and largest value, both above 0: the logarithm is uniform."""
+    """Smallest and largest value, both above 0: the logarithm is uniform."""
     normal: Pair | None = None
     """Mean and standard deviation."""
     choice: Annotated[list[Any], Field(min_length=1)] | None = None
-    """Values that are equally likely."""
+    """Equally likely values."""
     count: Count | None = None
-    """Number of draws; the same for all distributions of a study, so one of them may say it for all."""
+    """Number of draws, equal for all distributions of a study; one of them may give it for all."""
     seed: Seed = 0
-    """Chooses the draws, together with the path of what is varied."""
+    """Seed of the draws, combined with the path of the parameter."""
     within: Pair | None = None
-    """Least and largest value of a normal distribution, which is cut off there."""
+    """Smallest and largest value of a truncated normal distribution."""
     whole: bool = False
-    """Whether values are rounded to whole numbers."""
+    """Round values to integers."""
 
     @property
     def kind(self) -> str:
-        """The distribution's name."""
+        """Name of the distribution."""
         return next(name for name in _KINDS if getattr(self, name) is not None)
 
     @model_validator(mode="after")
@@ -87,12 +87,12 @@ class StudyDraws(Config):
             raise ValueError(f"normal: the standard deviation must be above 0, got {self.normal[1]:g}")
         if self.within is not None:
             if self.normal is None:
-                raise ValueError("within: is for normal distributions")
+                raise ValueError("within: applies to normal distributions")
             nearest = min(max(self.normal[0], self.within[0]), self.within[1])
             if abs(nearest - self.normal[0]) > 6 * self.normal[1]:
                 raise ValueError("within: lies more than six standard deviations from the mean")
         if self.whole and self.choice is not None:
-            raise ValueError("whole: is not for choices, which are taken as they are")
+            raise ValueError("whole: does not apply to choices, which are used unchanged")
         return self
 
 
@@ -106,21 +106,21 @@ Values = Annotated[
 
 
 class Stop(Config):
-    """When a cell of the grid has runs enough: its interval is tight."""
+    """Early stopping of a grid cell when its interval is narrow enough."""
 
     measure: str
-    """The number that is watched, such as detection_share."""
+    """Number to monitor, for example detection_share."""
     half_width: Annotated[float, Field(gt=0)]
-    """Half the width of the interval of its mean, in the number's own unit."""
+    """Half width of the interval of its mean, in the unit of the number."""
     confidence: Share = 0.95
     at_least: Annotated[int, Field(ge=3, le=1_000_000)] = 5
-    """Runs before the first look."""
+    """Runs before the first evaluation."""
     every: Count = 5
-    """Further runs before each next look."""
+    """Runs between evaluations."""
 
 
 class Split(Config):
-    """How the sequences of a data set are divided."""
+    """Split of the sequences of a data set."""
 
     val: Annotated[float, Field(ge=0, lt=1)] = 0.2
     """Share of the sequences for validation; the rest is for training."""
@@ -131,22 +131,22 @@ DatasetKind = Literal["kitti-odometry", "kitti-object", "semantic-kitti", "nusce
 
 
 class StudyFile(Config):
-    """A whole study."""
+    """Contents of a study file."""
 
     name: str = ""
     kind: Literal["measures", "dataset"] = "measures"
-    """Whether runs are measured, or written as the sequences of a data set."""
+    """Runs are measured, or written as the sequences of a data set."""
     scenario: str | dict[str, Any]
-    """A scenario file relative to the study's folder, or what it would say."""
+    """Scenario file relative to the folder of the study, or its contents."""
     vary: dict[str, Values] = Field(default_factory=dict)
-    """By path in the scenario: a list of values, of which all combinations are run, or a distribution."""
+    """By path in the scenario: a list of values, all combinations of which are run, or a distribution."""
     seeds: Count | Annotated[list[Seed], Field(min_length=1)] = 1
-    """Seeds of the scenario: how many, from 0 on, or which."""
+    """Seeds of the scenario: their number, counted from 0, or a list."""
     measures: Annotated[list[str], Field(min_length=1)] | None = None
-    """What is measured of each run; where not given, all own measures that cost little."""
+    """Measures of each run; by default all built-in measures that are cheap."""
     stop: Stop | None = None
     confidence: Share = 0.95
-    """Of the intervals in the report."""
+    """Confidence level of the intervals in the report."""
     dataset: DatasetKind | None = None
     """Layout of a data set."""
     split: Split = Split()
@@ -156,16 +156,16 @@ class StudyFile(Config):
         for path, values in self.vary.items():
             if not isinstance(values, StudyDraws) and len({repr(v) for v in values}) < len(values):
                 raise ValueError(f"vary: {path}: a value is given twice")
-        counts = {d.count for d in self.draws.values() if d.count is not None}
-        if len(counts) > 1:
-            told = ", ".join(map(str, sorted(counts)))
-            raise ValueError(f"vary: all distributions are drawn together, so their count must be one: got {told}")
-        if self.draws and not counts:
-            raise ValueError("vary: say how many draws: count, in one of the distributions")
+        numbers = {d.count for d in self.draws.values() if d.count is not None}
+        if len(numbers) > 1:
+            given = ", ".join(map(str, sorted(numbers)))
+            raise ValueError(f"vary: all distributions are drawn together, so their count must be one: got {given}")
+        if self.draws and not numbers:
+            raise ValueError("vary: give the number of draws: count, in one of the distributions")
         if isinstance(self.seeds, list) and len(set(self.seeds)) < len(self.seeds):
             raise ValueError("seeds: a seed is given twice")
         if "seed" in self.vary:
-            raise ValueError("vary: the scenario's seed is varied by seeds")
+            raise ValueError("vary: use seeds to vary the seed of the scenario")
         if (self.kind == "dataset") != (self.dataset is not None):
             raise ValueError("give kind: dataset and dataset: semantic-kitti (or another) together")
         if self.kind == "dataset" and (self.stop is not None or self.measures is not None):
@@ -176,39 +176,39 @@ class StudyFile(Config):
 
     @property
     def grid(self) -> dict[str, list[Any]]:
-        """What is varied over lists."""
+        """Parameters varied over lists."""
         return {path: v for path, v in self.vary.items() if not isinstance(v, StudyDraws)}
 
     @property
     def draws(self) -> dict[str, StudyDraws]:
-        """What is drawn from distributions."""
+        """Parameters drawn from distributions."""
         return {path: v for path, v in self.vary.items() if isinstance(v, StudyDraws)}
 
     @property
     def draw_count(self) -> int:
-        """Number of joint draws; 1 where nothing is drawn."""
+        """Number of joint draws; 1 without distributions."""
         return next((d.count for d in self.draws.values() if d.count is not None), 1)
 
     @property
     def seed_list(self) -> list[int]:
-        """The seeds themselves."""
+        """List of seeds."""
         return list(self.seeds) if isinstance(self.seeds, list) else list(range(self.seeds))
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Number of values of each list, of draws, and of seeds: the rows' axes, the last is the quickest."""
+        """Number of values of each list, of draws, and of seeds: the axes of the rows, the last varies fastest."""
         seeds = len(self.seeds) if isinstance(self.seeds, list) else self.seeds
         return (*(len(v) for v in self.grid.values()), self.draw_count, seeds)
 
 
 # ---- paths ----------------------------------------------------------------------------------------------------------
 # Dotted paths into a scenario's fields: sensors.top.options.sub_rays, weather.rain_rate_mm_h, world.params.density.
-# Entries of lists are found by their name, or by their number from 0. A path need not be in the file already: it is
-# enough that the schema knows it.
+# Entries of lists are addressed by their name, or by their index from 0. A path need not be in the file: it is
+# sufficient that the schema contains it.
 
 
 def unfolded(fields: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """A copy of a scenario's fields in which what may be a single word is written out, so that paths lead into it."""
+    """Copy of a scenario's fields in which short forms are expanded to mappings, so that paths lead into them."""
     scenario = copy.deepcopy(fields)
     if isinstance(scenario.get("world"), str):
         scenario["world"] = {"name": scenario["world"]}
@@ -218,7 +218,7 @@ def unfolded(fields: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def with_value(fields: dict[str, Any], path: str, value: Any) -> None:
-    """Set a value in a scenario's fields; mappings that are missing on the way are made."""
+    """Set a value in a scenario's fields; missing mappings on the path are created."""
     *way, last = path.split(".")
     here: Any = fields
     for step in way:
@@ -233,7 +233,7 @@ def with_value(fields: dict[str, Any], path: str, value: Any) -> None:
 
 
 def check_path(fields: dict[str, Any], path: str, source: str) -> None:
-    """See that a path leads to a place of the scenario; else tell the nearest one that does."""
+    """Check that a path leads to a field of the scenario; the error suggests the nearest one that does."""
     here: Any = fields
     models: list[Any] | None = [ScenarioFile]
     steps = path.split(".")
@@ -252,11 +252,11 @@ def _advice(steps: list[str], k: int, known: list[str]) -> str:
     if nearest is not None:
         return f"did you mean {'.'.join([*steps[:k], nearest, *steps[k + 1 :]])!r}?"
     place = ".".join(steps[:k]) or "the scenario"
-    return f"{place} has: {', '.join(known[:12])}" if known else f"{place} holds nothing further"
+    return f"{place} has: {', '.join(known[:12])}" if known else f"{place} has no further fields"
 
 
 def _names(here: Any, models: list[Any] | None, way: list[str], fields: dict[str, Any]) -> list[str] | None:
-    """Names that may follow at a place; None where anything may: whoever reads it will tell."""
+    """Names that may follow at a place; None if any name is allowed and is checked later."""
     if isinstance(here, list):
         named = [entry["name"] for entry in here if isinstance(entry, dict) and isinstance(entry.get("name"), str)]
         return [*named, *map(str, range(len(here)))]
@@ -269,11 +269,11 @@ def _names(here: Any, models: list[Any] | None, way: list[str], fields: dict[str
 
 
 def _models_below(models: list[Any] | None, here: Any, way: list[str]) -> list[Any] | None:
-    """The configuration models one step further: [] below a plain value, None where anything may be."""
+    """Configuration models one level below: [] below a plain value, None if anything is allowed."""
     if way == ["weather"]:
         return [weather_fields()]
     if models is None or isinstance(here, list):
-        return models  # those of a list hold for its entries
+        return models  # models of a list apply to its entries
     annotations = [model.model_fields[way[-1]].annotation for model in models if way[-1] in model.model_fields]
     found = [model for annotation in annotations for model in _models_in(annotation)]
     return None if not found and any("Any" in str(annotation) for annotation in annotations) else found
@@ -287,7 +287,7 @@ def _models_in(annotation: Any) -> list[Any]:
 
 
 def _options(entry: Any) -> list[str] | None:
-    """Names of the options that a scenario's sensor takes."""
+    """Names of the options of a scenario's sensor."""
     kind = kinds().get(entry.get("type", "")) if isinstance(entry, dict) else None
     if kind is None:
         return None
@@ -319,30 +319,30 @@ class StudyRow:
 
     number: int
     cell: int
-    """Which combination of the lists' values, from 0."""
+    """Index of the combination of list values, from 0."""
     draw: int
-    """Which joint draw of the distributions; 0 where there are none."""
+    """Index of the joint draw of the distributions; 0 without distributions."""
     seed: int
-    """The scenario's seed."""
+    """Seed of the scenario."""
     values: dict[str, Any]
-    """What is varied, by path."""
+    """Varied values by path."""
 
 
 class Study:
-    """A checked study; `folder` is where its files are, `source` what errors call it."""
+    """Validated study; `folder` contains its files, `source` is its name in error messages."""
 
     def __init__(self, settings: StudyFile, folder: str | PathLike[str] = ".", source: str = "study") -> None:
         self.settings, self.source = settings, source
         self.folder, fields = self._scenario(Path(folder))
         self.base = unfolded(fields, self.folder)
-        """The scenario's fields before anything is varied."""
+        """Fields of the scenario before variation."""
         for path in settings.vary:
             check_path(self.base, path, source)
         self.drawn = {path: _drawn(draws, path, settings.draw_count) for path, draws in settings.draws.items()}
-        """Values of each distribution, one a draw."""
+        """Values of each distribution, one per draw."""
         self._check_base()
         for path, values in {**settings.grid, **self.drawn}.items():
-            for value in _telling(values):
+            for value in _representative(values):
                 self._check_value(path, value)
         self._check_whole()
         self.numbers = self._numbers()
@@ -355,7 +355,7 @@ class Study:
 
     @classmethod
     def from_mapping(cls, fields: dict[str, Any], folder: str | PathLike[str] = ".") -> Study:
-        """From fields as a study file has them."""
+        """Create a study from the fields of a study file."""
         return cls(config.parse(StudyFile, fields, "study"), folder)
 
     # ---- reading -----------------------------------------------------------------------------------------------
@@ -382,7 +382,7 @@ class Study:
             config.parse(ScenarioFile, self.base, place)
 
     def _check_value(self, path: str, value: Any) -> None:
-        """See that a value fits its place, whatever the others are."""
+        """Check that a value fits its field, independent of the others."""
         fields = copy.deepcopy(self.base)
         with_value(fields, path, value)
         settings = config.parse(ScenarioFile, fields, f"{self.source}: vary: {path}: {in_yaml(value)}")
@@ -390,13 +390,13 @@ class Study:
             Weather.from_mapping(settings.weather, config.At(f"{self.source}: vary: {path}", "weather"))
 
     def _check_whole(self) -> None:
-        """See that the first row is a scenario, and that a file could hold it."""
+        """Check that the first row is a valid scenario that can be written to a file."""
         fields = self.scenario_of(self.row(0))
         config.parse(ScenarioFile, fields, config.At(self.source, "scenario"))
         try:
             json.dumps(fields)
         except (TypeError, ValueError) as error:
-            raise ConfigError(f"{self.source}: scenario: holds what is no plain value ({error})") from None
+            raise ConfigError(f"{self.source}: scenario: contains a value that is not plain data ({error})") from None
 
     def _measure(self, name: str) -> Measure:
         try:
@@ -411,7 +411,7 @@ class Study:
             return {number.name: number for number in NUMBERS}
         lidars = self.lidars
         if not lidars:
-            raise ConfigError(f"{self.source}: scenario: has no lidar, and measures are taken of lidars")
+            raise ConfigError(f"{self.source}: scenario: has no lidar, which measures need")
         found: dict[str, Number] = {}
         for name in self.measure_names:
             for number in self._measure(name).gives:
@@ -425,51 +425,51 @@ class Study:
             raise ConfigError(f"{self.source}: stop.measure: {error}")
         return found
 
-    # ---- asking ------------------------------------------------------------------------------------------------
+    # ---- access ------------------------------------------------------------------------------------------------
 
     @property
     def measure_names(self) -> list[str]:
-        """Measures that are taken, in the order of the study."""
+        """Names of the measures, in the order of the study."""
         given = self.settings.measures
         if given is None:
-            return [name for name, measure in measures().items() if measure.usual]
+            return [name for name, measure in measures().items() if measure.default]
         return list(dict.fromkeys(given))
 
     @cached_property
     def packages(self) -> tuple[str, ...]:
-        """Packages beside Parhelion's own that the measures need; a missing one is an error."""
+        """Additional packages that the measures need; a missing one is an error."""
         return () if self.settings.kind == "dataset" else packages_for(self.measure_names)
 
     @property
     def lidars(self) -> list[str]:
-        """Names of the scenario's lidars."""
+        """Names of the lidars of the scenario."""
         return [
             entry["name"] for entry in self.base["sensors"] if issubclass(kind_named(entry["type"]).record_type, Scan)
         ]
 
     @property
     def title(self) -> str:
-        """What the study is called."""
+        """Name of the study."""
         return self.settings.name or Path(self.source).stem
 
     def __len__(self) -> int:
         return math.prod(self.settings.shape)
 
     def options(self, path: str) -> list[Any]:
-        """All values that a parameter has."""
+        """All values of a parameter."""
         return self.drawn[path] if path in self.drawn else self.settings.grid[path]
 
     def is_numeric(self, path: str) -> bool:
-        """Whether all values of a parameter are numbers."""
+        """Test whether all values of a parameter are numbers."""
         return all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in self.options(path))
 
     @property
     def cells(self) -> int:
-        """Number of combinations of the lists' values."""
+        """Number of combinations of list values."""
         return math.prod(self.settings.shape[:-2])
 
     def row(self, number: int) -> StudyRow:
-        """A run by its number: seeds go round quickest, then draws, then the last of the lists."""
+        """Run by its number: seeds vary fastest, then draws, then the last of the lists."""
         if not 0 <= number < len(self):
             raise ConfigError(f"{self.source}: has rows 0 to {len(self) - 1}, not {number}")
         *places, draw, seed = (int(place) for place in np.unravel_index(number, self.settings.shape))
@@ -484,7 +484,7 @@ class Study:
         return self.settings.seed_list
 
     def scenario_of(self, row: StudyRow) -> dict[str, Any]:
-        """The fields of a run's scenario."""
+        """Fields of the scenario of a run."""
         fields = copy.deepcopy(self.base)
         for path, value in row.values.items():
             with_value(fields, path, value)
@@ -493,16 +493,16 @@ class Study:
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of all that decides the rows and what is measured of them."""
-        said = self.settings.model_dump(mode="json", exclude={"name", "confidence"})
-        text = json.dumps({**said, "scenario": self.base}, sort_keys=True, default=str)
+        """Hash of everything that determines the rows and their measures."""
+        settings = self.settings.model_dump(mode="json", exclude={"name", "confidence"})
+        text = json.dumps({**settings, "scenario": self.base}, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _drawn(draws: StudyDraws, path: str, count: int) -> list[Any]:
-    """The draws of one distribution: functions of its seed, the path and the number of the draw."""
+    """Draws of one distribution: functions of its seed, the path and the index of the draw."""
     high, low, _, _ = Stream(draws.seed, f"campaign/{path}").words(np.arange(count))
-    # 53 bits within (0, 1): neither end is ever drawn.
+    # 53 bits in the open interval (0, 1).
     share = ((high.astype(np.uint64) << np.uint64(21)) | (low.astype(np.uint64) >> np.uint64(11))) * 2.0**-53 + 2.0**-54
     if draws.choice is not None:
         return [draws.choice[int(one)] for one in np.floor(share * len(draws.choice))]
@@ -521,14 +521,14 @@ def _drawn(draws: StudyDraws, path: str, count: int) -> list[Any]:
     return [round(value) for value in values.tolist()] if draws.whole else values.tolist()
 
 
-def _telling(values: list[Any]) -> list[Any]:
-    """Values whose check tells of all: of many numbers, the least and the largest."""
+def _representative(values: list[Any]) -> list[Any]:
+    """Values to check on behalf of all: for numbers, the smallest and the largest."""
     if len(values) > 100 and all(type(value) in (int, float) for value in values):
         return [min(values), max(values)]
     return [value for k, value in enumerate(values) if value not in values[:k]] if len(values) <= 1000 else values
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema of study files for editors."""
+    """JSON schema of study files for editors."""
     schema = StudyFile.model_json_schema()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Parhelion study", **schema}

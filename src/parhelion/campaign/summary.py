@@ -1,4 +1,4 @@
-"""Means and intervals of a campaign's numbers, cell by cell and against each parameter."""
+"""Means and intervals of a campaign's numbers, by cell and against each parameter."""
 
 from __future__ import annotations
 
@@ -14,28 +14,27 @@ from parhelion.campaign.study import Study
 from parhelion.core.random import Stream
 
 # ---- Intervals of means by resampling: the expanded percentile bootstrap --------------------------------------------
-# Units (runs of other seeds, or draws) are resampled with replacement, and the interval of the mean is cut off at
-# percentiles of the resampled means. Plain percentiles are too narrow for few units: their variance is divided by n,
-# not
-# n - 1, and their tails are normal, not Student's. So the percentiles are taken further out, at
-# Φ(-√(n/(n-1)) t(n-1)), by which the interval has the width of Student's where the units are normal (Hesterberg, "What
-# teachers should know about the bootstrap", The American Statistician 69, 2015, section 3.2).
+# Units (runs of different seeds, or draws) are resampled with replacement, and the interval of the mean is given by
+# percentiles of the resampled means. Plain percentiles are too narrow for few units: their variance is divided by n
+# instead of n - 1, and their tails are normal instead of Student's. The percentiles are therefore expanded to
+# Φ(-√(n/(n-1)) t(n-1)), which gives the width of Student's interval for normal units (Hesterberg, "What teachers should
+# know about the bootstrap", The American Statistician 69, 2015, section 3.2).
 
 
 RESAMPLES = 9999
 LEAST_UNITS = 3
-"""Fewer units give no interval."""
+"""Smallest number of units for an interval."""
 METHOD = (
     f"expanded percentile bootstrap of the mean (Hesterberg 2015), {RESAMPLES} resamples, "
     "seeded by the study and the number's name"
 )
 _LARGEST_BLOCK = 4_000_000
-"""Numbers that are resampled at a time."""
+"""Number of values that are resampled at a time."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Mean of some units, and the interval that it lies in."""
+    """Mean over units, and its interval."""
 
     mean: float
     low: float
@@ -44,15 +43,15 @@ class Interval:
 
     @property
     def half_width(self) -> float:
-        """Half the width; infinite where there is no interval."""
+        """Half width; infinite without an interval."""
         width = (self.high - self.low) / 2
         return width if np.isfinite(width) else np.inf
 
 
 def interval_of_mean(values: Sequence[float], confidence: float, name: str, seed: int = 0) -> Interval:
-    """The interval of the mean of independent units; low and high are NaN with fewer than three.
+    """Interval of the mean of independent units; low and high are NaN with fewer than three.
 
-    `name` and `seed` choose the resamples, so that the same units have the same interval wherever it is computed.
+    `name` and `seed` determine the resamples, so that the same units have the same interval everywhere.
     """
     units = np.asarray(values, np.float64)
     units = units[np.isfinite(units)]
@@ -83,14 +82,14 @@ def interval_of_mean(values: Sequence[float], confidence: float, name: str, seed
 
 SUMMARY = "summary.json"
 _MOST_VALUES = 24
-"""Values of a parameter that are drawn one by one; more are gathered in bins."""
+"""Largest number of parameter values that are drawn individually; more are binned."""
 _BINS = 8
 _MOST_CURVES = 6
 
 
 @dataclass(frozen=True)
 class Point:
-    """One point of a curve."""
+    """Point of a curve."""
 
     x: float
     words: str
@@ -100,7 +99,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Series:
-    """One curve: a number against a parameter, at one value of another."""
+    """Curve of a number against a parameter, at one value of another parameter."""
 
     name: str
     points: tuple[Point, ...]
@@ -111,16 +110,16 @@ def summary_of(study: Study, results: dict[int, dict[str, Any]]) -> dict[str, An
     cells: dict[int, list[int]] = defaultdict(list)
     for number in sorted(results):
         cells[study.row(number).cell].append(number)
-    told = []
+    entries = []
     for cell, numbers in cells.items():
         values = study.row(numbers[0]).values
-        told.append(
+        entries.append(
             {
                 "cell": cell,
                 "values": {path: value for path, value in values.items() if path in study.settings.grid},
                 "rows": [numbers[0], numbers[-1]],
                 "failed": sum(results[number]["status"] != "done" for number in numbers),
-                "numbers": {name: _told(of_rows(study, results, numbers, name)) for name in study.numbers},
+                "numbers": {name: _as_dict(of_rows(study, results, numbers, name)) for name in study.numbers},
             }
         )
     return {
@@ -129,14 +128,14 @@ def summary_of(study: Study, results: dict[int, dict[str, Any]]) -> dict[str, An
         "confidence": study.settings.confidence,
         "intervals": METHOD,
         "units": {name: number.unit for name, number in study.numbers.items()},
-        "cells": told,
+        "cells": entries,
     }
 
 
 def of_rows(study: Study, results: dict[int, dict[str, Any]], rows: list[int], name: str) -> Interval:
     """Interval of the mean of a number over some rows.
 
-    Independent units are draws where anything is drawn, else seeds; rows of one unit are averaged first. So the same
+    Independent units are draws if there are any, otherwise seeds; rows of one unit are averaged first, so that the same
     seed in several cells counts once.
     """
     units: dict[int, list[float]] = defaultdict(list)
@@ -148,7 +147,7 @@ def of_rows(study: Study, results: dict[int, dict[str, Any]], rows: list[int], n
     return interval_of_mean(means, study.settings.confidence, name)
 
 
-def _told(found: Interval) -> dict[str, Any]:
+def _as_dict(found: Interval) -> dict[str, Any]:
     return {"mean": _plain(found.mean), "low": _plain(found.low), "high": _plain(found.high), "units": found.units}
 
 
@@ -160,13 +159,13 @@ def _plain(value: float) -> float | None:
 
 
 def parted_by(study: Study, path: str) -> str | None:
-    """The parameter by whose values the curves against `path` are kept apart: the first other list of few values."""
+    """Parameter whose values separate the curves against `path`: the first other list with few values."""
     others = [p for p, values in study.settings.grid.items() if p != path and 1 < len(values) <= _MOST_CURVES]
     return others[0] if others else None
 
 
 def curves_of(study: Study, results: dict[int, dict[str, Any]], path: str, name: str) -> list[Series]:
-    """A number against a parameter: one curve for each value of `parted_by`, the mean over all else."""
+    """Curves of a number against a parameter: one for each value of `parted_by`, averaged over all other parameters."""
     other = parted_by(study, path)
     groups: dict[str, list[int]] = defaultdict(list)
     for number in sorted(results):
@@ -188,7 +187,7 @@ def _points(study: Study, results: dict[int, dict[str, Any]], rows: list[int], p
 
 
 def _binned(study: Study, results: dict[int, dict[str, Any]], values: dict[int, float], name: str) -> list[Point]:
-    """Bins with as many rows each as the others."""
+    """Bins with equal numbers of rows."""
     order = sorted(values, key=lambda number: (values[number], number))
     found = []
     for rows in np.array_split(np.array(order), min(_BINS, max(1, len(order) // 3))):
@@ -199,7 +198,7 @@ def _binned(study: Study, results: dict[int, dict[str, Any]], values: dict[int, 
 
 
 def words_of(value: Any) -> str:
-    """A value of a parameter in words."""
+    """Value of a parameter as text."""
     if isinstance(value, float):
         return f"{value:.6g}"
     return value if isinstance(value, str) else json.dumps(value)

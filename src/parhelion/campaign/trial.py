@@ -1,7 +1,7 @@
-"""One run of a campaign, in whatever process: a job in, a result out, both as JSON text.
+"""One run of a campaign in any process: a job in, a result out, both as JSON text.
 
-A job says all that the run needs: the scenario's fields, the folder of its files, what is measured, and which program
-is to compute it. A result holds the numbers, or the sentence of what went wrong; it never raises.
+A job has all that the run needs: the fields of the scenario, the folder of its files, its measures, and the version
+of the program. A result contains the numbers, or the error message; errors are never raised.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from parhelion.core.errors import ParhelionError
 from parhelion.scenario.scenario import Scenario
 from parhelion.scenario.schema import ScenarioFile
 
-# ---- Which program computes: rows of one table must all come from the same one --------------------------------------
+# ---- Program version: all rows of one table must come from the same one ---------------------------------------------
 
 
 _PACKAGES = ("parhelion", "mitsuba", "drjit", "numpy", "scipy")
@@ -33,25 +33,25 @@ _PACKAGES = ("parhelion", "mitsuba", "drjit", "numpy", "scipy")
 
 @cache
 def identity(further: tuple[str, ...] = ()) -> dict[str, str]:
-    """Versions of all that decides a run's numbers, and a hash of our own source: a checkout may have been changed.
+    """Versions of everything that affects the numbers of a run, and a hash of our source, which may be modified.
 
-    `further` are packages that a study's measures need.
+    `further` are packages that the measures of a study need.
     """
     return {**{name: _version(name) for name in (*_PACKAGES, *further)}, "source": _source()}
 
 
 def version_words(known: dict[str, str]) -> str:
-    """The version as a row of the table has it."""
+    """Version as written in a row of the table."""
     return f"{known['parhelion']}+source.{known['source']}"
 
 
 def difference(ours: dict[str, str], theirs: dict[str, str]) -> str | None:
-    """In what another program differs from this one, in words; None where it does not."""
+    """Difference of another program from this one, as text; None if there is none."""
     for name, mine in ours.items():
         other = theirs.get(name)
         if other != mine:
             what = "another source of parhelion" if name == "source" else f"{name} {other}"
-            return f"it has {what}, where this campaign has {mine}"
+            return f"it has {what}, but this campaign has {mine}"
     return None
 
 
@@ -77,9 +77,9 @@ def _source() -> str:
 
 _LONGEST_ERROR = 500
 
-_kept: dict[str, Any] = {}
-"""The world of the last run, which the next one may use again: loading it and its tree of boxes can cost more than the
-scans."""
+_cached: dict[str, Any] = {}
+"""World of the last run, which the next run may reuse: loading it and building its acceleration structure can cost more
+than the scans."""
 
 
 def run_job(text: str) -> str:
@@ -104,8 +104,8 @@ def run_job(text: str) -> str:
         else:
             numbers = _measured(job, settings)
         result |= {"status": "done", "error": None, "numbers": numbers}
-    except Exception as error:  # a run that fails is a row of the table, and the others go on
-        _kept.clear()
+    except Exception as error:  # a failed run is a row of the table, and the others continue
+        _cached.clear()
         result |= {"status": "failed", "error": _sentence(error), "numbers": {}}
     return json.dumps({**result, "seconds": round(time.perf_counter() - began, 4)})
 
@@ -124,7 +124,7 @@ def _sentence(error: Exception) -> str:
 
 
 def _measured(job: dict[str, Any], settings: ScenarioFile) -> dict[str, float | None]:
-    scenario = scenario_in_kept_world(settings, Path(job["folder"]))
+    scenario = scenario_in_cached_world(settings, Path(job["folder"]))
     chosen = [measure_called(name) for name in job["measures"]]
     of_scans = [(measure, measure.function) for measure in chosen if measure.of == "scan"]
     of_pairs = [(measure, measure.function) for measure in chosen if measure.of == "pair"]
@@ -139,11 +139,11 @@ def _measured(job: dict[str, Any], settings: ScenarioFile) -> dict[str, float | 
     for step in scenario.walk(lambda sensor, number: sensor in scans):
         for lidar, found in step.scans.items():
             for number, scan in found:
-                said = [_numbers(measure, function(scan)) for measure, function in of_scans]
+                every = [_numbers(measure, function(scan)) for measure, function in of_scans]
                 if of_pairs:
                     clear = _in_clear_air(scenario, lidar, number, scan)
-                    said += [_numbers(measure, function(scan, clear)) for measure, function in of_pairs]
-                for numbers_of_scan in said:
+                    every += [_numbers(measure, function(scan, clear)) for measure, function in of_pairs]
+                for numbers_of_scan in every:
                     for name, value in numbers_of_scan.items():
                         sums.setdefault(column(lidar, name), []).append(value)
                 if of_runs:
@@ -158,7 +158,7 @@ def _measured(job: dict[str, Any], settings: ScenarioFile) -> dict[str, float | 
 
 
 def _in_clear_air(scenario: Scenario, lidar: str, number: int, scan: Scan) -> Scan:
-    """The twin of a scan that was just made: the same world, motion, time and seed, without the weather."""
+    """Twin of the current scan: the same world, motion, time and seed, without the weather."""
     world = scenario.world
     weather = world.weather
     if weather is None:
@@ -173,35 +173,35 @@ def _in_clear_air(scenario: Scenario, lidar: str, number: int, scan: Scan) -> Sc
 
 
 def _numbers(measure: Any, found: Mapping[str, float]) -> dict[str, float]:
-    """What a measure gave, held to what it says that it gives."""
+    """Numbers of a measure, checked against those that it declares."""
     missing = [number.name for number in measure.gives if number.name not in found]
     if missing:
-        raise ParhelionError(f"measure {measure.name}: did not give {', '.join(missing)}")
+        raise ParhelionError(f"measure {measure.name}: did not return {', '.join(missing)}")
     return {number.name: float(found[number.name]) for number in measure.gives}
 
 
 def _mean(values: list[float]) -> float | None:
-    """Mean over scans; scans that have no such number are left out."""
+    """Mean over scans, excluding those without the number."""
     finite = [value for value in values if math.isfinite(value)]
     return math.fsum(finite) / len(finite) if finite else None
 
 
-def scenario_in_kept_world(settings: ScenarioFile, folder: Path) -> Scenario:
-    """A scenario; where it only differs from the last one in weather, sensors or seed, in the same world.
+def scenario_in_cached_world(settings: ScenarioFile, folder: Path) -> Scenario:
+    """Scenario that reuses the last world if only weather, sensors or seed differ.
 
-    Worlds with water, vehicles' bodies or anything that lives in them are loaded anew: those depend on the seed and on
-    the run.
+    Worlds with water, vehicle bodies or living objects are loaded again, because they depend on the seed and on the
+    run.
     """
     key = _world_key(settings, folder)
-    if key is not None and _kept.get("key") == key:
-        world = _kept["world"]
-        world.weather = _kept["weather"]
+    if key is not None and _cached.get("key") == key:
+        world = _cached["world"]
+        world.weather = _cached["weather"]
         return Scenario(settings, folder, world=world)
-    _kept.clear()
+    _cached.clear()
     if key is None:
         return Scenario(settings, folder)
     scenario = Scenario(settings.model_copy(update={"weather": None}), folder)
-    _kept.update(key=key, world=scenario.world, weather=scenario.world.weather)
+    _cached.update(key=key, world=scenario.world, weather=scenario.world.weather)
     return Scenario(settings, folder, world=scenario.world)
 
 
@@ -213,5 +213,5 @@ def _world_key(settings: ScenarioFile, folder: Path) -> str | None:
         return None
     if any(vehicle.body is not None or vehicle.urdf is not None for vehicle in settings.vehicles):
         return None
-    said = settings.model_dump(mode="json", include={"world", "daylight"})
-    return json.dumps([str(folder), said], sort_keys=True)
+    fields = settings.model_dump(mode="json", include={"world", "daylight"})
+    return json.dumps([str(folder), fields], sort_keys=True)

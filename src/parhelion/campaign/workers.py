@@ -1,7 +1,7 @@
-"""Workers of this machine: processes that were spawned, each with an engine of its own.
+"""Workers on this machine: spawned processes, each with its own engine.
 
-Jobs and results are JSON text through a pipe. A process that dies takes no run with it: its row goes to a new one, and
-only a row that ends three processes is written down as failed.
+Jobs and results are JSON text through a pipe. The row of a process that dies goes to a new one; only a row that ends
+three processes is recorded as failed.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _END_S = 5.0
 
 
 def usable_cores() -> int:
-    """Cores that this process may use."""
+    """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def _serve(connection: Connection, threads: int) -> None:
-    """A worker's whole life: jobs in, results out, until the pipe is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the program that started it
+    """Main loop of a worker: jobs in, results out, until the pipe is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent process
     os.environ.setdefault("PARHELION_THREADS", str(threads))
     connection.send_bytes(_READY)
     while True:
@@ -56,13 +56,13 @@ class _Worker:
 
 @dataclass
 class LocalWorkers:
-    """A number of processes, kept at that number."""
+    """Fixed number of worker processes; dead ones are replaced."""
 
     count: int
     deaths: int = 0
-    """Processes that ended by themselves or were killed."""
+    """Number of processes that ended unexpectedly."""
     _stillborn: int = 0
-    """Processes in a row that died before they were ready."""
+    """Number of consecutive processes that died before they were ready."""
     _workers: list[_Worker] = field(default_factory=list)
     _waiting: deque[tuple[int, str]] = field(default_factory=deque)
     _attempts: dict[int, int] = field(default_factory=dict)
@@ -81,14 +81,14 @@ class LocalWorkers:
 
     @property
     def notes(self) -> list[str]:
-        """What happened that a user should know."""
+        """Messages for the user."""
         if self.deaths < 2:
             return ["1 worker process died; its row was run again"] * self.deaths
         return [f"{self.deaths} worker processes died; their rows were run again"]
 
     @property
-    def room(self) -> int:
-        """Jobs that may be submitted now."""
+    def capacity(self) -> int:
+        """Number of jobs that may be submitted now."""
         busy = sum(worker.job is not None for worker in self._workers)
         return max(0, self.count - busy - len(self._waiting))
 
@@ -101,11 +101,11 @@ class LocalWorkers:
         for worker in self._workers:
             if self._waiting and worker.ready and worker.job is None:
                 worker.job = self._waiting.popleft()
-                with suppress(OSError):  # of one that has died, which `results` finds out
+                with suppress(OSError):  # the worker died, which `results` will detect
                     worker.connection.send_bytes(worker.job[1].encode())
 
     def results(self) -> list[dict[str, Any]]:
-        """Wait for something to happen: the results that there are then, perhaps none."""
+        """Wait for an event; return the results available then, possibly none."""
         self._hand_out()
         ends: dict[Any, _Worker] = {}
         for worker in self._workers:
@@ -131,7 +131,7 @@ class LocalWorkers:
         return [json.loads(message)]
 
     def _buried(self, worker: _Worker) -> list[dict[str, Any]]:
-        """A worker has died: another takes its place, and its row is run again or given up."""
+        """Replace a dead worker; its row is run again or recorded as failed."""
         worker.process.join(_END_S)
         code = worker.process.exitcode
         how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
@@ -139,7 +139,7 @@ class LocalWorkers:
         self.deaths += 1
         self._stillborn = 0 if worker.ready else self._stillborn + 1
         if self._stillborn >= ATTEMPTS:
-            raise EngineError(f"worker processes end before they can start ({how}); --row 0 shows why")
+            raise EngineError(f"worker processes end before they can start ({how}); run --row 0 to see the reason")
         self._workers[self._workers.index(worker)] = self._started()
         if worker.job is None:
             return []
@@ -164,23 +164,23 @@ class LocalWorkers:
                 worker.process.join(_END_S)
 
 
-# ---- Workers of a Dask cluster, wherever its scheduler is -----------------------------------------------------------
-# Every worker must have the same program as this one; others are refused. Dask gives the runs of a lost worker to
+# ---- Workers of a Dask cluster --------------------------------------------------------------------------------------
+# Every worker must have the same program as this one; others are rejected. Dask gives the runs of a lost worker to
 # another.
 
 
 WAIT_S = 10.0
-"""How long an address may take to answer, and a cluster to have its first worker."""
+"""Timeout for the scheduler to answer and for its first worker [s]."""
 ALONE_S = 120.0
-"""How long a campaign waits for workers when all have gone."""
+"""Timeout of a campaign without workers [s]."""
 _LOOK_AGAIN_S = 0.2
-"""How long to wait where no worker is there to take a job."""
+"""Interval between checks for a free worker [s]."""
 _AHEAD = 2
-"""Jobs in the cluster for each thread of its workers, so that none waits for the next."""
+"""Jobs in the cluster per thread of its workers, so that no thread waits for the next job."""
 
 
 class DaskWorkers:
-    """The workers of a scheduler by its address, such as tcp://host:8786."""
+    """Workers of a Dask scheduler by its address, for example tcp://host:8786."""
 
     def __init__(self, address: str, wait_s: float = WAIT_S, packages: tuple[str, ...] = ()) -> None:
         try:
@@ -190,11 +190,11 @@ class DaskWorkers:
         self._dask = distributed
         self.address = address
         self._packages = packages
-        # What Dask has to say of lost connections, this module says in a sentence.
+        # Dask's messages on lost connections are replaced by those of this module.
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # that minor versions of Dask differ, it tells itself elsewhere
+                warnings.simplefilter("ignore")  # Dask also reports different minor versions elsewhere
                 self._client = distributed.Client(address, timeout=wait_s, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:
             why = " ".join(str(error).split())[:200] or type(error).__name__
@@ -202,7 +202,7 @@ class DaskWorkers:
         self._futures: dict[Any, tuple[int, str]] = {}
         self._refused: set[str] = set()
         self.notes: list[str] = []
-        """What happened that a user should know."""
+        """Messages for the user."""
         self._campaign = uuid.uuid4().hex[:8]
         self._submitted = 0
         self._alone_since: float | None = None
@@ -213,7 +213,7 @@ class DaskWorkers:
             raise
 
     def _check_all(self, wait_s: float) -> None:
-        """Refuse workers of another version before anything is run."""
+        """Reject workers of another version before anything is run."""
         try:
             self._client.wait_for_workers(1, timeout=wait_s)
         except TimeoutError:
@@ -224,17 +224,17 @@ class DaskWorkers:
             other = difference(identity(self._packages), theirs)
             if other is not None:
                 raise ConfigError(
-                    f"{self.address}: worker {worker} is refused: {other}; a table must come from one version"
+                    f"{self.address}: worker {worker} is rejected: {other}; a table must come from one version"
                 )
 
     def _threads(self) -> dict[str, int]:
-        """Threads of each worker that is not refused."""
+        """Number of threads of each accepted worker."""
         known = self._client.scheduler_info(n_workers=-1)["workers"]
         return {name: one["nthreads"] for name, one in known.items() if name not in self._refused}
 
     @property
-    def room(self) -> int:
-        """Jobs that may be submitted now."""
+    def capacity(self) -> int:
+        """Number of jobs that may be submitted now."""
         return max(0, _AHEAD * sum(self._threads().values()) - len(self._futures))
 
     def submit(self, row: int, job: str) -> None:
@@ -247,16 +247,16 @@ class DaskWorkers:
         self._futures[future] = (row, job)
 
     def results(self) -> list[dict[str, Any]]:
-        """Wait for something to happen: the results that there are then, perhaps none."""
+        """Wait for an event; return the results available then, possibly none."""
         if not self._futures:
             time.sleep(_LOOK_AGAIN_S)
-            self._see_that_someone_works()
+            self._check_workers()
             return []
         try:
             with self._client.as_current():
                 self._dask.wait(list(self._futures), timeout=1.0, return_when="FIRST_COMPLETED")
         except TimeoutError:
-            self._see_that_someone_works()
+            self._check_workers()
             return []
         self._alone_since = None
         found = []
@@ -270,7 +270,7 @@ class DaskWorkers:
         return found
 
     def _result(self, future: Any, row: int) -> dict[str, Any] | None:
-        """What became of a job; None where it must be run by another worker."""
+        """Result of a job; None if another worker must run it."""
         if future.status == "finished":
             result: dict[str, Any] = json.loads(future.result())
             if result["status"] != "refused":
@@ -278,7 +278,7 @@ class DaskWorkers:
             self._refuse(result)
             return None
         if future.status in ("cancelled", "lost"):
-            raise EngineError(f"{self.address}: the scheduler was lost; run the same command again to go on")
+            raise EngineError(f"{self.address}: the scheduler was lost; run the same command again to continue")
         error = future.exception()
         words = f"{type(error).__name__}: {error}"
         if isinstance(error, self._dask.KilledWorker):
@@ -286,7 +286,7 @@ class DaskWorkers:
         return {"row": row, "status": "failed", "error": " ".join(words.split())[:500], "numbers": {}}
 
     def _refuse(self, result: dict[str, Any]) -> None:
-        """Give no more jobs to a worker that came later and has another version."""
+        """Give no more jobs to a worker that joined later and has another version."""
         places = self._client.run(identity, self._packages, on_error="return")
         for worker, theirs in places.items():
             other = (
@@ -294,24 +294,24 @@ class DaskWorkers:
             )
             if other is not None and worker not in self._refused:
                 self._refused.add(worker)
-                self.notes.append(f"worker {worker} came later and is refused: {other}")
+                self.notes.append(f"worker {worker} joined later and is rejected: {other}")
         if not self._threads():
             raise ConfigError(f"{self.address}: no worker of this version is left ({result['error']})")
 
-    def _see_that_someone_works(self) -> None:
+    def _check_workers(self) -> None:
         if self._client.status not in ("running", "connecting"):
-            raise EngineError(f"{self.address}: the scheduler was lost; run the same command again to go on")
+            raise EngineError(f"{self.address}: the scheduler was lost; run the same command again to continue")
         if self._threads():
             self._alone_since = None
             return
         self._alone_since = self._alone_since or time.monotonic()
         if time.monotonic() - self._alone_since > ALONE_S:
             raise EngineError(
-                f"{self.address}: has had no worker for {ALONE_S:g} s; run the same command again to go on"
+                f"{self.address}: has had no worker for {ALONE_S:g} s; run the same command again to continue"
             )
 
     def close(self) -> None:
-        """Take back what is not done; the cluster itself goes on."""
+        """Cancel unfinished jobs; the cluster itself keeps running."""
         try:
             self._client.cancel(list(self._futures), force=True)
         except Exception:  # a scheduler that is gone has nothing to cancel

@@ -3,7 +3,7 @@
     ph.evaluate.clouds.compare(real, simulated)
     ph.evaluate.slam.ate(estimate, truth)
 
-Each part is imported when it is first used.
+Each part is imported on first use.
 """
 
 from __future__ import annotations

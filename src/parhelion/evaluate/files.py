@@ -1,4 +1,4 @@
-"""JSON files of evaluations, complete or not at all."""
+"""JSON files of evaluations, written atomically."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from parhelion.core.files import atomic_write
 
 
 def _plain(value: Any) -> Any:
-    """Values that JSON has: infinity and NaN, which it has not, become null."""
+    """Value with infinity and NaN, which JSON lacks, replaced by null."""
     if isinstance(value, dict):
         return {str(key): _plain(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""Boards: recordings in, planes found, profiles, gaps, system constants, and materials told apart."""
+"""Boards: recordings, board detection, profiles, gaps, system constants, and identification of materials."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from parhelion.sensors.optics.lidar.profiles import STEPS, alias_table, angle_co
 from parhelion.surfaces import brdf
 
 RPLIDAR, VLP = "slamtec/rplidar-a1", "velodyne/vlp-16"
-SMALL = {RPLIDAR: replace(SETUPS[RPLIDAR], turns=40), VLP: replace(SETUPS[VLP], turns=4)}
+SMALL = {RPLIDAR: replace(SETUPS[RPLIDAR], revolutions=40), VLP: replace(SETUPS[VLP], revolutions=4)}
 
 
 def board_yaml(folder: Path, *entries: dict[str, object], **more: object) -> Path:
@@ -36,17 +36,17 @@ def board_yaml(folder: Path, *entries: dict[str, object], **more: object) -> Pat
 @pytest.mark.parametrize("sensor", [RPLIDAR, VLP])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_boards_are_found_to_a_centimetre_and_half_a_degree(sensor: str, seed: int) -> None:
-    """Turned by 3 degrees, 20 % of the shots from elsewhere, a wall behind."""
+    """Board rotated by 3 degrees, 20 % of the shots from elsewhere, a wall behind it."""
     setup = replace(SMALL[sensor], outliers=0.2, tilt_deg=3.0, warp_m=0.0)
     shots = make_shots(TRUTHS[sensor]["cardboard"], setup, sensor, seed=seed)
     board = find_board(shots, seed=seed)
     assert board.distance_m == pytest.approx(setup.distance_m, abs=0.01)
     normal = -np.array([np.cos(np.radians(3.0)), np.sin(np.radians(3.0)), 0.0])
     assert np.degrees(np.arccos(board.normal @ normal)) < 0.5
-    # The rim is where beams meet it with a part only: one step of the beam on either side.
+    # Beams hit the rim only partly: one beam step on either side.
     step = np.radians(1.0 if sensor == RPLIDAR else 0.4) * np.hypot(setup.distance_m, setup.width_m / 2) ** 2
     assert board.width_m == pytest.approx(setup.width_m, abs=2.5 * step / setup.distance_m)
-    # Rows lie 2 degrees apart; the space between them is no edge.
+    # Rows are 2 degrees apart; the space between them is not an edge.
     height = 0.0 if sensor == RPLIDAR else setup.height_m
     assert board.height_m == pytest.approx(height, abs=2.0 * np.radians(2.0) * setup.distance_m)
 
@@ -104,7 +104,7 @@ def test_text_is_read_as_apollosim_writes_it(tmp_path: Path) -> None:
         ("a,b,c\n", "damaged"),
     ],
 )
-def test_bad_text_is_told_in_one_sentence(tmp_path: Path, content: str, words: str) -> None:
+def test_bad_text_is_reported_in_one_sentence(tmp_path: Path, content: str, words: str) -> None:
     file = tmp_path / "bad.txt"
     file.write_text(content)
     with pytest.raises(FormatError, match=words):
@@ -199,27 +199,27 @@ def test_boards_of_one_material_are_taken_together_and_differences_count() -> No
     alike, unlike = (fit_profile(together([parts[0], part]), gaps=False)[0] for part in parts[1:])  # type: ignore
     alone = fit_profile(parts[0], gaps=False)[0]  # type: ignore[arg-type]
     assert sum(alike.shots) > 1.9 * sum(alone.shots)
-    # Where boards differ by 15 % and more, the rate is far less certain than their number of shots would say.
+    # If boards differ by 15 % or more, the rate is far less certain than the number of shots suggests.
     steep = slice(10, 13)
     assert np.mean(unlike.drop_error[steep]) > 2.0 * np.mean(alike.drop_error[steep])
 
 
 def is_better(found: HeldOutScore) -> bool:
-    """Whether the profile is better than the textbook by both measures."""
+    """True if the profile is better than the textbook by both measures."""
     return found.log_likelihood > found.textbook_log_likelihood and found.wasserstein < found.textbook_wasserstein
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sensor", [RPLIDAR, VLP])
-def test_held_out_shots_are_foretold_better_than_by_the_best_textbook(sensor: str) -> None:
-    """All five materials, by likelihood and by distance, beside whichever of the four models does best."""
+def test_held_out_shots_are_predicted_better_than_by_the_best_textbook(sensor: str) -> None:
+    """All five materials, by likelihood and by distance, compared with the best of the four models."""
     assert len(TRUTHS[sensor]) == 5
     books = set()
     for name in TRUTHS[sensor]:
         found = compare(seen(sensor, name, seed=6))  # type: ignore[arg-type]
         assert is_better(found), name
         books.add(found.textbook)
-    assert len(books) > 1  # no one model is best for all
+    assert len(books) > 1  # no single model is best for all
 
 
 @pytest.mark.slow
@@ -257,7 +257,7 @@ def test_a_boards_file_becomes_a_small_sheet(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_apollosims_statistics_fold_drops_into_intensities(tmp_path: Path) -> None:
-    """The same boards by both: as many drops, and as many zeros more as shots are lost."""
+    """Both statistics of the same boards: equal drop rates, and one more zero per lost shot."""
     write_text(make_shots(TRUTHS[RPLIDAR]["epoxy"], SMALL[RPLIDAR], RPLIDAR, seed=5), tmp_path / "epoxy.txt")
     entry, preset = {"material": "epoxy", "recording": "epoxy.txt"}, ph.Lidar(RPLIDAR).config
     own = calibrate_boards(board_yaml(tmp_path, entry), preset).materials[0].profile
@@ -279,7 +279,7 @@ def test_huangs_ouster_row_is_clamped_with_a_note(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_bad_boards_are_told_in_one_sentence(tmp_path: Path) -> None:
+def test_bad_boards_are_reported_in_one_sentence(tmp_path: Path) -> None:
     preset = ph.Lidar(RPLIDAR).config
     narrow = make_shots(TRUTHS[RPLIDAR]["foam"], replace(SMALL[RPLIDAR], width_m=0.08, tilt_deg=0.0), RPLIDAR, seed=1)
     write_text(narrow, tmp_path / "narrow.txt")
@@ -314,15 +314,15 @@ def test_angles_survive_their_code() -> None:
 
 
 @pytest.mark.slow
-def test_materials_are_told_apart_by_their_returns(tmp_path: Path) -> None:
-    """Boards of foam and epoxy, each as a cloud of its own: nine of ten points by the right name."""
+def test_materials_are_identified_by_their_returns(tmp_path: Path) -> None:
+    """Boards of foam and epoxy, one cloud each: nine of ten points get the right name."""
     sheets = []
     for name in ("foam", "epoxy"):
         write_text(make_shots(TRUTHS[VLP][name], SMALL[VLP], VLP, seed=6), tmp_path / f"{name}.csv")
         sheets.append({"material": name, "recording": f"{name}.csv"})
     config = calibrate_boards(board_yaml(tmp_path, *sheets), ph.Lidar(VLP).config).sheet
     for number, name in enumerate(("foam", "epoxy")):
-        shots: BoardShots = make_shots(TRUTHS[VLP][name], replace(SMALL[VLP], turns=1, outliers=0.0), VLP, seed=9)
+        shots: BoardShots = make_shots(TRUTHS[VLP][name], replace(SMALL[VLP], revolutions=1, outliers=0.0), VLP, seed=9)
         board = find_board(shots)
         own = shots.rows(board.holds(shots) & ~shots.lost)
         found = identify(PointCloud(own.points, {"intensity": own.intensity}), config)
@@ -334,9 +334,9 @@ def test_materials_are_told_apart_by_their_returns(tmp_path: Path) -> None:
 
 
 def test_a_setup_has_the_stated_truth() -> None:
-    """Drop rate and mean intensity of made-up shots, within four deviations of their number."""
+    """Drop rate and mean intensity of generated shots, within four standard errors."""
     truth = TRUTHS[VLP]["plywood"]
-    shots = make_shots(truth, Setup(2.0, 4.0, tilt_deg=0.0, warp_m=0.0, outliers=0.0, turns=6), VLP, seed=2)
+    shots = make_shots(truth, Setup(2.0, 4.0, tilt_deg=0.0, warp_m=0.0, outliers=0.0, revolutions=6), VLP, seed=2)
     aimed = shots.rows(find_board(shots).holds(shots, 0.05))
     angle = np.degrees(np.arccos(aimed.direction[:, 0]))
     expected = truth.drop_at(angle)

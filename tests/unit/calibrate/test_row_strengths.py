@@ -11,14 +11,14 @@ RANDOM = np.random.default_rng(4)
 
 
 def cells(of_rows: np.ndarray, of_bins: np.ndarray, shared: np.ndarray, sigma: float) -> tuple[np.ndarray, ...]:
-    """What rows measure in the bins that they share, with noise."""
+    """Levels of rows in the bins that they share, with noise."""
     bins, rows = np.nonzero(shared)
     value = of_rows[rows] + of_bins[bins] + RANDOM.normal(0.0, sigma, len(rows))
     return value, np.full(len(rows), sigma**2), bins, rows
 
 
 def test_rows_that_share_all_bins_are_their_means() -> None:
-    """There least squares is the mean over bins, whose error is that of a mean."""
+    """Least squares reduces to the mean over bins, with the error of a mean."""
     true, levels = RANDOM.normal(0.0, 0.2, 24), RANDOM.normal(0.0, 1.0, 16)
     value, variance, bins, rows = cells(true, levels, np.ones((16, 24), bool), 0.01)
     found = strengths(value, variance, bins, rows, 16, 24)
@@ -29,7 +29,7 @@ def test_rows_that_share_all_bins_are_their_means() -> None:
     assert np.abs(off).max() < deviations(24)
 
 
-def test_alike_rows_come_out_as_alike() -> None:
+def test_equal_rows_are_found_equal() -> None:
     value, variance, bins, rows = cells(np.zeros(24), RANDOM.normal(0.0, 1.0, 16), np.ones((16, 24), bool), 0.02)
     found = strengths(value, variance, bins, rows, 16, 24)
     assert np.abs(found.factor).max() < 0.5 * 0.02  # noise of one row's mean is 0.005
@@ -37,7 +37,7 @@ def test_alike_rows_come_out_as_alike() -> None:
 
 
 def test_a_row_alone_in_its_bins_is_unknown() -> None:
-    """Its strength and its bins' levels look alike: it keeps what rows usually are, with their scatter as error."""
+    """Its strength and the levels of its bins are degenerate: it keeps the prior, with the spread of rows as error."""
     true = RANDOM.normal(0.0, 0.2, 24)
     shared = np.zeros((20, 24), bool)
     shared[:16, 1:] = True
@@ -47,12 +47,12 @@ def test_a_row_alone_in_its_bins_is_unknown() -> None:
     error = np.sqrt(np.diag(found.covariance))
     assert found.likeness < 0.5
     assert 0.12 < error[0] < 0.35
-    # The lone row moves the mean of all by a share of its own error; beside each other the rest are known well.
+    # The isolated row moves the overall mean by a share of its own error; the others are well known relatively.
     np.testing.assert_allclose(np.diff(found.factor[1:]), np.diff(true[1:]), atol=deviations(23) * 0.01 / 4 * 1.5)
 
 
-def test_an_unseen_row_among_like_ones_takes_after_its_neighbours() -> None:
-    """A slow wave over the rows: the row that shares no bin lies between those beside it."""
+def test_an_unshared_row_takes_after_its_neighbours() -> None:
+    """A slow variation over the rows: the row that shares no bin lies between its neighbours."""
     true = 0.2 * np.sin(np.arange(32) / 5.0)
     shared = np.ones((12, 32), bool)
     shared[:, 20] = False
@@ -66,5 +66,5 @@ def test_an_unseen_row_among_like_ones_takes_after_its_neighbours() -> None:
 def test_scatter_beyond_the_errors_widens_them() -> None:
     true = RANDOM.normal(0.0, 0.2, 24)
     value, variance, bins, rows = cells(true, np.zeros(16), np.ones((16, 24), bool), 0.03)
-    told, honest = (strengths(value, part, bins, rows, 16, 24) for part in (variance / 9.0, variance))
-    np.testing.assert_allclose(np.diag(told.covariance), np.diag(honest.covariance), rtol=0.1)
+    widened, honest = (strengths(value, part, bins, rows, 16, 24) for part in (variance / 9.0, variance))
+    np.testing.assert_allclose(np.diag(widened.covariance), np.diag(honest.covariance), rtol=0.1)

@@ -1,4 +1,4 @@
-"""Turn rate, jitter, columns and firing period from stamps of pulses."""
+"""Rotation rate, jitter, columns and firing period from time stamps of pulses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy.stats import binom
 from calibrate_rigs import recording
 from parhelion import Lidar, Pose, World
 from parhelion.calibrate.drive.timing import Number, Timing, fit_timing, timing_changes, timing_rows
-from parhelion.calibrate.range_images import RangeImage, turn_of
+from parhelion.calibrate.range_images import RangeImage, range_image
 from parhelion.calibrate.reading import read_drive
 from parhelion.calibrate.sheet import with_changes
 from parhelion.core.errors import ConfigError
@@ -22,8 +22,8 @@ Floats = NDArray[np.float64]
 ROWS = 2
 
 
-def turn(time: Floats, phase: Floats, start_s: float = 0.0, *, numbered: bool = True) -> RangeImage:
-    """A turn from the time [s] and the azimuth [turns] of its columns; the second row fires a little later."""
+def frame(time: Floats, phase: Floats, start_s: float = 0.0, *, numbered: bool = True) -> RangeImage:
+    """Frame from the time [s] and the azimuth [revolutions] of its columns; the second row fires a little later."""
     times = np.stack([time, time + 1e-6])
     azimuth = 2.0 * np.pi * np.stack([phase, phase + 0.01])
     direction = np.stack([np.cos(azimuth), np.sin(azimuth), np.zeros_like(azimuth)], axis=-1)
@@ -35,17 +35,17 @@ def turn(time: Floats, phase: Floats, start_s: float = 0.0, *, numbered: bool = 
 
 
 def spun(
-    random: np.random.Generator, turns: int, rate_hz: float, jitter: float, columns: int = 128
+    random: np.random.Generator, frames: int, rate_hz: float, jitter: float, columns: int = 128
 ) -> list[RangeImage]:
-    """Clockwise turns that each last a little longer or shorter."""
-    lengths = (1.0 + random.normal(0.0, jitter, turns)) / rate_hz
+    """Clockwise revolutions of slightly varying duration."""
+    lengths = (1.0 + random.normal(0.0, jitter, frames)) / rate_hz
     begins = np.concatenate([[0.0], np.cumsum(lengths)[:-1]])
     share = np.arange(columns) / columns
-    return [turn(share * length, -share, 1e9 + begin) for length, begin in zip(lengths, begins, strict=True)]
+    return [frame(share * length, -share, 1e9 + begin) for length, begin in zip(lengths, begins, strict=True)]
 
 
-def test_intervals_of_rate_and_jitter_hold_the_truth_as_often_as_they_say() -> None:
-    """Sixty recordings of twelve turns. The length of a turn is drawn anew each time."""
+def test_intervals_of_rate_and_jitter_have_their_stated_coverage() -> None:
+    """Sixty recordings of twelve revolutions, each with a random duration."""
     random = np.random.default_rng(1)
     held = [0, 0]
     for _ in range(60):
@@ -56,11 +56,11 @@ def test_intervals_of_rate_and_jitter_hold_the_truth_as_often_as_they_say() -> N
         held[1] += abs(found.jitter.value - jitter) < 1.96 * found.jitter.error
         assert found.rate_hz.error < 2.0 * rate * jitter / np.sqrt(12)
     assert held[0] >= binom.ppf(1e-3, 60, 0.95)
-    # The deviation of eleven lengths is not quite normal: 90 % are asked for.
+    # The standard deviation of eleven durations is not quite normal, so 90 % are required.
     assert held[1] >= binom.ppf(1e-3, 60, 0.90)
 
 
-def test_the_firing_period_is_told_through_stamps_of_whole_microseconds() -> None:
+def test_the_firing_period_is_found_from_stamps_of_whole_microseconds() -> None:
     """Packets of 24 firings whose stamps are cut to microseconds, as Velodyne's are."""
     random = np.random.default_rng(2)
     held = 0
@@ -70,31 +70,31 @@ def test_the_firing_period_is_told_through_stamps_of_whole_microseconds() -> Non
         packet = number // 24
         stamp = np.floor(packet * 24 * period + random.uniform(0.0, 1.0))
         time = 1e-6 * (stamp + number % 24 * period)
-        found = fit_timing([turn(time, -10.0 * time)])
+        found = fit_timing([frame(time, -10.0 * time)])
         assert found.period_us is not None
         assert found.period_us.error < 3e-4
         held += abs(found.period_us.value - period) < 1.96 * found.period_us.error
     assert held >= binom.ppf(1e-3, 60, 0.95)
 
 
-def test_turns_that_are_left_out_between_are_counted() -> None:
-    """Every third turn of a recording, and then another recording on another clock."""
+def test_revolutions_between_frames_are_counted() -> None:
+    """Every third frame of a recording, followed by another recording on another clock."""
     every = spun(np.random.default_rng(3), 31, 9.93, 1e-3)[::3]
     later = [replace(one, start_s=one.start_s - 5e8) for one in every if one.start_s is not None]
-    for turns in (every, [*every, *later]):
-        found = fit_timing(turns)
+    for frames in (every, [*every, *later]):
+        found = fit_timing(frames)
         assert found.rate_hz.value == pytest.approx(9.93, abs=1.96 * found.rate_hz.error)
         assert found.rate_hz.error < 0.003
         assert found.columns is not None
         assert found.columns.value == pytest.approx(128.0, abs=1e-6)
 
 
-def test_what_stamps_do_not_tell_is_said() -> None:
+def test_missing_stamps_are_reported() -> None:
     one = spun(np.random.default_rng(4), 1, 10.0, 0.0)[0]
     with pytest.raises(ConfigError, match="no time stamps"):
         fit_timing([replace(one, time=None)])
-    with pytest.raises(ConfigError, match="no turn has stamps over"):
-        fit_timing([turn(np.linspace(0.0, 0.03, 40), np.linspace(0.0, 0.3, 40))])
+    with pytest.raises(ConfigError, match="no frame has time stamps over"):
+        fit_timing([frame(np.linspace(0.0, 0.03, 40), np.linspace(0.0, 0.3, 40))])
     alone = fit_timing([one])
     assert alone.jitter is None
     unnumbered = fit_timing([replace(one, numbered=False)])
@@ -103,12 +103,12 @@ def test_what_stamps_do_not_tell_is_said() -> None:
     assert changes.kept["pattern.firing_period_us"] == "the recording does not number its firings"
 
 
-def test_points_without_lost_shots_and_in_any_order_tell_the_rate() -> None:
-    """Columns by azimuth, as of clouds that do not number them: time runs against them and begins anywhere."""
+def test_rate_of_points_without_lost_shots_in_any_order() -> None:
+    """Columns by azimuth, as in clouds without column numbers: time decreases with azimuth from an arbitrary start."""
     time = np.arange(400) / 4000.0
     phase = 0.2 - 10.0 * time
     order = np.argsort(phase % 1.0)
-    one = turn(time[order], phase[order], numbered=False)
+    one = frame(time[order], phase[order], numbered=False)
     assert one.time is not None
     one.time[:, 40:70] = np.nan
     found = fit_timing([one])
@@ -122,16 +122,16 @@ def timing(rate: float, columns: int, period_us: float | None = None, error: flo
 
 def test_modes_of_sensors_that_fire_by_angle() -> None:
     preset = Lidar("ouster/os0-32").config
-    usual = timing_changes(timing(10.01, 1024), preset.pattern)
-    assert not usual.changed
-    assert usual.kept["pattern.rate_hz"] == "1024 columns at 10.0100 ± 0.0078 Hz are the preset's mode"
+    same = timing_changes(timing(10.01, 1024), preset.pattern)
+    assert not same.changed
+    assert same.kept["pattern.rate_hz"] == "1024 columns at 10.0100 ± 0.0078 Hz are the mode of the preset"
     fast = timing_changes(timing(19.97, 512), preset.pattern)
     pattern = with_changes(preset, fast.changed).pattern
     assert isinstance(pattern, SpinningPattern)
     assert (pattern.columns, pattern.rate_hz) == (512, 20.0)
     assert (pattern.columns_offered, pattern.rates_hz) == ([1024, 2048], [10.0])
-    assert "no mode of the sensor" in timing_changes(timing(20.0, 2048), preset.pattern).kept["pattern.rate_hz"]
-    assert "no mode of the sensor" in timing_changes(timing(10.0, 1000), preset.pattern).kept["pattern.rate_hz"]
+    assert "not a mode of the sensor" in timing_changes(timing(20.0, 2048), preset.pattern).kept["pattern.rate_hz"]
+    assert "not a mode of the sensor" in timing_changes(timing(10.0, 1000), preset.pattern).kept["pattern.rate_hz"]
 
 
 def test_rate_and_period_of_sensors_that_fire_by_time() -> None:
@@ -145,28 +145,28 @@ def test_rate_and_period_of_sensors_that_fire_by_time() -> None:
     assert with_changes(preset, other.changed).pattern.rate_hz == 9.9321
 
 
-def test_scans_in_another_mode_tell_it() -> None:
+def test_scans_in_another_mode_are_recognised() -> None:
     lidar = Lidar("ouster/os0-32", rate_hz=20.0, columns=512)
     world = World.load("warehouse")
     scans = [lidar.scan(world, pose=Pose((k, 0, 1.4)), time=0.05 * k, seed=k) for k in range(2)]
-    found = fit_timing([turn_of(scan) for scan in scans])
+    found = fit_timing([range_image(scan) for scan in scans])
     changes = timing_changes(found, Lidar("ouster/os0-32").config.pattern)
     assert (changes.changed["pattern.columns"], changes.changed["pattern.rate_hz"]) == (512, 20.0)
 
 
-def test_a_real_vlp_16_fires_as_its_manual_says() -> None:
+def test_a_real_vlp_16_fires_as_in_its_manual() -> None:
     found = fit_timing(read_drive(recording("vlp-16")))
     assert found.period_us is not None
     assert found.period_us.error < 2e-4
     assert found.period_us.value == pytest.approx(55.296, abs=1.96 * found.period_us.error)
     assert found.rate_hz.value == pytest.approx(10.0, abs=0.05)
     rows = timing_rows(found, Lidar("velodyne/vlp-16").config.pattern)
-    assert [row[0] for row in rows] == ["turn rate [Hz]", "columns a turn", "firing period [us]"]
+    assert [row[0] for row in rows] == ["rotation rate [Hz]", "columns per revolution", "firing period [us]"]
 
 
 @pytest.mark.parametrize("name", ["os0-32", "os0-128", "os1-32", "os1-128"])
-def test_real_ousters_turn_ten_times_a_second(name: str) -> None:
-    """By their columns' own stamps, of one turn or three."""
+def test_real_ousters_rotate_ten_times_per_second(name: str) -> None:
+    """By the time stamps of their columns, over one revolution or three."""
     found = fit_timing(read_drive(recording(name)))
     assert found.columns is not None
     assert found.columns.value == pytest.approx(1024.0, abs=1e-4)

@@ -1,4 +1,4 @@
-"""The own measures on a scan that was made by hand, and measures of others."""
+"""Built-in measures on a hand-made scan, and measures of other packages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def scan(origins: list[str], shots: list[int], ranges: list[float]) -> Scan:
 
 
 def numbers_of(given: Scan) -> dict[str, float]:
-    return {k: v for measure in measures().values() if measure.usual for k, v in measure.function(given).items()}
+    return {k: v for measure in measures().values() if measure.default for k, v in measure.function(given).items()}
 
 
 def test_numbers_of_a_scan() -> None:
@@ -57,7 +57,7 @@ def test_a_scan_without_points_has_counts_and_no_means() -> None:
     assert np.isnan([found["range_mean_m"], found["intensity_mean"], found["air_share"]]).all()
 
 
-def test_every_measure_gives_what_it_says() -> None:
+def test_every_measure_returns_its_declared_numbers() -> None:
     given = scan(["surface"], [4], [3.0])
     for measure in measures().values():
         takes = {"scan": (given,), "pair": (given, given)}.get(measure.of)
@@ -66,7 +66,7 @@ def test_every_measure_gives_what_it_says() -> None:
 
 
 def test_scores_against_clear_air() -> None:
-    """By hand: of three shots the weather moves one by 2 m, takes one away, and adds a drop."""
+    """The weather moves one of three shots by 2 m, removes one, and adds a drop."""
     clear = scan(["surface"] * 3, [0, 1, 2], [10, 20, 30])
     wet = scan(["surface", "surface", "rain"], [0, 1, 3], [12, 20, 5])
 
@@ -83,7 +83,7 @@ def test_scores_against_clear_air() -> None:
         assert all(np.isnan(value) for value in numbers(name, scan([], [], []), clear).values())
 
 
-def test_road_users_are_counted_and_missed() -> None:
+def test_road_users_are_counted_and_lost() -> None:
     """Two cars and a rider of 12, 20 and 15 points, a wall; in fog the first car has 6, the rider none."""
 
     def seen(counts: dict[int, int]) -> Scan:
@@ -106,7 +106,7 @@ def test_road_users_are_counted_and_missed() -> None:
     assert lost["sparsity_percent"] == pytest.approx(100 * expected)
 
 
-def test_a_missing_package_is_told_in_a_sentence(tmp_path: Path) -> None:
+def test_a_missing_package_is_reported_with_its_install_command(tmp_path: Path) -> None:
     own = Measure("gone", f"{__name__}:nearest", (Number("nearest_m", "m", "nearest"),), needs=("no-such-package",))
     add_measure(own)
     try:
@@ -118,13 +118,13 @@ def test_a_missing_package_is_told_in_a_sentence(tmp_path: Path) -> None:
 
 
 def nearest(given: Scan) -> dict[str, float]:
-    """A measure of another package."""
+    """Measure of another package."""
     return {"nearest_m": float(given.fields["range"].min())}
 
 
-def test_others_add_measures(tmp_path: Path) -> None:
+def test_other_packages_add_measures(tmp_path: Path) -> None:
     own = Measure("nearest", f"{__name__}:nearest", (Number("nearest_m", "m", "nearest point"),))
-    with pytest.raises(ConfigError, match="is a measure of Parhelion's own"):
+    with pytest.raises(ConfigError, match="is a built-in measure"):
         add_measure(Measure("lost_shots", own.home, own.gives))
     add_measure(own)
     try:
@@ -135,7 +135,7 @@ def test_others_add_measures(tmp_path: Path) -> None:
         measures.__globals__["_added"].clear()
 
 
-def test_two_lidars_have_columns_of_their_own(tmp_path: Path) -> None:
+def test_two_lidars_have_their_own_columns(tmp_path: Path) -> None:
     top = {"name": "top", "type": "lidar", "model": "rig.yaml"}
     study = study_in(tmp_path, {"sensors": [top, {**top, "name": "low"}]}, measures=["lost_shots"])
     assert list(study.numbers) == ["top.lost_shots", "low.lost_shots"]

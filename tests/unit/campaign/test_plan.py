@@ -1,4 +1,4 @@
-"""When a cell has enough runs: decided by its own rows in their order, whoever ran them and when."""
+"""Early stopping of cells: decided by their own rows in order, independent of the workers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def result(study: Study, row: int) -> dict[str, Any]:
 
 
 def run(study: Study, at_once: int, order: np.random.Generator) -> Plan:
-    """Rows are finished in any order, `at_once` of them being run at a time."""
+    """Finish rows in random order, with `at_once` of them running at a time."""
     plan, running = Plan(study, {}), []
     while True:
         while len(running) < at_once and (row := plan.next_row()) is not None:
@@ -33,7 +33,7 @@ def run(study: Study, at_once: int, order: np.random.Generator) -> Plan:
         plan.take(result(study, running.pop(order.integers(len(running)))))
 
 
-def test_tight_cells_stop_and_wide_ones_use_all_seeds(tmp_path: Path) -> None:
+def test_narrow_cells_stop_and_wide_ones_use_all_seeds(tmp_path: Path) -> None:
     study = study_in(tmp_path, seeds=40, stop=STOP)
     plan = run(study, 1, np.random.default_rng(1))
     cells = [study.row(row).cell for row in plan.rows()]
@@ -52,7 +52,7 @@ def test_rows_of_the_table_do_not_depend_on_the_workers(tmp_path: Path, at_once:
         assert run(study, at_once, np.random.default_rng(seed)).rows() == one.rows()
 
 
-def test_a_campaign_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_campaign_continues_where_it_was(tmp_path: Path) -> None:
     study = study_in(tmp_path, seeds=40, stop=STOP)
     whole = run(study, 1, np.random.default_rng(1))
     some = {row: whole.results[row] for row in whole.rows()[::2]}
@@ -71,14 +71,14 @@ def test_without_stop_every_row_is_handed_out_once(tmp_path: Path) -> None:
     assert plan.saved == 0
 
 
-def test_draws_are_the_units_where_there_are_any(tmp_path: Path) -> None:
+def test_draws_are_the_units_if_there_are_any(tmp_path: Path) -> None:
     draws = {"weather.rain_rate_mm_h": {"uniform": [0, 50], "count": 30}}
     study = study_in(tmp_path, vary=draws, seeds=2, stop=STOP)
     plan = run(study, 4, np.random.default_rng(3))
     assert len(plan.rows()) == 2 * 5  # five draws with two seeds each
 
 
-def test_runs_that_failed_do_not_make_an_interval(tmp_path: Path) -> None:
+def test_failed_runs_do_not_make_an_interval(tmp_path: Path) -> None:
     study = study_in(tmp_path, seeds=6, stop=STOP)
     plan = Plan(study, {})
     while (row := plan.next_row()) is not None:

@@ -1,4 +1,4 @@
-"""Intervals of means: what they are for plain cases, and how often they hold the truth."""
+"""Intervals of means: values in simple cases, and their coverage."""
 
 from __future__ import annotations
 
@@ -36,12 +36,11 @@ def test_many_normal_units_have_students_interval() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("units", "least"), [(5, 0.88), (10, 0.92), (30, 0.93)])
-def test_intervals_hold_the_mean_about_as_often_as_they_say(
-    units: int, least: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of 600 intervals of 95 %, 95 ± 3 % would hold it; of few units the bootstrap's are a little narrow.
+def test_intervals_have_about_their_stated_coverage(units: int, least: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """95 ± 3 % of 600 intervals of 95 % should contain the mean; the bootstrap is slightly narrow for few units.
 
-    With 5 units the interval cannot leave the units' own range, which holds the mean in 1 - 2 / 2⁵ = 94 % of cases.
+    With 5 units the interval cannot exceed the range of the units, which contains the mean in 1 - 2 / 2⁵ = 94 % of
+    cases.
     """
     monkeypatch.setattr(summary, "RESAMPLES", 1999)
     draws = np.random.default_rng(units).normal(0, 1, (600, units))

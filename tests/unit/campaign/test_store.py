@@ -1,4 +1,4 @@
-"""Pieces and tables of a campaign: whole or not there, and read again after a kill."""
+"""Pieces and tables of a campaign: written atomically, and readable after a kill."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def result(row: int, value: float | None = 0.5) -> dict[str, Any]:
     return {"row": row, "status": "done", "error": None, "numbers": numbers, **fixed}
 
 
-def test_pieces_survive_and_damaged_lines_are_left_out(tmp_path: Path) -> None:
+def test_pieces_survive_and_damaged_lines_are_dropped(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     with store.only_writer():
         pieces = Pieces(store)
@@ -53,7 +53,7 @@ def test_rows_are_written_in_small_pieces(tmp_path: Path, monkeypatch: pytest.Mo
         assert len(Pieces(store).load()) == 10
 
 
-def test_a_full_disk_is_told_and_leaves_earlier_files_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_and_keeps_earlier_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = LocalStore(tmp_path)
     with store.only_writer():
         store.write("results.parquet", b"earlier")
@@ -68,13 +68,13 @@ def test_a_full_disk_is_told_and_leaves_earlier_files_whole(tmp_path: Path, monk
     assert sorted(file.name for file in tmp_path.iterdir()) == ["pieces", "results.parquet"]
 
 
-def test_addresses_of_unknown_kinds_are_told() -> None:
+def test_addresses_of_unknown_kinds_are_reported() -> None:
     pytest.importorskip("fsspec", reason="fsspec is not installed")
     with pytest.raises(MissingDependencyError, match="nowhere://x/y: Protocol not known"):
         store_at("nowhere://x/y")
 
 
-def test_a_store_in_memory_is_as_good_as_a_folder() -> None:
+def test_a_store_in_memory_works_like_a_folder() -> None:
     pytest.importorskip("fsspec", reason="fsspec is not installed")
     store = store_at("memory://campaign-test/out")
     assert store.read("a") is None
@@ -113,7 +113,7 @@ def test_the_table_has_types_and_comes_back_the_same(tmp_path: Path) -> None:
     found = results_of(data, "t", study.numbers)
     assert found[5] == results[5]
     assert found[2]["status"] == "failed"
-    with pytest.raises(FormatError, match="t: cannot be read as the table of this study"):
+    with pytest.raises(FormatError, match="t: is not a table of this study"):
         results_of(data[:100], "t", study.numbers)
 
 

@@ -1,4 +1,4 @@
-"""Studies: rows of grids and draws, paths into scenarios, and what is said of wrong ones."""
+"""Studies: rows of grids and draws, paths into scenarios, and messages on invalid ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from parhelion.core.errors import ConfigError
 RAIN = "weather.rain_rate_mm_h"
 
 
-def test_rows_are_all_combinations_seeds_go_round_quickest(tmp_path: Path) -> None:
+def test_rows_are_all_combinations_and_seeds_vary_fastest(tmp_path: Path) -> None:
     study = study_in(tmp_path, vary={RAIN: [0, 25], "sensors.top.options.sub_rays": [1, 5, 25]}, seeds=[7, 9])
     assert len(study) == 12
     assert study.cells == 6
@@ -49,7 +49,7 @@ def test_one_number_of_a_list_is_varied(tmp_path: Path) -> None:
     assert fields == {"a": [{"name": "x", "b": 1, "c": {"d": 2}}]}
 
 
-def test_draws_are_joint_and_follow_from_seed_and_path_alone(tmp_path: Path) -> None:
+def test_draws_are_joint_and_depend_on_seed_and_path_only(tmp_path: Path) -> None:
     vary = {
         RAIN: {"uniform": [0, 50], "count": 2000, "seed": 3},
         "weather.visibility_m": {"loguniform": [10, 1000]},
@@ -84,7 +84,7 @@ def test_a_weather_file_is_read_so_that_its_fields_can_be_varied(tmp_path: Path)
     assert study.scenario_of(study.row(0))["weather"] == {"rain_rate_mm_h": 0, "visibility_m": 500}
 
 
-def test_an_inline_scenario_is_as_good_as_a_file(tmp_path: Path) -> None:
+def test_an_inline_scenario_equals_a_file(tmp_path: Path) -> None:
     study = study_in(tmp_path)
     inline = Study.from_mapping({"scenario": study.base, "vary": {RAIN: [0, 50, 200]}, "seeds": 4}, tmp_path)
     assert inline.scenario_of(inline.row(5)) == study.scenario_of(study.row(5))
@@ -92,7 +92,7 @@ def test_an_inline_scenario_is_as_good_as_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("vary", "said"),
+    ("vary", "message"),
     [
         ({RAIN: []}, r"vary\.'weather.rain_rate_mm_h': expected a list of values, or a distribution"),
         ({RAIN: 3}, r"vary\.'weather.rain_rate_mm_h': expected \[3\], got 3"),
@@ -101,15 +101,15 @@ def test_an_inline_scenario_is_as_good_as_a_file(tmp_path: Path) -> None:
         ({"sensors.top.options.subrays": [1]}, r"did you mean 'sensors.top.options.sub_rays'\?"),
         ({"sensors.top.mont.xyz": [[0, 0, 0]]}, r"did you mean 'sensors.top.mount.xyz'\?"),
         ({"world.parms.size": [1]}, r"did you mean 'world.params.size'\?"),
-        ({"duration_s.x": [1]}, "duration_s holds nothing further"),
+        ({"duration_s.x": [1]}, "duration_s has no further fields"),
         ({RAIN: [0, -5]}, "must be from 0 to 500 mm/h, got -5"),
         (
             {"duration_s": [1, "long"]},
             "vary: duration_s: long: duration_s: expected a number above 0 and up to 1000000 s",
         ),
         ({RAIN: [1, 1]}, "a value is given twice"),
-        ({"seed": [1]}, "the scenario's seed is varied by seeds"),
-        ({RAIN: {"uniform": [0, 1]}}, "say how many draws"),
+        ({"seed": [1]}, "use seeds to vary the seed"),
+        ({RAIN: {"uniform": [0, 1]}}, "give the number of draws"),
         ({RAIN: {"uniform": [1, 0], "count": 3}}, "uniform: the first value must be below the second"),
         ({RAIN: {"uniform": [0, 1], "cout": 3}}, "cout: unknown field; did you mean 'count'"),
         ({RAIN: {"uniform": [0, 1], "normal": [0, 1], "count": 3}}, "give one of uniform, loguniform, normal, choice"),
@@ -122,14 +122,14 @@ def test_an_inline_scenario_is_as_good_as_a_file(tmp_path: Path) -> None:
         ({f"weather.wind_m_s.{k}": list(range(1000)) for k in range(3)}, "more than 10000000"),
     ],
 )
-def test_what_is_said_of_wrong_variations(tmp_path: Path, vary: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said) as caught:
+def test_messages_on_invalid_variations(tmp_path: Path, vary: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
         study_in(tmp_path, vary=vary)
     assert str(caught.value).startswith(str(tmp_path / "study.yaml"))
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"measures": ["point_per_scan"]}, "unknown measure 'point_per_scan': did you mean 'points_per_scan'"),
         ({"stop": {"measure": "detection", "half_width": 1}}, "did you mean 'detection_share'"),
@@ -141,8 +141,8 @@ def test_what_is_said_of_wrong_variations(tmp_path: Path, vary: dict[str, Any], 
         ({"scenario": "none.yaml"}, "none.yaml"),
     ],
 )
-def test_what_is_said_of_wrong_studies(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_messages_on_invalid_studies(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         study_in(tmp_path, **changes)
 
 
@@ -154,7 +154,7 @@ def test_a_scenario_without_lidar_has_nothing_to_measure(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", ["drift", "fog", "rain"])
-def test_studies_of_the_examples_are_whole(name: str) -> None:
+def test_studies_of_the_examples_are_complete(name: str) -> None:
     study = Study.load(Path(__file__).resolve().parents[3] / "examples" / "studies" / f"{name}.yaml")
     assert len(study) >= 30
     assert study.numbers

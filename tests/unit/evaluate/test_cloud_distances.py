@@ -34,18 +34,18 @@ def test_chamfer_counts_each_side_by_its_own_points() -> None:
     assert chamfer([[0.0, 0, 0]], [[1.0, 0, 0], [3.0, 0, 0]]) == pytest.approx(1.0 + 2.0)
 
 
-def test_nearest_distances_are_those_of_all_pairs() -> None:
+def test_nearest_distances_equal_those_of_all_pairs() -> None:
     rng = np.random.default_rng(1)
     a, b = rng.normal(size=(300, 3)), rng.normal(size=(200, 3)) * [1, 5, 0.1]
     brute = np.linalg.norm(a[:, None] - b[None], axis=2).min(axis=1)
     np.testing.assert_allclose(nearest_distances(a, b), brute, rtol=0, atol=1e-12)
 
 
-def test_points_in_one_place_have_a_distance_too() -> None:
+def test_coincident_points_have_a_distance() -> None:
     assert chamfer(np.zeros((5, 3)), np.ones((2, 3))) == pytest.approx(2 * np.sqrt(3))
 
 
-def test_earth_mover_is_the_best_of_all_matches() -> None:
+def test_earth_mover_is_the_best_of_all_assignments() -> None:
     rng = np.random.default_rng(2)
     a, b = rng.normal(size=(6, 3)), rng.normal(size=(6, 3))
     best = min(np.linalg.norm(a - b[list(order)], axis=1).sum() for order in itertools.permutations(range(6)))
@@ -64,7 +64,7 @@ def test_earth_mover_of_a_shift_is_the_shift_exactly_and_by_slices() -> None:
     assert sliced.mean_m == pytest.approx(np.linalg.norm(shift), rel=0.01)
 
 
-def test_slices_never_say_more_than_the_distance_itself() -> None:
+def test_sliced_distance_is_a_lower_bound() -> None:
     rng = np.random.default_rng(4)
     a, b = rng.normal(size=(400, 3)), rng.normal(size=(400, 3)) * [2.0, 0.5, 1.0]
     assert earth_mover(a, b, exact_points=1).mean_m <= earth_mover(a, b).mean_m
@@ -91,7 +91,7 @@ def test_wasserstein_and_ks_of_uniform_samples() -> None:
     assert kolmogorov_smirnov(u, 2 * u) == pytest.approx(0.5, abs=2e-3)
 
 
-def test_wasserstein_and_ks_are_those_of_scipy() -> None:
+def test_wasserstein_and_ks_equal_those_of_scipy() -> None:
     from scipy import stats
 
     rng = np.random.default_rng(5)
@@ -100,7 +100,7 @@ def test_wasserstein_and_ks_are_those_of_scipy() -> None:
     assert kolmogorov_smirnov(a, b) == pytest.approx(stats.ks_2samp(a, b).statistic, rel=1e-12)
 
 
-def test_empty_clouds_and_clouds_of_nan_are_refused() -> None:
+def test_empty_clouds_and_clouds_of_nan_are_rejected() -> None:
     some = np.zeros((2, 3))
     for nothing in (np.zeros((0, 3)), np.full((2, 3), np.nan)):
         with pytest.raises(ConfigError, match="second cloud: the cloud is empty"):

@@ -20,13 +20,13 @@ def test_rates_are_shares_of_all_detected_points() -> None:
     assert found.false_detection_rate_percent == 25.0
 
 
-def test_origin_tells_what_is_false() -> None:
+def test_origin_determines_false_detections() -> None:
     """A surface, two drops, a ghost and a false alarm: the last two are detected, but neither an object nor rain."""
     cloud = PointCloud(np.zeros((5, 3)), {"origin": np.array([0, 1, 1, 5, 6], np.uint8)})
     assert rates.detections(cloud) == rates.Detections(1, 2, 5)
 
 
-def test_without_origin_the_dry_cloud_tells() -> None:
+def test_without_origin_the_dry_cloud_is_the_reference() -> None:
     dry = PointCloud(np.array([[10.0, 0, 0], [20.0, 0, 0]]))
     wet = PointCloud(np.array([[10.05, 0, 0], [20.3, 0, 0], [3.0, 0, 0]]))
     assert rates.detections(wet, dry) == rates.Detections(1, 2, 3)
@@ -63,7 +63,7 @@ def test_snr_of_a_known_signal() -> None:
         rates.snr_db([-1.0, 1.0])
 
 
-def test_snr_of_shots_leaves_out_the_contrast_of_the_scene() -> None:
+def test_snr_of_shots_excludes_the_contrast_of_the_scene() -> None:
     """A bright shot 110, 90 and a dark one 11, 9: 20 dB each, though over all points it is about 1 dB."""
     bright, dark = np.array([110.0, 90.0] * 3), np.array([11.0, 9.0] * 3)
     scans = [(np.array([4, 7]), np.array([a, b])) for a, b in zip(bright, dark, strict=True)]
@@ -73,8 +73,8 @@ def test_snr_of_shots_leaves_out_the_contrast_of_the_scene() -> None:
         rates.snr_of_shots(scans[:3])
 
 
-def test_shots_that_do_not_scatter_count_as_calm() -> None:
-    """99 steady shots and one with deviation/mean 0.1: mean square 1e-4, 40 dB, not the 20 dB of the one."""
+def test_shots_without_scatter_count() -> None:
+    """99 constant shots and one with deviation/mean 0.1: mean square 1e-4, 40 dB, not the 20 dB of the one."""
     scans = [(np.arange(100), np.where(np.arange(100) == 3, value, 10.0)) for value in [11.0, 9.0] * 3]
     assert rates.snr_of_shots(scans) == (pytest.approx(40.0), 100)
     steady = [(np.arange(4), np.full(4, 2.0))] * 6
@@ -88,7 +88,7 @@ def test_scan_area_of_a_whole_sphere_and_of_a_small_window() -> None:
 
 
 def test_sparsity_gives_the_figures_of_huangs_table() -> None:
-    """Table V, 35 to 70 m and beyond 70 m; the density is printed with two digits after the point."""
+    """Table V, 35 to 70 m and beyond 70 m; the density is printed with two decimals."""
     for clear, foggy, printed in (
         (21.50, 19.38, 9.86),
         (21.50, 18.46, 14.14),
@@ -98,7 +98,7 @@ def test_sparsity_gives_the_figures_of_huangs_table() -> None:
         assert rates.sparsity_percent(clear, foggy) == pytest.approx(printed, abs=0.06)
 
 
-def test_mape_is_relative_to_what_was_measured() -> None:
+def test_mape_is_relative_to_measured_values() -> None:
     assert rates.mape_percent([100.0, 50.0], [90.0, 60.0]) == pytest.approx((10.0 + 20.0) / 2)
     with pytest.raises(ConfigError, match="must not be 0"):
         rates.mape_percent([0.0], [1.0])
@@ -111,7 +111,7 @@ def turned_box(length: float, width: float, height: float, turn_deg: float) -> n
 
 
 @pytest.mark.parametrize("turn_deg", [0.0, 17.0, 45.0, 133.0])
-def test_the_smallest_box_is_found_at_any_turn(turn_deg: float) -> None:
+def test_the_smallest_box_is_found_at_any_rotation(turn_deg: float) -> None:
     assert upright_box(turned_box(4.5, 1.8, 1.5, turn_deg)) == pytest.approx((4.5, 1.8, 1.5), abs=1e-9)
 
 
@@ -120,10 +120,10 @@ def test_points_on_a_line_have_a_flat_box() -> None:
     assert upright_box(line) == pytest.approx((4 * np.sqrt(2), 0.0, 0.0), abs=1e-9)
 
 
-def scene(*things: tuple[int, float, np.ndarray]) -> PointCloud:
+def scene(*objects: tuple[int, float, np.ndarray]) -> PointCloud:
     """Cars: instance, distance, points around the origin."""
-    xyz = np.concatenate([points + np.array([away, 0, 0]) for _, away, points in things])
-    instance = np.concatenate([np.full(len(points), number, np.uint32) for number, _, points in things])
+    xyz = np.concatenate([points + np.array([away, 0, 0]) for _, away, points in objects])
+    instance = np.concatenate([np.full(len(points), number, np.uint32) for number, _, points in objects])
     fields = {"instance": instance, "label": np.full(len(xyz), 3, np.uint16)}
     return PointCloud(xyz, fields, names={"label": {3: "car"}})
 
@@ -143,7 +143,7 @@ def test_objects_by_distance_class() -> None:
         objects_in(PointCloud(np.zeros((1, 3))))
 
 
-def test_a_comparison_holds_all_of_it() -> None:
+def test_a_comparison_contains_all_measures() -> None:
     rng = np.random.default_rng(0)
     points = turned_box(4.0, 2.0, 1.5, 30.0)[rng.integers(0, 8, 60)]
     real = scene((1, 10.0, points)).with_fields(intensity=rng.uniform(10, 20, 60))

@@ -1,4 +1,4 @@
-"""Average precision against a plain computation of its own, and overlaps against other ways to find them."""
+"""Average precision against an independent simple implementation, and overlaps against other methods."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def line(kind: str, box: tuple[float, ...], picture: float, hidden: int, cut: fl
 
 
 def write_frames(folder: Path, frames: int, seed: int = 0) -> tuple[Path, Path]:
-    """Label and detection files of scattered boxes: most are found, some badly, some twice, some are not there."""
+    """Label and detection files of scattered boxes: most are found, some badly, some twice, and some are invented."""
     rng = np.random.default_rng(seed)
     places = folder / "label_2", folder / "found"
     for place in places:
@@ -60,9 +60,9 @@ def write_frames(folder: Path, frames: int, seed: int = 0) -> tuple[Path, Path]:
             )
             for _ in range(int(rng.choice([0, 1, 1, 1, 2]))):
                 moved = spot + rng.normal(0, 0.12, 3)
-                told = kind if rng.uniform() < 0.9 else "Cyclist"
+                reported = kind if rng.uniform() < 0.9 else "Cyclist"
                 box = (*(size * rng.uniform(0.95, 1.05, 3)), *moved, turn + rng.normal(0, 0.05))
-                found.append(line(told, box, tall * rng.uniform(0.9, 1.1), -1, -1, float(rng.uniform(0.2, 1.0))))
+                found.append(line(reported, box, tall * rng.uniform(0.9, 1.1), -1, -1, float(rng.uniform(0.2, 1.0))))
         for _ in range(int(rng.integers(0, 3))):
             box = (*SIZES["Car"], rng.uniform(-20, 20), 1.6, rng.uniform(4, 90), rng.uniform(-3, 3))
             found.append(line("Car", box, float(rng.uniform(20, 60)), -1, -1, float(rng.uniform(0.0, 0.7))))
@@ -71,11 +71,11 @@ def write_frames(folder: Path, frames: int, seed: int = 0) -> tuple[Path, Path]:
     return places
 
 
-# ---- a plain computation of its own ----------------------------------------------------------------------------------
+# ---- independent implementation --------------------------------------------------------------------------------------
 
 
 def plain_area(a: np.ndarray, b: np.ndarray) -> float:
-    """Area that two rectangles share: the hull of corners inside the other and of crossings of sides."""
+    """Intersection area of two rectangles: the hull of corners inside the other and of crossings of sides."""
     from scipy.spatial import ConvexHull, QhullError
 
     def inside(point: np.ndarray, shape: np.ndarray) -> bool:
@@ -140,7 +140,7 @@ def plain_precision(
     labels: Path, found: Path, kind: str, limits: tuple[float, float, float], least: float, space: bool,
     between: tuple[float, float] = (0.0, 1e9),
 ) -> float:  # fmt: skip
-    """The benchmark's rules, written down once more without a thought for speed."""
+    """Rules of the benchmark, implemented again without regard to speed."""
     tall, hidden, cut = limits
     beside = {"Car": "Van", "Pedestrian": "Person_sitting"}.get(kind)
     frames = []
@@ -204,7 +204,7 @@ LIMITS = {"easy": (40, 0, 0.15), "moderate": (25, 1, 0.3), "hard": (25, 2, 0.5),
 
 
 @pytest.mark.slow
-def test_precision_is_that_of_a_plain_computation(tmp_path: Path) -> None:
+def test_precision_equals_that_of_a_simple_implementation(tmp_path: Path) -> None:
     labels, found = write_frames(tmp_path, 25)
     result = evaluate_frames(frames_of(labels, found))
     assert sorted(result["classes"]) == ["Car", "Cyclist", "Pedestrian"]
@@ -218,7 +218,7 @@ def test_precision_is_that_of_a_plain_computation(tmp_path: Path) -> None:
                 expected = plain_precision(labels, found, kind, limits, least, view == "3d")
                 assert scores["difficulty"][name][view]["ap_percent"] == pytest.approx(expected, abs=1e-9), (kind, name)
                 seen.add(round(expected, 1))
-    assert len(seen) > 10  # the files are no trivial ones
+    assert len(seen) > 10  # the files are not trivial
     for part in result["classes"]["Car"]["distance"]:
         expected = plain_precision(labels, found, "Car", LIMITS["all"], 0.7, True, (part["from_m"], part["to_m"]))
         assert part["3d"]["ap_percent"] == pytest.approx(expected, abs=1e-9)
@@ -234,7 +234,7 @@ def test_a_perfect_detector_has_all_but_the_last_recall_points_or_all(tmp_path: 
     frames = [(one, two) for _, one, two in frames_of(tmp_path / "label.txt", tmp_path / "found.txt")]
     perfect = average_precision(frames, "Car", difficulty=DIFFICULTIES[0])
     assert perfect.labels == 40
-    assert perfect.percent == pytest.approx(100.0 * 39 / 40)  # as with KITTI's own program: the 41st score is not there
+    assert perfect.percent == pytest.approx(100.0 * 39 / 40)  # as with KITTI's program: there is no 41st score
 
 
 def test_thresholds_are_those_of_evenly_spaced_recalls() -> None:
@@ -244,13 +244,13 @@ def test_thresholds_are_those_of_evenly_spaced_recalls() -> None:
     np.testing.assert_allclose(np.searchsorted(-scores, -found) / 400, np.arange(41) / 40, atol=1.5 / 400)
 
 
-def test_overlaps_of_boxes_without_a_turn() -> None:
-    """Two unit squares half a side apart share a half: 1/3 of their union; half as high, too, 1/7."""
+def test_overlaps_of_boxes_without_rotation() -> None:
+    """Two unit squares half a side apart: 1/3 of their union; also shifted by half their height, 1/7."""
     unit = np.array([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]])
     assert overlap_area(unit, unit + np.array([0.5, 0.0])) == pytest.approx(0.5)
     assert overlap_area(unit, unit) == pytest.approx(1.0)
     assert overlap_area(unit, unit + np.array([1.0, 0.0])) == 0.0
-    # A square turned by 45 degrees about the same middle: a regular octagon.
+    # A square rotated by 45 degrees about the same centre: a regular octagon.
     turn = np.array([[1, -1], [1, 1]]) / np.sqrt(2)
     assert overlap_area(unit, unit @ turn.T) == pytest.approx(2 * (np.sqrt(2) - 1))
 
@@ -303,10 +303,10 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="no label files"):
         frames_of(label, found)
     (label / "0.txt").write_text("Car 0 0 0\n")
-    with pytest.raises(FormatError, match="no file here has the name of a label file"):
+    with pytest.raises(FormatError, match="no file has the name of a label file"):
         frames_of(label, found)
     (found / "0.txt").write_text("")
-    with pytest.raises(FormatError, match="line 1: KITTI has 15 words a line, got 4"):
+    with pytest.raises(FormatError, match="line 1: KITTI has 15 words per line, got 4"):
         frames_of(label, found)
     (label / "0.txt").write_text(line("Car", (4, 2, 1, 0, 1, float("nan"), 0), 50, 0, 0, None))
     with pytest.raises(FormatError, match="finite"):

@@ -1,4 +1,4 @@
-"""nuScenes' scores where they are known by hand; `tests/devkits` holds them to the development kit."""
+"""nuScenes scores with known values; `tests/devkits` compares them with the development kit."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PLACES = [(float(x), 0.0) for x in range(-40, 40, 8)]
 def test_a_perfect_detector_of_one_class() -> None:
     labels = boxes(PLACES)
     result = scored(labels, boxes(PLACES, 0.9))
-    # Ten classes count: nine of them have no label, so a precision of 0 and errors of 1.
+    # Ten classes count: nine of them have no label and therefore a precision of 0 and errors of 1.
     assert result["map"] == pytest.approx(0.1)
     assert result["errors"]["ate_m"] == pytest.approx(0.9)
     assert result["errors"]["aae"] == pytest.approx(7 / 8)  # cones and barriers have no attribute
@@ -89,14 +89,14 @@ def test_errors_of_true_positives() -> None:
 def test_a_label_is_found_once_and_by_the_best_score() -> None:
     labels = boxes([(0.0, 0.0), (1.5, 0.0)])
     found = boxes([(0.1, 0.0), (0.0, 0.0), (1.4, 0.0), (9.0, 0.0)], [0.9, 0.8, 0.7, 0.6])
-    # The second finds the first label taken, and the other one 1.5 m away.
+    # The second finds the first label already matched, and the other one 1.5 m away.
     assert match(labels, found, 2.0).tolist() == [0, 1, -1, -1]
     assert match(labels, found, 1.0).tolist() == [0, -1, 1, -1]
 
 
-def test_barriers_look_alike_from_behind() -> None:
+def test_barriers_are_symmetric() -> None:
     n, kind = len(PLACES), CLASSES.index("barrier")
-    turned = np.tile([0.0, 0.0, 0.0, 1.0], (n, 1))  # by half a turn
+    turned = np.tile([0.0, 0.0, 0.0, 1.0], (n, 1))  # by 180 degrees
     labels = boxes(PLACES, kind=np.full(n, kind))
     barrier = scored(labels, boxes(PLACES, 0.5, kind=np.full(n, kind), quat_wxyz=turned))["classes"]["barrier"]
     assert barrier["errors"]["aoe_rad"] == pytest.approx(0.0, abs=1e-12)
@@ -106,7 +106,7 @@ def test_barriers_look_alike_from_behind() -> None:
 
 
 RANGES_M = dict(zip(CLASSES, (50, 50, 50, 50, 50, 40, 40, 40, 30, 30), strict=True))
-"""As the development kit's detection_cvpr_2019.json has them."""
+"""Values of detection_cvpr_2019.json of the development kit."""
 NO_RACKS = boxes([])
 
 
@@ -121,8 +121,8 @@ def test_boxes_beyond_the_range_of_their_class_do_not_count(kind: str) -> None:
     assert _in_reach(there, ego, NO_RACKS).centre[:, 0].tolist() == [places[0][0]]
 
 
-def test_a_rack_takes_the_cycles_within_its_turned_box() -> None:
-    turn = np.array([[np.cos(np.pi / 4), 0.0, 0.0, np.sin(np.pi / 4)]])  # a quarter turn: its length is along y
+def test_a_rack_excludes_the_cycles_within_its_rotated_box() -> None:
+    turn = np.array([[np.cos(np.pi / 4), 0.0, 0.0, np.sin(np.pi / 4)]])  # by 90 degrees: its length is along y
     rack = boxes([(0.0, 0.0)], size=np.array([[2.0, 6.0, 1.5]]), quat_wxyz=turn)
     places = [(0.0, 2.9), (0.0, 3.1), (0.9, 0.0), (1.1, 0.0), (0.0, 0.0)]
     kinds = [CLASSES.index(name) for name in ("bicycle", "bicycle", "motorcycle", "motorcycle", "car")]
@@ -138,7 +138,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_set(tmp_path_factory.mktemp("set"))
 
 
-def test_what_is_read_of_a_set(folder: Path, tmp_path: Path) -> None:
+def test_contents_of_a_data_set(folder: Path, tmp_path: Path) -> None:
     results = write_results(folder, tmp_path / "results.json", error=0.0, missed=0.0, invented=0)
     pair = read_pair(folder, results)
     assert (pair.scenes, pair.all_scenes, pair.samples) == (2, 3, 8)
@@ -147,15 +147,15 @@ def test_what_is_read_of_a_set(folder: Path, tmp_path: Path) -> None:
     empty = sum(
         row["num_lidar_pts"] == 0 for row in rows(folder, "sample_annotation") if row["sample_token"] in samples
     )
-    assert empty > 10  # labels without points are left out, detections there cost
+    assert empty > 10  # labels without points are excluded, detections there cost
     assert len(pair.labels) < len(pair.found)
-    # Velocities of labels follow from neighbours; a thing seen once has none.
+    # Velocities of labels follow from neighbours; an instance in one sample has none.
     known = np.isfinite(pair.labels.velocity[:, 0])
     assert 0.7 < known.mean() < 1.0
     result = evaluate_pair(pair)
     assert result["scored"]["errors"]["ate_m"] < 1e-9
     assert result["scored"]["errors"]["ave_m_s"] < 1e-6
-    # The third scene's samples are 2 s apart: neighbours are too far for a velocity of one side.
+    # The samples of the third scene are 2 s apart, too far for a one-sided velocity.
     late = read_pair(folder, write_results(folder, tmp_path / "late.json", scenes=SCENES[2:]))
     assert not np.isfinite(late.labels.velocity).any()
 
@@ -195,7 +195,7 @@ def test_a_page(folder: Path, tmp_path: Path) -> None:
 
 
 def _of(results: dict[str, Any]) -> dict[str, Any]:
-    """The first box there is."""
+    """First box."""
     box: dict[str, Any] = next(rows[0] for rows in results["results"].values() if rows)
     return box
 
@@ -206,9 +206,9 @@ def _drop_a_sample(results: dict[str, Any]) -> None:
 
 DAMAGES: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
     (lambda r: r.pop("results"), "field results"),
-    (lambda r: r.update(results={}), "no sample in it"),
-    (lambda r: r["results"].update(nowhere=[]), "'nowhere' is no sample"),
-    (_drop_a_sample, "1 samples of the scenes"),
+    (lambda r: r.update(results={}), "contains no samples"),
+    (lambda r: r["results"].update(nowhere=[]), "'nowhere' is not a sample"),
+    (_drop_a_sample, "1 samples of its scenes"),
     (lambda r: _of(r).pop("velocity"), "velocity is required"),
     (lambda r: _of(r).update(translation=[0, 1]), "translation must be 3 finite numbers"),
     (lambda r: _of(r).update(size=[1, float("nan"), 1]), "size must be 3 finite numbers"),
@@ -216,21 +216,21 @@ DAMAGES: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
     (lambda r: _of(r).update(rotation=[0, 0, 0, 0]), "rotation must not be zero"),
     (lambda r: _of(r).update(detection_name="cars"), "did you mean 'car'"),
     (lambda r: _of(r).update(attribute_name="parked"), "did you mean 'vehicle.parked'"),
-    (lambda r: _of(r).update(detection_score=-0.1), "detection_score must be a number from 0 on"),
+    (lambda r: _of(r).update(detection_score=-0.1), "detection_score must be a number of 0 or more"),
     (lambda r: _of(r).update(sample_token="other"), "another sample"),
     (lambda r: next(iter(r["results"].values())).extend([_of(r)] * 500), "boxes; 500 are allowed"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("damage", "said"), DAMAGES, ids=[said for _, said in DAMAGES])
+@pytest.mark.parametrize(("damage", "message"), DAMAGES, ids=[message for _, message in DAMAGES])
 def test_results_that_cannot_be_scored(
-    damage: Callable[[dict[str, Any]], Any], said: str, folder: Path, tmp_path: Path
+    damage: Callable[[dict[str, Any]], Any], message: str, folder: Path, tmp_path: Path
 ) -> None:
     file = write_results(folder, tmp_path / "results.json")
     content = json.loads(file.read_text())
     damage(content)
     file.write_text(json.dumps(content))
-    with pytest.raises(FormatError, match=r"results\.json.*" + said.replace(".", r"\.")):
+    with pytest.raises(FormatError, match=r"results\.json.*" + message.replace(".", r"\.")):
         read_pair(folder, file)
 
 
@@ -238,10 +238,10 @@ def test_folders_that_are_no_set(folder: Path, tmp_path: Path) -> None:
     results = write_results(folder, tmp_path / "results.json")
     with pytest.raises(FormatError, match="no such folder"):
         read_pair(tmp_path / "missing", results)
-    with pytest.raises(FormatError, match="no nuScenes data set"):
+    with pytest.raises(FormatError, match="not a nuScenes data set"):
         read_pair(tmp_path, results)
     (tmp_path / "broken.json").write_text("{")
-    with pytest.raises(FormatError, match="is no JSON file"):
+    with pytest.raises(FormatError, match="not a JSON file"):
         read_pair(folder, tmp_path / "broken.json")
     instances = folder / "v1.0-mini" / "instance.json"
     kept = instances.read_text()

@@ -43,7 +43,7 @@ def test_the_middle_of_a_polygon_of_anchors(corners: int) -> None:
 
 
 def test_anchors_above_a_tag_whose_height_is_known() -> None:
-    """Level parts of the unit vectors are shorter by the cosine of the elevation."""
+    """Horizontal parts of the unit vectors are shorter by the cosine of the elevation."""
     found = gdop(polygon(6, radius=3.0, height=4.0), [[0.0, 0.0, 0.0]])
     assert found == pytest.approx([2.0 / np.sqrt(6) / 0.6])
 
@@ -55,7 +55,7 @@ def test_a_tetrahedron_of_anchors_in_space() -> None:
 
 
 @pytest.mark.parametrize("dimensions", [2, 3])
-def test_it_is_that_of_the_solver_of_positions(dimensions: int) -> None:
+def test_it_agrees_with_the_position_solver(dimensions: int) -> None:
     rng = np.random.default_rng(3)
     anchors = np.column_stack([rng.uniform(-10, 10, (6, 2)), rng.uniform(2, 6, 6)])
     for place in np.column_stack([rng.uniform(-8, 8, (5, 2)), np.full(5, 1.0)]):
@@ -90,7 +90,7 @@ def test_anchors_that_give_no_position() -> None:
 
 
 def test_positions_far_worse_than_their_ranges_are_none() -> None:
-    """Of two anchors at 1 m on both sides a place is known along the line; beside it, to 1 / (sqrt(2) y)."""
+    """Two anchors at 1 m on both sides fix a place along their line; off the line the dilution is 1 / (sqrt(2) y)."""
     pair = np.array([[-1.0, 0, 0], [1.0, 0, 0]])
     found = gdop(pair, [[0.0, 2e-4, 0.0], [0.0, 5e-5, 0.0]])
     assert found[0] == pytest.approx(1.0 / (np.sqrt(2.0) * 2e-4), rel=1e-3)
@@ -135,11 +135,11 @@ def test_greedy_coverage_keeps_its_promise() -> None:
         shares.append(quick.score / Exact(score, 4, quick).run().score)
     assert score.submodular
     assert min(shares) >= 1.0 - np.exp(-1.0)
-    assert min(shares) < 1.0  # greedy is not exact, so the test says something
+    assert min(shares) < 1.0  # greedy is not exact, so the test is meaningful
 
 
 def test_a_trap_for_greedy() -> None:
-    """The middle set is the largest, and the two halves beside it cover everything."""
+    """The middle set is the largest, but the two halves together cover everything."""
     points = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1], [0, 1, 1, 1, 1, 0]])
     score = Score([Covered("coverage", 1.0, points, np.ones(6))], 3)
     quick = greedy(score, 2)
@@ -176,7 +176,7 @@ def test_all_candidates_together(dimensions: int) -> None:
         assert score.of(everyone) > score.of(everyone[:4]) > 0.0
 
 
-def test_progress_is_told_of_every_branch() -> None:
+def test_progress_is_reported_for_every_branch() -> None:
     rng = np.random.default_rng(12)
     score = Score([covered(rng, 8, 30)], 8)
     for choose in (1, 3, 8):
@@ -187,8 +187,8 @@ def test_progress_is_told_of_every_branch() -> None:
         assert len(calls) == 9  # one call for each branch at the root
 
 
-def test_candidates_that_add_nothing_yet_are_told_apart() -> None:
-    """The first two anchors give no position; greedy still takes those that see most, from different sides."""
+def test_candidates_that_add_nothing_yet_are_ranked() -> None:
+    """The first two anchors give no position; greedy still prefers those visible most, from different sides."""
     anchors = np.concatenate([polygon(4), polygon(4, radius=11.0)])
     visible = np.ones((8, 9), bool)
     visible[:4] = False
@@ -201,7 +201,7 @@ def test_candidates_that_add_nothing_yet_are_told_apart() -> None:
     points = np.random.default_rng(1).uniform(-5, 5, (2, 6, 3))
     one = Located(1.0, information(points[0], points[1], None, 3), np.ones((6, 6), bool), 4, 0.1, 1.0)
     unit = (points[1] - points[0][2]) / np.linalg.norm(points[1] - points[0][2], axis=1, keepdims=True)
-    # Of one unit vector u, det(1 + 100 u u^T) is 101.
+    # For one unit vector u, det(1 + 100 u u^T) is 101.
     assert one.promise(one.start(), np.array([2])) == pytest.approx([np.log(101.0)])
     state = one.with_one(one.start(), 0)
     first = points[1] - points[0][0]

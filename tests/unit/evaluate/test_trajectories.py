@@ -42,12 +42,12 @@ def test_a_moved_trajectory_has_no_error() -> None:
     assert tracks.end_drift_percent(estimate, truth) < 1e-9
 
 
-def test_a_way_that_is_a_hundredth_too_long_drifts_by_one_percent() -> None:
-    """Relative errors of a stretch of length L are 0.01 L, over whole steps of a metre; ATE is that of a ramp."""
+def test_a_path_that_is_a_hundredth_too_long_drifts_by_one_percent() -> None:
+    """Relative errors of a segment of length L are 0.01 L, over whole steps of a metre; ATE is that of a ramp."""
     truth, estimate = straight(400.0), straight(400.0, scale=1.01)
     drift = tracks.kitti_drift(estimate, truth)
     assert drift is not None
-    # A stretch ends at the first pose beyond its length, one step of a metre later.
+    # A segment ends at the first pose beyond its length, one step of a metre later.
     expected = np.mean([1.01, 1.005, 1 + 1 / 300], dtype=float)
     assert drift.translation == pytest.approx(expected, rel=0.003)
     assert drift.rotation == pytest.approx(0.0, abs=1e-9)
@@ -57,7 +57,7 @@ def test_a_way_that_is_a_hundredth_too_long_drifts_by_one_percent() -> None:
     assert tracks.ate(estimate, truth).translation == pytest.approx(np.sqrt(np.mean(ramp**2)), rel=1e-9)
 
 
-def test_turning_too_far_is_told_in_degrees() -> None:
+def test_a_rotation_error_is_in_degrees() -> None:
     truth = straight(300.0)
     turn = quat_from_rpy(0.0, 0.0, np.radians(0.02) * np.arange(301))
     drift = tracks.kitti_drift(TimedPoses(truth.times, truth.xyz, turn), truth, lengths_m=(100.0,), step=10)
@@ -65,7 +65,7 @@ def test_turning_too_far_is_told_in_degrees() -> None:
     assert drift.rotation == pytest.approx(0.02 * 101, rel=1e-6)
 
 
-def test_a_short_way_has_no_kitti_drift() -> None:
+def test_a_short_path_has_no_kitti_drift() -> None:
     assert tracks.kitti_drift(straight(50.0), straight(50.0)) is None
     assert scored(straight(50.0), straight(50.0), "own").drift_percent is None
 
@@ -77,14 +77,14 @@ def test_truth_is_taken_at_the_times_of_the_estimate() -> None:
     np.testing.assert_allclose(found.xyz, true.xyz, atol=1e-9)
 
 
-def test_bad_trajectories_are_refused() -> None:
+def test_bad_trajectories_are_rejected() -> None:
     good = straight(10.0)
-    with pytest.raises(ConfigError, match="estimated trajectory: a trajectory needs 3 poses at least"):
+    with pytest.raises(ConfigError, match="estimated trajectory: a trajectory needs at least 3 poses"):
         tracks.matched(straight(1.0), good)
     broken = TimedPoses(good.times, np.where(np.arange(11)[:, None] == 4, np.nan, good.xyz), good.quat_xyzw)
     with pytest.raises(ConfigError, match="positions must be finite, got NaN or infinity in pose 4"):
         tracks.matched(broken, good)
-    with pytest.raises(ConfigError, match="no time in common"):
+    with pytest.raises(ConfigError, match="do not overlap in time"):
         tracks.matched(TimedPoses(good.times + 100.0, good.xyz, good.quat_xyzw), good)
 
 
@@ -121,7 +121,7 @@ def test_scores_are_those_of_evo() -> None:
 
 
 def test_drift_is_that_of_a_plain_loop_over_matrices() -> None:
-    """KITTI's own way of counting: matrices, and a search for the first pose beyond each length."""
+    """KITTI's method: matrices, and a search for the first pose beyond each length."""
     truth, estimate = winding(), winding(noise=0.02, seed=3)
 
     def matrices(poses: TimedPoses) -> list[np.ndarray]:

@@ -1,4 +1,4 @@
-"""Boards files: which recordings show which materials, and the data sheet that comes of them."""
+"""Boards files, which list recordings of material boards, and the data sheet that results from them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pydantic import Field
 
 from parhelion.calibrate.boards.find import Board, find_board
 from parhelion.calibrate.boards.held_out import HeldOutScore, compare
-from parhelion.calibrate.boards.profile import BrdfFit, MaterialShots, fit_profile, held_against, taken_at, together
+from parhelion.calibrate.boards.profile import BrdfFit, MaterialShots, fit_profile, material_shots, taken_at, together
 from parhelion.calibrate.boards.shots import BoardShots, read_shots
 from parhelion.calibrate.range_images import Mask
 from parhelion.calibrate.sheet import SheetChanges, calibrated_sheet, short, with_changes
@@ -25,7 +25,7 @@ from parhelion.sensors.optics.lidar.config import LidarConfig, MaterialProfile, 
 from parhelion.sensors.optics.lidar.link_budget import UnphysicalExtinctionWarning, overlap_share, two_targets
 
 MOST_DRAWN = 20_000
-"""Shots of a recording that are kept for its picture, drawn at random: every n-th would be one ring's."""
+"""Largest number of shots kept for the picture of a recording, drawn at random because every n-th may share a ring."""
 
 
 class BoardEntry(Config):
@@ -36,22 +36,22 @@ class BoardEntry(Config):
     recording: str
     """File or folder, relative to the boards file."""
     distance_m: Annotated[float, Field(gt=0)] | None = None
-    """Distance of the board, where it shall not be looked for everywhere."""
+    """Distance of the board [m]; by default the nearest board is searched for at all distances."""
     width_m: Annotated[float, Field(gt=0)] | None = None
-    """Width of the board, where its edges shall not be looked for."""
+    """Width of the board [m]; by default its edges are detected."""
     azimuth_deg: tuple[float, float] | None = None
-    """Sector that the board lies in, where several are in one recording."""
+    """Sector that contains the board, for recordings of several boards [deg]."""
     topic: str | None = None
 
 
 class BoardsFile(Config):
-    """What a boards file may say."""
+    """Contents of a boards file."""
 
     boards: list[BoardEntry] = Field(default_factory=list)
     targets: list[RatedRange] = Field(default_factory=list, max_length=2)
-    """Longest ranges at which two targets of known reflectance were seen: they give the system constant."""
+    """Longest detection ranges of two targets of known reflectance, which determine the system constant."""
     statistics: Literal["profile", "apollosim"] = "profile"
-    """ApolloSim's own statistics fold drops into the intensities, as value 0."""
+    """Statistics of intensities. `apollosim` counts lost shots as intensity 0, as ApolloSim does."""
 
 
 class Stage(NamedTuple):
@@ -64,25 +64,25 @@ class Stage(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RecordingResult:
-    """What was taken from one recording."""
+    """Shots that were selected from one recording."""
 
     material: str
     name: str
-    """As the boards file calls it."""
+    """Path as written in the boards file."""
     shots: int
     board: Board | None = None
-    """None as long as it is looked for."""
+    """None until the board is found."""
     taken: int = 0
     lost: int = 0
-    """Of those taken, the ones without a return."""
+    """Number of selected shots without a return."""
     some: BoardShots | None = None
-    """Shots for a picture, `MOST_DRAWN` at most."""
+    """Sample of the shots for a picture, at most `MOST_DRAWN`."""
     some_taken: Mask | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class MaterialResult:
-    """What the boards of one material showed."""
+    """Result of all boards of one material."""
 
     name: str
     profile: MaterialProfile
@@ -90,34 +90,34 @@ class MaterialResult:
     shots: MaterialShots
     boards: list[Board]
     comparison: HeldOutScore | None = None
-    """None as long as the calibration is not that far."""
+    """None until the held-out comparison is done."""
 
 
 @dataclass(frozen=True, eq=False)
 class BoardCalibration:
-    """What the boards of a file showed."""
+    """Result of a boards file."""
 
     sheet: LidarConfig
-    """The preset, as long as the calibration is not done."""
+    """Calibrated data sheet; the preset until the calibration is finished."""
     preset: LidarConfig
     materials: list[MaterialResult]
     notes: list[str] = field(default_factory=list)
     recordings: list[RecordingResult] = field(default_factory=list)
     stages: tuple[Stage, ...] = ()
-    """All there are, in their order."""
+    """All stages in order."""
     done: int = 0
-    """How many of them are done."""
+    """Number of finished stages."""
 
 
 Watch = Callable[[Stage, BoardCalibration], None]
 
 
 def read_boards(path: str | PathLike[str]) -> BoardsFile:
-    """A boards file whose recordings are there."""
+    """Load a boards file and check that its recordings exist."""
     file = Path(path)
     content = load(BoardsFile, file)
     if not content.boards and not content.targets:
-        raise ConfigError(f"{file}: names neither boards nor targets")
+        raise ConfigError(f"{file}: lists neither boards nor targets")
     for entry in content.boards:
         if not (file.parent / entry.recording).exists():
             raise FormatError(f"{file.parent / entry.recording}: no such file")
@@ -125,7 +125,7 @@ def read_boards(path: str | PathLike[str]) -> BoardsFile:
 
 
 def stages_of(content: BoardsFile) -> tuple[Stage, ...]:
-    """The stages of a calibration, material by material."""
+    """Stages of a calibration, ordered by material."""
     found: list[Stage] = []
     for name in dict.fromkeys(entry.material for entry in content.boards):
         for entry in content.boards:
@@ -138,9 +138,9 @@ def stages_of(content: BoardsFile) -> tuple[Stage, ...]:
 def calibrate_boards(
     path: str | PathLike[str], preset: LidarConfig, *, seed: int = 1, watch: Watch | None = None
 ) -> BoardCalibration:
-    """The data sheet with the profiles of all materials of a boards file, and the constant from its targets.
+    """Data sheet with the profiles of all materials of a boards file, and the system constant from its targets.
 
-    `watch` is called after each stage with the stage and what is found so far.
+    `watch` is called after each stage with the stage and the results so far.
     """
     file = Path(path)
     work = _Work(file, read_boards(file), preset, seed, watch)
@@ -150,7 +150,7 @@ def calibrate_boards(
 
 
 class _Work:
-    """One calibration in the making."""
+    """State of a running calibration."""
 
     def __init__(self, file: Path, content: BoardsFile, preset: LidarConfig, seed: int, watch: Watch | None) -> None:
         self.file, self.content, self.preset, self.seed, self.watch = file, content, preset, seed, watch
@@ -161,7 +161,7 @@ class _Work:
         self.notes: list[str] = []
 
     def material(self, name: str) -> None:
-        """All that the boards of one material show."""
+        """Evaluate all boards of one material."""
         numbers = [number for number, entry in enumerate(self.content.boards) if entry.material == name]
         parts, boards = zip(*(self._recording(number) for number in numbers), strict=True)
         apollosim = self.content.statistics == "apollosim"
@@ -177,7 +177,7 @@ class _Work:
         self._next()
 
     def _recording(self, number: int) -> tuple[MaterialShots, Board]:
-        """The shots at the board of one recording."""
+        """Shots at the board of one recording."""
         entry = self.content.boards[number]
         where = self.file.parent / entry.recording
         every = read_shots(where, topic=entry.topic)
@@ -192,14 +192,14 @@ class _Work:
         taken[taken] = taken_at(board, shots)
         self.recordings[-1] = recording_result(entry, every, board, taken)
         self._next()
-        return _at_reference(held_against(board, every.rows(taken), number), board, self.preset), board
+        return _at_reference(material_shots(board, every.rows(taken), number), board, self.preset), board
 
     def result(self) -> BoardCalibration:
-        """The sheet with everything."""
+        """Final result with the calibrated data sheet."""
         return self._next(_sheet(self.preset, self.materials, self.content.targets, self.file.name, self.notes))
 
     def _next(self, sheet: LidarConfig | None = None) -> BoardCalibration:
-        """What is found after one more stage; as long as there is no sheet, it holds the preset."""
+        """Results after one more stage; without a sheet they hold the preset."""
         self.done += 1
         found = BoardCalibration(
             sheet or self.preset, self.preset, list(self.materials), list(self.notes), list(self.recordings),
@@ -211,7 +211,7 @@ class _Work:
 
 
 def recording_result(entry: BoardEntry, shots: BoardShots, board: Board, taken: Mask) -> RecordingResult:
-    """What was taken from a recording, with some of its shots for a picture."""
+    """Selected shots of a recording, with a sample of all its shots for a picture."""
     some = np.ones(len(shots), bool)
     if len(shots) > MOST_DRAWN:
         some[np.random.default_rng(1).choice(len(shots), len(shots) - MOST_DRAWN, replace=False)] = False
@@ -222,7 +222,7 @@ def recording_result(entry: BoardEntry, shots: BoardShots, board: Board, taken: 
 
 
 def in_sector(shots: BoardShots, azimuth_deg: tuple[float, float] | None) -> Mask:
-    """Which shots lie between two azimuths, counter-clockwise from the first to the second."""
+    """Mask of shots between two azimuths, counter-clockwise from the first to the second."""
     if azimuth_deg is None:
         return np.ones(len(shots), bool)
     azimuth = np.degrees(np.arctan2(shots.direction[:, 1], shots.direction[:, 0]))
@@ -231,12 +231,12 @@ def in_sector(shots: BoardShots, azimuth_deg: tuple[float, float] | None) -> Mas
 
 
 def _reference_m(preset: LidarConfig) -> float:
-    """Range at which intensities are kept, for scales that fall with range."""
+    """Reference range [m] of stored intensities, for scales that fall with range."""
     return 5.0 if scale_called(preset.intensity.scale).linear_in_power else 1.0
 
 
 def _at_reference(seen: MaterialShots, board: Board, preset: LidarConfig) -> MaterialShots:
-    """Intensities as they would be at the reference distance, for scales of power."""
+    """Intensities converted to the reference distance, for scales that are linear in power."""
     if not scale_called(preset.intensity.scale).linear_in_power:
         return seen
     far = board.distance_m / np.cos(np.radians(np.minimum(seen.angle_deg, 89.0)))
@@ -254,7 +254,7 @@ def material_result(
     *,
     apollosim: bool = False,
 ) -> MaterialResult:
-    """Profile and gaps of one material; what a user should know goes into `notes`."""
+    """Profile of one material with filled gaps; messages for the user are appended to `notes`."""
     apart = shots
     if apollosim:
         lost = np.isnan(shots.error_m)
@@ -263,23 +263,23 @@ def material_result(
         )
     profile, brdf = fit_profile(shots, reference_m=_reference_m(preset))
     if apollosim:
-        # Drops are felt twice there: in mean and deviation, and by their rate.
+        # These statistics contain lost shots twice: in mean and deviation, and in the drop rate.
         plain, _ = fit_profile(apart, gaps=False)
         known = np.asarray(plain.shots) > 0
         rate = np.where(known, plain.drop, profile.drop)
         error = np.where(known, plain.drop_error, profile.drop_error)
         profile = profile.model_copy(update={"drop": rate.tolist(), "drop_error": error.tolist()})
     if not shots.knows_lost:
-        notes.append(f"{name}: the recording does not tell lost shots, so the drop rate is unknown and taken as 0")
+        notes.append(f"{name}: the recording contains no lost shots, so the drop rate is unknown and assumed to be 0")
     elif not np.isnan(shots.error_m).any() and not apollosim:
         notes.append(
-            f"{name}: not one of {len(shots)} shots is lost; if lost shots were left out, the drop rate is unknown"
+            f"{name}: none of {len(shots)} shots is lost; if the recording omits lost shots, the drop rate is unknown"
         )
     if brdf is None and min(profile.shots) == 0:
         low, high = profile.recorded_deg
         notes.append(
-            f"{name}: no reflection model foretells its angles better than a constant, so outside {low:g} to {high:g} "
-            "deg the sensor's usual noise is used"
+            f"{name}: no reflection model predicts its angles better than a constant, so outside {low:g} to {high:g} "
+            "deg the sensor's default noise is used"
         )
     return MaterialResult(name, profile, brdf, shots, boards)
 
@@ -289,7 +289,7 @@ def _sheet(
 ) -> LidarConfig:
     before = preset.calibration
     known = SheetChanges() if before is None else SheetChanges({}, before.error, before.kept)
-    sheet = calibrated_sheet(preset, known, recording, turns=0)
+    sheet = calibrated_sheet(preset, known, recording, frames=0)
     assert sheet.calibration is not None
     section = sheet.calibration.model_dump()
     for result in results:
@@ -304,9 +304,9 @@ def _sheet(
 def _from_targets(
     preset: LidarConfig, targets: list[RatedRange], notes: list[str]
 ) -> tuple[list[dict[str, float]], dict[str, object]]:
-    """The rated ranges that two targets stand for, and the constant that they give (Huang 2023)."""
+    """Rated ranges equivalent to two targets, and the system constant that they determine (Huang 2023)."""
     if len(targets) != 2:
-        raise ConfigError("targets: two targets of different reflectance are needed, with the longest range of each")
+        raise ConfigError("targets: give two targets of different reflectance, each with its longest range")
     (one, two) = targets
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UnphysicalExtinctionWarning)
@@ -318,6 +318,6 @@ def _from_targets(
     }  # fmt: skip
     if not caught:
         return [target.model_dump() for target in targets], entry
-    # With the extinction at 0 one range says it all: that of the second target by the constant of both.
+    # Without extinction one range determines the constant: that of the second target by the constant of both.
     reach = float(constant.max_range(two.reflectance))
     return [{"reflectance": two.reflectance, "range_m": round(reach, 3), "detection": two.detection}], entry

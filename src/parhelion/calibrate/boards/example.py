@@ -1,8 +1,8 @@
-"""Example recordings with a known truth: boards of five materials before an RPLIDAR A1 or a VLP-16.
+"""Example recordings with a known truth: boards of five materials in front of an RPLIDAR A1 or a VLP-16.
 
-The procedure is stated here, so that what calibration finds can be held against it: a board of given width at a given
-distance, turned and warped, with a wall behind it, shots that return from elsewhere (outliers), mixed ranges at its
-edges, and lost shots at a rate that grows with the angle of incidence.
+The recordings are generated as stated here, so that calibration results can be checked: a board of given width at a
+given distance, rotated and warped, with a wall behind it, returns from elsewhere (outliers), mixed ranges at its
+edges, and lost shots at a rate that increases with the angle of incidence.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from parhelion.core.files import atomic_write
 
 @dataclass(frozen=True)
 class Truth:
-    """How one sensor sees one material."""
+    """Response of one sensor to one material."""
 
     level: float
-    """Mean intensity face on, or for sensors of two values the share of returns that read the upper one."""
+    """Mean intensity at normal incidence; for two-valued sensors the share of returns with the upper value."""
     shape: float
-    """The mean falls like cos(angle) to this power."""
+    """Exponent of cos(angle) in the mean intensity."""
     spread: float
-    """Relative standard deviation of intensity; 0 for sensors of two values."""
+    """Relative standard deviation of intensity; 0 for two-valued sensors."""
     drop: float
-    """Drop rate face on."""
+    """Drop rate at normal incidence."""
     drop_grazing: float
-    """What is added at 90 deg, with the sixth power of the sine."""
+    """Increase of the drop rate at 90 deg; it grows with the sixth power of the sine."""
     sigma_m: float
-    """Standard deviation of range face on; divided by the cosine of incidence, four times at most."""
+    """Standard deviation of range at normal incidence; divided by the cosine of incidence, by at most 4."""
     bias_m: float
     values: tuple[float, float] | None = None
-    """The two intensities of sensors that report no others."""
+    """The two intensities of a two-valued sensor."""
     grain: tuple[float, float] = (0.0, 1.0)
-    """Share of shots that meet darker grain, and the factor of their intensity."""
+    """Share of shots on darker grain, and the factor on their intensity."""
 
     def drop_at(self, angle_deg: Floats) -> Floats:
         """Share of lost shots."""
@@ -86,43 +86,43 @@ TRUTHS: dict[str, dict[str, Truth]] = {
         "cardboard": Truth(40.0, 0.8, 0.06, 0.004, 0.3, 0.0065, 0.0, VLP, (0.35, 0.7)),
     },
 }
-"""Made up, but of the kind that ApolloSim's figures 5.1 to 5.4 show: rough materials fall slowly with the angle, shiny
-ones fast, and drops grow towards grazing incidence."""
+"""Invented values in the style of ApolloSim's figures 5.1 to 5.4: rough materials fall slowly with the angle, shiny
+ones fast, and drops increase towards grazing incidence."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """A board before a sensor."""
+    """Position and shape of a board in front of a sensor."""
 
     distance_m: float
     width_m: float
     height_m: float = 1.2
     tilt_deg: float = 3.0
-    """By which the board is turned about the vertical."""
+    """Rotation of the board about the vertical."""
     warp_m: float = 0.002
-    """How far its middle stands out."""
+    """Bulge of the middle of the board towards the sensor."""
     outliers: float = 0.02
-    """Share of shots at the board that return from anywhere before it."""
+    """Share of shots at the board that return from a random range in front of it."""
     wall_m: float = 1.5
-    """How far behind the board the wall is."""
-    turns: int = 120
+    """Distance of the wall behind the board."""
+    revolutions: int = 120
 
 
 def make_shots(truth: Truth, setup: Setup, sensor: str, *, seed: int) -> BoardShots:
-    """A recording of one board; the sensor is at the origin and looks along x."""
+    """Recording of one board; the sensor is at the origin and faces along x."""
     random = np.random.default_rng(seed)
     if sensor == "slamtec/rplidar-a1":
         azimuth, elevation = np.arange(-180, 180) * 2.0 * np.pi / 360.0, np.zeros(1)
     elif sensor == "velodyne/vlp-16":
         azimuth, elevation = np.radians(np.arange(-80.0, 80.0, 0.4)), np.radians(np.arange(-15.0, 16.0, 2.0))
     else:
-        raise ConfigError(f"example recordings are of {', '.join(TRUTHS)}, not of {sensor!r}")
+        raise ConfigError(f"example recordings exist for {', '.join(TRUTHS)}, not for {sensor!r}")
     grid = np.stack(np.meshgrid(azimuth, elevation, indexing="ij"), axis=-1).reshape(-1, 2)
-    grid = np.tile(grid, (setup.turns, 1))
+    grid = np.tile(grid, (setup.revolutions, 1))
     shots = from_angles(np.ones(len(grid)), np.ones(len(grid)), grid[:, 0], grid[:, 1])
-    turn = np.radians(setup.tilt_deg)
-    normal = -np.array([np.cos(turn), np.sin(turn), 0.0])
-    across = np.array([-np.sin(turn), np.cos(turn), 0.0])
+    tilt = np.radians(setup.tilt_deg)
+    normal = -np.array([np.cos(tilt), np.sin(tilt), 0.0])
+    across = np.array([-np.sin(tilt), np.cos(tilt), 0.0])
     cosine = -(shots.direction @ normal)
     with np.errstate(divide="ignore"):
         there = np.where(cosine > 1e-3, setup.distance_m / cosine, np.inf)
@@ -133,7 +133,7 @@ def make_shots(truth: Truth, setup: Setup, sensor: str, *, seed: int) -> BoardSh
     n = len(grid)
     bent = setup.warp_m * (1.0 - (2.0 * x / setup.width_m) ** 2)
     board = there - bent + truth.bias_m + truth.sigma_at(angle) * random.normal(size=n)
-    # The wall behind is level with the sensor's y axis.
+    # The wall behind is parallel to the sensor's y axis.
     with np.errstate(divide="ignore"):
         wall = np.where(shots.direction[:, 0] > 0.05, (setup.distance_m + setup.wall_m) / shots.direction[:, 0], np.inf)
     wall = np.where(wall < 30.0, wall + 0.01 * random.normal(size=n), np.nan)
@@ -150,18 +150,18 @@ def make_shots(truth: Truth, setup: Setup, sensor: str, *, seed: int) -> BoardSh
 
 
 SETUPS = {
-    "slamtec/rplidar-a1": Setup(0.5, 2.4, turns=150),
-    "velodyne/vlp-16": Setup(2.0, 6.0, turns=12),
+    "slamtec/rplidar-a1": Setup(0.5, 2.4, revolutions=150),
+    "velodyne/vlp-16": Setup(2.0, 6.0, revolutions=12),
 }
 
 
 def write_example(folder: str | PathLike[str], sensor: str = "slamtec/rplidar-a1", *, seed: int = 7) -> Path:
-    """Recordings of five boards as text and the boards file that names them; the path of the latter."""
+    """Write text recordings of five boards and their boards file; return the path of the boards file."""
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     entries = []
     if sensor not in TRUTHS:
-        raise ConfigError(f"example recordings are of {', '.join(TRUTHS)}, not of {sensor!r}")
+        raise ConfigError(f"example recordings exist for {', '.join(TRUTHS)}, not for {sensor!r}")
     for number, (name, truth) in enumerate(TRUTHS[sensor].items()):
         shots = make_shots(truth, SETUPS[sensor], sensor, seed=seed + number)
         write_text(shots, place / f"{name}.txt")
@@ -173,7 +173,7 @@ def write_example(folder: str | PathLike[str], sensor: str = "slamtec/rplidar-a1
 
 
 def write_text(shots: BoardShots, path: str | PathLike[str]) -> None:
-    """Shots as text: ApolloSim's lines for a sensor that scans one plane, else with a header and elevations."""
+    """Write shots as text: ApolloSim's lines for a planar scanner, otherwise with a header and elevations."""
     azimuth = np.arctan2(shots.direction[:, 1], shots.direction[:, 0])
     distance = np.where(shots.lost, np.inf, shots.range)
     level = np.where(shots.lost, 0.0, shots.intensity)

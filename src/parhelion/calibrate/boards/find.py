@@ -1,7 +1,7 @@
-"""Boards in a recording: a plane by random samples, and its edges.
+"""Board detection in a recording: a plane by random sampling, and its edges.
 
-The plane that most points share within some centimetres (RANSAC, Fischler and Bolles 1981), refined by least squares
-along the beams; its edges are where the returns on it end.
+The plane is the one that most points share within some centimetres (RANSAC, Fischler and Bolles 1981), refined by least
+squares along the beams. The board ends where the returns on the plane end.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from parhelion.calibrate.range_images import Floats, Mask
 from parhelion.core.errors import ConfigError
 
 CLOSE_M = 0.04
-"""Points this close to a plane are taken to lie on it while it is looked for."""
+"""Largest distance of a point from a candidate plane that it is counted on, during the search."""
 TRIES = 500
 MOST_POINTS = 4000
 FEWEST_POINTS = 30
 MOST_PLANES = 4
 LEAST_SHARE = 0.08
-"""Share of all points that a board must hold."""
+"""Smallest share of all points that a board must contain."""
 GAP = 4.0
-"""A gap in the returns of so many times the usual spacing ends a board."""
+"""A board ends at a gap between returns of this many typical spacings."""
 INSET = 0.03
-"""Share of the board at each edge that is left out: there, beams meet it with a part only."""
+"""Share of the board that is excluded at each edge, where beams hit it only partly."""
 
 
 @dataclass(frozen=True, eq=False)
 class Board:
-    """A flat board as the sensor sees it."""
+    """Flat board in the sensor frame."""
 
     normal: Floats
     """Unit normal towards the sensor, shape (3,)."""
     distance_m: float
-    """Distance of the sensor from the board's plane."""
+    """Distance of the sensor from the plane of the board."""
     across: Floats
     up: Floats
-    """Unit vectors in the plane, level and upright as far as can be, shape (3,)."""
+    """Unit vectors in the plane, horizontal and as vertical as possible, shape (3,)."""
     edges_m: tuple[float, float, float, float]
-    """Where the board begins and ends along `across` and along `up`, from the foot of the perpendicular."""
+    """Extent along `across` and along `up`, relative to the foot of the perpendicular [m]: (min, max, min, max)."""
     inliers: int
     points: int
 
@@ -51,11 +51,11 @@ class Board:
 
     @property
     def height_m(self) -> float:
-        """Extent along `up`; 0 for sensors that scan one plane."""
+        """Extent along `up`; 0 for planar scanners."""
         return self.edges_m[3] - self.edges_m[2]
 
     def true_range(self, shots: BoardShots) -> Floats:
-        """Range [m] at which each shot meets the plane; not finite or negative where it does not."""
+        """Range [m] at which each shot meets the plane; not finite or negative if it does not."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return -(self.distance_m + shots.origin @ self.normal) / (shots.direction @ self.normal)
 
@@ -64,7 +64,7 @@ class Board:
         return np.degrees(np.arccos(np.clip(-(shots.direction @ self.normal), -1.0, 1.0)))
 
     def holds(self, shots: BoardShots, inset: float = INSET) -> Mask:
-        """Which shots are aimed at the board, returned or not, its rim left out."""
+        """Mask of shots aimed at the board, with or without a return, excluding its rim."""
         there = self.true_range(shots)
         place = shots.origin + np.where(np.isfinite(there), there, 0.0)[:, None] * shots.direction
         x, y = place @ self.across, place @ self.up
@@ -79,17 +79,17 @@ class Board:
 def find_board(
     shots: BoardShots, *, distance_m: float | None = None, width_m: float | None = None, seed: int = 1
 ) -> Board:
-    """The nearest plane that holds a fair share of the points, and its edges.
+    """Nearest plane that contains a sufficient share of the points, and its edges.
 
-    `distance_m` and `width_m`, where they are typed, say which plane is meant and where it ends: |theta| < atan(w/2d),
-    ApolloSim eq. 4.1. Raises ConfigError where there is no such plane.
+    `distance_m` and `width_m` select the plane and its extent: |theta| < atan(w/2d), ApolloSim eq. 4.1. ConfigError is
+    raised if there is no such plane.
     """
     random = np.random.default_rng(seed)
     points = shots.points[~shots.lost]
     total = len(points)
     flat = total > 0 and float(np.ptp(shots.direction[:, 2])) < 1e-3
     if distance_m is not None and total:
-        # The plane of a board at that distance: points nearer than 80 % of it, or far behind its rim, are others.
+        # Candidates for a board at that distance: points nearer than 80 % of it or far behind its rim are excluded.
         reach = np.linalg.norm(points, axis=1)
         far = np.hypot(distance_m, 0.5 * (width_m or 4.0 * distance_m))
         points = points[(reach > 0.8 * distance_m) & (reach < 1.25 * far)]
@@ -110,8 +110,8 @@ def find_board(
     if not found:
         where = "" if distance_m is None else f" near {distance_m:g} m"
         raise ConfigError(
-            f"no board found{where}: no plane holds {100 * LEAST_SHARE:.0f} % of the {total} returns "
-            f"({FEWEST_POINTS} at least)"
+            f"no board found{where}: no plane contains {100 * LEAST_SHARE:.0f} % of the {total} returns "
+            f"(at least {FEWEST_POINTS})"
         )
     if distance_m is not None:
         best = min(found, key=lambda board: abs(board.distance_m - distance_m))
@@ -125,7 +125,7 @@ def find_board(
 
 
 def _largest_plane(points: Floats, random: np.random.Generator, flat: bool) -> tuple[Floats, float] | None:
-    """The plane through a few random points that most points are close to; upright where the sensor scans a plane."""
+    """Plane through random samples that most points are close to; vertical for planar scanners."""
     some = points if len(points) <= MOST_POINTS else points[random.choice(len(points), MOST_POINTS, replace=False)]
     picked = some[random.integers(0, len(some), (TRIES, 3))]
     a = picked[:, 1] - picked[:, 0]
@@ -143,14 +143,14 @@ def _largest_plane(points: Floats, random: np.random.Generator, flat: bool) -> t
 
 
 def _refined(normal: Floats, offset: float, points: Floats, flat: bool) -> tuple[Floats, float]:
-    """Least squares over the points that are close, closer from round to round; the normal towards the sensor."""
+    """Least squares over close points with a shrinking tolerance; the normal points towards the sensor."""
     close = CLOSE_M
     for _ in range(12):
         off = points @ normal + offset
         on = points[np.abs(off) < close]
         if len(on) < 5:
             break
-        # The plane goes on behind the board's edges, where it may cross a far wall.
+        # The plane extends beyond the edges of the board, where it may intersect a distant wall.
         for axis in _axes(normal)[: 1 if flat else 2]:
             place = on @ axis
             low, high = _ends(place)
@@ -159,13 +159,13 @@ def _refined(normal: Floats, offset: float, points: Floats, flat: bool) -> tuple
         spread = on - middle
         if flat:
             spread = spread[:, :2]
-        turned = np.linalg.svd(spread.T @ spread)[0]
-        new = turned[:, -1]
+        rotated = np.linalg.svd(spread.T @ spread)[0]
+        new = rotated[:, -1]
         normal = np.append(new, 0.0) if flat else new
         offset = float(-normal @ middle)
-        usual = 1.4826 * float(np.median(np.abs(on @ normal + offset)))
-        # Slowly: a plane that is still a little off has its own points close by, and would keep to them.
-        close = float(np.clip(4.0 * usual, max(0.005, 0.7 * close), CLOSE_M))
+        scatter = 1.4826 * float(np.median(np.abs(on @ normal + offset)))
+        # The tolerance shrinks slowly: a slightly misaligned plane would otherwise lock onto the points closest to it.
+        close = float(np.clip(4.0 * scatter, max(0.005, 0.7 * close), CLOSE_M))
     if offset < 0.0:
         normal, offset = -normal, -offset
     return normal, float(offset)
@@ -178,7 +178,7 @@ def _bounded(
     x, y = on @ across, on @ up
     beams = _beams(Board(normal, offset, across, up, (0.0, 0.0, 0.0, 0.0), 0, 0), shots)
     beside = beams[(beams[:, 1] >= y.min()) & (beams[:, 1] <= y.max()), 0]
-    # Where lost shots are not told, open air between two boards looks as if no beam went there.
+    # Without lost shots in the recording, open air between two boards cannot be distinguished from a gap between beams.
     left, right = _ends(x, beside if shots.knows_lost else None)
     low, high = (0.0, 0.0)
     if not flat:
@@ -190,7 +190,7 @@ def _bounded(
 
 
 def _beams(plane: Board, shots: BoardShots) -> Floats:
-    """Where beams meet a plane, along `across` and `up`, shape (n, 2)."""
+    """Intersections of beams with a plane, along `across` and `up`, shape (n, 2)."""
     there = plane.true_range(shots)
     meets = np.isfinite(there) & (there > 0.0)
     place = shots.origin[meets] + there[meets, None] * shots.direction[meets]
@@ -198,7 +198,7 @@ def _beams(plane: Board, shots: BoardShots) -> Floats:
 
 
 def _axes(normal: Floats) -> tuple[Floats, Floats]:
-    """Unit vectors in a plane: level, and upright as far as can be."""
+    """Unit vectors in a plane: horizontal, and as vertical as possible."""
     across = np.cross([0.0, 0.0, 1.0], normal)
     if np.linalg.norm(across) < 1e-3:
         across = np.array([1.0, 0.0, 0.0])
@@ -207,9 +207,9 @@ def _axes(normal: Floats) -> tuple[Floats, Floats]:
 
 
 def _ends(place: Floats, beams: Floats | None = None) -> tuple[float, float]:
-    """Where the run of points without a wide gap that holds most of them begins and ends.
+    """Limits of the largest run of points without a wide gap.
 
-    `beams` is where all beams meet the plane. Where none does, as between the rows of a sensor, there is no gap.
+    `beams` are the intersections of all beams with the plane. A stretch without beams, as between rows, is not a gap.
     """
     ordered = np.sort(place)
     bins = np.linspace(ordered[0], ordered[-1] + 1e-9, 121)
@@ -217,14 +217,14 @@ def _ends(place: Floats, beams: Floats | None = None) -> tuple[float, float]:
     met = None if beams is None or not len(beams) else np.maximum(counts, np.histogram(beams, bins)[0])
     if met is None:
         thick = np.flatnonzero(counts > 0.15 * float(np.median(counts[counts > 0])))
-        # Rows of a sensor lie apart: a gap is wide beside the usual step.
+        # Sensor rows are spaced apart: a gap is wide relative to the typical step.
         steps = np.diff(thick)
-        usual = max(1.0, float(np.quantile(steps, 0.9))) if len(steps) else 1.0
+        typical = max(1.0, float(np.quantile(steps, 0.9))) if len(steps) else 1.0
     else:
         share = counts / np.maximum(met, 1)
         thick = np.flatnonzero(share > 0.15 * float(np.median(share[counts > 0])))
-        steps, usual = np.diff(np.cumsum(met > 0)[thick]), 1.0
-    runs = np.split(thick, np.flatnonzero(steps > GAP * usual) + 1)
+        steps, typical = np.diff(np.cumsum(met > 0)[thick]), 1.0
+    runs = np.split(thick, np.flatnonzero(steps > GAP * typical) + 1)
     best = max(runs, key=lambda run: int(counts[run].sum()))
     inside = ordered[(ordered >= bins[best[0]]) & (ordered <= bins[best[-1] + 1])]
     return float(inside[0]), float(inside[-1])

@@ -1,4 +1,4 @@
-"""How well a profile foretells shots it was not made from, beside a textbook surface with Gaussian noise."""
+"""Prediction of held-out shots by a profile, compared with a textbook surface with Gaussian noise."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from parhelion.calibrate.range_images import Floats
 from parhelion.sensors.optics.lidar.config import MaterialProfile
 
 HELD_OUT = 0.3
-"""Share of the shots that are kept back."""
+"""Share of the shots that are held out."""
 MOST_MEANS = 50
-"""Means of the textbook that are taken in each bin of angle."""
+"""Number of textbook means evaluated per angle bin."""
 LEAST_CHANCE = 1e-4
-"""Chance that either model leaves for what it holds impossible, spread over all values."""
+"""Probability that each model reserves for impossible values, spread over all values."""
 
 
 @dataclass(frozen=True)
 class HeldOutScore:
-    """Two models of one material on shots that neither has seen."""
+    """Scores of two models of one material on held-out shots."""
 
     log_likelihood: float
-    """Mean log-likelihood of a shot by the profile."""
+    """Mean log-likelihood per shot under the profile."""
     textbook_log_likelihood: float
     wasserstein: float
-    """Distance between recorded and foretold intensities, mean over angles, in units of intensity."""
+    """Wasserstein distance between recorded and predicted intensities, mean over angles, in intensity units."""
     textbook_wasserstein: float
     shots: int
     textbook: str = ""
-    """The textbook's model: of all there are, the one that foretells these very shots best."""
+    """Textbook model: of all candidates, the one that predicts the held-out shots best."""
 
 
 def chances(profile: MaterialProfile) -> Floats:
-    """Chance of each value or cell of intensity of a return, by bin of angle, shape (bins, cells)."""
+    """Probability of each intensity value or cell of a return, per angle bin, shape (bins, cells)."""
     counts = np.asarray(profile.counts, np.float64)
     total = counts.sum(axis=1, keepdims=True)
     even = np.full_like(counts, 1.0 / counts.shape[1])
@@ -43,7 +43,7 @@ def chances(profile: MaterialProfile) -> Floats:
 
 
 def cell_of(profile: MaterialProfile, intensity: Floats) -> Floats:
-    """Number of the value or cell that intensities fall into; the nearest for those outside."""
+    """Index of the value or cell of each intensity; the nearest one for intensities outside."""
     edges = np.asarray(profile.intensity)
     if profile.kind == "values":
         edges = np.concatenate([[-np.inf], 0.5 * (edges[1:] + edges[:-1]), [np.inf]])
@@ -52,11 +52,11 @@ def cell_of(profile: MaterialProfile, intensity: Floats) -> Floats:
 
 
 def compare(shots: MaterialShots, *, seed: int = 1) -> HeldOutScore:
-    """Fit profile and textbook to some of the shots, and hold both against the rest.
+    """Fit profile and textbook to part of the shots and score both on the rest.
 
     The textbook is the best of all reflection models, each fitted to the same shots, with Gaussian noise of one
-    deviation and one drop rate: what a simulator without calibration has at best. It is chosen by the shots that were
-    kept back, which favours it.
+    deviation and one drop rate: the best case of a simulator without calibration. It is selected on the held-out
+    shots, which favours it.
     """
     from scipy.special import ndtr
 
@@ -109,7 +109,7 @@ def compare(shots: MaterialShots, *, seed: int = 1) -> HeldOutScore:
 
 
 def _fine(profile: MaterialProfile, chance: Floats) -> tuple[Floats, Floats]:
-    """Values and their chances; cells as several values, evenly within them."""
+    """Values and their probabilities; each cell is split into several evenly spaced values."""
     cells = np.asarray(profile.intensity)
     if profile.kind == "values":
         return cells, chance
@@ -119,7 +119,7 @@ def _fine(profile: MaterialProfile, chance: Floats) -> tuple[Floats, Floats]:
 
 
 def _by_bin(angle_deg: Floats, level: Floats) -> tuple[Floats, Floats, Floats]:
-    """Mean angle, mean level and number of each bin that holds any."""
+    """Mean angle, mean level and number of shots of each non-empty bin."""
     place = np.floor(angle_deg).astype(int)
     number = np.bincount(place).astype(np.float64)
     there = number > 0
@@ -133,7 +133,7 @@ def _distances(recorded: Floats, value: Floats, chance: Floats, mean: Floats, si
     from scipy.stats import wasserstein_distance
 
     grid = (np.arange(200) + 0.5) / 200.0
-    # Within a bin of angle means lie close together: some of them stand for all.
+    # The means within one angle bin are close together, so a few of them represent all.
     mean = np.quantile(mean, (np.arange(MOST_MEANS) + 0.5) / MOST_MEANS) if len(mean) > MOST_MEANS else mean
     book = (mean[:, None] + sigma * ndtri(grid)[None, :]).ravel()
     return float(wasserstein_distance(recorded, value, None, chance)), float(wasserstein_distance(recorded, book))

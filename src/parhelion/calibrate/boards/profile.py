@@ -1,7 +1,7 @@
-"""The profile of a material: what a sensor reports of it, by angle of incidence.
+"""Material profiles: the response of a sensor to a material, by angle of incidence.
 
-Statistics are those of returned shots alone; drops are counted once, by their rate. Intensities are kept as they are
-distributed, since many sensors report but a few values.
+Statistics cover returned shots only; lost shots enter once, through the drop rate. Intensities are stored as
+histograms, because many sensors report only a few values.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 
 from parhelion.calibrate.boards.find import Board
 from parhelion.calibrate.boards.shots import BoardShots
-from parhelion.calibrate.range_images import Floats, Mask, TableWithFacts
+from parhelion.calibrate.range_images import Floats, Mask, TableWithMetadata
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.optics.lidar.config import FittedBrdf, MaterialProfile
 from parhelion.sensors.optics.lidar.profiles import drop_at
 from parhelion.surfaces import brdf
 
-# ---- brdf fit -------------------------------------------------------------------------------------------------------
-# Reflection models fitted to the intensities of a material by angle, for the angles of which nothing is recorded.
-# The models are those of `surfaces/brdf.py`; a lidar receives f cos(theta). The best is chosen by leaving each bin out
-# in turn (cross-validation), so that a model with more numbers has to earn them.
+# ---- reflection model fit -------------------------------------------------------------------------------------------
+# Reflection models fitted to the intensities of a material by angle, for angles without recorded shots. The models are
+# those of `surfaces/brdf.py`; a lidar receives f cos(theta). The best one is selected by leave-one-out cross-validation
+# over the angle bins, which penalises models with more parameters.
 
 
 FEWEST_BINS = 3
@@ -59,18 +59,18 @@ MODELS: dict[str, Model] = {
     ),
     "phong": (_phong, ("specular", "exponent"), ((0.2, 10.0), (0.5, 60.0)), ((0.0, 1.0), (1.0, 2000.0))),
 }
-"""f cos(theta) of each model, its parameters, where the search starts, and their bounds."""
+"""f cos(theta) of each model, its parameter names, starting values and bounds."""
 
 
 @dataclass(frozen=True, eq=False)
 class BrdfFit:
-    """A model with its parameters."""
+    """Reflection model with fitted parameters."""
 
     model: str
     parameters: tuple[float, ...]
     scale: float
     error: float
-    """Root mean square of relative differences to the bins left out."""
+    """Root mean square of the relative prediction errors of left-out bins."""
     constant_error: float
 
     def at(self, angle_deg: Floats | float) -> Floats:
@@ -78,7 +78,7 @@ class BrdfFit:
         return self.scale * np.pi * MODELS[self.model][0](_cosine(angle_deg), *self.parameters)
 
     def as_config(self) -> FittedBrdf:
-        """The fit as a sensor's file holds it."""
+        """Fit as stored in a sensor file."""
         names = MODELS[self.model][1]
         return FittedBrdf(
             model=self.model,  # type: ignore[arg-type]
@@ -94,7 +94,7 @@ def _cosine(angle_deg: Floats | float) -> Floats:
 
 
 def fit_brdf(angle_deg: Floats, level: Floats, error: Floats) -> BrdfFit | None:
-    """The model that foretells left-out bins best; None where none does it better than a constant.
+    """Model that predicts left-out bins best; None if no model is better than a constant.
 
     `level` is the mean intensity of each bin, `error` its standard error.
     """
@@ -109,11 +109,11 @@ def fit_brdf(angle_deg: Floats, level: Floats, error: Floats) -> BrdfFit | None:
 
         whole, whole_scale = _fit(name, angle_deg, level, weight)
 
-        def foretell(rows: Any, name: str = name, start: tuple[float, ...] = whole) -> Callable[[int], float]:
+        def predict(rows: Any, name: str = name, start: tuple[float, ...] = whole) -> Callable[[int], float]:
             parameters, scale = _fit(name, angle_deg[rows], level[rows], weight[rows], start)
             return lambda k: float(scale * np.pi * MODELS[name][0](_cosine(angle_deg[k]), *parameters))
 
-        misfit = _left_out(foretell, level)
+        misfit = _left_out(predict, level)
         if misfit < constant and (best is None or misfit < 0.98 * best.error):
             best = BrdfFit(name, whole, whole_scale, misfit, constant)
     return best
@@ -124,19 +124,19 @@ def _mean(level: Floats, weight: Floats) -> Callable[[int], float]:
     return lambda k: value
 
 
-def _left_out(foretell: Callable[[Any], Callable[[int], float]], level: Floats) -> float:
-    """Root mean square of what is foretold of each bin by the others, over the mean level."""
+def _left_out(predict: Callable[[Any], Callable[[int], float]], level: Floats) -> float:
+    """Root mean square of the prediction error of each bin by the others, relative to the mean level."""
     numbers = np.arange(len(level))
-    off = [foretell(numbers != k)(int(k)) - level[k] for k in numbers]
+    off = [predict(numbers != k)(int(k)) - level[k] for k in numbers]
     return float(np.sqrt(np.mean(np.square(off))) / np.mean(np.abs(level)))
 
 
 def _fit(
     name: str, angle_deg: Floats, level: Floats, weight: Floats, start: tuple[float, ...] | None = None
 ) -> tuple[tuple[float, ...], float]:
-    """Parameters and scale by least squares; the scale is linear, so it follows from the rest.
+    """Parameters and scale by least squares; the scale is linear and solved in closed form.
 
-    From `start`, where a solution is known nearby, else from several places.
+    Starts at `start` if a nearby solution is known, otherwise at several points.
     """
     from scipy.optimize import least_squares
 
@@ -167,35 +167,35 @@ Array = NDArray[Any]
 
 BIN_DEG = 5.0
 FEWEST_SHOTS = 10
-"""Shots that a bin of angle must have to count as recorded."""
+"""Shots that an angle bin needs to count as recorded."""
 PRIOR_SHOTS = 10.0
-"""Shots by which the neighbours of a bin count in it: much where it has few of its own, little where it has many."""
+"""Weight of a bin's neighbours, in shots: it dominates in bins with few shots and vanishes in bins with many."""
 FEW_VALUES = 24
-"""So many different intensities at most are kept one by one."""
+"""Largest number of distinct intensities that are stored individually."""
 CELLS = 32
 OUTLIER_M = 0.15
-"""Ranges this far off the board are of something else in any case: no shots at the board."""
+"""Range error beyond which a return cannot come from the board."""
 OUTLIER_SIGMAS = 6.0
-"""So many deviations off the others of their angle, too."""
+"""Number of standard deviations beyond which a return is an outlier of its angle bin."""
 
 
 @dataclass(frozen=True, eq=False)
-class MaterialShots(TableWithFacts):
+class MaterialShots(TableWithMetadata):
     """Shots at boards of one material."""
 
     angle_deg: Floats
     error_m: Floats
-    """Measured less true range, NaN for lost shots."""
+    """Measured minus true range, NaN for lost shots."""
     intensity: Floats
-    """At the reference distance, NaN for lost shots."""
+    """Intensity at the reference distance, NaN for lost shots."""
     distance_m: tuple[float, float]
     knows_lost: bool
     board: Floats
-    """Number of the board of each shot."""
+    """Index of the board of each shot."""
 
 
 def taken_at(board: Board, shots: BoardShots) -> Mask:
-    """Which shots are taken for shots at a board: aimed at it, and without returns that are far off its plane."""
+    """Mask of shots assigned to a board: aimed at it, excluding returns far off its plane."""
     taken = board.holds(shots)
     aimed = shots.rows(taken)
     error = aimed.range - board.true_range(aimed)
@@ -207,12 +207,12 @@ def taken_at(board: Board, shots: BoardShots) -> Mask:
 
 
 def shots_at(board: Board, shots: BoardShots, number: int = 0) -> MaterialShots:
-    """The shots aimed at a board; returns far off its plane are of other things and left out."""
-    return held_against(board, shots.rows(taken_at(board, shots)), number)
+    """Shots aimed at a board; returns far off its plane come from other objects and are excluded."""
+    return material_shots(board, shots.rows(taken_at(board, shots)), number)
 
 
-def held_against(board: Board, aimed: BoardShots, number: int = 0) -> MaterialShots:
-    """Shots that are taken for shots at a board, with their angles and range errors on it."""
+def material_shots(board: Board, aimed: BoardShots, number: int = 0) -> MaterialShots:
+    """Shots assigned to a board, with their angles and range errors relative to it."""
     far = board.true_range(aimed)
     ends = (float(far.min()), float(far.max())) if len(far) else (0.0, 0.0)
     angle, error, which = board.incidence_deg(aimed), aimed.range - far, np.full(len(aimed), float(number))
@@ -220,7 +220,7 @@ def held_against(board: Board, aimed: BoardShots, number: int = 0) -> MaterialSh
 
 
 def _outliers(angle_deg: Floats, error: Floats) -> Mask:
-    """Returns far off the others of their bin of angle, by the median deviation."""
+    """Returns that deviate strongly from the others of their angle bin, by the median absolute deviation."""
     place = np.clip(np.digitize(angle_deg, angle_edges()) - 1, 0, None)
     found = np.zeros(len(error), bool)
     for k in np.unique(place):
@@ -233,7 +233,7 @@ def _outliers(angle_deg: Floats, error: Floats) -> Mask:
 
 
 def together(parts: list[MaterialShots]) -> MaterialShots:
-    """Shots at several boards of one material."""
+    """Shots at several boards of one material, concatenated."""
     ends = (min(part.distance_m[0] for part in parts), max(part.distance_m[1] for part in parts))
     return MaterialShots.joined(parts, distance_m=ends, knows_lost=all(part.knows_lost for part in parts))
 
@@ -244,13 +244,13 @@ def angle_edges() -> Floats:
 
 
 def intensity_cells(level: Floats) -> tuple[str, Floats]:
-    """'values' and the few there are, or 'cells' and their edges."""
+    """'values' and the distinct values, or 'cells' and their edges."""
     values = np.unique(level)
     if len(values) <= FEW_VALUES:
         return "values", values
-    # From 0 on, where a scale begins there: angles of which nothing is recorded may be darker than all that are.
+    # Cells start at 0 if the scale does: angles without recorded shots may be darker than all recorded ones.
     low, high = min(float(level.min()), 0.0), float(level.max())
-    # Whole numbers stay apart: cells end between them.
+    # Cell edges lie between integers, so that integers are not split.
     if np.all(values == np.round(values)):
         step = max(1.0, np.ceil((high - low + 1.0) / CELLS))
         return "cells", np.arange(low - 0.5, high + 0.5 + step, step)
@@ -260,9 +260,9 @@ def intensity_cells(level: Floats) -> tuple[str, Floats]:
 def fit_profile(
     shots: MaterialShots, *, reference_m: float = 1.0, gaps: bool = True
 ) -> tuple[MaterialProfile, BrdfFit | None]:
-    """The profile of a material, and the reflection model that fills its gaps; None where none is worth it.
+    """Profile of a material, and the reflection model that fills its gaps, or None if no model is useful.
 
-    `gaps` False leaves them empty. Raises ConfigError where less than two bins of angle are recorded.
+    `gaps=False` leaves gaps empty. ConfigError is raised if fewer than two angle bins are recorded.
     """
     edges = angle_edges()
     bins = len(edges) - 1
@@ -272,9 +272,9 @@ def fit_profile(
     known = fired >= FEWEST_SHOTS
     if known.sum() < 2:
         spread = f"{shots.angle_deg.min():.1f} to {shots.angle_deg.max():.1f} deg" if len(shots) else "no shots"
-        raise ConfigError(f"only one angle of incidence is recorded ({spread}): a wider or turned board is needed")
+        raise ConfigError(f"only one angle of incidence is recorded ({spread}): use a wider or rotated board")
     if lost.all():
-        raise ConfigError("every shot at the board is lost, so there is nothing to learn but that")
+        raise ConfigError("every shot at the board is lost, so only the drop rate is known")
     gone = np.bincount(place, lost, bins)
     returned = ~lost
     kind, cells = intensity_cells(shots.intensity[returned])
@@ -295,7 +295,7 @@ def fit_profile(
     drop = lost_smooth / np.maximum(fired_smooth, 1e-9)
     mean = total / np.maximum(many, 1e-9)
     sigma = np.sqrt(np.maximum(squares / np.maximum(many, 1e-9) - mean**2, 0.0))
-    # Two more of either kind (Agresti and Coull 1998): rates near 0 are not known as well as they look.
+    # Two more of either kind (Agresti and Coull 1998), because rates near 0 are known less well than counts suggest.
     careful = (lost_smooth + 2.0) / (fired_smooth + 4.0)
     drop_error = np.sqrt(careful * (1.0 - careful) / np.maximum(fired_smooth, 1.0))
     drop_error = np.hypot(drop_error, _between_boards(shots, place, bins))
@@ -306,7 +306,7 @@ def fit_profile(
     level = counts @ value / np.maximum(counts.sum(axis=1), 1e-9)
     seen = known & (many > 2)
     if kind == "values":
-        level = level * (1.0 - drop)  # of sensors with few values, it is drops that follow the signal
+        level = level * (1.0 - drop)  # with only a few values, the drop rate follows the signal
     brdf = fit_brdf(middles[seen], level[seen], level[seen] / np.sqrt(np.maximum(many[seen], 1.0))) if gaps else None
     if brdf is not None:
         _fill_gaps((drop, drop_error, mean, sigma), counts, seen, brdf, value if kind == "cells" else None)
@@ -333,7 +333,7 @@ def _short(values: Floats, digits: int) -> list[float]:
 
 
 def _smoothed(values: Array, known: Array, fired: Array) -> Floats:
-    """Sums of each recorded bin, with `PRIOR_SHOTS` shots' worth of what its recorded neighbours have; 0 elsewhere."""
+    """Sums per recorded bin, plus `PRIOR_SHOTS` shots distributed as in its recorded neighbours; 0 elsewhere."""
     found = np.zeros_like(values, dtype=np.float64)
     for k in np.flatnonzero(known):
         near = [j for j in (k - 1, k + 1) if 0 <= j < len(values) and known[j]]
@@ -343,7 +343,7 @@ def _smoothed(values: Array, known: Array, fired: Array) -> Floats:
 
 
 def _between_boards(shots: MaterialShots, place: Array, bins: int) -> Floats:
-    """How far the mean drop rate may be off since boards of one material differ: standard error over boards."""
+    """Standard error of the mean drop rate over boards of one material, which differ from each other."""
     numbers = np.unique(shots.board)
     if len(numbers) < 2:
         return np.zeros(bins)
@@ -369,10 +369,10 @@ def _between_boards(shots: MaterialShots, place: Array, bins: int) -> Floats:
 def _fill_gaps(
     bins: tuple[Floats, Floats, Floats, Floats], counts: Floats, seen: Array, brdf: BrdfFit, value: Floats | None
 ) -> None:
-    """Give bins of which nothing is recorded the nearest recorded one, changed by the ratio of the model.
+    """Fill bins without recorded shots with the nearest recorded bin, scaled by the ratio of the model.
 
-    `bins` are drop rate and its error, mean and deviation of range errors. Intensities scale with the ratio where they
-    are kept in cells of mean `value`, and lost shots follow the signal (`drop_at`); at the border the ratio is 1.
+    `bins` are drop rate and its error, mean and deviation of range errors. Intensities scale with the ratio if they
+    are stored in cells of mean `value`, and lost shots follow the signal (`drop_at`). At the border the ratio is 1.
     """
     drop, drop_error, mean, sigma = bins
     middles, there = angle_edges()[:-1] + 0.5 * BIN_DEG, np.flatnonzero(seen)
@@ -386,7 +386,7 @@ def _fill_gaps(
 
 
 def _scaled(row: Floats, value: Floats, ratio: float) -> Floats:
-    """Counts of cells with every intensity times a ratio, shared between the two cells that it falls among."""
+    """Cell counts after multiplying every intensity by a ratio, shared between the two nearest cells."""
     place = np.interp(value * ratio, value, np.arange(len(value)))
     low = np.floor(place).astype(int)
     high = np.minimum(low + 1, len(value) - 1)

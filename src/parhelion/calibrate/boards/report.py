@@ -1,4 +1,4 @@
-"""The page of a calibration from boards: recorded and simulated curves together, material by material."""
+"""Report of a calibration from boards: recorded and simulated curves per material."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ from parhelion.surfaces.material import Material
 from parhelion.world import shapes
 from parhelion.world.world import World
 
-# ---- Recordings of boards as charts: the points that belong to the board, and those left out ------------------------
+# ---- Charts of board recordings: points assigned to the board, and points left out ----------------------------------
 
 
 GROUPS = {"left out": 6, "taken": 1, "taken, lost": 3}
-"""Colours of the points in the order of drawing."""
+"""Colours of the points in drawing order."""
 SPAN = 1.6
-"""Charts reach so many times half the board's extent to each side."""
+"""Extent of the charts to each side, in half extents of the board."""
 OFF_CM = 20.0
-"""Largest distance from the board's plane that is shown [cm]."""
+"""Largest shown distance from the plane of the board [cm]."""
 _SIZE = (360, 240)
 
 
 def recording_charts(one: RecordingResult) -> list[Chart]:
-    """A recording from above, along its board, and face on for sensors with several rows.
+    """Charts of a recording: from above, along its board, and front view for sensors with several rows.
 
-    Lost shots that belong to the board are shown where their beams meet it, and at the foot of the second chart.
+    Lost shots of the board are drawn where their beams meet it, and at the bottom of the second chart.
     """
     board, shots, taken = one.board, one.some, one.some_taken
     assert board is not None
@@ -68,7 +68,7 @@ def recording_charts(one: RecordingResult) -> list[Chart]:
     edges = [Curve.of("", [edge, edge], [-OFF_CM, OFF_CM], plots.PRESET, "dashed") for edge in (left, right)]
     charts = [
         _from_above(board, dots(points[:, 0], points[:, 1])),
-        Chart([*dots(place, off), *edges], "before the board [cm]", "along the board [m]", x_limits=x_limits,
+        Chart([*dots(place, off), *edges], "in front of board [cm]", "along the board [m]", x_limits=x_limits,
               y_limits=(-OFF_CM, OFF_CM), size=_SIZE),
     ]  # fmt: skip
     if board.height_m > 0.0:
@@ -85,7 +85,7 @@ def _around(low: float, high: float) -> Limits:
 
 
 def _from_above(board: Board, dots: list[Curve]) -> Chart:
-    """Points with the board's line and the sensor (a ring at the origin), to scale."""
+    """Points with the line of the board and the sensor (ring at the origin), to scale."""
     left, right, _, _ = board.edges_m
     foot = -board.distance_m * board.normal
     ends = np.stack([foot + place * board.across for place in (left, right)])
@@ -101,7 +101,7 @@ def _from_above(board: Board, dots: list[Curve]) -> Chart:
 
 
 def mean_and_sigma(profile: MaterialProfile) -> tuple[Floats, Floats]:
-    """Mean and standard deviation of the intensities of returns, by bin of angle; NaN where there are none."""
+    """Mean and standard deviation of the intensities of returns per angle bin; NaN for empty bins."""
     cells = np.asarray(profile.intensity)
     value = cells if profile.kind == "values" else 0.5 * (cells[1:] + cells[:-1])
     counts = np.asarray(profile.counts)
@@ -112,7 +112,7 @@ def mean_and_sigma(profile: MaterialProfile) -> tuple[Floats, Floats]:
 
 
 def rows_of(found: BoardCalibration) -> list[tuple[str, ...]]:
-    """One row per material."""
+    """Table rows, one per material."""
     rows: list[tuple[str, ...]] = []
     for one in found.materials:
         known = np.asarray(one.profile.shots) > 0
@@ -138,7 +138,7 @@ CURVES: tuple[tuple[str, Callable[[MaterialProfile], Floats]], ...] = (
 
 
 def profile_charts(recorded: MaterialProfile, simulated: MaterialProfile | None) -> list[Chart]:
-    """Recorded (dots; rings where a model fills gaps) and simulated (line) over the angle of incidence."""
+    """Recorded (dots; rings where a model fills gaps) and simulated (line) values over the angle of incidence."""
     edges = angle_edges()
     middle = 0.5 * (edges[1:] + edges[:-1])
     known = np.asarray(recorded.shots) > 0
@@ -156,7 +156,7 @@ def profile_charts(recorded: MaterialProfile, simulated: MaterialProfile | None)
 
 
 def simulated_profile(found: BoardCalibration, one: MaterialResult, seed: int = 1) -> MaterialProfile | None:
-    """The profile of what the calibrated sensor sees of the first board again; None where it sees too little."""
+    """Profile of the first board as simulated with the calibrated sensor; None if too few shots hit it."""
 
     board = one.boards[0]
     width = min(2.0 * max(abs(board.edges_m[0]), abs(board.edges_m[1])), 12.0 * board.distance_m)
@@ -170,7 +170,7 @@ def simulated_profile(found: BoardCalibration, one: MaterialResult, seed: int = 
 
 
 def simulated_profiles(found: BoardCalibration, seed: int = 1) -> dict[str, MaterialProfile | None]:
-    """What the calibrated sensor sees of each material again."""
+    """Profile of each material as simulated with the calibrated sensor."""
     return {one.name: simulated_profile(found, one, seed) for one in found.materials}
 
 
@@ -178,7 +178,7 @@ def board_page(
     found: BoardCalibration, recording: str, simulated: Mapping[str, MaterialProfile | None], *,
     before: Sequence[str] = (),
 ) -> str:  # fmt: skip
-    """The page as HTML. `simulated` holds the materials that the new sheet has simulated; `before` comes first."""
+    """Report as HTML. `simulated` holds profiles simulated with the new sheet; `before` is placed first."""
     figures = []
     for one in found.materials:
         charts = profile_charts(one.profile, simulated.get(one.name))
@@ -203,7 +203,7 @@ def board_page(
     known = [(one.source, f"{one.k_m2:.6g}", f"{one.gamma_per_m:.4g}") for one in constants]
     against = ("material", "held-out shots", "log-likelihood", "textbook", "Wasserstein", "textbook")
     return html.page(
-        f"Boards before {found.preset.name}",
+        f"Calibration of {found.preset.name} from boards",
         *before,
         html.section("materials", "Materials", html.table(columns, rows_of(found), kinds="-ln---l")),
         html.section("curves", "Recorded and simulated", *figures),
@@ -218,11 +218,11 @@ def board_page(
 def write_board_report(
     found: BoardCalibration, recording: str, simulated: Mapping[str, MaterialProfile | None], path: str | PathLike[str]
 ) -> None:
-    """Write the page."""
+    """Write the report."""
     html.write_page(path, board_page(found, recording, simulated))
 
 
-# ---- Boards as a calibrated sensor would see them: the same shots again, from simulation ----------------------------
+# ---- Simulation of boards with the calibrated sensor ----------------------------------------------------------------
 
 
 THICKNESS_M = 0.05
@@ -239,10 +239,10 @@ def simulate_board(
     seed: int = 1,
     shots: int = 20_000,
 ) -> MaterialShots:
-    """Shots of a sensor at an upright board that faces it, as many turns as give about `shots` of them."""
+    """Shots of a sensor at an upright board that faces it, over as many revolutions as give about `shots` of them."""
     world = World(name="board")
     box = shapes.box(THICKNESS_M, width_m, height_m)
-    # Names of the user's own stand for a grey board: its profile alone says what is seen of it.
+    # Materials without a library entry are simulated as a grey board; only their profile affects the result.
     known = material if material in material_names() else _grey(material)
     world.add(box, material=known, label="board", pose=Pose((distance_m + 0.5 * THICKNESS_M, 0.0, 0.0)))
     lidar = Lidar(sheet)
@@ -255,8 +255,8 @@ def simulate_board(
         warnings.simplefilter("ignore", UncalibratedMaterialWarning)
         first = of_cloud(lidar.scan(world, pose=Pose(), seed=seed, frame=0), material)
         aimed = max(1, int(board.holds(first).sum()))
-        turns = int(np.clip(np.ceil(shots / aimed), 1, MOST_SHOTS))
-        scans = lidar.scan_many(world, [Pose()] * turns, seed=seed, frames=list(range(turns)))
+        revolutions = int(np.clip(np.ceil(shots / aimed), 1, MOST_SHOTS))
+        scans = lidar.scan_many(world, [Pose()] * revolutions, seed=seed, frames=list(range(revolutions)))
     seen: BoardShots = joined_shots([of_cloud(scan, material) for scan in scans])
     return shots_at(board, seen)
 
@@ -267,27 +267,26 @@ def _grey(name: str) -> Material:
     return material("lambert-50").model_copy(update={"name": name})
 
 
-# ---- board watching -------------------------------------------------------------------------------------------------
-# Progress page of a calibration from boards: its stages, the points of each recording, and the curves so far.
+# ---- Progress page of a calibration: stages, points of each recording, and curves so far ----------------------------
 
 
 AT_WORK = {
-    "read": "{} is being read", "board": "the board in {} is looked for", "profile": "profile and gaps of {}",
-    "held-out": "{} is held against shots that were kept back", "sheet": "the sheet is put together",
+    "read": "reading {}", "board": "finding the board in {}", "profile": "fitting the profile of {}",
+    "held-out": "comparing {} with held-out shots", "sheet": "writing the data sheet",
 }  # fmt: skip
-"""What goes on in each kind of stage."""
+"""Activity of each kind of stage."""
 
 
 def board_watch_page(
     found: BoardCalibration, recording: str, simulated: Mapping[str, MaterialProfile | None] | None = None, *,
     finished: bool = False,
 ) -> str:  # fmt: skip
-    """The page after some stages, as HTML; `simulated` holds the materials that the new sheet has simulated."""
+    """Page after some stages, as HTML; `simulated` holds the materials already simulated with the new sheet."""
     return board_page(found, recording, simulated or {}, before=[_stages(found, finished)])
 
 
 def _stages(found: BoardCalibration, finished: bool) -> str:
-    states = ["done"] * found.done + ["at work"] + ["waits"] * len(found.stages)
+    states = ["done"] * found.done + ["running"] + ["waiting"] * len(found.stages)
     recordings: list[tuple[str, ...]] = []
     materials: list[tuple[str, ...]] = []
     for number, stage in enumerate(found.stages):
@@ -319,14 +318,14 @@ def _words(found: BoardCalibration, finished: bool) -> str:
     if finished:
         return "All stages are done."
     if found.done == len(found.stages):
-        return "The calibration is done; its boards are simulated with the new sheet."
+        return "The calibration is done; its boards are being simulated with the new sheet."
     stage = found.stages[found.done]
     now = AT_WORK[stage.kind].format(stage.recording or stage.material)
-    return f"The calibration runs, and this page follows it. Now: {now}."
+    return f"The calibration is running, and this page is updated. Now: {now}."
 
 
 def _shots(found: BoardCalibration, number: int) -> tuple[str, str, str, str]:
-    """How many shots the recording of this number has, and what became of them."""
+    """Number of shots of a recording, and how many of them are selected, lost and left out."""
     if number >= len(found.recordings):
         return "", "", "", ""
     one = found.recordings[number]

@@ -1,4 +1,4 @@
-"""Shots at boards, lost ones too: from ApolloSim's text, tables, clouds, captures and bags."""
+"""Shots at boards, including lost ones: from ApolloSim's text, tables, clouds, captures and bags."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from parhelion.calibrate.range_images import Floats, Mask, TableWithFacts
+from parhelion.calibrate.range_images import Floats, Mask, TableWithMetadata
 from parhelion.core.clouds import PointCloud, Scan
 from parhelion.core.errors import FormatError
 from parhelion.core.reading import file_reader, open_file, read_bytes
@@ -24,37 +24,37 @@ ANGLE_NAMES = ("angle", "angle_rad", "angle_deg", "azimuth_deg")
 
 
 @dataclass(frozen=True, eq=False)
-class BoardShots(TableWithFacts):
-    """Shots of a recording, one row a shot."""
+class BoardShots(TableWithMetadata):
+    """Shots of a recording, one row per shot."""
 
     direction: Floats
     """Unit direction, sensor frame, shape (n, 3)."""
     origin: Floats
-    """Where the shot leaves [m], shape (n, 3)."""
+    """Origin of each shot [m], shape (n, 3)."""
     range: Floats
     """Measured range [m], NaN for lost shots, shape (n,)."""
     intensity: Floats
-    """As the maker reports it; NaN for lost shots, shape (n,)."""
+    """Intensity on the maker's scale; NaN for lost shots, shape (n,)."""
     knows_lost: bool = True
-    """Whether lost shots are told at all."""
+    """The recording contains lost shots."""
 
     @property
     def lost(self) -> Mask:
-        """Which shots have no return."""
+        """Mask of shots without a return."""
         return np.isnan(self.range)
 
     @property
     def points(self) -> Floats:
-        """Where returns lie [m], NaN for lost shots, shape (n, 3)."""
+        """Positions of returns [m], NaN for lost shots, shape (n, 3)."""
         return self.origin + self.range[:, None] * self.direction
 
 
 @file_reader()
 def read_shots(path: str | PathLike[str], *, sensor: str | None = None, topic: str | None = None) -> BoardShots:
-    """The shots of a recording, of all its turns.
+    """All shots of a recording, over all its frames.
 
     Text files have lines `distance,intensity,angle`, in metres and radians (ApolloSim), or a header that names these
-    columns (`angle_deg` for degrees, `elevation_deg` beside it for sensors with rows). A lost shot has the distance
+    columns (`angle_deg` for degrees, and `elevation_deg` for sensors with several rows). A lost shot has the distance
     inf, NaN or 0.
     """
     from parhelion.io.ros import is_bag
@@ -78,12 +78,12 @@ def read_shots(path: str | PathLike[str], *, sensor: str | None = None, topic: s
 
 
 def joined_shots(parts: list[BoardShots]) -> BoardShots:
-    """Shots of several recordings together."""
+    """Shots of several recordings, concatenated."""
     return BoardShots.joined(parts, knows_lost=all(part.knows_lost for part in parts))
 
 
 def from_angles(distance: Floats, intensity: Floats, azimuth: Floats, elevation: Floats | None = None) -> BoardShots:
-    """Shots of a sensor at the origin, by angles [rad]; lost are distances that are not finite or not above 0."""
+    """Shots of a sensor at the origin, by angles [rad]; distances that are not finite and positive are lost shots."""
     level = np.zeros_like(azimuth) if elevation is None else elevation
     direction = np.stack([np.cos(level) * np.cos(azimuth), np.cos(level) * np.sin(azimuth), np.sin(level)], axis=1)
     there = np.isfinite(distance) & (distance > 0)
@@ -112,7 +112,7 @@ def _of_text(file: Path) -> BoardShots:
     else:
         names, body = ["distance", "intensity", "angle"], data
     if not body.strip():
-        raise FormatError(f"{file}: holds no shots")
+        raise FormatError(f"{file}: contains no shots")
     columns = dict(zip(names, parse_rows(body, [np.dtype(np.float64)] * len(names), None, file, ","), strict=True))
     distance = next((columns[name] for name in RANGE_NAMES if name in columns), None)
     angle = next((name for name in ANGLE_NAMES if name in columns), None)
@@ -131,13 +131,13 @@ def _of_text(file: Path) -> BoardShots:
 
 
 def shots_of_cloud(cloud: PointCloud, where: str) -> BoardShots:
-    """All shots of a scan, or the points of a cloud; `where` is named in errors."""
+    """All shots of a scan, or the points of a cloud; `where` is used in error messages."""
     if "intensity" not in cloud.fields:
         raise FormatError(f"{where}: has no intensity; its fields are {', '.join(cloud.fields)}")
     if isinstance(cloud, Scan) and len(cloud.shots):
         table = cloud.shots
         distance, level = np.full(len(table), np.nan), np.full(len(table), np.nan)
-        # Of several returns, the nearest stays: written last.
+        # The nearest of several returns is written last, so that it overwrites the others.
         order = np.argsort(-cloud.fields["range"], kind="stable")
         shot = cloud.fields["shot"][order].astype(np.int64)
         distance[shot], level[shot] = cloud.fields["range"][order], cloud.fields["intensity"][order]
@@ -146,7 +146,7 @@ def shots_of_cloud(cloud: PointCloud, where: str) -> BoardShots:
     there: Mask = np.asarray(np.isfinite(xyz).all(axis=1))
     direction = cloud.fields["direction"].astype(np.float64) if "direction" in cloud.fields else None
     if direction is None:
-        # Where lost shots have no direction they cannot be placed.
+        # Lost shots without a direction cannot be assigned to a board.
         xyz, level = xyz[there], cloud.fields["intensity"][there].astype(np.float64)
         distance = np.linalg.norm(xyz, axis=1)
         return BoardShots(xyz / distance[:, None], np.zeros_like(xyz), distance, level, knows_lost=False)
@@ -156,7 +156,7 @@ def shots_of_cloud(cloud: PointCloud, where: str) -> BoardShots:
 
 
 def _laser_scans(file: Path, topic: str | None) -> BoardShots | None:
-    """The LaserScan messages of a bag; None where it has none."""
+    """Shots of the LaserScan messages of a bag; None if it has none."""
     from parhelion.io.ros import BagReader, decode
     from parhelion.io.ros.messages import LASER_SCAN
 

@@ -1,4 +1,4 @@
-"""Several recordings of one sensor: each by itself, all together, and where they disagree."""
+"""Several recordings of one sensor: separate fits, a joint fit, and the fields on which they disagree."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ SCALARS = (
 )
 CURVE, BIAS, GAIN = "range.overlap", "noise.channel_bias_m", "receiver.channel_gain"
 ANGLES = {"pattern.channels.elevation_deg": "angles", "pattern.channels.azimuth_deg": "azimuths"}
-"""Errors of angles of the beams, and where a calibration has them."""
+"""Angle errors of the beams, and the attribute of a calibration that holds them."""
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One field as each recording tells it."""
+    """One field as measured by each recording."""
 
     field: str
     values: tuple[float, ...]
-    """Of each recording, NaN where it tells nothing; of a list, at the entry where recordings are farthest apart."""
+    """Value per recording, NaN if not measured; for lists, the entry at which the recordings differ most."""
     errors: tuple[float, ...]
     """Half widths of 95 % intervals."""
     differs: bool
-    """Whether two intervals do not overlap."""
+    """Two intervals do not overlap."""
     where: str = ""
-    """The entry of a list, in words."""
+    """Description of the list entry."""
 
     def in_words(self, names: Sequence[str]) -> str:
-        """What each recording says, for people."""
+        """Values of each recording as text."""
         parts = [
             f"{name} {value:.4g} ± {error:.2g}"
             for name, value, error in zip(names, self.values, self.errors, strict=True)
@@ -57,17 +57,17 @@ class Compared:
 
 @dataclass(frozen=True, eq=False)
 class RecordingComparison:
-    """Recordings beside each other."""
+    """Calibrations of several recordings."""
 
     names: tuple[str, ...]
     each: tuple[DriveCalibration, ...]
     together: DriveCalibration
-    """From all turns of all recordings; its errors hold what they disagree on."""
+    """Joint fit of all frames of all recordings; its errors include their disagreement."""
     fields: tuple[Compared, ...]
 
     @property
     def differing(self) -> tuple[Compared, ...]:
-        """The fields on which recordings disagree."""
+        """Fields on which recordings disagree."""
         return tuple(one for one in self.fields if one.differs)
 
 
@@ -79,26 +79,26 @@ def compare_drives(
     seed: int = 1,
     watch: Callable[[str, DriveCalibration], None] | None = None,
 ) -> RecordingComparison:
-    """Fit each recording, by name and turns, alone and all of them together.
+    """Fit each recording, given by name and frames, separately and all of them jointly.
 
-    The sheet holds the numbers of all turns together. Where recordings disagree, its interval is widened until it holds
-    the intervals of all of them, and `calibration.disagree` says what each of them told.
+    The sheet contains the joint fit. If recordings disagree on a field, its interval is widened to include those
+    of all recordings, and `calibration.disagree` lists their values.
     """
     names = tuple(name for name, _ in recordings)
     if len(set(names)) < len(names):
-        raise ConfigError(f"the recordings need names that differ, got {', '.join(names)}")
+        raise ConfigError(f"the recordings need different names, got {', '.join(names)}")
     each = tuple(
-        calibrate_drive(turns, preset, recording=name, standing=standing, seed=seed) for name, turns in recordings
+        calibrate_drive(frames, preset, recording=name, standing=standing, seed=seed) for name, frames in recordings
     )
-    every = [turn for _, turns in recordings for turn in turns]
-    # Repeated looks are looks from one place, so they cannot be taken together; neighbours can.
+    every = [frame for _, frames in recordings for frame in frames]
+    # Repeated observations need a fixed position, so the joint fit of several recordings uses neighbours instead.
     together = calibrate_drive(every, preset, recording=", ".join(names), seed=seed, watch=watch)
     fields = compared(each)
     return RecordingComparison(names, each, _widened(together, [one for one in fields if one.differs], names), fields)
 
 
 def compared(each: Sequence[DriveCalibration]) -> tuple[Compared, ...]:
-    """The fields that at least two calibrations tell, as each of them has it."""
+    """Fields that at least two calibrations measure, with the value of each."""
     found = []
     for field in SCALARS:
         values = tuple(_scalar(one, field) for one in each)
@@ -129,17 +129,17 @@ def _scalar(found: DriveCalibration, field: str) -> float:
 
 
 def _apart(values: ArrayLike, errors: ArrayLike) -> float:
-    """Greatest distance of two values in units of the sum of their half widths: above 1 intervals do not overlap."""
+    """Largest difference of two values in units of the sum of their half widths; above 1, intervals do not overlap."""
     v, e = np.asarray(values, np.float64), np.asarray(errors, np.float64)
     off, wide = np.abs(v[:, None] - v[None]), e[:, None] + e[None]
     return float(np.nanmax(np.where(off > 0.0, off / np.maximum(wide, 1e-12), 0.0)))
 
 
 def _worst(field: str, values: Floats, errors: Floats, where: Sequence[str]) -> Compared:
-    """The entry of a list at which recordings are farthest apart.
+    """Entry of a list at which recordings differ most.
 
-    Of many entries some are apart by chance: intervals are as wide as makes that as unlikely for all of them together
-    as for one alone (Bonferroni).
+    Among many entries some differ by chance. The intervals are widened so that the probability over all entries equals
+    that of a single one (Bonferroni).
     """
     from scipy.special import ndtri
 
@@ -150,7 +150,7 @@ def _worst(field: str, values: Floats, errors: Floats, where: Sequence[str]) -> 
 
 
 def _curves(curves: Sequence[Any]) -> Compared:
-    """Overlap curves at the bins of the first that all of them reach."""
+    """Overlap curves at the bins of the first that all of them cover."""
     known = [curve for curve in curves if curve is not None]
     low, high = max(one.range[0] for one in known), min(one.range[-1] for one in known)
     at = known[0].range[(known[0].range >= low) & (known[0].range <= high)]
@@ -165,7 +165,7 @@ def _curves(curves: Sequence[Any]) -> Compared:
 
 
 def _widened(found: DriveCalibration, differing: Sequence[Compared], names: Sequence[str]) -> DriveCalibration:
-    """Errors that hold what each recording said, in the calibration and its sheet."""
+    """Errors widened to include the values of each recording, in the calibration and its sheet."""
     error = dict(found.error)
     for one in differing:
         if one.field not in found.changed:

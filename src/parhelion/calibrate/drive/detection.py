@@ -1,4 +1,4 @@
-"""Weak, lost and overly strong returns: dropout against signal, the threshold, saturation, and steps of counts."""
+"""Weak, lost and saturated returns: dropout by signal, the threshold, saturation, and quantisation of counts."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ from parhelion.calibrate.range_images import Floats, Mask, RangeImage
 from parhelion.core.errors import ConfigError
 
 FEWEST_LOST = 12
-"""Lost pixels amid surfaces from which a threshold is told."""
+"""Smallest number of lost pixels on surfaces for fitting a threshold."""
 MOST_LAPSE = 0.05
 ROUNDING = 0.29
-"""Standard deviation of what is lost by rounding to whole numbers."""
+"""Standard deviation of the rounding error of integers."""
 
 
-def amid_surface(turn: RangeImage) -> tuple[Mask, Floats]:
-    """Pixels whose neighbours say that a surface is there, returned or not, and the mean signal beside them.
+def on_surface(frame: RangeImage) -> tuple[Mask, Floats]:
+    """Pixels whose neighbours show a surface, returned or not, and the mean signal of these neighbours.
 
-    Two pixels on either side must return and step by less than 3 % of the range. Pixels that the sensor withholds are
-    left out.
+    Two pixels on either side must have returned, with range steps below 3 %. Pixels that the sensor withholds are
+    excluded.
     """
-    near = [np.roll(turn.range, step, axis=1) for step in (-2, -1, 1, 2)]
+    near = [np.roll(frame.range, step, axis=1) for step in (-2, -1, 1, 2)]
     with np.errstate(invalid="ignore"):
         steps = [np.abs(a - b) < 0.03 * a for a, b in pairwise(near)]
-    photons = 0.5 * (np.roll(turn.signal, 1, axis=1) + np.roll(turn.signal, -1, axis=1))
-    fired = turn.returned | turn.lost
-    return np.all(steps, axis=0) & ~turn.withheld & fired, photons
+    photons = 0.5 * (np.roll(frame.signal, 1, axis=1) + np.roll(frame.signal, -1, axis=1))
+    fired = frame.returned | frame.lost
+    return np.all(steps, axis=0) & ~frame.withheld & fired, photons
 
 
-def dropout(turn: RangeImage, edges: Sequence[float]) -> list[tuple[float, float, int, int]]:
-    """Pixels amid a surface and how many are lost, by the photons of their neighbours: (from, to, all, lost)."""
-    surface, photons = amid_surface(turn)
+def dropout(frame: RangeImage, edges: Sequence[float]) -> list[tuple[float, float, int, int]]:
+    """Pixels on surfaces and how many are lost, by the photons of their neighbours: (from, to, all, lost)."""
+    surface, photons = on_surface(frame)
     found = []
     for low, high in pairwise(edges):
         with np.errstate(invalid="ignore"):
             mask = surface & (photons >= low) & (photons < high)
-        found.append((low, high, int(mask.sum()), int((mask & turn.lost).sum())))
+        found.append((low, high, int(mask.sum()), int((mask & frame.lost).sum())))
     return found
 
 
 def detection_chance(photons: Floats, threshold: float, threshold_to_noise: float) -> Floats:
-    """Chance that a pulse of so many photons passes the threshold: Phi((P - 1) / sqrt(1/TNR^2 + P/N)), P = photons/N.
+    """Detection probability at a photon count: Phi((P - 1) / sqrt(1/TNR^2 + P/N)), P = photons/N.
 
     The law of docs/models/lidar-noise.md, with N photons at the threshold.
     """
@@ -57,36 +57,36 @@ def detection_chance(photons: Floats, threshold: float, threshold_to_noise: floa
 
 @dataclass(frozen=True)
 class Threshold:
-    """Photons at which half of the pulses are seen, by the law of `detection_chance`."""
+    """Photons at which half of the pulses are detected, by the law of `detection_chance`."""
 
     photons: float
     error: float
     lapse: float
-    """Share of strong pulses that are lost all the same."""
+    """Share of strong pulses that are lost nevertheless."""
     pixels: int
     lost: int
 
 
-def fit_threshold(turn: RangeImage, threshold_to_noise: float) -> Threshold:
-    """The threshold that makes what is lost amid surfaces likeliest.
+def fit_threshold(frame: RangeImage, threshold_to_noise: float) -> Threshold:
+    """Maximum-likelihood threshold for the lost pixels on surfaces.
 
-    The likelihood has a second number, the share of lost pulses that no lack of signal explains. The error is that of
-    the likelihood, widened where bins of signal scatter more than binomial counts would, with Student's factor for so
-    few bins; and that of rounding, which is off by the same for all pixels of one surface and count. Raises ConfigError
-    where too few pixels are lost to tell.
+    The second parameter of the likelihood is the share of lost pulses that weak signal does not explain. The error is
+    that of the likelihood, enlarged if signal bins scatter more than binomial counts, with Student's factor for the few
+    bins, plus the rounding error, which is the same for all pixels of one surface and count. ConfigError is raised if
+    too few pixels are lost.
     """
     from scipy.optimize import minimize
     from scipy.stats import t
 
-    if not turn.knows_lost:
-        raise ConfigError("the recording does not tell lost shots, so drop rate and threshold are not known")
-    surface, photons = amid_surface(turn)
+    if not frame.knows_lost:
+        raise ConfigError("the recording contains no lost shots, so drop rate and threshold are unknown")
+    surface, photons = on_surface(frame)
     with np.errstate(invalid="ignore"):
         mask = surface & (photons > 0.5)
-    n, lost = photons[mask], turn.lost[mask]
+    n, lost = photons[mask], frame.lost[mask]
     if lost.sum() < FEWEST_LOST:
-        raise ConfigError(f"only {int(lost.sum())} pixels amid surfaces are lost, too few to tell a threshold")
-    # Counts are whole, or halves for the mean of two: pixels of one count are taken together.
+        raise ConfigError(f"only {int(lost.sum())} pixels on surfaces are lost, too few to fit a threshold")
+    # Counts are integers, or half-integers for the mean of two; pixels of one count are grouped.
     value, place = np.unique(np.round(2.0 * n) / 2.0, return_inverse=True)
     whole = np.bincount(place)
     gone = np.bincount(place, lost)
@@ -117,7 +117,7 @@ def fit_threshold(turn: RangeImage, threshold_to_noise: float) -> Threshold:
     freedom = max(int(many.sum()) - 2, 1)
     excess = float(np.sum((seen - expected)[many] ** 2 / spread[many]) / freedom)
     photons_at = float(np.exp(best.x[0]))
-    # Half of the 95 % interval over 1.96, which is a standard error where there are many bins.
+    # Half of the 95 % interval over 1.96, which equals a standard error for many bins.
     student = float(t.ppf(0.975, freedom)) / 1.96 if excess > 1.0 else 1.0
     share = gone * value / (gone * value).sum()
     rounding = ROUNDING * np.sqrt(np.sum((share / value) ** 2))
@@ -128,18 +128,18 @@ def fit_threshold(turn: RangeImage, threshold_to_noise: float) -> Threshold:
 
 @dataclass(frozen=True)
 class Saturation:
-    """The strongest signal that was recorded."""
+    """Strongest recorded signal."""
 
     level: float
     pixels: int
-    """How many returns have it, or nearly."""
+    """Number of returns at or close to it."""
     reached: bool
-    """Whether many share it, as they do where the receiver can tell no more; else it is a lower bound."""
+    """Many returns share it because the receiver saturates; otherwise it is a lower bound."""
 
 
-def saturation(turn: RangeImage) -> Saturation:
-    """The highest count, and whether returns pile up there: more within 1 % below it than in the next 10 % together."""
-    level = turn.signal[turn.returned & np.isfinite(turn.signal)]
+def saturation(frame: RangeImage) -> Saturation:
+    """Highest count, and whether returns pile up there: more within 1 % below it than in the next 10 %."""
+    level = frame.signal[frame.returned & np.isfinite(frame.signal)]
     if not len(level):
         return Saturation(np.nan, 0, False)
     top = float(level.max())
@@ -148,7 +148,7 @@ def saturation(turn: RangeImage) -> Saturation:
 
 
 def step_of(values: NDArray[np.floating], finest: float = 1e-4) -> float | None:
-    """The step that all values are multiples of, or None where there is none above `finest`."""
+    """Step of which all values are multiples, or None if there is none above `finest`."""
     distinct = np.unique(np.round(values[np.isfinite(values)] / finest).astype(np.int64))
     if len(distinct) < 5:
         return None

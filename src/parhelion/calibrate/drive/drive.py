@@ -1,7 +1,7 @@
-"""A sensor's data sheet from any drive: what its planes, neighbours and repeated looks tell of the receiver.
+"""Data sheet of a sensor from any drive, by planes, neighbouring pixels and repeated observations.
 
-The spine: read → join → steps → timing → threshold → overlap → noise → beams → saturation → rated range → sheet.
-Each step is told with its error, or why the recording cannot tell it.
+Steps: read → join → steps → timing → threshold → overlap → noise → beams → saturation → rated range → sheet. Each step
+gives values with errors, or the reason why the recording does not determine them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from parhelion.calibrate.drive.range_noise import (
     slope_jitter,
 )
 from parhelion.calibrate.drive.timing import Timing, fit_timing, timing_changes
-from parhelion.calibrate.range_images import Floats, RangeImage, is_standing, joined, mean_level
+from parhelion.calibrate.range_images import Floats, RangeImage, is_stationary, joined, mean_level
 from parhelion.calibrate.sheet import SheetChanges, calibrated_sheet, with_changes
 from parhelion.core.errors import ConfigError
 from parhelion.makers import codecs
@@ -40,38 +40,38 @@ from parhelion.sensors.optics.lidar.link_budget import (
     threshold_photons,
 )
 
-# ---- Angles of beams in the order of a sheet: as a capture tells them, and as planes show them ----------------------
+# ---- Beam angles in the channel order of a sheet: from a capture's metadata, and from planes ------------------------
 
 
 DIGITS = 4
-"""Of degrees: the best known steps between rows have errors of 0.003."""
+"""Decimal places of angles [deg]: the best steps between rows have errors of 0.003."""
 
 
-def recorded_channels(turn: RangeImage, preset: LidarConfig) -> dict[str, Any] | None:
-    """A sheet's channels with the angles that a capture carries; None where it does not."""
+def recorded_channels(frame: RangeImage, preset: LidarConfig) -> dict[str, Any] | None:
+    """Channels of a sheet with the angles that a capture contains; None if it contains none."""
     codec = codecs().get(preset.maker)
     if codec is None or not codec.carries_angles:
         return None
     own = getattr(preset.pattern, "channels", None)
-    if own is None or turn.direction is None or turn.origin is None:
+    if own is None or frame.direction is None or frame.origin is None:
         return None
-    azimuth = np.arctan2(turn.direction[..., 1], turn.direction[..., 0])
-    head = np.arctan2(turn.origin[..., 1], turn.origin[..., 0])
+    azimuth = np.arctan2(frame.direction[..., 1], frame.direction[..., 0])
+    head = np.arctan2(frame.origin[..., 1], frame.origin[..., 0])
     off = np.degrees((azimuth - head + np.pi) % (2.0 * np.pi) - np.pi)
     values = np.nanmedian(off, axis=1)
-    if turn.beam_offset_m < 0.005 or not np.isfinite(values).all():
+    if frame.beam_offset_m < 0.005 or not np.isfinite(values).all():
         return None
-    told: dict[str, Any] = own.model_dump(mode="python", exclude_none=True)
-    told["elevation_deg"] = [round(float(value), 3) for value in turn.elevation_deg]
-    told["azimuth_deg"] = [round(float(value), 3) for value in values]
-    return told
+    channels: dict[str, Any] = own.model_dump(mode="python", exclude_none=True)
+    channels["elevation_deg"] = [round(float(value), 3) for value in frame.elevation_deg]
+    channels["azimuth_deg"] = [round(float(value), 3) for value in values]
+    return channels
 
 
 def corrected(channels: Mapping[str, Any], name: str, found: BeamAngles) -> list[float]:
-    """Angles of a sheet's channels, `elevation_deg` or `azimuth_deg`, with what was found.
+    """Angles of a sheet's channels, `elevation_deg` or `azimuth_deg`, with the measured corrections.
 
-    Channels that planes do not tell keep theirs. Sheets list channels in the maker's order, rows of images go down from
-    the highest ring.
+    Channels that planes do not constrain keep their angles. Sheets list channels in the maker's order; image rows start
+    at the highest ring.
     """
     elevation = np.asarray(channels["elevation_deg"], np.float64)
     ring = channels.get("ring")
@@ -91,75 +91,75 @@ def corrected(channels: Mapping[str, Any], name: str, found: BeamAngles) -> list
 PHOTON_EDGES = (4.0, 8.0, 12.0, 17.0, 25.0, 50.0, 100.0, 200.0, np.inf)
 RANGE_EDGES = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 40.0, 60.0, 100.0, 200.0)
 MOST_UNKNOWN = 0.7
-"""Relative error from which on a number counts as not told."""
+"""Relative error above which a value counts as unknown."""
 INTERVAL = 1.96
-"""Standard errors on either side that make an interval of 95 %."""
+"""Half width of a 95 % interval in standard errors."""
 
 
 @dataclass(frozen=True, eq=False)
 class DriveCalibration:
-    """What a recording told of a sensor."""
+    """Calibration of a sensor from a recording of a drive."""
 
     sheet: LidarConfig
-    """The preset with what was measured in place of its numbers."""
+    """Preset with the measured values."""
     preset: LidarConfig
     turn: RangeImage
-    """All turns side by side."""
+    """All frames side by side."""
     turns: int
     changed: dict[str, Any] = field(default_factory=dict)
-    """New values of the sheet, by path."""
+    """New values of the sheet, by field path."""
     error: dict[str, float] = field(default_factory=dict)
-    """Half the width of the 95 % interval of each new value; of lists, the median of their entries, and of the overlap
+    """Half width of the 95 % interval of each new value; for lists, the median over their entries, and for the overlap
     curve relative to its values."""
     kept: dict[str, str] = field(default_factory=dict)
-    """Fields that stay the preset's, and why."""
+    """Fields that keep the value of the preset, each with the reason."""
     overlap: Overlap | None = None
     noise: RangeNoise | None = None
-    """By photons, or by power in units of the threshold where the sensor tells reflectivity alone."""
+    """Range noise by photons, or by power in units of the threshold if the sensor reports reflectivity only."""
     noise_by_range: RangeNoise | None = None
     law: SigmaLaw | None = None
     bias: RowErrors | None = None
     angles: BeamAngles | None = None
-    """Errors of elevation."""
+    """Elevation errors."""
     azimuths: BeamAngles | None = None
-    """Errors of azimuth, firing times included."""
+    """Azimuth errors, including firing times."""
     timing: Timing | None = None
     threshold: Threshold | None = None
     saturation: Saturation | None = None
     lost: list[tuple[float, float, int, int]] = field(default_factory=list)
-    """Dropout by signal: from, to, pixels amid surfaces, lost ones."""
+    """Dropout by signal: from, to, pixels on surfaces, lost ones."""
     constant: SystemConstant | None = None
     level: str = "photons"
-    """What `noise` and `lost` go by."""
+    """Axis of `noise` and `lost`."""
 
 
 def calibrate_drive(
-    turns: Sequence[RangeImage], preset: LidarConfig, *, recording: str = "recording", standing: bool = False,
+    frames: Sequence[RangeImage], preset: LidarConfig, *, recording: str = "recording", standing: bool = False,
     seed: int = 1, watch: Callable[[str, DriveCalibration], None] | None = None,
 ) -> DriveCalibration:  # fmt: skip
-    """The data sheet of the sensor that recorded these turns, from `preset`.
+    """Data sheet of the sensor that recorded these frames, starting from `preset`.
 
-    `standing`: the sensor does not move, and repeated looks of each pixel give the range noise. A recording of several
-    turns that does not move is refused without it, since it shows the same surfaces again and again. `watch` is called
-    after each stage with its name and what is found so far. Raises ConfigError where nothing at all can be told.
+    `standing`: the sensor is stationary, and repeated observations of each pixel give the range noise. Without it, a
+    stationary recording of several frames is rejected, because all frames show the same surfaces. `watch` is called
+    after each stage with its name and the results so far. ConfigError is raised if nothing can be measured.
     """
-    if not turns:
-        raise ConfigError(f"{recording}: holds no turn")
-    if len(turns) > 1 and is_standing(turns) and not standing:
+    if not frames:
+        raise ConfigError(f"{recording}: contains no frame")
+    if len(frames) > 1 and is_stationary(frames) and not standing:
         raise ConfigError(
-            f"{recording}: the sensor never moves in its {len(turns)} turns, so all of them show the same surfaces; "
-            "give a recording that moves, take one turn (--turn 0), or use the repeated looks (--standing)"
+            f"{recording}: the sensor is stationary in {len(frames)} frames, so all of them show the same surfaces; "
+            "use a moving recording, select one frame (--turn 0), or use repeated observations (--standing)"
         )
-    every = joined(turns)
+    every = joined(frames)
     rings = len(getattr(getattr(preset.pattern, "channels", None), "elevation_deg", []))
     if rings and rings != every.range.shape[0]:
         raise ConfigError(
-            f"{recording}: has {every.range.shape[0]} rows where {preset.name} has {rings}: it is another sensor"
+            f"{recording}: has {every.range.shape[0]} rows, but {preset.name} has {rings}: it is another sensor"
         )
     if every.returned.sum() < 500:
         raise ConfigError(f"{recording}: only {int(every.returned.sum())} returns, too few to calibrate from")
-    work = _Work(every, list(turns), preset, recording, standing, seed)
-    # Overlap, noise and rated range need the threshold, and the noise the step of ranges.
+    work = _Work(every, list(frames), preset, recording, standing, seed)
+    # Overlap, noise and rated range need the threshold, and the noise needs the range step.
     for step in (
         work.steps, work.timing, work.channels, work.threshold, work.overlap, work.noise, work.bias, work.angles,
         work.azimuths, work.saturation, work.rated,
@@ -171,19 +171,25 @@ def calibrate_drive(
 
 
 class _Work:
-    """One calibration in the making: each step puts its part into `found`, or says in `kept` why it cannot."""
+    """State of a running calibration: each step adds to `found`, or records in `kept` why it cannot."""
 
     def __init__(
-        self, turn: RangeImage, turns: list[RangeImage], preset: LidarConfig, recording: str, standing: bool, seed: int
+        self,
+        frame: RangeImage,
+        frames: list[RangeImage],
+        preset: LidarConfig,
+        recording: str,
+        standing: bool,
+        seed: int,
     ) -> None:
-        self.turn, self.turns, self.preset, self.recording = turn, turns, preset, recording
+        self.frame, self.frames, self.preset, self.recording = frame, frames, preset, recording
         self.standing, self.seed = standing, seed
         self.changes = SheetChanges(kept=dict(_NEVER))
         self.changed, self.error, self.kept = self.changes.changed, self.changes.error, self.changes.kept
         self.found: dict[str, Any] = {}
         self.constant_error = 0.0
         self.scale = scale_called(preset.intensity.scale)
-        self.counts = self.scale.counts_photons and bool(np.isfinite(turn.signal).any())
+        self.counts = self.scale.counts_photons and bool(np.isfinite(frame.signal).any())
         self.calibrated = self.scale.calibrated
 
     def _try(self, fields: str, step: Callable[[], None]) -> None:
@@ -196,7 +202,7 @@ class _Work:
     def overlap(self) -> None:
         def step() -> None:
             self.found["overlap"], changes = overlap_changes(
-                self.turn, self.turns, self.preset, self.photons, standing=self.standing, seed=self.seed
+                self.frame, self.frames, self.preset, self.photons, standing=self.standing, seed=self.seed
             )
             self.changes.add(changes)
 
@@ -204,61 +210,61 @@ class _Work:
 
     def threshold(self) -> None:
         if not self.counts:
-            self.kept["receiver.threshold_photons"] = "the sensor tells no photon counts"
+            self.kept["receiver.threshold_photons"] = "the sensor reports no photon counts"
             return
-        self.found["lost"] = dropout(self.turn, PHOTON_EDGES) if self.turn.knows_lost else []
+        self.found["lost"] = dropout(self.frame, PHOTON_EDGES) if self.frame.knows_lost else []
         self._try("receiver.threshold_photons", self._threshold)
 
     def _threshold(self) -> None:
-        found = fit_threshold(self.turn, self.preset.receiver.threshold_to_noise)
+        found = fit_threshold(self.frame, self.preset.receiver.threshold_to_noise)
         self.found["threshold"] = found
         self.changed["receiver.threshold_photons"] = round(found.photons, 2)
         self.error["receiver.threshold_photons"] = found.error
 
     @property
     def photons(self) -> float:
-        """Photons at the threshold, as far as known."""
+        """Photons at the threshold: measured, or from the preset."""
         return float(self.changed.get("receiver.threshold_photons", threshold_photons(self.preset)))
 
     def level(self) -> tuple[Floats, tuple[float, ...], float]:
-        """What noise goes by, its bins, and the factor to SNR: photons, or power by the link budget."""
+        """Signal level for the range noise, its bins, and the factor to SNR: photons, or power by the link budget."""
         to_noise = self.preset.receiver.threshold_to_noise
         if self.counts:
-            return self.turn.signal, PHOTON_EDGES, to_noise / self.photons
-        share = 0.01 * self.turn.reflectivity
+            return self.frame.signal, PHOTON_EDGES, to_noise / self.photons
+        share = 0.01 * self.frame.reflectivity
         if self.calibrated:
-            share = self.scale.reflectivity(self.turn.signal)
+            share = self.scale.reflectivity(self.frame.signal)
         if not np.isfinite(share).any():
-            raise ConfigError("the recording has no reflectivity from which the received power follows")
-        constant, r = system_constant(self.preset), self.turn.range
+            raise ConfigError("the recording has no reflectivity to derive the received power from")
+        constant, r = system_constant(self.preset), self.frame.range
         xi = overlap_share(self.preset.range.overlap, np.nan_to_num(r, nan=1.0))
         power = constant.k_m2 * share * xi * np.exp(-2.0 * constant.gamma_per_m * r) / r**2
-        # Weaker echoes read less than they reflect, so that their power does not follow.
+        # Weaker echoes read less than they reflect, so their power cannot be derived.
         power = np.where(power > FULL_SCALE_POWER, power, np.nan)
         return power, (3.0, 5.0, 8.0, 12.0, 20.0, 35.0, 60.0, 100.0, 200.0, 500.0, np.inf), to_noise
 
     def noise(self) -> None:
         jitter = self.preset.noise
-        slope = slope_jitter(self.turn, jitter.azimuth_jitter_deg, jitter.elevation_jitter_deg)
-        self.found["noise_by_range"] = range_noise(self.turn, self.turn.range, RANGE_EDGES, 40, jitter_m=slope)
+        slope = slope_jitter(self.frame, jitter.azimuth_jitter_deg, jitter.elevation_jitter_deg)
+        self.found["noise_by_range"] = range_noise(self.frame, self.frame.range, RANGE_EDGES, 40, jitter_m=slope)
 
         def by_signal() -> None:
             level, edges, to_snr = self.level()
-            if self.standing and len(self.turns) >= 3:
-                mean = mean_level(self.turns, level)
-                once = slope_jitter(self.turns[0], jitter.azimuth_jitter_deg, jitter.elevation_jitter_deg)
-                noise = repeated_noise(self.turns, mean, edges, once)
+            if self.standing and len(self.frames) >= 3:
+                mean = mean_level(self.frames, level)
+                once = slope_jitter(self.frames[0], jitter.azimuth_jitter_deg, jitter.elevation_jitter_deg)
+                noise = repeated_noise(self.frames, mean, edges, once)
             else:
-                noise = range_noise(self.turn, level, edges, 60, jitter_m=slope)
+                noise = range_noise(self.frame, level, edges, 60, jitter_m=slope)
             self.found["noise"] = noise
             law = fit_law(noise)
             if law.slope_error_m > MOST_UNKNOWN * law.slope_m:
                 self.kept["noise.range_sigma_snr_m"] = (
-                    f"weak returns scatter too unevenly: {law.slope_m * to_snr:.2g} ± {law.slope_error_m * to_snr:.2g}"
+                    f"weak returns scatter irregularly: {law.slope_m * to_snr:.2g} ± {law.slope_error_m * to_snr:.2g}"
                 )
                 law = fit_law(noise, self.preset.noise.range_sigma_snr_m / to_snr)
             self.found["law"] = law
-            # Rounding to the sensor's step is in the residuals, and will be in scans beside the noise.
+            # Residuals include rounding to the sensor's range step, which scans add to the noise again.
             step = float(self.changed.get("range.resolution_m", self.preset.range.resolution_m))
             floor = np.sqrt(max(law.floor_m**2 - step**2 / 12.0, 0.1 * law.floor_m**2))
             self.changed["noise.range_sigma_m"] = round(float(floor), 5)
@@ -274,58 +280,58 @@ class _Work:
         self._try("noise.range_sigma_m noise.range_sigma_snr_m", by_signal)
 
     def bias(self) -> None:
-        usual = float(self.changed.get("noise.range_sigma_m", max(self.preset.noise.range_sigma_m, 0.005)))
+        sigma = float(self.changed.get("noise.range_sigma_m", max(self.preset.noise.range_sigma_m, 0.005)))
         jitter = (self.preset.noise.azimuth_jitter_deg, self.preset.noise.elevation_jitter_deg)
-        # A sensor that stands sees the same surfaces again, whose shape does not average out.
-        errors = channel_errors(self.turns[:1] if self.standing else self.turns, usual, jitter)
+        # Repeated frames of a stationary sensor show the same surfaces, whose shape does not average out.
+        errors = channel_errors(self.frames[:1] if self.standing else self.frames, sigma, jitter)
         found = errors.range
         self.found |= {"bias": found, "angles": errors.elevation, "azimuths": errors.azimuth}
         step_mm = 1e3 * float(np.median(found.step_error))
         if not found.known or not found.significant:
-            seen = f"{found.windows} windows lie on planes that several rows see"
+            seen = f"{found.windows} windows lie on planes that several rows observe"
             self.kept["noise.channel_bias_m"] = (
-                f"{seen}, which tell rows apart to {step_mm:.1f} mm only"
+                f"{seen}, which resolve rows to {step_mm:.1f} mm only"
                 if not found.known
-                else f"{seen}: rows differ by no more than the {step_mm:.1f} mm to which that is known"
+                else f"{seen}: rows differ by no more than their uncertainty of {step_mm:.1f} mm"
             )
             return
-        # Rings count from the lowest, rows of images from the highest.
+        # Rings count from the lowest, image rows from the highest.
         self.changed["noise.channel_bias_m"] = [round(float(value), 4) for value in found.off[::-1]]
         self.error["noise.channel_bias_m"] = float(np.median(found.error))
 
     def angles(self) -> None:
-        """Elevations of beams, which were solved together with errors of range."""
-        self._angles("elevation_deg", self.found["angles"], "slanted planes")
+        """Beam elevations, solved together with the range errors."""
+        self._angles("elevation_deg", self.found["angles"], "inclined planes")
 
     def azimuths(self) -> None:
-        """Azimuths of beams, likewise; errors of firing times are in them."""
-        self._angles("azimuth_deg", self.found["azimuths"], "slanted walls")
+        """Beam azimuths, solved together with the range errors; they include errors of firing times."""
+        self._angles("azimuth_deg", self.found["azimuths"], "oblique walls")
 
     def _angles(self, name: str, found: BeamAngles, planes: str) -> None:
         own, path = getattr(self.preset.pattern, "channels", None), f"pattern.channels.{name}"
         if own is None:
             return
         if not found.known or not found.significant:
-            unknown = "surfaces are uneven" if found.uneven else f"few rows see {planes} together"
-            self.kept[path] = f"{planes} show no other ones" if found.known else unknown
+            unknown = "surfaces are rough" if found.rough else f"few rows observe {planes} together"
+            self.kept[path] = f"{planes} agree with the preset" if found.known else unknown
             return
         self.changed[path] = corrected(self.changed.get("pattern.channels") or own.model_dump(), name, found)
         self.error[path] = float(np.median(found.correction_error[found.resolved]))
 
     def timing(self) -> None:
-        """Rate, columns and firing period, by stamps of pulses."""
+        """Rate, columns and firing period, from the time stamps of pulses."""
 
         def step() -> None:
-            self.found["timing"] = found = fit_timing(self.turns)
+            self.found["timing"] = found = fit_timing(self.frames)
             self.changes.add(timing_changes(found, self.preset.pattern))
 
         self._try("pattern.rate_hz", step)
 
     def saturation(self) -> None:
         if not self.counts:
-            self.kept["receiver.saturation"] = "the sensor tells no photon counts"
+            self.kept["receiver.saturation"] = "the sensor reports no photon counts"
             return
-        found = saturation(self.turn)
+        found = saturation(self.frame)
         self.found["saturation"] = found
         known = (self.preset.receiver.saturation or np.inf) * threshold_photons(self.preset)
         if found.reached or found.level > known:
@@ -333,10 +339,10 @@ class _Work:
             relative = self.error.get("receiver.threshold_photons", 0.0) / self.photons
             self.error["receiver.saturation"] = found.level / self.photons * relative
         else:
-            self.kept["receiver.saturation"] = f"no pile-up of returns: {found.level:g} photons are the most recorded"
+            self.kept["receiver.saturation"] = f"no pile-up of returns: the largest count is {found.level:g} photons"
 
     def rated(self) -> None:
-        """The rated range that the strength of the signal and the threshold imply together."""
+        """Rated range implied by signal strength and threshold."""
         curve: Overlap | None = self.found.get("overlap")
         if curve is None or not np.isfinite(curve.constant):
             return
@@ -351,7 +357,7 @@ class _Work:
 
         sigma = 1.0 / self.preset.receiver.threshold_to_noise
         power = float(power_with_chance(np.float64(ndtri(rating.detection)), sigma, 1.0 / self.photons))
-        # The sheet here rates a white target at sqrt(K), where its curve may have a share of its own.
+        # This sheet rates a white target at sqrt(K), where its curve may have a share below 1.
         level = float(overlap_share(sheet.range.overlap, np.sqrt(k)))
         reach = [
             max_range(sheet, min(1.0, level * rating.reflectance * factor / power)) for factor in (1.0, 1.0 + relative)
@@ -362,26 +368,26 @@ class _Work:
         self.error["range.rated"] = abs(reach[1] - reach[0])
 
     def steps(self) -> None:
-        turn = self.turn
-        metres = turn.range[turn.returned]
-        for offset in (turn.beam_offset_m, 0.0):
+        frame = self.frame
+        metres = frame.range[frame.returned]
+        for offset in (frame.beam_offset_m, 0.0):
             step = step_of(metres + offset)
             if step is not None:
                 self.changed["range.resolution_m"] = round(step, 6)
                 break
         else:
             self.kept["range.resolution_m"] = "ranges show no step"
-        step = step_of(turn.signal[turn.returned], 0.01)
+        step = step_of(frame.signal[frame.returned], 0.01)
         if step is not None:
             self.changed["intensity.resolution"] = round(step, 4)
 
     def channels(self) -> None:
-        """The beams' own angles, which captures of Ousters carry: units are calibrated one by one."""
-        told = recorded_channels(self.turn, self.preset)
-        if told is None:
-            self.kept["pattern.channels"] = "the recording does not tell the angles of the unit's own beams"
+        """Individually calibrated beam angles of the unit, which Ouster captures contain."""
+        channels = recorded_channels(self.frame, self.preset)
+        if channels is None:
+            self.kept["pattern.channels"] = "the recording does not contain the beam angles of the unit"
         else:
-            self.changed["pattern.channels"] = told
+            self.changed["pattern.channels"] = channels
 
     def _sheet(self, more: dict[str, Any]) -> LidarConfig:
         return with_changes(self.preset, {**self.changed, **more})
@@ -389,20 +395,20 @@ class _Work:
     def result(self) -> DriveCalibration:
         measured = [name for name in self.changed if name not in ("range.resolution_m", "intensity.resolution")]
         if not measured:
-            raise ConfigError(f"{self.recording}: tells nothing of the sensor that its preset does not say")
+            raise ConfigError(f"{self.recording}: determines no field of the data sheet")
         for name in self.changed:
             self.kept.pop(name, None)
         found = self.so_far()
-        told = SheetChanges(found.changed, found.error, found.kept)
+        changes = SheetChanges(found.changed, found.error, found.kept)
         constant = None if found.constant is None else (found.constant.k_m2, INTERVAL * self.constant_error)
-        sheet = calibrated_sheet(self.preset, told, self.recording, len(self.turns), constant)
+        sheet = calibrated_sheet(self.preset, changes, self.recording, len(self.frames), constant)
         return replace(found, sheet=sheet)
 
     def so_far(self) -> DriveCalibration:
-        """What is found as yet, for those who watch; the sheet has it, but not where it is from."""
+        """Results so far, for `watch`; the sheet contains them, but not their sources."""
         margin = {name: INTERVAL * value for name, value in self.error.items()}
         return DriveCalibration(
-            self._sheet({}), self.preset, self.turn, len(self.turns), dict(self.changed), margin, dict(self.kept),
+            self._sheet({}), self.preset, self.frame, len(self.frames), dict(self.changed), margin, dict(self.kept),
             level="photons" if self.counts else "power [P_min]", **self.found,
         )  # fmt: skip
 
@@ -410,9 +416,9 @@ class _Work:
 _NEVER = {
     "beam": "neighbouring pixels do not show the footprint",
     "receiver.merge_distance_m": "needs targets at known distances behind each other",
-    "receiver.threshold_to_noise": "enters dropout together with the threshold, which is fitted with this ratio",
-    "noise.azimuth_jitter_deg": "taken from the preset to free the range noise of it",
-    "noise.elevation_jitter_deg": "taken from the preset to free the range noise of it",
-    "pattern.channels.fire_time_us": "an error of a firing's time looks like one of its azimuth, and is taken as that",
-    "noise.false_alarm_rate_hz": "a lone point may be a false alarm, a drop or a wire",
+    "receiver.threshold_to_noise": "affects dropout together with the threshold, which is fitted at this ratio",
+    "noise.azimuth_jitter_deg": "taken from the preset to separate it from the range noise",
+    "noise.elevation_jitter_deg": "taken from the preset to separate it from the range noise",
+    "pattern.channels.fire_time_us": "an error of the firing time looks like an azimuth error and is counted there",
+    "noise.false_alarm_rate_hz": "an isolated point may be a false alarm, a drop or a wire",
 }

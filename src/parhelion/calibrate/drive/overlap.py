@@ -1,10 +1,10 @@
-"""The overlap curve of a receiver, from photons and calibrated reflectivity.
+"""Overlap curve of a receiver, from photons and calibrated reflectivity.
 
     photons = K rho xi(R) / R^2
 
-The sensor has divided range and overlap out of its reflectivity, so photons R^2 / reflectivity is K xi(R): scaled to 1
-at its plateau it is the curve, and the plateau is K [photons m^2], the strength of the signal. Rows have strengths of
-their own, which are found together with the curve. See docs/models/lidar-near-field.md.
+The sensor has divided range and overlap out of its reflectivity, so photons R^2 / reflectivity is K xi(R). Scaled to 1
+at its plateau it is the curve, and the plateau is K [photons m^2], the signal strength. Each row has its own strength,
+which is fitted together with the curve. See docs/models/lidar-near-field.md.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from parhelion.calibrate.range_images import Floats, Mask, RangeImage, clean
 from parhelion.core.errors import ConfigError
 
 CELL_M = 0.192
-"""Step of the table by which Ousters correct reflectivity for range, seen in recordings (1.28 ns)."""
+"""Range step of the table by which Ouster sensors correct reflectivity, observed in recordings (1.28 ns)."""
 CELL_EDGES = (
     *range(2, 32), 36, 41, 47, 54, 62, 72, 84, 98, 115, 135, 160, 190, 230, 280, 340, 410, 500, 620, 780, 1000, 1300,
 )  # fmt: skip
-"""Bins of range in such steps, from the axis: each by itself up to 6 m, more of them together beyond."""
+"""Range bins in such steps, from the axis: single steps up to 6 m, several per bin beyond."""
 REFLECTIVITIES = (5.0, 100.0)
 """Counts used for the overlap: coarse below, another scale above."""
 PHOTONS = (10.0, 250.0)
 """Photons used for the overlap: rounding matters below, pile-up above."""
 FEWEST_POINTS = 20
 BLOCK_COLUMNS = 32
-"""Columns that the bootstrap draws together: neighbours see the same surface."""
+"""Columns that the bootstrap resamples together, because neighbours show the same surface."""
 PLATEAU = 0.03
 """Bins within this share of the highest belong to the plateau."""
 FEWEST_ROWS = 3.0
-"""Rows that must share a bin before their strengths can be told from the curve."""
+"""Effective number of rows that must share a bin before their strengths can be separated from the curve."""
 MOST_PIXELS = 60_000
-"""Pixels that are looked at; of more, as many drawn at random."""
+"""Largest number of pixels that are used; more are sampled at random."""
 FINE_PERCENT = 20.0
 ROUNDING = 0.29
-"""Standard deviation of what is lost by rounding to whole numbers."""
+"""Standard deviation of the rounding error of integers."""
 
 
 @dataclass(frozen=True, eq=False)
 class Overlap:
-    """An overlap curve measured on a recording, bin by bin."""
+    """Overlap curve measured on a recording, by range bin."""
 
     range: Floats
     """Median range of each bin [m]."""
@@ -53,53 +53,53 @@ class Overlap:
     high: Floats
     """68 % interval."""
     plain: Floats
-    """The same medians without row factors, scaled by the plain plateau."""
+    """The same medians without row factors, scaled by their own plateau."""
     count: NDArray[np.int64]
     constant: float
-    """Photons m^2 that a 100 % target returns at the plateau, of a row with factor 1."""
+    """Photons m^2 of a 100 % target at the plateau, for a row with factor 1."""
     constant_error: float
     row_factor: Floats
-    """Strength of each row relative to the usual one."""
+    """Strength of each row relative to the average row."""
     plateau_m: tuple[float, float] = (0.0, np.inf)
-    """Where the curve is level."""
+    """Range interval of the plateau."""
     open_m: float = 0.0
-    """From where on the strengths of rows are compared."""
+    """Range beyond which strengths of rows are compared."""
     stepped: bool = True
-    """Whether the sensor corrects for range in steps of `CELL_M`."""
+    """The sensor corrects for range in steps of `CELL_M`."""
     row_error: Floats | None = None
-    """Standard error of each row's strength; None where it was not worked out."""
+    """Standard error of each row's strength; None if not computed."""
 
     def at(self, range_m: Floats) -> Floats:
-        """xi at ranges, straight between the bins in logarithms; the defocus law R^2 below the first."""
+        """xi at ranges, by linear interpolation of logarithms between bins; the defocus law R^2 below the first bin."""
         inside = np.exp(np.interp(np.log(range_m), np.log(self.range), np.log(self.share)))
         return np.where(range_m < self.range[0], self.share[0] * (range_m / self.range[0]) ** 2, inside)
 
     def photons(self, reflectance: float, range_m: Floats) -> Floats:
-        """Photons of a target that faces the sensor."""
+        """Photons of a target at normal incidence."""
         return self.constant * reflectance * self.at(range_m) / range_m**2
 
     @property
     def error(self) -> Floats:
-        """Half of each bin's 68 % interval."""
+        """Half width of the 68 % interval of each bin."""
         return 0.5 * (self.high - self.low)
 
 
-def cells(turn: RangeImage) -> Floats:
-    """Number of each pixel's step of range, counted from the axis as the sensor does; NaN without a return."""
-    return np.floor((turn.range + turn.beam_offset_m) / CELL_M)
+def cells(frame: RangeImage) -> Floats:
+    """Range step index of each pixel, counted from the axis as by the sensor; NaN without a return."""
+    return np.floor((frame.range + frame.beam_offset_m) / CELL_M)
 
 
-def usable(turn: RangeImage) -> Mask:
-    """Pixels from which the overlap is taken."""
-    cell = cells(turn)
+def usable(frame: RangeImage) -> Mask:
+    """Pixels that the overlap fit uses."""
+    cell = cells(frame)
     with np.errstate(invalid="ignore"):
         inside = (cell >= CELL_EDGES[0]) & (cell < CELL_EDGES[-1])
-        grey = (turn.reflectivity >= REFLECTIVITIES[0]) & (turn.reflectivity < REFLECTIVITIES[1])
-        return clean(turn) & inside & grey & (turn.signal >= PHOTONS[0]) & (turn.signal < PHOTONS[1])
+        grey = (frame.reflectivity >= REFLECTIVITIES[0]) & (frame.reflectivity < REFLECTIVITIES[1])
+        return clean(frame) & inside & grey & (frame.signal >= PHOTONS[0]) & (frame.signal < PHOTONS[1])
 
 
 def grouped_medians(values: Floats, groups: NDArray[np.int64], number: int) -> Floats:
-    """Median of the values of each group 0 ... number - 1; NaN for empty ones."""
+    """Median of the values of each group 0 ... number - 1; NaN for empty groups."""
     order = np.lexsort((values, groups))
     ordered = values[order]
     counts = np.bincount(groups, minlength=number)[:number]
@@ -112,7 +112,7 @@ def grouped_medians(values: Floats, groups: NDArray[np.int64], number: int) -> F
 
 
 def overlap(
-    turn: RangeImage,
+    frame: RangeImage,
     plateau_m: tuple[float, float] | None = None,
     open_m: float | None = None,
     repeats: int = 200,
@@ -120,41 +120,41 @@ def overlap(
     *,
     cut: float = 0.5,
 ) -> Overlap:
-    """Photons R^2 / reflectivity by range, freed of the rows' own strengths, scaled to 1 at the plateau.
+    """Photons R^2 / reflectivity by range, corrected for the strengths of rows and scaled to 1 at the plateau.
 
-    A row's strength is the median of what its pixels return more than the curve says, and the curve the median of
-    what pixels return after their rows are made equal: both in turn until they agree. Strengths come from ranges
-    beyond `open_m`; rows that see nothing there are taken as strong as the nearest row that does, since closer by each
-    row of a level floor has a range of its own, and strength and range cannot be told apart.
+    The strength of a row is the median ratio of its pixels to the curve, and the curve is the median over pixels after
+    this correction. Both alternate until they converge. Strengths come from ranges beyond `open_m`; a row without
+    pixels there takes the strength of the nearest row that has some. At shorter ranges each row of a level floor has
+    its own range, so strength and range cannot be separated.
 
-    `plateau_m` and `open_m` are found in the data where they are None. `cut` is what a whole count lacks of the true
-    number on average: 0.5 where counts are cut, 0 where rounded. `repeats` 0 gives no errors. Raises ConfigError where
-    too few pixels can be used.
+    `plateau_m` and `open_m` are estimated if they are None. `cut` is the mean difference between the true number and
+    the integer count: 0.5 for truncated counts, 0 for rounded ones. `repeats=0` gives no errors. ConfigError is raised
+    if too few pixels can be used.
     """
-    mask = usable(turn)
-    rows = turn.range.shape[0]
-    row, column, cell = turn.row[mask], turn.column[mask], cells(turn)[mask]
+    mask = usable(frame)
+    rows = frame.range.shape[0]
+    row, column, cell = frame.row[mask], frame.column[mask], cells(frame)[mask]
     if len(row) < 10 * FEWEST_POINTS:
-        raise ConfigError(f"overlap: only {len(row)} pixels have photons and reflectivity that can be used")
+        raise ConfigError(f"overlap: only {len(row)} pixels have usable photons and reflectivity")
     random = np.random.default_rng(seed)
-    photons, percent, true_range = turn.signal[mask], turn.reflectivity[mask], turn.range[mask]
+    photons, percent, true_range = frame.signal[mask], frame.reflectivity[mask], frame.range[mask]
     if len(row) > MOST_PIXELS:
         some = np.sort(random.choice(len(row), MOST_PIXELS, replace=False))
         row, column = row[some], column[some]
         cell, photons, percent, true_range = cell[some], photons[some], percent[some], true_range[some]
     per_percent = np.log((photons + cut) / (percent + cut))
-    middle = np.log((cell + 0.5) * CELL_M - turn.beam_offset_m)
-    # Of dark surfaces, whole percents are too coarse to tell.
+    middle = np.log((cell + 0.5) * CELL_M - frame.beam_offset_m)
+    # Integer percents are too coarse for dark surfaces.
     fine = percent >= FINE_PERCENT if (percent >= FINE_PERCENT).sum() >= 2000 else percent > 0.0
     stepped = _is_stepped(per_percent[fine], cell[fine], np.log(true_range[fine]))
-    # Within a step the sensor divides by one number, so the step's middle is the range that it speaks of.
+    # The sensor divides by one number within a step, so the middle of the step is the range that applies.
     distance = middle if stepped else np.log(true_range)
     strength = np.log(100.0) + per_percent + 2.0 * distance
     bins = np.digitize(cell, CELL_EDGES) - 1
     size = len(CELL_EDGES) - 1
     kept = np.flatnonzero(np.bincount(bins, minlength=size) >= FEWEST_POINTS)
     if len(kept) < 2:
-        raise ConfigError(f"overlap: only {len(kept)} bins of range hold {FEWEST_POINTS} pixels or more")
+        raise ConfigError(f"overlap: only {len(kept)} range bins contain {FEWEST_POINTS} pixels or more")
     if open_m is None:
         open_m = _opening(row, bins, kept, distance)
     opened = distance >= np.log(open_m)
@@ -163,12 +163,12 @@ def overlap(
         raise ConfigError(f"overlap: no row has {FEWEST_POINTS} usable pixels beyond {open_m:.2g} m")
     nearest = seen[np.argmin(np.abs(np.arange(rows)[:, None] - seen), axis=1)]
 
-    def fit(chosen: NDArray[np.int64], factor: Floats, turns: int) -> tuple[Floats, ...]:
+    def fit(chosen: NDArray[np.int64], factor: Floats, frames: int) -> tuple[Floats, ...]:
         d, y, far = distance[chosen], strength[chosen], opened[chosen]
         r, b = row[chosen], bins[chosen]
-        # The median of a monotonic function of the range is its value at the median range, however steep.
+        # The median of a monotonic function of range is its value at the median range, regardless of the slope.
         centre = grouped_medians(d, b, size)[kept]
-        for _ in range(turns):
+        for _ in range(frames):
             curve = grouped_medians(y - factor[r], b, size)[kept]
             there = np.isfinite(curve)
             excess = y - np.interp(d, centre[there], curve[there])
@@ -186,7 +186,7 @@ def overlap(
         plateau_m = _plateau(np.exp(centre), curve, count)
     flat = (distance >= np.log(plateau_m[0])) & (distance < np.log(plateau_m[1]))
     top = float(np.median(level[flat]))
-    number = int(np.ceil(turn.range.shape[1] / BLOCK_COLUMNS))
+    number = int(np.ceil(frame.range.shape[1] / BLOCK_COLUMNS))
     order = np.argsort(column // BLOCK_COLUMNS, kind="stable")
     border = np.searchsorted((column // BLOCK_COLUMNS)[order], np.arange(number + 1))
     drawn = []
@@ -194,7 +194,7 @@ def overlap(
         blocks = random.integers(0, number, number)
         chosen = np.concatenate([order[border[k] : border[k + 1]] for k in blocks])
         where, values, _, height = fit(chosen, factor, 4)
-        # A bin's median range moves with the draw: bring it back along the curve.
+        # The median range of a bin changes with the resample; shift it back along the curve.
         moved = values - np.interp(where, centre, curve) + curve
         inside = flat[chosen]
         drawn.append(
@@ -210,22 +210,22 @@ def overlap(
 
 
 def _is_stepped(per_percent: Floats, cell: Floats, log_range: Floats) -> bool:
-    """Whether photons over reflectivity jumps from step to step of range, and is level within one.
+    """Test whether photons over reflectivity jumps between range steps and is constant within them.
 
-    Within steps it follows the range with a share of the slope that neighbouring steps have between them: 1 for a
-    sensor that corrects continuously, 0 for one with a table.
+    Within steps, the ratio follows the range with a share of the slope between neighbouring steps: 1 for a sensor with
+    a continuous correction, 0 for one with a table.
     """
     number = cell.astype(np.int64)
     size = int(number.max()) + 1
     counts = np.bincount(number, minlength=size)
-    # Means, not medians, on both sides: within a step, and from step to step.
+    # Means instead of medians on both sides: within a step, and between steps.
     level, centre = (np.bincount(number, part, size) / np.maximum(counts, 1) for part in (per_percent, log_range))
     slope = np.full(size, np.nan)
     many = counts >= FEWEST_POINTS
     for k in range(1, size - 1):
         if many[k - 1] and many[k] and many[k + 1]:
             slope[k] = (level[k + 1] - level[k - 1]) / (centre[k + 1] - centre[k - 1])
-    # Where a step holds one range alone, its spread is noise, which nothing follows.
+    # In a step with a single range, the spread is noise, which has no slope.
     spread = np.bincount(number, (np.exp(log_range) - np.exp(centre[number])) ** 2, size) / np.maximum(counts, 1)
     known = np.isfinite(slope[number]) & (spread[number] > (0.2 * CELL_M) ** 2)
     x = slope[number][known] * (log_range - centre[number])[known]
@@ -235,7 +235,7 @@ def _is_stepped(per_percent: Floats, cell: Floats, log_range: Floats) -> bool:
 
 
 def _opening(row: NDArray[np.int64], bins: NDArray[np.int64], kept: NDArray[np.int64], distance: Floats) -> float:
-    """The range [m] from which on each bin is shared by enough rows, by their effective number."""
+    """Range [m] beyond which enough rows share each bin, by their effective number."""
     effective = []
     for k in kept:
         counts = np.bincount(row[bins == k]).astype(np.float64)
@@ -246,16 +246,16 @@ def _opening(row: NDArray[np.int64], bins: NDArray[np.int64], kept: NDArray[np.i
 
 
 def _plateau(range_m: Floats, curve: Floats, count: NDArray[np.int64]) -> tuple[float, float]:
-    """Where the curve is level: the bins next to each other whose level is within `PLATEAU` of the highest.
+    """Range interval of the plateau: neighbouring bins whose level is within `PLATEAU` of the highest.
 
-    The highest is that of the mean over three bins, each by its number of points: one bin alone may be off.
+    The highest level is that of the mean over three bins, weighted by their points, because single bins scatter.
     """
     first, last, _ = plateau_bins(curve, count.astype(np.float64))
     return plateau_ends(range_m, first, last)
 
 
 def plateau_ends(range_m: Floats, first: int, last: int) -> tuple[float, float]:
-    """Ranges [m] between which the bins of a plateau lie."""
+    """Range limits [m] of the bins of a plateau."""
     between = np.sqrt(range_m[1:] * range_m[:-1])
     low = float(between[first - 1]) if first else 0.9 * float(range_m[0])
     return low, float(between[last]) if last < len(between) else 1.1 * float(range_m[-1])

@@ -1,20 +1,19 @@
-"""The overlap curve by sums of counts, with all that is not known of it in its errors.
+"""Overlap curve by sums of counts, with all sources of uncertainty in its errors.
 
-Sensors tell reflectivity in whole percents. A median of ratios of whole numbers jumps between few values, up to half a
-percent off a dark road; the ratio of the sums of photons and percents does not, since what rounding takes from one
-pixel it gives to the next wherever values spread over a count or more. What is left has six causes, and their squares
-add up:
+Sensors report reflectivity in integer percents. A median of ratios of integers takes few values, which is up to half a
+percent off for a dark road. The ratio of the sums of photons and percents is not affected, because rounding errors
+average out if values spread over one count or more. Six error sources remain, and their squares add up:
 
-- chance: a bootstrap over blocks of columns;
-- rounding, where a bin sees one surface of one percent: 0.29 / percent, divided by the root of the effective number of
-  different counts;
-- rows: how well the strengths of the rows behind a bin are known (`row_strengths`);
-- what the model lacks: bins scatter about the line between their neighbours, and as much more error as makes that
-  scatter likely is added to all of them;
-- counts that are cut or rounded: what they lack is fitted with the curve, from how dark and bright pixels of one bin
-  go together, and its error counts;
-- the plateau: the same of its bins, and that full overlap may lie as far from their mean as the highest of them does,
-  or beyond the last of them where the curve still rises.
+- statistics: a bootstrap over blocks of columns;
+- rounding, if a bin contains one surface of one percent value: 0.29 / percent, divided by the square root of the
+  effective number of different counts;
+- rows: the uncertainty of the strengths of the rows in a bin (`row_strengths`);
+- model: bins scatter about the line between their neighbours, and the error that explains this scatter is added to
+  all of them;
+- truncated or rounded counts: the offset is fitted together with the curve, from the relation between dark and bright
+  pixels of one bin, and its error is included;
+- plateau: the errors of its bins, and the possible difference of full overlap from their mean, up to the highest bin,
+  or beyond the last one if the curve still rises.
 """
 
 from __future__ import annotations
@@ -38,28 +37,28 @@ from parhelion.calibrate.drive.overlap import (
 )
 from parhelion.calibrate.range_images import Floats, RangeImage
 
-# ---- Strengths of rows, from bins of range that several rows share --------------------------------------------------
-# What a row measures in a bin is the bin's level times the row's strength. Bins are free. Strengths scatter about the
-# usual one by a variance that the data tell, and rows beside each other may be alike: a row that shares no bin with
-# others takes as much of its neighbours' strength as that, and may be off by the rest.
+# ---- Strengths of rows, from range bins that several rows share -----------------------------------------------------
+# The level of a row in a bin is the level of the bin times the strength of the row. Bins are free parameters. Strengths
+# scatter about 1 by a variance estimated from the data, and neighbouring rows may be correlated: a row that shares no
+# bin with others takes the corresponding part of its neighbours' strength and has the remaining error.
 
 
 DEVIATIONS = (1e-3, 2e-3, 4e-3, 8e-3, 0.015, 0.03, 0.05, 0.07, 0.1, 0.14, 0.2, 0.3, 0.45, 0.7)
-"""Relative deviations of strengths that are tried."""
+"""Trial values of the relative standard deviation of strengths."""
 LIKENESSES = (0.0, 0.3, 0.6, 0.8, 0.9, 0.96)
-"""Correlations of neighbouring rows that are tried."""
+"""Trial values of the correlation of neighbouring rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class Strengths:
-    """Strengths of rows in logarithms, about their mean."""
+    """Log strengths of rows, relative to their mean."""
 
     factor: Floats
-    """Shape (rows,)."""
+    """Log strengths, shape (rows,)."""
     covariance: Floats
-    """Shape (rows, rows)."""
+    """Covariance, shape (rows, rows)."""
     deviation: float
-    """By which rows scatter."""
+    """Standard deviation over rows."""
     likeness: float
     """Correlation of neighbouring rows."""
 
@@ -73,11 +72,11 @@ def strengths(
     row_count: int,
     law: tuple[float, float] | None = None,
 ) -> Strengths:
-    """Strengths of rows from cells: the logarithm of what a row measures in a bin, and its variance.
+    """Strengths of rows from cells: the log level of a row in a bin, and its variance.
 
-    Least squares with free bins and, for the strengths, the covariance s^2 c^|i - j|; s and c are those that make the
-    cells likeliest (restricted maximum likelihood, on a grid). Where cells scatter by more than their variances say,
-    all variances grow by it (Birge's ratio). `law` is s and c where they are known already.
+    Least squares with free bins and the covariance s^2 c^|i - j| of strengths; s and c maximise the likelihood of the
+    cells (restricted maximum likelihood, on a grid). If cells scatter by more than their variances, all variances are
+    scaled up (Birge's ratio). `law` gives s and c if they are already known.
     """
     apart = np.abs(np.subtract.outer(np.arange(row_count), np.arange(row_count)))
     ratio = 1.0
@@ -90,10 +89,10 @@ def strengths(
         covariance = np.linalg.inv(whole)
         found = covariance @ right
         off = value - found[bins] - found[bin_count + rows]
-        # Numbers that the cells decide, not the prior.
+        # Number of parameters that the cells determine, as opposed to the prior.
         used = bin_count + row_count - float(np.trace(covariance[bin_count:, bin_count:] @ prior))
         ratio *= max(1.0, float(np.sum(off**2 / (ratio * np.maximum(variance, 1e-8)))) / max(len(value) - used, 1.0))
-    # What all rows have in common is the bins' level.
+    # The part that all rows share belongs to the level of the bins.
     centre = np.eye(row_count) - 1.0 / row_count
     of_rows = centre @ covariance[bin_count:, bin_count:] @ centre
     return Strengths(centre @ found[bin_count:], of_rows, deviation, likeness)
@@ -109,7 +108,7 @@ def _normal(
         for other in (bins, rows):
             matrix += np.bincount(one * size + other, weight, size * size).reshape(size, size)
     right = np.bincount(bins, weight * value, size) + np.bincount(rows, weight * value, size)
-    # Bins without a cell are left where they are.
+    # Bins without a cell are unchanged.
     empty = np.flatnonzero(np.diag(matrix)[:bin_count] == 0.0)
     matrix[empty, empty] = 1.0
     return matrix, np.asarray(right, np.float64)
@@ -120,7 +119,7 @@ def _correlation(likeness: float, apart: NDArray[np.int64]) -> Floats:
 
 
 def _likeliest(matrix: Floats, right: Floats, apart: NDArray[np.int64], bin_count: int) -> tuple[float, float]:
-    """Deviation of rows and correlation of neighbours, of those that are tried."""
+    """Standard deviation of rows and correlation of neighbours with the highest likelihood among the trial values."""
     best: tuple[float, float, float] = (-np.inf, DEVIATIONS[0], 0.0)
     for likeness in LIKENESSES:
         inverse = np.linalg.inv(_correlation(likeness, apart))
@@ -140,22 +139,22 @@ def _likeliest(matrix: Floats, right: Floats, apart: NDArray[np.int64], bin_coun
 
 
 COUNT_CUT, COUNT_CUT_ERROR = 0.25, 0.25
-"""What whole counts lack: 0.5 where they are cut, 0 where they are rounded. The middle, and how far it may be off,
-before anything is measured."""
+"""Prior offset of integer counts, which is 0.5 if they are truncated and 0 if they are rounded: the middle, and its
+uncertainty."""
 ROUNDS = 6
 FEWEST_OF_CELL = 5
-"""Pixels that a row must have in a bin to be compared with others there."""
+"""Smallest number of pixels of a row in a bin for a comparison with other rows."""
 REPEATS = 200
 MOST_DEVIATIONS = 4.0
-"""Pixels this many deviations off their bin see something else: mixed pixels, glints."""
+"""Pixels this many deviations off their bin show other objects: mixed pixels, glints."""
 STILL_RISING = 1.25
-"""Ratio of ranges over which the end of a curve is looked at: half of what it rises there may be missing behind it."""
+"""Range ratio at the end of a curve over which its rise is measured: half of that rise may be missing beyond it."""
 MAD_TO_SIGMA = 1.4826
 
 
-def with_errors(turn: RangeImage, curve: Overlap, seed: int = 1) -> Overlap:
-    """A curve that `overlap` found, measured again by sums of counts; `low` and `high` are one standard error off."""
-    data = _Pixels.of(turn, curve)
+def with_errors(frame: RangeImage, curve: Overlap, seed: int = 1) -> Overlap:
+    """Curve of `overlap`, measured again by sums of counts; `low` and `high` are one standard error off."""
+    data = _Pixels.of(frame, curve)
     for _ in range(2):
         centre, level, rows = _settled(data, curve)
         data.lacks, lacks_covariance = data.lacking(level, rows.factor, centre)
@@ -177,27 +176,27 @@ def with_errors(turn: RangeImage, curve: Overlap, seed: int = 1) -> Overlap:
     flat = slice(first, last + 1)
     weight = 1.0 / np.maximum(variance[flat], 1e-8)
     weight /= weight.sum()
-    # The mean of the plateau's bins lies below full overlap where the curve has a peak, the highest of them above it
-    # where they scatter: the middle of the two, and each of them is possible.
+    # The mean of the plateau bins lies below full overlap if the curve has a peak, and the highest bin lies above it if
+    # bins scatter: take the middle of the two, with an error that includes both.
     mean, highest = float(weight @ level[flat]), float(smooth[flat].max())
     top, band = 0.5 * (mean + highest), highest - mean
     top_own, top_rows = float(weight**2 @ own[flat]) + band**2 / 3.0, weight @ shares[flat]
     if last == len(level) - 1:
-        # The recording ends here. Where the curve still rises, it may go on to.
+        # The recording ends here; the curve may continue to rise.
         before = float(np.interp(centre[-1] - np.log(STILL_RISING), centre, smooth))
         top_own += (0.5 * max(float(smooth[-1]) - before, 0.0)) ** 2
-    # By how much levels change with what photons and percents lack.
+    # Derivatives of levels by the offsets of photons and percents.
     change = np.stack([1.0 / data.mean_of(data.photons), -1.0 / data.mean_of(data.percent)])
     change_top = change[:, flat] @ weight
     apart = change - change_top[:, None]
     cut = np.einsum("ik,ij,jk->k", apart, lacks_covariance, apart)
-    # What rows have in common is in the plateau as well, and does not show in the share.
+    # The part that rows share is contained in the plateau as well and cancels in the share.
     beside = shares - top_rows
     by_rows = np.einsum("br,rs,bs->b", beside, rows.covariance, beside)
     width = np.exp(np.sqrt(own + by_rows + top_own + cut))
     change_rows = np.stack([1.0 / data.of_rows(data.photons), -1.0 / data.of_rows(data.percent)])
     change_rows -= change_rows.mean(axis=1, keepdims=True)
-    # Rounding is off alike in all bins in which a row sees one surface, so it does not average out over them.
+    # Rounding errors are equal in all bins in which a row shows one surface, so they do not average out over bins.
     coarse_rows = np.minimum(data.coarseness(data.row, data.rows), rows.deviation)
     row_variance = np.diag(rows.covariance) + coarse_rows**2
     row_variance += np.einsum("ik,ij,jk->k", change_rows, lacks_covariance, change_rows)
@@ -220,10 +219,10 @@ def with_errors(turn: RangeImage, curve: Overlap, seed: int = 1) -> Overlap:
 
 
 def _unexplained(centre: Floats, level: Floats, variance: Floats) -> float:
-    """Further variance of every bin that makes the scatter about the line between their neighbours likely.
+    """Additional variance of every bin that explains the scatter about the line between its neighbours.
 
-    By the median of the squares over their variances, 0.455 for a normal distribution, so that the steep part of the
-    curve, which is bent, does not decide. 0 where the errors explain the scatter.
+    It uses the median of the squares over their variances, 0.455 for a normal distribution, so that the curved steep
+    part does not dominate. The result is 0 if the errors explain the scatter.
     """
     if len(level) < 5:
         return 0.0
@@ -245,52 +244,52 @@ def _unexplained(centre: Floats, level: Floats, variance: Floats) -> float:
 
 @dataclass(eq=False)
 class _Pixels:
-    """Pixels that the curve is measured on."""
+    """Pixels for the curve measurement."""
 
     counted: Floats
-    """Photons, as counted."""
-    told: Floats
-    """Percents, as the sensor tells them."""
+    """Photons as counted."""
+    reported: Floats
+    """Percents as reported by the sensor."""
     distance: Floats
-    """Logarithm of the range that the sensor divides by."""
+    """Logarithm of the range that the sensor corrects for."""
     row: NDArray[np.int64]
     bin: NDArray[np.int64]
-    """Number of the bin, of those that are kept."""
+    """Bin index among the selected bins."""
     block: NDArray[np.int64]
     rows: int
     size: int
     open: NDArray[np.bool_]
-    """Whether rows can be compared at this range."""
+    """Rows can be compared at this range."""
     lacks: tuple[float, float] = (COUNT_CUT, COUNT_CUT)
-    """What photons and percents lack on average."""
+    """Mean offsets of photons and percents."""
 
     @property
     def photons(self) -> Floats:
-        """Photons, with what their counts lack."""
+        """Photons with their offset added."""
         return self.counted + self.lacks[0]
 
     @property
     def percent(self) -> Floats:
-        """Percents, with what they lack."""
-        return self.told + self.lacks[1]
+        """Percents with their offset added."""
+        return self.reported + self.lacks[1]
 
     @classmethod
-    def of(cls, turn: RangeImage, curve: Overlap) -> _Pixels:
-        mask = usable(turn)
-        cell = cells(turn)[mask]
-        metres = (cell + 0.5) * CELL_M - turn.beam_offset_m if curve.stepped else turn.range[mask]
+    def of(cls, frame: RangeImage, curve: Overlap) -> _Pixels:
+        mask = usable(frame)
+        cell = cells(frame)[mask]
+        metres = (cell + 0.5) * CELL_M - frame.beam_offset_m if curve.stepped else frame.range[mask]
         found = cls(
-            turn.signal[mask],
-            turn.reflectivity[mask],
+            frame.signal[mask],
+            frame.reflectivity[mask],
             np.log(metres),
-            turn.row[mask],
+            frame.row[mask],
             np.digitize(cell, CELL_EDGES) - 1,
-            turn.column[mask] // BLOCK_COLUMNS,
-            turn.range.shape[0],
+            frame.column[mask] // BLOCK_COLUMNS,
+            frame.range.shape[0],
             0,
             metres >= curve.open_m,
         )
-        found._select(found._usual(curve))
+        found._select(found._near_curve(curve))
         counts = np.bincount(found.bin, minlength=len(CELL_EDGES))
         kept = np.flatnonzero(counts >= FEWEST_POINTS)
         number = np.full(len(CELL_EDGES), -1)
@@ -299,8 +298,8 @@ class _Pixels:
         found._select(found.bin >= 0)
         return found
 
-    def _usual(self, curve: Overlap) -> NDArray[np.bool_]:
-        """Pixels that are not far off the curve of medians, in deviations of their bin and steps of their percents."""
+    def _near_curve(self, curve: Overlap) -> NDArray[np.bool_]:
+        """Pixels close to the median curve, in standard deviations of their bin and steps of their percents."""
         off = np.log(100.0 * self.photons / self.percent) + 2.0 * self.distance
         off -= np.log(curve.constant * curve.row_factor[self.row] * curve.at(np.exp(self.distance)))
         kept = np.zeros(len(off), bool)
@@ -311,30 +310,30 @@ class _Pixels:
         return kept
 
     def _select(self, kept: NDArray[np.bool_]) -> None:
-        for name in ("counted", "told", "distance", "row", "bin", "block", "open"):
+        for name in ("counted", "reported", "distance", "row", "bin", "block", "open"):
             setattr(self, name, getattr(self, name)[kept])
 
     @property
     def count(self) -> NDArray[np.int64]:
-        """Pixels of each bin."""
+        """Number of pixels of each bin."""
         return np.bincount(self.bin, minlength=self.size)
 
     def mean_of(self, values: Floats) -> Floats:
-        """Mean of each bin."""
+        """Mean per bin."""
         return np.asarray(np.bincount(self.bin, values, self.size) / self.count)
 
     def of_rows(self, values: Floats) -> Floats:
-        """Mean of each row; of rows without pixels, that of all."""
+        """Mean per row; for rows without pixels, the overall mean."""
         count = np.bincount(self.row, minlength=self.rows)
         total = np.bincount(self.row, values, self.rows)
         return np.asarray(np.where(count > 0, total / np.maximum(count, 1), values.mean()))
 
     def coarseness(self, group: NDArray[np.int64], size: int) -> Floats:
-        """Relative error of each group that whole percents leave; infinite for empty groups.
+        """Relative rounding error of each group due to integer percents; infinite for empty groups.
 
-        Pixels that tell one percent may all see one surface, and rounding is then off by the same for all of them.
+        Pixels of one percent value may all show one surface, and then share the same rounding error.
         """
-        percent = np.rint(self.told).astype(np.int64)
+        percent = np.rint(self.reported).astype(np.int64)
         width = int(percent.max(initial=0)) + 1
         table = np.bincount(group * width + percent, minlength=size * width).reshape(size, width)
         total = table.sum(axis=1)
@@ -344,18 +343,18 @@ class _Pixels:
         return np.where(total > 0, found, np.inf)
 
     def shares_of_rows(self) -> Floats:
-        """Share of each row in each bin's sum, shape (bins, rows)."""
+        """Share of each row in the sum of each bin, shape (bins, rows)."""
         flat = np.bincount(self.bin * self.rows + self.row, self.percent, self.size * self.rows)
         table = flat.reshape(self.size, self.rows)
         return np.asarray(table / table.sum(axis=1, keepdims=True))
 
     def strength(self, level: Floats, factor: Floats, centre: Floats) -> Floats:
-        """Photons of each pixel in percents, by curve and rows."""
+        """Percents per photon of each pixel, by curve and rows."""
         shape = np.interp(self.distance, centre, level)
         return 100.0 * self.photons * np.exp(2.0 * self.distance - factor[self.row] - shape)
 
     def blocks(self, level: Floats, factor: Floats, centre: Floats) -> tuple[Floats, Floats]:
-        """Sums of photons, in percents, and of percents, by block of columns and bin."""
+        """Sums of photons, converted to percents, and of percents, by block of columns and bin."""
         number = np.unique(self.block, return_inverse=True)[1]
         size = int(number.max()) + 1
         place = number * self.size + self.bin
@@ -365,11 +364,11 @@ class _Pixels:
         )
 
     def lacking(self, level: Floats, factor: Floats, centre: Floats) -> tuple[tuple[float, float], Floats]:
-        """What photons and percents lack, by least squares, with the covariance of both.
+        """Offsets of photons and percents by least squares, with their covariance.
 
-        In a bin, told = a (counted + c) k - d with one gain a, the pixel's percents a photon k, and c and d what the
-        two lack. The gain is projected out of each bin; bins count by their scatter, and how they differ gives the
-        errors. Before, both are `COUNT_CUT` give or take `COUNT_CUT_ERROR`.
+        In a bin, reported = a (counted + c) k - d with one gain a, the percents per photon k of the pixel, and the
+        offsets c and d. The gain is projected out of each bin. Bins are weighted by their scatter, and differences
+        between them give the errors. The prior of both is `COUNT_CUT` ± `COUNT_CUT_ERROR`.
         """
         shape = np.interp(self.distance, centre, level)
         per_photon = 100.0 * np.exp(2.0 * self.distance - factor[self.row] - shape)
@@ -380,7 +379,7 @@ class _Pixels:
         def projected(values: Floats) -> Floats:
             return values - x * (np.bincount(self.bin, values * x, self.size) / square)[self.bin]
 
-        y, (u, v) = projected(self.told), (projected(part) for part in regressors)
+        y, (u, v) = projected(self.reported), (projected(part) for part in regressors)
         prior = np.eye(2) / COUNT_CUT_ERROR**2
         found = np.full(2, COUNT_CUT)
         for _ in range(3):
@@ -390,7 +389,7 @@ class _Pixels:
             rows = [np.bincount(self.bin, w * a * b, self.size) for a, b in ((u, u), (u, v), (v, v))]
             matrix = np.array([[rows[0].sum(), rows[1].sum()], [rows[1].sum(), rows[2].sum()]])
             right = np.stack([np.bincount(self.bin, w * a * y, self.size) for a in (u, v)], axis=1)
-            # Pixels of one surface share what rounding does to them, so bins scatter by more than their pixels say.
+            # Pixels of one surface share their rounding error, so bins scatter by more than their pixels suggest.
             score = np.stack([np.bincount(self.bin, w * a * off, self.size) for a in (u, v)], axis=1)
             scale = max(1.0, float(np.trace(np.linalg.pinv(matrix) @ (score.T @ score))) / 2.0)
             covariance = np.linalg.inv(matrix / scale + prior)
@@ -400,14 +399,14 @@ class _Pixels:
 
 
 def _settled(data: _Pixels, curve: Overlap) -> tuple[Floats, Floats, Strengths]:
-    """Ranges of bins and their levels, in logarithms, and strengths of rows."""
+    """Log ranges and log levels of bins, and strengths of rows."""
     centre = np.asarray([np.median(data.distance[data.bin == k]) for k in range(data.size)])
     level = np.log(curve.constant * curve.at(np.exp(centre)))
     whole = np.bincount(data.bin, data.percent, data.size)
     cells = _Cells.of(data)
     rows: Strengths | None = None
     for _ in range(ROUNDS):
-        # How rows scatter is told once; only their strengths change a little as the curve settles.
+        # The scatter of rows is estimated once; only their strengths change slightly as the curve converges.
         law = None if rows is None else (rows.deviation, rows.likeness)
         rows = strengths(*cells.measured(data, level, centre), data.size, data.rows, law)
         level = level + np.log(np.bincount(data.bin, data.strength(level, rows.factor, centre), data.size) / whole)
@@ -417,16 +416,16 @@ def _settled(data: _Pixels, curve: Overlap) -> tuple[Floats, Floats, Strengths]:
 
 @dataclass(frozen=True, eq=False)
 class _Cells:
-    """Cells: the pixels that one row has in one bin."""
+    """Cells: the pixels of one row in one bin."""
 
     number: NDArray[np.int64]
-    """Of each pixel."""
+    """Cell index of each pixel."""
     kept: NDArray[np.int64]
-    """Numbers of the cells that have enough pixels."""
+    """Indices of the cells with enough pixels."""
     blocks: NDArray[np.int64]
-    """In how many blocks of columns those have pixels, which may each see one surface."""
+    """Number of column blocks with pixels of the cell; each block may show one surface."""
     coarse: Floats
-    """Relative error that whole percents leave in each of them."""
+    """Relative rounding error of each cell due to integer percents."""
     percent: Floats
 
     @classmethod
@@ -442,7 +441,7 @@ class _Cells:
     def measured(
         self, data: _Pixels, level: Floats, centre: Floats
     ) -> tuple[Floats, Floats, NDArray[np.int64], NDArray[np.int64]]:
-        """Level, variance, bin and row of every cell: scatter of pixels over the number of blocks, and rounding."""
+        """Level, variance (pixel scatter over the number of blocks, plus rounding), bin and row of every cell."""
         value = data.strength(level, np.zeros(data.rows), centre)
         photons = np.bincount(self.number, value, len(self.percent))
         ratio = photons / np.maximum(self.percent, 1e-9)

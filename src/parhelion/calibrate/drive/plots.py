@@ -23,20 +23,20 @@ DROPOUT_AXES: dict[str, Any] = {
 }  # fmt: skip
 
 
-def overlap_line(sheet: LidarConfig, curve: Overlap, name: str, colour: int, look: str = "line") -> Curve:
+def overlap_line(sheet: LidarConfig, curve: Overlap, name: str, colour: int, style: str = "line") -> Curve:
     """The overlap of a sheet over the ranges of a recording."""
     r = np.geomspace(max(0.3, 0.5 * curve.range[0]), 1.2 * curve.range[-1], 300)
-    return Curve.of(name, r, overlap_share(sheet.range.overlap, r), colour, look)
+    return Curve.of(name, r, overlap_share(sheet.range.overlap, r), colour, style)
 
 
 def noise_line(
-    found: DriveCalibration, sheet: LidarConfig, level: Floats, name: str, colour: int, look: str = "line"
+    found: DriveCalibration, sheet: LidarConfig, level: Floats, name: str, colour: int, style: str = "line"
 ) -> Curve:
     """Range noise [cm] of a sheet over a recording's signal: photons, or power in units of the threshold."""
     x = np.geomspace(0.7 * level.min(), 1.5 * level.max(), 200)
     snr = x * sheet.receiver.threshold_to_noise / (threshold_photons(sheet) if found.level == "photons" else 1.0)
     sigma = range_sigma(snr, sigma_0=sheet.noise.range_sigma_m, sigma_1=sheet.noise.range_sigma_snr_m)
-    return Curve.of(name, x, 100 * sigma, colour, look)
+    return Curve.of(name, x, 100 * sigma, colour, style)
 
 
 def lost_pixels(found: DriveCalibration) -> tuple[Floats, Floats, Floats]:
@@ -133,7 +133,7 @@ def _angles(angles: BeamAngles | None, label: str) -> Chart | None:
 
 
 def timing_chart(found: DriveCalibration) -> Chart | None:
-    """Rotation rate, eighth by eighth of every revolution."""
+    """Rotation rate per eighth of every revolution."""
     timing = found.timing
     if timing is None:
         return None
@@ -149,25 +149,25 @@ def timing_chart(found: DriveCalibration) -> Chart | None:
 
 
 def dropout_chart(found: DriveCalibration) -> Chart | None:
-    """Lost pixels amid surfaces over signal."""
+    """Lost pixels on surfaces over signal."""
     if not found.lost:
         return None
     level, lost, error = lost_pixels(found)
     curves = [Curve.of("recorded", level, lost, RECORDED, "dots", error)]
     x = np.geomspace(4.0, 60.0, 200)
-    for sheet, colour, look, name in (
+    for sheet, colour, style, name in (
         (found.sheet, SHEET, "line", "this sheet"),
         (found.preset, PRESET, "dashed", "preset"),
     ):
         chance = detection_chance(x, threshold_photons(sheet), sheet.receiver.threshold_to_noise)
-        curves.append(Curve.of(name, x, 100 * (1.0 - chance), colour, look))
+        curves.append(Curve.of(name, x, 100 * (1.0 - chance), colour, style))
     return Chart(curves, **DROPOUT_AXES)
 
 
 def signal_chart(found: DriveCalibration) -> Chart | None:
     """Histogram of the recorded signal."""
-    turn = found.turn
-    level = turn.signal[turn.returned & np.isfinite(turn.signal) & (turn.signal > 0)]
+    frame = found.turn
+    level = frame.signal[frame.returned & np.isfinite(frame.signal) & (frame.signal > 0)]
     if not level.size:
         return None
     return Chart([Curve.histogram("", np.log10(level), 60, RECORDED)], "returns", "log10 of signal", log="y")

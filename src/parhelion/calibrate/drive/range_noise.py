@@ -1,7 +1,7 @@
-"""Scatter of ranges by signal and by range, from how pixels differ from the plane of their neighbours.
+"""Range noise by signal and by range, from the residuals of pixels to the plane of their neighbours.
 
-A parabola through 1/R of the neighbours in the row: on a plane 1/R is a sine of the azimuth, so flat surfaces leave
-noise alone. See docs/models/lidar-near-field.md.
+The residual is that of a parabola through 1/R of the neighbours in the row. On a plane, 1/R is a sine of the azimuth,
+so flat surfaces leave only noise. See docs/models/lidar-near-field.md.
 """
 
 from __future__ import annotations
@@ -22,64 +22,64 @@ FLATTEST = 0.2
 FEWEST_WINDOWS = 20
 MAD_TO_SIGMA = 1.4826
 MOST_JITTER_M = 0.006
-"""Windows are left out in which jitter of the beam alone would scatter ranges by more than this [m]."""
+"""Largest scatter of ranges [m] caused by beam jitter alone; windows above it are excluded."""
 FLATTER = 0.5
-"""Share of the pixels on which repeated looks are compared."""
+"""Share of the pixels on which repeated observations are compared."""
 PARTS, PART_COLUMNS = 8, 32
-"""Parts that the circle is divided into for errors, each of strips of so many columns."""
+"""Sections of the circle for error estimates, each made of strips of this many columns."""
 MAD_ERROR = 1.16
-"""Relative error of a scatter by the median deviation, times the root of the number of values."""
+"""Relative error of a scatter estimated by the median deviation, times the square root of the number of values."""
 
 
 @dataclass(frozen=True, eq=False)
 class RangeNoise:
-    """Scatter of single ranges by level, such as photons or metres, bin by bin."""
+    """Scatter of single ranges per bin of a level, for example photons or metres."""
 
     photons: Floats
-    """Level of each bin: the one at which 1 / level^2 has its mean."""
+    """Level of each bin: the one at which 1 / level^2 equals its mean."""
     sigma_m: Floats
-    """Of the flattest windows."""
+    """Scatter of the flattest windows."""
     error_m: Floats
-    """Half of the 68 % interval."""
+    """Half width of the 68 % interval."""
     all_m: Floats
-    """Of all windows, with the roughness of what they see."""
+    """Scatter of all windows, including surface roughness."""
     count: NDArray[np.int64]
-    """Windows behind `sigma_m`."""
+    """Number of windows for `sigma_m`."""
     pure_m: Floats
-    """Of the flattest windows, without what jitter of the beams makes of their slope."""
+    """Scatter of the flattest windows after removing beam jitter on inclined surfaces."""
     pure_error_m: Floats
-    """Standard error of that."""
+    """Standard error of `pure_m`."""
 
 
-def residuals(turn: RangeImage) -> tuple[Floats, Floats]:
-    """Difference between each range and what its neighbours in the row say, and the scatter of these neighbours [m].
+def residuals(frame: RangeImage) -> tuple[Floats, Floats]:
+    """Difference between each range and the prediction from its row neighbours, and the scatter of the neighbours [m].
 
-    A parabola through 1/R of the four pixels on either side, the pixel itself left out. Differences are scaled to the
-    noise of one range. NaN where a pixel of the window has no return or lies elsewhere.
+    The prediction is a parabola through 1/R of the four pixels on either side, excluding the pixel. Differences are
+    scaled to the noise of one range. NaN if a pixel of the window has no return or lies on another surface.
     """
     steps = np.array([step for step in range(-HALF_WINDOW, HALF_WINDOW + 1) if step])
     design = np.vander(steps, DEGREE + 1, increasing=True).astype(float)
     solve = np.linalg.pinv(design)
-    others = np.stack([np.roll(turn.range, -step, axis=1) for step in steps])
+    others = np.stack([np.roll(frame.range, -step, axis=1) for step in steps])
     with np.errstate(invalid="ignore", divide="ignore"):
-        together = np.all(np.abs(others - turn.range) < 0.1 * turn.range, axis=0)
+        together = np.all(np.abs(others - frame.range) < 0.1 * frame.range, axis=0)
         inverse = np.where(together, 1.0 / others, np.nan)
         fitted = np.einsum("pk,krc->prc", solve, inverse)
         spread = ((inverse - np.einsum("kp,prc->krc", design, fitted)) ** 2).sum(axis=0) / (len(steps) - DEGREE - 1)
         scale = np.sqrt(1.0 + (solve[0] ** 2).sum())
-        return (1.0 / fitted[0] - turn.range) / scale, np.sqrt(spread) * turn.range**2
+        return (1.0 / fitted[0] - frame.range) / scale, np.sqrt(spread) * frame.range**2
 
 
 def range_noise(
-    turn: RangeImage, level: Floats, edges: Sequence[float], repeats: int = 200, *, jitter_m: Floats | None = None
+    frame: RangeImage, level: Floats, edges: Sequence[float], repeats: int = 200, *, jitter_m: Floats | None = None
 ) -> RangeNoise:
-    """Scatter of ranges by `level`, such as photons, on the flattest fifth of all windows of each bin.
+    """Scatter of ranges by `level`, for example photons, on the flattest fifth of all windows of each bin.
 
-    Flatness is judged by the neighbours alone, whose noise is not the pixel's: the choice does not shrink the result.
-    `jitter_m` is the scatter that the jitter of beams makes of the slope (see `slope_jitter`), which `pure_m` is
-    without.
+    Flatness is judged by the neighbours alone, whose noise is independent of the pixel, so the selection does not bias
+    the result. `jitter_m` is the scatter due to beam jitter on inclined surfaces (see `slope_jitter`), which `pure_m`
+    excludes.
     """
-    error, roughness = residuals(turn)
+    error, roughness = residuals(frame)
     jitter = np.zeros_like(error) if jitter_m is None else jitter_m
     random = np.random.default_rng(2)
     rows = []
@@ -95,16 +95,16 @@ def range_noise(
         half = float(np.ptp(np.percentile(draws, [16.0, 84.0]))) / 2.0
         sigma = _scatter(chosen)
         pure, pure_error = _scatter_beside(chosen, slanted)
-        # Weak returns scatter most: the level at which the law has the mean square of the bin.
+        # Weak returns scatter most, so the bin's level is the one at which the law has the bin's mean square.
         middle = float(np.mean(level[flat] ** -2.0) ** -0.5)
         rows.append((middle, sigma, half, _scatter(error[mask]), len(chosen), pure, pure_error))
     return RangeNoise(*(np.array(part) for part in zip(*rows, strict=True)))
 
 
 def _scatter_beside(values: Floats, known: Floats) -> tuple[float, float]:
-    """Standard deviation that is left beside a known one of each value: the median of |v| / sigma is that of a normal.
+    """Standard deviation in addition to a known one per value, such that the median of |v| / sigma is that of a normal.
 
-    By bisection; 0 where the known one explains everything. With its standard error.
+    Solved by bisection; 0 if the known one explains all scatter. Returned with its standard error.
     """
     use = known < MOST_JITTER_M
     off, known = np.abs(values - np.median(values))[use], known[use]
@@ -116,7 +116,7 @@ def _scatter_beside(values: Floats, known: Floats) -> tuple[float, float]:
 
 
 def _beside(off: Floats, known: Floats) -> float:
-    """Deviation s at which the median of off / sqrt(s^2 + known^2) is 1, by bisection; 0 where it is less for any."""
+    """Standard deviation s at which the median of off / sqrt(s^2 + known^2) is 1, by bisection; 0 if always less."""
     low, high = 0.0, 2.0 * float(np.median(off)) + 1e-9
     for _ in range(50):
         middle = 0.5 * (low + high)
@@ -126,9 +126,9 @@ def _beside(off: Floats, known: Floats) -> float:
 
 
 def _between_parts(off: Floats, known: Floats, part: NDArray[np.int64]) -> float:
-    """Standard error of `_beside` by leaving out one part at a time (jackknife), with Student's factor in it.
+    """Standard error of `_beside` by leaving out one section at a time (jackknife), including Student's factor.
 
-    Beams of a column may share their jitter, and neighbours their surface: pixels are not independent, parts are.
+    Beams of a column may share their jitter, and neighbours their surface: pixels are not independent, sections are.
     """
     left = np.array([_beside(off[part != k], known[part != k]) for k in np.unique(part) if (part != k).any()])
     n = len(left)
@@ -143,23 +143,23 @@ def _scatter(values: Floats) -> float:
     return float(MAD_TO_SIGMA * np.median(np.abs(values - np.median(values))))
 
 
-def slope_jitter(turn: RangeImage, azimuth_jitter_deg: float, elevation_jitter_deg: float) -> Floats:
-    """Scatter of range [m] that jitter of the beams' angles makes of the slope of what they see.
+def slope_jitter(frame: RangeImage, azimuth_jitter_deg: float, elevation_jitter_deg: float) -> Floats:
+    """Scatter of range [m] caused by jitter of the beam angles on inclined surfaces.
 
-    Slopes are those between the neighbours in row and column; infinite where they are not known.
+    Slopes are those between the neighbours in row and column; infinite if they are unknown.
     """
-    if turn.direction is None or (azimuth_jitter_deg == 0.0 and elevation_jitter_deg == 0.0):
-        return np.zeros_like(turn.range)
-    total = np.zeros_like(turn.range)
+    if frame.direction is None or (azimuth_jitter_deg == 0.0 and elevation_jitter_deg == 0.0):
+        return np.zeros_like(frame.range)
+    total = np.zeros_like(frame.range)
     for axis, jitter_deg in ((1, azimuth_jitter_deg), (0, elevation_jitter_deg)):
         if jitter_deg == 0.0:
             continue
-        after, before = (np.roll(turn.range, step, axis=axis) for step in (-1, 1))
-        u, v = (np.roll(turn.direction, step, axis=axis) for step in (-1, 1))
+        after, before = (np.roll(frame.range, step, axis=axis) for step in (-1, 1))
+        u, v = (np.roll(frame.direction, step, axis=axis) for step in (-1, 1))
         with np.errstate(invalid="ignore", divide="ignore"):
             angle = np.linalg.norm(u - v, axis=-1)
             slope = np.abs(after - before) / angle
-            steep = np.abs(after - turn.range) > 0.3 * turn.range
+            steep = np.abs(after - frame.range) > 0.3 * frame.range
         slope = np.where(np.isfinite(slope) & ~steep, slope, np.inf)
         if axis == 0:
             slope[0], slope[-1] = slope[1], slope[-2]
@@ -174,10 +174,10 @@ class SigmaLaw:
     floor_m: float
     floor_error_m: float
     slope_m: float
-    """In units of the level."""
+    """Slope in units of the level."""
     slope_error_m: float
     misfit: float
-    """Root mean square of relative differences between bins and law."""
+    """Root mean square of the relative differences between bins and law."""
 
     def at(self, level: Floats) -> Floats:
         """Standard deviation [m]."""
@@ -185,17 +185,17 @@ class SigmaLaw:
 
 
 def fit_law(noise: RangeNoise, slope_m: float | None = None) -> SigmaLaw:
-    """The law that fits the bins' `pure_m` best: least squares of sigma^2, which is linear in floor^2 and slope^2.
+    """Best fit to the bins' `pure_m`: least squares of sigma^2, which is linear in floor^2 and slope^2.
 
-    Where bins differ from the law by more than chance allows, each gets as much further error, in quadrature, as makes
-    the difference likely: rough surfaces and the law itself are then counted among the errors. `slope_m` is not fitted
-    where it is given. Errors have Student's factor in them: with few bins, their own scatter is not well known.
+    If bins differ from the law by more than chance, each gets an additional error, in quadrature, that explains the
+    difference. The errors therefore include rough surfaces and deviations from the law. A given `slope_m` is not
+    fitted. Errors include Student's factor, because few bins determine their own scatter poorly.
     """
     from scipy.stats import t
 
     known = (noise.count >= FEWEST_WINDOWS) & (noise.pure_m > 0.1 * noise.sigma_m)
     if known.sum() < 2:
-        raise ConfigError(f"only {int(known.sum())} bins of signal have {FEWEST_WINDOWS} flat windows or more")
+        raise ConfigError(f"only {int(known.sum())} signal bins have {FEWEST_WINDOWS} flat windows or more")
     level, sigma = noise.photons[known], noise.pure_m[known]
     own = noise.pure_error_m[known] / sigma
     free = 2 if slope_m is None else 1
@@ -206,7 +206,7 @@ def fit_law(noise: RangeNoise, slope_m: float | None = None) -> SigmaLaw:
         relative = np.hypot(own, more)
         model = sigma**2
         for _ in range(8):
-            # An error of sigma is half that of its square, relative to what the law says.
+            # The error of sigma is half that of its square, relative to the law.
             weight = 1.0 / (2.0 * relative * model)
             a, y = design * weight[:, None], sigma**2 * weight
             if slope_m is not None:
@@ -224,7 +224,7 @@ def fit_law(noise: RangeNoise, slope_m: float | None = None) -> SigmaLaw:
             extra = 0.5 * (below + above)
             whole, covariance, chi2 = fit(extra)
             below, above = (extra, above) if chi2 > 1.0 else (below, extra)
-    # Half of the 95 % interval over 1.96: the same as a standard error where there are many bins.
+    # Half of the 95 % interval over 1.96, which equals a standard error for many bins.
     student = float(t.ppf(0.975, freedom)) / 1.96 if extra > 0.0 else 1.0
     floor, slope = (float(np.sqrt(max(value, 1e-12))) for value in whole)
     floor_error, *rest = (student * np.sqrt(np.diag(covariance)) / 2.0 / np.array([floor, slope])[:free]).tolist()
@@ -233,23 +233,23 @@ def fit_law(noise: RangeNoise, slope_m: float | None = None) -> SigmaLaw:
 
 
 def repeated_noise(
-    turns: Sequence[RangeImage], level: Floats, edges: Sequence[float], jitter_m: Floats | None = None
+    frames: Sequence[RangeImage], level: Floats, edges: Sequence[float], jitter_m: Floats | None = None
 ) -> RangeNoise:
-    """Scatter of ranges from repeated looks of a sensor that stands still: each pixel about its own mean.
+    """Scatter of ranges from repeated observations by a stationary sensor: each pixel about its own mean.
 
-    Surfaces need not be flat, but the rougher half of each bin is left out. `level` is the mean over the turns, such as
-    photons; `jitter_m` as for `range_noise`.
-    Pixels that see anything else in one of the turns are left out.
+    Surfaces need not be flat, but the rougher half of each bin is excluded, as are pixels that show another object in
+    one of the frames. `level` is the mean over the frames, for example of photons; `jitter_m` as for `range_noise`.
     """
     from scipy.stats import chi2
 
-    usual = float(np.sqrt(chi2.median(len(turns) - 1) / (len(turns) - 1)))  # of a sample's deviation, in those of all
-    every = np.stack([turn.range for turn in turns])
-    there = np.isfinite(every).all(axis=0) & clean(turns[0])
+    # Median of a sample standard deviation relative to the true one.
+    median_ratio = float(np.sqrt(chi2.median(len(frames) - 1) / (len(frames) - 1)))
+    every = np.stack([frame.range for frame in frames])
+    there = np.isfinite(every).all(axis=0) & clean(frames[0])
     jitter = np.zeros_like(level) if jitter_m is None else jitter_m
     middle = np.median(np.where(there, every, 1.0), axis=0)
-    # Leaves and edges scatter each look; neighbours tell where they are, and their noise is not the pixel's.
-    roughness = residuals(replace(turns[0], range=np.where(there, every.mean(axis=0), np.nan)))[1]
+    # Leaves and edges scatter more; neighbours locate them, and their noise is independent of the pixel's.
+    roughness = residuals(replace(frames[0], range=np.where(there, every.mean(axis=0), np.nan)))[1]
     there = there & np.isfinite(roughness)
     part = np.broadcast_to(np.arange(every.shape[2]) // PART_COLUMNS % PARTS, every.shape[1:])
     same = there & (np.abs(np.where(there, every, 1.0) - middle).max(axis=0) < 0.03 * middle)
@@ -264,12 +264,12 @@ def repeated_noise(
             rows.append((np.nan, np.nan, np.nan, np.nan, 0, np.nan, np.nan))
             continue
         spread = every[:, mask].std(axis=0, ddof=1)
-        # The median: pixels at edges and on leaves scatter by more than noise.
-        sigma = float(np.median(spread)) / usual
-        pure = _beside(spread / usual, jitter[mask])
-        # Of a median of deviations, each from so many looks; and of how parts of the circle differ.
-        error = 1.2533 * sigma / np.sqrt(2.0 * number * (len(turns) - 1))
-        error = max(error, _between_parts(spread / usual, jitter[mask], part[mask]))
+        # Median, because pixels at edges and on leaves scatter by more than noise.
+        sigma = float(np.median(spread)) / median_ratio
+        pure = _beside(spread / median_ratio, jitter[mask])
+        # Error of a median of standard deviations over the frames, and of the differences between sections.
+        error = 1.2533 * sigma / np.sqrt(2.0 * number * (len(frames) - 1))
+        error = max(error, _between_parts(spread / median_ratio, jitter[mask], part[mask]))
         middle_level = float(np.mean(level[mask] ** -2.0) ** -0.5)
         rows.append((middle_level, sigma, error, sigma, number, pure, error * sigma / max(pure, 1e-6)))
     return RangeNoise(*(np.array(part) for part in zip(*rows, strict=True)))

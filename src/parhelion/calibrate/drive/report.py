@@ -1,4 +1,4 @@
-"""The page of a calibration from a drive."""
+"""Report of a calibration from a drive."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from parhelion.calibrate.drive import plots
 from parhelion.calibrate.drive.compare import RecordingComparison
-from parhelion.calibrate.drive.detection import amid_surface
+from parhelion.calibrate.drive.detection import on_surface
 from parhelion.calibrate.drive.drive import INTERVAL, DriveCalibration
 from parhelion.calibrate.drive.flat_pixels import flat_pixels
 from parhelion.calibrate.drive.overlap import Overlap, usable
@@ -28,7 +28,7 @@ TIMING_COLUMNS = ("timing", "recorded, 95 % interval", "preset")
 
 
 def value_at(sheet: LidarConfig, path: str) -> Any:
-    """A field of a sheet by its path."""
+    """Field of a sheet by its path."""
     place: Any = sheet
     for name in path.split("."):
         place = getattr(place, name, None)
@@ -36,14 +36,14 @@ def value_at(sheet: LidarConfig, path: str) -> Any:
 
 
 def in_words(value: Any) -> str:
-    """A value of a sheet, short."""
+    """Value of a sheet as short text."""
     if isinstance(value, Config):
         value = value.model_dump(exclude_none=True)
     if isinstance(value, dict):
         return ", ".join(f"{name} of {len(part)} beams" for name, part in value.items() if isinstance(part, list))
     if isinstance(value, list) and value and hasattr(value[0], "range_m"):
         return "; ".join(
-            f"{one.range_m:g} m at {100 * one.reflectance:g} % ({100 * one.detection:g} % found)" for one in value
+            f"{one.range_m:g} m at {100 * one.reflectance:g} % ({100 * one.detection:g} % detected)" for one in value
         )
     if isinstance(value, list) and len(value) > 3:
         return f"{len(value)} entries"
@@ -53,14 +53,14 @@ def in_words(value: Any) -> str:
 
 
 def error_in_words(path: str, error: float | None) -> str:
-    """Half of a 95 % interval, with its unit where it is not that of the value."""
+    """Half width of a 95 % interval as text, with a unit if it differs from that of the value."""
     if error is None:
         return "exact"
-    return f"± {100 * error:.1f} % a point" if path == "range.overlap" else f"± {error:.2g}"
+    return f"± {100 * error:.1f} % per point" if path == "range.overlap" else f"± {error:.2g}"
 
 
 def drive_rows(found: DriveCalibration) -> list[tuple[str, str, str, str]]:
-    """Field, preset's value, measured value and half of its 95 % interval, of all that was measured."""
+    """Field, preset value, measured value and half width of its 95 % interval, for all measured fields."""
     return [
         (
             path, in_words(value_at(found.preset, path)), in_words(value_at(found.sheet, path)),
@@ -71,12 +71,12 @@ def drive_rows(found: DriveCalibration) -> list[tuple[str, str, str, str]]:
 
 
 def drive_page(found: DriveCalibration, recording: str, *, before: Sequence[str] = ()) -> str:
-    """The page as HTML; `before` are sections that come first."""
-    turn = found.turn
-    pulses = int((turn.returned | turn.lost).sum())
+    """Report as HTML; `before` are sections that are placed first."""
+    frame = found.turn
+    pulses = int((frame.returned | frame.lost).sum())
     facts = [
-        ("turns", found.turns), ("pulses", html.count(pulses)),
-        ("returned", f"{100 * turn.returned.sum() / max(pulses, 1):.1f} %"), ("fields measured", len(found.changed)),
+        ("frames", found.turns), ("pulses", html.count(pulses)),
+        ("returned", f"{100 * frame.returned.sum() / max(pulses, 1):.1f} %"), ("fields measured", len(found.changed)),
         ("fields kept", len(found.kept)),
     ]  # fmt: skip
     charts = [
@@ -85,13 +85,13 @@ def drive_page(found: DriveCalibration, recording: str, *, before: Sequence[str]
         (plots.noise_chart, "Range noise", "Residuals to the plane of the neighbours, by signal."),
         (plots.noise_by_range_chart, "Range noise by range", "The same by range."),
         (plots.bias_chart, "Errors of channels", "Relative to their mean."),
-        (plots.elevations_chart, "Elevations", "Rows that see slanted planes, relative to their mean."),
+        (plots.elevations_chart, "Elevations", "Rows that observe inclined planes, relative to their mean."),
         (
             plots.azimuths_chart, "Azimuths",
-            "Rows that see slanted walls, relative to their mean; firing times included.",
+            "Rows that observe oblique walls, relative to their mean; firing times included.",
         ),
         (plots.timing_chart, "Rotation rate", "From the time stamps of pulses, in eighths of every revolution."),
-        (plots.dropout_chart, "Dropout", "Lost pixels amid surfaces, by the photons of their neighbours."),
+        (plots.dropout_chart, "Dropout", "Lost pixels on surfaces, by the photons of their neighbours."),
         (plots.signal_chart, "Signal", "All returns."),
     ]  # fmt: skip
     figures = [chart.figure(title, caption) for draw, title, caption in charts if (chart := draw(found)) is not None]
@@ -113,16 +113,16 @@ def drive_page(found: DriveCalibration, recording: str, *, before: Sequence[str]
 def _overlap_caption(curve: Overlap | None) -> str:
     words = "Share of the return that the receiver collects, by range"
     if curve is not None and not np.isfinite(curve.constant):
-        return f"{words}, from places that the drive sees again: the recording has no reflectivity."
+        return f"{words}, from places that the drive revisits: the recording has no reflectivity."
     return f"{words}."
 
 
 def write_drive_report(found: DriveCalibration, recording: str, path: str | PathLike[str]) -> None:
-    """Write the page."""
+    """Write the report."""
     html.write_page(path, drive_page(found, recording))
 
 
-# ---- The part of a calibration's page that shows several recordings beside each other -------------------------------
+# ---- Sections of the report that compare several recordings ---------------------------------------------------------
 
 
 COLOURS = (1, 3, 2, 4, 6, 5)
@@ -131,7 +131,7 @@ COLUMNS = ("field", "intervals", "recordings")
 
 
 def comparison_rows(found: RecordingComparison) -> list[tuple[str, str, str]]:
-    """Every field that was compared: whether recordings agree, and what each of them says."""
+    """Compared fields: agreement of the recordings, and the value of each."""
     return [
         (one.field, "do not overlap" if one.differs else "overlap", one.in_words(found.names)) for one in found.fields
     ]
@@ -188,7 +188,7 @@ PANELS: tuple[tuple[str, Draw, Callable[[RecordingComparison], dict[str, Any]]],
 
 
 def comparison_charts(found: RecordingComparison) -> dict[str, Chart]:
-    """Charts by title: all recordings, each in its colour."""
+    """Charts by title, with one colour per recording."""
     charts = {}
     for title, draw, axes in PANELS:
         each = zip(found.names, found.each, COLOURS * len(found.each), range(len(found.each)), strict=False)
@@ -198,30 +198,29 @@ def comparison_charts(found: RecordingComparison) -> dict[str, Chart]:
 
 
 def comparison_sections(found: RecordingComparison) -> list[str]:
-    """A table of fields, and the curves of all recordings in one chart each."""
-    caption = "Each recording by itself, with 95 % intervals."
+    """Table of fields, and one chart per quantity with the curves of all recordings."""
+    caption = "Separate fits of each recording, with 95 % intervals."
     figures = [chart.figure(title, caption) for title, chart in comparison_charts(found).items()]
     apart = [one.field for one in found.differing]
     words = f"Intervals do not overlap: {', '.join(apart)}." if apart else "All intervals overlap."
     table = html.table(COLUMNS, comparison_rows(found), kinds="--l")
-    title = "Recordings beside each other"
+    title = "Comparison of recordings"
     return [html.section("recordings", title, html.paragraph(words, "lead"), table, html.pair(*figures))]
 
 
 def write_comparison(found: RecordingComparison, path: str | PathLike[str]) -> None:
-    """Write the page of a calibration from several recordings."""
+    """Write the report of a calibration from several recordings."""
     page = drive_page(found.together, ", ".join(found.names), before=comparison_sections(found))
     html.write_page(path, page)
 
 
-# ---- watching -------------------------------------------------------------------------------------------------------
-# Progress page of a calibration: its stages, the points that each of them uses, and the curves so far.
+# ---- Progress page of a calibration: stages, points used by each of them, and curves so far -------------------------
 
 
 STAGES = {
     "steps": "Steps of range and intensity",
     "timing": "Timing",
-    "channels": "Angles that the capture tells",
+    "channels": "Beam angles in the capture",
     "threshold": "Threshold",
     "overlap": "Overlap",
     "noise": "Range noise",
@@ -231,58 +230,58 @@ STAGES = {
     "saturation": "Saturation",
     "rated": "Rated range",
 }
-"""Stages of a drive in their order, with titles."""
+"""Stages of a drive in order, with titles."""
 TAKEN, LEFT, NOTHING = html.LIGHT[1], "#dea05a", "#262c34"
-"""Colours of points that a stage uses, of points that it leaves out, and of directions without a pulse."""
+"""Colours of points that a stage uses, of points that it excludes, and of directions without a pulse."""
 MOST_COLUMNS = 1600
 
 
-def taken_by(stage: str, turn: RangeImage) -> Mask | None:
-    """The pixels that a stage looks at; None for stages that look at all returns."""
+def taken_by(stage: str, frame: RangeImage) -> Mask | None:
+    """Pixels that a stage uses; None for stages that use all returns."""
     if stage == "overlap":
-        return usable(turn) if np.isfinite(turn.reflectivity).any() else _flat(turn)
+        return usable(frame) if np.isfinite(frame.reflectivity).any() else _flat(frame)
     if stage == "threshold":
-        return amid_surface(turn)[0]
+        return on_surface(frame)[0]
     if stage in ("noise", "bias", "angles", "azimuths"):
-        return np.asarray(np.isfinite(residuals(turn)[0]))
+        return np.asarray(np.isfinite(residuals(frame)[0]))
     return None
 
 
-def _flat(turn: RangeImage) -> Mask:
-    """Pixels on flat surfaces, whose places may be seen again."""
-    mask = np.zeros(turn.range.shape, bool)
-    mask[flat_pixels(turn).place] = True
+def _flat(frame: RangeImage) -> Mask:
+    """Pixels on flat surfaces, whose places may be revisited."""
+    mask = np.zeros(frame.range.shape, bool)
+    mask[flat_pixels(frame).place] = True
     return mask
 
 
-def picture(turn: RangeImage, taken: Mask) -> str:
-    """Address of a picture of rows and columns: points taken, points left out, and where nothing returned."""
-    pixels = np.full((*turn.range.shape, 3), rgb(NOTHING))
-    pixels[turn.returned | turn.lost] = rgb(LEFT)
+def picture(frame: RangeImage, taken: Mask) -> str:
+    """Data URL of an image of rows and columns: points used, points excluded, and lost pulses."""
+    pixels = np.full((*frame.range.shape, 3), rgb(NOTHING))
+    pixels[frame.returned | frame.lost] = rgb(LEFT)
     pixels[taken] = rgb(TAKEN)
     return rgb_uri(pixels[:, :: max(1, pixels.shape[1] // MOST_COLUMNS)])
 
 
 def watch_page(found: DriveCalibration, recording: str, done: Sequence[str], *, finished: bool = False) -> str:
-    """The page after some stages, as HTML."""
-    turn = found.turn
+    """Page after some stages, as HTML."""
+    frame = found.turn
     rows = []
     figures = []
-    pulses = int((turn.returned | turn.lost).sum())
+    pulses = int((frame.returned | frame.lost).sum())
     at_work = None if finished else next((stage for stage in STAGES if stage not in done), None)
     for stage, title in STAGES.items():
         if stage not in done:
             rows.append((title, "at work" if stage == at_work else "waits", "", ""))
             continue
-        taken = taken_by(stage, turn)
-        number = int(turn.returned.sum()) if taken is None else int(taken.sum())
+        taken = taken_by(stage, frame)
+        number = int(frame.returned.sum()) if taken is None else int(taken.sum())
         rows.append((title, "done", html.count(number), html.count(pulses - number)))
         if taken is not None and stage not in ("bias", "angles", "azimuths"):
-            image = html.image(picture(turn, taken), f"Points of {title}", "scan")
-            caption = "{} rows by {} columns of the recording".format(*turn.range.shape)
-            figures.append(html.figure(f"{title}: points taken and left out", image, caption))
+            image = html.image(picture(frame, taken), f"Points of {title}", "scan")
+            caption = "{} rows by {} columns of the recording".format(*frame.range.shape)
+            figures.append(html.figure(f"{title}: points used and excluded", image, caption))
     key = html.key([("taken", TAKEN), ("left out", LEFT), ("no pulse", NOTHING)]) if figures else ""
-    words = "All stages are done." if finished else "The calibration runs; this page follows it."
+    words = "All stages are done." if finished else "The calibration is running; this page is updated."
     stages = html.section(
         "stages", "Stages", html.paragraph(words, "lead"),
         html.table(("stage", "state", "points taken", "left out"), rows, kinds="--nn"),

@@ -1,4 +1,4 @@
-"""How near simulated clouds come to real ones."""
+"""Similarity of simulated and real clouds."""
 
 from parhelion.evaluate.clouds.compare import Comparison, Options, compare, compare_files, pairs_of
 from parhelion.evaluate.clouds.distances import EarthMover, chamfer, earth_mover, kolmogorov_smirnov, wasserstein

@@ -1,4 +1,4 @@
-"""Two clouds, or two rows of clouds, held against each other: every measure at once."""
+"""Comparison of two clouds, or of two sequences of clouds, by all measures."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ _CURVE_BINS = 60
 
 @dataclass(frozen=True)
 class Options:
-    """What to compare, and how."""
+    """Options of a comparison."""
 
     tolerance_m: float | None = None
-    """How near to the reference a point is correct [m]; by default the field `origin` tells, else 0.2 m."""
+    """Largest distance of a correct point from the reference [m]; by default the field `origin` decides, or 0.2 m."""
     exact_points: int = distances.EXACT_POINTS
-    """Clouds up to this size have an exact earth mover's distance."""
+    """Largest cloud for which the earth mover's distance is exact [points]."""
     fields: tuple[str, ...] = ()
-    """Fields that must be compared; by default range and intensity, where both clouds have them."""
+    """Fields that must be compared; by default range and intensity, if both clouds have them."""
     distance_edges_m: tuple[float, ...] = objects.DISTANCE_CLASSES_M
     labels: tuple[str, ...] = ()
-    """Objects to count; all, unless said."""
+    """Labels of the objects to count; by default all."""
     still: bool = False
-    """Whether sensor and scene stand still in all clouds: then the SNR is that of each shot over time."""
+    """Sensor and scene are stationary in all clouds; the SNR is then that of each shot over time."""
 
 
 @dataclass
 class Comparison:
-    """What two clouds have in common, in numbers. A dictionary of it is what the JSON file holds."""
+    """Measures of two clouds. The JSON file contains it as a dictionary."""
 
     name: str
     points_real: int
@@ -74,7 +74,7 @@ def compare(
     dry: PointCloud | None = None,
     name: str = "",
 ) -> Comparison:
-    """All measures of two clouds. `dry` is the scene in clear air, against which detections are correct or false."""
+    """All measures of two clouds. `dry` is the scene in clear air, the reference for correct and false detections."""
     how = options or Options()
     a, b = distances.points_of(real, "real cloud"), distances.points_of(simulated, "simulated cloud")
     moved = distances.earth_mover(a, b, exact_points=how.exact_points)
@@ -114,7 +114,7 @@ def compare(
 
 
 def _scan_area(points: Floats) -> float:
-    """Area of the field of view [m²] that all points span, at the largest range."""
+    """Area [m²] of the field of view spanned by all points, at the largest range."""
     level = np.hypot(points[:, 0], points[:, 1])
     rise = np.degrees(np.arctan2(points[:, 2], level))
     turn = np.degrees(np.arctan2(points[:, 1], points[:, 0]))
@@ -166,7 +166,7 @@ def _histogram(u: Floats, v: Floats) -> dict[str, list[float]]:
 
 
 def _objects(real: PointCloud, simulated: PointCloud, how: Options) -> list[dict[str, Any]]:
-    """Tables III and IV of Huang 2023: by label and distance, of both clouds, with distances of the common objects."""
+    """Tables III and IV of Huang 2023: both clouds by label and distance, with distances between common objects."""
     wanted = how.labels or None
     a, b = objects.objects_in(real, wanted), objects.objects_in(simulated, wanted)
     whole = objects.largest_boxes(a, b)
@@ -192,11 +192,11 @@ def _objects(real: PointCloud, simulated: PointCloud, how: Options) -> list[dict
     return [rows[key] for key in sorted(rows)]
 
 
-# ---- rows of clouds --------------------------------------------------------------------------------------------------
+# ---- sequences of clouds ---------------------------------------------------------------------------------------------
 
 
 def pairs_of(real: Path, simulated: Path) -> list[tuple[Path, Path]]:
-    """Files that belong together: two files, or the files of two folders by name, else by order."""
+    """Matching files: two files, or the files of two folders, by name or otherwise by order."""
     from parhelion.io.recordings import cloud_files, existing, is_capture
 
     if existing(real).is_dir() != existing(simulated).is_dir():
@@ -211,7 +211,7 @@ def pairs_of(real: Path, simulated: Path) -> list[tuple[Path, Path]]:
     if len(first) != len(second):
         raise ConfigError(
             f"{real} has {len(first)} clouds and {simulated} has {len(second)}, without a name in common; "
-            "clouds are paired by name, or by order where there are equally many"
+            "clouds are paired by name, or by order if both folders have the same number"
         )
     return list(zip(first, second, strict=True))
 
@@ -223,7 +223,7 @@ def compare_files(
     dry: Path | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
-    """All pairs of files, and the means over them: what the JSON file and the page hold."""
+    """Measures of all pairs of files and their means, as in the JSON file and the report."""
     how = options or Options()
     reference = None if dry is None else PointCloud.load(dry)
     rows: list[Comparison] = []
@@ -232,7 +232,7 @@ def compare_files(
         clouds = {"real": PointCloud.load(real), "simulated": PointCloud.load(simulated)}
         for path, cloud in ((real, clouds["real"]), (simulated, clouds["simulated"])):
             if not np.isfinite(np.asarray(cloud.xyz)).all(axis=1).any():
-                raise FormatError(f"{path}: the cloud is empty, so there is nothing to compare")
+                raise FormatError(f"{path}: the cloud is empty, so it cannot be compared")
         rows.append(compare(clouds["real"], clouds["simulated"], how, dry=reference, name=real.stem))
         if how.still:
             for who, cloud in clouds.items():
@@ -276,7 +276,7 @@ def _means(rows: Sequence[Comparison]) -> dict[str, Any]:
 
 
 def _mape(rows: Sequence[Comparison]) -> dict[str, float]:
-    """Percentage errors (B.6) of the curves that the pairs make."""
+    """Percentage errors (B.6) of the curves over all pairs."""
     found = {}
     for word, part in (
         ("detection_rate", "detection_rate_percent"),
@@ -291,7 +291,7 @@ def _mape(rows: Sequence[Comparison]) -> dict[str, float]:
     return found
 
 
-# ---- The page of a comparison of clouds -----------------------------------------------------------------------------
+# ---- Report of a comparison of clouds -------------------------------------------------------------------------------
 
 
 _UNITS = {"range": "m", "intensity": "vendor scale"}
@@ -299,7 +299,7 @@ _MOST_PAIRS = 200
 
 
 def summary_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
-    """The means in words and numbers, for the terminal and the page."""
+    """Means as labelled values, for the terminal and the report."""
 
     def both(part: str, unit: str) -> str:
         values = result[part]
@@ -310,7 +310,7 @@ def summary_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
         ("pairs of clouds", str(result["pairs_count"])),
         ("points, real / simulated", f"{result['points_real']:.0f} / {result['points_simulated']:.0f}"),
         ("Chamfer distance", f"{shown(result['chamfer_m'])} m"),
-        ("earth mover's distance", f"{shown(result['emd_m'])} m a point ({kind}: {result['emd_method']})"),
+        ("earth mover's distance", f"{shown(result['emd_m'])} m per point ({kind}: {result['emd_method']})"),
         ("range error of the same shots", f"{shown(result['range_error_m'])} m"),
         ("detection rate, real / simulated", both("detection_rate_percent", " %")),
         ("false detection rate, real / simulated", both("false_detection_rate_percent", " %")),
@@ -328,10 +328,10 @@ def summary_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def page_of(result: dict[str, Any], real: str, simulated: str, command: str = "") -> str:
-    """The whole page as HTML; `command` is what made it."""
+    """Report as HTML; `command` is the command line that created it."""
     tiles = [
         ("Chamfer [m]", shown(result["chamfer_m"], ".3g")),
-        ("EMD [m a point]", shown(result["emd_m"], ".3g")),
+        ("EMD [m per point]", shown(result["emd_m"], ".3g")),
         ("range error [m]", shown(result["range_error_m"], ".3g")),
         ("pairs", result["pairs_count"]),
     ]
@@ -378,8 +378,8 @@ def _objects_section(result: dict[str, Any]) -> str:
         "EMD [m]",
     )  # fmt: skip
     note = html.paragraph(
-        "Means over the objects of the first pair. A box is truncated by the share of the largest box of that object "
-        "in either cloud that its points do not span."
+        "Means over the objects of the first pair. Truncation is the share of the largest box of an object in either "
+        "cloud that its points do not span."
     )
     table = html.table(columns, rows, kinds="---nnnnnnn")
     return html.section("objects", "Objects by distance", table, note) if rows else ""

@@ -1,4 +1,4 @@
-"""Distances between point clouds as sets of points: Chamfer and earth mover's.
+"""Distances between point clouds as point sets: Chamfer and earth mover's.
 
 Source: Huang et al. 2023, eqs. (25) and (26).
 """
@@ -16,20 +16,20 @@ from parhelion.core.geometry import fibonacci_sphere
 from parhelion.core.pose import Floats
 
 EXACT_POINTS = 4000
-"""Points of the larger cloud up to which the earth mover's distance is exact: memory and time grow with the square."""
+"""Largest cloud for an exact earth mover's distance [points]: memory and time grow with the square."""
 _SLICES = 128
-"""Directions of the sliced distance; a quarter of them for clouds that are very large."""
+"""Directions of the sliced distance; very large clouds use a quarter of them."""
 _VERY_LARGE = 200_000
 
 
 def points_of(cloud: PointCloud | ArrayLike, name: str = "cloud") -> Floats:
-    """Finite points (n, 3) [m] of a cloud as float64; an empty one is refused."""
+    """Finite points (n, 3) [m] of a cloud as float64; an empty cloud raises ConfigError."""
     xyz = np.asarray(cloud.xyz if isinstance(cloud, PointCloud) else cloud, np.float64)
     if xyz.ndim != 2 or xyz.shape[1] != 3:
         raise ConfigError(f"{name}: points must have shape (n, 3), got {xyz.shape}")
     finite = np.isfinite(xyz).all(axis=1)
     if not finite.any():
-        raise ConfigError(f"{name}: the cloud is empty, so there is nothing to compare")
+        raise ConfigError(f"{name}: the cloud is empty, so it cannot be compared")
     return xyz if finite.all() else xyz[finite]
 
 
@@ -38,7 +38,7 @@ def nearest_distances(points: ArrayLike, others: ArrayLike) -> Floats:
     from scipy.spatial import cKDTree
 
     asked, given = np.asarray(points, np.float64), np.asarray(others, np.float64)
-    # Along a curve that fills space, one query finds the nodes of the one before in the cache: ten times as quick.
+    # Queries along a space-filling curve find their tree nodes in the cache, which is ten times faster.
     order = _along_curve(asked)
     tree = cKDTree(given[_along_curve(given)], balanced_tree=False, compact_nodes=False)
     distances = np.empty(len(asked))
@@ -47,7 +47,7 @@ def nearest_distances(points: ArrayLike, others: ArrayLike) -> Floats:
 
 
 def _along_curve(points: Floats) -> NDArray[np.int64]:
-    """Rows in the order of a Morton curve over a grid of 1024 cells a side."""
+    """Row order along a Morton curve over a grid of 1024 cells per side."""
     low = points.min(axis=0)
     side = max(float(np.max(points.max(axis=0) - low)), 1e-12)
     cells = np.minimum((points - low) * (1024.0 / side), 1023.0).astype(np.uint32)
@@ -58,17 +58,17 @@ def _along_curve(points: Floats) -> NDArray[np.int64]:
 
 
 def chamfer(first: PointCloud | ArrayLike, second: PointCloud | ArrayLike) -> float:
-    """Chamfer distance [m]: mean distance from the first to the second and mean distance back, added (eq. 25)."""
+    """Chamfer distance [m]: sum of the mean nearest distances in both directions (eq. 25)."""
     a, b = points_of(first, "first cloud"), points_of(second, "second cloud")
     return float(nearest_distances(a, b).mean() + nearest_distances(b, a).mean())
 
 
 @dataclass(frozen=True)
 class EarthMover:
-    """An earth mover's distance and how it was found."""
+    """Earth mover's distance and the method used."""
 
     mean_m: float
-    """Mean distance that a point is moved [m]."""
+    """Mean distance by which a point is moved [m]."""
     sum_m: float
     """Sum over the points of the smaller cloud [m], as in eq. (26)."""
     exact: bool
@@ -79,13 +79,13 @@ class EarthMover:
 def earth_mover(
     first: PointCloud | ArrayLike, second: PointCloud | ArrayLike, *, exact_points: int = EXACT_POINTS
 ) -> EarthMover:
-    """Earth mover's distance: the least work that turns one cloud into the other.
+    """Earth mover's distance: the least work that transforms one cloud into the other.
 
-    Clouds of one size are matched one to one, exactly, by the assignment problem (eq. 26). Of two sizes every point is
-    as heavy as its share of its own cloud; that is exact with the package POT, and without it as with large clouds.
-    Clouds with more than `exact_points` points get the sliced distance of Rabin et al. 2011 over fixed directions,
-    times 2: `exact` is False then. That is a lower bound, which a pure shift reaches; where points are scattered anew
-    on the same surfaces it is far below.
+    Clouds of equal size are matched one to one, exactly, by the assignment problem (eq. 26). For different sizes, every
+    point weighs its share of its own cloud; this is exact if the package POT is installed. Otherwise, and for clouds
+    with more than `exact_points` points, the result is twice the sliced distance of Rabin et al. 2011 over fixed
+    directions, with `exact` False. It is a lower bound that a pure shift reaches; for points sampled again on the same
+    surfaces it is far too low.
     """
     a, b = points_of(first, "first cloud"), points_of(second, "second cloud")
     fewer = min(len(a), len(b))
@@ -107,7 +107,7 @@ def _costs(a: Floats, b: Floats) -> Floats:
 
 
 def _assigned(a: Floats, b: Floats) -> float:
-    """Mean distance of the best one-to-one match [m]."""
+    """Mean distance of the best one-to-one assignment [m]."""
     from scipy.optimize import linear_sum_assignment
 
     costs = _costs(a, b)
@@ -125,7 +125,7 @@ def _transported(a: Floats, b: Floats) -> float | None:
 
 
 def _sliced(a: Floats, b: Floats) -> float:
-    """Twice the mean distance between the clouds' shadows on lines: |cos| has the mean 1/2 over the sphere."""
+    """Twice the mean distance between the projections of the clouds on lines; |cos| has the mean 1/2 on the sphere."""
     lines = fibonacci_sphere(_SLICES if max(len(a), len(b)) <= _VERY_LARGE else _SLICES // 4)
     found = [_between_sorted(np.sort(a @ line), np.sort(b @ line)) for line in lines]
     return 2.0 * float(np.mean(found))
@@ -140,17 +140,17 @@ def _between_sorted(u: Floats, v: Floats) -> float:
 
 
 def _apart(u: Floats, v: Floats, at: Floats) -> Floats:
-    """Difference of the cumulative distributions of two sorted samples at some values."""
+    """Difference of the cumulative distributions of two sorted samples at given values."""
     first, second = (np.searchsorted(sample, at, side="right") / len(sample) for sample in (u, v))
     return np.abs(first - second)
 
 
 def wasserstein(first: ArrayLike, second: ArrayLike) -> float:
-    """Wasserstein-1 distance of two samples of one quantity, in its unit."""
+    """Wasserstein-1 distance of two samples, in their unit."""
     return _between_sorted(np.sort(np.asarray(first, np.float64)), np.sort(np.asarray(second, np.float64)))
 
 
 def kolmogorov_smirnov(first: ArrayLike, second: ArrayLike) -> float:
-    """Largest difference of the two samples' cumulative distributions, 0 to 1."""
+    """Largest difference between the cumulative distributions of two samples, 0 to 1."""
     u, v = np.sort(np.asarray(first, np.float64)), np.sort(np.asarray(second, np.float64))
     return float(np.max(_apart(u, v, np.concatenate([u, v]))))

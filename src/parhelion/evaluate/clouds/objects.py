@@ -1,4 +1,4 @@
-"""Objects in clouds by distance: points, size and truncation of each, as in Huang 2023, Tables III to V."""
+"""Objects in clouds by distance: number of points, size and truncation, as in Huang 2023, Tables III to V."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 
 DISTANCE_CLASSES_M = (0.0, 30.0, 45.0, 60.0, 120.0)
-"""Edges of distance classes [m]: Table IV's, and what is farther."""
+"""Edges of distance classes [m]: those of Table IV, and one for larger distances."""
 FEWEST_POINTS = 10
-"""Objects with fewer points have no size worth the name."""
+"""Smallest number of points of an object whose size is measured."""
 
 
 @dataclass(frozen=True, eq=False)
 class SeenObject:
-    """What a cloud shows of one object."""
+    """One object as sampled by a cloud."""
 
     label: str
     instance: int
     distance_m: float
-    """From the sensor to the middle of its points, level."""
+    """Horizontal distance from the sensor to the centre of its points."""
     points: Floats
-    """Its points [m], shape (n, 3)."""
+    """Points of the object [m], shape (n, 3)."""
     size_m: tuple[float, float, float]
-    """Length, width and height of the smallest upright box around them."""
+    """Length, width and height of the smallest upright box around the points."""
 
     @property
     def count(self) -> int:
@@ -37,19 +37,19 @@ class SeenObject:
 
     @property
     def volume_m3(self) -> float:
-        """Volume of that box."""
+        """Volume of the box."""
         return float(np.prod(self.size_m))
 
     @property
     def density_m3(self) -> float:
-        """Points over the volume of the box [1/m³]; the box counts as 0.1 m thick at least."""
+        """Points over the volume of the box [1/m³]; each side of the box counts as at least 0.1 m."""
         return self.count / float(np.prod(np.maximum(self.size_m, 0.1)))
 
 
 def objects_in(cloud: PointCloud, labels: Iterable[str] | None = None, fewest: int = FEWEST_POINTS) -> list[SeenObject]:
-    """The objects of a cloud in the sensor's frame by its field `instance`; those of some labels, or of all.
+    """Objects of a cloud in the sensor's frame by its field `instance`; of the given labels, or all.
 
-    Points that no surface made belong to no object.
+    Points without a surface, such as rain, belong to no object.
     """
     if "instance" not in cloud.fields:
         raise ConfigError("objects: the cloud has no field 'instance', so its points belong to no object")
@@ -92,7 +92,7 @@ def upright_box(points: Floats) -> tuple[float, float, float]:
 
 
 def _hull_edges(flat: Floats) -> Floats:
-    """Sides of the convex hull of points (n, 2), shape (k, 2); of points on a line, the line."""
+    """Sides of the convex hull of points (n, 2), shape (k, 2); for collinear points, the line."""
     from scipy.spatial import ConvexHull, QhullError
 
     try:
@@ -106,7 +106,7 @@ def _hull_edges(flat: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class DistanceRow:
-    """The objects of one label in one distance class; means over the objects."""
+    """Means over the objects of one label in one distance class."""
 
     label: str
     from_m: float
@@ -116,7 +116,7 @@ class DistanceRow:
     volume_m3: float
     density_m3: float
     truncation_percent: float | None
-    """Share of the whole box that the points do not span; None where whole boxes are not known."""
+    """Share of the complete box that the points do not span; None if complete boxes are unknown."""
 
 
 def by_distance(
@@ -124,9 +124,9 @@ def by_distance(
     edges_m: Sequence[float] = DISTANCE_CLASSES_M,
     whole_m3: Mapping[int, float] | None = None,
 ) -> list[DistanceRow]:
-    """Means by label and distance class. `whole_m3` has the volume of the whole box by instance [m³]."""
+    """Means by label and distance class. `whole_m3` is the volume of the complete box by instance [m³]."""
     if len(edges_m) < 2 or any(b <= a for a, b in pairwise(edges_m)):
-        raise ConfigError(f"distance classes: edges must rise, got {', '.join(f'{edge:g}' for edge in edges_m)}")
+        raise ConfigError(f"distance classes: edges must increase, got {', '.join(f'{edge:g}' for edge in edges_m)}")
     rows = []
     for label in sorted({one.label for one in objects}):
         for low, high in pairwise(edges_m):
@@ -146,7 +146,7 @@ def by_distance(
 
 
 def largest_boxes(*clouds_objects: Sequence[SeenObject]) -> dict[int, float]:
-    """By instance, the largest box that any of the clouds shows [m³]: a whole one, where nothing better is known."""
+    """Largest box of each instance in any of the clouds [m³], as an estimate of the complete box."""
     found: dict[int, float] = {}
     for objects in clouds_objects:
         for one in objects:

@@ -1,4 +1,4 @@
-"""Measures of a lidar in rain, as Arce 2025, appendix B defines them: eqs. (B.1) to (B.6)."""
+"""Measures of a lidar in rain, as defined by Arce 2025, appendix B: eqs. (B.1) to (B.6)."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from parhelion.evaluate.clouds.distances import nearest_distances, points_of
 from parhelion.weather import media
 
 DEFAULT_TOLERANCE_M = 0.2
-"""How near to a point of the reference a detection is correct, where nothing else is said."""
+"""Default distance from the reference within which a detection is correct."""
 
 
 @dataclass(frozen=True)
 class Detections:
-    """The points of a cloud, told apart."""
+    """Points of a cloud by origin."""
 
     correct: int
     """Points on objects."""
     false: int
-    """Points that drops, flakes, fog or dust made."""
+    """Points caused by drops, flakes, fog or dust."""
     total: int
-    """All detected points: ghosts of reflections and false alarms of the receiver are neither correct nor of rain."""
+    """All detected points; ghosts of reflections and false alarms are neither correct nor rain."""
 
     @property
     def detection_rate_percent(self) -> float:
-        """Correctly detected points of all detected points [%] (B.1)."""
+        """Share of correct points among all detected points [%] (B.1)."""
         return 100.0 * self.correct / self.total
 
     @property
     def false_detection_rate_percent(self) -> float:
-        """Points classified as rain of all detected points [%] (B.2)."""
+        """Share of points classified as rain among all detected points [%] (B.2)."""
         return 100.0 * self.false / self.total
 
 
 def detections(cloud: PointCloud, reference: PointCloud | None = None, tolerance_m: float | None = None) -> Detections:
-    """Points on objects, and points that the weather made.
+    """Points on objects, and points caused by weather.
 
-    A simulated cloud knows what made each point: its field `origin`. Of a recorded one a point is correct where the
-    dry reference has a point within `tolerance_m` (0.2 m unless said), and false elsewhere.
+    Simulated clouds state the origin of each point in the field `origin`. A recorded point is correct if the dry
+    reference has a point within `tolerance_m` (default 0.2 m), and false otherwise.
     """
     if tolerance_m is None and "origin" in cloud.fields:
         return _by_origin(cloud)
@@ -70,7 +70,7 @@ def _by_origin(cloud: PointCloud) -> Detections:
 
 
 def range_error(real: ArrayLike, simulated: ArrayLike) -> float:
-    """Mean absolute difference of ranges that belong together [m] (B.3)."""
+    """Mean absolute difference between corresponding ranges [m] (B.3)."""
     a, b = np.asarray(real, np.float64), np.asarray(simulated, np.float64)
     if a.shape != b.shape or a.ndim != 1:
         raise ConfigError(f"range error: ranges must be pairs, got {a.shape} and {b.shape}")
@@ -80,7 +80,7 @@ def range_error(real: ArrayLike, simulated: ArrayLike) -> float:
 
 
 def snr_db(signal: ArrayLike) -> float:
-    """Signal-to-noise ratio 20 log10(mean / standard deviation) [dB] (B.4); infinite where nothing scatters."""
+    """Signal-to-noise ratio 20 log10(mean / standard deviation) [dB] (B.4); infinite without scatter."""
     values = np.asarray(signal, np.float64)
     if not len(values):
         raise ConfigError("SNR: no values of the signal")
@@ -91,12 +91,12 @@ def snr_db(signal: ArrayLike) -> float:
 
 
 def snr_of_shots(signals: list[tuple[NDArray[np.int64], Floats]], fewest: int = 5) -> tuple[float, int]:
-    """SNR of a still scene from several scans [dB], and how many shots it comes from.
+    """SNR of a stationary scene from several scans [dB], and the number of shots it is based on.
 
     Each scan gives the numbers of its shots and their signal. Every shot that returned in `fewest` scans or more has a
     mean and a deviation over the scans; the ratio (B.4) is that of the root mean square of deviation/mean. Shots
-    without any scatter count as such: to leave them out would keep only the odd ones of a calm scene. Unlike the ratio
-    over one cloud, the difference between bright and dark surfaces is no noise here.
+    without scatter are included, because without them only the outliers of a static scene remain. Unlike
+    the ratio over one cloud, differences between bright and dark surfaces do not count as noise.
     """
     if not signals:
         raise ConfigError("SNR: no scans")
@@ -121,9 +121,9 @@ def density(valid_points: int, scan_area: float) -> float:
 
 
 def scan_area(fov_horizontal_deg: float, fov_vertical_deg: float, range_m: float) -> float:
-    """Area of the part of a sphere that a lidar looks at [m²]: its field of view, level in the middle, at a range.
+    """Area [m²] of the section of a sphere in the field of view of a lidar, centred on the horizon, at a range.
 
-    Arce says that field of view and range determine the area; this is the area itself.
+    Arce states that field of view and range determine the area; this is the area itself.
     """
     if not (0.0 < fov_horizontal_deg <= 360.0 and 0.0 < fov_vertical_deg <= 180.0 and range_m > 0.0):
         raise ConfigError("scan area: give angles within 360° and 180°, and a range above 0")
@@ -132,17 +132,17 @@ def scan_area(fov_horizontal_deg: float, fov_vertical_deg: float, range_m: float
 
 
 def sparsity_percent(clear_density: float, density_in_weather: float) -> float:
-    """Loss of density against clear air [%] (Huang 2023, Table V)."""
+    """Loss of density relative to clear air [%] (Huang 2023, Table V)."""
     if not clear_density > 0.0:
         raise ConfigError(f"sparsity: the density in clear air must be above 0, got {clear_density:g}")
     return 100.0 * (1.0 - density_in_weather / clear_density)
 
 
 def mape_percent(measured: ArrayLike, simulated: ArrayLike) -> float:
-    """Mean absolute percentage error of simulated values against measured ones [%] (B.6)."""
+    """Mean absolute percentage error of simulated relative to measured values [%] (B.6)."""
     y, x = np.asarray(measured, np.float64), np.asarray(simulated, np.float64)
     if y.shape != x.shape or y.ndim != 1 or not len(y):
-        raise ConfigError(f"MAPE: give as many simulated values as measured ones, got {y.shape} and {x.shape}")
+        raise ConfigError(f"MAPE: give equal numbers of simulated and measured values, got {y.shape} and {x.shape}")
     if np.any(y == 0.0) or not np.all(np.isfinite([*y, *x])):
         raise ConfigError("MAPE: measured values must not be 0, and all values finite")
     return float(100.0 * np.mean(np.abs((y - x) / y)))
@@ -152,9 +152,9 @@ def mape_percent(measured: ArrayLike, simulated: ArrayLike) -> float:
 
 
 def paired_ranges(real: PointCloud, simulated: PointCloud) -> tuple[Floats, Floats] | None:
-    """Ranges of the same shots in two clouds [m]; None where the clouds do not say which shot a point is of.
+    """Ranges of the same shots in two clouds [m]; None if the clouds do not identify shots.
 
-    Shots are known by `ring` and `column`, else by `shot`; of several returns the first in the file counts.
+    Shots are identified by `ring` and `column`, or by `shot`; of several returns the first in the file counts.
     """
     keys = _shot_numbers(real, simulated)
     if keys is None:
@@ -180,7 +180,7 @@ def _shot_numbers(real: PointCloud, simulated: PointCloud) -> tuple[NDArray[np.i
 
 
 def ranges_of(cloud: PointCloud) -> Floats:
-    """Range of each point [m]: the measured one, else the distance from the sensor."""
+    """Range of each point [m]: the measured one, or the distance from the sensor."""
     if "range" in cloud.fields:
         return np.asarray(cloud.fields["range"], np.float64)
     return np.asarray(np.linalg.norm(np.asarray(cloud.xyz, np.float64), axis=1), np.float64)

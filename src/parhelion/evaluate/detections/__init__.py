@@ -1,4 +1,4 @@
-"""How good detections are against labels."""
+"""Scores of detections against labels."""
 
 from parhelion.evaluate.detections.kitti import (
     DIFFICULTIES,

@@ -1,4 +1,4 @@
-"""Boxes of KITTI's label and detection files, and how much two boxes overlap.
+"""Boxes of KITTI label and detection files, and the overlap of two boxes.
 
 Frame: KITTI's camera, x right, y down, z forward. Source: the readme of KITTI's object development kit.
 """
@@ -26,35 +26,35 @@ _LABEL_WORDS, _DETECTION_WORDS = 15, 16
 
 @dataclass(frozen=True, eq=False)
 class Boxes:
-    """The boxes of one frame, one row each."""
+    """Boxes of one frame, one row per box."""
 
     kind: tuple[str, ...]
     truncated: Floats
-    """Share outside of the picture, 0 to 1, shape (n,); -1 where not known."""
+    """Share outside the image, 0 to 1, shape (n,); -1 if unknown."""
     occluded: Floats
-    """0 visible, 1 partly, 2 largely hidden, 3 not known, shape (n,)."""
+    """0 visible, 1 partly, 2 largely occluded, 3 unknown, shape (n,)."""
     picture: Floats
-    """Left, top, right, bottom in the picture [pixels], shape (n, 4)."""
+    """Left, top, right, bottom in the image [pixels], shape (n, 4)."""
     size: Floats
     """Length, width, height [m], shape (n, 3)."""
     foot: Floats
-    """Middle of the lower face [m], shape (n, 3)."""
+    """Centre of the lower face [m], shape (n, 3)."""
     turn: Floats
     """Rotation about the y axis [rad], shape (n,)."""
     score: Floats
-    """Of detections, shape (n,); 0 of labels."""
+    """Score of detections, shape (n,); 0 for labels."""
 
     def __len__(self) -> int:
         return len(self.kind)
 
     @property
     def height_px(self) -> Floats:
-        """Height in the picture [pixels], shape (n,)."""
+        """Height in the image [pixels], shape (n,)."""
         return np.abs(self.picture[:, 3] - self.picture[:, 1])
 
     @property
     def distance_m(self) -> Floats:
-        """Level distance from the camera [m], shape (n,)."""
+        """Horizontal distance from the camera [m], shape (n,)."""
         return np.hypot(self.foot[:, 0], self.foot[:, 2])
 
 
@@ -64,7 +64,7 @@ _NOTHING = Boxes((), _NONE, _NONE, np.zeros((0, 4)), np.zeros((0, 3)), np.zeros(
 
 @file_reader()
 def read_boxes(path: Path, *, detections: bool) -> Boxes:
-    """A label file (15 words a line, or 16) or a detection file (16 words, the last is the score)."""
+    """Boxes of a label file (15 or 16 words per line) or a detection file (16 words, the last is the score)."""
     text = read_bytes(path).decode("utf-8-sig", "replace")
     kinds: list[str] = []
     rows: list[list[float]] = []
@@ -74,7 +74,7 @@ def read_boxes(path: Path, *, detections: bool) -> Boxes:
             continue
         enough = len(words) == _DETECTION_WORDS or (not detections and len(words) == _LABEL_WORDS)
         if not enough:
-            wanted = "16 words a line, the last is the score" if detections else "15 words a line"
+            wanted = "16 words per line, the last is the score" if detections else "15 words per line"
             raise FormatError(f"{path}: line {number}: KITTI has {wanted}, got {len(words)}")
         try:
             values = [float(word) for word in words[1:]]
@@ -92,7 +92,7 @@ def read_boxes(path: Path, *, detections: bool) -> Boxes:
 
 
 def frames_of(labels: Path, detections: Path) -> list[tuple[str, Boxes, Boxes]]:
-    """Name, labels and detections of every frame; a frame without a detection file has none."""
+    """Name, labels and detections of every frame; a frame without a detection file has no detections."""
     for path in (labels, detections):
         if not path.exists():
             raise FormatError(f"{path}: no such file or folder")
@@ -105,7 +105,7 @@ def frames_of(labels: Path, detections: Path) -> list[tuple[str, Boxes, Boxes]]:
         raise FormatError(f"{labels}: no label files (.txt) in this folder")
     found = {file.name for file in detections.glob("*.txt")}
     if not found & {file.name for file in files}:
-        raise FormatError(f"{detections}: no file here has the name of a label file, such as {files[0].name}")
+        raise FormatError(f"{detections}: no file has the name of a label file, for example {files[0].name}")
     return [
         (
             file.stem,
@@ -120,7 +120,7 @@ def frames_of(labels: Path, detections: Path) -> list[tuple[str, Boxes, Boxes]]:
 
 
 def corners(size: Floats, foot: Floats, turn: float) -> Floats:
-    """Corners of a box from above, in the plane of x and z [m], in turn, shape (4, 2)."""
+    """Corners of a box from above, in the x-z plane [m], in order, shape (4, 2)."""
     length, width = 0.5 * size[0], 0.5 * size[1]
     along = np.array([length, length, -length, -length])
     across = np.array([width, -width, -width, width])
@@ -129,7 +129,7 @@ def corners(size: Floats, foot: Floats, turn: float) -> Floats:
 
 
 def overlap_area(first: Floats, second: Floats) -> float:
-    """Area [m²] that two convex polygons (n, 2) share: the first cut by each side of the second."""
+    """Intersection area [m²] of two convex polygons (n, 2): the first clipped by each side of the second."""
     shape = first
     rest = second if _signed_area(second) >= 0.0 else second[::-1]  # anticlockwise
     for row in range(len(rest)):
@@ -143,7 +143,7 @@ def overlap_area(first: Floats, second: Floats) -> float:
 
 
 def _cut(shape: Floats, inside: Floats) -> Floats:
-    """The part of a polygon where a linear function, known at its corners, is not negative."""
+    """Part of a polygon where a linear function, given at its corners, is not negative."""
     kept: list[Floats] = []
     for row in range(len(shape)):
         after = (row + 1) % len(shape)
@@ -161,7 +161,7 @@ def _signed_area(shape: Floats) -> float:
 
 
 def overlaps(first: Boxes, second: Boxes) -> tuple[Floats, Floats]:
-    """Intersection over union of every pair, in space and from above, each of shape (n, m)."""
+    """Intersection over union of every pair, in 3D and from above, each of shape (n, m)."""
     space, above = np.zeros((len(first), len(second))), np.zeros((len(first), len(second)))
     near = _may_touch(first, second)
     shapes = [
@@ -174,7 +174,7 @@ def overlaps(first: Boxes, second: Boxes) -> tuple[Floats, Floats]:
             continue
         areas = float(np.prod(first.size[a, :2])), float(np.prod(second.size[b, :2]))
         above[a, b] = shared / (areas[0] + areas[1] - shared)
-        # y points down: a box goes from its foot up to foot - height.
+        # y points down: a box extends from its foot up to foot - height.
         low = min(first.foot[a, 1], second.foot[b, 1])
         high = max(first.foot[a, 1] - first.size[a, 2], second.foot[b, 1] - second.size[b, 2])
         common = shared * max(0.0, float(low - high))
@@ -184,28 +184,27 @@ def overlaps(first: Boxes, second: Boxes) -> tuple[Floats, Floats]:
 
 
 def _may_touch(first: Boxes, second: Boxes) -> NDArray[np.bool_]:
-    """Pairs whose circles from above overlap; boxes without a size touch nothing."""
+    """Pairs whose bounding circles from above overlap; boxes without a size touch nothing."""
     reach = [0.5 * np.hypot(boxes.size[:, 0], boxes.size[:, 1]) for boxes in (first, second)]
     real = [np.all(boxes.size > 0.0, axis=1) for boxes in (first, second)]
     apart = np.hypot(first.foot[:, None, 0] - second.foot[None, :, 0], first.foot[:, None, 2] - second.foot[None, :, 2])
     return (apart < reach[0][:, None] + reach[1][None]) & real[0][:, None] & real[1][None]
 
 
-# ---- KITTI's average precision in space and from above, at 40 recall points -----------------------------------------
-# The rules are those of KITTI's object benchmark (Geiger et al. 2012) with the 40 points of Simonelli et al. 2019:
-# objects that a difficulty leaves out, and those of the class beside, neither count nor cost; a label takes the
-# detection
-# that overlaps it most; precision at a recall is the best at that recall or beyond.
+# ---- KITTI average precision in 3D and from above, at 40 recall points ----------------------------------------------
+# The rules are those of KITTI's object benchmark (Geiger et al. 2012) with the 40 points of Simonelli et al. 2019.
+# Objects that a difficulty excludes, and those of the neighbouring class, neither count nor cost. A label takes the
+# detection that overlaps it most. Precision at a recall is the best at that recall or beyond.
 
 
 RECALL_POINTS = 40
 DISTANCE_CLASSES_M = (0.0, 35.0, 70.0, 120.0)
-"""Edges of distance classes [m]: those of Huang 2023, Table VII, up to a lidar's reach."""
+"""Edges of distance classes [m]: those of Huang 2023, Table VII, up to the range of a lidar."""
 
 
 @dataclass(frozen=True)
 class Difficulty:
-    """Which labels count."""
+    """Criteria of the labels that count."""
 
     name: str
     least_height_px: float
@@ -219,9 +218,9 @@ DIFFICULTIES = (
     Difficulty("hard", 25.0, 2.0, 0.50),
     Difficulty("all", -1.0, np.inf, np.inf),
 )
-"""KITTI's three, and all labels: boxes of a lidar alone have no height in a picture."""
+"""KITTI's three difficulties, and all labels, because boxes of a lidar have no height in an image."""
 LEAST_OVERLAP = {"car": 0.7, "pedestrian": 0.5, "cyclist": 0.5}
-"""Overlap above which a detection is the label's, by class; 0.5 for others."""
+"""Overlap above which a detection matches a label, by class; 0.5 for others."""
 _BESIDE = {"car": "van", "pedestrian": "person_sitting"}
 _COUNTS, _NEUTRAL, _OTHER = 0, 1, -1
 
@@ -231,16 +230,16 @@ class Precision:
     """Average precision of one class, and its curve."""
 
     percent: float | None
-    """None where there is no label to find."""
+    """None if there are no labels."""
     labels: int
-    """Labels that count."""
+    """Number of labels that count."""
     curve: tuple[float, ...] = ()
     """Precision at the recalls 0, 1/40 ... 1."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Frame:
-    """One frame, ready to be matched."""
+    """Labels and detections of one frame, prepared for matching."""
 
     label_state: NDArray[np.int64]
     found_state: NDArray[np.int64]
@@ -258,7 +257,7 @@ def average_precision(
     distance_m: tuple[float, float] | None = None,
     _overlaps: Sequence[tuple[Floats, Floats]] | None = None,
 ) -> Precision:
-    """Average precision [%] of a class over frames of labels and detections; in space, or from above."""
+    """Average precision [%] of a class over frames of labels and detections; in 3D, or from above."""
     known = _overlaps if _overlaps is not None else [overlaps(*frame) for frame in frames]
     ready = [
         _prepared(labels, found, pair[0 if space else 1], kind, difficulty, distance_m)
@@ -298,7 +297,7 @@ def _prepared(
     state[mine & easy] = _COUNTS
     state[mine & ~easy] = _NEUTRAL
     found_state = np.where([word.lower() == wanted for word in found.kind], _COUNTS, _OTHER).astype(np.int64)
-    # As in the benchmark, a detection that is too small counts for nothing, whatever its class.
+    # As in the benchmark, a detection that is too small is ignored, regardless of its class.
     found_state[found.height_px < difficulty.least_height_px] = _NEUTRAL
     if distance_m is not None:
         low, high = distance_m
@@ -309,7 +308,7 @@ def _prepared(
 
 
 def _found_scores(frame: _Frame, least: float) -> Floats:
-    """Scores of the detections that find a label, each label taking that of the best score."""
+    """Scores of the detections that match a label; each label takes the one with the best score."""
     taken = np.zeros(len(frame.score), bool)
     scores = []
     for row in np.flatnonzero(frame.label_state != _OTHER):
@@ -324,7 +323,7 @@ def _found_scores(frame: _Frame, least: float) -> Floats:
 
 
 def recall_thresholds(scores: Floats, labels: int) -> Floats:
-    """Scores at which recall comes nearest to 0, 1/40 ... 1, falling."""
+    """Decreasing scores at which recall is closest to 0, 1/40 ... 1."""
     falling = np.sort(scores)[::-1]
     chosen: list[float] = []
     recall = 0.0
@@ -340,13 +339,13 @@ def recall_thresholds(scores: Floats, labels: int) -> Floats:
 
 
 def _counted(frame: _Frame, least: float, threshold: float) -> tuple[int, int]:
-    """Right and wrong detections of a frame among those of a score."""
+    """True and false positives of a frame among detections of at least a score."""
     there = (frame.found_state != _OTHER) & (frame.score >= threshold)
     taken = np.zeros(len(frame.score), bool)
     right = 0
     for row in np.flatnonzero(frame.label_state != _OTHER):
         able = there & ~taken & (frame.overlap[row] > least)
-        # The one that overlaps most; those that do not count are taken where there is no other.
+        # The one that overlaps most; ignored detections are used only if there is no other.
         counting = able & (frame.found_state == _COUNTS)
         if counting.any():
             best = int(np.argmax(np.where(counting, frame.overlap[row], -np.inf)))
@@ -369,13 +368,13 @@ def evaluate_frames(
     edges_m: Sequence[float] = DISTANCE_CLASSES_M,
     least_overlap: float | None = None,
 ) -> dict[str, Any]:
-    """Average precision by class and difficulty, and by class and distance: what the JSON file and the page hold."""
+    """Average precision by class and difficulty, and by class and distance, as in the JSON file and the report."""
     pairs = [(labels, found) for _, labels, found in frames]
     there = sorted({word for labels, _ in pairs for word in labels.kind if word.lower() not in _NOT_SCORED})
     wanted = list(kinds or there)
     missing = [kind for kind in wanted if kind.lower() not in {word.lower() for word in there}]
     if missing or not wanted:
-        raise ConfigError(f"no label of class {missing[0]!r}" if missing else "the label files hold no object to find")
+        raise ConfigError(f"no label of class {missing[0]!r}" if missing else "the label files contain no objects")
     known = [overlaps(*pair) for pair in pairs]
     result: dict[str, Any] = {
         "frames": len(frames),
@@ -407,17 +406,17 @@ def evaluate_frames(
 
 
 _NOT_SCORED = {"dontcare", "van", "person_sitting", "misc"}
-"""Labels that KITTI does not ask for; they may be named all the same."""
+"""Labels that KITTI does not evaluate by default; they may be selected by name."""
 
 
-# ---- The page of a detector's score ---------------------------------------------------------------------------------
+# ---- Report of a KITTI score ----------------------------------------------------------------------------------------
 
 
 COLUMNS = ("class", "objects", "labels", "AP 3D [%]", "AP BEV [%]")
 
 
 def table_rows(result: dict[str, Any]) -> list[tuple[str, ...]]:
-    """By class: difficulties, then distance classes."""
+    """Table rows by class: difficulties, then distance classes."""
     rows = []
     for kind, found in result["classes"].items():
         parts = list(found["difficulty"].items())
@@ -429,17 +428,17 @@ def table_rows(result: dict[str, Any]) -> list[tuple[str, ...]]:
 
 
 def page_of(result: dict[str, Any], labels: str, detections: str, command: str = "") -> str:
-    """The whole page as HTML; `command` is what made it."""
+    """Report as HTML; `command` is the command line that created it."""
     tiles = [(word, result[word]) for word in ("frames", "labels", "detections")]
     note = html.paragraph(
         "KITTI average precision at 40 recall points. Easy, moderate and hard as defined by KITTI; “all” and the "
-        "distance classes omit no label for its height, truncation or occlusion."
+        "distance classes include labels of any height, truncation or occlusion."
     )
     table = html.table(COLUMNS, table_rows(result), kinds="--nnn")
     return html.page(
         "Detections scored",
         html.section("precision", "Average precision", table, note),
-        html.section("curves", "Precision over recall, in space", html.pair(*_curves(result))),
+        html.section("curves", "Precision over recall, 3D", html.pair(*_curves(result))),
         lead=(f"Labels: {labels}", f"Detections: {detections}"),
         facts=tiles,
         command=command,

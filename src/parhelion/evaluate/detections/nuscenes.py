@@ -1,7 +1,7 @@
-"""nuScenes' detection score: mAP by the distance of centres, five errors of true positives, and NDS.
+"""nuScenes detection score: mAP by centre distance, five true-positive errors, and NDS.
 
 Source: Caesar et al., "nuScenes: A multimodal dataset for autonomous driving", CVPR 2020, with the settings of the
-2019 challenge. Numbers are those of the development kit's `DetectionEval` on the same files.
+2019 challenge. Results equal those of `DetectionEval` of the development kit on the same files.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from parhelion.pictures import html
 from parhelion.pictures.charts import Chart, Curve
 
 DISTANCES_M = (0.5, 1.0, 2.0, 4.0)
-"""A detection finds a label whose centre is nearer from above; precision is averaged over these."""
+"""Largest centre distance from above of a match [m]; precision is averaged over these."""
 ERROR_DISTANCE_M = 2.0
-"""Errors are those of detections that find a label at this distance."""
+"""Centre distance of the matches whose errors are averaged [m]."""
 LEAST_RECALL = LEAST_PRECISION = 0.1
 RECALL_POINTS = 101
 PRECISION_WEIGHT = 5
-"""mAP counts five times as much in NDS as each error."""
+"""Weight of mAP in NDS relative to each error."""
 ERRORS = ("ate_m", "ase", "aoe_rad", "ave_m_s", "aae")
 """Translation, scale (1 - IoU of aligned boxes), orientation, velocity, attribute (1 - accuracy)."""
 _NOT_ASKED = {"traffic_cone": ("aoe_rad", "ave_m_s", "aae"), "barrier": ("ave_m_s", "aae")}
-"""Errors that make no sense for a class."""
+"""Errors that are undefined for a class."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Curves:
-    """A class at one distance, at the recalls 0, 0.01 ... 1; each of shape (101,)."""
+    """Curves of a class at one distance, at the recalls 0, 0.01 ... 1; each of shape (101,)."""
 
     precision: Floats
     confidence: Floats
@@ -43,10 +43,10 @@ class _Curves:
 
 
 def evaluate_pair(pair: NuScenesPair, kinds: Sequence[str] | None = None) -> dict[str, Any]:
-    """All numbers: what the JSON file and the page hold.
+    """All scores, as in the JSON file and the report.
 
-    `nds` and `map` are over the ten classes, as the development kit has them: a class without labels has a precision
-    of 0 and errors of 1. `scored` has the same over `kinds` alone, by default the classes that have labels.
+    `nds` and `map` cover the ten classes, as in the development kit: a class without labels has a precision of 0 and
+    errors of 1. `scored` has the same for `kinds` alone, by default the classes that have labels.
     """
     counts = np.bincount(pair.labels.kind, minlength=len(CLASSES))
     there = [name for name, count in zip(CLASSES, counts, strict=True) if count]
@@ -79,7 +79,7 @@ def evaluate_pair(pair: NuScenesPair, kinds: Sequence[str] | None = None) -> dic
 def _class_scores(pair: NuScenesPair, kind: int) -> dict[str, Any]:
     labels, found = (boxes.rows(boxes.kind == kind) for boxes in (pair.labels, pair.found))
     name = CLASSES[kind]
-    # By falling score; of equal ones the later comes first, as in the development kit.
+    # By decreasing score; among equal ones the later comes first, as in the development kit.
     found = found.rows(np.lexsort((np.arange(len(found)), found.score))[::-1])
     curves = {distance: curves_at(labels, found, distance, name) for distance in DISTANCES_M}
     ap = {f"{distance:g}": average_precision(one.precision) for distance, one in curves.items()}
@@ -108,14 +108,14 @@ def _summary(classes: dict[str, dict[str, Any]], names: Sequence[str]) -> dict[s
 
 
 def match(labels: NuScenesBoxes, found: NuScenesBoxes, distance_m: float) -> NDArray[np.int64]:
-    """The label that each detection finds, -1 for none, shape (n,); detections come by falling score.
+    """Label matched by each detection, -1 for none, shape (n,); detections are sorted by decreasing score.
 
-    Each takes the nearest label of its sample that no earlier one took, if that is nearer than `distance_m`.
+    Each takes the nearest unmatched label of its sample, if that is nearer than `distance_m`.
     """
     taken_by = np.full(len(found), -1, np.int64)
     taken = np.zeros(len(labels), bool)
     detection, label = _near_pairs(labels, found, distance_m)
-    # Pairs are ordered by detection and then by distance: the first free one is the nearest free label.
+    # Pairs are sorted by detection and then by distance, so the first free label is the nearest one.
     for d, k in zip(detection.tolist(), label.tolist(), strict=True):
         if taken_by[d] < 0 and not taken[k]:
             taken_by[d], taken[k] = k, True
@@ -125,7 +125,7 @@ def match(labels: NuScenesBoxes, found: NuScenesBoxes, distance_m: float) -> NDA
 def _near_pairs(
     labels: NuScenesBoxes, found: NuScenesBoxes, distance_m: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Detections and labels of one sample nearer than a distance from above, by detection, distance and label."""
+    """Detections and labels of one sample within a distance from above, sorted by detection, distance and label."""
     by_sample = np.argsort(labels.sample, kind="stable")
     ordered = labels.sample[by_sample]
     first, last = (np.searchsorted(ordered, found.sample, side=side) for side in ("left", "right"))
@@ -142,7 +142,7 @@ def _near_pairs(
 
 
 def curves_at(labels: NuScenesBoxes, found: NuScenesBoxes, distance_m: float, kind: str) -> _Curves:
-    """Precision, confidence and errors over recall; detections come by falling score."""
+    """Precision, confidence and errors over recall; detections are sorted by decreasing score."""
     row = match(labels, found, distance_m) if len(labels) else np.zeros(0, np.int64)
     right = row >= 0
     if not right.any():
@@ -163,7 +163,7 @@ def curves_at(labels: NuScenesBoxes, found: NuScenesBoxes, distance_m: float, ki
 
 
 def _errors(labels: NuScenesBoxes, found: NuScenesBoxes, kind: str) -> dict[str, Floats]:
-    """Errors of detections against the labels that they found, row by row; NaN where a label does not tell."""
+    """Errors of detections against their matched labels, by row; NaN if a label has no value."""
     shared = np.prod(np.minimum(labels.size, found.size), axis=1)
     union = np.prod(labels.size, axis=1) + np.prod(found.size, axis=1) - shared
     period = np.pi if kind == "barrier" else 2.0 * np.pi
@@ -179,7 +179,7 @@ def _errors(labels: NuScenesBoxes, found: NuScenesBoxes, kind: str) -> dict[str,
 
 
 def _running_mean(values: Floats) -> Floats:
-    """Mean of the values up to each, NaN left out: 0 where there is none yet, 1 where there is none at all."""
+    """Cumulative mean without NaN: 0 before the first value, 1 if there is none at all."""
     known = np.isfinite(values) | np.isinf(values)
     if not known.any():
         return np.ones(len(values))
@@ -188,13 +188,13 @@ def _running_mean(values: Floats) -> Floats:
 
 
 def average_precision(precision: Floats) -> float:
-    """Mean over the recalls above 0.1 of what precision exceeds 0.1 by, as a share of 0.9."""
+    """Mean over the recalls above 0.1 of the precision in excess of 0.1, divided by 0.9."""
     above = np.maximum(precision[round(100 * LEAST_RECALL) + 1 :] - LEAST_PRECISION, 0.0)
     return float(above.mean()) / (1.0 - LEAST_PRECISION)
 
 
 def _mean_error(curves: _Curves, word: str) -> float:
-    """Mean over the recalls above 0.1 that were reached; 1 where none was."""
+    """Mean over the reached recalls above 0.1; 1 if none was reached."""
     first = round(100 * LEAST_RECALL) + 1
     reached = np.flatnonzero(curves.confidence)
     if not len(reached) or reached[-1] < first:
@@ -202,7 +202,7 @@ def _mean_error(curves: _Curves, word: str) -> float:
     return float(np.mean(curves.errors[word][first : reached[-1] + 1]))
 
 
-# ---- The page of a detector's nuScenes score ------------------------------------------------------------------------
+# ---- Report of a nuScenes score -------------------------------------------------------------------------------------
 
 
 _WORDS = {"ate_m": "ATE [m]", "ase": "ASE", "aoe_rad": "AOE [rad]", "ave_m_s": "AVE [m/s]", "aae": "AAE"}
@@ -218,7 +218,7 @@ def _percent(share: float) -> str:
 
 
 def table_rows(result: dict[str, Any]) -> list[tuple[str, ...]]:
-    """Classes that have labels or detections."""
+    """Table rows of classes that have labels or detections."""
     return [
         (
             name, str(one["labels"]), str(one["detections"]), _percent(one["ap"]),
@@ -246,7 +246,7 @@ SUMMARY_COLUMNS = ("over", "NDS [%]", "mAP [%]", *(f"m{_WORDS[word]}" for word i
 
 
 def page_of(result: dict[str, Any], labels: str, detections: str, command: str = "") -> str:
-    """The whole page as HTML."""
+    """Report as HTML."""
     tiles = [
         ("NDS [%]", _percent(result["nds"])),
         ("mAP [%]", _percent(result["map"])),
@@ -257,7 +257,7 @@ def page_of(result: dict[str, Any], labels: str, detections: str, command: str =
         "and errors of 1 in the line of all ten classes; the line below it omits such classes. "
         f"{result['scenes']} of {result['all_scenes']} scenes."
     )
-    errors_note = html.paragraph("Errors are means over detections whose centre is within 2 m of a label’s.")
+    errors_note = html.paragraph("Errors are means over detections whose centre is within 2 m of that of a label.")
     return html.page(
         "Detections scored",
         html.section("score", "Score", html.table(SUMMARY_COLUMNS, summary_rows(result), kinds="l" + "n" * 7), note),
@@ -270,7 +270,7 @@ def page_of(result: dict[str, Any], labels: str, detections: str, command: str =
 
 
 def _curves(result: dict[str, Any]) -> list[str]:
-    """Two charts: ten curves in one are hard to distinguish."""
+    """Two charts, because ten curves in one are hard to distinguish."""
     there = [(name, one["curve"]) for name, one in result["classes"].items() if one["labels"]]
     plots = []
     for first in range(0, len(there), _CURVES):

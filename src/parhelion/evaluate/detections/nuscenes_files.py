@@ -1,7 +1,7 @@
-"""Boxes of a nuScenes data set and of a detector's results for it.
+"""Boxes of a nuScenes data set and of detection results for it.
 
-Frame: the data set's global one, x and y level, z up. Sources: the schema of the nuScenes development kit and the
-format of results of its detection task (Caesar et al., "nuScenes: A multimodal dataset for autonomous driving",
+Frame: the global one of the data set, x and y horizontal, z up. Sources: the schema of the nuScenes development kit and
+the result format of its detection task (Caesar et al., "nuScenes: A multimodal dataset for autonomous driving",
 CVPR 2020).
 """
 
@@ -35,7 +35,7 @@ RANGES_M = {
     "traffic_cone": 30.0,
     "barrier": 30.0,
 }
-"""Classes of the task, and the level distance from the vehicle within which each is scored [m]."""
+"""Classes of the task, and the horizontal distance from the vehicle within which each is scored [m]."""
 CLASSES = tuple(RANGES_M)
 CLASS_OF_CATEGORY = {
     "movable_object.barrier": "barrier",
@@ -66,11 +66,11 @@ ATTRIBUTES = (
 )
 NO_ATTRIBUTE = -1
 MOST_BOXES = 500
-"""Detections that a sample may have."""
+"""Largest number of detections per sample."""
 _RACK = "static_object.bicycle_rack"
 _IN_RACKS = ("bicycle", "motorcycle")
 _LONGEST_STEP_S = 1.5
-"""Samples further apart give no velocity; twice that between the sample before and the one after."""
+"""Largest interval between samples for a velocity; twice that between the previous and the next sample."""
 _TABLES = (
     "attribute",
     "calibrated_sensor",
@@ -87,60 +87,60 @@ _TABLES = (
 
 @dataclass(frozen=True, eq=False)
 class NuScenesBoxes(Table):
-    """Boxes of many samples, one row each, in the order of the file."""
+    """Boxes of many samples, one row per box, in file order."""
 
     sample: Rows
-    """Number of the sample, shape (n,)."""
+    """Index of the sample, shape (n,)."""
     kind: Rows
     """Row in `CLASSES`, shape (n,)."""
     centre: Floats
-    """[m], shape (n, 3)."""
+    """Centre [m], shape (n, 3)."""
     size: Floats
     """Width, length, height [m], shape (n, 3)."""
     quat_wxyz: Floats
     """Orientation, shape (n, 4)."""
     velocity: Floats
-    """Level velocity [m/s], shape (n, 2); NaN where not known."""
+    """Horizontal velocity [m/s], shape (n, 2); NaN if unknown."""
     attribute: Rows
     """Row in `ATTRIBUTES`, or NO_ATTRIBUTE, shape (n,)."""
     score: Floats
-    """Of detections, shape (n,); 0 of labels."""
+    """Score of detections, shape (n,); 0 for labels."""
 
     @property
     def yaw(self) -> Floats:
-        """Direction of the box's length from above [rad], shape (n,)."""
+        """Direction of the length of the box from above [rad], shape (n,)."""
         forward = quat_rotate(_xyzw(self.quat_wxyz), np.array([1.0, 0.0, 0.0]))
         return np.arctan2(forward[:, 1], forward[:, 0])
 
 
 @dataclass(frozen=True, eq=False)
 class NuScenesPair:
-    """What is scored: boxes within the range of their class."""
+    """Labels and detections within the range of their class."""
 
     labels: NuScenesBoxes
     found: NuScenesBoxes
     scenes: int
-    """Scenes that were scored, of `all_scenes` in the data set."""
+    """Number of scored scenes, of `all_scenes` in the data set."""
     all_scenes: int
     samples: int
 
 
 def read_pair(folder: Path, results: Path) -> NuScenesPair:
-    """Labels of a data set and the detections of a results file, for the scenes that the results are of."""
+    """Labels of a data set and detections of a results file, for the scenes that the results cover."""
     tables = _read_tables(folder)
     by_sample = _read_results(results)
     with reading(folder):
         samples = {str(row["token"]): row for row in tables["sample"]}
         for token in by_sample:
             if token not in samples:
-                raise FormatError(f"{results}: results: {token!r} is no sample of {folder}")
+                raise FormatError(f"{results}: results: {token!r} is not a sample of {folder}")
         touched = {samples[token]["scene_token"] for token in by_sample}
         wanted = {token: k for k, token in enumerate(t for t, row in samples.items() if row["scene_token"] in touched)}
         missing = [token for token in wanted if token not in by_sample]
         if missing:
             raise FormatError(
-                f"{results}: results: {len(missing)} samples of the scenes it is of are missing, such as "
-                f"{missing[0]!r}; a sample without detections has an empty list"
+                f"{results}: results: {len(missing)} samples of its scenes are missing, for example "
+                f"{missing[0]!r}; a sample without detections needs an empty list"
             )
         ego = _ego_places(tables, wanted)
         labels, racks = _labels(tables, wanted)
@@ -153,17 +153,17 @@ def read_pair(folder: Path, results: Path) -> NuScenesPair:
 
 
 def tables_folder(folder: Path) -> Path:
-    """The folder with the tables: the one given, or the only one in it that has them."""
+    """Folder with the tables: the given one, or the only subfolder that has them."""
     if not folder.is_dir():
         raise FormatError(f"{folder}: no such folder; give the folder of a nuScenes data set")
     if (folder / "sample_annotation.json").is_file():
         return folder
     found = sorted(file.parent for file in folder.glob("*/sample_annotation.json"))
     if not found:
-        raise FormatError(f"{folder}: no nuScenes data set; there is no sample_annotation.json in a folder of it")
+        raise FormatError(f"{folder}: not a nuScenes data set; no subfolder has a sample_annotation.json")
     if len(found) > 1:
         names = ", ".join(place.name for place in found)
-        raise FormatError(f"{folder}: holds several data sets ({names}); give the folder of one of them")
+        raise FormatError(f"{folder}: contains several data sets ({names}); give the folder of one of them")
     return found[0]
 
 
@@ -173,7 +173,7 @@ def _json(path: Path) -> Any:
         try:
             return json.loads(content.decode("utf-8"))
         except ValueError as error:
-            raise FormatError(f"{path}: is no JSON file ({error})") from None
+            raise FormatError(f"{path}: not a JSON file ({error})") from None
 
 
 def _read_tables(folder: Path) -> dict[str, list[dict[str, Any]]]:
@@ -185,12 +185,12 @@ def _read_tables(folder: Path) -> dict[str, list[dict[str, Any]]]:
             raise FormatError(f"{place / name}.json: expected a list of rows")
         tables[name] = rows
     if not tables["sample"]:
-        raise FormatError(f"{place}: the data set has no sample")
+        raise FormatError(f"{place}: the data set has no samples")
     return tables
 
 
 def _ego_places(tables: Mapping[str, list[dict[str, Any]]], wanted: Mapping[str, int]) -> Floats:
-    """Place of the vehicle at each sample [m], shape (samples, 3): that of the lidar's key frame."""
+    """Position of the vehicle at each sample [m], shape (samples, 3): that of the lidar's key frame."""
     sensors = {row["token"] for row in tables["sensor"] if row["channel"] == "LIDAR_TOP"}
     lidars = {row["token"] for row in tables["calibrated_sensor"] if row["sensor_token"] in sensors}
     pose_of = {
@@ -209,7 +209,7 @@ def _ego_places(tables: Mapping[str, list[dict[str, Any]]], wanted: Mapping[str,
 def _labels(
     tables: Mapping[str, list[dict[str, Any]]], wanted: Mapping[str, int]
 ) -> tuple[NuScenesBoxes, NuScenesBoxes]:
-    """Annotations of the task's classes that have points, and racks for bicycles."""
+    """Annotations of the task's classes that have points, and bicycle racks."""
     category = {row["token"]: row["name"] for row in tables["category"]}
     of_instance = {row["token"]: category[row["category_token"]] for row in tables["instance"]}
     attribute = {row["token"]: row["name"] for row in tables["attribute"]}
@@ -236,7 +236,7 @@ def _labels(
 def _velocity(
     row: dict[str, Any], by_token: Mapping[str, dict[str, Any]], stamps: Mapping[str, float]
 ) -> tuple[float, float]:
-    """Level velocity [m/s] from the boxes of the same thing before and after; NaN where there are none near in time."""
+    """Horizontal velocity [m/s] from the previous and next box of the instance; NaN if none is close in time."""
     first = by_token[row["prev"]] if row["prev"] else row
     last = by_token[row["next"]] if row["next"] else row
     step = stamps[last["sample_token"]] - stamps[first["sample_token"]]
@@ -256,7 +256,7 @@ def _read_results(path: Path) -> dict[str, list[dict[str, Any]]]:
     if not isinstance(results, dict):
         raise FormatError(f"{path}: expected a field results with the detections of each sample")
     if not results:
-        raise FormatError(f"{path}: results: there is no sample in it")
+        raise FormatError(f"{path}: results: contains no samples")
     for token, rows in results.items():
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise FormatError(f"{path}: results: {token!r}: expected a list of boxes")
@@ -287,25 +287,25 @@ def _check(where: str, box: dict[str, Any], token: str) -> None:
         if not numbers or not (name == "velocity" or np.all(np.isfinite(value))):
             raise FormatError(f"{where}: {name} must be {length} finite numbers, got {_shown(value)}")
     if box.get("sample_token", token) != token:
-        raise FormatError(f"{where}: its sample_token is that of another sample")
+        raise FormatError(f"{where}: sample_token belongs to another sample")
     if min(box["size"]) <= 0.0:
         raise FormatError(f"{where}: size must be above 0, got {_shown(box['size'])}")
     if not any(box["rotation"]):
         raise FormatError(f"{where}: rotation must not be zero")
     score = box["detection_score"]
     if not _is_number(score) or not np.isfinite(score) or score < 0.0:
-        raise FormatError(f"{where}: detection_score must be a number from 0 on, got {_shown(score)}")
+        raise FormatError(f"{where}: detection_score must be a number of 0 or more, got {_shown(score)}")
     for name, known in (("detection_name", CLASSES), ("attribute_name", ("", *ATTRIBUTES))):
         if box[name] not in known:
             nearest = nearest_name(str(box[name]), known) if isinstance(box[name], str) else None
             hint = f"; did you mean {nearest!r}?" if nearest else ""
-            raise FormatError(f"{where}: {name}: {_shown(box[name])} is not known{hint}")
+            raise FormatError(f"{where}: {name}: {_shown(box[name])} is unknown{hint}")
 
 
 def _is_number(value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
-    return abs(value) < 1e300 or value != value  # NaN may stand for a velocity that is not known
+    return abs(value) < 1e300 or value != value  # NaN marks an unknown velocity
 
 
 def _shown(value: Any) -> str:
@@ -344,7 +344,7 @@ def _xyzw(quat_wxyz: Floats) -> Floats:
 
 
 def _in_reach(boxes: NuScenesBoxes, ego: Floats, racks: NuScenesBoxes) -> NuScenesBoxes:
-    """Boxes within the range of their class, less those of cycles in racks."""
+    """Boxes within the range of their class, excluding cycles in racks."""
     away = boxes.centre[:, :2] - ego[boxes.sample, :2]
     reach = np.array(list(RANGES_M.values()))
     near = np.sqrt(np.sum(away * away, axis=1)) < reach[boxes.kind]

@@ -1,4 +1,4 @@
-"""Where to put sensors on a vehicle, or anchors in a building."""
+"""Placement of sensors on a vehicle, or of anchors in a building."""
 
 from parhelion.evaluate.placement.objectives import gdop
 from parhelion.evaluate.placement.report import result_of

@@ -1,4 +1,4 @@
-"""Cells of a region: pieces of surface that rays end on, or pieces of space that rays pass."""
+"""Cells of a region: patches of surface on which rays end, or volumes that rays pass through."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ Rows = NDArray[np.int64]
 
 MOST_VOXELS = 20_000_000
 POINTS_A_CELL = 16
-"""Points by which the area of surface in a cell is told: about this many on a level face across it."""
+"""Sample points for the surface area of a cell: about this many on a face across it."""
 _MOST_POINTS = 4_000_000
 _EDGE_M = 1e-3
-"""Points this near to the region's faces are inside: a floor at its lower face counts."""
+"""Tolerance at the faces of the region, so that a floor at its lower face is inside."""
 _OFF_GRID = 0.382
-"""Faces of cells are moved by this share of a cell, so that floors and walls at round coordinates do not lie in one."""
+"""Shift of the grid as a share of a cell, so that floors and walls at round coordinates do not lie on cell faces."""
 _MOST_SPLITS = 64
 _MARCH_SAMPLES = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class Voxels:
-    """An even grid over a box."""
+    """Regular grid over a box."""
 
     lower: Floats
     """Lower corner of the grid [m], shape (3,)."""
@@ -44,7 +44,7 @@ class Voxels:
 
     @classmethod
     def over(cls, region: Box, cell_m: float, *, aside: bool) -> Voxels:
-        """The grid of a region; `aside` moves its faces off round coordinates."""
+        """Grid of a region; `aside` shifts its faces off round coordinates."""
         low, high = np.array(region.min), np.array(region.max)
         lower = low - (_OFF_GRID * cell_m if aside else 0.0)
         count = np.maximum(np.ceil((high - lower) / cell_m - 1e-9), 1.0)
@@ -54,7 +54,7 @@ class Voxels:
         return cls(lower, cell_m, (nx, ny, nz), (low, high))
 
     def number(self, points: Floats) -> Rows:
-        """Voxel of each point (n, 3) [m], -1 outside of the region, shape (n,)."""
+        """Voxel index of each point (n, 3) [m], -1 outside the region, shape (n,)."""
         low, high = self.box
         inside = np.all((points >= low - _EDGE_M) & (points <= high + _EDGE_M), axis=1)
         step = np.floor((points - self.lower) / self.cell_m)
@@ -63,35 +63,35 @@ class Voxels:
         return np.where(inside, flat, -1)
 
     def middles(self, number: Rows) -> Floats:
-        """Middles of voxels [m], shape (n, 3)."""
+        """Centres of voxels [m], shape (n, 3)."""
         index = np.stack(np.unravel_index(number, self.shape), axis=1)
         return self.lower + (index + 0.5) * self.cell_m
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The cells of a region in one place."""
+    """Cells of a region at one pose."""
 
     voxels: Voxels
     pose: Pose
-    """Of the region's frame in the world."""
+    """Pose of the region in the world."""
     row: NDArray[np.int32]
-    """Number of the cell of each voxel, -1 where there is none, shape (voxels,)."""
+    """Cell index of each voxel, -1 without a cell, shape (voxels,)."""
     weight: Floats
-    """What each cell counts: area [m²] or volume [m³] times its factors, shape (m,)."""
+    """Weight of each cell: area [m²] or volume [m³] times its factors, shape (m,)."""
     middle: Floats
-    """In the world [m], shape (m, 3)."""
+    """Centres in the world [m], shape (m, 3)."""
     passed: bool
-    """Whether rays that pass a cell see it, or those that end in it."""
+    """Rays that pass through a cell observe it; otherwise those that end in it."""
 
     def __len__(self) -> int:
         return len(self.weight)
 
     def counts(self, origin: Floats, direction: Floats, length: Floats, found: NDArray[np.bool_]) -> Floats:
-        """How many of the rays see each cell, shape (m,).
+        """Number of rays that observe each cell, shape (m,).
 
-        Rays have origins and unit directions (n, 3) in the world and end after `length` (n,) [m], where they met
-        something if `found`.
+        Rays have origins and unit directions (n, 3) in the world and end after `length` (n,) [m], on a surface if
+        `found`.
         """
         total = np.zeros(len(self))
         if not self.passed:
@@ -111,7 +111,7 @@ class Cells:
         return np.where(voxel >= 0, self.row[np.maximum(voxel, 0)], -1).astype(np.int64)
 
     def _march(self, start: Floats, along: Floats, length: Floats) -> Iterator[tuple[Rows, Rows]]:
-        """Rays and the cells along them, in steps of half a cell, where they are within the region."""
+        """Rays and the cells along them, in steps of half a cell, within the region."""
         enter, leave = _span_in_box(start, along, length, *self.voxels.box)
         step = 0.5 * self.voxels.cell_m
         count = np.ceil(np.maximum(leave - enter, 0.0) / step).astype(np.int64)
@@ -127,7 +127,7 @@ class Cells:
 
 
 def _span_in_box(start: Floats, along: Floats, length: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """Where rays enter and leave a box [m], within their length; leave is not behind enter where they miss it."""
+    """Distances at which rays enter and leave a box [m], within their length; leave <= enter for rays that miss it."""
     safe = np.where(np.abs(along) < 1e-12, 1e-12, along)
     one, two = (low - start) / safe, (high - start) / safe
     enter = np.maximum(np.minimum(one, two).max(axis=1), 0.0)
@@ -135,11 +135,11 @@ def _span_in_box(start: Floats, along: Floats, length: Floats, low: Floats, high
     return enter, leave
 
 
-# ---- making ----------------------------------------------------------------------------------------------------------
+# ---- creation --------------------------------------------------------------------------------------------------------
 
 
 def cells_of(world: World, entry: CoverageEntry, pose: Pose, time: float, seed: int) -> Cells:
-    """The cells of a region whose frame is at `pose`, at a time [s]."""
+    """Cells of a region whose frame is at `pose`, at a time [s]."""
     surface = entry.kind == "surface"
     voxels = Voxels.over(entry.region, entry.cell_m, aside=surface)
     count = int(np.prod(voxels.shape))
@@ -167,7 +167,7 @@ def surface_points(world: World, entry: CoverageEntry, pose: Pose, time: float, 
     names, labels = world.label_names, entry.labels
     for name in labels or ():
         if name not in names.values():
-            raise ConfigError(f"labels: nothing in the world has the label {name!r}")
+            raise ConfigError(f"labels: no object in the world has the label {name!r}")
     if labels is not None:
         factor = np.zeros(max(names, default=0) + 1)
         for number, name in names.items():
@@ -184,7 +184,7 @@ def surface_points(world: World, entry: CoverageEntry, pose: Pose, time: float, 
     if wanted > _MOST_POINTS:
         raise ConfigError(f"{total:.3g} m² of surface in cells of {entry.cell_m:g} m are too many; use larger cells")
     a, b, c, _ = (to_unit(word) for word in Stream(seed, "placement/surface").words(np.arange(wanted)))
-    # One point in each equal stretch of the summed area: every triangle has its share of the points.
+    # Stratified sampling over the cumulative area, so that every triangle has its share of the points.
     row = np.searchsorted(np.cumsum(area), (np.arange(wanted) + a) / wanted * total)
     row = np.minimum(row, len(area) - 1)
     root = np.sqrt(b)
@@ -195,9 +195,9 @@ def surface_points(world: World, entry: CoverageEntry, pose: Pose, time: float, 
 def triangles_in(
     world: World, pose: Pose, time: float, low: Floats, high: Floats, longest_m: float
 ) -> tuple[Floats, Rows]:
-    """Corners (n, 3, 3) [m] in the frame at `pose` of what touches a box there, and part numbers.
+    """Corners (n, 3, 3) [m] in the frame at `pose` of triangles that touch a box, and part numbers.
 
-    Triangles are halved until their sides are no longer than `longest_m`, and pieces beside the box are left out.
+    Triangles are bisected until their sides are at most `longest_m`, and pieces outside the box are dropped.
     """
     local = pose.inverse()
     geometry = world.geometry()
@@ -222,24 +222,24 @@ def triangles_in(
 
 
 def _halved(corners: Floats, side: Floats) -> Floats:
-    """Each triangle as two, cut in the middle of its longest side."""
+    """Each triangle bisected at its longest side."""
     turn = (np.argmax(side, axis=1)[:, None] + np.arange(3)) % 3
     a, b, c = (np.take_along_axis(corners, turn[:, k : k + 1, None], axis=1)[:, 0] for k in range(3))
     middle = 0.5 * (a + b)
     return np.concatenate([np.stack([a, middle, c], axis=1), np.stack([middle, b, c], axis=1)])
 
 
-# ---- Ground around a vehicle: cells that it could drive on or that something could stand on -------------------------
+# ---- Ground around a vehicle: cells that are drivable or on which objects may stand ---------------------------------
 
 
 LIFT_M = 0.01
-"""Targets lie this far over the ground."""
+"""Height of targets above the ground [m]."""
 STEP_M = 0.3
-"""What is higher parts the ground on its two sides."""
+"""Height of obstacles that separate the ground on their two sides [m]."""
 
 
 def disc_cells(radius_m: float, cell_m: float) -> Floats:
-    """Middles of square cells in a disc around the origin [m], shape (m, 2)."""
+    """Centres of square cells in a disc around the origin [m], shape (m, 2)."""
     half = int(np.ceil(radius_m / cell_m))
     axis = (np.arange(-half, half) + 0.5) * cell_m
     grid = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
@@ -247,9 +247,9 @@ def disc_cells(radius_m: float, cell_m: float) -> Floats:
 
 
 def ground_around(around: Surroundings, pose: Pose, level: Floats, entry: BlindEntry) -> Floats:
-    """Ground at the cells `level` (m, 2) [m] of the vehicle's frame: a little above it, in the world, shape (n, 3) [m].
+    """Points slightly above the ground at the cells `level` (m, 2) [m] of the vehicle frame; world, shape (n, 3) [m].
 
-    Cells that the body stands over are left out, and those that a wall parts from the vehicle: floors of buildings.
+    Cells under the vehicle body are excluded, as are those that a wall separates from it, such as floors of buildings.
     """
     start = np.column_stack([level, np.full(len(level), entry.above_m)])
     down = np.broadcast_to([0.0, 0.0, -1.0], start.shape)
@@ -266,7 +266,7 @@ def ground_around(around: Surroundings, pose: Pose, level: Floats, entry: BlindE
 
 
 def _reached(around: Surroundings, pose: Pose, cells: Floats, cell_m: float) -> NDArray[np.bool_]:
-    """Which cells (n, 3) [m] hang together with the one nearest to the vehicle, from neighbour to neighbour."""
+    """Mask of cells (n, 3) [m] connected to the one nearest to the vehicle through neighbours."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 

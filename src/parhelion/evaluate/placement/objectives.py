@@ -1,4 +1,4 @@
-"""What sets of sensors or anchors are worth: coverage, ground seen, and errors of positions."""
+"""Objectives of a set of sensors or anchors: coverage, visible ground, and position errors."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 
-# ---- How well ranges to anchors fix a position: the geometric dilution of precision. Pure functions -----------------
+# ---- Geometric dilution of precision of ranges to anchors. Pure functions -------------------------------------------
 
 
 LARGEST_GDOP = 1e4
-"""Beyond, ranges do not give a position: the anchors lie on a line with the place, or nearly so."""
+"""Largest dilution; above it the anchors are nearly collinear with the place, and ranges give no position."""
 
 
 def gdop(
@@ -23,10 +23,10 @@ def gdop(
 ) -> Floats:
     """Dilution of precision sqrt(trace((H^T H)^-1)) of ranges to anchors (a, 3) [m] at places (p, 3) [m], shape (p,).
 
-    Rows of H are unit vectors from the anchors. With 2 dimensions the height is known, and the level components alone
-    count. `visible` (a, p) tells which ranges there are. Infinite where fewer than `least` anchors are visible, or
-    where they give no position. Errors of ranges are taken as independent and equal: the position's root mean square
-    error is this times their standard deviation. Source: Langley, "Dilution of precision", GPS World 10 (5), 1999.
+    Rows of H are unit vectors from the anchors. With 2 dimensions the height is known, and only horizontal components
+    count. `visible` (a, p) states which ranges exist. The result is infinite if fewer than `least` anchors are visible
+    or if they give no position. Range errors are assumed independent and equal: the root mean square position error is
+    this times their standard deviation. Source: Langley, "Dilution of precision", GPS World 10 (5), 1999.
     """
     if dimensions not in (2, 3):
         raise ConfigError(f"dimensions: must be 2 or 3, got {dimensions!r}")
@@ -43,7 +43,7 @@ def gdop(
 def information(
     anchors: ArrayLike, places: ArrayLike, visible: NDArray[np.bool_] | None = None, dimensions: int = 2
 ) -> Floats:
-    """What each range adds to H^T H: xx, xy, yy, and for 3 dimensions xz, yz, zz; shape (a, p, 3 or 6)."""
+    """Contribution of each range to H^T H: xx, xy, yy, and for 3 dimensions xz, yz, zz; shape (a, p, 3 or 6)."""
     offset = np.asarray(places, dtype=np.float64)[None] - np.asarray(anchors, dtype=np.float64)[:, None]
     length = np.sqrt(np.sum(offset * offset, axis=2, keepdims=True))
     unit = np.divide(offset, length, out=np.zeros_like(offset), where=length > 0.0)
@@ -65,7 +65,7 @@ def dilution(parts: NDArray[Any]) -> Floats:
         trace = minors[0] + minors[1] + minors[2]
         determinant = xx * minors[0] - xy * (xy * zz - yz * xz) + xz * (xy * yz - yy * xz)
         size = (xx + yy + zz) ** 3
-    # What rounding leaves of a determinant of zero is no determinant.
+    # A determinant at the level of rounding errors counts as zero.
     good = (determinant * LARGEST_GDOP**2 > trace) & (determinant > 1e-13 * size)
     return np.sqrt(np.divide(trace, determinant, out=np.full(np.shape(trace), np.inf), where=good))
 
@@ -75,7 +75,7 @@ def dilution(parts: NDArray[Any]) -> Floats:
 
 Rows = NDArray[np.int64]
 _BLOCK = 4_000_000
-"""Numbers that are worked on at once."""
+"""Number of values that are processed at once."""
 
 
 def _largest(values: NDArray[Any], count: int) -> NDArray[Any]:
@@ -86,37 +86,37 @@ def _largest(values: NDArray[Any], count: int) -> NDArray[Any]:
 
 
 class Covered:
-    """Weighted share of cells that have enough points; of the ground, with one point enough."""
+    """Weighted share of cells with enough points; for the ground, one point is enough."""
 
     def __init__(
         self, name: str, weight: float, points: NDArray[np.int32], cell_weight: Floats, at_least: int = 1
     ) -> None:
-        """`points` (candidates, cells) are those of each candidate, and `cell_weight` (cells,) what cells count."""
+        """`points` (candidates, cells) are those of each candidate, `cell_weight` (cells,) the weights of cells."""
         self.name, self.weight, self.at_least = name, weight, at_least
         self.submodular = at_least == 1
-        # More points than are needed change nothing, and sums of the rest stay small.
+        # Counts are clipped at the required number, so that sums stay small.
         self.points: NDArray[np.int32] = np.minimum(points, at_least).astype(np.int32)
         self.cell_weight: Floats = cell_weight / cell_weight.sum()
 
     def start(self) -> NDArray[np.int32]:
-        """No points."""
+        """Zero points per cell."""
         return np.zeros(len(self.cell_weight), np.int32)
 
     def with_one(self, state: NDArray[np.int32], candidate: int) -> NDArray[np.int32]:
-        """The points of one more."""
+        """Points with one more candidate."""
         return np.asarray(state + self.points[candidate])
 
     def seen(self, state: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Which cells have enough points, shape (cells,)."""
+        """Mask of cells with enough points, shape (cells,)."""
         return np.asarray(state >= self.at_least)
 
     def value(self, state: NDArray[np.int32]) -> float:
-        """Share of what the cells count."""
+        """Weighted share of covered cells."""
         return float(self.seen(state) @ self.cell_weight)
 
     def values(self, state: NDArray[np.int32], candidates: Rows) -> Floats:
-        """The same with each of the candidates."""
-        # Cells that have enough already need no second look.
+        """Value with each of the candidates added."""
+        # Cells that already have enough points are skipped.
         open_ = np.flatnonzero(state < self.at_least)
         need, weight = self.at_least - state[open_], self.cell_weight[open_]
         found = np.empty(len(candidates))
@@ -127,16 +127,16 @@ class Covered:
         return found + self.value(state)
 
     def promise(self, state: NDArray[np.int32], candidates: Rows) -> Floats:
-        """Weighted share of the points that are needed."""
+        """Weighted share of the required points."""
         have = np.minimum(state + self.points[candidates], self.at_least) / self.at_least
         return np.asarray(have @ self.cell_weight)
 
     def value_with_all(self, state: NDArray[np.int32], candidates: Rows) -> float:
-        """Share with all of the candidates."""
+        """Value with all of the candidates added."""
         return self.value(state + self.points[candidates].sum(axis=0))
 
     def bound(self, state: NDArray[np.int32], values: Floats, candidates: Rows, left: int) -> float:
-        """Every cell has the best `left` of the candidates for itself; or the largest gains add up."""
+        """Upper bound: every cell gets its own best `left` candidates, or the largest gains add up."""
         limit = self.value(state + _largest(self.points[candidates], left))
         if not self.submodular:
             return limit
@@ -146,16 +146,16 @@ class Covered:
 
 @dataclass(frozen=True, eq=False)
 class Fixed:
-    """What a set of anchors gives at each place."""
+    """State of a set of anchors at each place."""
 
     parts: Floats
     """Entries of H^T H, shape (places, 3 or 6)."""
     count: NDArray[np.int32]
-    """Anchors in sight, shape (places,)."""
+    """Number of visible anchors, shape (places,)."""
 
 
 class Located:
-    """One less the mean error of positions over the largest that counts."""
+    """One minus the mean position error over the largest error that counts."""
 
     name = "localisation"
     submodular = False
@@ -168,29 +168,29 @@ class Located:
         self.parts, self.visible = parts, visible.astype(np.int32)
         self._diagonal = [0, 2] if parts.shape[2] == 3 else [0, 2, 5]
         self._level: Floats = parts[:, :, self._diagonal].sum(axis=2)
-        """What each anchor adds to the trace of H^T H, shape (candidates, places)."""
+        """Contribution of each anchor to the trace of H^T H, shape (candidates, places)."""
 
     def start(self) -> Fixed:
         """No anchors."""
         return Fixed(np.zeros(self.parts.shape[1:]), np.zeros(self.parts.shape[1], np.int32))
 
     def with_one(self, state: Fixed, candidate: int) -> Fixed:
-        """One anchor more."""
+        """State with one more anchor."""
         return Fixed(state.parts + self.parts[candidate], state.count + self.visible[candidate])
 
     def errors(self, parts: Floats, count: NDArray[np.int32]) -> Floats:
-        """Root mean square error of positions [m], infinite where there is none, shape (..., places)."""
+        """Root mean square position error [m], infinite without a position, shape (..., places)."""
         return np.where(count >= self.least, self.sigma_m * dilution(parts), np.inf)
 
     def _worth(self, errors: Floats) -> Any:
         return (1.0 - np.minimum(errors, self.limit_m) / self.limit_m).mean(axis=-1)
 
     def value(self, state: Fixed) -> float:
-        """What the set is worth."""
+        """Value of the set."""
         return float(self._worth(self.errors(state.parts, state.count)))
 
     def values(self, state: Fixed, candidates: Rows) -> Floats:
-        """The same with each of the candidates."""
+        """Value with each of the candidates added."""
         found = np.empty(len(candidates))
         step = max(1, _BLOCK // self.parts[0].size)
         for first in range(0, len(candidates), step):
@@ -200,7 +200,7 @@ class Located:
         return found
 
     def promise(self, state: Fixed, candidates: Rows) -> Floats:
-        """Places that have sight of an anchor from different sides: mean of log det(1 + H^T H / 0.01)."""
+        """Places with anchors in different directions: mean of log det(1 + H^T H / 0.01)."""
         width = 2 if self.parts.shape[2] == 3 else 3
         rows, columns = ([0, 0, 1], [0, 1, 1]) if width == 2 else ([0, 0, 1, 0, 1, 2], [0, 1, 1, 2, 2, 2])
         found = np.empty(len(candidates))
@@ -211,14 +211,14 @@ class Located:
         return found
 
     def value_with_all(self, state: Fixed, candidates: Rows) -> float:
-        """What it would be worth with all of the candidates."""
+        """Value with all of the candidates added."""
         parts = state.parts + self.parts[candidates].sum(axis=0)
         return float(self._worth(self.errors(parts, state.count + self.visible[candidates].sum(axis=0))))
 
     def bound(self, state: Fixed, values: Floats, candidates: Rows, left: int) -> float:
-        """Every place has all of the candidates for its directions, but the best `left` of them for their number.
+        """Upper bound: every place gets all candidates for its directions, but only the best `left` for their number.
 
-        Of a matrix of d rows, trace(A^-1) is at least d^2 / trace(A), and the trace of H^T H adds up over anchors.
+        For a d × d matrix, trace(A^-1) is at least d^2 / trace(A), and the trace of H^T H adds up over anchors.
         """
         visible, level = self.visible[candidates], self._level[candidates]
         count = state.count + np.minimum(visible.sum(axis=0), left)

@@ -1,4 +1,4 @@
-"""The answer as plain numbers: what the JSON file, the table and the page hold."""
+"""Results of a placement study as plain numbers, for the JSON file, the table and the report."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ PLACE, TURN = ("x_m", "y_m", "z_m"), ("roll_deg", "pitch_deg", "yaw_deg")
 
 
 def result_of(answer: Answer) -> dict[str, Any]:
-    """All numbers."""
+    """All results as a dictionary."""
     question, score, best = answer.question, answer.score, answer.best
-    said = question.settings
+    settings = question.settings
     state = score.state_of(best.chosen)
     everyone = np.arange(score.count)
     alone = score.parts(score.start(), everyone)
@@ -39,23 +39,23 @@ def result_of(answer: Answer) -> dict[str, Any]:
             "alone": float(score.weight @ alone[:, k]),
             **{f"{part.name}_alone": float(alone[row, k]) for row, part in enumerate(score.objectives)},
             "chosen": k in best.chosen,
-            # What the set loses without one of its members.
+            # Loss of score without one of its members.
             "loss": best.score - score.of([other for other in best.chosen if other != k]) if k in best.chosen else None,
         }
         for k, one in enumerate(question.candidates)
     ]
     with_all = score.value(score.state_of(everyone.tolist()))
     return {
-        "name": said.name,
+        "name": settings.name,
         "source": question.source,
         "world": question.world.name,
-        "seed": said.seed,
-        "choose": said.choose,
+        "seed": settings.seed,
+        "choose": settings.choose,
         "chosen": [table[k]["name"] for k in best.chosen],
         "score": best.score,
         "score_of_all": with_all,
         "parts": {
-            one.name: {"value": one.value(part), **_facts(answer, one, part)}
+            one.name: {"value": one.value(part), **_measures(answer, one, part)}
             for one, part in zip(score.objectives, state, strict=True)
         },
         "search": _search(answer),
@@ -78,7 +78,7 @@ def _search(answer: Answer) -> dict[str, Any]:
     question, exact = answer.question, answer.exact
     submodular = answer.score.submodular
 
-    def told(found: Found) -> dict[str, Any]:
+    def fields(found: Found) -> dict[str, Any]:
         names = [question.candidates[k].name for k in found.chosen]
         return {"chosen": names, "score": found.score, "history": list(found.history)}
 
@@ -87,8 +87,8 @@ def _search(answer: Answer) -> dict[str, Any]:
         "combinations": math.comb(answer.score.count, question.settings.choose),
         "exact_limit": question.settings.search.exact_limit,
         "visited": answer.visited,
-        "greedy": told(answer.greedy),
-        "exact": None if exact is None else {"chosen": told(exact)["chosen"], "score": exact.score},
+        "greedy": fields(answer.greedy),
+        "exact": None if exact is None else {"chosen": fields(exact)["chosen"], "score": exact.score},
         "gap": None if exact is None else exact.score - answer.greedy.score,
         "greedy_has_at_least": GREEDY_SHARE if submodular else None,
         "upper_bound": answer.upper_bound,
@@ -96,7 +96,7 @@ def _search(answer: Answer) -> dict[str, Any]:
 
 
 def search_words(search: dict[str, Any]) -> str:
-    """Which search was used, and how far greedy is from exact."""
+    """Text on the search method, and on the gap between greedy and exact."""
     count = html.count(search["combinations"])
     if search["used"] == "exact":
         gap, best = search["gap"], search["exact"]["score"]
@@ -104,16 +104,16 @@ def search_words(search: dict[str, Any]) -> str:
         found = "the same score" if gap <= 1e-12 else f"{gap:.4f} less{share}"
         visited = html.count(search["visited"])
         rest = ", bounds rule out the rest" if search["visited"] < search["combinations"] else ""
-        return f"exact: {visited} of {count} combinations looked at{rest}; greedy finds {found}"
+        return f"exact: {visited} of {count} combinations evaluated{rest}; greedy finds {found}"
     known = search["greedy_has_at_least"]
     limit = html.count(search["exact_limit"])
     many = search["combinations"] > search["exact_limit"]
     why = f"{count} combinations are more than {limit}" if many else "as asked for"
-    sure = f", and greedy has {100 * known:.0f} % of the best at least" if known else ""
+    sure = f", and greedy has at least {100 * known:.0f} % of the best" if known else ""
     return f"greedy: {why}; no set has a score above {search['upper_bound']:.4f}{sure}"
 
 
-def _facts(answer: Answer, one: Any, state: Any) -> dict[str, Any]:
+def _measures(answer: Answer, one: Any, state: Any) -> dict[str, Any]:
     question = answer.question
     if isinstance(one, Located):
         errors = one.errors(state.parts, state.count)
@@ -155,7 +155,7 @@ def _facts(answer: Answer, one: Any, state: Any) -> dict[str, Any]:
 
 
 def write_csv(path: Path, result: dict[str, Any]) -> None:
-    """The candidates as a table."""
+    """Write the candidates as a table."""
     text = io.StringIO()
     rows = result["candidates"]
     writer = csv.DictWriter(text, rows[0], lineterminator="\n")  # None becomes an empty cell
@@ -169,7 +169,7 @@ CHOSEN_COLUMNS = ("chosen", "type", "model", "x, y, z [m]", "roll, pitch, yaw [�
 
 
 def chosen_rows(result: dict[str, Any]) -> list[tuple[str, ...]]:
-    """The chosen set, for the terminal and the page."""
+    """Table rows of the chosen set, for the terminal and the report."""
     by_name = {row["name"]: row for row in result["candidates"]}
     return [_shown(by_name[name]) for name in result["chosen"]]
 
@@ -183,31 +183,31 @@ def _shown(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def part_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
-    """What the score is made of, in words."""
+    """Parts of the score as text."""
     rows = [("score", f"{result['score']:.4f} (all candidates together: {result['score_of_all']:.4f})")]
     for name, part in result["parts"].items():
         if name == "coverage":
             needed = f"{part['at_least']} point{'s' if part['at_least'] > 1 else ''} or more"
-            said = (
+            text = (
                 f"{100 * part['value']:.1f} % of {part['cells']} cells by weight, {needed}; "
                 f"{100 * part['share_of_reachable']:.1f} % of what all candidates see"
             )
         elif name == "blind":
-            said = (
+            text = (
                 f"{part['blind_m2']:.2f} m² of {part['ground_m2']:.1f} m² of ground; "
                 f"{part['blind_of_all_m2']:.2f} m² with all candidates"
             )
         else:
-            said = (
+            text = (
                 f"mean error {part['mean_error_m']:.3f} m, 95 % below {part['error_95_m']:.3f} m, a position at "
                 f"{100 * part['share_with_position']:.1f} % of {part['places']} places; mean GDOP "
                 f"{part['mean_gdop']:.2f}"
             )
-        rows.append(({"blind": "blind ground"}.get(name, name), said))
+        rows.append(({"blind": "blind ground"}.get(name, name), text))
     return [*rows, ("search", search_words(result["search"]))]
 
 
-# ---- The answer from above: what the chosen set sees, and where the candidates are ----------------------------------
+# ---- Plan view: coverage of the chosen set, and positions of the candidates -----------------------------------------
 
 
 _SEEN, _BLIND, _NONE = "#3fb8af", "#ff5d5d", "#8c2f66"
@@ -215,7 +215,7 @@ _PANEL_IN = 6.4
 
 
 def answer_picture(answer: Answer) -> Any:
-    """The picture as a figure."""
+    """Plan view as a figure."""
     states = answer.score.state_of(answer.best.chosen)
     pairs = list(zip(answer.score.objectives, states, strict=True))
     first, state_of_first = pairs[0]
@@ -245,13 +245,13 @@ def answer_picture(answer: Answer) -> Any:
 
 
 def _height_in(answer: Answer) -> float:
-    """Height of the sheet that suits the shape of the region [inch]."""
+    """Height of the figure for the shape of the region [inch]."""
     sides = np.ptp(np.concatenate([answer.question.maps.places, _placed(answer)])[:, :2], axis=0)
     return float(np.clip(0.78 * _PANEL_IN * (sides[1] + 3.0) / (sides[0] + 1.0), 2.5, 5.4)) + 1.85
 
 
 def _map(answer: Answer, axes: Any, points: Floats) -> None:
-    """The world from above, dimmed, around what is shown."""
+    """World from above, dimmed, around the shown region."""
     low, high = points[:, :2].min(axis=0), points[:, :2].max(axis=0)
     half = np.maximum(0.53 * (high - low), 1.0)
     extent = panels.fitted_extent(axes, 0.5 * (low + high), *half)
@@ -266,7 +266,7 @@ def _map(answer: Answer, axes: Any, points: Floats) -> None:
 def _fill(
     axes: Any, points: Floats, cell_m: float, colours: NDArray[Any], *, yaw: float = 0.0, alpha: float = 0.85
 ) -> None:
-    """Colour the square cells around points (n, 3) [m], turned by `yaw` [rad]; colours are (n, 3 or 4)."""
+    """Colour the square cells around points (n, 3) [m], rotated by `yaw` [rad]; colours are (n, 3 or 4)."""
     from scipy.spatial import cKDTree
 
     if not len(points):
@@ -292,7 +292,7 @@ def _yaw(pose: Pose) -> float:
 
 
 def _scale(colours: str, norm: Any) -> Any:
-    """A colour scale."""
+    """Colour scale."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
 
@@ -300,16 +300,16 @@ def _scale(colours: str, norm: Any) -> Any:
 
 
 def _key(axes: Any, *entries: tuple[str, str]) -> None:
-    """What colours mean, above the panel at the right."""
+    """Legend of colours, above the panel at the right."""
     legend(axes, entries, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=len(entries), borderaxespad=0.3)
 
 
 def _coverage_panel(axes: Any, answer: Answer, one: Covered, state: Any) -> None:
-    """Share of each column of cells that is seen; of a region that goes with the vehicle, at its first pose."""
+    """Covered share of each column of cells; for a region attached to the vehicle, at its first pose."""
     from matplotlib.colors import Normalize
 
     cells = answer.question.maps.cells[0]
-    # Insides of walls and the like, which no candidate sees, are not shown.
+    # Cells that no candidate covers, such as the inside of walls, are not shown.
     seeable = np.flatnonzero(one.points[:, : len(cells)].any(axis=0))
     middle, weight = cells.middle[seeable], cells.weight[seeable]
     _map(answer, axes, middle if len(middle) else cells.middle)
@@ -322,7 +322,7 @@ def _coverage_panel(axes: Any, answer: Answer, one: Covered, state: Any) -> None
     scale = _scale("viridis", Normalize(0.0, 100.0))
     _fill(axes, middle[first], cell, scale.to_rgba(100.0 * share), yaw=_yaw(cells.pose))
     quiet(axes, f"Coverage: {100 * one.value(state):.1f} % by weight")
-    colour_bar(scale, axes, "seen, of what some candidate sees [%]")
+    colour_bar(scale, axes, "covered, of what any candidate covers [%]")
     _sites(axes, answer, names=False)
 
 
@@ -340,7 +340,7 @@ def _blind_panel(axes: Any, answer: Answer, one: Covered, state: Any) -> None:
 
 
 def _mount_panel(axes: Any, answer: Answer) -> None:
-    """The vehicle from above, with all mounts."""
+    """Vehicle from above, with all mounts."""
     question = answer.question
     places = np.array([one.pose.xyz for one in question.candidates])
     body = question.body_triangles()
@@ -371,7 +371,7 @@ def _error_panel(axes: Any, answer: Answer, one: Located, state: Any) -> None:
     colours = np.tile(rgb(_NONE), (len(places), 1))
     colours[fixed] = scale.to_rgba(values)[:, :3]
     _fill(axes, places, entry.cell_m, colours)
-    quiet(axes, f"Error of positions, tag at {min(entry.heights_m):g} m")
+    quiet(axes, f"Position error, tag at {min(entry.heights_m):g} m")
     colour_bar(scale, axes, "error [m]")
     if not fixed.all():
         _key(axes, ("no position", _NONE))
@@ -388,7 +388,7 @@ def _sight_panel(axes: Any, answer: Answer, state: Any) -> None:
     most = answer.question.settings.choose
     scale = _scale("viridis", BoundaryNorm(np.arange(-0.5, most + 1.0), 256))
     _fill(axes, places, entry.cell_m, scale.to_rgba(count))
-    quiet(axes, "Anchors in sight")
+    quiet(axes, "Visible anchors")
     bar = axes.get_figure().colorbar(scale, cax=axes.inset_axes([1.02, 0.0, 0.025, 1.0]), ticks=range(most + 1))
     bar.outline.set_visible(False)
     bar.ax.tick_params(colors=MUTED, labelsize=8, length=2, width=0.6)
@@ -396,20 +396,20 @@ def _sight_panel(axes: Any, answer: Answer, state: Any) -> None:
 
 
 def _layer(answer: Answer, values: NDArray[Any]) -> tuple[Floats, NDArray[Any]]:
-    """Places of the lowest height, and their values."""
+    """Places at the lowest height, and their values."""
     places = answer.question.maps.places
     lowest = places[:, 2] <= places[:, 2].min() + 1e-9
     return places[lowest], values[lowest]
 
 
 def _placed(answer: Answer) -> Floats:
-    """Where the candidates are in the world, at the vehicle's first pose, shape (n, 3) [m]."""
+    """Positions of the candidates in the world, at the first pose of the vehicle, shape (n, 3) [m]."""
     pose = answer.question.poses[0]
     return pose.apply(np.array([one.pose.xyz for one in answer.question.candidates]))
 
 
 def _sites(axes: Any, answer: Answer, *, names: bool, on_vehicle: bool = False) -> None:
-    """Candidates as rings, chosen ones filled, with their directions where they have one."""
+    """Candidates as rings, chosen ones filled, with their directions if they have one."""
     question = answer.question
     places = np.array([one.pose.xyz for one in question.candidates]) if on_vehicle else _placed(answer)
     chosen = list(answer.best.chosen)
@@ -434,11 +434,11 @@ def _sites(axes: Any, answer: Answer, *, names: bool, on_vehicle: bool = False) 
             )  # fmt: skip
 
 
-# ---- The page of an answer ------------------------------------------------------------------------------------------
+# ---- Report of a placement study ------------------------------------------------------------------------------------
 
 
 def page_of(answer: Answer, result: dict[str, Any], command: str = "", picture: Any = None) -> str:
-    """The whole page as HTML; `picture` is that of `answer_picture`, where it was drawn already."""
+    """Report as HTML; `picture` is that of `answer_picture` if it already exists."""
     title = result["name"] or "Placement"
     tiles = [
         ("score", f"{result['score']:.3f}"),
@@ -448,7 +448,7 @@ def page_of(answer: Answer, result: dict[str, Any], command: str = "", picture: 
     ]
     note = html.paragraph(
         "“Loss without it” is the decrease of the set’s score without that candidate. A score is a share of 1: "
-        "coverage by weight, ground seen, and one less the mean error over the largest that counts."
+        "coverage by weight, visible ground, and one minus the mean error over the largest error that counts."
     )
     kinds = "---nnnn"
     every = [_shown(row) for row in sorted(result["candidates"], key=lambda row: -row["alone"])]
@@ -460,7 +460,7 @@ def page_of(answer: Answer, result: dict[str, Any], command: str = "", picture: 
         html.section("chosen", "Chosen", html.table(CHOSEN_COLUMNS, chosen_rows(result), kinds=kinds), note),
         html.section("parts", "Score", html.table((), part_rows(result), kinds="-l")),
         html.section(
-            "candidates", "All candidates, the best alone first",
+            "candidates", "All candidates, by their score alone",
             html.table(("candidate", *CHOSEN_COLUMNS[1:]), every, kinds=kinds),
         ),
         lead=(f"{result['source']}, world {result['world']}",), facts=tiles, command=command,

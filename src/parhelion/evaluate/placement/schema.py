@@ -1,4 +1,4 @@
-"""What a placement file (YAML) may say. Units are in the names; lengths without a unit in their name are metres."""
+"""Schema of placement files (YAML). Units are in the names; lengths without a unit in their name are metres."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from parhelion.world.schema import Angles, Coordinate, PoseEntry, Xyz
 
 MOST_CANDIDATES = 2000
 EXACT_LIMIT = 200_000
-"""Combinations up to which a search is exact by default."""
+"""Default number of combinations up to which a search is exact."""
 
 Weight = Annotated[float, Field(gt=0, le=1e6)]
 Share = Annotated[float, Field(ge=0, le=1e6)]
@@ -24,7 +24,7 @@ Cell = Annotated[float, Field(ge=0.01, le=1000)]
 
 
 class Span(Config):
-    """Evenly spaced values, both ends among them."""
+    """Evenly spaced values, including both ends."""
 
     start: Coordinate
     stop: Coordinate
@@ -35,7 +35,7 @@ Values = Annotated[list[Coordinate], Field(min_length=1)] | Span
 
 
 class Grid(Config):
-    """All combinations of coordinates, and of orientations."""
+    """All combinations of coordinates and orientations."""
 
     x: Values
     y: Values
@@ -43,7 +43,7 @@ class Grid(Config):
     rpy_deg: Annotated[tuple[Angles, ...], Field(min_length=1)] = ((0.0, 0.0, 0.0),)
 
     def poses(self) -> list[Pose]:
-        """Every pose of the grid; z changes fastest, after the orientation."""
+        """All poses of the grid; orientation varies fastest, then z."""
         axes = [
             np.linspace(one.start, one.stop, one.count).tolist() if isinstance(one, Span) else one
             for one in (self.x, self.y, self.z)
@@ -52,21 +52,21 @@ class Grid(Config):
 
 
 class SensorSite(Config):
-    """Mounts of one sensor: on the vehicle, or in the world where there is none."""
+    """Mounts of one sensor: on the vehicle, or in the world without a vehicle."""
 
     type: Literal["lidar", "camera"]
     name: Name | None = None
-    """Of the candidate, or the beginning of the names of a grid's."""
+    """Name of the candidate, or prefix of the names of a grid."""
     model: str
-    """A preset's name, or a YAML file relative to this file's folder."""
+    """Preset name, or YAML file relative to the folder of this file."""
     options: dict[str, Any] = Field(default_factory=dict)
-    """Further choices, such as a lidar's columns."""
+    """Further options, for example the columns of a lidar."""
     mount: PoseEntry | None = None
     grid: Grid | None = None
     reflectance: Annotated[float, Field(gt=0, le=1)] = 0.1
-    """A lidar sees as far as it detects a surface of this reflectance in clear air."""
+    """Reflectance of the surface whose detection range in clear air limits a lidar."""
     range_m: Positive | None = None
-    """How far it sees, where that is known better."""
+    """Range of the sensor, if known [m]."""
 
     @model_validator(mode="after")
     def _one_place(self) -> SensorSite:
@@ -76,7 +76,7 @@ class SensorSite(Config):
 
 
 class AnchorSite(Config):
-    """Places of anchors of ranging radios in the world."""
+    """Positions of ranging radio anchors in the world."""
 
     type: Literal["anchor"]
     name: Name | None = None
@@ -94,24 +94,24 @@ Site = Annotated[SensorSite | AnchorSite, Field(discriminator="type")]
 
 
 class VehicleEntry(Config):
-    """What carries the sensors."""
+    """Vehicle that carries the sensors."""
 
     name: Name | None = None
-    """A vehicle of the scenario: its body stands where it is at time_s, and mounts count from there."""
+    """Vehicle of the scenario: its body is at its pose at time_s, and mounts are relative to it."""
     poses: Annotated[list[PoseEntry], Field(min_length=1, max_length=1000)] | None = None
-    """Where the vehicle is judged; the origin, else."""
+    """Poses at which the vehicle is evaluated; by default the origin."""
     body: list[BodyShape] = Field(default_factory=list)
-    """Its body, which hides from the sensors what lies behind it."""
+    """Body of the vehicle, which occludes the sensors."""
 
     @model_validator(mode="after")
     def _one_source(self) -> VehicleEntry:
         if self.name is not None and (self.poses is not None or self.body):
-            raise ValueError("give the name of a scenario's vehicle, or poses and body, not both")
+            raise ValueError("give either the name of a scenario's vehicle, or poses and body")
         return self
 
 
 class Box(Config):
-    """An upright box."""
+    """Axis-aligned box."""
 
     min: Xyz
     max: Xyz
@@ -124,76 +124,76 @@ class Box(Config):
 
 
 class Priority(Box):
-    """A part of the region whose cells count more, or less."""
+    """Part of the region whose cells have a different weight."""
 
     weight: Share
 
 
 class CoverageEntry(Config):
-    """Share of a region that the chosen sensors see."""
+    """Share of a region that the chosen sensors cover."""
 
     weight: Weight = 1.0
-    """Against the other scores."""
+    """Weight relative to the other scores."""
     kind: Literal["surface", "volume"] = "surface"
-    """Cells of surfaces, which rays end on; or of space, which rays pass."""
+    """Cells of surfaces, on which rays end, or of space, which rays pass through."""
     region: Box
     frame: Literal["world", "vehicle"] = "world"
-    """Whether the region stands in the world, where points of all poses add up, or goes with the vehicle."""
+    """Frame of the region: the world, where points of all poses add up, or the vehicle."""
     cell_m: Cell = 0.5
     at_least: Annotated[int, Field(ge=1, le=1_000_000)] = 1
-    """Points, or pixels of a camera, that a cell needs to be seen."""
+    """Points, or camera pixels, that a cell needs to be covered."""
     labels: dict[str, Share] | None = None
-    """Weights of surfaces by label; other labels do not count. All count alike where not given."""
+    """Weights of surfaces by label; other labels do not count. By default all count equally."""
     priority: list[Priority] = Field(default_factory=list)
-    """Factors on the weights of cells whose middles lie in a box; in the region's frame."""
+    """Factors on the weights of cells whose centres lie in a box, in the frame of the region."""
 
     @model_validator(mode="after")
     def _labels_of_surfaces(self) -> CoverageEntry:
         if self.labels is not None and self.kind != "surface":
-            raise ValueError("labels: are those of surfaces; give kind: surface")
+            raise ValueError("labels: apply to surfaces; set kind: surface")
         if self.labels is not None and not any(self.labels.values()):
-            raise ValueError("labels: one of the weights must be above 0")
+            raise ValueError("labels: at least one weight must be above 0")
         return self
 
 
 class BlindEntry(Config):
-    """Ground around the vehicle that lies in no chosen sensor's field of view, or behind something."""
+    """Ground around the vehicle that is outside every chosen field of view, or occluded."""
 
     weight: Weight = 1.0
     radius_m: Annotated[float, Field(gt=0, le=1000)] = 10.0
     cell_m: Cell = 0.25
     above_m: Annotated[float, Field(gt=0, le=100)] = 2.5
-    """Ground is looked for from this height over the vehicle's origin down."""
+    """Height above the vehicle's origin from which ground is searched downwards."""
     tolerance_m: Annotated[float, Field(gt=0, le=10)] = 0.3
-    """What is met at most this far from the plane that the vehicle stands on is ground."""
+    """Largest distance of ground from the plane on which the vehicle stands."""
 
 
 class LocalisationEntry(Config):
-    """Error of positions by ranges to the chosen anchors: dilution of precision times the ranges' scatter."""
+    """Position error by ranges to the chosen anchors: dilution of precision times the standard deviation of ranges."""
 
     weight: Weight = 1.0
     region: Box
-    """Places of a tag, at the middles of cells; cells are level, one layer for each height."""
+    """Region of the tag, whose places are the centres of horizontal cells, with one layer per height."""
     cell_m: Cell = 0.5
     heights_m: Annotated[tuple[Annotated[float, Field(ge=0, le=1000)], ...], Field(min_length=1)] = (1.0,)
-    """Heights of the tag over the region's lower face."""
+    """Heights of the tag above the lower face of the region."""
     dimensions: Literal[2, 3] = 2
-    """2 where the tag's height is known."""
+    """Dimensions of the position; 2 if the height of the tag is known."""
     model: str = "qorvo/dw1000"
-    """Ranging radio: its data sheet has the scatter of one range, and the longest one."""
+    """Ranging radio: its data sheet gives the standard deviation and the limit of a range."""
     sigma_m: Positive | None = None
-    """Standard deviation of a range, where it is known better."""
+    """Standard deviation of a range, if known [m]."""
     range_m: Positive | None = None
-    """Longest range, where it is known better."""
+    """Longest range, if known [m]."""
     limit_m: Positive = 1.0
-    """A larger error, or no position at all, counts as this one."""
+    """Error that counts for larger errors and for missing positions."""
     over_floor: bool = True
-    """Whether only places count where nothing lies between the region's upper face and a floor at its lower one: not
-    those in racks, or under them."""
+    """Count only places with nothing between the upper face of the region and a floor at its lower face. This excludes
+    places in racks or under them."""
 
 
 class Scores(Config):
-    """What makes a set good; each is a share of 1, and their mean by weight is the score."""
+    """Scores of a set; each is a share of 1, and the total is their weighted mean."""
 
     coverage: CoverageEntry | None = None
     blind: BlindEntry | None = None
@@ -202,34 +202,34 @@ class Scores(Config):
     @model_validator(mode="after")
     def _any(self) -> Scores:
         if self.coverage is None and self.blind is None and self.localisation is None:
-            raise ValueError("give one of coverage, blind, localisation at least")
+            raise ValueError("give at least one of coverage, blind, localisation")
         return self
 
 
 class SearchEntry(Config):
-    """How the best set is looked for."""
+    """Search for the best set."""
 
     method: Literal["auto", "greedy", "exact"] = "auto"
-    """auto: exact where there are few combinations."""
+    """auto: exact if there are few combinations."""
     exact_limit: Annotated[int, Field(ge=1, le=100_000_000)] = EXACT_LIMIT
-    """Combinations up to which the search is exact."""
+    """Largest number of combinations for an exact search."""
 
 
 class PlacementFile(Config):
-    """A whole question of placement."""
+    """Contents of a placement file."""
 
     name: str = ""
     seed: Seed = 0
-    """Chooses the points by which surfaces are divided into cells."""
+    """Seed of the points that divide surfaces into cells."""
     world: WorldEntry | str | None = None
-    """A world by name or file."""
+    """World by name or file."""
     scenario: str | None = None
-    """Or the world of a scenario file, with its people, machines and traffic."""
+    """Scenario file whose world is used, with its people, machines and traffic."""
     time_s: Annotated[float, Field(ge=0, le=1e6)] = 0.0
-    """When the world is looked at."""
+    """Time at which the world is evaluated."""
     vehicle: VehicleEntry | None = None
     choose: Annotated[int, Field(ge=1, le=100)]
-    """How many of the candidates are taken."""
+    """Number of candidates to choose."""
     candidates: list[Site]
     score: Scores
     search: SearchEntry = SearchEntry()
@@ -238,14 +238,14 @@ class PlacementFile(Config):
     @classmethod
     def _name_or_fields(cls, value: Any) -> Any:
         if value is not None and not isinstance(value, (str, dict, WorldEntry)):
-            raise ValueError("give a world's name or file, or its name with seed and params")
+            raise ValueError("give the name or file of a world, or its name with seed and params")
         return value
 
     @field_validator("candidates")
     @classmethod
     def _some(cls, value: list[Site]) -> list[Site]:
         if not value:
-            raise ValueError("there is no candidate; give one at least")
+            raise ValueError("give at least one")
         return value
 
     @model_validator(mode="after")
@@ -253,24 +253,24 @@ class PlacementFile(Config):
         if (self.world is None) == (self.scenario is None):
             raise ValueError("give either world or scenario")
         if self.vehicle is not None and self.vehicle.name is not None and self.scenario is None:
-            raise ValueError("vehicle: name is that of a scenario's vehicle; give scenario")
+            raise ValueError("vehicle: name refers to a vehicle of a scenario; set scenario")
         anchors = [isinstance(site, AnchorSite) for site in self.candidates]
         if any(anchors) and not all(anchors):
             raise ValueError("candidates: give anchors, or lidars and cameras, not both")
         about_sensors = self.score.coverage is not None or self.score.blind is not None
         if any(anchors) and about_sensors:
-            raise ValueError("score: coverage and blind are for lidars and cameras; anchors have localisation")
+            raise ValueError("score: coverage and blind apply to lidars and cameras; use localisation for anchors")
         if not any(anchors) and self.score.localisation is not None:
-            raise ValueError("score: localisation is for candidates of type anchor")
+            raise ValueError("score: localisation applies to candidates of type anchor")
         if any(anchors) and self.vehicle is not None:
-            raise ValueError("vehicle: anchors stand in the world, and no vehicle carries them")
+            raise ValueError("vehicle: anchors are fixed in the world and cannot be on a vehicle")
         goes_along = self.score.coverage is not None and self.score.coverage.frame == "vehicle"
         if self.vehicle is None and (goes_along or self.score.blind is not None):
-            raise ValueError("vehicle: is needed for blind ground, and for a region that goes with it")
+            raise ValueError("vehicle: is required for blind ground, and for a region in the vehicle frame")
         return self
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema of placement files for editors."""
+    """JSON schema of placement files for editors."""
     schema = {**PlacementFile.model_json_schema(), "title": "Parhelion placement"}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

@@ -1,9 +1,9 @@
-"""The best set of k candidates: greedy, and exact by branch and bound.
+"""Best set of k candidates: greedy, and exact by branch and bound.
 
-All scores are monotone: another sensor or anchor never makes one worse. So what every cell or place could have at best
-of the candidates that are left bounds every set that a branch can still reach. Where gains also shrink as the set grows
-(submodular scores, such as coverage by one point), the largest gains left bound it, too, and a greedy set has at least
-1 - 1/e of the best score (Nemhauser, Wolsey and Fisher, Mathematical Programming 14, 1978).
+All scores are monotone: another sensor or anchor never reduces them. The best that every cell or place could get from
+the remaining candidates therefore bounds every set of a branch. For submodular scores, such as coverage by one point,
+gains shrink as the set grows. Then the largest remaining gains also bound it, and a greedy set has at least 1 - 1/e of
+the best score (Nemhauser, Wolsey and Fisher, Mathematical Programming 14, 1978).
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from parhelion.core.pose import Floats
 
 Rows = NDArray[np.int64]
 _EQUAL = 1e-12
-"""Scores are shares of 1; nearer ones are equal but for rounding."""
+"""Tolerance of scores, which are shares of 1: smaller differences are rounding errors."""
 
 
 class Objective(Protocol):
-    """What a set is worth: a share of 1, which never falls as the set grows. States are not changed, but made anew."""
+    """Value of a set: a share of 1 that never falls as the set grows. States are immutable."""
 
     name: str
     weight: float
     submodular: bool
-    """Whether what a candidate adds never grows with the set."""
+    """The gain of a candidate never grows with the set."""
 
     def start(self) -> Any:
-        """The state of the empty set."""
+        """State of the empty set."""
 
     def with_one(self, state: Any, candidate: int) -> Any:
-        """The state with one more."""
+        """State with one more candidate."""
 
     def value(self, state: Any) -> float:
-        """What the set is worth."""
+        """Value of the set."""
 
     def values(self, state: Any, candidates: Rows) -> Floats:
-        """What it would be worth with each of the candidates, shape (n,)."""
+        """Value with each of the candidates added, shape (n,)."""
 
     def promise(self, state: Any, candidates: Rows) -> Floats:
-        """A number that tells candidates apart which add nothing by themselves yet, shape (n,)."""
+        """Ranking of candidates that add no value yet, shape (n,)."""
 
     def bound(self, state: Any, values: Floats, candidates: Rows, left: int) -> float:
-        """It is worth no more with any `left` of the candidates; `values` are those with each of them."""
+        """Upper bound of the value with any `left` of the candidates; `values` are those with each of them added."""
 
 
 def silent() -> None:
@@ -54,7 +54,7 @@ def silent() -> None:
 
 
 class Score:
-    """The mean of several objectives by their weights, of the candidates 0 ... count - 1."""
+    """Weighted mean of several objectives for the candidates 0 ... count - 1."""
 
     def __init__(self, objectives: Sequence[Objective], count: int) -> None:
         self.objectives, self.count = tuple(objectives), count
@@ -63,46 +63,46 @@ class Score:
 
     @property
     def submodular(self) -> bool:
-        """Whether the greedy set is known to have 1 - 1/e of the best score."""
+        """True if the greedy set is guaranteed to have 1 - 1/e of the best score."""
         return all(one.submodular for one in self.objectives)
 
     def start(self) -> tuple[Any, ...]:
-        """The state of the empty set."""
+        """State of the empty set."""
         return tuple(one.start() for one in self.objectives)
 
     def with_one(self, state: tuple[Any, ...], candidate: int) -> tuple[Any, ...]:
-        """The state with one more."""
+        """State with one more candidate."""
         return tuple(one.with_one(part, candidate) for one, part in zip(self.objectives, state, strict=True))
 
     def state_of(self, chosen: Sequence[int]) -> tuple[Any, ...]:
-        """The state of a set."""
+        """State of a set."""
         state = self.start()
         for candidate in chosen:
             state = self.with_one(state, candidate)
         return state
 
     def value(self, state: tuple[Any, ...]) -> float:
-        """The score of a set."""
+        """Score of a state."""
         parts = [one.value(part) for one, part in zip(self.objectives, state, strict=True)]
         return float(self.weight @ np.array(parts))
 
     def of(self, chosen: Sequence[int]) -> float:
-        """The score of a set by its candidates."""
+        """Score of a set by its candidates."""
         return self.value(self.state_of(chosen))
 
     def parts(self, state: tuple[Any, ...], candidates: Rows) -> Floats:
-        """Values of each objective with each of the candidates, shape (objectives, n)."""
+        """Value of each objective with each of the candidates added, shape (objectives, n)."""
         return np.array(
             [one.values(part, candidates) for one, part in zip(self.objectives, state, strict=True)]
         ).reshape(len(self.objectives), len(candidates))
 
     def promise(self, state: tuple[Any, ...], candidates: Rows) -> Floats:
-        """By weight, what candidates may be worth later, shape (n,)."""
+        """Weighted ranking of candidates that add no value yet, shape (n,)."""
         each = [one.promise(part, candidates) for one, part in zip(self.objectives, state, strict=True)]
         return np.asarray(self.weight @ np.array(each).reshape(len(self.objectives), len(candidates)))
 
     def bound(self, state: tuple[Any, ...], parts: Floats, candidates: Rows, left: int) -> float:
-        """No set of the state and `left` more of the candidates is worth more; `parts` are theirs at this state."""
+        """Upper bound of the score with `left` more of the candidates; `parts` are their values at this state."""
         most = [
             one.bound(part, values, candidates, left)
             for one, part, values in zip(self.objectives, state, parts, strict=True)
@@ -112,17 +112,17 @@ class Score:
 
 @dataclass(frozen=True)
 class Found:
-    """A set and its score."""
+    """Set of candidates and its score."""
 
     chosen: tuple[int, ...]
-    """Candidates, in the order in which they were taken; rising where the search was exact."""
+    """Candidates in the order of selection; ascending for an exact search."""
     score: float
     history: tuple[float, ...] = ()
-    """Score after each of them, where they were taken one by one."""
+    """Score after each candidate, if they were selected one by one."""
 
 
 def greedy(score: Score, choose: int, advance: Callable[[], None] = silent) -> Found:
-    """Take the candidate that adds most, again and again; the first of several that add the same."""
+    """Add the candidate with the largest gain repeatedly; the first one among equal gains."""
     state, taken, history = score.start(), [], []
     left = np.arange(score.count)
     for _ in range(choose):
@@ -141,19 +141,19 @@ def greedy(score: Score, choose: int, advance: Callable[[], None] = silent) -> F
 
 
 class Exact:
-    """Branch and bound over all sets of a size, from a set that is known already."""
+    """Branch and bound over all sets of a size, starting from a known set."""
 
     def __init__(self, score: Score, choose: int, known: Found) -> None:
         self._score, self._choose = score, choose
         self._best, self._best_score = known.chosen, known.score
         alone = score.weight @ score.parts(score.start(), np.arange(score.count))
-        # The best first: good sets are found early, and the rest is cut off sooner.
+        # Best candidates first, so that good sets are found early and more branches are cut.
         self._order = np.lexsort((np.arange(score.count), -alone))
         self.visited = 0
-        """Sets that were looked at."""
+        """Number of evaluated sets."""
 
     def run(self, advance: Callable[[], None] = silent) -> Found:
-        """The best set there is."""
+        """Best set."""
         self._visit(self._score.start(), 0, (), advance)
         chosen = tuple(sorted(self._best))
         return Found(chosen, self._score.of(chosen))

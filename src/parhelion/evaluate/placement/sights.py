@@ -1,4 +1,4 @@
-"""What a sensor at a mount sees: its rays, its field of view, and what stands in between."""
+"""Visibility from a sensor mount: rays, field of view, and occlusion."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ from parhelion.sensors.optics.lidar.patterns import repeats
 Mask = NDArray[np.bool_]
 
 BATCH = 1_000_000
-"""Rays of one launch."""
+"""Number of rays per launch."""
 CAMERA_RAYS = 40_000
-"""Rays of a camera, about; each stands for a square of pixels."""
+"""Approximate number of rays of a camera; each represents a square of pixels."""
 FIELD_STEP_DEG = 2.0
-"""Steps of azimuth in which a lidar's field of view is kept."""
+"""Number of azimuth bins of a lidar's field of view."""
 _FIELD_FRAMES = 10
-"""Frames by which the field of view of a pattern without repeats is told."""
+"""Number of frames that determine the field of view of a non-repeating pattern."""
 _SLACK_DEG = 1e-3
 _FAR_M = 1e4
 _GAP_M = 0.02
-"""A ray that comes this near to its target reached it."""
+"""Largest distance from its target at which a ray counts as having reached it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Eye:
-    """A sensor as rays in its own frame."""
+    """Sensor as a set of rays in its own frame."""
 
     origin: Floats
-    """[m], shape (n, 3)."""
+    """Origins [m], shape (n, 3)."""
     direction: Floats
     """Unit vectors, shape (n, 3)."""
     points: float
-    """How many points, or pixels, each ray stands for."""
+    """Number of points or pixels that each ray represents."""
     near_m: float
     far_m: float
     in_view: Callable[[Floats], Mask]
-    """Which points (n, 3) [m] of the sensor's frame lie in its field of view."""
+    """Mask of points (n, 3) [m] in the sensor frame that lie in its field of view."""
 
 
 def eye_of(site: SensorSite, folder: Path) -> Eye:
-    """The eye of a candidate's sensor."""
+    """Rays of a candidate's sensor."""
     model: Any = folder / site.model if Path(site.model).suffix else site.model
     if site.type == "lidar":
         return lidar_eye(Lidar(model, **_options(Lidar, site)), site.reflectance, site.range_m)
@@ -65,12 +65,12 @@ def _options(sensor: type, site: SensorSite) -> dict[str, Any]:
     known = [name for name in inspect.signature(sensor).parameters if name != "model"]
     for name in site.options:
         if name not in known:
-            raise ConfigError(f"options: {name!r} is not known; a {site.type} takes {', '.join(known)}")
+            raise ConfigError(f"options: {name!r} is unknown; a {site.type} takes {', '.join(known)}")
     return dict(site.options)
 
 
 def lidar_eye(lidar: Lidar, reflectance: float = 0.1, range_m: float | None = None) -> Eye:
-    """One frame's shots, up to the range at which a surface of this reflectance is detected."""
+    """Shots of one frame, up to the range at which a surface of this reflectance is detected."""
     table = lidar.shots(0.0)
     limits = lidar.config.range
     far = min(limits.max_m, lidar.max_range(reflectance)) if range_m is None else range_m
@@ -80,7 +80,7 @@ def lidar_eye(lidar: Lidar, reflectance: float = 0.1, range_m: float | None = No
 
 
 def _lidar_view(lidar: Lidar) -> Callable[[Floats], Mask]:
-    """Between the lowest and the highest beam of each azimuth."""
+    """Field of view between the lowest and the highest beam of each azimuth."""
     bins = round(360.0 / FIELD_STEP_DEG)
     lowest, highest = np.full(bins, np.inf), np.full(bins, -np.inf)
     for frame in range(1 if repeats(lidar.config.pattern) else _FIELD_FRAMES):
@@ -110,7 +110,7 @@ def _column(azimuth: Floats, bins: int) -> NDArray[np.int64]:
 
 
 def camera_eye(camera: Camera, range_m: float | None = None) -> Eye:
-    """Rays through the middles of squares of pixels."""
+    """Rays through the centres of squares of pixels."""
     width, height = camera.intrinsics.width, camera.intrinsics.height
     step = max(1, round(np.sqrt(width * height / CAMERA_RAYS)))
     u = np.arange(step / 2 - 0.5, width - 0.5, step)
@@ -124,16 +124,16 @@ def camera_eye(camera: Camera, range_m: float | None = None) -> Eye:
 
 
 class Surroundings:
-    """The world at one time, the vehicle's body, and where the vehicle is."""
+    """World at one time, with the body and the poses of the vehicle."""
 
     def __init__(self, scene: RayScene, body: RayScene | None, poses: Sequence[Pose], time: float) -> None:
         self.scene, self.body, self.poses, self.time = scene, body, tuple(poses), time
 
     def looks(self, eye: Eye, mount: Pose) -> Iterator[tuple[Floats, Floats, Floats, Mask]]:
-        """For each pose: origins, directions (n, 3), lengths (n,) [m] of rays in the world, and which met something.
+        """For each pose: origins, directions (n, 3) and lengths (n,) [m] of rays in the world, and a mask of hits.
 
-        A ray that meets the vehicle's own body, or something nearer than the sensor's least range, ends there and has
-        found nothing.
+        A ray that hits the vehicle's own body, or a surface nearer than the minimum range of the sensor, ends there
+        and does not count as a hit.
         """
         start, along = mount.apply(eye.origin), quat_rotate(mount.quat_xyzw, eye.direction)
         own = self.ranges(self.body, start, along, eye.far_m) if self.body is not None else np.full(len(start), np.inf)
@@ -144,7 +144,7 @@ class Surroundings:
             yield origin, direction, np.minimum(np.minimum(length, own), eye.far_m), found
 
     def sees(self, eye: Eye, mount: Pose, pose: Pose, targets: Floats) -> Mask:
-        """Which targets (m, 3) [m] in the world lie in the field of view and range, with nothing in between."""
+        """Mask of targets (m, 3) [m] in the world within field of view and range and not occluded."""
         sensor = pose @ mount
         local = sensor.inverse().apply(targets)
         away = np.linalg.norm(local, axis=1)
@@ -159,7 +159,7 @@ class Surroundings:
         return seen
 
     def free(self, scene: RayScene, start: Floats, end: Floats, gap_m: float = _GAP_M) -> Mask:
-        """Whether nothing lies on the way from starts to ends (n, 3) [m], the last `gap_m` left out."""
+        """Mask of segments from starts to ends (n, 3) [m] that are free, excluding the last `gap_m`."""
         offset = end - start
         away = np.sqrt(np.sum(offset * offset, axis=1))
         far = away > gap_m
@@ -170,7 +170,7 @@ class Surroundings:
         return clear
 
     def ranges(self, scene: RayScene, origin: Floats, direction: Floats, limit: Floats | float) -> Floats:
-        """Range [m] of what each ray meets first, infinite for nothing, shape (n,); cast in batches."""
+        """Range [m] of the first hit of each ray, infinite without a hit, shape (n,); cast in batches."""
         limits = np.broadcast_to(np.asarray(limit, np.float64), len(origin))
         found = np.full(len(origin), np.inf)
         for first in range(0, len(origin), BATCH):

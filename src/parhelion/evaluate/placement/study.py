@@ -1,4 +1,4 @@
-"""A question of placement, from its file to the answer."""
+"""Placement study, from its file to the answer."""
 
 from __future__ import annotations
 
@@ -45,30 +45,30 @@ _MOST_PLACES = 1_000_000
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """One place for one sensor or anchor."""
+    """Pose of one sensor or anchor."""
 
     name: str
     type: str
     model: str
     pose: Pose
-    """On the vehicle, or in the world where there is none."""
+    """Pose on the vehicle, or in the world without a vehicle."""
     eye: Eye | None = None
 
 
 @dataclass(eq=False)
 class Maps:
-    """What pictures are drawn from."""
+    """Data for pictures."""
 
     cells: list[Cells] = field(default_factory=list)
-    """Of the coverage; one entry a pose where the region goes with the vehicle."""
+    """Cells of the coverage; one entry per pose if the region is attached to the vehicle."""
     ground: Floats = field(default_factory=lambda: np.zeros((0, 3)))
     """Ground around the vehicle at its first pose, in the world [m], shape (m, 3)."""
     places: Floats = field(default_factory=lambda: np.zeros((0, 3)))
-    """Of the tag [m], shape (p, 3)."""
+    """Places of the tag [m], shape (p, 3)."""
 
 
 class Placement:
-    """A placement file with its world and candidates.
+    """Placement file with its world and candidates.
 
     question = Placement.load("lidars.yaml")
     answer = question.solve()
@@ -81,7 +81,7 @@ class Placement:
         self.candidates = self._at("candidates", self._candidates)
         count, choose = len(self.candidates), settings.choose
         if choose > count:
-            raise ConfigError(f"{source}: choose: {choose} of {count} candidates cannot be taken")
+            raise ConfigError(f"{source}: choose: {choose} of {count} candidates cannot be chosen")
         self.poses = [Pose()] if vehicle is None else [vehicle]
         if settings.vehicle is not None and settings.vehicle.poses is not None:
             self.poses = [entry.pose() for entry in settings.vehicle.poses]
@@ -95,18 +95,18 @@ class Placement:
 
     @classmethod
     def from_mapping(cls, fields: dict[str, Any], folder: str | PathLike[str] = ".") -> Placement:
-        """From fields as a placement file has them."""
+        """Create a study from the fields of a placement file."""
         return cls(config.parse(PlacementFile, fields, "placement"), folder)
 
     @property
     def casts(self) -> int:
-        """How often `advance` is called while candidates look around."""
+        """Number of calls of `advance` while rays of candidates are cast."""
         score = self.settings.score
         return len(self.candidates) * sum(one is not None for one in (score.coverage, score.blind, score.localisation))
 
     @property
     def steps(self) -> int:
-        """How often `advance` is called while sets are searched."""
+        """Number of calls of `advance` during the search."""
         choose = self.settings.choose
         return choose + (len(self.candidates) - choose + 1 if self.is_exact() else 0)
 
@@ -116,22 +116,22 @@ class Placement:
         try:
             return make(*arguments)
         except (ConfigError, FormatError) as error:
-            said = str(error)
-            raise ConfigError(said if said.startswith(self.source) else f"{self.source}: {where}: {said}") from None
+            text = str(error)
+            raise ConfigError(text if text.startswith(self.source) else f"{self.source}: {where}: {text}") from None
 
     def _load_world(self) -> tuple[World, Pose | None]:
-        said = self.settings
-        if said.scenario is not None:
-            scenario: Scenario = self._at("scenario", Scenario.load, self.folder / said.scenario)
-            name = None if said.vehicle is None else said.vehicle.name
+        settings = self.settings
+        if settings.scenario is not None:
+            scenario: Scenario = self._at("scenario", Scenario.load, self.folder / settings.scenario)
+            name = None if settings.vehicle is None else settings.vehicle.name
             if name is None:
                 return scenario.world, None
             if name not in scenario.bodies:
                 known = ", ".join(scenario.bodies) or "none"
-                raise ConfigError(f"{self.source}: vehicle: {name!r} is no vehicle of the scenario ({known})")
-            return scenario.world, pose_at(scenario.bodies[name].motion, said.time_s)
-        assert said.world is not None
-        entry = WorldEntry(name=said.world) if isinstance(said.world, str) else said.world
+                raise ConfigError(f"{self.source}: vehicle: {name!r} is not a vehicle of the scenario ({known})")
+            return scenario.world, pose_at(scenario.bodies[name].motion, settings.time_s)
+        assert settings.world is not None
+        entry = WorldEntry(name=settings.world) if isinstance(settings.world, str) else settings.world
         place: Any = self.folder / entry.name if Path(entry.name).suffix else entry.name
         return self._at("world", lambda: World.load(place, seed=entry.seed, **entry.params)), None
 
@@ -158,27 +158,27 @@ class Placement:
         return found
 
     def _check_region(self, where: str, region: Box, poses: Sequence[Pose]) -> None:
-        """Raise ConfigError where a region lies beside the world."""
+        """Raise ConfigError if a region lies outside the world."""
         bounds = self.world.bounds
         low, high = np.array(region.min), np.array(region.max)
         corners = np.array([[(low, high)[(k >> axis) & 1][axis] for axis in range(3)] for k in range(8)])
         placed = np.concatenate([pose.apply(corners) for pose in poses])
         if bounds is None:
-            raise ConfigError(f"{self.source}: world: there is nothing in it")
+            raise ConfigError(f"{self.source}: world: it is empty")
         if np.any(placed.max(axis=0) < bounds[0]) or np.any(placed.min(axis=0) > bounds[1]):
-            told = [", ".join(f"{value:.4g}" for value in corner) for corner in bounds]
+            ends = [", ".join(f"{value:.4g}" for value in corner) for corner in bounds]
             raise ConfigError(
-                f"{self.source}: {where}: region: lies outside of the world, which goes from ({told[0]}) to "
-                f"({told[1]}) m"
+                f"{self.source}: {where}: region: lies outside the world, which extends from ({ends[0]}) to "
+                f"({ends[1]}) m"
             )
 
     def _body(self) -> World:
-        """The vehicle's body in its own frame."""
-        said = self.settings.vehicle
+        """Body of the vehicle in its own frame."""
+        vehicle = self.settings.vehicle
         body = World("body")
-        if said is None:
+        if vehicle is None:
             return body
-        for number, shape in enumerate(said.body):
+        for number, shape in enumerate(vehicle.body):
             what: Any = self.folder / shape.mesh if shape.mesh is not None else shape.shape
             self._at(
                 f"vehicle.body[{number}]",
@@ -187,14 +187,14 @@ class Placement:
         return body
 
     def body_triangles(self) -> Floats:
-        """The vehicle's body from above in its own frame [m], shape (n, 3, 2)."""
+        """Body of the vehicle from above in its own frame [m], shape (n, 3, 2)."""
         soup = self._body().geometry().static
         return soup.vertices[soup.faces][:, :, :2]
 
-    # ---- looking around ----------------------------------------------------------------------------------------
+    # ---- ray casting -------------------------------------------------------------------------------------------
 
     def objectives(self, advance: Advance = silent) -> list[Objective]:
-        """Cast the rays of all candidates; what every one of them gives by itself."""
+        """Cast the rays of all candidates; return the objectives with the contribution of each candidate."""
         score = self.settings.score
         found: list[Objective] = []
         if score.localisation is not None:
@@ -218,7 +218,7 @@ class Placement:
         ]
         count = sum(map(len, cells))
         if not count:
-            raise ConfigError(f"{self.source}: score: coverage: region: there is no surface that counts in it")
+            raise ConfigError(f"{self.source}: score: coverage: region: contains no surface with a weight")
         points = np.zeros((len(self.candidates), count), np.int32)
         for row, candidate in enumerate(self.candidates):
             assert candidate.eye is not None
@@ -228,7 +228,7 @@ class Placement:
             points[row] = np.minimum(total * candidate.eye.points, entry.at_least)
             advance()
         if not points.any():
-            raise ConfigError(f"{self.source}: score: coverage: region: no candidate sees anything of it")
+            raise ConfigError(f"{self.source}: score: coverage: region: no candidate covers any of it")
         self.maps.cells = cells
         weight = np.concatenate([one.weight for one in cells])
         return Covered("coverage", entry.weight, points, weight, entry.at_least)
@@ -260,12 +260,12 @@ class Placement:
         if self.settings.choose < least:
             raise ConfigError(
                 f"{self.source}: choose: {self.settings.choose} anchors give no position in {entry.dimensions} "
-                f"dimensions; take {least} at least"
+                f"dimensions; choose at least {least}"
             )
         radio = self._at("score: localisation: model", Uwb, entry.model).config
         sigma = radio.range_noise_m if entry.sigma_m is None else entry.sigma_m
         if sigma <= 0.0:
-            raise ConfigError(f"{self.source}: score: localisation: {entry.model} tells no scatter; give sigma_m")
+            raise ConfigError(f"{self.source}: score: localisation: {entry.model} has no range noise; give sigma_m")
         seen = self.world.geometry("uwb")
         scene = RayScene(SceneGeometry(without_housings(self.world, seen.static), seen.actors, seen.surface))
         around = Surroundings(scene, None, self.poses, self.settings.time_s)
@@ -289,23 +289,23 @@ class Placement:
     # ---- searching ---------------------------------------------------------------------------------------------
 
     def is_exact(self) -> bool:
-        """Whether the search will be exact."""
-        said = self.settings.search
+        """Test whether the search will be exact; ConfigError if an exact one is requested but too large."""
+        search = self.settings.search
         number = math.comb(len(self.candidates), self.settings.choose)
-        if said.method == "exact" and number > said.exact_limit:
+        if search.method == "exact" and number > search.exact_limit:
             raise ConfigError(
-                f"{self.source}: search: {number} combinations are more than exact_limit, {said.exact_limit}; "
+                f"{self.source}: search: {number} combinations are more than exact_limit, {search.exact_limit}; "
                 "use method: greedy, fewer candidates, or a higher limit"
             )
-        return said.method != "greedy" and number <= said.exact_limit
+        return search.method != "greedy" and number <= search.exact_limit
 
     def solve(self, advance: Advance = silent) -> Answer:
-        """Look around and search; `advance` is called `casts` times, and then for each step of the search."""
-        self.is_exact()  # a search that is too large is told before the casts
+        """Cast rays and search; `advance` is called `casts` times, and then for each step of the search."""
+        self.is_exact()  # report a search that is too large before the casts
         return self.search(self.objectives(advance), advance)
 
     def search(self, objectives: Sequence[Objective], advance: Advance = silent) -> Answer:
-        """The best set of what `objectives` gave."""
+        """Best set for the given objectives."""
         score = Score(objectives, len(self.candidates))
         quick = greedy(score, self.settings.choose, advance)
         best: Found | None = None
@@ -319,23 +319,23 @@ class Placement:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What was found."""
+    """Result of a placement study."""
 
     question: Placement
     score: Score
     greedy: Found
     exact: Found | None
     visited: int
-    """Sets that the exact search looked at."""
+    """Number of sets that the exact search evaluated."""
 
     @property
     def best(self) -> Found:
-        """The exact set where there is one, else the greedy one."""
+        """Exact set if available, otherwise the greedy one."""
         return self.greedy if self.exact is None else self.exact
 
     @property
     def upper_bound(self) -> float:
-        """No set of this size has a higher score."""
+        """Upper bound of the score of any set of this size."""
         if self.exact is not None:
             return self.exact.score
         everyone = np.arange(self.score.count)
@@ -344,7 +344,7 @@ class Answer:
 
 
 def _places(entry: LocalisationEntry, around: Surroundings) -> Floats:
-    """Where the tag may be [m], shape (p, 3)."""
+    """Possible places of the tag [m], shape (p, 3)."""
     low, high = np.array(entry.region.min), np.array(entry.region.max)
     count = np.maximum(np.round((high - low)[:2] / entry.cell_m).astype(int), 1)
     if float(count[0]) * float(count[1]) * len(entry.heights_m) > _MOST_PLACES:
@@ -359,7 +359,7 @@ def _places(entry: LocalisationEntry, around: Surroundings) -> Floats:
         level = level[np.isfinite(met) & (met >= deep - _FLOOR_M)]
         if not len(level):
             raise ConfigError(
-                "region: from its upper face down, the floor at its lower face is met nowhere; move the faces, or set "
+                "region: from its upper face down, no ray meets a floor at its lower face; move the faces, or set "
                 "over_floor: false"
             )
     return np.concatenate(

@@ -1,4 +1,4 @@
-"""Drives on which odometry is scored: scans in the order of time, IMU samples between them, and the true motion."""
+"""Drives for odometry evaluation: scans in time order, IMU samples between them, and the true motion."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ class Frame:
     """Start of the scan [s]."""
     scan: PointCloud
     imu: ImuData | None
-    """Samples since the scan before, up to this one's end."""
+    """IMU samples from the previous scan to the end of this one."""
 
 
 class Drive(Protocol):
-    """Scans with the truth."""
+    """Scans with ground truth."""
 
     setup: Setup
-    """What methods are told beforehand."""
+    """Information that methods receive in advance."""
     count: int
     """Number of scans."""
 
     def frames(self) -> Iterator[Frame]:
-        """All scans in the order of time."""
+        """All scans in time order."""
 
     def truth(self) -> TimedPoses | Trajectory:
-        """True motion of the lidar; of a scenario as far as its frames have been taken."""
+        """True motion of the lidar; for scenarios, up to the frames consumed so far."""
 
 
 # ---- scenarios ------------------------------------------------------------------------------------------------------
 
 
 class ScenarioDrive:
-    """A scenario with a weather and a seed of its choice, simulated while it is taken."""
+    """Scenario with a given weather and seed, simulated while its frames are consumed."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class ScenarioDrive:
         lidar: str | None = None,
         folder: str | Path = ".",
     ) -> None:
-        """`weather` as in a scenario file; None keeps the scenario's own, an empty one is clear air."""
+        """`weather` as in a scenario file; None keeps that of the scenario, an empty one is clear air."""
         from parhelion.core import config
 
         if isinstance(scenario, ScenarioFile):
@@ -108,9 +108,9 @@ def _one_lidar(scenario: Scenario, name: str | None) -> FrameOnBoard:
         if not lidars:
             raise ConfigError(f"{scenario.source}: has no lidar {name!r}")
     if not lidars:
-        raise ConfigError(f"{scenario.source}: has no lidar, so there is nothing for odometry")
+        raise ConfigError(f"{scenario.source}: has no lidar, which odometry needs")
     if lidars[0].body is None:
-        raise ConfigError(f"{scenario.source}: the lidar {lidars[0].name} stands still; put it on a vehicle")
+        raise ConfigError(f"{scenario.source}: the lidar {lidars[0].name} is stationary; put it on a vehicle")
     return lidars[0]
 
 
@@ -130,12 +130,12 @@ class FolderDrive:
 
         self.files = [file for file in cloud_files(folder) if not is_capture(file)]
         if len(self.files) < 3:
-            raise ConfigError(f"{folder}: odometry needs three clouds at least, got {len(self.files)}")
+            raise ConfigError(f"{folder}: odometry needs at least three clouds, got {len(self.files)}")
         self._truth = poses.read_tum(truth or _truth_beside(folder))
         if len(self._truth) != len(self.files):
             raise ConfigError(
                 f"{folder}: has {len(self.files)} clouds, but the trajectory has {len(self._truth)} poses; "
-                "give one pose a cloud, at the start of each"
+                "give one pose per cloud, at the start of each"
             )
         self.count = len(self.files)
         self.setup = Setup(float(np.median(np.diff(self._truth.times))))
@@ -149,7 +149,7 @@ class FolderDrive:
 
 
 def _truth_beside(folder: Path) -> Path:
-    """The trajectory that a run or the demo leaves beside its clouds."""
+    """Trajectory that a run or the demo writes next to its clouds."""
     places = [
         folder / "trajectory.tum",
         folder.parent / "trajectory.tum",
@@ -158,23 +158,23 @@ def _truth_beside(folder: Path) -> Path:
     for place in places:
         if place.is_file():
             return place
-    raise FormatError(f"{folder}: no true trajectory beside the clouds; name one with --truth FILE (TUM)")
+    raise FormatError(f"{folder}: no true trajectory next to the clouds; give one with --truth FILE (TUM)")
 
 
 def as_poses(times: list[float], rows: list[Any]) -> TimedPoses:
-    """Poses of an odometry with the times at which they hold."""
+    """Poses of an odometry with their times."""
     xyz: Floats = np.stack([pose.xyz for pose in rows])
     return TimedPoses(np.array(times, np.float64), xyz, np.stack([pose.quat_xyzw for pose in rows]))
 
 
-# ---- Drives from ROS 2 bags: clouds, IMU, the mount of both, and the vehicle's true motion --------------------------
+# ---- Drives from ROS 2 bags: clouds, IMU, the mounts of both, and the true motion of the vehicle --------------------
 
 
 _TRUTH_TYPES = (ros.ODOMETRY, ros.POSE)
 
 
 class BagDrive:
-    """A bag with one topic of clouds, and the truth in it or in a TUM file of the lidar's poses."""
+    """Bag with one topic of clouds, and the truth in the bag or in a TUM file of lidar poses."""
 
     def __init__(self, path: Path, truth: Path | None = None, *, topic: str | None = None) -> None:
         from parhelion.io import poses as tum
@@ -186,7 +186,7 @@ class BagDrive:
         mounts, stamps, frames = self._look()
         self.count = len(stamps)
         if self.count < 3:
-            raise ConfigError(f"{path}: odometry needs three clouds at least, {self._clouds} has {self.count}")
+            raise ConfigError(f"{path}: odometry needs at least three clouds, {self._clouds} has {self.count}")
         lidar_frame, imu_frame = frames
         self._truth = tum.read_tum(truth) if truth is not None else self._true_poses(mounts, lidar_frame)
         known = imu_frame is not None and lidar_frame in mounts and imu_frame in mounts
@@ -194,7 +194,7 @@ class BagDrive:
         self.setup = Setup(float(np.median(np.diff(stamps))), mount)
 
     def _look(self) -> tuple[dict[str, Pose], list[float], tuple[str, str | None]]:
-        """Mounts by frame, stamps of the clouds [s], and the frames of lidar and IMU."""
+        """Mounts by frame, time stamps of the clouds [s], and the frames of lidar and IMU."""
         mounts: dict[str, Pose] = {}
         stamps: list[float] = []
         lidar, imu = "", None
@@ -218,9 +218,9 @@ class BagDrive:
             if named:
                 break
         else:
-            raise FormatError(f"{self._bag.path}: has no true motion (…/ground_truth/odom); name a file with --truth")
+            raise FormatError(f"{self._bag.path}: has no true motion (…/ground_truth/odom); give a file with --truth")
         if lidar not in mounts:
-            raise FormatError(f"{self._bag.path}: /tf_static does not say where {lidar!r} is mounted")
+            raise FormatError(f"{self._bag.path}: /tf_static does not contain the mount of {lidar!r}")
         times, poses = [], []
         for message in self._bag.messages([named[0]]):
             read: Any = ros.decode(message.type, message.data)
@@ -230,7 +230,7 @@ class BagDrive:
         return as_poses(times, poses)
 
     def frames(self) -> Iterator[Frame]:
-        """Scans with the IMU samples that came before each one's message, which is sent at the scan's end."""
+        """Scans with the IMU samples received before each message, which is sent at the end of the scan."""
         rows: list[tuple[float, list[float], list[float]]] = []
         for message in self._bag.messages([self._clouds, *([self._imu] if self._imu else [])]):
             if message.topic == self._imu:

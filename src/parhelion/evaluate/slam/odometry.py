@@ -1,12 +1,12 @@
-"""Odometry under test: the protocol that one keeps, and the table of those that are known by name.
+"""Odometry under test: the protocol of a method, and the table of named methods.
 
-A method of your own is a class with one function:
+A custom method is a class with one function:
 
     class MyOdometry:
         def register(self, scan: PointCloud, imu: ImuData | None) -> Pose:
-            ...                                  # where the lidar is, in the frame of the first scan
+            ...                                  # pose of the lidar in the frame of the first scan
 
-It is made anew for each run: with the `Setup` of the run where its constructor takes an argument, else without.
+An instance is created for each run. The constructor receives the `Setup` of the run if it takes an argument.
 """
 
 from __future__ import annotations
@@ -28,37 +28,37 @@ from parhelion.core.streams import ImuData
 
 
 class Odometry(Protocol):
-    """Finds the way of a lidar, one scan after the other.
+    """Estimator of the lidar pose, one scan after the other.
 
-    Where the class has an attribute `pose_at`, from 0 to 1, the poses hold at that share of the time from one scan's
-    start to the next one's; without it they hold at the start.
+    If the class has an attribute `pose_at`, from 0 to 1, poses apply at that share of the time from the start of one
+    scan to that of the next; by default they apply at the start.
     """
 
     def register(self, scan: PointCloud, imu: ImuData | None) -> Pose:
-        """Pose of the lidar in any fixed frame. `imu` has the samples since the scan before."""
+        """Pose of the lidar in any fixed frame. `imu` has the samples since the previous scan."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What a method is told before the first scan."""
+    """Information that a method receives before the first scan."""
 
     period_s: float
     """Time from one scan to the next [s]."""
     lidar_from_imu: Pose | None = None
-    """Pose of the IMU in the lidar's frame, where there is one."""
+    """Pose of the IMU in the frame of the lidar, if there is one."""
     max_range_m: float = 100.0
-    """Points beyond are not used."""
+    """Largest range of used points [m]."""
     threads: int = 0
-    """Threads that a method may use; 0 for as many as it likes."""
+    """Number of threads that a method may use; 0 for no limit."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """A method that has a name."""
+    """Named method."""
 
     name: str
     package: str
-    """What to install."""
+    """Package to install."""
     place: str
     """'module:Class' of its adapter."""
     words: str
@@ -78,16 +78,16 @@ METHODS = {
 
 
 def method_maker(name: str) -> Callable[[Setup], Odometry]:
-    """What makes a method, by its name or as 'module:Class' for one of your own."""
+    """Factory of a method, by its name or as 'module:Class' for a custom one."""
     if ":" in name:
         return _own(name)
     if name not in METHODS:
-        raise unknown_name("method", name, METHODS, "(a class of your own is 'module:Class')")
+        raise unknown_name("method", name, METHODS, "(for a custom class, give 'module:Class')")
     method = METHODS[name]
 
     def make(setup: Setup) -> Odometry:
         if method.needs_imu and setup.lidar_from_imu is None:
-            raise ConfigError(f"{name} needs an IMU, and there is none beside the lidar")
+            raise ConfigError(f"{name} needs an IMU on the vehicle of the lidar, and there is none")
         try:
             found: Odometry = _class_at(method.place)(setup)
             return found
@@ -125,11 +125,11 @@ def _class_at(place: str) -> Any:
     return getattr(import_module(module), name)
 
 
-# ---- Odometry packages behind the protocol `Odometry`. Each package is imported when its method is made -------------
+# ---- Adapters of odometry packages. Each package is imported when its method is created -----------------------------
 
 
 def _points(scan: PointCloud, most_m: float, least_m: float = 1.0) -> tuple[Floats, Floats]:
-    """Points (n, 3) [m] within the ranges and the time of each [s], float64."""
+    """Points (n, 3) [m] within the ranges and their times [s], float64."""
     xyz = np.asarray(scan.xyz, np.float64)
     ranges = np.linalg.norm(xyz, axis=1)
     kept = np.isfinite(ranges) & (ranges >= least_m) & (ranges <= most_m)
@@ -138,7 +138,7 @@ def _points(scan: PointCloud, most_m: float, least_m: float = 1.0) -> tuple[Floa
 
 
 class _FrameIcp:
-    """An ICP whose package registers points with their share of the scan's time."""
+    """ICP of a package that registers points with their share of the scan time."""
 
     _icp: Any
 
@@ -152,7 +152,7 @@ class _FrameIcp:
 
 
 class KissIcp(_FrameIcp):
-    """KISS-ICP with its usual settings. It takes the motion out of scans, towards their end."""
+    """KISS-ICP with default settings. It deskews scans to their end."""
 
     pose_at = 1.0
 
@@ -169,7 +169,7 @@ class KissIcp(_FrameIcp):
 
 
 class GenzIcp(_FrameIcp):
-    """GenZ-ICP with the settings that its authors give for outdoor scans, with the motion taken out of scans."""
+    """GenZ-ICP with its authors' settings for outdoor scans and deskewing."""
 
     pose_at = 0.5
 
@@ -184,11 +184,11 @@ class GenzIcp(_FrameIcp):
 
 
 class SmallGicp:
-    """Scans against a map of Gaussian voxels by small_gicp, the motion within a scan taken from that before it.
+    """Scan-to-map registration on Gaussian voxels by small_gicp, deskewed with the motion of the previous scan.
 
-    Poses hold at the scan's end, and points are taken there. At the start it would not be stable: a motion that is too
-    long by d puts the points too far ahead by d/2 on average, so that the pose falls back by d/2, the next motion is
-    too short by d, and so on without end. Towards the end the sign turns, and the error fades.
+    Poses and points refer to the end of the scan. Referring to the start would be unstable: a motion that is too long
+    by d shifts the points ahead by d/2 on average, the pose falls back by d/2, the next motion is too short by d, and
+    so on. At the end of the scan the sign is reversed, and the error decays.
     """
 
     pose_at = 1.0
@@ -208,7 +208,7 @@ class SmallGicp:
     def register(self, scan: PointCloud, imu: ImuData | None) -> Pose:
         points, times = _points(scan, self._most_m)
         if len(points) <= self._NEIGHBOURS:
-            raise ConfigError(f"small-gicp: a scan has {len(points)} points, too few to find where it is")
+            raise ConfigError(f"small-gicp: a scan has {len(points)} points, too few to register")
         still = carried(points, times / self._period_s - 1.0, self._step)
         cloud, _ = self._package.preprocess_points(
             still, downsampling_resolution=self._POINTS_M, num_neighbors=self._NEIGHBOURS, num_threads=self._threads
@@ -230,7 +230,7 @@ class SmallGicp:
 
 
 class RkoLio:
-    """RKO-LIO with its usual settings: IMU and scans. It takes the motion out of scans, towards their end."""
+    """RKO-LIO with default settings: IMU and scans. It deskews scans to their end."""
 
     pose_at = 1.0
     _NS = 1e9
@@ -261,7 +261,7 @@ class RkoLio:
 
 
 _EPOCH_NS = 1_000_000_000
-"""Keeps times above 0, which stands for no time."""
+"""Offset that keeps times above 0, which the package interprets as missing."""
 
 
 def _nanoseconds(time_s: float) -> int:
@@ -269,9 +269,9 @@ def _nanoseconds(time_s: float) -> int:
 
 
 def carried(points: Floats, share: Floats, step: Floats) -> Floats:
-    """Points (n, 3) moved by shares (n,) of a motion (4, 4), at constant velocity and turn rate of the body: a screw.
+    """Points (n, 3) moved by shares (n,) of a motion (4, 4) at constant velocity and rotation rate: a screw motion.
 
-    With the shares of a scan's time less one, points come to where they are seen from at the scan's end.
+    With the share of the scan time minus one, points are moved to their position relative to the end of the scan.
     """
     from scipy.spatial.transform import Rotation
 
@@ -284,12 +284,12 @@ def carried(points: Floats, share: Floats, step: Floats) -> Floats:
 
 
 def _mean_turn(share: Floats, angle: float, axis: Floats) -> Floats:
-    """Mean of the rotations from none to a share of an angle [rad] about an axis, shape (n, 3, 3)."""
+    """Mean of the rotations from 0 to a share of an angle [rad] about an axis, shape (n, 3, 3)."""
     part = share * angle
     near = np.abs(part) < 1e-6
     safe = np.where(near, 1.0, part)
     sine = np.where(near, 1.0, np.sin(safe) / safe)[:, None, None]
     rest = np.where(near, 0.5 * part, (1.0 - np.cos(safe)) / safe)[:, None, None]
-    cross = np.cross(np.eye(3), axis)  # as a matrix: axis x vector
+    cross = np.cross(np.eye(3), axis)  # matrix of the cross product axis x vector
     along = np.outer(axis, axis)
     return np.asarray(sine * np.eye(3) + rest * cross + (1.0 - sine) * along, np.float64)

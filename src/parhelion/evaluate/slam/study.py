@@ -1,4 +1,4 @@
-"""A study of odometry: methods on a drive, in several weathers, with several seeds, and intervals of the means."""
+"""Odometry study: methods on a drive, in several weathers, with several seeds, and intervals of the means."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from parhelion.weather import media
 from parhelion.weather.weather import Weather
 
 RPE_METRES = 10.0
-"""Way over which relative errors are taken [m]."""
+"""Path length over which relative errors are computed [m]."""
 RESAMPLES = 10_000
 _CURVE_POINTS = 120
 
 
 @dataclass
 class RunResult:
-    """One method on one drive."""
+    """Result of one method on one drive."""
 
     method: str
     weather: str
@@ -41,17 +41,17 @@ class RunResult:
     ate_m: float
     ate_deg: float
     rpe_m: float
-    """Relative error over 10 m of way; over one scan where the way is shorter."""
+    """Relative error over 10 m of path; over one scan if the path is shorter."""
     rpe_deg: float
     drift_percent: float | None
-    """KITTI's; None where the way is shorter than 100 m."""
+    """KITTI drift; None if the path is shorter than 100 m."""
     drift_deg_100m: float | None
     end_drift_percent: float
     seconds: float
-    """Wall time that the method took."""
+    """Wall time of the method [s]."""
     way_m: list[float] = field(default_factory=list)
     error_m: list[float] = field(default_factory=list)
-    """Distance from the truth along the way, the first poses laid upon each other."""
+    """Distance from the truth along the path, with the first poses aligned."""
     true_xy: list[list[float]] = field(default_factory=list)
     estimated_xy: list[list[float]] = field(default_factory=list)
 
@@ -61,16 +61,16 @@ MEASURES = {
     "drift_deg_100m": "KITTI rotation [°/100 m]",
     "ate_m": "ATE [m]",
     "rpe_m": f"RPE over {RPE_METRES:g} m [m]",
-    "end_drift_percent": "error at the end [% of the way]",
+    "end_drift_percent": "end error [% of path]",
 }
-"""What is averaged over seeds, and how it is called."""
+"""Measures that are averaged over seeds, with their labels."""
 
 
 def weather_fields(text: str) -> dict[str, Any] | None:
-    """The weather that words such as `clear`, `rain=25` or `rain=25,fog=800` mean, as a scenario file has it.
+    """Weather fields of a scenario file for text such as `clear`, `rain=25` or `rain=25,fog=800`.
 
-    A word is the name of a medium; its number is the medium's amount, such as a rate [mm/h] for rain and a visibility
-    [m] for fog. `own` is None: the scenario's own.
+    Each word is a medium with its amount, for example the rate [mm/h] of rain or the visibility [m] in fog. `own` gives
+    None, which keeps the weather of the scenario.
     """
     if text == "own":
         return None
@@ -84,11 +84,11 @@ def weather_fields(text: str) -> dict[str, Any] | None:
             nearest = nearest_name(word, [*amounts, "clear", "own"])
             hint = f"; did you mean {nearest!r}?" if nearest else ""
             known = ", ".join(f"{name}={amount.metavar}" for name, amount in amounts.items())
-            raise ConfigError(f"weather {text!r}: known are clear, own, {known}{hint}")
+            raise ConfigError(f"weather {text!r}: use clear, own, {known}{hint}")
         try:
             fields[amounts[word].short] = float(number)
         except ValueError:
-            raise ConfigError(f"weather {text!r}: {word} needs a number, such as {word}=25") from None
+            raise ConfigError(f"weather {text!r}: {word} needs a number, for example {word}=25") from None
     Weather.from_mapping(fields, f"weather {text!r}")
     return fields
 
@@ -101,7 +101,7 @@ def run_methods(
     seed: int = 0,
     advance: Callable[[], None] = lambda: None,
 ) -> list[tuple[RunResult, TimedPoses]]:
-    """All methods on the same scans: what each gave, and its trajectory."""
+    """Results and trajectories of all methods on the same scans."""
     methods = {name: make(drive.setup) for name, make in makers.items()}
     poses: dict[str, list[Pose]] = {name: [] for name in methods}
     took = dict.fromkeys(methods, 0.0)
@@ -116,7 +116,7 @@ def run_methods(
             took[name] += wall.perf_counter() - before
         advance()
     if len(starts) < tracks.FEWEST:
-        raise ConfigError(f"odometry needs {tracks.FEWEST} scans at least, the drive has {len(starts)}")
+        raise ConfigError(f"odometry needs at least {tracks.FEWEST} scans, the drive has {len(starts)}")
     found = []
     for name, method in methods.items():
         later = float(getattr(method, "pose_at", 0.0)) * drive.setup.period_s
@@ -132,7 +132,7 @@ def _registered(name: str, method: Odometry, scan: Any, imu: Any, number: int) -
         pose = method.register(scan, imu)
     except ParhelionError as error:
         raise ConfigError(f"{name}: scan {number}: {error}") from None
-    except Exception as error:  # the method is another's: its failure is told as one of the run
+    except Exception as error:  # third-party code: report its failure as an error of the run
         raise ConfigError(f"{name}: scan {number}: {type(error).__name__}: {error}") from error
     if not isinstance(pose, Pose):
         raise ConfigError(f"{name}: register must return a Pose, got {type(pose).__name__}")
@@ -164,17 +164,17 @@ def scored(estimate: TimedPoses, truth: Any, method: str, weather: str = "as rec
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean over runs with the interval of 95 % that resampling the runs gives it."""
+    """Mean over runs with its 95 % bootstrap interval."""
 
     mean: float
     low: float | None
     high: float | None
-    """None where there is one run only."""
+    """None for a single run."""
     runs: int
 
 
 def bootstrap(values: Sequence[float]) -> Mean:
-    """Mean and 95 % percentile interval (Efron 1979); the same for the same values."""
+    """Mean and 95 % percentile interval (Efron 1979); deterministic."""
     known: Floats = np.array([value for value in values if value is not None and math.isfinite(value)], np.float64)
     if not len(known):
         raise ConfigError("bootstrap: no values")
@@ -188,7 +188,7 @@ def bootstrap(values: Sequence[float]) -> Mean:
 
 
 def summary(runs: Sequence[RunResult]) -> list[dict[str, Any]]:
-    """By method and weather: each measure's mean over the seeds with its interval."""
+    """Mean of each measure over the seeds with its interval, by method and weather."""
     rows = []
     for (method, weather), members in _by(runs, "method", "weather").items():
         row: dict[str, Any] = {
@@ -212,19 +212,19 @@ def write_json(path: Path, source: str, runs: Sequence[RunResult]) -> None:
     write(path, {"source": source, "summary": summary(runs), "runs": [asdict(run) for run in runs]})
 
 
-# ---- The page of a study of odometry --------------------------------------------------------------------------------
+# ---- Report of an odometry study ------------------------------------------------------------------------------------
 
 
 _WAY_POINTS = 80
 
 
 def with_interval(mean: dict[str, Any] | None, digits: int = 3) -> str:
-    """A mean with its interval: '0.25 (0.21 to 0.30)'; a dash for none."""
+    """Mean with its interval as text: '0.25 (0.21 to 0.30)'; a dash for None."""
     return "–" if mean is None else html.with_interval(mean["mean"], mean["low"], mean["high"], f".{digits}g")
 
 
 def table_rows(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
-    """The summary for the terminal and the page."""
+    """Table rows of the summary, for the terminal and the report."""
     return [
         (
             row["method"], row["weather"], str(row["runs"]), f"{row['path_m']:.0f}", f"{row['points']:.0f}",
@@ -234,27 +234,27 @@ def table_rows(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
     ]  # fmt: skip
 
 
-COLUMNS = ("method", "weather", "runs", "way [m]", "points a scan", *MEASURES.values())
+COLUMNS = ("method", "weather", "runs", "path [m]", "points per scan", *MEASURES.values())
 
 
 def page_of(source: str, runs: Sequence[RunResult], command: str = "") -> str:
-    """The whole page as HTML; `command` is what made it."""
+    """Report as HTML; `command` is the command line that created it."""
     rows = summary(runs)
     best = min(rows, key=lambda row: row["end_drift_percent"]["mean"])
     tiles = [
         ("runs", len(runs)),
         ("way [m]", f"{rows[0]['path_m']:.0f}"),
-        ("least error at the end [%]", f"{best['end_drift_percent']['mean']:.2g}"),
+        ("smallest end error [%]", f"{best['end_drift_percent']['mean']:.2g}"),
     ]
     note = html.paragraph(
-        "Means over the seeds; in brackets the 95 % interval by resampling the runs. ATE: root mean square after the "
-        "best rigid alignment. KITTI drift: mean over stretches of 100 to 800 m."
+        "Means over the seeds; in brackets the 95 % bootstrap interval over the runs. ATE: root mean square after the "
+        "best rigid alignment. KITTI drift: mean over segments of 100 to 800 m."
     )
     table = html.table(COLUMNS, table_rows(rows), kinds="--nnn" + "m" * len(MEASURES))
     return html.page(
         "Odometry on a drive",
         html.section("summary", "By method and weather", table, note),
-        html.section("error", "Error along the way", html.pair(*_error_plots(runs))),
+        html.section("error", "Error along the path", html.pair(*_error_plots(runs))),
         html.section("ways", "From above", html.pair(*_maps(runs))),
         html.section("runs", "All runs", _all(runs)),
         lead=(source,),
@@ -271,7 +271,7 @@ def _by(runs: Sequence[RunResult], *names: str) -> dict[tuple[Any, ...], list[Ru
 
 
 def error_curve(name: str, runs: Sequence[RunResult], colour: int) -> Curve:
-    """Mean error along the way [m], with the least and the largest of all runs."""
+    """Mean error along the path [m], with the smallest and largest of all runs."""
     way = np.linspace(0.0, min(run.way_m[-1] for run in runs), _WAY_POINTS)
     errors = np.stack([np.interp(way, run.way_m, run.error_m) for run in runs])
     return Curve(name, way, errors.mean(axis=0), errors.min(axis=0), errors.max(axis=0), colour)
@@ -316,7 +316,7 @@ def _all(runs: Sequence[RunResult]) -> str:
         for run in runs
     ]  # fmt: skip
     columns = (
-        "method", "weather", "seed", "scans", "points a scan", "drift [%]", "ATE [m]", "RPE [m]", "at the end [%]",
-        "ms a scan",
+        "method", "weather", "seed", "scans", "points per scan", "drift [%]", "ATE [m]", "RPE [m]", "end error [%]",
+        "ms per scan",
     )  # fmt: skip
     return html.table(columns, rows, kinds="--nnnnnnnn")

@@ -1,7 +1,7 @@
-"""How far an estimated trajectory is from the true one: ATE, RPE and KITTI's drift.
+"""Errors of an estimated trajectory: ATE, RPE and KITTI drift.
 
-All functions take two `TimedPoses` of the same length whose rows belong together; `matched` makes such a pair.
-Sources: Sturm et al. 2012 (ATE and RPE), Umeyama 1991 (alignment), Geiger et al. 2012 (drift over stretches of a way).
+All functions take two `TimedPoses` of equal length with corresponding rows; `matched` creates such a pair. Sources:
+Sturm et al. 2012 (ATE and RPE), Umeyama 1991 (alignment), Geiger et al. 2012 (drift over segments of a path).
 """
 
 from __future__ import annotations
@@ -18,38 +18,38 @@ from parhelion.core.trajectory import Trajectory
 from parhelion.io.poses import TimedPoses
 
 KITTI_LENGTHS_M = tuple(100.0 * k for k in range(1, 9))
-"""Lengths of the stretches over which KITTI's odometry benchmark averages [m]."""
+"""Segment lengths over which KITTI's odometry benchmark averages [m]."""
 KITTI_STEP = 10
-"""Scans between the beginnings of two stretches."""
+"""Scans between the starts of consecutive segments."""
 FEWEST = 3
-"""Poses that a trajectory must have at least: two fit any other two by a turn and a shift."""
+"""Smallest number of poses of a trajectory: any two poses match two others after a rotation and a shift."""
 
 
 @dataclass(frozen=True)
 class Errors:
-    """One number each for translation and rotation."""
+    """Translation and rotation error."""
 
     translation: float
-    """[m]; for drift [%]."""
+    """Translation error [m]; for drift [%]."""
     rotation: float
-    """[°]; for drift [°/100 m]."""
+    """Rotation error [°]; for drift [°/100 m]."""
 
 
 def checked(poses: TimedPoses, name: str) -> TimedPoses:
-    """Poses that can be scored: three at least, all finite, times rising."""
+    """Poses that can be scored: at least three, all finite, with increasing times."""
     if len(poses) < FEWEST:
-        raise ConfigError(f"{name}: a trajectory needs {FEWEST} poses at least to be scored, got {len(poses)}")
+        raise ConfigError(f"{name}: a trajectory needs at least {FEWEST} poses to be scored, got {len(poses)}")
     for part, values in (("times", poses.times), ("positions", poses.xyz), ("quaternions", poses.quat_xyzw)):
         wrong = ~np.isfinite(np.asarray(values, np.float64).reshape(len(poses), -1)).all(axis=1)
         if np.any(wrong):
             raise ConfigError(f"{name}: {part} must be finite, got NaN or infinity in pose {int(np.argmax(wrong))}")
     if np.any(np.diff(poses.times) <= 0.0):
-        raise ConfigError(f"{name}: times must rise")
+        raise ConfigError(f"{name}: times must increase")
     return poses
 
 
 def matched(estimate: TimedPoses, truth: TimedPoses | Trajectory) -> tuple[TimedPoses, TimedPoses]:
-    """The estimate and the truth at the estimate's times; estimates outside of recorded times are left out."""
+    """Estimate and truth at the times of the estimate; estimates outside the recorded times are excluded."""
     checked(estimate, "estimated trajectory")
     if isinstance(truth, TimedPoses):
         from parhelion.motion.recorded import RecordedMotion
@@ -58,8 +58,8 @@ def matched(estimate: TimedPoses, truth: TimedPoses | Trajectory) -> tuple[Timed
         inside = (estimate.times >= truth.times[0] - 1e-9) & (estimate.times <= truth.times[-1] + 1e-9)
         if np.count_nonzero(inside) < FEWEST:
             raise ConfigError(
-                f"the trajectories have no time in common: the estimate goes from {estimate.times[0]:g} s to "
-                f"{estimate.times[-1]:g} s, the truth from {truth.times[0]:g} s to {truth.times[-1]:g} s"
+                f"the trajectories do not overlap in time: the estimate covers {estimate.times[0]:g} s to "
+                f"{estimate.times[-1]:g} s, the truth {truth.times[0]:g} s to {truth.times[-1]:g} s"
             )
         estimate = TimedPoses(estimate.times[inside], estimate.xyz[inside], estimate.quat_xyzw[inside])
         truth = RecordedMotion(truth.times, truth.xyz, truth.quat_xyzw)
@@ -67,24 +67,24 @@ def matched(estimate: TimedPoses, truth: TimedPoses | Trajectory) -> tuple[Timed
 
 
 def path_length(poses: TimedPoses) -> float:
-    """Length of the way [m], straight from pose to pose."""
+    """Length of the path [m], straight from pose to pose."""
     return float(distances_along(poses)[-1])
 
 
 def distances_along(poses: TimedPoses) -> Floats:
-    """Way to each pose [m], shape (n,)."""
+    """Path length up to each pose [m], shape (n,)."""
     steps = np.linalg.norm(np.diff(poses.xyz, axis=0), axis=1)
     return np.concatenate([[0.0], np.cumsum(steps)])
 
 
 def moved(poses: TimedPoses, rotation: Floats, shift: Floats) -> TimedPoses:
-    """All poses turned by a matrix (3, 3), then shifted [m]."""
+    """All poses rotated by a matrix (3, 3), then shifted [m]."""
     turn = quat_from_matrix(rotation)
     return TimedPoses(poses.times, poses.xyz @ rotation.T + shift, quat_multiply(turn[None], poses.quat_xyzw))
 
 
 def aligned(estimate: TimedPoses, truth: TimedPoses) -> TimedPoses:
-    """The estimate moved as one rigid body to where its positions fit best (Umeyama 1991, without scale)."""
+    """Estimate after the best rigid alignment of its positions (Umeyama 1991, without scale)."""
     middle, true_middle = estimate.xyz.mean(axis=0), truth.xyz.mean(axis=0)
     u, _, vt = np.linalg.svd((truth.xyz - true_middle).T @ (estimate.xyz - middle))
     signs = np.diag([1.0, 1.0, float(np.sign(np.linalg.det(u) * np.linalg.det(vt)) or 1.0)])
@@ -93,7 +93,7 @@ def aligned(estimate: TimedPoses, truth: TimedPoses) -> TimedPoses:
 
 
 def from_first_pose(estimate: TimedPoses, truth: TimedPoses) -> TimedPoses:
-    """The estimate moved as one rigid body so that its first pose is the true one."""
+    """Estimate moved rigidly so that its first pose equals the true one."""
     turn = quat_multiply(truth.quat_xyzw[0], quat_conjugate(estimate.quat_xyzw[0]))
     rotation = quat_rotate(turn[None], np.eye(3)).T
     return moved(estimate, rotation, truth.xyz[0] - rotation @ estimate.xyz[0])
@@ -112,9 +112,9 @@ def ate(estimate: TimedPoses, truth: TimedPoses) -> Errors:
 
 
 def rpe(estimate: TimedPoses, truth: TimedPoses, *, frames: int | None = None, metres: float | None = None) -> Errors:
-    """Relative pose error: root mean square over pairs of poses so many frames, or metres of true way, apart.
+    """Relative pose error: root mean square over pairs of poses a number of frames, or metres of true path, apart.
 
-    Pairs follow each other without a gap: the second pose of one is the first of the next.
+    Pairs are consecutive: the second pose of one is the first of the next.
     """
     if (frames is None) == (metres is None):
         raise ConfigError("relative pose error: give frames or metres")
@@ -124,7 +124,7 @@ def rpe(estimate: TimedPoses, truth: TimedPoses, *, frames: int | None = None, m
         assert metres is not None
         marks = _marks_along(distances_along(truth), metres)
     if len(marks) < 2:
-        raise ConfigError("relative pose error: the way is too short for one pair of poses")
+        raise ConfigError("relative pose error: the path is too short for one pair of poses")
     shift, turn = _relative_errors(estimate, truth, marks[:-1], marks[1:])
     return Errors(_rms(np.linalg.norm(shift, axis=1)), _rms(turn))
 
@@ -135,9 +135,9 @@ def kitti_drift(
     lengths_m: Sequence[float] = KITTI_LENGTHS_M,
     step: int = KITTI_STEP,
 ) -> Errors | None:
-    """Mean error of translation [%] and rotation [°/100 m] over all stretches of the given lengths of true way.
+    """Mean error of translation [%] and rotation [°/100 m] over all segments of the given lengths of true path.
 
-    None where the way is shorter than the shortest stretch.
+    None if the path is shorter than the shortest segment.
     """
     first, last, length = _stretches(distances_along(truth), lengths_m, step)
     if not len(first):
@@ -147,10 +147,10 @@ def kitti_drift(
 
 
 def end_drift_percent(estimate: TimedPoses, truth: TimedPoses) -> float:
-    """Error of the last position, the first poses laid upon each other, as a share of the way [%]."""
+    """Error of the last position with the first poses aligned, as a share of the path length [%]."""
     way = path_length(truth)
     if way <= 0.0:
-        raise ConfigError("true trajectory: it does not move, so drift has no meaning")
+        raise ConfigError("true trajectory: it does not move, so drift is undefined")
     return 100.0 * float(position_errors(from_first_pose(estimate, truth), truth)[-1]) / way
 
 
@@ -170,7 +170,7 @@ def _marks_along(way: Floats, metres: float) -> NDArray[np.int64]:
 def _stretches(
     way: Floats, lengths_m: Sequence[float], step: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
-    """First and last row of each stretch, and its nominal length [m]."""
+    """First and last row of each segment, and its nominal length [m]."""
     starts = np.arange(0, len(way), step)
     first, last, length = [], [], []
     for metres in lengths_m:
