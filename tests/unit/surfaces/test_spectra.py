@@ -145,7 +145,7 @@ def test_repeated_wavelengths_are_averaged_and_deleted_channels_left_out(tmp_pat
         ("", "no rows"),
         ("just some words\n", "no rows"),
         ("400\n500\n", "no rows"),
-        ("0.4 0.1\n", "holds 1 rows"),
+        ("0.4 0.1\n", "got 1"),
         ("0.4 0.1\n0.4 0.2\n", "same wavelength"),
         ("0.4 0.1\nbroken line\n0.5 0.2\n", "line 2"),
         ("0.4 0.1\n0.5 nan\n", "finite"),

@@ -153,7 +153,7 @@ def test_a_calibrated_camera_has_the_lens_that_was_measured(name: str, model: st
     found = calibrated.intrinsics()
     assert found == replace(measured, baseline_m=found.baseline_m)
     assert calibrated.sensor == config.sensor
-    with pytest.raises(ConfigError, match="the calibration is of 64 x 48 pixels"):
+    with pytest.raises(ConfigError, match="the calibration is for 64 x 48 pixels"):
         config.calibrated(lens.scaled(measured, 64, 48))
 
 

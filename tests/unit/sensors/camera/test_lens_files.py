@@ -202,7 +202,7 @@ def test_files_that_are_no_calibration(tmp_path: Path, content: bytes) -> None:
 
 
 def test_xml_and_missing_files(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="XML is not read"):
+    with pytest.raises(FormatError, match="XML is not supported"):
         load_intrinsics(written(tmp_path, "<?xml version='1.0'?>", "lens.xml"))
     with pytest.raises(FormatError, match="no such file"):
         load_intrinsics(tmp_path / "none.yaml")
