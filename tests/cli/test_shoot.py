@@ -66,7 +66,7 @@ def test_bad_input_is_one_sentence(
     monkeypatch.chdir(tmp_path)
     result = shoot(*SMALL, *options)
     assert result.exit_code != 0
-    said = " ".join((result.output + (str(result.exception) if result.exception else "")).split())
-    assert words in said.replace("│ ", ""), said
+    message = " ".join((result.output + (str(result.exception) if result.exception else "")).split())
+    assert words in message.replace("│ ", ""), message
     assert "Traceback" not in result.output
     assert not list(tmp_path.iterdir())

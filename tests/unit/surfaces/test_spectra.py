@@ -152,7 +152,7 @@ def test_repeated_wavelengths_are_averaged_and_deleted_channels_left_out(tmp_pat
         ("-0.4 0.1\n0.5 0.1\n", "positive"),
         (
             HEADER.format(x="Wavelength (micrometers)", y="Reflectance (percent)", first=1, last=2) + "1 1\n2 2\n",
-            "promises 3",
+            "states 3",
         ),
         (HEADER.format(x="Wavenumber (cm-1)", y="Reflectance", first=1, last=2) + "1 1\n2 2\n3 3\n", "X Units"),
         (
