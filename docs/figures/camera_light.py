@@ -21,7 +21,7 @@ THERMAL = named_band("thermal")
 SKIES = ((45.0, 0.0), (10.0, 0.0), (1.0, 0.0), (-6.0, 0.0), (45.0, 30.0))
 """Height of the sun [deg] and optical depth of the cloud."""
 WHITE = clear_sky(RGB, direction(45.0, 200.0)).horizontal_irradiance
-"""What is shown as white: sun and sky on a white card."""
+"""Light shown as white: sun and sky on a white card."""
 COLOURS = np.array([[1.75, -0.65, -0.10], [-0.30, 1.60, -0.30], [0.0, -0.60, 1.60]])
 """From the bands to the screen: the bands overlap, so colours are pulled apart, as cameras do. White stays white."""
 

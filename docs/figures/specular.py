@@ -34,7 +34,7 @@ def room() -> tuple[ph.World, list[tuple[str, tuple[float, float], tuple[float, 
 
 
 def draw_room(axes: Any) -> None:
-    """Where the points lie, by what made them."""
+    """Positions of the points, coloured by their origin."""
     world, plan = room()
     lidar = ph.Lidar(changed(SENSOR, noise={"range_sigma_table": [(0.0, 0.004), (30.0, 0.004)]}), bounces=2)
     scan = lidar.scan(world, pose=ph.Pose((0, 0, 0), rpy_deg=(0, 0, 20)), seed=1)
@@ -65,7 +65,7 @@ def draw_room(axes: Any) -> None:
 
 
 def draw_glass_power(axes: Any) -> None:
-    """What is left of a wall behind a pane, over the angle of the pane."""
+    """Power of a wall behind a pane against the angle of the pane."""
     lidar = ph.Lidar(
         changed("velodyne/vlp-16", pattern=raster(), range={"resolution_m": 0.0}), noise=False, returns="last"
     )

@@ -56,7 +56,7 @@ def draw_specular(file: Path) -> None:
 
 
 def draw_spectra(file: Path) -> None:
-    """Reflectance of part of the library, with the usual lidar wavelengths."""
+    """Reflectance of part of the library, with common lidar wavelengths."""
     groups = {
         "plants and ground": ["leaf", "grass", "bark", "soil", "sand", "snow"],
         "buildings and roads": ["asphalt", "concrete", "brick", "wood", "granite", "road-paint"],
@@ -84,7 +84,7 @@ def draw_spectra(file: Path) -> None:
 
 
 def draw_materials(file: Path) -> None:
-    """What a 905 nm lidar receives from library materials against incidence."""
+    """Signal of a 905 nm lidar from library materials against incidence."""
     names = ["asphalt", "concrete", "leaf", "car-paint-white", "car-paint-black", "steel", "stainless-steel", "rubber"]
     table = material_table([material(name) for name in names], 905)
     figure, axis = plt.subplots(figsize=(6.5, 4.2))

@@ -51,7 +51,7 @@ CASES: dict[str, tuple[str, list[float], dict[str, Any], dict[str, Any], str]] =
     "no bandwidth": ("uwb", [3, 0, 1], {"bandwidth_mhz": 0}, {"anchors": OUTSIDE},
                      "sheet.yaml: bandwidth_mhz: expected a number above 0 and up to 10000 MHz, got 0"),
     "carrier of no material": ("uwb", [3, 0, 1], {"carrier_ghz": 0.8}, {"anchors": OUTSIDE},
-                               "uwb mine: radio material 'brick': no permittivity at 0.8 GHz; it is known for 1 to 40"),
+                               "uwb mine: radio material 'brick': no permittivity at 0.8 GHz; its bands are 1 to 40"),
     "no such backend": ("uwb", [3, 0, 1], {}, {"anchors": OUTSIDE, "backend": "raytracer"},
                         "sensors[0]: backend: must be own or sionna, got 'raytracer'"),
     "antenna in a wall": ("gnss", [0, 0, 1], {}, {}, "gnss mine: the antenna at (0.00, 0.00, 1.00) m is inside"),

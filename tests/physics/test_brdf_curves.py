@@ -92,7 +92,7 @@ def test_wrong_curves_are_refused(brdf: dict[str, object], words: str) -> None:
         material(brdf)
 
 
-def test_a_plugin_that_mitsuba_refuses_is_told_in_one_sentence() -> None:
+def test_a_plugin_that_mitsuba_refuses_is_reported_in_one_sentence() -> None:
     with pytest.raises(ConfigError, match=r"brdf\.plugin") as caught:
         monostatic_curve(MitsubaModel(model="mitsuba", plugin={"type": "measured", "filename": "missing.bsdf"}))
     assert "\n" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""The camera's light against Mitsuba's own path tracer, on scenes that both can tell of."""
+"""The camera's light against Mitsuba's own path tracer, on scenes that both can describe."""
 
 from __future__ import annotations
 

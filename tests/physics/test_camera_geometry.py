@@ -1,4 +1,4 @@
-"""Where a camera puts the world: OpenCV's calibration, the lidar beside it, flow, shutter, aperture and motion blur."""
+"""Camera geometry: OpenCV calibration, agreement with a lidar, flow, shutter, aperture and motion blur."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_lidar_points_lie_on_their_objects_in_the_picture() -> None:
 
 
 def test_flow_is_the_difference_of_two_pictures() -> None:
-    """What a pixel of the later picture shows was, at the earlier time, where the flow says that it came from."""
+    """Flow maps each point of the earlier picture to its pixel in the later picture."""
     world = flat(size=200.0)
     world.add(ph.shapes.box(0.5, 40, 20), material="brick", label="wall", pose=ph.Pose((25, 0, 5)))
     actor = ConstantTwist(ph.Pose((12, 1, 1.2), rpy_deg=(0, 0, 30)), (1.0, -4.0, 0.0), (0.0, 0.0, 0.8))

@@ -1,4 +1,4 @@
-"""What the camera's light promises: irradiance, energy, fog, vegetation, lamps, heat."""
+"""Light of the camera: irradiance, energy, fog, vegetation, lamps, heat."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _light_on(camera: ph.Camera, world: ph.World, *, fog: bool = True) -> np.nda
     return found
 
 
-def test_the_vegetation_index_tells_grass_from_asphalt() -> None:
+def test_the_vegetation_index_separates_grass_from_asphalt() -> None:
     found = {}
     for material in ("grass", "leaf", "asphalt", "concrete"):
         world = card(material)
@@ -142,7 +142,7 @@ def test_the_vegetation_index_tells_grass_from_asphalt() -> None:
         found[material] = float(np.mean(ndvi(image, camera.reflected_light(world))))
     assert found["grass"] > 0.5
     assert found["leaf"] > 0.5
-    # What the picture shows is what the spectra say: the library's asphalt is a little redder than grey.
+    # The picture agrees with the spectra: the library's asphalt is a little redder than grey.
     bands = {band.name: band for band in light("micasense/rededge-mx").bands}
     for material, index in found.items():
         red, nir = (band_reflectance(library.material(material), bands[name]) for name in ("red", "nir"))

@@ -27,7 +27,7 @@ def ground(texture: Any) -> ph.World:
 
 
 def factors(texture: Any, *bands: str) -> NDArray[np.float64]:
-    """What the texture makes of each pixel's light, shape (h, w, bands): the world's y runs left, its x runs up."""
+    """Factor of the texture on the light of each pixel, shape (h, w, bands): the world's y runs left, its x runs up."""
     config = camera_sheet(40, 40, fx=40.0, sensor={"bands": list(bands)})
     camera = ph.Camera(config, samples=1, bounces=0, developed=False, truth=())
     plain, shown = (camera.shoot(ground(one), pose=above(3.9), seed=1).colour for one in (None, texture))

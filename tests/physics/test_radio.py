@@ -26,10 +26,10 @@ def test_every_material_of_the_library_has_a_permittivity_from_l5_to_77_ghz() ->
         assert np.all(found.imag <= 0.0)
 
 
-def test_frequencies_out_of_the_table_are_told() -> None:
-    with pytest.raises(ConfigError, match=r"'concrete': no permittivity at 0.433 GHz; it is known for 1 to 100 GHz"):
+def test_frequencies_out_of_the_table_are_reported() -> None:
+    with pytest.raises(ConfigError, match=r"'concrete': no permittivity at 0.433 GHz; its bands are 1 to 100 GHz"):
         radio.permittivity("concrete", 433e6)
-    with pytest.raises(ConfigError, match=r"'glass'.*150 GHz; it is known for 0.1 to 100 GHz and 220 to 450 GHz"):
+    with pytest.raises(ConfigError, match=r"'glass'.*150 GHz; its bands are 0.1 to 100 GHz and 220 to 450 GHz"):
         radio.permittivity("glass", [1e9, 150e9])
     with pytest.raises(ConfigError, match="unknown radio material 'concret': did you mean 'concrete'"):
         radio.permittivity("concret", 1e9)

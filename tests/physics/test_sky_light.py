@@ -70,13 +70,13 @@ def test_the_sky_is_that_of_mitsuba_s_own_emitter() -> None:
         assert found == pytest.approx(wanted, rel=2e-5)  # the emitter works in float32
 
 
-def test_a_damaged_tensor_file_is_told(tmp_path: Path) -> None:
+def test_a_damaged_tensor_file_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "x.bin"
     file.write_bytes(b"tensor_file\0\1\0\7\0\0\0\x0f")
     with pytest.raises(FormatError, match="damaged"):
         read_tensors(file)
     file.write_bytes(b"something else entirely")
-    with pytest.raises(FormatError, match="not a tensor file"):
+    with pytest.raises(FormatError, match="not a Mitsuba tensor file"):
         read_tensors(file)
 
 
@@ -112,7 +112,7 @@ def test_the_table_holds_bird_s_horizontal_irradiance(height: float) -> None:
 
 
 def test_the_shape_model_s_own_level_is_within_a_factor_of_1_7_of_bird_s() -> None:
-    # Why the level is Bird's: the two agree so far, and no further, at the usual turbidity.
+    # The level is Bird's because the two models agree only to this factor at the default turbidity.
     cells, weights = cell_directions().reshape(-1, 3), cosine_weights().reshape(-1)
     for height in (10.0, 15.0, 30.0, 50.0, 80.0):
         own = weights @ hosek_wilkie(cells, direction(height, 0.0), 3.0, 0.2)
@@ -195,14 +195,14 @@ def test_the_solar_constant() -> None:
 
 def test_what_has_no_sky() -> None:
     sun = direction(40.0, 0.0)
-    for bands, options, said in (
+    for bands, options, message in (
         ([], {}, "one band"),
         ([named_band("thermal")], {}, "300 to 4000 nm"),
         ([box_band("b", 550.0, 10.0)], {"turbidity": 11.0}, "turbidity"),
         ([box_band("b", 550.0, 10.0)], {"ground_albedo": 1.5}, "ground_albedo"),
         ([box_band("b", 550.0, 10.0)], {"shape": (7, 8)}, "even number"),
     ):
-        with pytest.raises(ConfigError, match=said):
+        with pytest.raises(ConfigError, match=message):
             clear_sky(bands, sun, **options)
 
 

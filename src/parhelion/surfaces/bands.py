@@ -1,4 +1,4 @@
-"""Spectral bands of cameras, and what a material reflects in them.
+"""Spectral bands of cameras, and the reflectance of materials in them.
 
 A band is a relative response by wavelength with its peak at 1, linear between its entries. The power in a band is the
 spectrum times the response, integrated over wavelength, so that a radiance in W/(m^2 sr nm) becomes W/(m^2 sr).
@@ -25,9 +25,10 @@ SPECTRAL_COLUMNS = ("diffuse", "phong_specular", "ct_f0", "curve_level")
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """A relative spectral response: not negative, at least one value above 0, stored with its peak at 1."""
+    """Relative spectral response: non-negative, with at least one value above 0, normalised to a peak of 1."""
 
     name: str
+    """Name of the band."""
     wavelength_nm: Floats
     """Wavelengths [nm], ascending, shape (n,)."""
     response: Floats
@@ -39,7 +40,7 @@ class Band:
         except (TypeError, ValueError):
             raise ConfigError(f"band {name!r}: wavelength_nm and response must be lists of numbers") from None
         if grid.ndim != 1 or grid.shape != values.shape or len(grid) < 2:
-            raise ConfigError(f"band {name!r}: give one response a wavelength, two or more of them")
+            raise ConfigError(f"band {name!r}: expected one response per wavelength, and at least two of each")
         if not (np.isfinite(grid).all() and np.isfinite(values).all()):
             raise ConfigError(f"band {name!r}: every wavelength and response must be finite")
         if np.any(np.diff(grid) <= 0.0):
@@ -50,7 +51,7 @@ class Band:
                 f"got {grid[0]:g} to {grid[-1]:g} nm"
             )
         if values.min() < 0.0 or values.max() <= 0.0:
-            raise ConfigError(f"band {name!r}: responses must not be negative, and one at least must be above 0")
+            raise ConfigError(f"band {name!r}: responses must not be negative, and at least one must be above 0")
         values = values / values.max()
         for field, array in (("wavelength_nm", grid), ("response", values)):
             array.setflags(write=False)
@@ -73,7 +74,7 @@ class Band:
 
     @property
     def width_nm(self) -> float:
-        """Integral of the response [nm]: the width of the box band with the same power from a flat spectrum."""
+        """Integral of the response [nm]: width of the box band with the same power from a flat spectrum."""
         return float(self.weights(self.wavelength_nm).sum())
 
     @property
@@ -82,9 +83,9 @@ class Band:
         return float(self.weights(self.wavelength_nm) @ self.wavelength_nm) / self.width_nm
 
     def weights(self, grid_nm: ArrayLike) -> Floats:
-        """Weights (n,) [nm] on values at `grid_nm` (n,): their sum of products is the integral over the band.
+        """Quadrature weights (n,) [nm] for values at `grid_nm` (n,).
 
-        Exact for values that are linear between the grid's points; they are taken as level beyond its ends.
+        The weights are exact for values that are linear between grid points and constant beyond its ends.
         """
         grid = np.asarray(grid_nm, dtype=np.float64)
         inside = grid[(grid > self.wavelength_nm[0]) & (grid < self.wavelength_nm[-1])]
@@ -113,14 +114,14 @@ class Band:
 
 
 def box_band(name: str, centre_nm: float, width_nm: float) -> Band:
-    """The same response over `width_nm`, none outside."""
+    """Band with a constant response over `width_nm`."""
     if not width_nm > 0.0:
         raise ConfigError(f"band {name!r}: width_nm must be above 0, got {width_nm:g}")
     return Band(name, [centre_nm - width_nm / 2, centre_nm + width_nm / 2], [1.0, 1.0])
 
 
 def gaussian_band(name: str, centre_nm: float, width_nm: float) -> Band:
-    """A Gaussian of full width `width_nm` at half its height, cut 1.35 widths from the centre (at 0.6 %)."""
+    """Gaussian band with full width at half maximum `width_nm`, truncated 1.35 widths from the centre (at 0.6 %)."""
     if not width_nm > 0.0:
         raise ConfigError(f"band {name!r}: width_nm must be above 0, got {width_nm:g}")
     offset = np.linspace(-1.35, 1.35, 81)
@@ -128,7 +129,7 @@ def gaussian_band(name: str, centre_nm: float, width_nm: float) -> Band:
 
 
 def smooth_box_band(name: str, first_nm: float, last_nm: float, edge_nm: float) -> Band:
-    """Level between two half-height wavelengths, with flanks of half a cosine that are `edge_nm` wide."""
+    """Band that is constant between two half-maximum wavelengths, with cosine edges of width `edge_nm`."""
     if not 0.0 < edge_nm < last_nm - first_nm:
         raise ConfigError(f"band {name!r}: edge_nm must lie between 0 and {last_nm - first_nm:g}, got {edge_nm:g}")
     step = np.linspace(-0.5, 0.5, 25)
@@ -149,22 +150,22 @@ _NAMED: Mapping[str, Callable[[str], Band]] = {
     "swir": lambda name: smooth_box_band(name, 950.0, 1650.0, 100.0),
     "thermal": lambda name: smooth_box_band(name, 8_000.0, 14_000.0, 500.0),
 }
-"""Bands by name. Red, green and blue are Gaussians whose peaks are near those that Jiang, Liu, Gu and Susstrunk (2013)
+"""Predefined bands. Red, green and blue are Gaussians with peaks near those that Jiang, Liu, Gu and Susstrunk (2013)
 measured on 28 colour cameras; their widths are assumed. Mono is a sensor behind an infrared-cut filter, NIR has the
-centre and width of Sentinel-2's band 8, SWIR is what InGaAs sees, thermal what an uncooled bolometer sees."""
+centre and width of Sentinel-2's band 8, SWIR is the range of InGaAs, thermal that of an uncooled bolometer."""
 
 BAND_NAMES = tuple(_NAMED)
 
 
 def named_band(name: str) -> Band:
-    """One of red, green, blue, mono, nir, swir, thermal."""
+    """Predefined band, one of `BAND_NAMES`."""
     if name not in _NAMED:
         raise unknown_name("band", str(name), _NAMED)
     return _NAMED[name](name)
 
 
 def band_reflectance(material: Material, band: Band, *, illuminant: tuple[ArrayLike, ArrayLike] | None = None) -> float:
-    """Mean reflectance in a band, weighted by its response and, where given, by the light that falls in.
+    """Mean reflectance in a band, weighted by its response and optionally by the incident light.
 
     `illuminant` is a pair of wavelengths [nm] and relative spectral irradiance. The material's spectrum must cover the
     band (those of the library span 350 to 2500 nm).
@@ -190,12 +191,12 @@ def band_reflectance(material: Material, band: Band, *, illuminant: tuple[ArrayL
 
 
 def material_band_table(materials: Sequence[Material], bands: Sequence[Band]) -> dict[str, NDArray[np.float32]]:
-    """The columns of `material_table` for several bands: what kernels of cameras gather.
+    """Columns of `material_table` for several bands, for the kernels of cameras.
 
-    Those of `SPECTRAL_COLUMNS` have shape (n_materials, n_bands), all others (n_materials,).
+    The columns of `SPECTRAL_COLUMNS` have shape (n_materials, n_bands), all others (n_materials,).
     """
     if not bands:
-        raise ConfigError("a table of materials needs one band at least")
+        raise ConfigError("a material table needs at least one band")
     rows = [[columns_of(material, band_reflectance(material, band)) for band in bands] for material in materials]
     table = {}
     for name, default in COLUMNS.items():
@@ -205,11 +206,11 @@ def material_band_table(materials: Sequence[Material], bands: Sequence[Band]) ->
     return table
 
 
-# ---- Black bodies and the eye: Planck's law, and lumens from watts --------------------------------------------------
+# ---- Planck's law and photometry ------------------------------------------------------------------------------------
 
 
 LUMENS_PER_WATT = 683.002
-"""Luminous efficacy at 555 nm: K_m of the CIE."""
+"""Maximum luminous efficacy K_m [lm/W], at 555 nm (CIE)."""
 
 _V = np.array([
     3.9e-5, 1.2e-4, 3.96e-4, 0.00121, 0.004, 0.0116, 0.023, 0.038, 0.06, 0.09098, 0.13902, 0.20802, 0.323, 0.503, 0.71,
@@ -226,7 +227,7 @@ def eye_band() -> Band:
 
 def luminous(wavelength_nm: ArrayLike, spectrum: ArrayLike) -> Floats:
     """Lumens from a spectrum (..., n) in W/nm at wavelengths (n,) [nm]; likewise lux, candela, cd/m^2."""
-    # The band stores V with its peak at 1; the CIE's table has 0.995 there by 10 nm.
+    # The band is normalised to a peak of 1; the CIE table with 10 nm steps peaks at 0.995.
     return LUMENS_PER_WATT * float(_V.max()) * eye_band().integral(wavelength_nm, spectrum)
 
 
@@ -236,12 +237,12 @@ def planck_radiance(wavelength_nm: ArrayLike, temperature_k: ArrayLike) -> Float
     temperature = np.asarray(temperature_k, dtype=np.float64)
     exponent = PLANCK_J_S * SPEED_OF_LIGHT_M_S / (metres * BOLTZMANN_J_K * temperature)
     front = 2.0 * PLANCK_J_S * SPEED_OF_LIGHT_M_S**2 / metres**5 * 1e-9
-    # exp(-x) / (1 - exp(-x)) does not overflow where x is large.
+    # exp(-x) / (1 - exp(-x)) does not overflow for large x.
     return np.asarray(front * np.exp(-exponent) / -np.expm1(-exponent))
 
 
 def radiant_per_lumen(colour_temperature_k: float, band: Band) -> float:
-    """Power in a band [W] of a lamp of 1 lm whose spectrum is a black body's."""
+    """Power in a band [W] of a lamp of 1 lm with a black-body spectrum."""
     visible = np.arange(380.0, 781.0, 5.0)
     lumens = float(luminous(visible, planck_radiance(visible, colour_temperature_k)))
     first, last = band.range_nm

@@ -1,4 +1,4 @@
-"""Materials by name: the library's files, their other names, and grey targets `lambert-<percent>`."""
+"""Materials by name: library files, aliases, and grey targets `lambert-<percent>`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from parhelion.surfaces.material import Material, SpectrumTable
 FOLDER = Path(__file__).parent / "library"
 
 UNKNOWN_MATERIAL = "lambert-30"
-"""What `match_material` takes where nothing resembles the name."""
+"""Result of `match_material` where no material resembles the name."""
 
 _OTHER_WORDS = {
     "aluminium": "aluminum",
@@ -51,20 +51,20 @@ _OTHER_WORDS = {
     "wood": "lumber timber",
 }
 ALIASES = {word: name for name, words in _OTHER_WORDS.items() for word in words.split()}
-"""Other words for materials of the library."""
+"""Aliases of library materials."""
 
 _GREY = re.compile(r"lambert-(\d{1,3})")
 
 
 @lru_cache(maxsize=1)
 def material_names() -> tuple[str, ...]:
-    """Names of the library's materials, sorted. `lambert-0` to `lambert-100` are names too."""
+    """Sorted names of the library materials. `lambert-0` to `lambert-100` are valid names as well."""
     return tuple(sorted(file.stem for file in FOLDER.glob("*.yaml")))
 
 
 @lru_cache(maxsize=256)
 def material(name: str) -> Material:
-    """The material of this name: of the library, by one of its other names, or `lambert-<percent>`."""
+    """Material of a library name, an alias, or `lambert-<percent>`."""
     grey = _GREY.fullmatch(name)
     if grey and int(grey[1]) <= 100:
         return _grey_target(int(grey[1]))
@@ -78,10 +78,10 @@ def material(name: str) -> Material:
 
 
 def match_material(name_from_file: str) -> tuple[Material, str | None]:
-    """The material that a name in a mesh file means, and a note for a warning where that is a guess.
+    """Material for a name in a mesh file, and a note for a warning if it is a guess.
 
-    In order: the name itself or an alias; the longest known name whose words are all in it (`CarPaint.White`,
-    `Asphalt_01`); a known name within its letters; the nearest in spelling; else a grey target.
+    Candidates in order: the name or an alias; the longest known name whose words all occur in it (`CarPaint.White`,
+    `Asphalt_01`); a known name within its letters; the nearest spelling; a grey target.
     """
     words = _words(name_from_file)
     plain = "-".join(words)
@@ -90,22 +90,22 @@ def match_material(name_from_file: str) -> tuple[Material, str | None]:
     known = {*material_names(), *ALIASES}
     if plain in known:
         return material(plain), None
-    spoken = [option for option in known if set(option.split("-")) <= set(words)]
-    if spoken:
-        # A material's own name goes before another word for one: `Tree Bark` is bark, not leaf.
+    contained = [option for option in known if set(option.split("-")) <= set(words)]
+    if contained:
+        # A material name takes precedence over an alias: `Tree Bark` is bark, not leaf.
         own = material_names()
-        return material(max(spoken, key=lambda word: (word.count("-"), word in own, len(word), word))), None
+        return material(max(contained, key=lambda word: (word.count("-"), word in own, len(word), word))), None
     letters = "".join(words)
     within = [option for option in known if len(option) >= 4 and option.replace("-", "") in letters]
-    # Stricter than a suggestion to a person: `Material.001` resembles nothing.
+    # The cutoff is stricter than for suggestions to users: `Material.001` must not match anything.
     near = difflib.get_close_matches(plain, sorted(known), n=1, cutoff=0.75)
     guess = max(within, key=lambda option: (len(option), option)) if within else (near or [UNKNOWN_MATERIAL])[0]
     chosen = material(guess)
-    return chosen, f"unknown material {name_from_file!r}: taken as {chosen.name!r}"
+    return chosen, f"unknown material {name_from_file!r}: using {chosen.name!r}"
 
 
 def _words(name: str) -> list[str]:
-    """Lower-case words of a name: split at punctuation, digits and capitals that start a word."""
+    """Lower-case words of a name, split at punctuation, digits and capitals."""
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name)
     return re.findall(r"[a-z]+", spaced.lower())
 

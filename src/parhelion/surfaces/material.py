@@ -1,4 +1,4 @@
-"""What a surface is made of: its reflectance by wavelength, its BRDF, and the columns that ray kernels gather."""
+"""Materials: reflectance by wavelength, BRDF, and the columns that ray kernels gather."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SpectrumTable(Config):
     wavelength_um: list[Annotated[float, Field(gt=0)]] = Field(min_length=2)
     """Wavelengths [um], ascending."""
     reflectance: list[Fraction]
-    """Hemispherical reflectance at near-normal incidence, the specular part included, one value a wavelength."""
+    """Hemispherical reflectance at near-normal incidence, including the specular part, one value per wavelength."""
 
     @model_validator(mode="after")
     def _table(self) -> SpectrumTable:
@@ -50,35 +50,37 @@ class SpectrumTable(Config):
 
 
 class LambertModel(Config):
-    """Matt: the same radiance in all directions."""
+    """Lambertian surface: the same radiance in all directions."""
 
     model: Literal["lambert"] = "lambert"
 
 
 class OrenNayarModel(Config):
-    """Matt and rough: brighter than Lambert where the source is behind the viewer, as a lidar's always is."""
+    """Rough diffuse surface: brighter than Lambert where the source is behind the viewer, as for a lidar."""
 
     model: Literal["oren-nayar"]
     roughness_deg: Annotated[float, Field(ge=0, le=60)]
-    """Standard deviation of the facets' slope angle."""
+    """Standard deviation of the facet slope angle [deg]."""
 
 
 class PhongModel(Config):
-    """Part matt, part a lobe around the mirror direction."""
+    """Diffuse part plus a lobe around the mirror direction."""
 
     model: Literal["phong"]
     specular_share: Fraction
-    """Share of the reflectance that goes into the lobe."""
+    """Fraction of the reflectance in the lobe."""
     exponent: Annotated[float, Field(ge=1, le=10000)]
+    """Exponent of the lobe."""
 
 
 class CookTorranceModel(Config):
-    """Facets that mirror: a dielectric coat over a diffuse body, or a rough metal."""
+    """Specular facets: a dielectric coat over a diffuse body, or a rough metal."""
 
     model: Literal["cook-torrance"]
     roughness: Annotated[float, Field(ge=0.05, le=1)]
+    """Roughness of the facets; GGX alpha is its square."""
     refractive_index: RefractiveIndex | None = None
-    """Of the coat; None is a metal, whose facets mirror the whole of the spectrum's reflectance."""
+    """Refractive index of the coat; None is a metal, whose facets carry the whole reflectance of the spectrum."""
 
 
 Brdf = Annotated[
@@ -88,64 +90,72 @@ Brdf = Annotated[
 
 
 class Retro(Config):
-    """Retro-reflecting lobe on top of the BRDF."""
+    """Retro-reflective lobe in addition to the BRDF."""
 
     gain_per_sr: Annotated[float, Field(gt=0)]
     """BRDF towards the source at normal incidence [1/sr]: the coefficient of retroreflection in cd/(lx m^2)."""
     width_deg: Annotated[float, Field(gt=0, le=10)]
-    """Standard deviation of the lobe in observation angle."""
+    """Standard deviation of the lobe in observation angle [deg]."""
 
 
 class MirrorFinish(Config):
-    """Smooth metal: the mirrored path goes on with this share of the power, at every angle."""
+    """Smooth metal: the reflected path carries a constant fraction of the power."""
 
     kind: Literal["mirror"]
     reflectance: Fraction
+    """Power fraction of the reflected path, at every angle."""
 
 
 class GlassPane(Config):
-    """Smooth transparent pane: power splits into a mirrored and a transmitted path."""
+    """Smooth transparent pane: power splits into a reflected and a transmitted path."""
 
     kind: Literal["glass"]
     refractive_index: RefractiveIndex
+    """Refractive index of the glass."""
     transmittance: Annotated[float, Field(gt=0, le=1)]
-    """Internal one-way transmittance at normal incidence, the losses at the two faces not included."""
+    """Internal one-way transmittance at normal incidence, without the reflection losses at the two faces."""
 
 
 class WaterSurface(Config):
-    """Smooth surface of a deep body: power is mirrored or lost in the body; what the body returns is the spectrum."""
+    """Smooth surface of deep water: power is reflected or lost in the body, whose diffuse return is the spectrum."""
 
     kind: Literal["water"]
     refractive_index: RefractiveIndex
+    """Refractive index of the water."""
 
 
 Specular = Annotated[MirrorFinish | GlassPane | WaterSurface, Field(discriminator="kind")]
 
 
 class Material(Config):
-    """A surface material. Library files are this model in YAML."""
+    """Surface material. Library files contain this model in YAML."""
 
     name: str = Field(min_length=1)
+    """Name of the material."""
     description: str = ""
+    """One-line description."""
     sources: list[str] = Field(min_length=1)
-    """Where the numbers come from, and which of them are assumed."""
+    """Sources of the numbers, and which of them are assumed."""
     spectrum: SpectrumTable
+    """Hemispherical reflectance by wavelength."""
     brdf: Brdf = LambertModel()
+    """Angular distribution of the reflected light."""
     retro: Retro | None = None
+    """Retro-reflective lobe."""
     specular: Specular | None = None
-    """Mirrored and transmitted paths of a smooth surface, beside the diffuse return of spectrum and BRDF."""
+    """Reflected and transmitted paths of a smooth surface, in addition to the diffuse return of spectrum and BRDF."""
     emissivity_thermal: Fraction | None = None
-    """Mean emissivity in 8 to 14 um; None takes that of `surfaces/thermal.py`."""
+    """Mean emissivity in 8 to 14 um; None uses the table of `surfaces/thermal.py`."""
 
     @field_validator("sources")
     @classmethod
-    def _said(cls, sources: list[str]) -> list[str]:
+    def _not_blank(cls, sources: list[str]) -> list[str]:
         if not all(source.strip() for source in sources):
-            raise ValueError("every source must say something")
+            raise ValueError("every source must contain text")
         return sources
 
     @model_validator(mode="after")
-    def _gives_back_no_more_than_it_gets(self) -> Material:
+    def _conserves_energy(self) -> Material:
         total = max(self.spectrum.reflectance)
         if self.specular is not None:
             if isinstance(self.brdf, (PhongModel, CookTorranceModel)):
@@ -166,7 +176,7 @@ class Material(Config):
     def reflectance_at(self, wavelength_nm: float) -> float:
         """Hemispherical reflectance at one wavelength, linear between the table's entries."""
         first, last = self.wavelength_range_nm
-        # The margin forgives the rounding of um to nm, nothing more.
+        # The margin only absorbs the rounding of um to nm.
         if not first - 1e-6 <= wavelength_nm <= last + 1e-6:
             raise ConfigError(
                 f"material {self.name!r}: the spectrum covers {first:g} to {last:g} nm, not {wavelength_nm:g} nm"
@@ -181,9 +191,9 @@ class Material(Config):
         name: str | None = None,
         brdf: LambertModel | OrenNayarModel | PhongModel | CookTorranceModel | None = None,
     ) -> Material:
-        """A material with the reflectance of a spectrum file (`spectra.read_spectrum`), Lambertian by default.
+        """Material with the reflectance of a spectrum file (`spectra.read_spectrum`), Lambertian by default.
 
-        Noise that leaves 0 to 1 by no more than 0.1 is clipped; anything further is an error that names the file.
+        Values outside 0 to 1 by at most 0.1 are treated as noise and clipped; larger deviations are an error.
         """
         from parhelion.surfaces.spectra import read_spectrum
 
@@ -219,25 +229,25 @@ COLUMNS: Mapping[str, float] = {
     "transmits": 0.0,
     "pane_transmittance": 0.0,
 }
-"""Columns of a material table, and the value each has where a material lacks that part: then it adds exactly 0."""
+"""Columns of a material table, and their neutral values, which contribute exactly 0."""
 
 
 def material_table(materials: Sequence[Material], wavelength_nm: float) -> dict[str, NDArray[np.float32]]:
-    """One row a material at the lidar's wavelength, each column of shape (n,): what kernels gather.
+    """Columns of shape (n,) with one row per material at one wavelength, for kernels.
 
     `diffuse` [1] reflectance of the diffuse part; `sigma_rad` its Oren-Nayar roughness (0: Lambert); `phong_specular`,
     `phong_exponent` the Phong lobe; `ct_weight` 1 where a smooth surface covers the diffuse body (the Cook-Torrance
     lobe and the specular paths do), with `ct_roughness` and `ct_f0` of the lobe; `retro_gain` [1/sr] and
-    `retro_width_rad`; `curve_level` reflectance of BRDFs that are curves;
-    `mirror` share of the power on the mirrored path at normal incidence; `pane_index` refractive
-    index of a glass pane or water (1: neither); `transmits` 1 where rays pass through; `pane_transmittance` internal.
+    `retro_width_rad`; `curve_level` reflectance of BRDFs that are curves; `mirror` power fraction of the reflected path
+    at normal incidence; `pane_index` refractive index of a glass pane or water (1: neither); `transmits` 1 where rays
+    pass through; `pane_transmittance` internal transmittance.
     """
     rows = [columns_of(material, material.reflectance_at(wavelength_nm)) for material in materials]
     return {name: np.array([row.get(name, default) for row in rows], np.float32) for name, default in COLUMNS.items()}
 
 
 def monostatic_brdf(cos_theta: Reals, columns: Mapping[str, Reals], *, texture: Reals = 1.0) -> Reals:
-    """BRDF towards the sensor [1/sr]: the sum of a material's parts, without branches.
+    """Monostatic BRDF [1/sr]: the sum of a material's parts, without branches.
 
     `cos_theta` is the cosine of incidence in [0, 1]; `columns` are a table's columns gathered by material, NumPy or
     Dr.Jit; `texture` in [0, 1] multiplies the diffuse part.
@@ -254,9 +264,9 @@ def monostatic_brdf(cos_theta: Reals, columns: Mapping[str, Reals], *, texture: 
 
 
 def material_curves(materials: Sequence[Material]) -> NDArray[np.float32]:
-    """One row a material: the shape of BRDFs that are curves [1/sr], zeros for all others, shape (n, SAMPLES).
+    """Shapes of BRDFs that are curves [1/sr], one row per material, zeros for all others, shape (n, SAMPLES).
 
-    Their BRDF is `curve_level` of the table times `curves.curve_value`, on top of `monostatic_brdf`.
+    Their BRDF is `curve_level` of the table times `curve_value`, in addition to `monostatic_brdf`.
     """
     rows = np.zeros((len(materials), SAMPLES), np.float32)
     for row, material in zip(rows, materials, strict=True):
@@ -266,10 +276,10 @@ def material_curves(materials: Sequence[Material]) -> NDArray[np.float32]:
 
 
 def specular_split(cos_theta: Reals, columns: Mapping[str, Reals]) -> tuple[Reals, Reals]:
-    """Power fractions on the mirrored and on the transmitted path at this incidence; both 0 for ordinary surfaces.
+    """Power fractions of the reflected and the transmitted path at this incidence; both are 0 for ordinary surfaces.
 
-    Glass is a pane with two faces, water a half space that swallows what it does not mirror, a mirror the same at
-    every angle. Unpolarised.
+    Glass is a pane with two faces, water a half space that absorbs the refracted light, and a mirror reflects the same
+    fraction at every angle. Unpolarised.
     """
     index = columns["pane_index"]
     xp = namespace(cos_theta, index)
@@ -278,7 +288,7 @@ def specular_split(cos_theta: Reals, columns: Mapping[str, Reals]) -> tuple[Real
 
 
 def columns_of(material: Material, reflectance: float) -> dict[str, float]:
-    """One row of a material table for a reflectance of the spectrum; columns that the material lacks are left out."""
+    """Row of a material table for a reflectance; columns with neutral values are omitted."""
     row = {**_brdf_columns(material.brdf, reflectance)}
     if material.retro is not None:
         row["retro_gain"] = material.retro.gain_per_sr
@@ -304,7 +314,7 @@ def _brdf_columns(brdf: Config, reflectance: float) -> dict[str, float]:
         if brdf.refractive_index is None:
             return {**lobe, "ct_f0": reflectance}
         f0 = float(normal_reflectance(index=brdf.refractive_index))
-        # A measured hemispherical reflectance holds the coat's own reflection; the body gives the rest.
+        # A measured hemispherical reflectance includes the reflection of the coat; the body provides the remainder.
         return {**lobe, "ct_f0": f0, "diffuse": max(reflectance - f0, 0.0)}
     return {"diffuse": reflectance}
 
@@ -321,22 +331,20 @@ def _specular_columns(specular: Config) -> dict[str, Any]:
 
 
 # ---- reflection -----------------------------------------------------------------------------------------------------
-# What materials send back to the sensor, tabulated over the angle of incidence, so that kernels look it up.
-# A BRDF with all its parts costs a kernel dozens of operations a ray; a table costs one access. Entries are f
-# cos(theta)
-# [1/sr], which stays finite at grazing incidence where f alone does not, even in u = (1 - cos theta)^(1/4): the angle
-# is
-# about sqrt(2) u^2, so the narrow lobes of glossy surfaces are resolved (17 steps within a lobe of 0.4 mrad).
+# Monostatic reflection tabulated over the angle of incidence. A BRDF with all its parts costs dozens of operations per
+# ray; a table costs one access. Entries are f cos(theta) [1/sr], which stays finite at grazing incidence where f alone
+# does not. They are uniform in u = (1 - cos theta)^(1/4): the angle is about sqrt(2) u^2, so narrow lobes of glossy
+# surfaces are resolved (17 steps within a lobe of 0.4 mrad).
 
 
 STEPS = 1024
 
 
 def reflection_table(materials: Sequence[Material], wavelength_nm: float, *, textured: bool) -> NDArray[np.float32]:
-    """One block of STEPS rows a material: f cos(theta) at the row's angle, and how much it changes to the next row.
+    """Table of f cos(theta) with STEPS rows per material: value at the row's angle, and difference to the next row.
 
-    Two columns for all of the BRDF together; where `textured`, two for the part that a texture multiplies and two for
-    the rest. Lines between rows are within 0.3 % of the BRDF for any roughness above 0.02.
+    There are two columns for the whole BRDF; with `textured`, two for the part that a texture multiplies and two for
+    the remainder. Linear interpolation is within 0.3 % of the BRDF for any roughness above 0.02.
     """
     cos = 1.0 - np.linspace(0.0, 1.0, STEPS + 1) ** 4
     columns = {
@@ -346,7 +354,7 @@ def reflection_table(materials: Sequence[Material], wavelength_nm: float, *, tex
     curve = columns["curve_level"] * curve_value(
         np.broadcast_to(cos, (len(materials), STEPS + 1)), number, material_curves(materials).astype(np.float64).ravel()
     )
-    # At grazing incidence itself f may be infinite, but f cos is not: the last angle is a little above it.
+    # At grazing incidence f may be infinite while f cos is not, so the last angle is slightly above it.
     near = np.maximum(cos, 1e-9)
     gloss = monostatic_brdf(near, columns, texture=0.0)
     body = monostatic_brdf(near, columns) - gloss + curve
@@ -356,9 +364,9 @@ def reflection_table(materials: Sequence[Material], wavelength_nm: float, *, tex
 
 
 def reflected(cos_theta: Reals, material: Ints, table: Reals, *, texture: Reals = None, active: Masks = True) -> Reals:
-    """f cos(theta) [1/sr] of materials by number; `table` is a reflection table, flat, NumPy or Dr.Jit.
+    """f cos(theta) [1/sr] of materials by number; `table` is a flat reflection table, NumPy or Dr.Jit.
 
-    `texture` in [0, 1] multiplies the diffuse part, and is given where the table was made for textures.
+    `texture` in [0, 1] multiplies the diffuse part; it is required if the table was made with `textured`.
     """
     xp = namespace(cos_theta, material)
     place = xp.sqrt(xp.sqrt(xp.abs(1.0 - cos_theta))) * float(STEPS)

@@ -1,8 +1,8 @@
 """Radio waves at surfaces: permittivity by material and frequency, reflection and transmission.
 
-Time goes as exp(+j w t), so lossy materials have a negative imaginary part of the permittivity. All surfaces are smooth
-and non-magnetic. The recommendation meant below is ITU-R P.2040-3 (08/2023), "Effects of building materials and
-structures on radiowave propagation above about 100 MHz".
+The time convention is exp(+j w t), so lossy materials have a negative imaginary part of the permittivity. All surfaces
+are smooth and non-magnetic. P.2040 refers to ITU-R P.2040-3 (08/2023), "Effects of building materials and structures on
+radiowave propagation above about 100 MHz".
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class WaterBand:
 
 
 def _fixed(real: float, loss_tangent: float, source: str, lower: float = 1.0, upper: float = 100.0) -> Band:
-    """A band of one permittivity and loss tangent: the conductivity then grows in proportion to the frequency."""
+    """Band of constant permittivity and loss tangent; the conductivity is then proportional to the frequency."""
     return Band(
         lower, upper, real, 0.0, real * loss_tangent * 2e9 * np.pi * VACUUM_PERMITTIVITY_F_M, 1.0, source
     )  # fmt: skip
@@ -131,7 +131,7 @@ RADIO_MATERIALS: dict[str, tuple[Band | MixedBand | WaterBand, ...]] = {
     ),
     "foliage": (Band(1, 100, 1.0, 0, 0, 0, "leaves and air: weakens what passes, mirrors nothing"),),
 }  # fmt: skip
-"""Permittivity by material. ITU's own where it has the material and the band; where two bands meet, the first holds."""
+"""Permittivity by material, from ITU-R P.2040 where available. Where two bands meet, the first one applies."""
 
 _METAL = (
     "aluminium copper galvanised-steel mirror rusted-steel stainless-steel steel car-paint-black car-paint-blue "
@@ -159,14 +159,14 @@ _LIBRARY = {
     "foliage": "leaf needles",
 }
 RADIO_NAME = {name: radio for radio, names in _LIBRARY.items() for name in names.split()}
-"""The radio material of each material of our library. Thin coats count as what they cover: car paint as metal, road
-paint as asphalt; olive and white paint come on plastic."""
+"""Radio material of each library material. Thin coats take the material below: car paint is metal, road paint asphalt;
+olive and white paint are on plastic."""
 
 
 def radio_name(material: str) -> str:
-    """The radio material for a material's name: its own entry, a radio material's name, or the library's nearest.
+    """Radio material for a material name: its own entry, a radio material's name, or the nearest library material.
 
-    `mossy-brick` is brick. Concrete stands for what resembles nothing, as for meshes that come without a material.
+    For example, `mossy-brick` is brick. Names that match nothing, and meshes without a material, are concrete.
     """
     for name in (material, match_material(material)[0].name):
         if name in RADIO_NAME:
@@ -177,7 +177,7 @@ def radio_name(material: str) -> str:
 
 
 def permittivity(material: str, frequency_hz: ArrayLike) -> Complexes:
-    """Complex relative permittivity of a radio material at frequencies [Hz]; an error names one out of its bands."""
+    """Complex relative permittivity of a radio material at frequencies [Hz] inside its bands."""
     if material not in RADIO_MATERIALS:
         raise unknown_name("radio material", material, RADIO_MATERIALS)
     ghz = np.asarray(frequency_hz, dtype=np.float64) / 1e9
@@ -188,7 +188,7 @@ def permittivity(material: str, frequency_hz: ArrayLike) -> Complexes:
     if np.any(np.isnan(found)):
         bands = " and ".join(f"{band.lower_ghz:g} to {band.upper_ghz:g} GHz" for band in RADIO_MATERIALS[material])
         bad = float(np.atleast_1d(ghz)[np.atleast_1d(np.isnan(found))][0])
-        raise ConfigError(f"radio material {material!r}: no permittivity at {bad:g} GHz; it is known for {bands}")
+        raise ConfigError(f"radio material {material!r}: no permittivity at {bad:g} GHz; its bands are {bands}")
     return found
 
 
@@ -207,9 +207,9 @@ def fresnel(cos_incidence: ArrayLike, relative_permittivity: ArrayLike) -> tuple
 
 
 def circular(te: ArrayLike, tm: ArrayLike) -> tuple[Complexes, Complexes]:
-    """Reflection of a circular wave: the part that keeps its hand, and the part that changes it.
+    """Co- and cross-polarised reflection coefficients of a circularly polarised wave.
 
-    ((TM + TE) / 2, (TM - TE) / 2): a metal at normal incidence turns right into left, grazing incidence keeps the hand.
+    ((TM + TE) / 2, (TM - TE) / 2): a metal at normal incidence reverses the handedness, grazing incidence keeps it.
     """
     te, tm = np.asarray(te, dtype=np.complex128), np.asarray(tm, dtype=np.complex128)
     return np.asarray((tm + te) / 2.0), np.asarray((tm - te) / 2.0)
@@ -223,7 +223,7 @@ def slab(
 ) -> tuple[tuple[Complexes, Complexes], tuple[Complexes, Complexes]]:
     """Reflection (TE, TM) and transmission (TE, TM) of one slab in air: P.2040 eqs. 42 to 44.
 
-    All bounces inside are added up. The phase of the transmission is that from face to face along the normal.
+    Internal reflections are included. The phase of the transmission is from face to face along the normal.
     """
     cos = np.asarray(cos_incidence, dtype=np.float64)
     eta = np.asarray(relative_permittivity, dtype=np.complex128)
@@ -248,7 +248,7 @@ def _both(make: Callable[[Complexes], Complexes], cos: Floats, eta: Complexes) -
 def slab_loss_db(
     cos_incidence: ArrayLike, relative_permittivity: ArrayLike, thickness_m: ArrayLike, frequency_hz: ArrayLike
 ) -> Floats:
-    """Loss [dB] of power through one slab, the mean of both polarisations; at most 400 dB, where floats end."""
+    """Power loss [dB] through one slab, mean of both polarisations, limited to 400 dB."""
     _, (te, tm) = slab(cos_incidence, relative_permittivity, thickness_m, frequency_hz)
     power = (np.abs(te) ** 2 + np.abs(tm) ** 2) / 2.0
     return np.asarray(-10.0 * np.log10(np.maximum(power, 1e-40)))

@@ -16,10 +16,10 @@ from parhelion.core.reading import file_reader, read_bytes
 
 LARGEST_SPECTRUM_BYTES = 8 * 1024 * 1024
 LONGEST_FIELD = 10_000
-"""Letters of a header's field; what goes on beyond that is left out."""
+"""Maximum number of characters of a header field; longer fields are truncated."""
 
 MISSING_BELOW = -1e30
-"""The USGS libraries write -1.23e34 for channels that were deleted."""
+"""Values below this are missing: the USGS libraries write -1.23e34 for deleted channels."""
 
 _KEY = re.compile(r"^([A-Z][\w .,/()-]{0,40}?):\s*(.*)$")
 _SEPARATORS = re.compile(r"[,;\s]+")
@@ -32,11 +32,11 @@ class Spectrum:
     wavelength_um: NDArray[np.float64]
     """Wavelengths [um], ascending, shape (n,)."""
     reflectance: NDArray[np.float64]
-    """Reflectance as a fraction, as measured: noise may leave 0 to 1, shape (n,)."""
+    """Measured reflectance as a fraction, shape (n,); noise may exceed 0 to 1."""
     header: dict[str, str]
-    """Header fields by name. `X Units` and `Y Units` are always there; '(by magnitude)' marks those not in the file."""
+    """Header fields by name. `X Units` and `Y Units` are always present; '(by magnitude)' marks inferred units."""
     name: str
-    """The header's `Name`, or the file's name without its ending."""
+    """`Name` of the header, or the file name without extension."""
 
 
 @file_reader()
@@ -46,22 +46,22 @@ def read_spectrum(
     wavelength_unit: Literal["um", "nm"] | None = None,
     percent: bool | None = None,
 ) -> Spectrum:
-    """Read a spectrum; units come from the arguments, else the header, else the numbers' magnitude.
+    """Read a spectrum. Units come from the arguments, from the header, or from the magnitude of the numbers.
 
-    By magnitude: wavelengths whose largest is above 100 are nm, else um; reflectances whose largest is above 1.5 are
-    percent, else fractions. Rows may ascend or descend; rows of one wavelength are averaged; channels marked as
-    deleted are left out.
+    By magnitude, wavelengths are nm if the largest is above 100, otherwise um; reflectances are percent if the largest
+    is above 1.5, otherwise fractions. Rows may ascend or descend. Rows of equal wavelength are averaged. Deleted
+    channels are omitted.
     """
     file = Path(path)
     lines = _read_lines(file)
     header, rows = _split(file, lines)
-    promised = header.get("Number of X Values", "")
-    if re.fullmatch("[0-9]{1,18}", promised) and len(rows) < int(promised):
-        raise FormatError(f"{file}: the header promises {promised} values, the file has {len(rows)}")
+    stated = header.get("Number of X Values", "")
+    if re.fullmatch("[0-9]{1,18}", stated) and len(rows) < int(stated):
+        raise FormatError(f"{file}: the header states {stated} values, but the file has {len(rows)}")
     table = np.array(rows, np.float64).reshape(-1, 2)
     table = table[~(table[:, 1] < MISSING_BELOW)]  # keeps NaN, which is an error below
     if len(table) < 2:
-        raise FormatError(f"{file}: holds {len(table)} rows of wavelength and reflectance, at least 2 are needed")
+        raise FormatError(f"{file}: expected at least 2 rows of wavelength and reflectance, got {len(table)}")
     if not np.isfinite(table).all() or table[:, 0].min() <= 0:
         raise FormatError(f"{file}: wavelengths must be positive, and all values finite")
 
@@ -79,12 +79,12 @@ def _read_lines(file: Path) -> list[str]:
     data = read_bytes(file, largest=LARGEST_SPECTRUM_BYTES, what="a spectrum")
     if b"\0" in data:
         raise FormatError(f"{file}: is not a text file")
-    # Old library files carry degree signs and names in Latin-1; only their words are affected.
+    # Old library files contain degree signs and names in Latin-1; only header text is affected.
     return data.decode("utf-8", errors="replace").lstrip("\ufeff").splitlines()
 
 
 def _split(file: Path, lines: list[str]) -> tuple[dict[str, str], list[tuple[float, float]]]:
-    """Header fields and rows of numbers. Header values may run over several lines."""
+    """Header fields and rows of numbers. Header values may continue on several lines."""
     header: dict[str, str] = {}
     rows: list[tuple[float, float]] = []
     key = ""
@@ -106,7 +106,7 @@ def _split(file: Path, lines: list[str]) -> tuple[dict[str, str], list[tuple[flo
         else:
             header |= _column_titles(line)
     if not rows:
-        raise FormatError(f"{file}: holds no rows of wavelength and reflectance")
+        raise FormatError(f"{file}: contains no rows of wavelength and reflectance")
     return header, rows
 
 
@@ -120,7 +120,7 @@ def _row(line: str) -> tuple[float, float] | None:
 
 
 def _column_titles(line: str) -> dict[str, str]:
-    """Units from a title line such as `wavelength_nm,reflectance`; empty where it says nothing of them."""
+    """Units from a title line such as `wavelength_nm,reflectance`; empty if it states none."""
     titles = [part.strip() for part in re.split(r"[,;\t]", line)]
     if len(titles) < 2:
         return {}

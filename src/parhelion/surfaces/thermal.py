@@ -1,8 +1,8 @@
-"""Thermal light: what surfaces and the sky send out by their temperature, and how warm surfaces get.
+"""Thermal emission of surfaces and sky, and steady-state surface temperatures.
 
-Temperatures come from a steady balance of one square metre: sunlight absorbed, thermal light of the sky taken in and
-of the surface sent out, heat carried off by the air. Nothing is stored, so that surfaces answer to the sun at once;
-thick ones such as walls are in truth hours late and cooler by some kelvin.
+Temperatures follow from the steady energy balance per square metre: absorbed sunlight, thermal radiation received from
+the sky and emitted by the surface, and convection. There is no heat storage, so surfaces respond to the sun at once;
+real thick walls lag by hours and are cooler by some kelvin.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ EMISSIVITY = {
 """Emissivity in 8 to 14 um by material: round figures within the ranges of Incropera and DeWitt, table A.11 (metals,
 paints, stone, skin, water), and of the MODIS UCSB emissivity library (plants, soils, asphalt, snow)."""
 FIXED_K = {"skin": ZERO_CELSIUS_K + 33.0}
-"""Surfaces whose temperature is kept from inside: skin at rest, a round figure."""
+"""Surfaces with a regulated temperature [K]: skin at rest, a round figure."""
 LATENT_SHARE = {"grass": 0.7, "leaf": 0.7, "needles": 0.7, "water": 0.9}
-"""Share of the absorbed sunlight that evaporates water and warms nothing, or goes into depth; assumed after the usual
-Bowen ratios of watered plants (0.2 to 0.5) and of lakes (0.1)."""
+"""Fraction of the absorbed sunlight that evaporates water or is conducted into depth; assumed after the Bowen ratios
+of watered plants (0.2 to 0.5) and of lakes (0.1)."""
 MELTING = ("snow", "snow-fresh", "snow-wet")
 
 
 def emissivity_of(material: Material) -> float:
-    """Emissivity in 8 to 14 um: the material's own, that of the table, or the usual one of its class."""
+    """Emissivity in 8 to 14 um: that of the material, of the table, or the default of its class."""
     if material.emissivity_thermal is not None:
         return material.emissivity_thermal
     if material.name in EMISSIVITY:
@@ -54,7 +54,7 @@ def emissivity_of(material: Material) -> float:
 
 
 def solar_absorptance(material: Material) -> float:
-    """Share of sunlight that a surface absorbs, from its spectrum and a sun of 5772 K, where the spectrum is known."""
+    """Solar absorptance from the material's spectrum and a sun of 5772 K, over the known part of 300 to 2500 nm."""
     first, last = material.wavelength_range_nm
     first, last = max(first, 300.0), min(last, 2500.0)
     if first >= last:
@@ -69,7 +69,7 @@ def solar_absorptance(material: Material) -> float:
 
 @lru_cache(maxsize=64)
 def _curve(band: Band) -> tuple[Floats, Floats]:
-    """Temperatures from 20 to 3000 K in even steps of the logarithm, and the logarithm of the radiance in the band."""
+    """Logarithms of temperatures from 20 to 3000 K, equally spaced, and of the radiance in the band."""
     kelvin = np.geomspace(20.0, 3000.0, 2001)
     grid = np.linspace(*band.range_nm, 257)
     radiance = band.integral(grid, planck_radiance(grid, kelvin[:, None]))
@@ -88,7 +88,7 @@ def band_radiance(temperature_k: ArrayLike, band: Band) -> Floats:
 def brightness_temperature(radiance: ArrayLike, band: Band) -> Floats:
     """Temperature [K] of the black body with this radiance in a band [W/(m^2 sr)]: the inverse of `band_radiance`.
 
-    Read from a curve of 2001 points, within 1 mK for 200 to 1000 K in 8 to 14 um.
+    Interpolated on a curve of 2001 points, within 1 mK for 200 to 1000 K in 8 to 14 um.
     """
     log_kelvin, log_radiance = _curve(band)
     with np.errstate(divide="ignore"):
@@ -100,10 +100,10 @@ def brightness_temperature(radiance: ArrayLike, band: Band) -> Floats:
 
 
 def sky_emissivity(dew_point_c: float, cloud_optical_depth: float = 0.0) -> float:
-    """Of the whole sky over all wavelengths: Berdahl and Martin 1984 for clear nights, dew points of -20 to 30 C.
+    """Broadband emissivity of the sky: Berdahl and Martin 1984 for clear nights, dew points of -20 to 30 C.
 
-    0.711 + 0.56 d + 0.73 d^2 with d = dew point / 100 C. Cloud of a visible optical depth t closes the rest by
-    1 - exp(-t / 2), since drops of 10 um take about half as much of thermal light as of visible light.
+    0.711 + 0.56 d + 0.73 d^2 with d = dew point / 100 C. Cloud of visible optical depth t closes the remainder by
+    1 - exp(-t / 2), because the thermal extinction of 10 um drops is about half of the visible one.
     """
     d = float(np.clip(dew_point_c, -20.0, 30.0)) / 100.0
     clear = 0.711 + 0.56 * d + 0.73 * d * d
@@ -118,11 +118,11 @@ def sky_radiance(
     dew_point_c: float = 8.0,
     cloud_optical_depth: float = 0.0,
 ) -> Floats:
-    """Thermal radiance of the sky in a band [W/(m^2 sr)], by the sine of the elevation; the horizon's below it.
+    """Thermal radiance of the sky in a band [W/(m^2 sr)] by the sine of the elevation; below 0, that of the horizon.
 
-    All that is open in the sky is taken to lie between 8 and 14 um, outside of which it is as warm as the air. There
-    it is a grey layer whose vertical depth gives the emissivity of the whole sky: its emissivity at an elevation e is
-    1 - exp(-depth / sin e), and over the hemisphere 1 - exp(-1.66 depth).
+    The atmospheric window is assumed to span 8 to 14 um; outside it, the sky is a black body at air temperature.
+    Within it, the sky is a grey layer whose vertical depth reproduces the broadband emissivity: its emissivity at an
+    elevation e is 1 - exp(-depth / sin e), and over the hemisphere 1 - exp(-1.66 depth).
     """
     window = Band("window", [8_000.0, 14_000.0], [1.0, 1.0])
     black = band_radiance(air_k, window) * np.pi / (STEFAN_BOLTZMANN_W_M2_K4 * air_k**4)
@@ -145,7 +145,7 @@ def sky_brightness_temperature(band: Band, sin_elevation: ArrayLike, **air: floa
 
 
 def convection(wind_m_s: float) -> float:
-    """Heat that the air carries off [W/(m^2 K)]: 5.7 + 3.8 v (Juerges 1924, in McAdams 1954), v up to 5 m/s or so."""
+    """Convective heat transfer coefficient [W/(m^2 K)]: 5.7 + 3.8 v (Juerges 1924, in McAdams 1954), v up to 5 m/s."""
     return 5.7 + 3.8 * max(float(wind_m_s), 0.0)
 
 
@@ -159,11 +159,11 @@ def surface_temperature(
     wind_m_s: float = 2.0,
     sky_share: ArrayLike = 1.0,
 ) -> Floats:
-    """Steady temperature [K] of a surface that absorbs so much sunlight (and heat from inside); arguments broadcast.
+    """Steady temperature [K] of a surface that absorbs sunlight or internal heat; arguments broadcast.
 
-    absorbed + emissivity s (share e_sky T_air^4 + (1 - share) T_air^4 - T^4) = h (T - T_air), s Stefan's constant.
-    `sky_share` is the sky's part of what the surface sees: 1 for level ground, 0.5 for walls; the rest is as warm as
-    the air.
+    absorbed + emissivity s (share e_sky T_air^4 + (1 - share) T_air^4 - T^4) = h (T - T_air), with the Stefan-Boltzmann
+    constant s. `sky_share` is the view factor of the sky: 1 for level ground, 0.5 for walls; the remainder is at air
+    temperature.
     """
     power = np.asarray(absorbed_w_m2, dtype=np.float64)
     grey = np.asarray(emissivity, dtype=np.float64) * STEFAN_BOLTZMANN_W_M2_K4
@@ -171,7 +171,7 @@ def surface_temperature(
     around = (share * sky_emissivity(dew_point_c, cloud_optical_depth) + 1.0 - share) * air_k**4
     carried = convection(wind_m_s)
     kelvin = np.full(np.broadcast_shapes(power.shape, grey.shape, share.shape), float(air_k))
-    for _ in range(8):  # Newton: the left side falls and is convex, so it arrives
+    for _ in range(8):  # Newton's method converges, because the balance is monotonic and convex
         excess = power + grey * (around - kelvin**4) - carried * (kelvin - air_k)
         kelvin = kelvin + excess / (4.0 * grey * kelvin**3 + carried)
     return kelvin
@@ -185,11 +185,11 @@ def thermal_table(
     cloud_optical_depth: float = 0.0,
     wind_m_s: float = 2.0,
 ) -> dict[str, NDArray[np.float32]]:
-    """One row a material, each column of shape (n,): what kernels of thermal cameras gather.
+    """Columns of shape (n,) with one row per material, for the kernels of thermal cameras.
 
-    `emissivity` [1]; `dark_k` and `wall_dark_k` [K] the temperature without sun of level ground and of walls;
-    `kelvin_per_w_m2` its rise with the whole solar irradiance on the surface, the mean slope up to 1000 W/m^2 (within
-    1.5 K of the balance); `most_k` what it never passes (0 C for snow).
+    `emissivity` [1]; `dark_k` and `wall_dark_k` [K] temperature of level ground and of walls without sun;
+    `kelvin_per_w_m2` rise with the total solar irradiance on the surface, the mean slope up to 1000 W/m^2 (within 1.5 K
+    of the balance); `most_k` maximum temperature (0 C for snow).
     """
     air = {"air_k": air_k, "dew_point_c": dew_point_c, "cloud_optical_depth": cloud_optical_depth, "wind_m_s": wind_m_s}
     rows = []

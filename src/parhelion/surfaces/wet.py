@@ -1,10 +1,10 @@
-"""How rain darkens surfaces: the diffuse reflectance of a rough surface under a film of water.
+"""Wet surfaces: diffuse reflectance of a rough surface under a film of water.
 
-Light that a rough surface scatters into the film is in part reflected back at the film's upper side, and has another
-chance to be absorbed. Written once for NumPy and Dr.Jit.
+Light that a rough surface scatters into the film is partly reflected back at the upper side of the film, and can be
+absorbed again. Written once for NumPy and Dr.Jit.
 
 Sources: A. Ångström, "The albedo of various surfaces of ground", Geografiska Annaler 7, 1925; J. Lekner, M. C. Dorf,
-"Why some things are darker when wet", Applied Optics 27, 1988.
+"Why some things are darker when wet", Applied Optics 27, 1988. # wording: ok
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from parhelion.surfaces.material import Material
 
 WATER_INDEX = 1.33
 MATERIAL_INDEX = 1.5
-"""Refractive index of the grains of sand, concrete and soil, about that of quartz."""
+"""Refractive index of grains of sand, concrete and soil, about that of quartz."""
 MODELS = ("lekner-dorf", "angstrom")
 
 
 @lru_cache(maxsize=32)
 def diffuse_fresnel(index: float) -> float:
-    """Share of diffuse light that a smooth surface of relative index > 1 reflects, by Fresnel."""
+    """Fresnel reflectance of a smooth surface of relative index > 1 for diffuse light."""
     nodes, weights = np.polynomial.legendre.leggauss(200)
     angle = 0.25 * np.pi * (nodes + 1.0)
     cos_in = np.cos(angle)
@@ -38,18 +38,18 @@ def diffuse_fresnel(index: float) -> float:
 
 
 def wet_factor(dry: Any, *, porous: Any = 1.0, model: str = "lekner-dorf", water: float = WATER_INDEX) -> Any:
-    """Factor on the diffuse reflectance `dry`, 0 to 1, of a rough surface that rain wets; arrays of either kind.
+    """Factor of wetting on the diffuse reflectance `dry` (0 to 1) of a rough surface, NumPy or Dr.Jit.
 
-    `porous` is the share of it that takes water up or holds a film on rough ground: 1 for asphalt, concrete, soil,
-    brick and wood, 0 for paint, metal, glass and leaves, on which water runs off.
+    `porous` is the fraction of the surface that absorbs water or holds a film: 1 for asphalt, concrete, soil, brick and
+    wood, 0 for paint, metal, glass and leaves, from which water runs off.
 
     `angstrom`: 1 / (n^2 (1 - rho) + rho). `lekner-dorf`: the wet reflectance is
 
         (1 - R) (1 - p) (1 - a) / (1 - p (1 - a)),    p = 1 - (1 - R_diffuse(n)) / n^2
 
-    R = ((n - 1) / (n + 1))^2 is reflected by the film at once, as by a mirror, and is not part of it. `a` is what the
-    surface absorbs of light that comes through water: what it absorbs dry, 1 - rho, times a factor that goes from
-    q = (1 - R_diffuse(m / n)) / (1 - R_diffuse(m)) of white surfaces of index m = 1.5 to 1 of black ones.
+    R = ((n - 1) / (n + 1))^2 is the specular reflection of the film, which is not included. `a` is the absorptance for
+    light that arrives through water: the dry absorptance 1 - rho times a factor between
+    q = (1 - R_diffuse(m / n)) / (1 - R_diffuse(m)) for white surfaces of index m = 1.5 and 1 for black ones.
     """
     if model == "angstrom":
         ratio = 1.0 / (water * water * (1.0 - dry) + dry)
@@ -57,7 +57,7 @@ def wet_factor(dry: Any, *, porous: Any = 1.0, model: str = "lekner-dorf", water
         back = 1.0 - (1.0 - diffuse_fresnel(water)) / (water * water)
         mirror = ((water - 1.0) / (water + 1.0)) ** 2
         q = (1.0 - diffuse_fresnel(MATERIAL_INDEX / water)) / (1.0 - diffuse_fresnel(MATERIAL_INDEX))
-        # 1 - a over rho, from a = (1 - rho) (q rho + 1 - rho).
+        # (1 - a) / rho, from a = (1 - rho) (q rho + 1 - rho).
         left = 2.0 - q + (q - 1.0) * dry
         ratio = (1.0 - mirror) * (1.0 - back) * left / (1.0 - back * left * dry)
     else:
@@ -70,11 +70,11 @@ POROUS = frozenset({
     "limestone", "granite", "roof-tile", "roofing-felt", "shingle", "slate", "wood", "plywood", "bark", "cardboard",
     "cotton", "fabric", "fabric-blue", "fabric-green", "fabric-red", "paper", "road-paint", "road-paint-yellow",
 })  # fmt: skip
-"""Materials of the library that take water up or hold a film of it; paint, metal and leaves shed it."""
+"""Library materials that absorb water or hold a film of it; paint, metal and leaves shed it."""
 
 
 def wetted(table: dict[str, NDArray[np.float32]], materials: Sequence[Material]) -> dict[str, NDArray[np.float32]]:
-    """A table of materials' bands in rain: what is porous has the reflectance of the wet surface."""
+    """Band table of materials in rain: porous materials have the reflectance of the wet surface."""
     porous = np.array([material.name in POROUS for material in materials], np.float64)[:, None]
     dry = table["diffuse"].astype(np.float64)
     return {**table, "diffuse": (dry * wet_factor(dry, porous=porous)).astype(np.float32)}

@@ -77,10 +77,10 @@ def test_every_named_band(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wavelength", "response", "said"),
+    ("wavelength", "response", "message"),
     [
-        ([500.0], [1.0], "two or more"),
-        ([500.0, 600.0], [1.0], "one response a wavelength"),
+        ([500.0], [1.0], "at least two"),
+        ([500.0, 600.0], [1.0], "one response per wavelength"),
         ([600.0, 500.0], [1.0, 1.0], "ascend"),
         ([500.0, 600.0], [0.0, 0.0], "above 0"),
         ([500.0, 600.0], [-1.0, 1.0], "not be negative"),
@@ -89,12 +89,12 @@ def test_every_named_band(name: str) -> None:
         (["a", 600.0], [1.0, 1.0], "lists of numbers"),
     ],
 )
-def test_what_is_no_band(wavelength: list[float], response: list[float], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_what_is_no_band(wavelength: list[float], response: list[float], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         Band("bad", wavelength, response)
 
 
-def test_an_unknown_name_is_told_with_the_nearest() -> None:
+def test_an_unknown_name_is_reported_with_the_nearest() -> None:
     with pytest.raises(ConfigError, match="did you mean 'green'"):
         named_band("gren")
 

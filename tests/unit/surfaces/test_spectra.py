@@ -145,14 +145,14 @@ def test_repeated_wavelengths_are_averaged_and_deleted_channels_left_out(tmp_pat
         ("", "no rows"),
         ("just some words\n", "no rows"),
         ("400\n500\n", "no rows"),
-        ("0.4 0.1\n", "holds 1 rows"),
+        ("0.4 0.1\n", "got 1"),
         ("0.4 0.1\n0.4 0.2\n", "same wavelength"),
         ("0.4 0.1\nbroken line\n0.5 0.2\n", "line 2"),
         ("0.4 0.1\n0.5 nan\n", "finite"),
         ("-0.4 0.1\n0.5 0.1\n", "positive"),
         (
             HEADER.format(x="Wavelength (micrometers)", y="Reflectance (percent)", first=1, last=2) + "1 1\n2 2\n",
-            "promises 3",
+            "states 3",
         ),
         (HEADER.format(x="Wavenumber (cm-1)", y="Reflectance", first=1, last=2) + "1 1\n2 2\n3 3\n", "X Units"),
         (

@@ -1,1 +1,1 @@
-"""What sensors of light share: the world as targets with materials and textures, rays in time, the air along them."""
+"""Common parts of light sensors: scene with materials and textures, beams in time, and air along them."""

@@ -1,8 +1,8 @@
-"""The air between sensor and target: how much of the light is lost on the way, in kernels.
+"""Optical depth of the air between sensor and target, in kernels.
 
-Where the weather is the same everywhere, optical depth is extinction times range. Where it is not, the field is
-integrated once for each small group of neighbouring beams, along the middle one, and sub-rays look their own range up:
-fields vary over metres, while the beams of a group run within a metre or so of each other.
+In homogeneous weather, optical depth is extinction times range. In heterogeneous weather, the field is integrated once
+per small group of neighbouring beams, along the central beam, and sub-rays look up their own range. Fields vary over
+metres, while the beams of a group are within about a metre of each other.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from parhelion.weather.grids import DensityGrid
 from parhelion.weather.media import PulseLaw
 
 STEPS = 32
-"""Steps of the integral: their ends are even in the root of range, so that they are short near the sensor."""
+"""Steps of the integral. Their ends are uniform in the square root of range, so they are short near the sensor."""
 
 
 @kernel_tree()
 @dataclass
 class Air:
-    """What dims the light, for the beams of one launch."""
+    """Attenuation of the beams of one launch."""
 
     extinction: Reals
-    """One way, the same everywhere [1/m]; clear air's own included."""
+    """Homogeneous one-way extinction [1/m], including clear air."""
     varying: list[VaryingExtinction] = field(default_factory=list)
-    """Extinction, the same everywhere, that varies from pulse to pulse."""
+    """Homogeneous extinction that varies from pulse to pulse."""
     tables: list[DepthTable | GridDepth] = field(default_factory=list)
-    """Integrals of what is not the same everywhere."""
+    """Integrals of heterogeneous extinction."""
     drawn: list[DrawnDepth] = field(default_factory=list)
-    """Particles that are drawn one by one: they dim the beam on their own, and are taken out here."""
+    """Particles that are drawn individually. They attenuate the beam separately, so they are subtracted here."""
 
     def depth(self, aim: BeamAim, range_m: Reals) -> Reals:
         """Optical depth from the sensor to a range, one way."""
@@ -53,7 +53,7 @@ class Air:
         return depth
 
     def around(self, aim: BeamAim, range_m: Reals) -> Air | LocalAir:
-        """The same for ranges within about a metre of one: tables are read once, here, and not for each range."""
+        """Linear approximation for ranges within about a metre: tables are read once instead of per range."""
         if not self.tables:
             return self
         here = self.depth(aim, range_m)
@@ -61,7 +61,7 @@ class Air:
 
 
 def two_way(air: Air | LocalAir, clear_per_m: Reals, aim: BeamAim, range_m: Reals) -> Reals:
-    """exp(-2 tau), the share of light that weather leaves on the way to a range and back, clear air's own loss aside.
+    """Two-way transmittance exp(-2 tau) of the weather up to a range, without that of clear air.
 
     `clear_per_m` is the extinction of clear air [1/m], which `air` includes.
     """
@@ -71,7 +71,7 @@ def two_way(air: Air | LocalAir, clear_per_m: Reals, aim: BeamAim, range_m: Real
 @kernel_tree(fixed=("law",))
 @dataclass
 class VaryingExtinction:
-    """Extinction that is the same everywhere and varies from pulse to pulse."""
+    """Homogeneous extinction that varies from pulse to pulse."""
 
     law: PulseLaw
     extinction: Reals
@@ -80,20 +80,20 @@ class VaryingExtinction:
 
 _LOCAL_M = 0.5
 FRONT_M = 2.0
-"""Drops that are drawn one by one lie within a few metres of the sensor: their density is that of this range [m]."""
+"""Range [m] at which the density of individually drawn drops is evaluated; they lie within a few metres."""
 
 
 @kernel_tree()
 @dataclass
 class DrawnDepth:
-    """Mean optical depth of the particles of one medium that are drawn one by one."""
+    """Mean optical depth of the individually drawn particles of one medium."""
 
     depth: Any
-    """Of all of them, at mean density."""
+    """Optical depth of all particles at mean density."""
     per_m: Any
     """Inverse of the range within which they lie [1/m]."""
     field: DeviceField | None
-    """How density varies, or None."""
+    """Density field, or None in homogeneous weather."""
 
     def at(self, aim: BeamAim, range_m: Reals) -> Reals:
         """Optical depth to a range along beams."""
@@ -103,7 +103,7 @@ class DrawnDepth:
 
 @dataclass
 class LocalAir:
-    """Optical depth near one range of each beam: a straight line."""
+    """Linear approximation of optical depth near one range of each beam."""
 
     range: Reals
     here: Reals
@@ -120,13 +120,13 @@ class DepthTable:
     """Optical depth along groups of beams, at the ends of STEPS steps."""
 
     group: int
-    """Beams of a group."""
+    """Beams per group."""
     max_range: Reals
-    """Range of the last step's end [m]."""
+    """Range at the end of the last step [m]."""
     law: PulseLaw | None
-    """Law by which the depth varies from pulse to pulse, or None."""
+    """Pulse-to-pulse variation of the depth, or None."""
     rows: Reals
-    """Depth at the start of each step, and what the step adds."""
+    """Depth at the start of each step, and increment of the step."""
 
     def at(self, aim: BeamAim, range_m: Reals) -> Reals:
         """Optical depth to a range along beams."""
@@ -149,7 +149,7 @@ def integrate(
     *,
     law: PulseLaw | None = None,
 ) -> DepthTable:
-    """Integrate fields up to a range [m]; `law` is that by which the depth varies from pulse to pulse."""
+    """Integrate fields up to a range [m]; `law` is the pulse-to-pulse variation of the depth."""
     dr, mi = engine.dr, engine.mi
     count = beams.count // group
     rows = dr.empty(mi.Float, 2 * STEPS * count)  # each of them is written
@@ -188,28 +188,30 @@ def _integrate(
 @kernel_tree()
 @dataclass
 class DeviceField:
-    """A medium whose density varies from place to place."""
+    """Medium with a heterogeneous density."""
 
     mean: Reals
     """Extinction at mean density [1/m]."""
     table: Reals
-    """Factors on density."""
+    """Density factors."""
     flat: bool
-    """Whether they are the same at every height."""
+    """True if the factors are the same at every height."""
     largest_factor: float
+    """Largest density factor."""
     per_m: Reals
-    """Cells a metre."""
+    """Cells per metre."""
     start: list[Reals]
-    """Place of the scene's origin, and below how fast the field drifts, in cells."""
+    """Position of the scene origin [cells]."""
     wind: list[Reals]
+    """Drift of the field [cells/s]."""
 
     @classmethod
     def of(cls, engine: Engine, part: AirComponent, air: AirContents, local_origin: NDArray[np.float64]) -> DeviceField:
-        """Copy the density field of a component."""
+        """Copy the density field of a component to the device."""
         assert part.field is not None
         dr, mi = engine.dr, engine.mi
         cell = part.field.cell_m
-        # In float64 and within one period, so that worlds far from zero lose nothing.
+        # Reduced to one period in float64, so that worlds far from the origin lose no precision.
         start = np.mod((local_origin - air.drift_m) / cell, CELLS)
         return cls(
             dr.opaque(mi.Float, part.extinction_per_m), uploaded(engine, part.field), part.field.flat,
@@ -219,7 +221,7 @@ class DeviceField:
         )  # fmt: skip
 
     def factor(self, aim: BeamAim, range_m: Reals) -> Reals:
-        """Factor on density at a range along beams."""
+        """Density factor at a range along beams."""
         places = [
             start + self.per_m * (o + range_m * d) - wind * aim.time
             for start, wind, o, d in zip(self.start, self.wind, aim.origin, aim.axis, strict=True)
@@ -233,7 +235,7 @@ _uploaded: dict[int, tuple[DensityField, Any]] = {}
 
 
 def uploaded(engine: Engine, density: DensityField) -> Reals:
-    """The table of a field on the device, copied once."""
+    """Device copy of a density table, cached."""
     key = id(density.table)
     if key not in _uploaded or _uploaded[key][0].table is not density.table:
         if len(_uploaded) >= 8:
@@ -245,23 +247,24 @@ def uploaded(engine: Engine, density: DensityField) -> Reals:
 @kernel_tree()
 @dataclass
 class DeviceGrid:
-    """Extinction on a grid."""
+    """Extinction on a regular grid."""
 
     table: Reals
     """Extinction at the nodes [1/m]."""
     size: list[Ints]
     """Nodes along each axis."""
     cell_m: Reals
+    """Side of a cell [m]."""
     per_m: Reals
-    """Cells a metre."""
+    """Cells per metre."""
     start: list[Reals]
-    """Place of the scene's origin, in cells."""
+    """Position of the scene origin [cells]."""
 
     @classmethod
     def of(cls, engine: Engine, grid: DensityGrid, per_mass: float, local_origin: NDArray[np.float64]) -> DeviceGrid:
-        """Copy a grid; `per_mass` is its extinction for a density of 1 [m^2/kg]."""
+        """Copy a grid to the device; `per_mass` is the mass extinction coefficient [m^2/kg]."""
         dr, mi = engine.dr, engine.mi
-        # One more layer of empty nodes on every side: a point is outside if its nearest node is in that layer.
+        # One layer of empty nodes is added on every side; points whose nearest node is in that layer are outside.
         padded = np.pad(grid.extinction(per_mass), 1)
         start = (local_origin - grid.origin_m) / grid.cell_m + 1.0
         return cls(
@@ -270,12 +273,12 @@ class DeviceGrid:
         )  # fmt: skip
 
     def stretch(self, aim: BeamAim, max_range: Reals) -> tuple[Reals, Reals]:
-        """Ranges between which beams run within the grid [m]; the first is not below the second where they miss it."""
+        """Entry and exit range of beams through the grid [m]; entry >= exit if a beam misses the grid."""
         dr, mi = running_engine().dr, running_engine().mi
         xp = namespace(max_range)
         enter, leave = mi.Float(0.0), mi.Float(max_range)
         for start, size, o, d in zip(self.start, self.size, aim.origin, aim.axis, strict=True):
-            # A beam along a side of the grid is taken as leaning a little, which keeps infinities away.
+            # A beam parallel to a grid plane is tilted slightly to avoid infinities.
             slope = self.per_m * dr.select(dr.abs(d) > 1e-9, d, 1e-9)
             first = -(start + self.per_m * o) / slope
             last = first + (mi.Float(size) - 1.0) / slope
@@ -308,18 +311,18 @@ class DeviceGrid:
 @kernel_tree()
 @dataclass
 class GridDepth:
-    """Optical depth of one grid along groups of beams, at the ends of STEPS even steps through the grid.
+    """Optical depth of one grid along groups of beams, at the ends of STEPS equal steps through the grid.
 
-    Clouds may be small and far away, where steps over the whole range would step over them.
+    The steps cover the grid only, because steps over the whole range could skip small distant clouds.
     """
 
     group: int
-    """Beams of a group."""
+    """Beams per group."""
     grid: DeviceGrid
     rows: Reals
-    """Depth at the start of each step, and what the step adds."""
+    """Depth at the start of each step, and increment of the step."""
     spans: Reals
-    """Where each group enters the grid [m], and steps a metre within it."""
+    """Range at which each group enters the grid [m], and steps per metre within it."""
 
     @classmethod
     def of(cls, engine: Engine, beams: Beams, group: int, grid: DeviceGrid, max_range: Reals) -> GridDepth:
@@ -330,7 +333,7 @@ class GridDepth:
         enter, leave = grid.stretch(aim, max_range)
         met = enter < leave
         length = dr.select(met, leave - enter, 0.0) / STEPS
-        # As the grid itself reads it: at the middles of parts of half a cell at most.
+        # Each step is sampled at the centres of parts that are at most half a cell long.
         parts = mi.UInt32(dr.ceil(2.0 * length / grid.cell_m))
         part_m = length / namespace(length).maximum(mi.Float(parts), 1.0)
         rows = dr.zeros(mi.Float, 2 * STEPS * (beams.count // group))
@@ -369,7 +372,7 @@ _HALVINGS = 18
 
 
 def range_of_depth(engine: Engine, tables: list[GridDepth], aim: BeamAim, depth: Reals, reach: Reals) -> Reals:
-    """The range [m] before `reach` at which beams have passed an optical depth, found by halving."""
+    """Range [m] up to `reach` at which beams reach an optical depth, by bisection."""
     dr, mi = engine.dr, engine.mi
 
     def halve(k: Ints, low: Reals, high: Reals) -> State:

@@ -1,4 +1,4 @@
-"""The rays of one launch, each at its own time: where they leave and point, and what their draws are keyed by."""
+"""Beams of one launch: origin, direction, time and random keys of each."""
 
 from __future__ import annotations
 
@@ -16,25 +16,28 @@ from parhelion.rays.device import engine as running_engine
 
 @dataclass
 class BeamAim:
-    """Where a beam leaves and where it points, in the scene's local frame, as kernel variables."""
+    """Origin and direction of beams in the scene's local frame, as kernel variables."""
 
     axis: Vectors
+    """Unit direction of the beam."""
     left: Vectors
+    """Unit vector to the left of the axis."""
     origin: Vectors
+    """Origin of the beam [m]."""
     time: Reals
     """Time after the window's start [s]."""
     pulse_draw: Reals
-    """Random number of the pulse in (0, 1) for weather that varies from pulse to pulse; else 0."""
+    """Random number of the pulse in (0, 1) for weather that varies from pulse to pulse; 0 otherwise."""
     beam: Ints
     """Number of the beam."""
     gain: Reals = None
-    """Strength of the beam's channel relative to the usual one; None where all are alike."""
+    """Strength of the beam's channel relative to the nominal one; None if all channels are equal."""
 
 
 @kernel_tree()
 @dataclass
 class Beams:
-    """Beams of one launch, as evaluated device arrays of one length."""
+    """Beams of one launch, as evaluated device arrays of equal length."""
 
     count: int
     scan: Ints
@@ -42,19 +45,19 @@ class Beams:
     shot: Ints
     """Row in the table of shots."""
     rows: tuple[Reals, Reals, Reals]
-    """Axis and time, left and pulse draw, origin and gain: four numbers per beam each, fetched by one access."""
+    """Axis and time, left and pulse draw, origin and gain: four numbers per beam each, read by one access."""
     has_gain: bool = False
-    """Whether beams have strengths of their own; if not, all gains count as 1, whatever the rows hold."""
+    """True if the rows contain gains; otherwise all gains are 1."""
 
     def draws(self, engine: Engine, beam: Ints, keys: Keys) -> tuple[Ints, Keys]:
-        """What the random draws of beams are keyed by: their shots, and the words of `keys` of their scans."""
+        """Counters and keys of the random draws: shot numbers, and the words of `keys` of the scans."""
         dr, mi = engine.dr, engine.mi
         scan = dr.gather(mi.UInt32, self.scan, beam)
         low, high = (dr.gather(mi.UInt32, word, scan) for word in keys)
         return dr.gather(mi.UInt32, self.shot, beam), (low, high)
 
     def aim(self, engine: Engine, beam: Ints) -> BeamAim:
-        """The aim of beams by number."""
+        """Aim of beams by number."""
         dr, mi = engine.dr, engine.mi
         axis, left, origin = (dr.gather(mi.Vector4f, rows, beam) for rows in self.rows)
         return BeamAim(
@@ -63,7 +66,7 @@ class Beams:
         )  # fmt: skip
 
 
-# ---- Curves over range that a data sheet gives as points, ready for lookup in kernels -------------------------------
+# ---- Curves over range, tabulated for lookup in kernels -------------------------------------------------------------
 
 
 _STEPS = 2048
@@ -73,25 +76,26 @@ _LOCAL_M = 0.25
 @kernel_tree()
 @dataclass
 class RangeCurve:
-    """A function of range [m] on an even grid: straight lines between its points, level behind the last."""
+    """Function of range [m] on a regular grid: linear between points, constant beyond the last."""
 
     rows: Reals
-    """Value at each point of the grid, and how much it rises to the next."""
+    """Value at each grid point, and difference to the next."""
     steps_per_m: Reals
+    """Grid points per metre."""
 
     @classmethod
     def of(cls, engine: Engine, field: str, points: Sequence[tuple[float, float]]) -> RangeCurve:
-        """Straight lines between points (range [m], value), level outside them; `field` is named in errors."""
+        """Linear interpolation of points (range [m], value), constant outside; `field` is named in errors."""
         ranges, values = np.asarray(points, dtype=np.float64).T
         if np.any(np.diff(ranges) <= 0):
             raise ConfigError(f"{field}: ranges must increase from point to point")
-        # An even grid needs no search in the kernel; corners between its points are rounded by half a step at most.
+        # A regular grid needs no search in the kernel; corners between grid points are rounded by at most half a step.
         grid = curve_grid(float(ranges[-1]))
         return cls.on_grid(engine, grid, np.interp(grid, ranges, values))
 
     @classmethod
     def on_grid(cls, engine: Engine, grid: NDArray[np.float64], values: NDArray[np.float64]) -> RangeCurve:
-        """The curve through values at the points of `curve_grid`."""
+        """Curve through values at the points of `curve_grid`."""
         rows = np.stack([values, np.diff(values, append=values[-1])], axis=1)
         return cls(engine.table(rows), engine.dr.opaque(engine.mi.Float, _STEPS / grid[-1]))
 
@@ -104,14 +108,14 @@ class RangeCurve:
         return dr.fma(place - mi.Float(below), row.y, row.x)
 
     def around(self, range_m: Reals, active: Masks = True) -> LocalCurve:
-        """The same for ranges within some decimetres of one, by a straight line: the table is read once, here."""
+        """Linear approximation for ranges within some decimetres: the table is read once."""
         here = self(range_m, active)
         return LocalCurve(range_m, here, (self(range_m + _LOCAL_M, active) - here) / _LOCAL_M)
 
 
 @dataclass
 class LocalCurve:
-    """A curve near one range of each beam: a straight line, never below zero."""
+    """Linear approximation of a curve near one range of each beam, never below zero."""
 
     range: Reals
     here: Reals
@@ -123,5 +127,5 @@ class LocalCurve:
 
 
 def curve_grid(last_m: float) -> NDArray[np.float64]:
-    """The ranges [m] at which a curve that ends at `last_m` is kept."""
+    """Grid of ranges [m] for a curve that ends at `last_m`."""
     return np.linspace(0.0, max(last_m, 1e-3), _STEPS + 1)

@@ -1,4 +1,4 @@
-"""The light of a scene from a few words: time and place or the sun's height, haze, cloud, and the weather."""
+"""Sun and sky light of a scene from time and place or sun elevation, haze, cloud, and weather."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from parhelion.surfaces.bands import Band
 from parhelion.weather.daylight import Daylight
 from parhelion.weather.weather import Weather
 
-# ---- Sun and sky under a layer of cloud or fog: less beam, more even light ------------------------------------------
+# ---- Sun and sky under a layer of cloud or fog -----------------------------------------------------------------------
 
 
 Floats = NDArray[np.float64]
@@ -33,32 +33,32 @@ CLOUD_ASYMMETRY = 0.85
 
 
 def layer_transmittance(optical_depth: float, g: float, cosine: float) -> float:
-    """Share of a beam's power on level ground that comes through a layer, straight or scattered.
+    """Fraction of a beam's power that reaches level ground through a layer, direct or scattered.
 
-    Two-stream with Eddington's closure and delta scaling (Joseph, Wiscombe and Weinman 1976), drops that absorb
-    nothing, black ground: [2 + 3 m + (2 - 3 m) exp(-t'/m)] / [4 + 3 (1 - g) t], t' = (1 - g^2) t, m the cosine of the
-    beam to the zenith, t the layer's vertical optical depth. 1 at t = 0. Valid for m from 0 to 1.
+    Two-stream approximation with Eddington closure and delta scaling (Joseph, Wiscombe and Weinman 1976), non-absorbing
+    drops, black ground: [2 + 3 m + (2 - 3 m) exp(-t'/m)] / [4 + 3 (1 - g) t], t' = (1 - g^2) t, with the cosine m of
+    the zenith angle and the vertical optical depth t of the layer. The value is 1 at t = 0. Valid for m from 0 to 1.
     """
     straight = float(np.exp(-(1.0 - g * g) * optical_depth / max(cosine, 1e-6)))
     return (2.0 + 3.0 * cosine + (2.0 - 3.0 * cosine) * straight) / (4.0 + 3.0 * (1.0 - g) * optical_depth)
 
 
 def diffuse_transmittance(optical_depth: float, g: float) -> float:
-    """The same for light from all directions alike: 1 / (1 + 3/4 (1 - g) t); the rest goes back up."""
+    """Transmittance of a layer for isotropic light: 1 / (1 + 3/4 (1 - g) t); the remainder is reflected upwards."""
     return 1.0 / (1.0 + 0.75 * (1.0 - g) * optical_depth)
 
 
 def overcast_shape(sin_elevation: Floats) -> Floats:
-    """CIE overcast sky: radiance over that of the zenith, (1 + 2 sin e) / 3 (Moon and Spencer 1942)."""
+    """CIE overcast sky: radiance relative to the zenith, (1 + 2 sin e) / 3 (Moon and Spencer 1942)."""
     return np.asarray((1.0 + 2.0 * np.clip(sin_elevation, 0.0, 1.0)) / 3.0)
 
 
 def under_cloud(sky: SkyLight, optical_depth: float, g: float = CLOUD_ASYMMETRY) -> SkyLight:
-    """The light under an even layer of vertical `optical_depth` (0 to 1000) and asymmetry `g` (-1 to 1).
+    """Sun and sky under a homogeneous layer of vertical `optical_depth` (0 to 1000) and asymmetry `g` (-1 to 1).
 
-    The beam and the sky's own radiance fade by exp(-t / sin e). What the layer scatters down has the shape of the CIE
-    overcast sky, and its power is that of the two streams; light goes back and forth between layer and ground. Drops
-    absorb nothing, which holds below about 1.3 um.
+    The beam and the clear-sky radiance are attenuated by exp(-t / sin e). Light scattered downwards has the angular
+    distribution of the CIE overcast sky and the power of the two-stream approximation, including multiple reflections
+    between layer and ground. Drops do not absorb, which holds below about 1.3 um.
     """
     if not 0.0 <= optical_depth <= 1000.0:
         raise ConfigError(f"light: an optical depth must be from 0 to 1000, got {optical_depth:g}")
@@ -71,11 +71,11 @@ def under_cloud(sky: SkyLight, optical_depth: float, g: float = CLOUD_ASYMMETRY)
     cosine = max(float(sky.sun_direction[2]), 0.0)
     fade = float(np.exp(-optical_depth / max(cosine, 1e-6))) if cosine > 0.0 else 0.0
     through, spread = layer_transmittance(optical_depth, g, cosine), diffuse_transmittance(optical_depth, g)
-    # One pass more for each reflection between ground and layer.
+    # Geometric series of the reflections between ground and layer.
     repeats = 1.0 / (1.0 - sky.ground_albedo * (1.0 - spread))
 
     def total(beam: Floats, diffuse: Floats) -> Floats:
-        """What arrives on level ground of a beam (normal to it) and of diffuse light."""
+        """Irradiance on level ground from a beam (given normal to it) and from diffuse light."""
         return (beam * cosine * through + diffuse * spread) * repeats
 
     level = total(sky.sun_irradiance, sky.diffuse_irradiance)
@@ -102,25 +102,23 @@ def under_cloud(sky: SkyLight, optical_depth: float, g: float = CLOUD_ASYMMETRY)
 
 
 # ---- airlight -------------------------------------------------------------------------------------------------------
-# What the air itself does to a picture: extinction by air and haze, and the light that it scatters to the camera.
-# Over a path of length d with extinction b a surface's radiance L becomes L exp(-b d) + A (1 - exp(-b d)):
-# Koschmieder's
-# law, with the air light A.
+# Extinction by air and haze, and scattering towards the camera. Over a path of length d with extinction b, a radiance L
+# becomes L exp(-b d) + A (1 - exp(-b d)): Koschmieder's law, with the airlight A.
 
 
 HAZE_SCALE_HEIGHT_M = 1250.0
-"""Over this height haze falls to 1/e: a column's optical depth over it is the extinction at the ground."""
+"""Scale height of haze [m]: optical depth of the column divided by the extinction at the ground."""
 HAZE_ASYMMETRY = 0.65
 """Mean cosine of scattering by rural aerosol (Bird and Riordan 1984)."""
 CONTRAST_LOG = float(-np.log(0.02))
-"""Koschmieder: at the visibility a black object's contrast is 2 %."""
+"""Visibility times extinction (Koschmieder): a black object has a contrast of 2 % at the visibility."""
 MOLECULES_PER_M3 = 2.547e25
-"""Of air at 15 C and 1013 hPa."""
+"""Number density of air at 15 C and 1013 hPa."""
 _DEPOLARISATION = 0.035
 
 
 def refractive_index(wavelength_nm: ArrayLike) -> Floats:
-    """Of dry air at 15 C and 1013 hPa, by Peck and Reeder 1972; 230 to 1690 nm, and little different beyond."""
+    """Refractive index of dry air at 15 C and 1013 hPa (Peck and Reeder 1972), 230 to 1690 nm; extrapolated beyond."""
     wavenumber2 = (1e3 / np.asarray(wavelength_nm, dtype=np.float64)) ** 2
     return np.asarray(1.0 + 1e-8 * (8060.51 + 2480990.0 / (132.274 - wavenumber2) + 17455.7 / (39.32957 - wavenumber2)))
 
@@ -137,7 +135,7 @@ def rayleigh_extinction(wavelength_nm: ArrayLike) -> Floats:
 
 
 def haze_extinction(turbidity: float, wavelength_nm: ArrayLike) -> Floats:
-    """Extinction by haze at the ground [1/m]: Angstrom's optical depth of the column over its scale height, 1.25 km."""
+    """Extinction by haze at the ground [1/m]: Angstrom's column optical depth divided by the scale height, 1.25 km."""
     return haze_optical_depth(turbidity, np.asarray(wavelength_nm, dtype=np.float64)) / HAZE_SCALE_HEIGHT_M
 
 
@@ -152,7 +150,7 @@ def clear_air_extinction(bands: Sequence[Band], turbidity: float) -> tuple[Float
 
 
 def turbidity_of_visibility(visibility_m: float) -> float:
-    """Turbidity, from 1 to 10, whose haze gives this visibility [m] at 550 nm; thicker air than 10 (5.3 km) is 10.
+    """Turbidity, from 1 to 10, whose haze gives this visibility [m] at 550 nm; visibilities below 5.3 km give 10.
 
     The column's optical depth is the extinction at the ground times 1.25 km, and Angstrom's coefficient at 1 um is
     0.04608 T - 0.04856.
@@ -165,7 +163,7 @@ def turbidity_of_visibility(visibility_m: float) -> float:
 
 
 def mean_radiance(sky: SkyLight) -> Floats:
-    """Mean over all directions of the light of sky and ground, without the sun [W/(m^2 sr)], shape (bands,)."""
+    """Mean radiance of sky and ground over all directions, without the sun [W/(m^2 sr)], shape (bands,)."""
     angles = solid_angles(*sky.radiance.shape[:2])
     return np.tensordot(angles, sky.radiance.astype(np.float64), axes=2) / (4.0 * np.pi)
 
@@ -175,7 +173,7 @@ def mean_radiance(sky: SkyLight) -> Floats:
 
 FOG_ASYMMETRY = 0.8
 STEP_S = 10.0
-"""The sun moves on in steps of this: 0.04 degrees."""
+"""Time step of the sun's position [s]: 0.04 degrees."""
 
 
 def cloud_of_weather(weather: Weather, time: float) -> float:
@@ -187,9 +185,9 @@ def cloud_of_weather(weather: Weather, time: float) -> float:
 def lighting(
     daylight: Daylight, bands: Sequence[Band], *, weather: Weather | None = None, time: float = 0.0
 ) -> SkyLight:
-    """Sun and sky at a time of the scene [s], under the given cloud or that of the weather, and in fog.
+    """Sun and sky at a time of the scene [s], under the cloud of the daylight or of the weather, and in fog.
 
-    The result is cached: the same arguments give the same object, and times within 10 s of each other the same sun.
+    The result is cached: equal arguments return the same object, and the sun moves in steps of 10 s.
     """
     turbidity, cloud, fog = daylight.turbidity, daylight.cloud_optical_depth, 0.0
     if weather is not None:
@@ -201,11 +199,11 @@ def lighting(
             fog += (1.0 - effect.haze) * effect.layer_extinction_per_m * daylight.fog_layer_m
         fog = min(fog, 1000.0)
     moved = 0.0 if daylight.time is None else STEP_S * math.floor(time / STEP_S)
-    return _made(daylight, tuple(bands), turbidity, cloud, fog, moved)
+    return _cached_lighting(daylight, tuple(bands), turbidity, cloud, fog, moved)
 
 
 @lru_cache(maxsize=32)
-def _made(
+def _cached_lighting(
     daylight: Daylight, bands: tuple[Band, ...], turbidity: float, cloud: float, fog: float, after_s: float
 ) -> SkyLight:
     sky = clear_sky(

@@ -1,4 +1,4 @@
-"""A world as a sensor of light of one wavelength sees it: the ray scene, and the tables that hits are looked up in."""
+"""World as seen by a light sensor of one wavelength: ray scene, and lookup tables for hits."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from parhelion.surfaces.material import COLUMNS, material_table, reflected, refl
 from parhelion.surfaces.texture import TextureAtlas, linear_srgb, sample_texture
 from parhelion.world.world import World
 
-# ---- Textures of a world on the device: the reflectance factor at a hit ---------------------------------------------
+# ---- Textures on the device -----------------------------------------------------------------------------------------
 
 
 @kernel_tree()
 @dataclass
 class PartTextures:
-    """Looks up the texture of the part that was hit, at the hit's texture coordinates."""
+    """Textures of parts, looked up at the texture coordinates of hits."""
 
     row: Ints
-    """Row of the atlas of each part, 0 for parts without a texture."""
+    """Atlas row of each part, 0 for parts without a texture."""
     uv: Reals
-    """Texture coordinates of each triangle's corners."""
+    """Texture coordinates of the triangle corners."""
     texels: Reals
     offset: Ints
     width: Ints
@@ -38,10 +38,10 @@ class PartTextures:
 
     @classmethod
     def of(cls, scene: RayScene, world: World) -> PartTextures:
-        """Copy the textures of a world."""
+        """Copy the textures of a world to the device."""
         table = scene.engine.table
         atlas = TextureAtlas.pack(world.textures)
-        # Row 0 of the atlas is white, so parts without a texture (-1) keep their reflectance.
+        # Row 0 of the atlas is white: parts without a texture (-1) keep their reflectance.
         return cls(
             table(world.parts.texture + 1),
             table(_corners(scene)),
@@ -49,7 +49,7 @@ class PartTextures:
         )
 
     def present(self, part: Ints, active: Masks) -> Masks:
-        """Which of these parts have a texture."""
+        """Mask of the parts that have a texture."""
         return running_engine().dr.gather(running_engine().mi.UInt32, self.row, part, active) > 0
 
     def factor(self, part: Ints, hit: Any, active: Masks) -> Reals:
@@ -58,7 +58,7 @@ class PartTextures:
         return sample_texture(u, v, texels=self.texels, **place)
 
     def _places(self, part: Any, hit: Any, active: Any) -> tuple[Any, Any, dict[str, Any]]:
-        """Texture coordinates of hits, and where in the atlas their textures are."""
+        """Texture coordinates of hits, and atlas entries of their textures."""
         dr, mi = running_engine().dr, running_engine().mi
         row = dr.gather(mi.UInt32, self.row, part, active)
         active = active & (row > 0)
@@ -72,23 +72,23 @@ class PartTextures:
 
 
 CHANNELS = {"red": "red", "green": "green", "blue": "blue", "mono": "luminance"}
-"""What of a texture's colours bands of these names see; all others see the grey value, as lidars do."""
+"""Texture channel of each band name; all other bands use the grey value, as lidars do."""
 _LUMINANCE = (0.2126, 0.7152, 0.0722)  # of sRGB's primaries, IEC 61966-2-1
 
 
 @kernel_tree(fixed=("bands",))
 @dataclass
 class BandTextures:
-    """The same for the bands of a camera: texels have colours, and are blended with their neighbours."""
+    """Textures for the bands of a camera: texels have colours and are interpolated."""
 
     bands: tuple[str, ...]
     """Names of the bands."""
     grey: PartTextures
-    """Its texels are rows of red, green, blue, all linear in light, and grey."""
+    """Textures whose texels are rows of linear red, green and blue, and grey."""
 
     @classmethod
     def of(cls, scene: RayScene, world: World, bands: tuple[str, ...]) -> BandTextures:
-        """Copy the textures of a world, colours where they have some."""
+        """Copy the textures of a world, with colours where available, to the device."""
         table = scene.engine.table
         atlas = TextureAtlas.pack(world.textures)
         texels = np.repeat(atlas.texels[:, None], 4, axis=1)
@@ -117,7 +117,7 @@ class BandTextures:
 
 
 def _corners(scene: RayScene) -> NDArray[np.float32]:
-    """Texture coordinates of all triangles' corners, shape (n, 6)."""
+    """Texture coordinates of all triangle corners, shape (n, 6)."""
     geometry = scene.geometry
     corners = []
     for triangles in (geometry.static, *(actor.triangles for actor in geometry.actors)):
@@ -135,18 +135,20 @@ _SPECULAR_COLUMNS = ("mirror", "pane_index", "transmits", "pane_transmittance")
 @kernel_tree(fixed=("shared", "names"))
 @dataclass
 class Columns:
-    """Numbers of each part. Those that all parts share are kept once; the others are packed four to a row."""
+    """Numbers per part. Values common to all parts are stored once; the others are packed four to a row."""
 
     shared: tuple[tuple[str, float], ...]
+    """Names and values common to all parts."""
     names: tuple[str, ...]
+    """Names of the packed columns."""
     packed: Ints
-    """Of these names, or None where there are none."""
+    """Packed columns, or None if there are none."""
 
     @classmethod
     def of(
         cls, engine: Engine, table: dict[str, NDArray[np.float32]], names: tuple[str, ...], rows: NDArray[Any]
     ) -> Columns:
-        """Columns of a table of materials, of which each part has the row `rows` says."""
+        """Columns of a material table; `rows` is the material row of each part."""
         shared = {name: float(table[name][rows[0]]) if len(rows) else COLUMNS[name] for name in names}
         varying = [name for name in names if len(rows) and np.any(table[name][rows] != shared[name])]
         width = 4 * ((len(varying) + 3) // 4)
@@ -157,7 +159,7 @@ class Columns:
         return cls(tuple(shared.items()), tuple(varying), engine.table(packed) if varying else None)
 
     def at(self, part: Ints, active: Masks) -> dict[str, Any]:
-        """The numbers of parts, by name."""
+        """Numbers of parts by name."""
         dr, mi = running_engine().dr, running_engine().mi
         values: dict[str, Any] = dict(self.shared)
         groups = (len(self.names) + 3) // 4
@@ -171,18 +173,18 @@ class Columns:
 @kernel_tree()
 @dataclass
 class Surfaces:
-    """Tables that kernels look surfaces up in, by the number of the part."""
+    """Surface tables for kernels, by part number."""
 
     materials: Reals
-    """Number of the material."""
+    """Material number of each part."""
     reflection: Reals
     """Reflection table of all materials."""
     specular: Reals
-    """1 for parts that mirror or transmit, else 0; None where no part does."""
+    """1 for parts that reflect specularly or transmit, 0 for others; None if there are none."""
     split: Columns
-    """How specular parts share power between what they mirror and what they let through."""
+    """Specular reflection and transmission of parts."""
     brightest: Reals
-    """Twice the BRDF of the whitest part, were it Lambertian [1/sr]; only glints and retro-reflectors exceed it."""
+    """Twice the Lambertian BRDF of the brightest part [1/sr]; only glints and retro-reflectors exceed it."""
     textures: PartTextures | None
 
     def material(self, part: Ints, active: Masks) -> Ints:
@@ -201,49 +203,49 @@ class Surfaces:
 
     @property
     def has_specular(self) -> bool:
-        """Whether any part mirrors or transmits."""
+        """True if any part reflects specularly or transmits."""
         return self.specular is not None
 
     def is_specular(self, part: Ints, active: Masks) -> Masks:
-        """Which of these parts mirror or transmit."""
+        """Mask of the parts that reflect specularly or transmit."""
         if self.specular is None:
             return running_engine().mi.Bool(False)
         return running_engine().dr.gather(running_engine().mi.UInt32, self.specular, part, active) != 0
 
     def specular_split(self, part: Ints, cos_theta: Reals, active: Masks) -> tuple[Reals, Reals]:
-        """Power fractions of the mirrored and the transmitted path, both 0 for ordinary surfaces."""
+        """Power fractions of the reflected and the transmitted path; both are 0 for ordinary surfaces."""
         return specular_split(cos_theta, self.split.at(part, active))
 
     def textured(self, part: Ints, active: Masks) -> Masks:
-        """Which of these parts have a texture."""
+        """Mask of the parts that have a texture."""
         return running_engine().mi.Bool(False) if self.textures is None else self.textures.present(part, active)
 
 
 @kernel_tree()
 @dataclass
 class PartNames:
-    """What records say of the part that was hit."""
+    """Metadata of parts for records."""
 
     numbers: Ints
-    """Material, label, instance and 0, of no part and then of each."""
+    """Material, label, instance and 0: one row for no hit, then one per part."""
     diffuse: Reals
-    """Diffuse reflectance at the wavelength."""
+    """Diffuse reflectance of each part at the wavelength."""
 
     def at(self, part: Ints) -> dict[str, Any]:
-        """Material, label and instance of parts; NO_MATERIAL, 0 and 0 where nothing was hit."""
+        """Material, label and instance of parts; NO_MATERIAL, 0 and 0 without a hit."""
         dr, mi = running_engine().dr, running_engine().mi
-        # NOTHING + 1 wraps to row 0, which stands for none.
+        # NOTHING + 1 wraps to row 0, the row for no hit.
         row = dr.gather(mi.Vector4u, self.numbers, part + 1)
         return {"material": row.x, "label": row.y, "instance": row.z}
 
     def reflectance(self, part: Ints) -> Reals:
-        """Diffuse reflectance of parts at the wavelength; 0 where nothing was hit."""
+        """Diffuse reflectance of parts at the wavelength; 0 without a hit."""
         dr, mi, hit = running_engine().dr, running_engine().mi, part != NOTHING
         return dr.gather(mi.Float, self.diffuse, dr.select(hit, part, 0), hit)
 
 
 class LightScene(DeviceOwned):
-    """The scene and its surfaces on the device. Built once for a world, a sensor and a wavelength."""
+    """Scene and surfaces on the device, for one world, kind of sensor and wavelength."""
 
     def __init__(
         self,
@@ -256,9 +258,9 @@ class LightScene(DeviceOwned):
         scenes: dict[Any, Any] | None = None,
         cell: Cell | None = None,
     ) -> None:
-        """`kind` and `names` are those of the sensor, which objects may be hidden from.
+        """Build the scene. `kind` and `names` identify the sensor, from which objects may be hidden.
 
-        `covered` is what weather lies on.
+        `covered` lists the surfaces that weather covers.
         """
         self.scene: RayScene = shared_scene(world, kind, names, {} if scenes is None else scenes, cell)
         self.engine = self.scene.engine
@@ -272,7 +274,7 @@ class LightScene(DeviceOwned):
         looked_up = part_numbers(world, rows)
         table = material_table(materials, wavelength_nm)
         textures = PartTextures.of(self.scene, world) if np.any(self.parts.texture >= 0) else None
-        # Kernels cannot read from empty arrays, not even with all reading switched off: hence one row at least.
+        # Kernels cannot read from empty arrays, even if all lanes are inactive, so there is at least one row.
         reflection = np.zeros(2, np.float32)
         if materials:
             reflection = reflection_table(materials, wavelength_nm, textured=textures is not None)
@@ -294,9 +296,9 @@ class LightScene(DeviceOwned):
 def light_scene(
     world: World, kind: str, *, names: tuple[str, ...], wavelength_nm: float, cell: Cell | None = None
 ) -> LightScene:
-    """The target of a world for a kind of sensor, built on first use and kept until the world changes.
+    """Scene of a world for a kind of sensor, built on first use and cached until the world changes.
 
-    `cell` is where the sensor is, if that is far from the middle of the world.
+    `cell` is the cell of the sensor if it is far from the centre of the world.
     """
     cache = scene_cache(world, cell)
     covered = () if world.weather is None else world.weather.covered

@@ -1,9 +1,9 @@
-"""The light of sun and sky as a table that kernels gather from.
+"""Sun and sky radiance as a table over direction and band.
 
-By day the angular shape is Hosek and Wilkie's (`hosek_wilkie.py`), wavelength by wavelength, and its level Bird's
-(`bird.py`), so that sun and sky share one balance of energy and one spectrum from 300 to 4000 nm. Beyond 720 nm the
-shape is that of 720 nm. With the sun below 5 degrees, and below the horizon, the level follows the illuminances of
-the Astronomical Almanac (`natural_illuminance`).
+By day, the angular distribution follows Hosek and Wilkie (`hosek_wilkie`), per wavelength, and the level follows Bird
+(`clear_spectrum`), so that sun and sky share one energy balance and one spectrum from 300 to 4000 nm. Beyond 720 nm,
+the distribution at 720 nm is used. With the sun below 5 degrees and below the horizon, the level follows the
+illuminances of the Astronomical Almanac (`natural_illuminance`).
 """
 
 from __future__ import annotations
@@ -23,24 +23,23 @@ from parhelion.surfaces.bands import Band, luminous
 from parhelion.weather.daylight import SUN_HALF_ANGLE_RAD
 
 # ---- Bird's simple spectral model: direct and diffuse irradiance of the clear sky from 300 to 4000 nm ---------------
-# Bird and Riordan 1984 (SERI/TR-215-2436), in the form of its later program spectrl2_2.c, as `pvlib.spectrum.spectrl2`
-# has it too. Equation numbers are the report's. The model was fitted to air masses up to about 5 (sun above 11
-# degrees);
-# below it is used on as it is, down to 0.
+# Bird and Riordan 1984 (SERI/TR-215-2436), in the form of the later program spectrl2_2.c, as in
+# `pvlib.spectrum.spectrl2`. Equation numbers refer to the report. The model was fitted to air masses up to about 5 (sun
+# above 11 degrees); it is extrapolated down to 0 degrees.
 
 
 DATA = Path(__file__).parent / "data" / "bird-riordan-1984.csv"
 ANGSTROM_EXPONENT = 1.3
-"""Of haze, the same that Preetham, Shirley and Smits (1999) take for their turbidity."""
+"""Angstrom exponent of haze, as used by Preetham, Shirley and Smits (1999) for their turbidity."""
 WATER_VAPOUR_CM = 1.42
 OZONE_CM = 0.344
 """Precipitable water and ozone of the U.S. standard atmosphere (ASTM G173)."""
 
 _ALBEDO_400, _ALBEDO_VARIATION, _ASYMMETRY = 0.945, 0.095, 0.65
-"""Single-scattering albedo of rural aerosol at 400 nm, how it falls with wavelength, and its asymmetry (report)."""
+"""Single-scattering albedo of rural aerosol at 400 nm, its variation with wavelength, and its asymmetry (report)."""
 _OZONE_HEIGHT = 22.0 / 6370.0
 _DIFFUSE_MASS = 1.8
-"""Air mass of light that comes from all directions."""
+"""Air mass of isotropic light."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +47,11 @@ class ClearSpectrum:
     """Spectral irradiance at the ground under a clear sky."""
 
     wavelength_nm: Floats
-    """Shape (122,)."""
+    """Wavelengths [nm], shape (122,)."""
     direct: Floats
-    """Normal to the beam [W/(m^2 nm)], shape (122,)."""
+    """Direct irradiance normal to the beam [W/(m^2 nm)], shape (122,)."""
     diffuse: Floats
-    """Of the sky on level ground, the ground's light that the sky sends back included [W/(m^2 nm)], shape (122,)."""
+    """Diffuse irradiance on level ground, including ground light scattered back [W/(m^2 nm)], shape (122,)."""
 
 
 @lru_cache(maxsize=1)
@@ -86,9 +85,9 @@ def clear_spectrum(
     water_vapour_cm: float = WATER_VAPOUR_CM,
     ozone_cm: float = OZONE_CM,
 ) -> ClearSpectrum:
-    """Direct and diffuse spectral irradiance at sea level; `elevation_rad` is the sun's, from 0 to pi/2.
+    """Direct and diffuse spectral irradiance at sea level for a sun elevation from 0 to pi/2.
 
-    `distance_factor` is the square of the mean over the actual distance to the sun (0.967 to 1.034).
+    `distance_factor` is the square of (mean / actual) distance to the sun, 0.967 to 1.034.
     """
     wavelength, above, vapour, ozone, gas = _table()
     micron = wavelength * 1e-3
@@ -130,27 +129,27 @@ def clear_spectrum(
 
 
 # ---- The clear sky's radiance by direction: Hosek and Wilkie 2012, from 320 to 720 nm -------------------------------
-# "An analytic model for full spectral sky-dome radiance", ACM Transactions on Graphics 31(4). The model's coefficients
-# are read from the data that Mitsuba's wheel carries for its own `sunsky` emitter (BSD licence of the two authors,
-# beside the file there). Valid for turbidities of 1 to 10, ground albedos of 0 to 1 and the sun above the horizon.
+# "An analytic model for full spectral sky-dome radiance", ACM Transactions on Graphics 31(4). The coefficients are read
+# from the data of Mitsuba's `sunsky` emitter in its wheel (BSD licence of the two authors, included there). Valid for
+# turbidities of 1 to 10, ground albedos of 0 to 1 and a sun above the horizon.
 
 
 WAVELENGTHS_NM = np.arange(320.0, 721.0, 40.0)
-"""Where the model has coefficients [nm], shape (11,)."""
+"""Wavelengths of the model's coefficients [nm], shape (11,)."""
 TURBIDITIES = (1.0, 10.0)
 
 _BINOMIAL = np.array([1.0, 5.0, 10.0, 10.0, 5.0, 1.0])
 _FLOAT64 = 11
-"""Number of the type in Mitsuba's tensor files."""
+"""Type number of float64 in Mitsuba's tensor files."""
 
 
 def read_tensors(path: Path) -> dict[str, Floats]:
-    """The float64 tensors of one of Mitsuba's tensor files, by name."""
+    """Read the float64 tensors of a Mitsuba tensor file, by name."""
     content = path.read_bytes()
     try:
         magic, _, _, count = struct.unpack_from("<12sBBI", content, 0)
         if magic != b"tensor_file\0":
-            raise FormatError(f"{path}: is not a tensor file of Mitsuba's")
+            raise FormatError(f"{path}: is not a Mitsuba tensor file")
         place, tensors = struct.calcsize("<12sBBI"), {}
         for _ in range(count):
             (length,) = struct.unpack_from("<H", content, place)
@@ -171,7 +170,7 @@ def read_tensors(path: Path) -> dict[str, Floats]:
 @lru_cache(maxsize=1)
 def _coefficients() -> tuple[Floats, Floats]:
     """Parameters (turbidity, albedo, control point, wavelength, 9), and mean radiances without the last axis."""
-    spec = PathFinder.find_spec("mitsuba")  # without importing it; once imported it is another module
+    spec = PathFinder.find_spec("mitsuba")  # found without importing it
     folders = list(spec.submodule_search_locations or []) if spec else []
     for folder in folders:
         file = Path(folder) / "data" / "sunsky" / "sunsky_datasets.bin"
@@ -179,15 +178,15 @@ def _coefficients() -> tuple[Floats, Floats]:
             tensors = read_tensors(file)
             return tensors["sky_params_spec"], tensors["sky_rad_spec"]
     raise MissingDependencyError(
-        "the light of the sky needs the data of Mitsuba 3.7 or newer (mitsuba/data/sunsky): pip install -U mitsuba"
+        "sky light needs the data of Mitsuba 3.7 or newer (mitsuba/data/sunsky): run 'pip install -U mitsuba'"
     )
 
 
 def hosek_wilkie(directions: Floats, sun: Floats, turbidity: float, ground_albedo: float) -> Floats:
-    """Radiance of the sky [W/(m^2 sr nm)] in directions (n, 3), z up, at `WAVELENGTHS_NM`: shape (n, 11).
+    """Sky radiance [W/(m^2 sr nm)] in directions (n, 3), z up, at `WAVELENGTHS_NM`, shape (n, 11).
 
-    `sun` (3,) is the unit vector to the sun, not below the horizon. Directions below the horizon give what the
-    horizon does. The sun's own disc is not included.
+    `sun` (3,) is the unit vector to the sun, not below the horizon. Directions below the horizon return the value at
+    the horizon. The solar disc is not included.
     """
     parameters, levels = _coefficients()
     elevation = np.arcsin(np.clip(sun[2], 0.0, 1.0))
@@ -202,7 +201,7 @@ def hosek_wilkie(directions: Floats, sun: Floats, turbidity: float, ground_albed
         by_albedo = (1.0 - ground_albedo) * by_turbidity[0] + ground_albedo * by_turbidity[1]
         return np.tensordot(bezier, by_albedo, axes=1)
 
-    a, b, c, d, e, f, g, i, h = chosen(parameters).T  # the data hold the last two in this order
+    a, b, c, d, e, f, g, i, h = chosen(parameters).T  # the last two are stored in this order
     cos_theta = np.clip(directions[:, 2:3], 0.0, 1.0)
     cos_gamma = np.clip(directions @ sun, -1.0, 1.0)[:, None]
     gamma = np.arccos(cos_gamma)
@@ -220,43 +219,43 @@ Floats = NDArray[np.float64]
 ROWS, COLUMNS = 128, 256
 SPECTRUM_NM = (300.0, 4000.0)
 LOW_SUN_DEG = 5.0
-"""Below this elevation Bird's model is too dark, and measured illuminances set the level."""
+"""Sun elevation [deg] below which Bird's model is too dark, and measured illuminances set the level."""
 NIGHT_LUX = 6.5e-4
-"""Illuminance of a moonless night sky: airglow and stars, 2.1e-4 cd/m^2 all over (about 21.8 mag per square arcsec)."""
+"""Illuminance of a moonless night sky [lux]: airglow and stars, 2.1e-4 cd/m^2 (about 21.8 mag per square arcsec)."""
 
 
 @dataclass(frozen=True, eq=False)
 class SkyLight:
-    """Sun and sky in some bands. The rows below the horizon hold the light of level ground."""
+    """Sun and sky in several bands. Table rows below the horizon contain the radiance of level ground."""
 
     bands: tuple[Band, ...]
     radiance: NDArray[np.float32]
-    """Radiance [W/(m^2 sr)] in each band without the sun's disc, shape (rows, columns, bands).
+    """Radiance [W/(m^2 sr)] in each band without the solar disc, shape (rows, columns, bands).
 
     Row r is centred on the angle (r + 0.5) / rows * 180 degrees from the zenith (z up), column c on the angle
-    (c + 0.5) / columns * 360 degrees from x towards y, both in the world's frame. The number of rows is even, so that
+    (c + 0.5) / columns * 360 degrees from x towards y, both in the world frame. The number of rows is even, so that
     the horizon lies between two rows."""
     sun_direction: Floats
-    """Unit vector to the sun in the world's frame, shape (3,); z is negative at night."""
+    """Unit vector to the sun in the world frame, shape (3,); z is negative at night."""
     sun_irradiance: Floats
-    """Of the beam on a plane normal to it [W/m^2] in each band, shape (bands,)."""
+    """Irradiance of the beam on a plane normal to it [W/m^2] in each band, shape (bands,)."""
     horizontal_irradiance: Floats
-    """Of sun and sky together on level ground [W/m^2] in each band, shape (bands,)."""
+    """Irradiance of sun and sky on level ground [W/m^2] in each band, shape (bands,)."""
     illuminance_lux: float
-    """Of sun and sky on level ground, for the eye."""
+    """Illuminance of sun and sky on level ground [lux]."""
     sun_illuminance_lux: float
-    """Of the beam on a plane normal to it, for the eye."""
+    """Illuminance of the beam on a plane normal to it [lux]."""
     ground_albedo: float
     turbidity: float
     sun_half_angle_rad: float = SUN_HALF_ANGLE_RAD
 
     @property
     def diffuse_irradiance(self) -> Floats:
-        """Of the sky alone on level ground [W/m^2], shape (bands,)."""
+        """Irradiance of the sky alone on level ground [W/m^2], shape (bands,)."""
         return self.horizontal_irradiance - self.sun_irradiance * max(float(self.sun_direction[2]), 0.0)
 
     def radiance_at(self, directions: Floats) -> Floats:
-        """Radiance in directions (n, 3), linear between the table's cells: shape (n, bands)."""
+        """Radiance in directions (n, 3), interpolated linearly, shape (n, bands)."""
         rows, columns = self.radiance.shape[:2]
         unit = directions / np.linalg.norm(directions, axis=-1, keepdims=True)
         row = np.arccos(np.clip(unit[:, 2], -1.0, 1.0)) / np.pi * rows - 0.5
@@ -309,7 +308,7 @@ def natural_illuminance(elevation_deg: float) -> float:
 
     log10 E = a + b x + c x^2 + d x^3, x = elevation / 90, as in the Explanatory Supplement to the Astronomical Almanac
     (Seidelmann 1992), after Janiczek and DeYoung 1987 (U.S. Naval Observatory Circular 171). It is 759 lx at sunset,
-    3.4 lx at -6 and 6.5e-4 lx at -18 degrees, and stays so below.
+    3.4 lx at -6 degrees, 6.5e-4 lx at -18 degrees, and constant below.
     """
     at = float(np.clip(elevation_deg, -18.0, 90.0))
     for first, last, coefficients in _PIECES:
@@ -327,7 +326,7 @@ def clear_sky(
     distance_factor: float = 1.0,
     shape: tuple[int, int] = (ROWS, COLUMNS),
 ) -> SkyLight:
-    """Sun and clear sky at any height of the sun; `turbidity` from 1 (pure air) to 10 (thick haze)."""
+    """Sun and clear sky for any sun elevation; `turbidity` from 1 (pure air) to 10 (dense haze)."""
     _check(bands, turbidity, ground_albedo, shape)
     sun = np.asarray(sun_direction, dtype=np.float64)
     sun = sun / np.linalg.norm(sun)
@@ -340,7 +339,7 @@ def clear_sky(
     cells = cell_directions(*shape).reshape(-1, 3)
     cosines = cosine_weights(*shape).reshape(-1)
     seen = hosek_wilkie(cells, glow_from, turbidity, ground_albedo)
-    unit = seen / (cosines @ seen)  # the irradiance of each wavelength is 1
+    unit = seen / (cosines @ seen)  # unit irradiance at each wavelength
     table = unit @ (to_model.T @ (diffuse[:, None] * above)) + (night @ above) / np.pi
     beam = direct @ above
     level = (diffuse + night + direct * max(float(sun[2]), 0.0)) @ above
@@ -355,7 +354,7 @@ def clear_sky(
 
 def _check(bands: Sequence[Band], turbidity: float, ground_albedo: float, shape: tuple[int, int]) -> None:
     if not bands:
-        raise ConfigError("light: give one band at least")
+        raise ConfigError("light: at least one band is required")
     for band in bands:
         first, last = band.range_nm
         if first < SPECTRUM_NM[0] or last > SPECTRUM_NM[1]:
@@ -372,7 +371,7 @@ def _check(bands: Sequence[Band], turbidity: float, ground_albedo: float, shape:
 
 
 def _raised(sun: Floats) -> Floats:
-    """The sun's direction, or the horizon below or above which it is nearest: twilight keeps its glow there."""
+    """Direction of the sun, or its projection on the horizon if it is below, where the twilight glow stays."""
     if sun[2] >= 0.0:
         return sun
     level = np.hypot(sun[0], sun[1])
@@ -380,18 +379,18 @@ def _raised(sun: Floats) -> Floats:
 
 
 def _interpolation(wavelength: Floats) -> Floats:
-    """Matrix (n, 11) from values at Hosek and Wilkie's wavelengths to those at others, level beyond the ends."""
+    """Interpolation matrix (n, 11) from Hosek and Wilkie's wavelengths to others, constant beyond the ends."""
     return np.stack([np.interp(wavelength, WAVELENGTHS_NM, row) for row in np.eye(len(WAVELENGTHS_NM))], axis=1)
 
 
 def _spectra(
     elevation_deg: float, turbidity: float, ground_albedo: float, distance: float
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Wavelengths, the beam, the sun's light from the sky, and the night's [W/(m^2 nm)]."""
+    """Wavelengths [nm], and spectral irradiance of beam, sky and night sky [W/(m^2 nm)]."""
     options = {"ground_albedo": ground_albedo, "distance_factor": distance}
     here = clear_spectrum(np.radians(max(elevation_deg, 0.0)), turbidity, **options)
     half = np.degrees(SUN_HALF_ANGLE_RAD)
-    direct = here.direct * np.clip(0.5 * (elevation_deg / half + 1.0), 0.0, 1.0)  # the part of the disc that is up
+    direct = here.direct * np.clip(0.5 * (elevation_deg / half + 1.0), 0.0, 1.0)  # visible part of the disc
     wavelength, nothing = here.wavelength_nm, np.zeros_like(direct)
     if elevation_deg >= LOW_SUN_DEG:
         return wavelength, direct, here.diffuse, nothing
@@ -401,7 +400,7 @@ def _spectra(
     share = float(np.clip(elevation_deg / LOW_SUN_DEG, 0.0, 1.0))
     wanted = natural_illuminance(elevation_deg) * (joint / natural_illuminance(LOW_SUN_DEG)) ** share
     beam_lux = float(luminous(wavelength, direct)) * max(np.sin(np.radians(elevation_deg)), 0.0)
-    # Night light comes in below the horizon; at sunset it is a millionth of the whole.
+    # The night sky is added for a sun below the horizon; at sunset it is a millionth of the total.
     flat = np.ones_like(wavelength)
     night = flat * (NIGHT_LUX / float(luminous(wavelength, flat))) if elevation_deg < 0.0 else nothing
     lux = max(wanted - beam_lux - (NIGHT_LUX if elevation_deg < 0.0 else 0.0), 0.0)

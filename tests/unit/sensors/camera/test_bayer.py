@@ -80,7 +80,7 @@ def test_kernels_give_the_same() -> None:
         assert np.array_equal(a, b.numpy())  # small whole numbers and eighths are exact
 
 
-def test_unknown_names_are_told() -> None:
+def test_unknown_names_are_reported() -> None:
     with pytest.raises(ConfigError, match="demosaic"):
         demosaic(ROW, PIXEL, WIDTH, HEIGHT, "RGGB", "best")
     with pytest.raises(ConfigError, match="Bayer"):

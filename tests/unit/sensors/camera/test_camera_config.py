@@ -1,4 +1,4 @@
-"""Data sheets of cameras: every preset holds together and says where its numbers are from; bad sheets are refused."""
+"""Data sheets of cameras: every preset is valid and states its sources; invalid sheets are rejected."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_presets_say_the_same_after_a_round_through_yaml(name: str) -> None:
     assert again == config
 
 
-def test_names_are_found_in_any_case_and_near_misses_told() -> None:
+def test_names_are_found_in_any_case_and_near_misses_suggested() -> None:
     assert load_sheet("camera", CameraConfig, "Generic/VGA") is load_sheet("camera", CameraConfig, "generic/vga")
     with pytest.raises(ConfigError, match=r"unknown camera 'generic/vgaa': did you mean 'generic/vga'\?"):
         load_sheet("camera", CameraConfig, "generic/vgaa")
@@ -153,7 +153,7 @@ def test_a_calibrated_camera_has_the_lens_that_was_measured(name: str, model: st
     found = calibrated.intrinsics()
     assert found == replace(measured, baseline_m=found.baseline_m)
     assert calibrated.sensor == config.sensor
-    with pytest.raises(ConfigError, match="the calibration is of 64 x 48 pixels"):
+    with pytest.raises(ConfigError, match="the calibration is for 64 x 48 pixels"):
         config.calibrated(lens.scaled(measured, 64, 48))
 
 
@@ -177,7 +177,7 @@ def test_bands_of_ones_own() -> None:
         ({"lens": {"fx": math.nan}}, r"lens\.fx: "),
         ({"lens": {"hfov_deg": 185.0}}, "below 180, got 185; kind: fisheye?"),
         ({"lens__distortion": [-0.9], "lens__hfov_deg": 30.0, "image": {"width": 64, "height": 640}}, "folds back"),
-        ({"lens__distortion": [-0.9]}, "hfov_deg 70 is more than"),
+        ({"lens__distortion": [-0.9]}, "hfov_deg 70 exceeds"),
         ({"lens__distortion": [0.0] * 5, "lens__kind": "fisheye"}, "4 numbers at most"),
         ({"lens__cx": 1e6}, "cx must be within"),
         ({"lens__chromatic_aberration": [1.0]}, "chromatic_aberration has 1 entries for 3 bands"),

@@ -103,14 +103,14 @@ def test_chromatic_aberration_magnifies_each_band_about_the_principal_point() ->
 
 def test_fixed_patterns_belong_to_the_piece_and_stay() -> None:
     flat = np.full((32, 32), 2000.0 / (MONO.electrons_per_radiance()[0] * 0.01))
-    uneven = replace(MONO, prnu=0.01, dsnu_e=5.0)
+    patterned = replace(MONO, prnu=0.01, dsnu_e=5.0)
 
     def raw(sensor: SensorElectronics, radiance: Any, frame: int) -> Any:
         return develop(radiance, sensor, Exposure(0.01), Stream(1, "c", frame), with_raw=True).raw
 
-    assert np.array_equal(raw(uneven, flat, 0), raw(uneven, flat, 1))
-    assert not np.array_equal(raw(uneven, flat, 0), raw(replace(uneven, identity="other"), flat, 0))
-    assert raw(uneven, flat, 0).std() > raw(uneven, 0.0 * flat, 0).std() > 0.0
+    assert np.array_equal(raw(patterned, flat, 0), raw(patterned, flat, 1))
+    assert not np.array_equal(raw(patterned, flat, 0), raw(replace(patterned, identity="other"), flat, 0))
+    assert raw(patterned, flat, 0).std() > raw(patterned, 0.0 * flat, 0).std() > 0.0
 
 
 def test_same_seed_same_bytes() -> None:
@@ -223,7 +223,7 @@ def test_jpeg_loses_little_and_less_at_high_quality() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"bayer": "RGBG"}, "Bayer pattern"),
         ({"wavelengths_nm": (550.0,)}, "1 bands"),
@@ -239,15 +239,15 @@ def test_jpeg_loses_little_and_less_at_high_quality() -> None:
         ({"curve": "cubic"}, "response curve"),
     ],
 )
-def test_wrong_settings_are_told(change: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_wrong_settings_are_reported(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         SensorElectronics(**change)
 
 
-def test_wrong_pictures_are_told() -> None:
+def test_wrong_pictures_are_reported() -> None:
     with pytest.raises(ConfigError, match="shape"):
         develop(np.zeros(5), MONO, Exposure(0.01), STREAM)
-    with pytest.raises(ConfigError, match="2 bands"):
+    with pytest.raises(ConfigError, match="got 2"):
         develop(np.zeros((4, 4, 2)), QUIET, Exposure(0.01), STREAM)
     with pytest.raises(ConfigError, match="width and height"):
         develop([np.zeros(5)], MONO, Exposure(0.01), STREAM)

@@ -93,6 +93,6 @@ def test_kernels_count_the_same() -> None:
 @pytest.mark.parametrize(
     "change", [{"min_time_s": 0.0}, {"max_time_s": 1e-9}, {"max_gain_db": -1.0}, {"target": 1.0}, {"percentile": 0.0}]
 )
-def test_wrong_settings_are_told(change: dict[str, float]) -> None:
+def test_wrong_settings_are_reported(change: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match="exposure"):
         AutoExposure(**change)  # type: ignore[arg-type]

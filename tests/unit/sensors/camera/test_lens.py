@@ -1,4 +1,4 @@
-"""Where lenses put directions, against OpenCV and closed forms; the way back; lenses that no camera has."""
+"""Lens projection and its inverse against OpenCV and closed forms; lenses that cannot exist."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_pinholes_look_where_opencv_says(intrinsics: Intrinsics, seed: int) -> N
 
 
 def test_opencv_arrives_with_an_everyday_lens() -> None:
-    """So that the comparison above is not of nothing."""
+    """Guard against a vacuous comparison above."""
     made = replace(PLAIN, distortion=(-0.2, 0.05, 1e-3, -5e-4, 0.01))
     uv = pixels(made, 3)
     stop = (cv2.TERM_CRITERIA_COUNT | cv2.TERM_CRITERIA_EPS, 500, 1e-14)
@@ -216,7 +216,7 @@ def test_points_that_are_no_numbers_are_outside() -> None:
         ({"fx": 0.01, "fy": 0.01}, "a pinhole lens looks sideways"),
     ],
 )
-def test_impossible_lenses_are_told_in_one_sentence(change: dict[str, Any], words: str) -> None:
+def test_impossible_lenses_are_reported_in_one_sentence(change: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words) as caught:
         lens.check(replace(PLAIN, **change))
     assert "\n" not in str(caught.value)
@@ -284,7 +284,7 @@ def test_focal_length_from_the_field(model: str, numbers: tuple[float, ...]) -> 
 
 def test_field_wider_than_the_lens() -> None:
     assert lens.focal_length_px(640, 90.0) == pytest.approx(320.0)
-    with pytest.raises(ConfigError, match="hfov_deg 120 is more than"):
+    with pytest.raises(ConfigError, match="hfov_deg 120 exceeds"):
         lens.focal_length_px(640, 120.0, "plumb_bob", (-0.5,))
 
 

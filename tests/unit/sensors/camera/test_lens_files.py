@@ -1,4 +1,4 @@
-"""Calibration files: OpenCV and ROS read ours, we read theirs, and damaged ones are told in one sentence."""
+"""Calibration files: exchange with OpenCV and ROS, and errors for damaged files."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_impossible_lenses_are_not_written(tmp_path: Path) -> None:
         ("camera_name: front", "camera_name: [", "line "),
     ],
 )
-def test_damaged_files_are_told_in_one_sentence_that_names_file_and_field(
+def test_damaged_files_are_reported_in_one_sentence_that_names_file_and_field(
     tmp_path: Path, old: str, new: str, words: str
 ) -> None:
     assert old in ROS
@@ -202,7 +202,7 @@ def test_files_that_are_no_calibration(tmp_path: Path, content: bytes) -> None:
 
 
 def test_xml_and_missing_files(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="XML is not read"):
+    with pytest.raises(FormatError, match="XML is not supported"):
         load_intrinsics(written(tmp_path, "<?xml version='1.0'?>", "lens.xml"))
     with pytest.raises(FormatError, match="no such file"):
         load_intrinsics(tmp_path / "none.yaml")

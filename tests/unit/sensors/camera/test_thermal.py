@@ -72,7 +72,7 @@ def test_kernels_give_the_same() -> None:
     assert np.abs(host.temperature_k - made.temperature_k).max() < 1e-3
 
 
-def test_wrong_settings_are_told() -> None:
+def test_wrong_settings_are_reported() -> None:
     with pytest.raises(ConfigError, match="thermal output"):
         ThermalElectronics(output="kelvin")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="band_um"):

@@ -79,7 +79,7 @@ def test_the_distance_to_the_sun_by_the_day() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"time": "2024-06-21T12:00:00Z"}, "together"),
         ({"latitude_deg": 3.0}, "together"),
@@ -93,8 +93,8 @@ def test_the_distance_to_the_sun_by_the_day() -> None:
         ({"sun_elevation_deg": 91.0}, "sun_elevation_deg"),
     ],
 )
-def test_what_is_no_daylight(fields: dict[str, object], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_what_is_no_daylight(fields: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         config.parse(Daylight, fields, "light")
 
 

@@ -146,8 +146,8 @@ def test_a_base_that_lost_a_lamp_is_written_whole(tmp_path: Path) -> None:
 
 def test_a_wrong_lamp_in_a_file_names_file_and_field(tmp_path: Path) -> None:
     file = tmp_path / "w.yaml"
-    file.write_text("lamps:\n- {xyz: [0, 0, 1], flux_lm: 5, actor: nobody}\n")
-    with pytest.raises(ConfigError, match=r"w.yaml: lamps\[0\]: .*nobody"):
+    file.write_text("lamps:\n- {xyz: [0, 0, 1], flux_lm: 5, actor: ghost}\n")
+    with pytest.raises(ConfigError, match=r"w.yaml: lamps\[0\]: .*ghost"):
         ph.World.load(file)
     file.write_text("lamps:\n- {xyz: [0, 0, 1]}\n")
     with pytest.raises(ConfigError, match=r"lamps\[0\]: give flux_lm or intensity_cd"):
@@ -155,7 +155,7 @@ def test_a_wrong_lamp_in_a_file_names_file_and_field(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"flux_lm": 1.0, "intensity_cd": 1.0}, "give flux_lm or intensity_cd"),
         ({"flux_lm": 1.0, "inner_deg": 3.0}, "together"),
@@ -167,8 +167,8 @@ def test_a_wrong_lamp_in_a_file_names_file_and_field(tmp_path: Path) -> None:
         ({"flux": 1.0}, "flux_lm"),
     ],
 )
-def test_what_is_no_lamp(fields: dict[str, object], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_what_is_no_lamp(fields: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         ph.World().add_lamp((0, 0, 1), **fields)
 
 

@@ -1,4 +1,4 @@
-"""The camera. `config.py` is its data sheet, `lens.py` where the lens puts directions on the picture.
+"""Camera model. `config.py` defines the data sheet, `lens.py` the projection of directions to pixels.
 
-Calibrations of real cameras come in through `lens_files.py`; data sheets are in `presets`.
+`calibration_files.py` reads calibrations of real cameras. Data sheets are in `sensors/presets/camera`.
 """

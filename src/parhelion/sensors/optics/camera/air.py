@@ -1,9 +1,9 @@
-"""What the air takes from a picture and puts into it: extinction on the way, and light that the air itself scatters.
+"""Extinction and airlight between the lens and the first surface.
 
     L = L_0 exp(-tau) + L_air (1 - exp(-tau))
 
-(Koschmieder 1924.) The optical depth tau is that of the same weather as the lidar's, uneven fog and dust included, at
-the wavelength of each band's middle. Only the stretch between lens and first surface is treated so.
+(Koschmieder 1924.) The optical depth tau is that of the same weather as for the lidar, including heterogeneous fog and
+dust, at the centre wavelength of each band. Only the path between the lens and the first surface is treated.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ from parhelion.sensors.optics.camera.view import Ray, View
 from parhelion.weather.air import AirContents
 
 GROUP = 64
-"""Neighbouring pixels that share one integral of uneven weather."""
+"""Neighbouring pixels that share one integral of heterogeneous weather."""
 
 
 @kernel_tree()
 @dataclass
 class AirLight:
-    """The air in front of a picture."""
+    """Air in front of the camera."""
 
     air: Air
     """Extinction at the wavelength of the first band."""
     ratio: list[Any]
-    """Extinction of each band as a multiple of the first one's."""
+    """Extinction of each band relative to the first."""
     top: Any
-    """Thickness of the layer above the camera [m]: rays to the sky leave it there."""
+    """Thickness of the layer above the camera [m]; rays to the sky leave it there."""
     even: list[Any]
-    """Radiance of a layer so thick that nothing is seen through it, of light from all sides, for each band."""
+    """Radiance of an opaque layer under diffuse light [W/(m^2 sr)], per band."""
     from_sun: list[Any]
-    """The sun's part of it, to be multiplied by the phase function [W/(m^2 sr) times sr]."""
+    """Contribution of the sun before multiplication by the phase function [W/m^2], per band."""
     sun: list[Any]
-    """Direction to the sun."""
+    """Unit direction to the sun."""
     asymmetry: Any
-    """Mean cosine of the angle of scattering."""
+    """Mean cosine of the scattering angle."""
 
     def seen_through(self, light: list[Any], ray: Ray, index: Any, length: Any) -> list[Any]:
-        """Light of pixels with the air before it."""
+        """Radiance of pixels after extinction and airlight."""
         dr, mi = running_engine().dr, running_engine().mi
         xp = namespace(length)
         out = self.top / xp.maximum(dr.abs(ray.direction.z), 1e-4)
@@ -63,10 +63,10 @@ class AirLight:
 
 
 def henyey_greenstein(cos_angle: Any, asymmetry: Any) -> Any:
-    """Phase function of Henyey and Greenstein 1941 [1/sr]: share of scattered light by the angle it is turned by.
+    """Phase function of Henyey and Greenstein 1941 [1/sr].
 
-    `cos_angle` is 1 where light goes straight on: a camera that looks towards the sun sees that. The integral over
-    all directions is 1. Valid for |asymmetry| < 1.
+    `cos_angle` is the cosine of the scattering angle, 1 for forward scattering (a camera that looks towards the sun).
+    The integral over all directions is 1. Valid for |asymmetry| < 1.
     """
     xp = namespace(cos_angle, asymmetry)
     square = asymmetry * asymmetry
@@ -77,7 +77,7 @@ def henyey_greenstein(cos_angle: Any, asymmetry: Any) -> Any:
 def air_of(
     engine: Engine, view: View, contents: AirContents, clear_extinction: float, origin: NDArray[np.float64], reach: Any
 ) -> Air:
-    """Optical depths along the pixels of a view, for `Air`."""
+    """Air of the given contents along the pixels of a view."""
     extinction = clear_extinction + sum(part.extinction_per_m for part in contents.components if part.field is None)
     fields = [DeviceField.of(engine, part, contents, origin) for part in contents.components if part.field is not None]
     air = Air(engine.number(extinction))
@@ -96,7 +96,7 @@ def air_of(
 
 
 def _middles(engine: Engine, view: View) -> Beams:
-    """The middle rays of all pixels in the order of tracing."""
+    """Central rays of all pixels, in tracing order."""
     dr, mi = engine.dr, engine.mi
     count = view.width * view.height
     _, row, column = view.pixel(dr.arange(mi.UInt32, count))

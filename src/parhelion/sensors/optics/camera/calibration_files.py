@@ -1,7 +1,7 @@
-"""Calibrations of real cameras: OpenCV's FileStorage (YAML) and ROS's camera_info files, read and written.
+"""Reader and writers of camera calibrations: OpenCV FileStorage (YAML) and ROS camera_info files.
 
-Both are YAML. OpenCV's begins with `%YAML:1.0`, which no YAML standard knows, and marks its matrices with a tag; ROS's
-is the layout of `camera_calibration`. Tags are taken off the text before it is parsed: a file is data, never code.
+Both are YAML. OpenCV files begin with `%YAML:1.0`, which is not part of any YAML standard, and tag their matrices; ROS
+files have the layout of `camera_calibration`. Tags are removed before parsing, because a file is data, never code.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from parhelion.core.reading import file_reader, read_bytes, shown
 from parhelion.sensors.optics.camera.lens import COEFFICIENTS, check, padded
 
 LARGEST_SIDE = 65535
-"""Pixels of a row or column; larger numbers are no size of a picture."""
+"""Largest number of rows or columns [pixel] that is accepted."""
 
 _HEAD = re.compile(r"\A\ufeff?\s*%YAML[: ]1\.\d\s*$", re.MULTILINE)
 _TAG = re.compile(r"!!opencv-matrix\b")
 
-# The names under which calibration programs write the same thing, the usual one first.
+# Field names used by different calibration programs; the most common name comes first.
 _WIDTH = ("image_width", "image_Width", "width")
 _HEIGHT = ("image_height", "image_Height", "height")
 _MATRIX = ("camera_matrix", "Camera_Matrix", "cameraMatrix", "K", "k", "M1")
@@ -37,16 +37,16 @@ _FISHEYE_NAMES = ("equidistant", "fisheye", "kannala_brandt", "kannalabrandt4")
 
 @file_reader()
 def load_intrinsics(path: str | PathLike[str], *, width: int | None = None, height: int | None = None) -> Intrinsics:
-    """The lens of a calibration file, OpenCV's or ROS's: which of the two is told from its content.
+    """Read the lens of an OpenCV or ROS calibration file; the layout is detected from the content.
 
-    Give `width` and `height` for files that do not say for which size of picture they hold.
+    `width` and `height` [pixel] are needed for files that do not state the image size.
     """
     file = Path(path)
     if file.suffix.lower() == ".xml":
-        raise FormatError(f"{shown(file)}: XML is not read; let cv2.FileStorage write it as .yaml")
+        raise FormatError(f"{shown(file)}: XML is not supported; write it as .yaml with cv2.FileStorage")
     data = yaml_data(file, _plain_yaml(file))
     if not isinstance(data, dict):
-        raise FormatError(f"{shown(file)}: holds no fields of a calibration")
+        raise FormatError(f"{shown(file)}: contains no fields of a calibration")
     fields = _Fields(file, data)
     rows = fields.matrix(_MATRIX, 3, 3)
     (fx, skew, cx), (lower, fy, cy), last = rows[:3], rows[3:6], rows[6:]
@@ -75,12 +75,12 @@ def _plain_yaml(file: Path) -> str:
         text = content.decode("utf-8")
     except UnicodeDecodeError:
         raise FormatError(f"{shown(file)}: is not a text file") from None
-    # A comment keeps the numbers of lines in errors right.
+    # The header is replaced by a comment, so that line numbers in errors stay correct.
     return _TAG.sub("", _HEAD.sub("#", text, count=1))
 
 
 class _Fields:
-    """The fields of one file, under any of their names; errors name file and field."""
+    """Fields of one file under any of their names; errors name file and field."""
 
     def __init__(self, file: Path, data: Mapping[Any, Any]) -> None:
         self.file, self.data = file, data
@@ -92,7 +92,7 @@ class _Fields:
         return any(name in self.data for name in names)
 
     def name(self, names: tuple[str, ...]) -> str:
-        """The one of the names that the file uses."""
+        """Name that the file uses."""
         for name in names:
             if name in self.data:
                 return name
@@ -111,12 +111,12 @@ class _Fields:
         name = self.name(names)
         numbers, shape = self.numbers(name)
         if shape not in ((rows, cols), None) or len(numbers) != rows * cols:
-            said = f"{shape[0]} x {shape[1]}" if shape else str(len(numbers))
-            raise self.error(name, f"must have {rows} x {cols} numbers, got {said}")
+            found = f"{shape[0]} x {shape[1]}" if shape else str(len(numbers))
+            raise self.error(name, f"must have {rows} x {cols} numbers, got {found}")
         return numbers
 
     def numbers(self, name: str) -> tuple[list[float], tuple[int, int] | None]:
-        """The numbers of a matrix or of a plain list, and the shape that a matrix states."""
+        """Numbers of a matrix or plain list, and the shape that a matrix states."""
         value: Any = self.data[name]
         shape: tuple[int, int] | None = None
         place = name
@@ -135,7 +135,7 @@ class _Fields:
 
     def number(self, place: str, value: Any) -> float:
         try:
-            # YAML takes 1e-3 for text, since it has no point.
+            # YAML parses 1e-3 as text, because it has no decimal point.
             number = math.nan if isinstance(value, bool) else float(value)
         except (TypeError, ValueError, OverflowError):
             number = math.nan
@@ -149,7 +149,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _distortion(fields: _Fields) -> tuple[str, tuple[float, ...]]:
-    """The model of the lens in our name, and its numbers."""
+    """Name of the lens model in `Intrinsics`, and its coefficients."""
     numbers: list[float] = []
     if fields.has(_DISTORTION):
         name = fields.name(_DISTORTION)
@@ -157,16 +157,16 @@ def _distortion(fields: _Fields) -> tuple[str, tuple[float, ...]]:
             numbers, shape = fields.numbers(name)
             if shape is not None and numbers and 1 not in shape:
                 raise fields.error(name, f"must be one row or one column, got {shape[0]} x {shape[1]}")
-    said = fields.data.get("distortion_model")
-    if said is None or said == "":
+    stated = fields.data.get("distortion_model")
+    if stated is None or stated == "":
         is_fisheye = fields.data.get("fisheye_model") in (1, True)
         model = "equidistant" if is_fisheye else "plumb_bob" if len(numbers) <= 5 else "rational_polynomial"
-    elif isinstance(said, str) and said.lower() in _FISHEYE_NAMES:
+    elif isinstance(stated, str) and stated.lower() in _FISHEYE_NAMES:
         model = "equidistant"
-    elif said in LENS_MODELS:
-        model = said
+    elif stated in LENS_MODELS:
+        model = stated
     else:
-        raise fields.error("distortion_model", f"must be one of {', '.join(LENS_MODELS)}, got {said!r:.60}")
+        raise fields.error("distortion_model", f"must be one of {', '.join(LENS_MODELS)}, got {stated!r:.60}")
     most = COEFFICIENTS[model]
     if any(numbers[most:]):
         raise fields.error(
@@ -176,7 +176,7 @@ def _distortion(fields: _Fields) -> tuple[str, tuple[float, ...]]:
 
 
 def _baseline(fields: _Fields) -> float:
-    """How far right the second lens is: ROS has -fx times it in the projection matrix of the second camera."""
+    """Stereo baseline [m]. ROS stores -fx times the baseline in the projection matrix of the second camera."""
     if "baseline_m" in fields.data:
         return fields.number("baseline_m", fields.data["baseline_m"])
     if not fields.has(_PROJECTION):
@@ -186,7 +186,7 @@ def _baseline(fields: _Fields) -> float:
 
 
 def save_opencv(path: str | PathLike[str], intrinsics: Intrinsics) -> None:
-    """Write a lens as OpenCV's calibration programs do, for `cv2.FileStorage`."""
+    """Write a lens in the layout of OpenCV's calibration programs, for `cv2.FileStorage`."""
     check(intrinsics)
     numbers = padded(intrinsics.model, intrinsics.distortion)
     lines = [
@@ -206,10 +206,10 @@ def save_opencv(path: str | PathLike[str], intrinsics: Intrinsics) -> None:
 def save_ros(
     path: str | PathLike[str], intrinsics: Intrinsics, camera_name: str = "camera", *, second: bool = False
 ) -> None:
-    """Write a lens as ROS's `camera_calibration` does; `second` for the right camera of a stereo pair."""
+    """Write a lens in the layout of ROS `camera_calibration`; `second` for the right camera of a stereo pair."""
     check(intrinsics)
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", camera_name):
-        raise ConfigError(f"camera_name: must be letters, digits and _ as ROS wants it, got {camera_name!r:.60}")
+        raise ConfigError(f"camera_name: ROS allows letters, digits and _ only, got {camera_name!r:.60}")
     numbers, matrix = padded(intrinsics.model, intrinsics.distortion), _camera_matrix(intrinsics)
     shift = -intrinsics.fx * intrinsics.baseline_m if second else 0.0
     projection = (*matrix[:3], shift, *matrix[3:6], 0.0, *matrix[6:], 0.0)
@@ -227,7 +227,7 @@ def save_ros(
 
 
 WRITERS: dict[str, Callable[..., None]] = {"opencv": save_opencv, "ros": save_ros}
-"""The layouts of calibration files."""
+"""Writers of calibration files, by layout."""
 
 
 def _camera_matrix(intrinsics: Intrinsics) -> tuple[float, ...]:
@@ -242,6 +242,6 @@ def _matrix(
 
 
 def _number(value: float) -> str:
-    """All digits of a number, with the point that YAML wants: 1.0e-05."""
+    """Number with all digits and the decimal point that YAML requires: 1.0e-05."""
     text = repr(float(value))
     return text.replace("e", ".0e") if "e" in text and "." not in text else text

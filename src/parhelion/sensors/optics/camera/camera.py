@@ -36,10 +36,8 @@ from parhelion.weather.daylight import Daylight
 from parhelion.world.world import World
 
 # ---- colour ---------------------------------------------------------------------------------------------------------
-# From the bands of a sensor to the colours of a screen: the colour matrix that every colour camera has.
-# The matrix is fitted to the spectra of the material library in daylight: what the sensor reads of them, white
-# balanced,
-# against their colours as the eye sees them. Grey stays grey.
+# Conversion of sensor bands to display colours by a colour matrix, as in every colour camera. The matrix is fitted to
+# the spectra of the material library in daylight: white-balanced sensor readings against CIE colours. Grey stays grey.
 
 
 _GRID_NM = np.arange(380.0, 781.0, 5.0)
@@ -51,7 +49,7 @@ _SRGB_OF_XYZ = np.array([[3.2406, -1.5372, -0.4986], [-0.9689, 1.8758, 0.0415], 
 def eye_responses(wavelength_nm: NDArray[np.float64]) -> NDArray[np.float64]:
     """Colour matching functions x, y, z of the CIE 1931 observer, shape (3, n).
 
-    By the sums of Gaussians of Wyman, Sloan and Shirley 2013 (JCGT 2.2), within 1 % of the tables' peaks.
+    Sums of Gaussians after Wyman, Sloan and Shirley 2013 (JCGT 2.2), within 1 % of the peaks of the CIE tables.
     """
 
     def lobe(height: float, middle: float, left: float, right: float) -> NDArray[np.float64]:
@@ -78,22 +76,22 @@ def colour_matrix(bands: tuple[Band, ...]) -> tuple[tuple[float, ...], ...] | No
         spectrum = library.material(name).spectrum
         spectra.append(np.interp(_GRID_NM * 1e-3, spectrum.wavelength_um, spectrum.reflectance))
     reflectance = np.array(spectra)
-    # Sensors count photons, of which a watt holds more at longer waves.
+    # Sensors count photons, and a watt carries more photons at longer wavelengths.
     read = np.stack([np.interp(_GRID_NM, b.wavelength_nm, b.response, left=0, right=0) * _GRID_NM for b in bands])
     seen = _SRGB_OF_XYZ @ eye_responses(_GRID_NM)
     raw = (reflectance * daylight) @ read.T / (daylight @ read.T)
     wanted = (reflectance * daylight) @ seen.T / (daylight @ seen.T)
-    # With the sum of a row held at 1, the last column follows from the others.
+    # Each row sums to 1, so the last column follows from the others.
     differences, rest = raw[:, :2] - raw[:, 2:], wanted - raw[:, 2:]
     found, *_ = np.linalg.lstsq(differences, rest, rcond=None)
     matrix = np.vstack([found, 1.0 - found.sum(axis=0)]).T
     return tuple(tuple(float(v) for v in row) for row in matrix)
 
 
-# ---- From a camera's data sheet to the numbers that its parts work with ---------------------------------------------
+# ---- Parameters of the lens, sensor and exposure models from the data sheet -----------------------------------------
 
 
-def chosen(
+def with_settings(
     config: CameraConfig,
     rate_hz: float | None,
     width: int | None,
@@ -101,7 +99,7 @@ def chosen(
     exposure_s: float | None,
     gain_db: float | None,
 ) -> CameraConfig:
-    """The data sheet with the user's choices in it, checked again."""
+    """Data sheet with the user's settings applied, validated again."""
     if rate_hz is width is height is exposure_s is gain_db is None:
         return config
     data = config.model_dump(mode="python")
@@ -119,7 +117,7 @@ def chosen(
 
 
 def _resize(config: CameraConfig, data: dict, width: int | None, height: int | None) -> None:  # type: ignore[type-arg]
-    """Another resolution of the same field: larger or smaller pixels on the same sensor."""
+    """Change the resolution at the same field of view: larger or smaller pixels on the same sensor."""
     old = config.intrinsics()
     if width is None:
         assert height is not None
@@ -128,13 +126,13 @@ def _resize(config: CameraConfig, data: dict, width: int | None, height: int | N
     if width < 1 or height < 1:
         raise ConfigError(f"width and height: must be 1 pixel or more, got {width} and {height}")
     new = lens.scaled(old, width, height)
-    # Rows are read in the same time, so that the picture is skewed by as much.
+    # The whole frame is read out in the same time, so rolling-shutter skew stays the same.
     data["shutter"]["line_time_us"] *= old.height / height
     data["image"] = {"width": width, "height": height}
     data["lens"] |= {"fx": new.fx, "fy": new.fy, "cx": new.cx, "cy": new.cy, "skew": new.skew, "hfov_deg": None}
     data["lens"]["focal_length_mm"] = config.focal_length_mm
     sensor, ratio = data["sensor"], old.width / width
-    # Pixels that hold the charge of several fill as they did; their noises add by squares.
+    # A binned pixel sums the charge of several pixels; their noise variances add.
     for name, factor in (
         ("pixel_um", ratio),
         ("full_well_e", ratio**2),
@@ -148,7 +146,7 @@ def _resize(config: CameraConfig, data: dict, width: int | None, height: int | N
 
 
 def bands_of(config: CameraConfig) -> tuple[Band, ...]:
-    """The bands of a sheet."""
+    """Spectral bands of a data sheet."""
     found = []
     for band in config.sensor.bands:
         if isinstance(band, CurveBand):
@@ -163,7 +161,7 @@ def bands_of(config: CameraConfig) -> tuple[Band, ...]:
 def electronics_of(
     config: CameraConfig, bands: tuple[Band, ...], identity: str, *, noise: bool
 ) -> SensorElectronics | ThermalElectronics:
-    """The sensor of a sheet."""
+    """Sensor electronics of a data sheet."""
     sensor, optics = config.sensor, config.lens
     if config.thermal is not None:
         low, high = config.thermal.span_c
@@ -192,7 +190,7 @@ def electronics_of(
         bayer=sensor.bayer,
         chromatic_scale=tuple(optics.chromatic_aberration) or None,
         white_balance=sensor.white_balance if isinstance(sensor.white_balance, str) else tuple(sensor.white_balance),
-        # Numbers that go to a screen are a screen's colours; linear ones stay the sensor's own.
+        # Images for display are converted to display colours; linear output keeps the sensor's own bands.
         colour_matrix=colour_matrix(bands) if gamma != "linear" and is_colour else None,
         curve=gamma if isinstance(gamma, str) else "gamma",
         gamma=2.2 if isinstance(gamma, str) else gamma,
@@ -203,7 +201,7 @@ def electronics_of(
 
 
 def exposure_of(config: CameraConfig) -> Exposure | AutoExposure:
-    """How pictures are taken."""
+    """Exposure settings of a data sheet."""
     sheet = config.exposure
     if sheet.mode == "manual":
         return Exposure(sheet.time_s, sheet.gain_db)
@@ -220,27 +218,30 @@ DEFAULT_TRUTH = ("depth", "normal", "label", "instance")
 
 
 class Camera(FrameSensor[CameraConfig, Image]):
-    """A camera. Sun and sky are those of `world.daylight`, by default a clear day.
+    """Camera. Sun and sky come from `world.daylight`, a clear day by default.
 
-        camera = Camera("generic/vga")
-        image = camera.shoot(world, pose=Pose(xyz=(0, 0, 2)), seed=7)
+    >>> import parhelion as ph
+    >>> camera = ph.Camera("generic/vga", width=16, samples=1)
+    >>> image = camera.shoot(ph.World.load("cuboids"), pose=ph.Pose(xyz=(0, 0, 2)), seed=7)
+    >>> image.colour.shape, image.depth.shape
+    ((12, 16, 3), (12, 16))
 
     Args:
         model: Preset name, YAML file or `CameraConfig`.
-        name: Name that distinguishes it from others of its model; it has noise of its own.
-        rate_hz: Frames per second; by default that of the data sheet.
-        noise: False is a sensor without noise.
-        width: Columns of pixels, for another resolution of the same field of view.
-        height: Rows of pixels, for another resolution of the same field of view.
-        samples: Rays through each pixel.
-        bounces: Largest number of times that light is scattered after the first surface.
-        truth: Images beside the picture: depth, normal, label, instance, flow, objects.
-        picture: False leaves out the picture itself, for truth alone.
-        developed: False gives band radiance [W/(m^2 sr)] as float32, before lens falloff and sensor.
-        exposure_s: Exposure time [s], in place of the automatic one.
-        gain_db: Gain [dB], in place of the automatic one.
-        denoise: True smooths the grain of few rays.
-        lens_drops: Number of drops on the lens.
+        name: Name that distinguishes this camera from others of the same model; each name has its own noise.
+        rate_hz: Frame rate [Hz]; by default that of the data sheet.
+        noise: False simulates a sensor without noise.
+        width: Image width [pixel], for another resolution of the same field of view.
+        height: Image height [pixel], for another resolution of the same field of view.
+        samples: Rays per pixel.
+        bounces: Maximum number of scattering events after the first surface.
+        truth: Ground-truth images to return: depth, normal, label, instance, flow, objects.
+        picture: False omits the colour image and returns ground truth only.
+        developed: False returns band radiance [W/(m^2 sr)] as float32, before lens falloff and sensor.
+        exposure_s: Exposure time [s]; replaces automatic exposure.
+        gain_db: Gain [dB]; replaces automatic gain.
+        denoise: True removes Monte Carlo noise of the renderer with Intel Open Image Denoise.
+        lens_drops: Number of water drops on the lens.
     """
 
     kind = "camera"
@@ -272,13 +273,13 @@ class Camera(FrameSensor[CameraConfig, Image]):
         for one in truth:
             if one not in TRUTH:
                 raise unknown_name("truth", one, TRUTH)
-        config = chosen(sheet.config, rate_hz, width, height, exposure_s, gain_db)
+        config = with_settings(sheet.config, rate_hz, width, height, exposure_s, gain_db)
         super().__init__(config, sheet.name, name=name, rate_hz=config.rate_hz, noise=noise)
         self.samples, self.bounces = samples, bounces
         self.truth, self.picture, self.developed, self.denoise = tuple(truth), picture, developed, denoise
         self.lens_drops = lens_drops
         self.intrinsics: Intrinsics = self.config.intrinsics()
-        """The lens."""
+        """Lens model."""
         self.bands = bands_of(self.config)
         self._electronics = electronics_of(self.config, self.bands, self._identity, noise=noise)
         self._exposure = exposure_of(self.config)
@@ -290,20 +291,21 @@ class Camera(FrameSensor[CameraConfig, Image]):
 
     @property
     def frame_duration_s(self) -> float:
-        """Time [s] from a frame's start to the end of its last row's exposure, at the longest."""
+        """Longest time [s] from the start of a frame to the end of the last row's exposure."""
         exposure = self.config.exposure
         longest = exposure.time_s if exposure.mode == "manual" else exposure.max_time_s
         return longest + self.line_time_s * (self.intrinsics.height - 1)
 
     @property
     def line_time_s(self) -> float:
-        """From one row's exposure to the next [s]; 0 for a global shutter."""
+        """Time between the exposures of consecutive rows [s]; 0 for a global shutter."""
         return self.config.shutter.line_time_us * 1e-6
 
     def project(self, points: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Where points (n, 3) [m] of the sensor's frame (x forward, y left, z up) are on the picture.
+        """Project points (n, 3) [m] in the sensor frame (x forward, y left, z up) onto the image.
 
-        Columns and rows (n, 2) [pixel], the middle of the first pixel being (0, 0), and which lie on the picture.
+        Return columns and rows (n, 2) [pixel], where the centre of the first pixel is (0, 0), and a mask (n,) of the
+        points inside the image.
         """
         array = np.asarray(points, dtype=np.float64)
         if array.ndim != 2 or array.shape[1] != 3:
@@ -313,12 +315,12 @@ class Camera(FrameSensor[CameraConfig, Image]):
         return uv, inside if circle is None else inside & lens.lights(circle, array)
 
     shoot = FrameSensor[CameraConfig, Image].measure
-    """Take one picture; another name of `measure`."""
+    """Take one picture; alias of `measure`."""
 
     def reflected_light(self, world: World, time: float = 0.0) -> NDArray[np.float64]:
-        """Radiance of a white matt surface that lies level in the open [W/(m^2 sr)], for each band.
+        """Radiance of a horizontal white diffuse surface in the open [W/(m^2 sr)], per band.
 
-        The light of a picture divided by it is reflectance, as for a vegetation index.
+        Radiance of an image divided by this value is reflectance, for example for a vegetation index.
         """
         daylight = Daylight() if world.daylight is None else world.daylight
         sky = lighting(daylight, self.bands, weather=world.weather, time=finite_time(time))
@@ -328,7 +330,7 @@ class Camera(FrameSensor[CameraConfig, Image]):
     def _measure(self, world: World, motion: Trajectory, start: float, seed: int, stream: Stream) -> Image:
         camera = place_of(motion, start)
         with world.edits():
-            # One state of the world for the whole picture: edits by other threads come before or after.
+            # The picture uses one state of the world: edits by other threads take effect before or after it.
             cell = cell_of(world.geometry(*self.visibility_keys), camera.xyz)
             target = camera_target(world, self.visibility_keys, self.bands, cell)
             weather, daylight = world.weather, world.daylight

@@ -1,4 +1,4 @@
-"""The data sheet of a camera: what a preset file may say. Units are in the names; sources are required."""
+"""Camera data sheet: the fields of a preset file. Units are in the names; sources are required."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.image import Intrinsics
 from parhelion.sensors.optics.camera import lens
 
-# ---- What a camera's data sheet may say of a second lens and of the depth that it reports ---------------------------
+# ---- Second lens and depth measurement ------------------------------------------------------------------------------
 
 
 class Stereo(Config):
-    """A second lens to the right of the first, of the same make and parallel to it."""
+    """Second lens to the right of the first, of the same type and parallel to it."""
 
     baseline_m: Positive
-    """Distance of the two lenses."""
+    """Distance between the two lenses [m]."""
     subpixel_px: NonNegative = 0.0
-    """Standard deviation of the disparity that matching finds on well textured surfaces [pixel]."""
+    """Standard deviation of the matched disparity on well textured surfaces [pixel]."""
     min_disparity_px: NonNegative = 0.0
-    """Disparities below have no answer: it ends the range."""
+    """Smallest disparity that is reported [pixel]; it limits the maximum range."""
     max_disparity_px: Positive | None = None
-    """Disparities above have no answer: what is nearer is not seen; null for no end."""
+    """Largest disparity that is reported [pixel]; it limits the minimum range; null for no limit."""
     active: bool = False
-    """Whether a projector puts a texture on bare surfaces."""
+    """True if a projector adds texture to bare surfaces."""
     window_px: Annotated[int, Field(ge=1, le=63)] = 5
-    """Side of the windows that are matched, an odd number: the borders of what is near grow by about half of it."""
+    """Side of the matching window [pixel], an odd number. Borders of near objects grow by about half of it."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Stereo:
@@ -42,7 +42,7 @@ class Stereo(Config):
 
 
 class DepthNoise(Config):
-    """Standard deviation of depth z [m]: constant_m + linear z + quadratic_per_m z^2, beside that of disparity."""
+    """Additional standard deviation of depth z [m]: constant_m + linear z + quadratic_per_m z^2."""
 
     constant_m: NonNegative = 0.0
     linear: NonNegative = 0.0
@@ -50,46 +50,50 @@ class DepthNoise(Config):
 
 
 class TimeOfFlight(Config):
-    """Light that a camera sends out and demodulates by itself."""
+    """Modulated light source and demodulating pixels of a time-of-flight camera."""
 
     modulation_mhz: Positive
-    """Frequency of its modulation; the phase repeats after c / 2f of range."""
+    """Modulation frequency f [MHz]; the phase repeats after a range of c / 2f."""
     signal_e: Positive
-    """Electrons in a pixel from a white surface at 1 m that faces the camera."""
+    """Electrons per pixel from a white surface at 1 m that faces the camera."""
     ambient_e: NonNegative = 0.0
-    """Electrons in a pixel from all other light."""
+    """Electrons per pixel from ambient light."""
     contrast: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """Of the demodulation."""
+    """Demodulation contrast."""
     least_signal_to_noise: NonNegative = 3.0
-    """Amplitude over its noise below which a pixel has no answer."""
+    """Minimum ratio of amplitude to its noise; pixels below it report no depth."""
     wraps: bool = False
-    """Whether ranges beyond the phase's repeat come back as short ones; else more frequencies tell them apart."""
+    """True if ranges beyond the ambiguity range c / 2f wrap; false if further frequencies resolve the ambiguity."""
     edge_share: Positive = 0.05
-    """Neighbours whose ranges differ by more than this share mix at the edge between them."""
+    """Relative range difference of neighbouring pixels above which they mix at the edge between them."""
     multipath: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Light that comes round by another surface, over that which comes straight; the same for all pixels."""
+    """Ratio of light received over another surface to direct light; the same for all pixels."""
     multipath_m: NonNegative = 0.5
-    """How much longer its range is, below the half of the phase's repeat: measured ranges only grow."""
+    """Additional range of that light [m]; below half of the ambiguity range, so that measured ranges only grow."""
 
     @model_validator(mode="after")
     def _later(self) -> TimeOfFlight:
         half = SPEED_OF_LIGHT_M_S / (4e6 * self.modulation_mhz)
         if self.multipath and self.multipath_m >= half:
-            raise ValueError(f"multipath_m must be below {half:.3g}, half of what the phase repeats after")
+            raise ValueError(f"multipath_m must be below {half:.3g}, half of the ambiguity range")
         return self
 
 
 class Depth(Config):
-    """What a depth camera reports."""
+    """Depth output of a depth camera."""
 
     kind: Literal["stereo", "time-of-flight"]
+    """Measuring principle."""
     min_m: NonNegative
+    """Smallest reported depth [m]."""
     max_m: Positive
+    """Largest reported depth [m]."""
     resolution_m: NonNegative = 0.0
-    """Step of the reported depth; 0 is continuous."""
+    """Step of the reported depth [m]; 0 is continuous."""
     noise: DepthNoise = DepthNoise()
+    """Additional noise of the reported depth."""
     time_of_flight: TimeOfFlight | None = None
-    """Of a camera by time of flight; null where no more than its noise is known."""
+    """Light source and pixels of a time-of-flight camera; null if only `noise` is known."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Depth:
@@ -104,7 +108,7 @@ class Depth(Config):
 
 
 MOST_PIXELS = 120_000_000
-"""Pixels of one picture; the truth of so many takes some gigabytes."""
+"""Maximum number of pixels per image; ground truth of that size takes several gigabytes."""
 
 Side = Annotated[int, Field(ge=1, le=16384)]
 BandName = Literal["red", "green", "blue", "mono", "nir", "swir", "thermal"]
@@ -112,10 +116,12 @@ Nanometres = Annotated[float, Field(ge=100, le=20_000)]
 
 
 class Picture(Config):
-    """Size of the picture that the camera gives, after any binning."""
+    """Size of the output image, after any binning."""
 
     width: Side
+    """Columns [pixel]."""
     height: Side
+    """Rows [pixel]."""
 
     @model_validator(mode="after")
     def _countable(self) -> Picture:
@@ -125,38 +131,40 @@ class Picture(Config):
 
 
 class Lens(Config):
-    """Where the lens puts directions, and how much light it lets through.
+    """Lens: projection, aperture and aberrations.
 
-    The focal length in pixels is `fx` (and `fy`), or follows from `hfov_deg`, or from `focal_length_mm` and the pitch.
+    The focal length in pixels is `fx` (and `fy`), or follows from `hfov_deg`, or from `focal_length_mm` and the pixel
+    pitch.
     """
 
     kind: Literal["pinhole", "fisheye"] = "pinhole"
-    """`pinhole` keeps lines straight but for its distortion; `fisheye` puts equal angles at equal distances."""
+    """`pinhole` is rectilinear apart from its distortion; `fisheye` is equidistant."""
     fx: Positive | None = None
     """Focal length along rows [pixel]."""
     fy: Positive | None = None
-    """Focal length along columns [pixel]; as fx where not given."""
+    """Focal length along columns [pixel]; fx by default."""
     cx: Number | None = None
-    """Column of the principal point [pixel], the middle of the first pixel being 0; central where not given."""
+    """Column of the principal point [pixel], where the centre of the first pixel is 0; image centre by default."""
     cy: Number | None = None
-    """Row of the principal point [pixel]; central where not given."""
+    """Row of the principal point [pixel]; image centre by default."""
     hfov_deg: Annotated[float, Field(gt=0, lt=360)] | None = None
-    """Horizontal field from the outer edge of the first pixel to that of the last, distortion included."""
+    """Horizontal field of view [deg] between the outer edges of the first and last pixel, distortion included."""
     skew: Number = 0.0
-    """Shift of columns with height [pixel]."""
+    """Skew coefficient of the camera matrix [pixel]."""
     distortion: list[Number] = Field(default_factory=list, max_length=8)
     """OpenCV's k1 k2 p1 p2 k3 and k4 k5 k6 of a pinhole lens, k1 k2 k3 k4 of a fisheye; missing ones are 0."""
     focal_length_mm: Positive | None = None
-    """For the aperture and its blur; fx times the pitch where not given."""
+    """Focal length [mm] for aperture and defocus; fx times the pixel pitch by default."""
     f_number: Positive = 2.8
+    """Focal length divided by the diameter of the entrance pupil."""
     focus_m: Positive | None = None
-    """Distance in focus; null is a pinhole: everything is sharp."""
+    """Focus distance [m]; null disables defocus blur."""
     image_circle_deg: Annotated[float, Field(gt=0, le=360)] | None = None
-    """Angle across the circle that the lens lights; pixels beyond it are black; null where it lights them all."""
+    """Full angle of the image circle [deg]; pixels outside are black; null if it covers the whole image."""
     vignetting: Fraction = 0.0
-    """Share of the natural fall of light towards the edge, cos^4 of the angle off the axis: 0 none, 1 all of it."""
+    """Exponent on the natural falloff cos^4 of the angle off the axis: 0 none, 1 natural."""
     chromatic_aberration: list[Annotated[float, Field(ge=0.9, le=1.1)]] = Field(default_factory=list)
-    """Size of each band's picture about the principal point, relative to 1; empty for none."""
+    """Lateral magnification of each band about the principal point, relative to 1; empty for none."""
 
     @model_validator(mode="after")
     def _one_scale(self) -> Lens:
@@ -174,29 +182,32 @@ class Lens(Config):
 
     @property
     def model(self) -> str:
-        """The name of its model in `Intrinsics`."""
+        """Name of the lens model in `Intrinsics`."""
         if self.kind == "fisheye":
             return "equidistant"
         return "plumb_bob" if len(self.distortion) <= 5 else "rational_polynomial"
 
 
 class RoundBand(Config):
-    """A band by its middle and width: a filter as makers state it."""
+    """Gaussian band given by centre and width, as filter manufacturers state them."""
 
     name: str = Field(min_length=1, max_length=64)
+    """Name of the band."""
     centre_nm: Nanometres
+    """Centre wavelength [nm]."""
     width_nm: Positive
-    """Full width at half maximum."""
+    """Full width at half maximum [nm]."""
 
 
 class CurveBand(Config):
-    """A band by its measured response."""
+    """Band given by its measured response."""
 
     name: str = Field(min_length=1, max_length=64)
+    """Name of the band."""
     wavelength_nm: list[Nanometres] = Field(min_length=2, max_length=10_000)
-    """Rising from entry to entry."""
+    """Wavelengths [nm], ascending."""
     response: list[NonNegative]
-    """Relative response at each wavelength, linear between them, 0 outside."""
+    """Relative response at each wavelength, linear in between, 0 outside."""
 
     @model_validator(mode="after")
     def _curve(self) -> CurveBand:
@@ -210,7 +221,7 @@ class CurveBand(Config):
 
 
 def _kind_of_band(value: Any) -> str:
-    """So that an error speaks of the kind of band that was meant, not of all three."""
+    """Tag of the union member, so that an error refers to one kind of band instead of all three."""
     if isinstance(value, CurveBand) or (isinstance(value, dict) and ("response" in value or "wavelength_nm" in value)):
         return "CurveBand"
     return "RoundBand" if isinstance(value, (dict, RoundBand)) else "name"
@@ -223,36 +234,38 @@ Band = Annotated[
 
 
 class PixelArray(Config):
-    """From photons to numbers. Noise is zero by default: a preset says what its sensor has."""
+    """Pixel array and converter. All noise terms are 0 by default; a preset states those of its sensor."""
 
     pixel_um: Positive
-    """Pitch of the picture's pixels, after any binning."""
+    """Pixel pitch of the output image [um], after any binning."""
     bands: list[Band] = Field(min_length=1, max_length=32)
-    """Names of usual bands, or bands of one's own."""
+    """Names of predefined bands, or custom bands."""
     bayer: Literal["RGGB", "BGGR", "GRBG", "GBRG"] | None = None
-    """Colours of the filters over the first two rows; null where every pixel has every band."""
+    """Colour filter pattern of the first two rows; null if every pixel measures every band."""
     full_well_e: Positive = 10_000.0
-    """Electrons that a pixel holds at most."""
+    """Full-well capacity [electrons]."""
     quantum_efficiency: Annotated[float, Field(gt=0, le=1)] | list[Annotated[float, Field(gt=0, le=1)]] = 0.5
-    """Electrons for each photon at the peak of a band: one number, or one for each band."""
+    """Electrons per photon at the peak of a band: one number, or one per band."""
     read_noise_e: NonNegative = 0.0
-    """Standard deviation of a pixel read in the dark at no gain [electrons]."""
+    """Standard deviation of a dark pixel at 0 dB [electrons]."""
     dark_current_e_s: NonNegative = 0.0
-    """Electrons a second without light, at 20 to 25 degrees Celsius."""
+    """Dark current [electrons/s] at 20 to 25 degrees Celsius."""
     gain_e_per_dn: Positive | None = None
-    """Electrons for one step of the converter at 0 dB; where not given, the full well reaches its last step."""
+    """Electrons per step of the converter at 0 dB; by default the full well reaches the last step."""
     black_level_dn: NonNegative = 0.0
-    """Step that the converter gives without light or noise."""
+    """Output of the converter without light or noise [DN]."""
     adc_bits: Annotated[int, Field(ge=4, le=24)] = 12
+    """Resolution of the converter [bit]."""
     output_bits: Literal[8, 16] = 8
+    """Resolution of the output image [bit]."""
     gamma: Literal["srgb", "linear"] | Annotated[float, Field(ge=0.2, le=5)] = "srgb"
-    """Curve from light to output: sRGB's, none, or output = light ^ (1 / gamma)."""
+    """Response curve: sRGB, linear, or output = light ^ (1 / gamma)."""
     white_balance: Literal["auto", "none"] | list[Positive] = "none"
-    """Factor on each band: of a grey picture (auto), 1 (none), or as listed."""
+    """Gain per band: from the grey-world assumption (auto), 1 (none), or as listed."""
     prnu: Fraction = 0.0
-    """Relative standard deviation of the pixels' gains."""
+    """Photo-response non-uniformity: relative standard deviation of the pixel gains."""
     dsnu_e: NonNegative = 0.0
-    """Standard deviation of the pixels' dark signals [electrons]."""
+    """Dark-signal non-uniformity: standard deviation of the pixel offsets [electrons]."""
 
     @model_validator(mode="after")
     def _fits_bands(self) -> PixelArray:
@@ -282,20 +295,22 @@ class PixelArray(Config):
 
 
 class ExposureSheet(Config):
-    """How long and with how much gain a picture is taken."""
+    """Exposure time and gain."""
 
     mode: Literal["auto", "manual"] = "auto"
+    """Automatic or fixed exposure."""
     time_s: Annotated[float, Field(gt=0, le=3600)] = 0.005
-    """Exposure time in manual mode, and where auto begins."""
+    """Exposure time in manual mode [s]."""
     max_time_s: Annotated[float, Field(gt=0, le=3600)] = 0.03
-    """Longest time that auto takes; a frame's period ends it as well."""
+    """Longest exposure time in auto mode [s]; the frame period also limits it."""
     min_time_s: Annotated[float, Field(gt=0, le=3600)] = 1e-5
+    """Shortest exposure time in auto mode [s]."""
     gain_db: Annotated[float, Field(ge=-60, le=120)] = 0.0
-    """Gain in manual mode."""
+    """Gain in manual mode [dB]."""
     max_gain_db: Annotated[float, Field(ge=0, le=120)] = 24.0
-    """Highest gain that auto takes, once the time is at its longest."""
+    """Largest gain in auto mode [dB]; gain rises once the exposure time is at its limit."""
     target: Annotated[float, Field(gt=0, lt=1)] = 0.18
-    """Mean of the picture that auto aims for, as a share of full scale before gamma."""
+    """Target of the image mean in auto mode, as a fraction of full scale before gamma."""
 
     @model_validator(mode="after")
     def _ordered(self) -> ExposureSheet:
@@ -305,11 +320,12 @@ class ExposureSheet(Config):
 
 
 class Shutter(Config):
-    """When the rows are exposed."""
+    """Shutter timing."""
 
     kind: Literal["global", "rolling"] = "global"
+    """Global or rolling shutter."""
     line_time_us: NonNegative = 0.0
-    """Of a rolling shutter: time from the start of one row to that of the next, top to bottom."""
+    """Time between the starts of consecutive rows of a rolling shutter [us], top to bottom."""
 
     @model_validator(mode="after")
     def _timed(self) -> Shutter:
@@ -321,7 +337,7 @@ class Shutter(Config):
 
 
 class Thermal(Config):
-    """A thermal camera: its picture is temperature."""
+    """Thermal camera; its image is temperature."""
 
     netd_mk: NonNegative
     """Noise equivalent temperature difference at 30 degrees Celsius: standard deviation of a pixel [mK]."""
@@ -336,36 +352,48 @@ class Thermal(Config):
 
 
 class CameraConfig(Config):
-    """One camera model."""
+    """Data sheet of one camera model."""
 
     name: str
+    """Name of the camera."""
     maker: str = ""
+    """Manufacturer."""
     model: str = ""
+    """Model designation of the manufacturer."""
     description: str = ""
+    """One-line description."""
     rate_hz: Annotated[float, Field(ge=0.01, le=100_000)]
-    """Pictures a second by default."""
+    """Default frame rate [Hz]."""
     image: Picture
+    """Image size."""
     lens: Lens
+    """Projection, aperture and aberrations."""
     sensor: PixelArray
+    """Pixel array and converter."""
     exposure: ExposureSheet = ExposureSheet()
+    """Exposure time and gain."""
     shutter: Shutter = Shutter()
+    """Shutter timing."""
     jpeg_quality: Annotated[int, Field(ge=1, le=100)] | None = None
-    """Quality of the compression that pictures go through; null for none."""
+    """JPEG quality of the output images; null for no compression."""
     stereo: Stereo | None = None
+    """Second lens; null for a monocular camera."""
     depth: Depth | None = None
+    """Depth output; null if the camera reports none."""
     thermal: Thermal | None = None
+    """Thermal read-out; required for thermal bands."""
     sources: list[Source] = Field(min_length=1)
-    """A plain text stands for a source of the whole sheet."""
+    """Sources of the numbers. A plain string is a source of the whole sheet."""
     assumed: dict[str, str] = Field(default_factory=dict)
-    """Fields that no source gives, and why this value was taken."""
+    """Fields without a source, and the reason for their values."""
 
     @model_validator(mode="before")
     @classmethod
-    def _sources_in_words(cls, data: Any) -> Any:
+    def _expand_plain_sources(cls, data: Any) -> Any:
         if isinstance(data, dict) and isinstance(data.get("sources"), list):
             whole = ["image", "lens", "sensor"]
-            spoken = [{"title": one, "covers": whole} if isinstance(one, str) else one for one in data["sources"]]
-            return {**data, "sources": spoken}
+            sources = [{"title": one, "covers": whole} if isinstance(one, str) else one for one in data["sources"]]
+            return {**data, "sources": sources}
         return data
 
     @model_validator(mode="after")
@@ -396,19 +424,19 @@ class CameraConfig(Config):
 
     @property
     def focal_length_mm(self) -> float:
-        """Focal length of the lens [mm], as given or derived from the focal length in pixels."""
+        """Focal length [mm], as given or derived from the focal length in pixels."""
         given = self.lens.focal_length_mm
         return self.intrinsics().fx * self.sensor.pixel_um * 1e-3 if given is None else given
 
     def intrinsics(self) -> Intrinsics:
-        """Where the lens puts directions on the picture."""
+        """Lens model of the output image."""
         sheet, width, height = self.lens, self.image.width, self.image.height
         if sheet.fx is not None:
             fx = sheet.fx
         elif sheet.hfov_deg is not None:
             fx = lens.focal_length_px(width, sheet.hfov_deg, sheet.model, sheet.distortion)
         else:
-            assert sheet.focal_length_mm is not None  # the lens has seen to it
+            assert sheet.focal_length_mm is not None  # validated by Lens
             fx = sheet.focal_length_mm * 1e3 / self.sensor.pixel_um
         return Intrinsics(
             width=width,
@@ -424,12 +452,12 @@ class CameraConfig(Config):
         )
 
     def calibrated(self, intrinsics: Intrinsics) -> CameraConfig:
-        """The same camera with a lens as measured, such as one of `load_intrinsics`; `lens.scaled` changes its size."""
+        """Copy of the data sheet with a calibrated lens, for example from `load_intrinsics` or `lens.scaled`."""
         lens.check(intrinsics)
         if (intrinsics.width, intrinsics.height) != (self.image.width, self.image.height):
             raise ConfigError(
-                f"{self.name}: the calibration is of {intrinsics.width} x {intrinsics.height} pixels, the camera gives "
-                f"{self.image.width} x {self.image.height}"
+                f"{self.name}: the calibration is for {intrinsics.width} x {intrinsics.height} pixels, but the camera "
+                f"has {self.image.width} x {self.image.height}; rescale it with lens.scaled"
             )
         own = {name: getattr(intrinsics, name) for name in ("fx", "fy", "cx", "cy", "skew")}
         own["kind"] = "fisheye" if intrinsics.model == "equidistant" else "pinhole"

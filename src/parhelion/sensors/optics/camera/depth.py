@@ -1,7 +1,7 @@
-"""What a depth camera reports: stereo by the disparity of two lenses, time of flight by the phase of its own light.
+"""Depth output: stereo from the disparity of two lenses, time of flight from the phase of modulated light.
 
-Both start from what the middles of pixels show, and take away what the real principle cannot know. Noise is drawn for
-each pixel by itself; that of real matching is alike over a window.
+Both start from the ground truth at the pixel centres and remove what the measuring principle cannot observe. Noise is
+drawn independently per pixel; that of real matching is correlated over a window.
 
 Sources: H. Hirschmüller, "Stereo processing by semiglobal matching and mutual information", 2008 (the check from right
 to left); H. Hirschmüller, P. R. Innocent, J. Garibaldi, "Real-time correlation-based stereo vision with reduced border
@@ -28,33 +28,33 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 AGREES_PX = 1.0
-"""Disparities of the two lenses may differ by this much; more, and the point is taken for hidden from one of them."""
+"""Largest difference of the left and right disparities [pixel]; beyond it, one lens does not see the point."""
 GRAZING_COSINE = 0.05
-"""Surfaces seen under a smaller cosine have no answer: 87 degrees from facing the lens."""
+"""Smallest cosine of incidence at which a surface is matched: 87 degrees."""
 TEXTURE_CORRELATION = 0.5
-"""Gradients of matched windows must correlate by this much: the variance of texture is then that of noise."""
+"""Smallest correlation of the gradients of matched windows; at 0.5, texture and noise have equal variance."""
 TEXTURE_WINDOW_PX = 5
-"""Smallest side of the windows that are correlated."""
+"""Smallest side of the correlated windows [pixel]."""
 DARK_SHARE = 1.0 / 255.0
-"""Pixels that are stored below this share of full scale are taken for black."""
+"""Pixels below this fraction of full scale count as black."""
 MIXED_SHARE = 0.25
-"""A foreground that fills less of the window than this is mixed with what is behind it; more, and it wins."""
+"""Window fraction from which the foreground determines the disparity; below it, foreground and background mix."""
 
 
 @dataclass(frozen=True, eq=False)
 class DepthDraws:
-    """Random numbers of each pixel, shape (h, w)."""
+    """Random numbers per pixel, each of shape (h, w)."""
 
     first: Floats
-    """Standard normal: of disparity or phase."""
+    """Standard normal, for the noise of disparity or phase."""
     second: Floats
-    """Standard normal: of the sheet's own noise."""
+    """Standard normal, for the additional noise of the data sheet."""
     share: Floats
-    """Within (0, 1): how surfaces mix at edges."""
+    """Uniform in (0, 1), for the mixing of surfaces at edges."""
 
     @classmethod
     def of(cls, stream: Stream, shape: tuple[int, int], *, noise: bool) -> DepthDraws:
-        """Those of a stream, or the mean of each without noise."""
+        """Draws of a stream, or the mean of each distribution without noise."""
         if not noise:
             return cls(np.zeros(shape), np.zeros(shape), np.full(shape, 0.5))
         words = stream.words(np.arange(shape[0] * shape[1], dtype=np.uint32))
@@ -72,11 +72,11 @@ def stereo_depth(
     draws: DepthDraws,
     pictures: tuple[NDArray[Any], NDArray[Any]] | None = None,
 ) -> NDArray[np.float32]:
-    """Depth [m] that matching two pictures gives, NaN where it has no answer, shape (h, w).
+    """Depth [m] from matching two images, NaN without a match, shape (h, w).
 
-    `directions` (h, w, 3) are those of the pixels' middles in the sensor's frame; `right` is what the second lens sees.
-    Without `pictures` nothing is asked of texture and light. Disparity d = f B / z is that of rectified pictures, so
-    that a standard deviation of d is one of z^2 / (f B) in depth.
+    `directions` (h, w, 3) are the unit directions of the pixel centres in the sensor frame; `right` is the ground truth
+    of the second lens. Without `pictures`, texture and brightness are not checked. Disparity d = f B / z refers to
+    rectified images, so a standard deviation of 1 pixel in d is one of z^2 / (f B) in depth.
     """
     scale = lens.fx * stereo.baseline_m
     seen = np.isfinite(left.range_m)
@@ -100,7 +100,7 @@ def stereo_depth(
 
 
 def reported(depth: Floats, answered: Flags, sheet: Depth, normal: Floats) -> NDArray[np.float32]:
-    """Depth with the sheet's own noise, within its range, in its steps."""
+    """Depth with the noise, range limits and resolution of the data sheet."""
     noise = sheet.noise
     sigma = noise.constant_m + noise.linear * depth + noise.quadratic_per_m * depth * depth
     depth = depth + sigma * normal
@@ -111,12 +111,12 @@ def reported(depth: Floats, answered: Flags, sheet: Depth, normal: Floats) -> ND
 
 
 def _disparity(depth: NDArray[np.float32], scale: float) -> Floats:
-    """Of depths [m]; 0 where nothing is seen."""
+    """Disparity [pixel] of depths [m]; 0 where there is no surface."""
     return np.divide(scale, depth, out=np.zeros(depth.shape), where=np.isfinite(depth) & (depth > 0.0))
 
 
 def _agrees(true: Floats, other: Floats, uv: Floats, inside: Flags) -> Flags:
-    """Where the second lens sees at `uv` what the first one sees: it has the same disparity there."""
+    """Mask of the pixels whose disparity agrees with that of the second lens at `uv` (left-right check)."""
     column = np.where(inside, np.round(uv[..., 0]), 0.0).astype(np.intp).clip(0, true.shape[1] - 1)
     row = np.where(inside, np.round(uv[..., 1]), 0.0).astype(np.intp).clip(0, true.shape[0] - 1)
     agrees: Flags = np.abs(true - other[row, column]) <= AGREES_PX
@@ -124,7 +124,7 @@ def _agrees(true: Floats, other: Floats, uv: Floats, inside: Flags) -> Flags:
 
 
 def lit(colour: NDArray[Any]) -> Flags:
-    """Pixels of a stored picture that are neither black nor full in all bands; all of one that is no stored numbers."""
+    """Mask of the pixels that are neither black nor saturated in all bands; all pixels of a floating-point image."""
     if colour.dtype.kind != "u":
         return np.ones(colour.shape[:2], np.bool_)
     top = np.iinfo(colour.dtype).max
@@ -136,10 +136,10 @@ def lit(colour: NDArray[Any]) -> Flags:
 def textured(
     left: NDArray[Any], right: NDArray[Any], uv: Floats, inside: Flags, window_px: int = TEXTURE_WINDOW_PX
 ) -> Flags:
-    """Where matching has something to hold on to: gradients along rows, the same in both pictures, above their noise.
+    """Mask of the pixels with enough texture to match: row gradients that agree in both images, above the noise.
 
-    The noise of the two is independent, their texture is not. A correlation of windows at the true disparity tells one
-    from the other, whatever the sensor has done to the light. `uv` is where the second picture shows each pixel.
+    Noise is independent in the two images, texture is not. The correlation of windows at the true disparity separates
+    the two, regardless of the sensor's response curve. `uv` is the position of each pixel in the second image.
     """
     from scipy.ndimage import map_coordinates, uniform_filter
 
@@ -153,17 +153,17 @@ def textured(
 
 
 def _gradient(picture: NDArray[Any]) -> Floats:
-    """Difference of the neighbours on a row."""
+    """Difference of the right and left neighbours along a row."""
     grey = picture.astype(np.float64) if picture.ndim == 2 else picture.mean(axis=2, dtype=np.float64)
     around = np.pad(grey, ((0, 0), (1, 1)), mode="edge")
     return around[:, 2:] - around[:, :-2]
 
 
 def fattened(disparity: Floats, answered: Flags, window_px: int, share: Floats) -> tuple[Floats, Flags]:
-    """Disparities and answers after windows that hold a nearer surface have taken its disparity.
+    """Disparities and validity after foreground fattening by the matching window.
 
-    The foreground wins where it fills a quarter of the window or more, so that its border grows by about half a window;
-    where it fills less, the result lies between the two surfaces: a flying pixel.
+    The foreground determines the disparity where it fills a quarter of the window or more, so its border grows by about
+    half a window. Where it fills less, the result lies between the two surfaces (a flying pixel).
     """
     half = window_px // 2
     if half == 0:
@@ -181,7 +181,7 @@ def fattened(disparity: Floats, answered: Flags, window_px: int, share: Floats) 
     is_front = windows > 0.5 * (own + near)[:, None]
     filled = is_front.mean(axis=1)
     wins = filled >= MIXED_SHARE
-    # The middle of the foreground, not its nearest point: a slanted one would come out too near.
+    # The mean of the foreground, not its nearest point: a slanted surface would be measured too near.
     middle = np.where(is_front, windows, 0.0).sum(axis=1) / np.maximum(is_front.sum(axis=1), 1)
     mixed = own + share[rows, columns] * (middle - own)
     result, answers_now = disparity.copy(), answered.copy()
@@ -193,11 +193,11 @@ def fattened(disparity: Floats, answered: Flags, window_px: int, share: Floats) 
 def flight_depth(
     sheet: Depth, directions: Floats, seen: PixelTruth, draws: DepthDraws, full_well_e: float
 ) -> NDArray[np.float32]:
-    """Depth [m] by the phase of modulated light, NaN where it has no answer, shape (h, w).
+    """Depth [m] from the phase of modulated light, NaN without a valid measurement, shape (h, w).
 
-    Phase is noisy by sigma = c / (4 sqrt(2) pi f) sqrt(A + B) / (C A) in range, with the electrons A of the camera's
-    own light, B of all other light, and the contrast C of its demodulation. Without a section `time_of_flight` only the
-    sheet's own noise is known.
+    The standard deviation of range is c / (4 sqrt(2) pi f) sqrt(A + B) / (C A), with the electrons A of the camera's
+    own light, B of ambient light, and the demodulation contrast C. Without a section `time_of_flight`, only the noise
+    of the data sheet applies.
     """
     found = np.isfinite(seen.range_m)
     range_m = np.where(found, seen.range_m, 1.0).astype(np.float64)
@@ -220,7 +220,7 @@ def flight_depth(
 
 
 def flight_sigma(flight: TimeOfFlight, signal_e: Floats) -> Floats:
-    """Standard deviation of range [m] for so many electrons of the camera's own light."""
+    """Standard deviation of range [m] for `signal_e` electrons of the camera's own light."""
     scale = SPEED_OF_LIGHT_M_S / (4.0 * np.sqrt(2.0) * np.pi * flight.modulation_mhz * 1e6)
     return scale * np.sqrt(signal_e + flight.ambient_e) / np.maximum(flight.contrast * signal_e, 1e-9)
 
@@ -228,10 +228,11 @@ def flight_sigma(flight: TimeOfFlight, signal_e: Floats) -> Floats:
 def _received(
     flight: TimeOfFlight, range_m: Floats, signal: Floats, share: Floats
 ) -> tuple[NDArray[np.complex128], Floats]:
-    """Light that pixels receive, as amplitude and phase, and its electrons.
+    """Received light as a complex phasor, and its electrons.
 
-    Where a neighbour is at another range the pixel holds up to half of its light: a flying pixel. With `multipath`,
-    a share of the light has come round by another surface: phases of less than a half turn more, so that ranges grow.
+    Next to a neighbour at another range, a pixel receives up to half of that neighbour's light (a flying pixel). With
+    `multipath`, part of the light arrives over another surface. Its additional phase is below half a period, so that
+    measured ranges grow.
     """
     metres = SPEED_OF_LIGHT_M_S / (4.0 * np.pi * flight.modulation_mhz * 1e6)
     phasor = signal * np.exp(1j * range_m / metres)

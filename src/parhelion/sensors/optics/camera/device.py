@@ -1,4 +1,4 @@
-"""A camera's numbers on the device, and the order in which its kernels run."""
+"""Device arrays of a camera, and the launches of its kernels."""
 
 from __future__ import annotations
 
@@ -34,20 +34,21 @@ from parhelion.weather.daylight import Daylight
 from parhelion.weather.weather import Weather
 
 SOLAR = box_band("solar", 2150.0, 3700.0)
-"""All of the sun's light, which warms what it falls on."""
+"""Whole solar spectrum, which heats surfaces."""
 REACH_M = 50_000.0
-"""Rays end here."""
-UNEVEN_REACH_M = 2000.0
-"""Uneven weather is integrated up to here; what lies behind is as it is at the end."""
+"""Maximum length of rays [m]."""
+HETEROGENEOUS_REACH_M = 2000.0
+"""Range up to which heterogeneous weather is integrated [m]; beyond it, the extinction at the end continues."""
 HAZE_LAYER_M = 1250.0
-"""Scale height of haze: how much of it a ray to the zenith passes."""
+"""Scale height of haze [m]: path length of a vertical ray through it."""
 METER_STEP = 8
-"""The light is metered on a picture with one pixel for so many along each side."""
+"""Factor by which the image of the light meter is smaller along each side."""
 METER_SAMPLES = 4
+"""Rays per pixel of the light meter."""
 
 
 class CameraOnDevice(DeviceOwned):
-    """Everything that stays the same from picture to picture."""
+    """Device arrays that all pictures of a camera share."""
 
     def __init__(self, engine: Engine, corners: NDArray[np.float32], bands: tuple[Band, ...]) -> None:
         self.engine, self.corners, self.bands = engine, corners, bands
@@ -60,7 +61,7 @@ class CameraOnDevice(DeviceOwned):
 
     @cached_property
     def middles(self) -> NDArray[np.float64]:
-        """Directions of the pixels' middles in the sensor's frame, shape (h, w, 3)."""
+        """Unit directions of the pixel centres in the sensor frame, shape (h, w, 3)."""
         corners = self.corners.astype(np.float64)
         middles = corners[:-1, :-1] + corners[:-1, 1:] + corners[1:, :-1] + corners[1:, 1:]
         middles /= np.linalg.norm(middles, axis=-1, keepdims=True)
@@ -70,7 +71,7 @@ class CameraOnDevice(DeviceOwned):
         self, target: CameraScene, motion: Trajectory, start: float, *, line_time_s: float, exposure_s: float,
         aperture_m: float, focus_m: float, coarse: bool = False,
     ) -> View:  # fmt: skip
-        """The view of one exposure; `coarse` is that of the light meter."""
+        """View of one exposure; `coarse` selects the resolution of the light meter."""
         corners, tables = (self._coarse, self._coarse_tables) if coarse else (self.corners, self._tables)
         duration = exposure_s + line_time_s * (corners.shape[0] - 2)
         place = motion.pose.xyz if isinstance(motion, Fixed) else motion.sample(np.array([start]))[0][0]
@@ -84,7 +85,7 @@ class CameraOnDevice(DeviceOwned):
     def scene(
         self, target: CameraScene, view: View, sky: SkyLight, weather: Weather | None, time: float, bounces: int,
     ) -> RenderInputs:  # fmt: skip
-        """All that light depends on, for one exposure."""
+        """Inputs of the renderer for one exposure."""
         engine, lamps = self.engine, target.lamps(night=lamps_lit(sky))
         reach = engine.number(REACH_M)
         air = self._air(target, view, sky, weather, time)
@@ -92,7 +93,7 @@ class CameraOnDevice(DeviceOwned):
         return RenderInputs(bounces, view, target.surfaces, target.textures, self._sky(sky), lamps, air, reach)
 
     def _sky(self, sky: SkyLight) -> SkyOnDevice:
-        """The sky as kernels read it, kept for the next picture."""
+        """Sky on the device, cached for the next picture."""
         known = self._skies.get(id(sky))
         if known is None or known[0] is not sky:
             if len(self._skies) >= 8:
@@ -103,7 +104,7 @@ class CameraOnDevice(DeviceOwned):
     def _air(
         self, target: CameraScene, view: View, sky: SkyLight, weather: Weather | None, time: float
     ) -> AirLight | None:
-        """The air before the picture, or None where there is nothing to see of it (thermal bands)."""
+        """Air in front of the camera, or None for thermal bands, in which it is not visible."""
         if not self._sees_air:
             return None
         engine = self.engine
@@ -114,7 +115,9 @@ class CameraOnDevice(DeviceOwned):
             air, total = Air(engine.number(float(clear[0]))), clear
             top, asymmetry = HAZE_LAYER_M, HAZE_ASYMMETRY
         else:
-            air = air_of(engine, view, media[0], float(clear[0]), target.scene.origin, engine.number(UNEVEN_REACH_M))
+            air = air_of(
+                engine, view, media[0], float(clear[0]), target.scene.origin, engine.number(HETEROGENEOUS_REACH_M)
+            )
             total = clear + [sum(part.extinction_per_m for part in one.components) for one in media]
             layers = [part.light.layer_m for part in media[0].components if part.light.layer_m is not None]
             top, asymmetry = min(layers, default=HAZE_LAYER_M), media[0].asymmetry
@@ -128,7 +131,7 @@ class CameraOnDevice(DeviceOwned):
     def expose(
         self, target: CameraScene, scene: RenderInputs, stream: Stream, samples: int, *, first: int = 0
     ) -> list[Any]:
-        """Mean radiance of the pixels [W/(m^2 sr)], one flat array a band, on the device."""
+        """Mean radiance of the pixels [W/(m^2 sr)], one flat device array per band."""
         engine, view = self.engine, scene.view
         count = view.width * view.height
         shoot = engine.frozen(render, casts=True)
@@ -141,7 +144,7 @@ class CameraOnDevice(DeviceOwned):
         self, target: CameraScene, view: View, day: Daylight, weather: Weather | None, time: float, stream: Stream,
         samples: int,
     ) -> Any:  # fmt: skip
-        """Mean thermal radiance of the pixels [W/(m^2 sr)], a flat array on the device."""
+        """Mean thermal radiance of the pixels [W/(m^2 sr)], a flat device array."""
         engine, count = self.engine, view.width * view.height
         solar = lighting(day, (SOLAR,), weather=weather, time=time)
         cloud, wind = day.cloud_optical_depth, 2.0
@@ -164,12 +167,12 @@ class CameraOnDevice(DeviceOwned):
         return opaque(kind, low), opaque(kind, high)
 
     def metered(self, target: CameraScene, scene: RenderInputs, stream: Stream) -> NDArray[np.float64]:
-        """Radiance of a coarse picture for the light meter, shape (pixels, bands)."""
+        """Radiance of a low-resolution picture for the light meter, shape (pixels, bands)."""
         planes = self.expose(target, scene, stream, METER_SAMPLES)
         return np.stack([copied(plane).astype(np.float64) for plane in planes], axis=1)
 
-    def look(self, target: CameraScene, view: View) -> PixelTruth:
-        """What the middles of the pixels show."""
+    def pixel_truth(self, target: CameraScene, view: View) -> PixelTruth:
+        """Ground truth at the pixel centres."""
         return trace_truth(
             self.engine, view, target.names, target.scene.for_kernels(), self.engine.number(REACH_M),
             moves=target.scene.moving is not None,
@@ -177,6 +180,6 @@ class CameraOnDevice(DeviceOwned):
 
 
 def _thinned(corners: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Corners of a picture with fewer pixels of the same field."""
+    """Pixel corners of a smaller image with the same field of view."""
     rows, columns = (np.unique(np.linspace(0, n - 1, max(2, n // METER_STEP)).astype(int)) for n in corners.shape[:2])
     return np.ascontiguousarray(corners[np.ix_(rows, columns)])

@@ -1,9 +1,9 @@
-"""The camera behind its lens: from the radiance of every pixel to the picture that is stored.
+"""Camera electronics: from the radiance of every pixel to the stored image.
 
     light -> electrons -> digital numbers -> colours -> stored values
 
-The steps are functions of arrays in `planes`, `readout`, `bayer`, `exposure` and `tone`, written once for NumPy and
-Dr.Jit. Dr.Jit arrays stay on their device until the picture is ready.
+The steps are array functions, here and in `readout`, written once for NumPy and Dr.Jit. Dr.Jit arrays stay on their
+device until the image is complete.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from parhelion.sensors.optics.camera.readout import (
     meter,
 )
 
-# ---- Colour filters over the pixels, and the two missing colours of each pixel from its neighbours ------------------
-# Written once for NumPy and Dr.Jit. Planes are flat; the mosaic is mirrored at its edges, so that the pattern goes on.
+# ---- Bayer mosaic and demosaicing -----------------------------------------------------------------------------------
+# Planes are flat arrays. The mosaic is mirrored at its edges, so that the colour pattern continues.
 #
 # Source: H. S. Malvar, L. He, R. Cutler, "High-quality linear interpolation for demosaicing of Bayer-patterned color
 # images", ICASSP 2004.
 
 
 PATTERNS = ("RGGB", "BGGR", "GRBG", "GBRG")
-"""Colours of the first two pixels of row 0, then of row 1."""
+"""Bayer patterns: colours of the first two pixels of row 0, then of row 1."""
 DEMOSAICS = ("malvar", "bilinear")
 
 
 def sites(pixel: Array, width: int, pattern: str) -> tuple[Array, Array, Array]:
-    """Whether each pixel is red, whether it is blue, and whether it lies in a row with red ones."""
+    """Masks of the red pixels, of the blue pixels, and of the pixels in rows with red filters."""
     if pattern not in PATTERNS:
         raise unknown_name("Bayer pattern", pattern, PATTERNS)
     row, column = places(pixel, width)
@@ -58,18 +58,18 @@ def sites(pixel: Array, width: int, pattern: str) -> tuple[Array, Array, Array]:
 
 
 def mosaic(red: Array, green: Array, blue: Array, pixel: Array, width: int, pattern: str) -> Array:
-    """The one colour that each pixel sees."""
+    """Value of the colour that each pixel measures."""
     is_red, is_blue, _ = sites(pixel, width, pattern)
     xp = namespace(red, pixel)
     return xp.where(is_red, red, xp.where(is_blue, blue, green))
 
 
 def quad_largest(raw: Array, pixel: Array, width: int, height: int) -> Array:
-    """The largest value of the two by two pixels, one of each colour and a second green, that each pixel belongs to."""
+    """Largest value of the 2 x 2 colour cell (red, blue and two green pixels) that each pixel belongs to."""
     xp = namespace(raw, pixel)
     row, column = places(pixel, width)
     top, left = row - (row & 1), column - (column & 1)
-    # The last row or column of an odd number has the next to last as its partner.
+    # With an odd size, the last row or column is paired with the one before it.
     bottom, right = mirrored(top + 1, height), mirrored(left + 1, width)
     upper = xp.maximum(gather(raw, top * width + left), gather(raw, top * width + right))
     lower = xp.maximum(gather(raw, bottom * width + left), gather(raw, bottom * width + right))
@@ -79,10 +79,10 @@ def quad_largest(raw: Array, pixel: Array, width: int, height: int) -> Array:
 def demosaic(
     raw: Array, pixel: Array, width: int, height: int, pattern: str, method: str = "malvar"
 ) -> tuple[Array, Array, Array]:
-    """Red, green and blue of every pixel of a mosaic. Both methods are exact where each colour is flat.
+    """Red, green and blue of every pixel of a mosaic. Both methods are exact where each colour is constant.
 
-    `malvar` corrects the bilinear value by the curvature of the pixel's own colour, gains 1/2, 5/8 and 3/4, and is
-    exact for grey gradients; it may give values a little outside of those around.
+    `malvar` corrects the bilinear value by the curvature of the pixel's own colour, with gains 1/2, 5/8 and 3/4. It is
+    exact for grey gradients, and may slightly overshoot the surrounding values.
     """
     if method not in DEMOSAICS:
         raise unknown_name("demosaic method", method, DEMOSAICS)
@@ -111,8 +111,8 @@ def demosaic(
     return red, green, blue
 
 
-# ---- From linear signal to what is stored: white balance, colour matrix, response curve, bits, JPEG -----------------
-# Written once for NumPy and Dr.Jit, JPEG aside. Signal is 0 at the black level and 1 where the converter is full.
+# ---- White balance, colour matrix, response curve, quantisation, JPEG -----------------------------------------------
+# All but JPEG are written once for NumPy and Dr.Jit. The linear signal is 0 at the black level and 1 at saturation.
 #
 # Sources: IEC 61966-2-1 (sRGB); G. Buchsbaum, "A spatial processor model for object colour perception", 1980 (grey
 # world).
@@ -122,7 +122,7 @@ CURVES = ("srgb", "gamma", "linear")
 
 
 def response(signal: Array, curve: str, gamma: float = 2.2) -> Array:
-    """What is stored for a linear signal, both 0 to 1; signals beyond are cut."""
+    """Output value for a linear signal, both from 0 to 1; signals beyond are clipped."""
     xp = namespace(signal)
     x = xp.clip(signal, 0.0, 1.0)
     if curve == "srgb":
@@ -135,14 +135,14 @@ def response(signal: Array, curve: str, gamma: float = 2.2) -> Array:
 
 
 def quantised(value: Array, bits: int) -> Array:
-    """Values 0 to 1 as whole numbers of so many bits, as floats."""
+    """Values from 0 to 1 quantised to `bits`, as floats."""
     return namespace(value).floor(value * float(2**bits - 1) + 0.5)
 
 
 def grey_world_gains(means: Sequence[Reals]) -> list[Reals]:
-    """Gains that make the means of all bands alike: the least is 1, so that what is full stays white.
+    """Gains that equalise the means of all bands; the smallest is 1, so that saturated pixels stay white.
 
-    Means are of the linear signal; those of 0 and less count as nothing seen, and get the gain 1.
+    Means are those of the linear signal. A band whose mean is 0 or less gets a gain of 1.
     """
     xp = namespace(*means)
     top = means[0]
@@ -152,7 +152,7 @@ def grey_world_gains(means: Sequence[Reals]) -> list[Reals]:
 
 
 def mixed(planes: Sequence[Array], matrix: tuple[tuple[float, ...], ...] | None) -> list[Array]:
-    """Bands of the output from those of the sensor: each row of the matrix times the planes."""
+    """Output bands: each row of the matrix times the planes of the sensor."""
     if matrix is None:
         return list(planes)
     out = []
@@ -165,13 +165,13 @@ def mixed(planes: Sequence[Array], matrix: tuple[tuple[float, ...], ...] | None)
 
 
 def jpeg(colour: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
-    """A picture (h, w) or (h, w, 3) of 8 bits after JPEG compression, quality 1 to 95 (Pillow)."""
+    """8-bit image (h, w) or (h, w, 3) after JPEG compression with quality 1 to 95 (Pillow)."""
     import io
 
     from PIL import Image
 
     if colour.dtype != np.uint8 or not (colour.ndim == 2 or (colour.ndim == 3 and colour.shape[2] == 3)):
-        raise ConfigError(f"jpeg_quality: JPEG holds 8 bits and 1 or 3 bands, not {colour.dtype} {colour.shape}")
+        raise ConfigError(f"jpeg_quality: JPEG stores 8 bits and 1 or 3 bands, got {colour.dtype} {colour.shape}")
     store = io.BytesIO()
     Image.fromarray(np.ascontiguousarray(colour)).save(store, "JPEG", quality=quality)
     store.seek(0)
@@ -184,51 +184,56 @@ def jpeg(colour: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
 
 @dataclass(frozen=True)
 class SensorElectronics:
-    """What a data sheet says of the sensor and of the light that its lens lets through."""
+    """Parameters of the sensor and of the lens transmission."""
 
     identity: str = "camera"
-    """Which piece it is: its fixed patterns follow from it, and are the same in every frame."""
+    """Identity of the unit. It selects the fixed patterns, which are the same in every frame."""
     wavelengths_nm: tuple[float, ...] = (600.0, 540.0, 460.0)
-    """Mean wavelength of each band."""
+    """Mean wavelength of each band [nm]."""
     quantum_efficiency: tuple[float, ...] = (0.5, 0.6, 0.5)
-    """Electrons per photon of each band, the colour filter included."""
+    """Electrons per photon of each band, including the colour filter."""
     pixel_um: float = 3.45
     """Side of a pixel [um]."""
     f_number: float = 2.8
+    """Focal length divided by the diameter of the entrance pupil."""
     transmission: float = 0.9
-    """Share of light that the lens lets through."""
+    """Transmittance of the lens."""
     vignetting: float = 1.0
     """Exponent on the natural falloff cos^4: 0 none, 1 natural."""
     full_well_e: float = 10_500.0
-    """Electrons that a pixel holds; at gain 0 dB they fill the converter."""
+    """Full-well capacity [e]; at a gain of 0 dB it saturates the converter."""
     dark_current_e_s: float = 1.0
-    """Dark signal [e/s]."""
+    """Dark current [e/s]."""
     read_noise_e: float = 2.2
     """Standard deviation of read noise [e]."""
     prnu: float = 0.005
-    """Standard deviation of the pixels' response, over the mean."""
+    """Relative standard deviation of the pixel gains."""
     dsnu_e: float = 0.5
-    """Standard deviation of the pixels' offsets [e]."""
+    """Standard deviation of the pixel offsets [e]."""
     black_level_dn: float = 64.0
-    """Digital number of darkness."""
+    """Digital number without light [DN]."""
     adc_bits: int = 12
+    """Resolution of the converter [bit]."""
     bayer: str | None = "RGGB"
-    """Colour filters of the first two rows; None for a sensor that sees every band in every pixel."""
+    """Colour filters of the first two rows; None for a sensor that measures every band in every pixel."""
     demosaic: str = "malvar"
+    """Demosaicing method, one of DEMOSAICS."""
     chromatic_scale: tuple[float, ...] | None = None
     """Magnification of each band about the principal point; None for a lens without chromatic aberration."""
     white_balance: Literal["auto", "none"] | tuple[float, ...] = "auto"
     """Grey world, none, or the gain of each band."""
     colour_matrix: tuple[tuple[float, ...], ...] | None = None
-    """Bands of the output from those of the sensor, after white balance."""
+    """Matrix from sensor bands to output bands, applied after white balance."""
     curve: str = "srgb"
+    """Response curve, one of CURVES."""
     gamma: float = 2.2
-    """Of the curve `gamma`: stored value = signal^(1 / gamma)."""
+    """Exponent of the curve `gamma`: stored value = signal^(1 / gamma)."""
     output_bits: int = 8
+    """Resolution of the output, 8 or 16 bit."""
     jpeg_quality: int | None = None
-    """The picture goes through JPEG of this quality; None stores it as it is."""
+    """Quality of JPEG compression; None for no compression."""
     noise: bool = True
-    """Whether there are shot and read noise. Fixed patterns stay; set their fields to 0 to be without."""
+    """True adds shot and read noise. Fixed patterns are separate; set `prnu` and `dsnu_e` to 0 to omit them."""
 
     def __post_init__(self) -> None:
         bands = len(self.wavelengths_nm)
@@ -260,7 +265,7 @@ class SensorElectronics:
 
     @property
     def largest_dn(self) -> int:
-        """What the converter says when it is full."""
+        """Largest digital number of the converter."""
         return int(2**self.adc_bits - 1)
 
     def dn_per_e(self, gain_db: float = 0.0) -> float:
@@ -268,7 +273,7 @@ class SensorElectronics:
         return float((self.largest_dn - self.black_level_dn) / self.full_well_e * 10.0 ** (gain_db / 20.0))
 
     def electrons_per_radiance(self) -> tuple[float, ...]:
-        """Electrons a second in a pixel on the axis per radiance [W/(m^2 sr)], of each band."""
+        """Electrons per second in an on-axis pixel per radiance [W/(m^2 sr)], for each band."""
         return tuple(
             electrons_per_radiance(
                 pixel_um=self.pixel_um,
@@ -283,14 +288,16 @@ class SensorElectronics:
 
 @dataclass(frozen=True, eq=False)
 class Developed:
-    """A picture, and how it was taken."""
+    """Image and exposure settings."""
 
     colour: NDArray[Any]
     """Shape (h, w) or (h, w, bands), uint8 or uint16."""
     exposure_time_s: float
+    """Exposure time [s]."""
     gain_db: float
+    """Gain [dB]."""
     raw: NDArray[np.uint16] | None = None
-    """What the converter read, where it was asked for: (h, w) of a mosaic or of one band, else (h, w, bands)."""
+    """Digital numbers of the converter, if requested: (h, w) for a mosaic or one band, (h, w, bands) otherwise."""
 
 
 def develop(
@@ -305,16 +312,16 @@ def develop(
     principal_point: tuple[float, float] | None = None,
     with_raw: bool = False,
 ) -> Developed:
-    """The picture of a scene of given band radiance [W/(m^2 sr)].
+    """Image of a scene with the given band radiance [W/(m^2 sr)].
 
-    `radiance` is a NumPy array (h, w, bands), or a list of flat arrays, one a band, with `width` and `height`: of
-    Dr.Jit, which run as kernels, or of NumPy. `stream` chooses the noise. `cos_axis` is the cosine between each
-    pixel's ray and the axis (`axis_cosines`), without which there is no vignetting. `principal_point` (column, row)
-    is the centre of chromatic aberration, the middle of the picture where none is given.
+    `radiance` is a NumPy array (h, w, bands), or a list of flat arrays, one per band, with `width` and `height`. Flat
+    arrays are Dr.Jit arrays, processed by kernels, or NumPy arrays. `stream` selects the noise. `cos_axis` is the
+    cosine between each pixel's ray and the axis (`axis_cosines`); without it there is no vignetting. `principal_point`
+    (column, row) is the centre of chromatic aberration; by default the image centre.
     """
     planes, width, height = planes_of(radiance, width, height)
     if len(planes) != len(electronics.wavelengths_nm):
-        raise ConfigError(f"radiance: has {len(planes)} bands, the sensor {len(electronics.wavelengths_nm)}")
+        raise ConfigError(f"radiance: expected {len(electronics.wavelengths_nm)} bands, got {len(planes)}")
     bench = _Bench(any(is_drjit(plane) for plane in planes), width * height)
     centre = principal_point or (0.5 * (width - 1), 0.5 * (height - 1))
     rates = bench.run(
@@ -357,9 +364,9 @@ def develop(
 
 
 def axis_cosines(intrinsics: Intrinsics) -> NDArray[np.float32]:
-    """Cosine between the axis and the ray of each pixel, row after row, of a lens without distortion.
+    """Cosine between the axis and the ray of each pixel, in row-major order, without lens distortion.
 
-    An `equidistant` lens has its angle grow with the distance from the principal point.
+    For an `equidistant` lens, the angle is proportional to the distance from the principal point.
     """
     column, row = np.meshgrid(np.arange(intrinsics.width), np.arange(intrinsics.height))
     y = (row - intrinsics.cy) / intrinsics.fy
@@ -371,7 +378,7 @@ def axis_cosines(intrinsics: Intrinsics) -> NDArray[np.float32]:
     return cosine.ravel().astype(np.float32)
 
 
-# ---- the steps, for arrays of either kind --------------------------------------------------------------------------
+# ---- processing steps, for NumPy and Dr.Jit arrays -----------------------------------------------------------------
 
 
 def _light(
@@ -383,7 +390,7 @@ def _light(
     centre: list[Reals],
     fixed: Any,
 ) -> list[Array]:
-    """Electrons a second that light makes in each pixel: of its colour alone, or of every band."""
+    """Photoelectrons per second in each pixel: of its own colour, or of every band."""
     width, height, bayer, vignetting = fixed.values
     if zooms:
         at = (centre[0], centre[1])
@@ -421,7 +428,7 @@ def _read(rates: list[Array], pixel: Array, keys: Keys, numbers: list[Reals], fi
 
 
 def _means(raws: list[Array], pixel: Array, levels: list[Reals], fixed: Any) -> list[Reals]:
-    """Mean signal of each band, without the pixels of which one band is full: its colour is not known."""
+    """Mean signal of each band over the pixels without a saturated band, whose colour would be unknown."""
     width, height, bayer = fixed.values
     black, largest = levels
     if bayer is None:
@@ -436,7 +443,7 @@ def _means(raws: list[Array], pixel: Array, levels: list[Reals], fixed: Any) -> 
 
 
 def _mean_signal(raw: Array, wanted: Array, black: Reals) -> Any:
-    """Mean of some digital numbers above black. Sums are of whole numbers, which do not depend on their order."""
+    """Mean of selected digital numbers above black. Integer sums do not depend on the order of summation."""
     xp = namespace(raw)
     if not is_drjit(raw):
         return np.float64(raw[wanted].sum() / max(int(wanted.sum()), 1) - black)
@@ -449,7 +456,7 @@ def _mean_signal(raw: Array, wanted: Array, black: Reals) -> Any:
 
 
 def _finish(raws: list[Array], pixel: Array, balance: list[Reals], numbers: list[Reals], fixed: Any) -> list[Array]:
-    """Stored values, as floats, of each band of the output."""
+    """Stored values of each output band, as floats."""
     width, height, bayer, method, is_auto, matrix, curve, gamma, bits = fixed.values
     black, per_dn = numbers
     bands = list(raws) if bayer is None else list(demosaic(raws[0], pixel, width, height, bayer, method))
@@ -458,20 +465,20 @@ def _finish(raws: list[Array], pixel: Array, balance: list[Reals], numbers: list
         gains = grey_world_gains(balance) if is_auto else balance
         signals = [signal * gain for signal, gain in zip(signals, gains, strict=True)]
     if matrix is not None:
-        # What is full in all bands stays white.
+        # Pixels that are saturated in all bands stay white.
         signals = [namespace(signal).minimum(signal, 1.0) for signal in signals]
     return [quantised(response(signal, curve, gamma), bits) for signal in mixed(signals, matrix)]
 
 
 class _Bench:
-    """Runs the steps on NumPy arrays as they are, on Dr.Jit arrays as kernels that are replayed."""
+    """Runs the steps directly on NumPy arrays, or as replayed kernels on Dr.Jit arrays."""
 
     def __init__(self, on_device: bool, pixels: int) -> None:
         self._engine = running_engine() if on_device else None
         self.pixel = np.arange(pixels, dtype=np.uint32) if self._engine is None else self._engine.counting(pixels)
 
     def run(self, step: Any, *args: Any) -> Any:
-        """A step with its arrays; results are evaluated."""
+        """Run a step and evaluate its results."""
         if self._engine is None:
             return step(*args)
         done = self._engine.frozen(step)(*args)
@@ -479,18 +486,18 @@ class _Bench:
         return done
 
     def numbers(self, values: Any) -> list[Reals]:
-        """Numbers that kernels read, so that others need no other kernel."""
+        """Kernel arguments for numbers, so that other values do not need another kernel."""
         return [float(v) if self._engine is None else self._engine.number(float(v)) for v in values]
 
     def keys(self, keys: Any) -> Any:
-        """Random keys, as kernels read them."""
+        """Kernel arguments for random keys."""
         if self._engine is None:
             return keys
         dr, mi = self._engine.dr, self._engine.mi
         return tuple(tuple(dr.opaque(mi.UInt32, word) for word in key) for key in keys)
 
     def plane(self, values: Any) -> Any:
-        """An array of a value a pixel, where the steps run."""
+        """Per-pixel array on the device or host where the steps run."""
         if values is None:
             return None
         if self._engine is None:
@@ -498,11 +505,11 @@ class _Bench:
         return values if is_drjit(values) else self._engine.table(np.asarray(values, np.float32))
 
     def host(self, values: Any) -> NDArray[Any]:
-        """An array as NumPy's own."""
+        """Copy of an array as a NumPy array."""
         return np.asarray(values) if self._engine is None else copied(values)
 
     def picture(self, stored: list[Array], width: int, height: int, bits: int) -> NDArray[Any]:
-        """Whole numbers of the output, (h, w) or (h, w, bands)."""
+        """Integer output image, (h, w) or (h, w, bands)."""
         kind: Any = np.uint8 if bits == 8 else np.uint16
         if self._engine is None or len(stored) == 1 or bits != 8:
             return pictured([self.host(one).astype(kind) for one in stored], width, height)
@@ -511,7 +518,7 @@ class _Bench:
 
 
 def _interleaved(stored: list[Array], pixel: Array, fixed: Any) -> Array:
-    """Bytes of all bands, pixel after pixel."""
+    """Bytes of all bands, interleaved by pixel."""
     engine = running_engine()
     dr, mi = engine.dr, engine.mi
     out = dr.empty(mi.UInt8, fixed.values[0] * len(stored))

@@ -1,9 +1,9 @@
-"""Drops and flakes in the air before a camera: how many, how large, how fast, and where at any time.
+"""Number, size, velocity and position of drops and flakes in front of a camera.
 
-Space is a lattice of cells that falls and drifts with the mean velocity of its drops. A drop is a function of the
-weather's seed, its cell and its number in the cell; within the cell it moves by what its velocity differs from the
-mean, and comes in again on the other side. So frames show the same drops move, any frame can be asked for alone, and
-no two places repeat. A drop lives until it wraps: some seconds.
+Space is divided into a lattice of cells that falls and drifts with the mean velocity of its drops. A drop is a function
+of the weather's seed, its cell and its number in the cell. Within the cell it moves by the difference between its
+velocity and the mean, with periodic boundaries. Consecutive frames therefore show the same moving drops, any frame can
+be computed alone, and no two places repeat. A drop exists for some seconds, until it crosses a cell boundary.
 
 Sources: VANE (ERDC/GSL TR-20-32) chapter 7, whose number and size of drops are those of G. Feingold and Z. Levin,
 J. Clim. Appl. Meteorol. 25, 1986; fall speeds after R. Gunn and G. D. Kinzer, J. Meteorol. 6, 1949.
@@ -32,43 +32,48 @@ Floats = NDArray[np.float64]
 
 MODELS = ("physical", "vane")
 CELL_M = 2.0
-"""Side of the lattice's cells."""
+"""Side of the lattice cells [m]."""
 SMALL_CELL_M = 1.0
-"""The same for the two smallest classes, which are drawn only near the lens."""
+"""Side of the cells [m] for the two smallest classes, which are drawn only near the lens."""
 VELOCITY_SPREAD = 0.15
-"""Each component of a drop's velocity is even within this share of its mean (VANE)."""
+"""Half-width of the uniform distribution of each velocity component, relative to its mean (VANE)."""
 _FEW = 4096
-"""Random words that NumPy draws itself."""
+"""Largest number of random words drawn with NumPy."""
 
 
 @dataclass(frozen=True, eq=False)
 class ParticleClass:
-    """Particles of one medium and of about one size."""
+    """Particles of one medium in one size class."""
 
     name: str
-    """Chooses the random stream."""
+    """Name of the random stream."""
     number_per_m3: float
+    """Number density [1/m^3]."""
     velocity_m_s: tuple[float, float, float]
-    """Mean velocity, by which the lattice moves."""
+    """Mean velocity [m/s], with which the lattice moves."""
     wind_m_s: tuple[float, float, float]
+    """Wind velocity [m/s]."""
     diameter_m: Callable[[Floats], Floats]
-    """Diameter by a uniform number."""
+    """Diameter [m] as a function of a uniform number."""
     typical_m: float
-    """Diameter that stands for all: how far away they are drawn follows from it."""
+    """Representative diameter [m]; it determines the maximum drawing distance."""
     speed_m_s: Callable[[Floats], Floats]
-    """Fall speed by diameter."""
+    """Fall speed [m/s] as a function of diameter [m]."""
     flutter_m_s: float = 0.0
+    """Half-width of the additional horizontal velocity [m/s]."""
     cover: float = 1.0
-    """Share of the disc around it that it covers."""
+    """Fraction of the circumscribed disc that the particle covers."""
     brightness: float = 1.0
+    """Radiance relative to that of the surroundings."""
     cell_m: float = CELL_M
+    """Side of the lattice cells [m]."""
 
 
 def particle_classes(weather: Weather, time: float, place: Floats, model: str = "physical") -> list[ParticleClass]:
-    """Particles that fall at a time around a place in the world; none in dry air.
+    """Particle classes at a time and position in the world; empty in dry air.
 
-    `vane`: 172 R^0.22 drops of rain per cubic metre, all of the diameter 0.75 R^0.21 mm. `physical`: the weather's own
-    drop sizes, as for the lidar. Other media are the same in both.
+    `vane`: 172 R^0.22 rain drops per cubic metre, all with a diameter of 0.75 R^0.21 mm. `physical`: the drop size
+    distribution of the weather, as for the lidar. Other media are the same in both.
     """
     if model not in MODELS:
         raise unknown_name("model of streaks", model, MODELS)
@@ -85,7 +90,7 @@ def particle_classes(weather: Weather, time: float, place: Floats, model: str = 
 
 
 def _local_share(weather: Weather, one: Present, place: Floats, time: float) -> float:
-    """Density here over the mean one, in heterogeneous weather."""
+    """Local density relative to the mean, in heterogeneous weather."""
     field = one.medium.effects.density(one.part, weather, time, one.medium.name, one.row)
     if not isinstance(field, DensityField):
         return 1.0
@@ -111,7 +116,7 @@ def _size_classes(
 ) -> list[ParticleClass]:
     found = []
     for number, (low, high) in enumerate(pairwise(particles.edges_mm)):
-        # Speeds of the lattices do not depend on the amount: if it changes, the particles stay.
+        # Lattice velocities do not depend on the amount, so the particles persist when it changes.
         typical = float(particles.diameter_m((low * min(high, particles.largest_typical_mm)) ** 0.5))
         velocity = _with_fall(wind, float(particles.speed_m_s(np.float64(typical))))
         count, size = _within(particles, low, high)
@@ -124,7 +129,7 @@ def _size_classes(
 
 
 def _within(particles: Particles, low_mm: float, high_mm: float) -> tuple[float, Callable[[Floats], Floats]]:
-    """Number [1/m^3] between two diameters of the sizes, and diameters in the air [m] by a uniform number."""
+    """Number density [1/m^3] between two diameters, and the diameter [m] as a function of a uniform number."""
     steps = np.linspace(low_mm, high_mm, 257)
     above = particles.sizes.number_above(steps)
     count = float(above[0] - above[-1])
@@ -134,18 +139,18 @@ def _within(particles: Particles, low_mm: float, high_mm: float) -> tuple[float,
 
 @dataclass(frozen=True, eq=False)
 class Drops:
-    """Some drops at one time."""
+    """Drops at one time."""
 
     xyz: Floats
-    """Places in the world [m], shape (n, 3)."""
+    """Positions in the world [m], shape (n, 3)."""
     velocity_m_s: Floats
-    """Shape (n, 3)."""
+    """Velocities [m/s], shape (n, 3)."""
     diameter_m: Floats
-    """Shape (n,)."""
+    """Diameters [m], shape (n,)."""
 
 
 def drops_in_cells(kind: ParticleClass, seed: int, cells: NDArray[np.int64], time: float) -> Drops:
-    """The drops of some cells of the lattice, whole numbers (n, 3), at a time [s]."""
+    """Drops in lattice cells, given by integer indices (n, 3), at a time [s]."""
     key = tuple(np.uint32(word) for word in Stream(seed, f"camera/{kind.name}").key)
     corner = cells.astype(np.uint32)
     a, b, _, _ = _words(corner, np.zeros(len(cells), np.uint32), key)
@@ -156,7 +161,7 @@ def drops_in_cells(kind: ParticleClass, seed: int, cells: NDArray[np.int64], tim
     number = (np.arange(len(cell)) - np.repeat(first, counts)).astype(np.uint32)
     drawn = _words(corner[cell], number + np.uint32(1), key)
     x, y, z, size = (to_unit(w) for w in drawn)
-    # Places take the upper 23 bits of a word; the lower 9 are left for the velocity.
+    # Positions use the upper 23 bits of a word, velocities the lower 9.
     spread = [((w & np.uint32(511)).astype(np.float64) + 0.5) / 256.0 - 1.0 for w in drawn[:3]]
     diameter = kind.diameter_m(size)
     fall = kind.speed_m_s(diameter)
@@ -171,7 +176,7 @@ def drops_in_cells(kind: ParticleClass, seed: int, cells: NDArray[np.int64], tim
 
 
 def _words(cells: NDArray[np.uint32], last: NDArray[np.uint32], key: Any) -> Any:
-    """Random words of cells and numbers in them. Kernels and NumPy give the same bits; kernels are faster."""
+    """Random words of cells and drop numbers. Kernels and NumPy give identical bits; kernels are faster."""
     if len(last) < _FEW:
         zero = np.zeros(len(last), np.uint32)
         with np.errstate(over="ignore"):

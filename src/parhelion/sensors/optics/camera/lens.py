@@ -1,8 +1,7 @@
-"""Where a lens puts directions on the picture, and which way each pixel looks. Pure float64 functions.
+"""Lens models: projection of points to pixels and directions of pixels. Pure float64 functions.
 
-Directions and points are in the sensor's frame (x forward, y left, z up). Pixels are in OpenCV's convention: the middle
-of the first pixel is (0, 0), u counts columns and v rows, so that a picture covers u from -0.5 to width - 0.5.
-Sources of the models are named in `distortion.py`.
+Directions and points are in the sensor frame (x forward, y left, z up). Pixels follow the OpenCV convention: the centre
+of the first pixel is (0, 0), u counts columns and v rows, so an image covers u from -0.5 to width - 0.5.
 """
 
 from __future__ import annotations
@@ -21,25 +20,23 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.image import LENS_MODELS, Intrinsics
 
 # ---- distortion -----------------------------------------------------------------------------------------------------
-# What lenses do to the distance from the axis, and the way back. Pure float64 functions of normalised coordinates.
-# Pinhole lenses are Brown-Conrady's model as OpenCV writes it, of 5 numbers or, with a denominator, of 8: Brown,
-# "Decentering distortion of lenses", Photogrammetric Engineering 32 (1966). Fisheyes are the model of Kannala and
-# Brandt,
-# "A generic camera model and calibration method for conventional, wide-angle, and fish-eye lenses", IEEE TPAMI 28
-# (2006),
-# in OpenCV's form of 4 numbers. The way back is Newton's method; where a lens is decentred, it starts from the fixed
-# point of Heikkilä and Silvén, "A four-step camera calibration procedure with implicit image correction", CVPR 1997.
+# Distortion and its inverse, in normalised coordinates. Pinhole lenses use the Brown-Conrady model in OpenCV's form
+# with 5 coefficients or, with a denominator, 8: Brown, "Decentering distortion of lenses", Photogrammetric Engineering
+# 32 (1966). Fisheye lenses use the model of Kannala and Brandt, "A generic camera model and calibration method for
+# conventional, wide-angle, and fish-eye lenses", IEEE TPAMI 28 (2006), in OpenCV's form with 4 coefficients. The
+# inverse uses Newton's method; for decentred lenses it starts from the fixed point of Heikkilä and Silvén, "A four-step
+# camera calibration procedure with implicit image correction", CVPR 1997.
 
 
 Floats = NDArray[np.float64]
 
 WIDEST_TANGENT = 1e4
-"""A pinhole lens maps tangents of angles; this one belongs to 89.994 degrees."""
+"""Largest tangent of the angle from the axis of a pinhole lens: 89.994 degrees."""
 COEFFICIENTS = {"plumb_bob": 5, "rational_polynomial": 8, "equidistant": 4}
-"""How many numbers the distortion of a model has at most."""
+"""Maximum number of distortion coefficients per lens model."""
 
 PRECISION = 4e-15
-"""Error of distorted coordinates at which Newton's method ends, relative to their size and a tenth."""
+"""Tolerance of Newton's method on distorted coordinates d, relative to d + 0.1."""
 
 _NODES = 1025
 _PLAIN_STEPS = 4
@@ -48,18 +45,19 @@ _MOST_STEPS = 60
 
 @dataclass(frozen=True)
 class RadialMap:
-    """Distance from the axis before (r) and after (d) the lens: d = r N(r^2) / D(r^2).
+    """Radial distortion: ideal distance from the axis r to distorted distance d = r N(r^2) / D(r^2).
 
-    Of a pinhole lens, r is the tangent of the angle from the axis; of a fisheye, the angle [rad].
+    For a pinhole lens, r is the tangent of the angle from the axis; for a fisheye lens, the angle [rad].
     """
 
     numerator: tuple[float, ...]
-    """Of N, lowest power first; the first is 1."""
+    """Coefficients of N, lowest power first; the first is 1."""
     denominator: tuple[float, ...]
+    """Coefficients of D, lowest power first; the first is 1."""
     fold: float
-    """The r from which on the lens folds back, or has a pole; infinite where it never does."""
+    """Value of r at which the distortion folds back or has a pole; infinite if it never does."""
     end: float
-    """The largest r at which the map is used: before the fold, and within the model's own range."""
+    """Largest r at which the map is used: before the fold, and within the range of the model."""
 
     def __call__(self, r: Floats) -> Floats:
         """d of r."""
@@ -80,11 +78,11 @@ class RadialMap:
 
     @property
     def is_plain(self) -> bool:
-        """Whether d is r."""
+        """True if there is no distortion (d = r)."""
         return not any(self.numerator[1:]) and not any(self.denominator[1:])
 
     def inverse(self, d: Floats, precision: float = PRECISION) -> Floats:
-        """r of d, by Newton's method from a table; what lies beyond `end` gives `end`."""
+        """r of d, by Newton's method from a table; values beyond `end` return `end`."""
         if self.is_plain:
             return np.minimum(d, self.end)
         nodes, values = _table(self, _reach(self, float(d.max(initial=0.0))))
@@ -105,7 +103,7 @@ class RadialMap:
         return r
 
     def _bracketed(self, d: Floats, tolerance: Floats) -> Floats:
-        """The same by Newton's method within brackets, halved where it leaves them: for the nearly flat edge."""
+        """r of d by Newton's method with bisection, for the nearly flat edge of the map."""
         nodes, values = _table(self, _reach(self, float(d.max(initial=0.0))))
         cell = np.clip(np.searchsorted(values, d), 1, len(nodes) - 1)
         low, high = nodes[cell - 1], nodes[cell]
@@ -118,12 +116,12 @@ class RadialMap:
             low, high = np.where(error < 0.0, r, low), np.where(error > 0.0, r, high)
             with np.errstate(divide="ignore", invalid="ignore"):
                 step = r - error / slope
-            r = np.where((step >= low) & (step <= high), step, 0.5 * (low + high))  # halved for NaN, too
+            r = np.where((step >= low) & (step <= high), step, 0.5 * (low + high))  # bisection also for NaN
         return r
 
 
 def radial_map(model: str, distortion: Sequence[float]) -> RadialMap:
-    """The radial part of a lens; numbers that are missing are 0."""
+    """Radial distortion of a lens; missing coefficients are 0."""
     return _radial_map(model, tuple(float(number) for number in distortion))
 
 
@@ -150,7 +148,7 @@ def _radial_map(model: str, distortion: tuple[float, ...]) -> RadialMap:
 
 
 def padded(model: str, distortion: Sequence[float]) -> tuple[float, ...]:
-    """All numbers of the model's distortion, missing ones as 0."""
+    """Distortion coefficients of the model, padded with 0."""
     if model not in LENS_MODELS:
         raise ConfigError(f"lens: model must be one of {', '.join(LENS_MODELS)}, got {model!r}")
     most = COEFFICIENTS[model]
@@ -160,7 +158,7 @@ def padded(model: str, distortion: Sequence[float]) -> tuple[float, ...]:
 
 
 def bend(radial: RadialMap, p1: float, p2: float, x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """Distorted coordinates of a pinhole lens from ideal ones: radial, and decentred by p1 and p2."""
+    """Distorted coordinates of a pinhole lens from ideal ones: radial distortion and decentring by p1 and p2."""
     s = x * x + y * y
     ratio = _horner(radial.numerator, s) / _horner(radial.denominator, s)
     return (
@@ -172,7 +170,7 @@ def bend(radial: RadialMap, p1: float, p2: float, x: Floats, y: Floats) -> tuple
 def bend_with_slopes(
     radial: RadialMap, p1: float, p2: float, x: Floats, y: Floats
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """`bend`, and its Jacobian, which is symmetric: xd, yd, d xd / dx, d xd / dy = d yd / dx, d yd / dy."""
+    """`bend` and its symmetric Jacobian: xd, yd, d xd / dx, d xd / dy = d yd / dx, d yd / dy."""
     xx, yy, xy = x * x, y * y, x * y
     s = xx + yy
     n, d = _horner(radial.numerator, s), _horner(radial.denominator, s)
@@ -195,16 +193,16 @@ def bend_with_slopes(
 def unbend(
     radial: RadialMap, p1: float, p2: float, xd: Floats, yd: Floats, precision: float = PRECISION
 ) -> tuple[Floats, Floats]:
-    """Ideal coordinates of a pinhole lens from distorted ones; finite for all that is finite."""
+    """Ideal coordinates of a pinhole lens from distorted ones; finite for finite input."""
     decentred = p1 != 0.0 or p2 != 0.0
     d = np.hypot(xd, yd)
-    # Of a decentred lens, this is a start only.
+    # For a decentred lens, this is only the initial value.
     r = radial.inverse(d, 1e-3 if decentred else precision)
     ratio = np.divide(r, d, out=np.ones_like(d), where=d > 0.0)
     x, y = xd * ratio, yd * ratio
     if not decentred:
         return x, y
-    # One round of Heikkilä and Silvén's fixed point takes off what decentring adds at the start.
+    # One fixed-point iteration of Heikkilä and Silvén removes the decentring from the initial value.
     s = x * x + y * y
     x, y = (
         (xd - 2.0 * p1 * x * y - p2 * (s + 2.0 * x * x)) * ratio,
@@ -224,11 +222,11 @@ def unbend(
 def _damped(
     radial: RadialMap, p1: float, p2: float, x: Floats, y: Floats, xd: Floats, yd: Floats, tolerance: Floats
 ) -> tuple[Floats, Floats]:
-    """Newton's method whose steps are halved until they better the result: for the edge of strong lenses."""
+    """Newton's method with step halving until the error decreases, for the edge of strongly distorted lenses."""
     size = np.ones_like(x)
     for _ in range(_MOST_STEPS):
         step_x, step_y, error = _newton_step(radial, p1, p2, x, y, xd, yd)
-        # What no step betters has come as near as floating point, or the lens, lets it.
+        # Points that no step improves have reached the limit of floating point or of the lens.
         if ((error <= tolerance) | (size < 1e-6)).all():
             break
         new_x, new_y = _within(radial.end, x - size * step_x, y - size * step_y)
@@ -242,7 +240,7 @@ def _damped(
 def _newton_step(
     radial: RadialMap, p1: float, p2: float, x: Floats, y: Floats, xd: Floats, yd: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """What to subtract from x and y, and how far off they are."""
+    """Newton step of x and y, and the distance from the target."""
     ex, ey, a, b, c = bend_with_slopes(radial, p1, p2, x, y)
     ex -= xd
     ey -= yd
@@ -261,7 +259,7 @@ def _within(end: float, x: Floats, y: Floats) -> tuple[Floats, Floats]:
 
 
 def _trimmed(*coefficients: float) -> tuple[float, ...]:
-    """Without zeros at the end, which would cost time."""
+    """Coefficients without trailing zeros, which would cost time."""
     return tuple(float(number) for number in np.trim_zeros(coefficients, "b"))
 
 
@@ -281,10 +279,10 @@ def _derivative(coefficients: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _first_root(coefficients: Floats) -> float:
-    """The smallest positive root of a polynomial, lowest power first, that is 1 at 0; infinite where there is none."""
+    """Smallest positive root of a polynomial (lowest power first) whose value at 0 is 1; infinite if there is none."""
     if not np.isfinite(coefficients).all():
         return 0.0
-    # Backwards, its roots are their inverses, and the first number is 1 however small the last one is.
+    # np.roots takes the highest power first: it returns the inverse roots, and the leading coefficient is always 1.
     roots = np.roots(coefficients)
     real = roots.real[np.abs(roots.imag) <= 1e-9 * np.abs(roots)]
     largest = float(real.max(initial=0.0))
@@ -292,7 +290,7 @@ def _first_root(coefficients: Floats) -> float:
 
 
 def _reach(radial: RadialMap, d: float) -> float:
-    """A power of two of r whose d is at least as large, or the end of the map."""
+    """Smallest power of two of r whose distorted value reaches `d`, or the end of the map."""
     r = 1.0
     while r < radial.end and float(radial(np.array(r))) < d:
         r *= 2.0
@@ -302,7 +300,7 @@ def _reach(radial: RadialMap, d: float) -> float:
 @lru_cache(maxsize=64)
 def _table(radial: RadialMap, reach: float) -> tuple[Floats, Floats]:
     nodes = np.linspace(0.0, reach, _NODES)
-    # Rounding may put two values of a nearly flat end in the wrong order.
+    # Rounding may swap two values at a nearly flat end.
     return nodes, np.maximum.accumulate(radial(nodes))
 
 
@@ -310,16 +308,16 @@ def _table(radial: RadialMap, reach: float) -> tuple[Floats, Floats]:
 
 
 _BLOCK = 16384
-"""Points that are worked on at once: their arrays stay in the processor's cache, which is several times faster."""
+"""Points processed per block. Their arrays stay in the processor cache, which is several times faster."""
 _TABLE_PRECISION = 1e-9
-"""Of the table of corners, whose numbers have 7 digits."""
+"""Tolerance for the table of corners, which has float32 precision."""
 
 
 def project(intrinsics: Intrinsics, points: ArrayLike) -> tuple[Floats, NDArray[np.bool_]]:
-    """Pixels (n, 2) of points (n, 3) [m] in the sensor's frame, and which of them (n,) the picture shows.
+    """Pixels (n, 2) of points (n, 3) [m] in the sensor frame, and a mask (n,) of those inside the image.
 
-    A point is inside where it is in front of the lens, within the picture, and within the field over which the
-    distortion does not fold back. Points that the lens gives no pixel at all, behind it or beyond the fold, are NaN.
+    A point is inside if it is in front of the lens, within the image, and within the field in which the distortion does
+    not fold back. Points without a pixel, behind the lens or beyond the fold, are NaN.
     """
     given = np.asarray(points, dtype=np.float64)
     if given.ndim != 2 or given.shape[1] != 3:
@@ -360,17 +358,17 @@ def _project_fisheye(
 
 
 def lights(image_circle_deg: float, points: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
-    """Which points or directions (..., 3) of the sensor's frame lie within an image circle of this angle across."""
+    """Mask of points or directions (..., 3) in the sensor frame within an image circle of this full angle."""
     angle = np.arctan2(np.hypot(points[..., 1], points[..., 2]), points[..., 0])
     within: NDArray[np.bool_] = angle <= math.radians(image_circle_deg) / 2.0
     return within
 
 
 def directions(intrinsics: Intrinsics, uv: ArrayLike) -> Floats:
-    """Unit vectors (n, 3) in the sensor's frame that pixels (n, 2) look along: the inverse of `project`.
+    """Unit directions (n, 3) of pixels (n, 2) in the sensor frame: the inverse of `project`.
 
-    Over the picture of a lens that passes `check`, projecting them gives the pixels back to 1e-9. Pixels beyond the
-    fold of the lens look along its edge, so that the result is finite for all finite pixels.
+    For a lens that passes `check`, projecting the directions reproduces the pixels to 1e-9. Pixels beyond the fold are
+    mapped to its edge, so the result is finite for all finite pixels.
     """
     given = np.asarray(uv, dtype=np.float64)
     if given.ndim != 2 or given.shape[1] != 2:
@@ -398,9 +396,9 @@ def _directions(intrinsics: Intrinsics, u: Floats, v: Floats, precision: float =
 
 
 def corner_directions(intrinsics: Intrinsics) -> NDArray[np.float32]:
-    """Directions through the corners of all pixels, shape (height + 1, width + 1, 3), read-only.
+    """Unit directions of all pixel corners, shape (height + 1, width + 1, 3), read-only.
 
-    Entry (i, j) looks through u = j - 0.5, v = i - 0.5: pixel (i, j) lies between entries (i, j) and (i + 1, j + 1).
+    Entry (i, j) is at u = j - 0.5, v = i - 0.5: pixel (i, j) lies between entries (i, j) and (i + 1, j + 1).
     """
     return _corner_directions(replace(intrinsics, distortion=tuple(intrinsics.distortion), baseline_m=0.0))
 
@@ -420,7 +418,7 @@ def _corner_directions(intrinsics: Intrinsics) -> NDArray[np.float32]:
 
 
 def check(intrinsics: Intrinsics) -> None:
-    """Raise ConfigError, in one sentence, where no real lens of this model can have given such a picture."""
+    """Raise ConfigError if no real lens of this model can produce such an image."""
     _check_numbers(intrinsics)
     radial, p1, p2 = _parts(intrinsics)
     corners = _grid(intrinsics, 2)
@@ -469,7 +467,7 @@ def _check_numbers(intrinsics: Intrinsics) -> None:
 
 
 def _check_decentring(intrinsics: Intrinsics, radial: RadialMap, p1: float, p2: float) -> None:
-    """Decentring can fold a lens whose radial part does not; no closed form says where, so a grid is tried."""
+    """Raise ConfigError if decentring folds the image. There is no closed form, so a grid of pixels is checked."""
     pixels = _grid(intrinsics, 33)
     looked = directions(intrinsics, pixels)
     x, y = -looked[:, 1] / looked[:, 0], -looked[:, 2] / looked[:, 0]
@@ -488,22 +486,22 @@ def _check_decentring(intrinsics: Intrinsics, radial: RadialMap, p1: float, p2: 
 
 
 def focal_length_px(width: int, hfov_deg: float, model: str = "plumb_bob", distortion: Sequence[float] = ()) -> float:
-    """Focal length [pixel] at which a centred picture of this width sees `hfov_deg` from edge to edge.
+    """Focal length [pixel] at which a centred image of this width covers `hfov_deg` from edge to edge.
 
-    Distortion counts, but for its decentring.
+    Radial distortion is included, decentring is not.
     """
     half = math.radians(hfov_deg) / 2.0
     r = half if model == "equidistant" else math.tan(half)
     radial = radial_map(model, distortion)
     if not 0.0 < r <= radial.end:
-        raise ConfigError(f"lens: hfov_deg {hfov_deg:g} is more than a lens of this model and distortion sees")
+        raise ConfigError(f"lens: hfov_deg {hfov_deg:g} exceeds the field of this lens model and distortion")
     return width / 2.0 / float(radial(np.array(r)))
 
 
 def scaled(intrinsics: Intrinsics, width: int, height: int) -> Intrinsics:
-    """The same lens and field on another number of pixels: binned, or enlarged."""
+    """Same lens and field of view with another number of pixels, binned or enlarged."""
     if width < 1 or height < 1:
-        raise ConfigError(f"lens: a picture of {width} x {height} pixels is none")
+        raise ConfigError(f"lens: width and height must be at least 1 pixel, got {width} x {height}")
     across, down = width / intrinsics.width, height / intrinsics.height
     return replace(
         intrinsics,
@@ -518,7 +516,7 @@ def scaled(intrinsics: Intrinsics, width: int, height: int) -> Intrinsics:
 
 
 def aperture_radius_m(focal_mm: float, f_number: float) -> float:
-    """Radius [m] of the entrance pupil of a thin lens: half of focal length over f-number."""
+    """Radius [m] of the entrance pupil of a thin lens: focal length / (2 f-number)."""
     return focal_mm * 1e-3 / (2.0 * f_number)
 
 
@@ -531,7 +529,7 @@ def _parts(intrinsics: Intrinsics) -> tuple[RadialMap, float, float]:
 
 
 def _grid(intrinsics: Intrinsics, count: int) -> Floats:
-    """Pixels on a grid over the picture, its outer edges included, shape (count * count, 2)."""
+    """Regular grid of pixel positions over the image including its edges, shape (count * count, 2)."""
     u = np.linspace(-0.5, intrinsics.width - 0.5, count)
     v = np.linspace(-0.5, intrinsics.height - 0.5, count)
     return np.stack([np.tile(u, count), np.repeat(v, count)], axis=1)

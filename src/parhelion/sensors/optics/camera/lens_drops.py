@@ -1,9 +1,9 @@
-"""Drops that lie on the front of the lens: small lenses that show the scene upside down and small.
+"""Water drops on the front lens: small lenses that show the scene inverted and reduced.
 
 A drop is a spherical cap on glass. A ray from the camera meets its surface at the angle phi to the normal, with
-sin phi = rho sin psi at the share rho of its radius and the contact angle psi, and leaves bent towards the middle by
-asin(n sin phi) - phi; beyond n sin phi = 1 it is reflected totally, and the rim is dark. Near the lens, drops are out
-of focus: their edge is a ramp.
+sin phi = rho sin psi at the relative radius rho and the contact angle psi. It is deflected towards the centre by
+asin(n sin phi) - phi. Beyond n sin phi = 1 it is totally reflected, and the rim is dark. Drops are out of focus, so
+their edge is a ramp.
 """
 
 from __future__ import annotations
@@ -22,26 +22,27 @@ from parhelion.sensors.optics.camera.pixel_planes import Array, bilinear
 from parhelion.surfaces.wet import WATER_INDEX
 
 CONTACT_ANGLE_DEG = 55.0
-"""Of water on coated glass, 40 to 90."""
+"""Contact angle of water on coated glass [deg]; 40 to 90 are common."""
 _RIM_LIGHT = 0.25
-"""What is left at a rim that reflects totally: light from within the drop."""
+"""Relative brightness of a totally reflecting rim, due to light inside the drop."""
 _STEEPEST = 0.995
-"""Sine of the steepest ray that is followed; the next ones would look along the lens."""
+"""Sine of the steepest ray; steeper ones would run along the lens."""
 
 
 @dataclass(frozen=True, eq=False)
 class LensDrops:
-    """Where drops lie before a picture, and what each of their pixels shows; all flat, one value a pixel."""
+    """Drops in front of an image; flat arrays with one value per pixel."""
 
     share: NDArray[np.float32]
-    """How much of the pixel's light comes through a drop."""
+    """Fraction of the pixel covered by a drop."""
     column: NDArray[np.float32]
-    """Where on the picture without drops it comes from."""
+    """Column in the image without drops that the pixel shows [pixel]."""
     row: NDArray[np.float32]
+    """Row in the image without drops that the pixel shows [pixel]."""
     spread_px: NDArray[np.float32]
-    """Width there of what one pixel shows."""
+    """Width of the region that the pixel shows [pixel]."""
     light: NDArray[np.float32]
-    """Share of light that the drop lets through."""
+    """Transmittance of the drop."""
 
 
 def lens_drops(
@@ -53,8 +54,11 @@ def lens_drops(
     blur: float = 0.3,
     contact_angle_deg: float = CONTACT_ANGLE_DEG,
 ) -> LensDrops:
-    """Drops at places that the seed gives, their radii log-even between two; `blur` is the width of the edge over the
-    radius. They stay where they are for all frames of the seed. Where two overlap, the later one lies on top."""
+    """Random drops with log-uniform radii; `blur` is the width of the edge relative to the radius.
+
+    Positions depend on the seed only, so they are the same in all frames. Where two drops overlap, the later one covers
+    the earlier one.
+    """
     if count < 0 or not 1.0 <= radius_px[0] <= radius_px[1] or not blur > 0.0 or not 0.0 < contact_angle_deg <= 90.0:
         raise ConfigError("lens drops: count must be 0 or more, radii 1 pixel or more, blur above 0, angle up to 90")
     a, b, c, _ = Stream(seed, "camera/lens-drops").words(np.arange(count))
@@ -88,9 +92,9 @@ def lens_drops(
 
 
 def through_lens_drops(plane: Array, drops: Any, width: int, height: int) -> Array:
-    """Radiance of one band behind drops; the fields of `drops` are arrays where the plane is.
+    """Radiance of one band behind drops; the fields of `drops` are arrays of the same kind as the plane.
 
-    What a pixel shows through a drop is the mean of 2 x 2 places.
+    A pixel behind a drop shows the mean of 2 x 2 positions.
     """
     xp = namespace(plane, drops.share)
     step = 0.25 * drops.spread_px

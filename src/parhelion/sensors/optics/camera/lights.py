@@ -1,4 +1,4 @@
-"""Lamps of a world on the device: of all that may light a place, one is drawn by how much light it sends there."""
+"""Lamps and sky on the device. One lamp per surface point is sampled in proportion to its irradiance there."""
 
 from __future__ import annotations
 
@@ -18,53 +18,54 @@ from parhelion.sensors.optics.sky import SkyLight
 from parhelion.surfaces.bands import Band, radiant_per_lumen
 from parhelion.world.world import World
 
-# ---- The lamps of a world as arrays that kernels gather from --------------------------------------------------------
+# ---- Lamps of a world as arrays -------------------------------------------------------------------------------------
 
 
 Floats = NDArray[np.float64]
 
 SWITCH_ON_LUX = 35.0
-"""Daylight on level ground below which lamps for the night are lit: a usual setting of street lamps' photocells."""
+"""Horizontal illuminance [lux] below which night lamps are lit: a common setting of street-lamp photocells."""
 ALL_AROUND = (-2.0, -3.0)
-"""Cosines of the inner and outer cone of a lamp without one: every direction lies inside."""
+"""Cosines of the inner and outer cone of an omnidirectional lamp: every direction lies inside."""
 
 
 @dataclass(frozen=True, eq=False)
 class LampTable:
-    """Lamps that are lit. At an angle with cosine c to the axis the intensity has the factor s^2 (3 - 2 s).
+    """Lamps that are lit. At an angle with cosine c to the axis, the intensity has the factor s^2 (3 - 2 s).
 
-    s is (c - cos_outer) / (cos_inner - cos_outer), kept within 0 and 1. The irradiance at a distance d is intensity
-    over d^2.
+    s is (c - cos_outer) / (cos_inner - cos_outer), clipped to [0, 1]. The irradiance at a distance d is the intensity
+    divided by d^2.
     """
 
     position: Floats
-    """Places [m] in the world, or in the frame of the actor that carries the lamp, shape (n, 3)."""
+    """Positions [m] in the world, or in the frame of the actor that carries the lamp, shape (n, 3)."""
     direction: Floats
     """Axes as unit vectors in the same frame, shape (n, 3)."""
     cos_inner: Floats
+    """Cosines of the half-angles of the inner cones, shape (n,)."""
     cos_outer: Floats
-    """Cosines of the half-angles of the cones, shape (n,)."""
+    """Cosines of the half-angles of the outer cones, shape (n,)."""
     intensity: Floats
     """Radiant intensity inside the inner cone in each band [W/sr], shape (n, bands)."""
     actor: NDArray[np.int32]
-    """Row in the list of actors of the geometry that the sensor sees, or -1 for what stands, shape (n,)."""
+    """Row in the actor list of the sensor's geometry, or -1 for a stationary lamp, shape (n,)."""
 
     def __len__(self) -> int:
         return len(self.position)
 
 
 def lamps_lit(sky: SkyLight) -> bool:
-    """Whether lamps for the night are on in this daylight."""
+    """Return True if night lamps are lit in this daylight."""
     return sky.illuminance_lux < SWITCH_ON_LUX
 
 
 def lamp_table(
     world: World, bands: Sequence[Band], *, night: bool = True, sensor: Sequence[str] = ("camera",)
 ) -> LampTable:
-    """The lamps of a world that are lit by night, or by day; `sensor` as in `World.geometry`.
+    """Lamps of a world that are lit by night, or by day; `sensor` as in `World.geometry`.
 
-    Lumens become watts in a band by the spectrum of a black body of the lamp's colour temperature. Real LEDs have
-    little beyond 750 nm: their near infrared comes out too strong.
+    Lumens are converted to watts per band with the spectrum of a black body at the lamp's colour temperature. Real LEDs
+    emit little beyond 750 nm, so their near infrared is too strong here.
     """
     actors = [item for item in world.objects if item.trajectory is not None and not item.hides_from(sensor)]
     rows = {item.index: row for row, item in enumerate(actors)}
@@ -102,38 +103,39 @@ _ROWS = 3
 
 @dataclass
 class Lit:
-    """The lamp that was drawn for a place, as kernel variables."""
+    """Sampled lamp of a surface point, as kernel variables."""
 
     found: Masks
     direction: Vectors
-    """From the place to the lamp."""
+    """Unit direction to the lamp."""
     distance: Reals
+    """Distance to the lamp [m]."""
     irradiance: list[Reals]
-    """On a surface that faces it [W/m^2], for each band, the chance of the draw made up for."""
+    """Irradiance on a surface that faces the lamp [W/m^2], per band, divided by the sampling probability."""
 
 
 @kernel_tree(fixed=("bands", "carried"))
 @dataclass
 class Lamps:
-    """Small lamps with a cone of light, standing or carried by a moving body."""
+    """Point lamps with a light cone, stationary or carried by a moving body."""
 
     bands: int
     carried: bool
-    """Whether any lamp moves."""
+    """True if any lamp is carried by a moving body."""
     count: Ints
     rows: Reals
-    """Place and body; axis and cosine where the cone ends; cosine up to which it is full; intensity of each band."""
+    """Position and body; axis and outer cosine; inner cosine; intensity of each band."""
     moving: tuple[Any, ...]
-    """Poses of bodies: knots, count of them, knots a second, and time of the first."""
+    """Poses of bodies: knots, number of knots, knots per second, and time of the first."""
 
     @classmethod
     def of(cls, engine: Engine, table: LampTable, origin: NDArray[np.float64]) -> Lamps:
-        """Copy a table of lamps."""
+        """Copy a table of lamps to the device."""
         count, bands = table.intensity.shape
         wide = 4 * ((bands + 3) // 4)
         rows = np.zeros((count, 4 * _ROWS + wide), np.float32)
         actor = table.actor.astype(np.int64)
-        # What is carried is given in the frame of its body.
+        # Positions of carried lamps are in the frame of their body.
         rows[:, :3] = table.position - np.where(actor[:, None] < 0, origin, 0.0)
         rows[:, 3] = np.where(actor < 0, NOTHING, actor).astype(np.uint32).view(np.float32)
         rows[:, 4:7] = table.direction
@@ -142,14 +144,14 @@ class Lamps:
         return cls(bands, bool(np.any(actor >= 0)), engine.whole(count), engine.table(rows), ())
 
     def with_bodies(self, moving: Any) -> Lamps:
-        """The same for the time window that is set: `moving` is the scene's `MovingScene`, or None."""
+        """Lamps with the body poses of the current time window; `moving` is the scene's `MovingScene`, or None."""
         if not self.carried or moving is None:
             return self
         arrays = (moving.knots, moving.knot_count, moving.knots_per_second, moving.time_of_first)
         return Lamps(self.bands, True, self.count, self.rows, arrays)
 
     def _at(self, number: Ints, time: Reals) -> tuple[Vectors, Vectors, Reals, Reals, list[Reals]]:
-        """Place, axis, both cosines and intensities of lamps."""
+        """Position, axis, outer and inner cosine, and intensities of lamps."""
         dr, mi = running_engine().dr, running_engine().mi
         width = _ROWS + (self.bands + 3) // 4
         four = [dr.gather(mi.Vector4f, self.rows, number * width + k) for k in range(width)]
@@ -169,13 +171,13 @@ class Lamps:
     def _arriving(
         self, number: Ints, time: Reals, start: Vectors, normal: Vectors
     ) -> tuple[Vectors, Reals, list[Reals], Reals]:
-        """Direction, distance and irradiance of each band, and how much of it all meets the surface."""
+        """Direction, distance, irradiance per band, and total irradiance on the surface."""
         dr = running_engine().dr
         place, axis, outer, inner, intensity = self._at(number, time)
-        way = place - start
-        square = namespace(way.x).maximum(dr.dot(way, way), 1e-4)
+        offset = place - start
+        square = namespace(offset.x).maximum(dr.dot(offset, offset), 1e-4)
         distance = dr.sqrt(square)
-        direction = way / distance
+        direction = offset / distance
         within = (-dr.dot(direction, axis) - outer) / namespace(square).maximum(inner - outer, 1e-4)
         cone = namespace(within).clip(within, 0.0, 1.0)
         factor = cone * cone * (3.0 - 2.0 * cone) / square
@@ -184,19 +186,19 @@ class Lamps:
         total = sum(light[1:], start=light[0]) * dr.select(cosine > 0.0, cosine, 0.0)
         return direction, distance, light, total
 
-    def chosen(self, start: Vectors, normal: Vectors, time: Reals, u: Reals) -> Lit:
-        """One lamp for each place, drawn by what it sends there."""
+    def sampled(self, start: Vectors, normal: Vectors, time: Reals, u: Reals) -> Lit:
+        """One lamp per surface point, sampled in proportion to its irradiance there (reservoir sampling)."""
         dr, mi = running_engine().dr, running_engine().mi
 
-        def step(number: Ints, total: Reals, best: Reals, share: Reals, luck: Reals) -> Any:
+        def step(number: Ints, total: Reals, best: Reals, share: Reals, draw: Reals) -> Any:
             sent = self._arriving(number, time, start, normal)[3]
             total = total + sent
             chance = dr.select(total > 0.0, sent / total, 0.0)
-            # The number that decided once serves again: what is left of it is even again.
-            takes = luck < chance
-            luck = dr.select(takes, luck / namespace(chance).maximum(chance, 1e-12), (luck - chance) / (1.0 - chance))
-            luck = namespace(luck).clip(luck, 1e-7, 1.0 - 1e-7)
-            return number + 1, total, dr.select(takes, number, best), dr.select(takes, sent, share), luck
+            # The draw is rescaled after each decision, so that it is uniform again.
+            takes = draw < chance
+            draw = dr.select(takes, draw / namespace(chance).maximum(chance, 1e-12), (draw - chance) / (1.0 - chance))
+            draw = namespace(draw).clip(draw, 1e-7, 1.0 - 1e-7)
+            return number + 1, total, dr.select(takes, number, best), dr.select(takes, sent, share), draw
 
         state = (mi.UInt32(0), mi.Float(0.0), mi.UInt32(0), mi.Float(0.0), mi.Float(u))
         _, total, best, share, _ = dr.while_loop(state, lambda number, *_: number < self.count, step)
@@ -206,38 +208,38 @@ class Lamps:
         return Lit(found, direction, distance, [one * weight for one in light])
 
 
-# ---- The light of sun, sky and ground on the device: what rays see that leave the world -----------------------------
+# ---- Sun, sky and ground on the device: radiance of rays that leave the world ---------------------------------------
 
 
 SIDE = 129
-"""Points along each side of the map of the sky."""
+"""Points along each side of the sky map."""
 
 
 @kernel_tree(fixed=("bands",))
 @dataclass
 class SkyOnDevice:
-    """Radiance of the sky, as a map of the upper half of all directions seen from below in a paraboloid.
+    """Sky radiance as a paraboloid map of the upper hemisphere.
 
-    A direction (x, y, z) has its place at x / (1 + z), y / (1 + z): no angle has to be worked out in kernels.
+    A direction (x, y, z) maps to x / (1 + z), y / (1 + z), so kernels need no trigonometry.
     """
 
     bands: int
     table: Reals
-    """Radiance [W/(m^2 sr)] of each point, bands in fours."""
+    """Radiance [W/(m^2 sr)] of each point, bands in groups of four."""
     below: list[Reals]
-    """Radiance of directions below the horizon, for each band."""
+    """Radiance below the horizon [W/(m^2 sr)], per band."""
     sun: list[Reals]
-    """Direction to the sun."""
+    """Unit direction to the sun."""
     sun_irradiance: list[Reals]
-    """On a surface that faces the sun [W/m^2], for each band."""
+    """Irradiance on a surface that faces the sun [W/m^2], per band."""
     sun_radius: Reals
-    """Half the angle of the disc [rad]."""
+    """Half-angle of the solar disc [rad]."""
     sun_radiance: list[Reals]
-    """Of the disc itself, for each band."""
+    """Radiance of the solar disc [W/(m^2 sr)], per band."""
 
     @classmethod
     def of(cls, engine: Engine, sky: SkyLight) -> SkyOnDevice:
-        """Copy the light of a sky."""
+        """Copy a sky to the device."""
         rows, _, bands = sky.radiance.shape
         fours = np.zeros((SIDE * SIDE, 4 * ((bands + 3) // 4)), np.float32)
         fours[:, :bands] = sky.radiance_at(directions().reshape(-1, 3))
@@ -255,11 +257,11 @@ class SkyOnDevice:
         )
 
     def radiance(self, direction: Vectors, *, with_sun: Masks) -> list[Reals]:
-        """Radiance from a direction, for each band; `with_sun` says where the disc of the sun is seen, too."""
+        """Radiance from a direction, per band; `with_sun` masks the rays that include the solar disc."""
         dr, mi = running_engine().dr, running_engine().mi
         xp = namespace(direction.x)
         scale = 0.5 * (SIDE - 1) / (1.0 + xp.maximum(direction.z, 0.0))
-        # Just below the horizon the map's edge is read, which is the horizon itself.
+        # Directions just below the horizon read the edge of the map, which is the horizon.
         across, down = (xp.clip(v * scale + 0.5 * (SIDE - 1), 0.0, SIDE - 1.001) for v in (direction.x, direction.y))
         column, row = mi.UInt32(across), mi.UInt32(down)
         fx, fy = across - mi.Float(column), down - mi.Float(row)
@@ -278,13 +280,13 @@ class SkyOnDevice:
         return [v + dr.select(in_disc, sun, 0.0) for v, sun in zip(values, self.sun_radiance, strict=True)]
 
     def off_sun(self, direction: Vectors) -> Reals:
-        """Angle between directions and the sun's middle [rad], exact for small ones."""
+        """Angle between directions and the centre of the sun [rad], exact for small angles."""
         dr, mi = running_engine().dr, running_engine().mi
-        # 1 - cos has no digits left at half a degree in float32; the chord has.
+        # In float32, 1 - cos has no significant digits left at half a degree; the chord length has.
         return dr.norm(direction - mi.Vector3f(*self.sun))
 
     def to_sun(self, u: tuple[Reals, Reals]) -> Vectors:
-        """Directions to points of the sun's disc, drawn evenly by two numbers within (0, 1)."""
+        """Directions to points of the solar disc, uniform by area, from two uniform numbers in (0, 1)."""
         dr, mi = running_engine().dr, running_engine().mi
         middle = mi.Vector3f(*self.sun)
         side, up = mi.coordinate_system(middle)
@@ -294,7 +296,7 @@ class SkyOnDevice:
 
 
 def directions() -> NDArray[np.float64]:
-    """The directions of the map's points, shape (SIDE, SIDE, 3); those outside of its circle lie on the horizon."""
+    """Directions of the map points, shape (SIDE, SIDE, 3); points outside the circle lie on the horizon."""
     place = np.linspace(-1.0, 1.0, SIDE)
     y, x = np.meshgrid(place, place, indexing="ij")
     square = x * x + y * y

@@ -1,9 +1,8 @@
-"""The light that reaches each pixel: paths from the lens into the world, in kernels.
+"""Path tracing from the lens into the world, in kernels.
 
-At each surface a path meets, the sun and one lamp are asked directly, with a ray that finds out whether anything stands
-in between. The path then goes on in one drawn direction: mirrored or straight through where the surface is smooth, else
-by the surface's BRDF. Where it leaves the world it sees the sky. Estimates are without bias up to the number of
-bounces that is asked for.
+At each surface, the light of the sun and of one lamp is evaluated with a shadow ray. The path then continues in one
+sampled direction: reflected or transmitted where the surface is smooth, otherwise according to the BRDF. A path that
+leaves the world receives the radiance of the sky. Estimates are unbiased up to the requested number of bounces.
 """
 
 from __future__ import annotations
@@ -24,22 +23,22 @@ from parhelion.sensors.optics.camera.scene import BandSurfaces, Surface
 from parhelion.sensors.optics.camera.view import Ray, View
 from parhelion.sensors.optics.scene import BandTextures
 
-# Rays go on from a surface by this much along its normal, so that they do not meet it again.
+# Rays start this far off a surface along its normal, so that they do not hit it again.
 _STEP_OFF_M = 2e-4
 _STEP_OFF_PER_M = 1e-5
 _DRAWS = 64
-"""Sets of four random words that one sample of a pixel may use."""
+"""Sets of four random words reserved per sample of a pixel."""
 _MOST_PANES = 3
-"""Panes of glass that light of the sun and of lamps passes on its way."""
+"""Largest number of glass panes between a surface and the sun or a lamp."""
 
 
 @kernel_tree(fixed=("bounces",))
 @dataclass
 class RenderInputs:
-    """All that light depends on."""
+    """Inputs of the renderer."""
 
     bounces: int
-    """Scatterings after the first surface."""
+    """Maximum number of scattering events after the first surface."""
     view: View
     surfaces: BandSurfaces
     textures: BandTextures | None
@@ -47,52 +46,54 @@ class RenderInputs:
     lamps: Lamps | None
     air: AirLight | None
     reach: Reals
-    """Rays end here [m]."""
+    """Maximum length of rays [m]."""
 
 
 @dataclass
 class _Path:
-    """A path after its last surface, as kernel variables."""
+    """State of a path after its last surface, as kernel variables."""
 
     origin: Vectors
     direction: Vectors
     sees_sun: Masks
-    """Whether the sun's disc counts where it leaves the world: after a surface that scatters it was asked already."""
+    """True if the solar disc contributes when the path leaves the world. After a scattering surface it does not,
+    because the shadow ray has already counted it."""
     active: Masks
     share: list[Reals]
-    """What of each band's light reaches the lens."""
+    """Throughput of each band from here to the lens."""
 
 
 @dataclass
 class _Met:
-    """A surface that paths met, as kernel variables."""
+    """Surface that a path hit, as kernel variables."""
 
     surface: Surface
     found: Masks
     normal: Vectors
-    """On the side that the path came from."""
+    """Unit normal on the side of the incoming path."""
     wo: Vectors
-    """Back along the path."""
+    """Unit direction back along the path."""
     place: Vectors
+    """Hit point [m]."""
     off: Vectors
-    """Step off the surface [m]."""
+    """Offset from the surface [m]."""
     time: Reals
     coherent: bool
 
     @property
     def start(self) -> Vectors:
-        """Where rays leave the surface again."""
+        """Origin of the rays that leave the surface."""
         return running_engine().mi.Point3f(self.place + self.off)
 
 
 class RenderDraws:
-    """Random numbers of one sample of pixels."""
+    """Random numbers of one sample per pixel."""
 
     def __init__(self, keys: Keys, pixel: Ints, sample: Ints) -> None:
         self._keys, self._pixel, self._first = keys, pixel, sample * _DRAWS
 
     def four(self, number: Ints) -> tuple[Reals, Reals, Reals, Reals]:
-        """Four numbers within (0, 1)."""
+        """Four uniform numbers in (0, 1)."""
         found = words(self._keys, self._pixel, self._first + number)
         return tuple(to_unit(word) for word in found)  # type: ignore[return-value]
 
@@ -100,7 +101,7 @@ class RenderDraws:
 def render(
     scene: RenderInputs, cast: SceneArrays, index: Ints, keys: Keys, samples: Ints, first: Ints, size: int
 ) -> list[Reals]:
-    """Mean radiance of each pixel [W/(m^2 sr)], row by row, one array a band, over samples from number `first` on."""
+    """Mean radiance of each pixel [W/(m^2 sr)], row-major, one array per band, over the samples from `first` on."""
     dr, mi = running_engine().dr, running_engine().mi
     pixel, row, column = scene.view.pixel(index)
     bands = scene.surfaces.bands
@@ -123,7 +124,7 @@ def render(
 def _sample(
     scene: RenderInputs, cast: SceneArrays, draws: RenderDraws, index: Ints, row: Ints, column: Ints
 ) -> list[Reals]:
-    """The light that one ray of each pixel brings, for each band."""
+    """Radiance along one ray per pixel, for each band."""
     dr, mi = running_engine().dr, running_engine().mi
     ray = start_of_sample(scene.view, draws, row, column)
     bands = scene.surfaces.bands
@@ -149,7 +150,7 @@ def _sample(
 
 
 def start_of_sample(view: View, draws: RenderDraws, row: Ints, column: Ints) -> Ray:
-    """A ray through a drawn place of each pixel, at a drawn time and through a drawn place of the lens."""
+    """Ray through a random point of each pixel and of the aperture, at a random time of the exposure."""
     dr, mi = running_engine().dr, running_engine().mi
     across, down, moment, turn = draws.four(mi.UInt32(0))
     lens = None
@@ -161,7 +162,7 @@ def start_of_sample(view: View, draws: RenderDraws, row: Ints, column: Ints) -> 
 
 
 def step_off(distance: Reals) -> Reals:
-    """How far off a surface rays go on [m], so that they do not meet it again, after `distance` [m] to it."""
+    """Offset of ray origins from a surface [m] after a ray of length `distance` [m], to avoid self-intersection."""
     return _STEP_OFF_M + _STEP_OFF_PER_M * distance
 
 
@@ -176,7 +177,7 @@ def _step(
     *,
     coherent: bool,
 ) -> tuple[_Path, list[Any], Any]:
-    """Follow paths to the next surface: what light they gain there, how they go on, and how far it was [m]."""
+    """Trace paths to the next surface: continued paths, accumulated light, and distance to the surface [m]."""
     dr = running_engine().dr
     hit = cast.trace(path.origin, path.direction, time, scene.reach, path.active, coherent=coherent)
     left = path.active & ~hit.found
@@ -203,16 +204,16 @@ def _step(
 
 
 def _from_sun(scene: RenderInputs, cast: SceneArrays, met: _Met, u: Reals) -> list[Reals]:
-    """Radiance of surfaces in the light of the sun, for each band."""
+    """Radiance of surfaces lit by the sun, for each band."""
     wi = scene.sky.to_sun((u[0], u[1]))
     lit = scene.sky.sun_irradiance[0] > 0.0
     return _lit(scene, cast, met, wi, scene.reach, lit, scene.sky.sun_irradiance, met.coherent)
 
 
 def _from_lamp(scene: RenderInputs, cast: SceneArrays, met: _Met, u: Reals) -> list[Reals]:
-    """Radiance of surfaces in the light of one lamp that stands for all, for each band."""
+    """Radiance of surfaces lit by one sampled lamp, weighted to represent all lamps, for each band."""
     assert scene.lamps is not None
-    lamp = scene.lamps.chosen(met.start, met.normal, met.time, u[0])
+    lamp = scene.lamps.sampled(met.start, met.normal, met.time, u[0])
     limit = running_engine().mi.Float(lamp.distance) * (1.0 - 1e-4) - 0.02
     return _lit(scene, cast, met, lamp.direction, limit, lamp.found, lamp.irradiance, False)
 
@@ -221,7 +222,7 @@ def _lit(
     scene: RenderInputs, cast: SceneArrays, met: _Met, wi: Vectors, limit: Reals, lit: Masks, irradiance: list[Reals],
     coherent: bool,
 ) -> list[Reals]:  # fmt: skip
-    """Radiance of surfaces for each band in light that comes along `wi`, where it is `lit` and faces the light."""
+    """Radiance of surfaces for each band under light from `wi`, where `lit` is set and the surface faces the light."""
     dr = running_engine().dr
     cos_i, cos_o = dr.dot(met.normal, wi), dr.dot(met.normal, met.wo)
     faces = met.found & (cos_i > 0.0) & lit
@@ -233,7 +234,7 @@ def _lit(
 def _unblocked(
     scene: RenderInputs, cast: SceneArrays, met: _Met, direction: Vectors, limit: Reals, active: Masks, coherent: bool
 ) -> Any:
-    """Share of the light that comes through from there: 0 where something stands between, less than 1 behind glass."""
+    """Transmittance towards a light source: 0 behind an opaque surface, below 1 behind glass."""
     dr, mi = running_engine().dr, running_engine().mi
     start, time = met.start, met.time
     if "panes" not in scene.surfaces.features:
@@ -247,7 +248,7 @@ def _unblocked(
         passed = dr.select(there, passed * through, passed)
         step_m = hit.t + step_off(hit.t)
         going = there & (passed > 0.0)
-        # What is still behind glass after so many panes is taken for dark.
+        # Light behind more panes than the limit is neglected.
         passed = dr.select(going & (count + 1 >= _MOST_PANES), 0.0, passed)
         going &= count + 1 < _MOST_PANES
         return count + 1, dr.fma(direction, step_m, origin), rest - step_m, passed, going
@@ -257,14 +258,14 @@ def _unblocked(
 
 
 def _go_on(scene: RenderInputs, path: _Path, met: _Met, u: Reals, choice: Reals) -> _Path:
-    """Paths behind the surface that they met."""
+    """Continue paths from the surface that they hit."""
     dr, mi = running_engine().dr, running_engine().mi
     surface, normal, wo = met.surface, met.normal, met.wo
     cos_o = dr.dot(normal, wo)
     wi, chance = surface.sampled(normal, wo, (u[0], u[1], u[2]))
     cos_i = dr.dot(normal, wi)
     brdf = surface.scattered(cos_i, cos_o, dr.dot(wi, wo))
-    # A direction that is hardly ever drawn tells nothing; below this chance the share would overflow.
+    # Directions of negligible probability density are dropped; their weight would overflow.
     weight = dr.select(chance > 1e-9, cos_i / chance, 0.0)
     scattered = [f * weight for f in brdf]
     if "specular" not in scene.surfaces.features:
@@ -272,7 +273,7 @@ def _go_on(scene: RenderInputs, path: _Path, met: _Met, u: Reals, choice: Reals)
         share = [a * b for a, b in zip(path.share, scattered, strict=True)]
         return _Path(met.start, wi, mi.Bool(False), path.active & active, share)
     mirrored, through = surface.split(cos_o)
-    # The body is followed as often as it is bright: dark water shows the sky, white paint under glass itself.
+    # The diffuse body is sampled in proportion to its reflectance: dark water shows the sky, white paint itself.
     bright = sum((band["diffuse"] for band in surface.bands[1:]), start=surface.bands[0]["diffuse"])
     body = namespace(mirrored).maximum(bright * (1.0 / len(surface.bands)), 0.02)
     total = mirrored + through + body
@@ -282,7 +283,7 @@ def _go_on(scene: RenderInputs, path: _Path, met: _Met, u: Reals, choice: Reals)
     is_through = smooth & ~is_mirror & (pick < mirrored + through)
     is_smooth = is_mirror | is_through
     direction = dr.select(is_mirror, 2.0 * cos_o * normal - wo, dr.select(is_through, path.direction, wi))
-    # A smooth choice has just the chance of its share; of a body, the chance is made up for.
+    # A specular choice has the probability of its power fraction; the diffuse choice is weighted by its inverse.
     rest = dr.select(smooth, total / body, 1.0)
     factors = [dr.select(is_smooth, total, f * rest) for f in scattered]
     share = [a * b for a, b in zip(path.share, factors, strict=True)]

@@ -1,4 +1,4 @@
-"""Pictures as planes: one flat array a band, row after row, of NumPy or Dr.Jit alike."""
+"""Images as planes: one flat row-major array per band, NumPy or Dr.Jit."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from parhelion.core.arrays import is_drjit, namespace
 from parhelion.core.errors import ConfigError
 
 Array = Any
-"""A flat NumPy or Dr.Jit array."""
+"""Flat NumPy or Dr.Jit array."""
 
 
 def gather(plane: Array, index: Array) -> Array:
-    """The elements of a plane by whole number."""
+    """Elements of a plane by index."""
     if not is_drjit(plane):
         return np.take(plane, index)
     import drjit as dr
@@ -25,7 +25,7 @@ def gather(plane: Array, index: Array) -> Array:
 
 
 def signed(values: Array) -> Array:
-    """Whole numbers that may be negative, of the same kind; what is behind the point is cut off."""
+    """Values truncated to signed integers, in an array of the same kind."""
     if not is_drjit(values):
         return np.asarray(values).astype(np.int64)
     import drjit as dr
@@ -34,16 +34,16 @@ def signed(values: Array) -> Array:
 
 
 def places(pixel: Array, width: int) -> tuple[Array, Array]:
-    """Row and column, as signed whole numbers, of pixels by number."""
+    """Row and column of pixel numbers, as signed integers."""
     pixel = signed(pixel)
     row = pixel // width
     return row, pixel - row * width
 
 
 def mirrored(position: Array, size: int) -> Array:
-    """Rows or columns up to two beyond the edge, mirrored about the edge's own: -1 becomes 1, `size` becomes size - 2.
+    """Rows or columns up to two beyond the edge, mirrored: -1 becomes 1, `size` becomes size - 2.
 
-    The mirrored place has the same colour in a Bayer mosaic.
+    The mirrored pixel has the same colour in a Bayer mosaic.
     """
     xp = namespace(position)
     position = xp.abs(position)
@@ -51,7 +51,7 @@ def mirrored(position: Array, size: int) -> Array:
 
 
 def bilinear(plane: Array, u: Array, v: Array, width: int, height: int) -> Array:
-    """Values between pixel middles at column `u` and row `v`; beyond the edge those at the edge."""
+    """Bilinear interpolation at column `u` and row `v`; positions beyond the edge are clamped."""
     xp = namespace(plane, u, v)
     u, v = xp.clip(u, 0.0, width - 1.0), xp.clip(v, 0.0, height - 1.0)
     left, top = xp.floor(u), xp.floor(v)
@@ -65,9 +65,9 @@ def bilinear(plane: Array, u: Array, v: Array, width: int, height: int) -> Array
 
 
 def zoomed(plane: Array, pixel: Array, width: int, height: int, centre: tuple[Any, Any], scale: Any) -> Array:
-    """The plane magnified by `scale` about a point (column, row): lateral chromatic aberration of one band.
+    """Plane magnified by `scale` about a point (column, row): lateral chromatic aberration of one band.
 
-    A point that an ideal lens puts at distance r from the principal point appears at r * scale.
+    A point at distance r from the principal point of an ideal lens appears at r * scale.
     """
     xp = namespace(plane, pixel)
     row, column = places(pixel, width)
@@ -77,7 +77,7 @@ def zoomed(plane: Array, pixel: Array, width: int, height: int, centre: tuple[An
 
 
 def planes_of(radiance: Any, width: int | None, height: int | None) -> tuple[list[Array], int, int]:
-    """Bands as flat arrays, width and height: from (h, w) or (h, w, bands) of NumPy, or from a list of flat arrays."""
+    """Bands as flat arrays, width and height, from a NumPy array (h, w) or (h, w, bands) or a list of flat arrays."""
     if isinstance(radiance, np.ndarray):
         if radiance.ndim not in (2, 3) or 0 in radiance.shape:
             raise ConfigError(f"radiance: must have shape (h, w) or (h, w, bands), got {radiance.shape}")
@@ -85,7 +85,7 @@ def planes_of(radiance: Any, width: int | None, height: int | None) -> tuple[lis
         rows, columns, count = bands.shape
         return [np.ascontiguousarray(bands[..., b], np.float64).ravel() for b in range(count)], columns, rows
     if width is None or height is None:
-        raise ConfigError("radiance: flat bands need width and height")
+        raise ConfigError("radiance: flat arrays require width and height")
     planes: list[Array] = list(radiance) if isinstance(radiance, Sequence) else [radiance]
     for plane in planes:
         if len(plane) != width * height:
@@ -94,7 +94,7 @@ def planes_of(radiance: Any, width: int | None, height: int | None) -> tuple[lis
 
 
 def pictured(planes: list[NDArray[Any]], width: int, height: int) -> NDArray[Any]:
-    """(h, w) of one plane, (h, w, bands) of several."""
+    """Image (h, w) from one plane, (h, w, bands) from several."""
     if len(planes) == 1:
         return planes[0].reshape(height, width)
     return np.stack(planes, axis=-1).reshape(height, width, len(planes))

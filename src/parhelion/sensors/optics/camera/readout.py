@@ -1,7 +1,7 @@
-"""From light on a pixel to a digital number: photons, electrons, noise, converter.
+"""Read-out of a pixel: photons, electrons, noise, converter.
 
-Written once for NumPy and Dr.Jit. A draw is a function of the pixel's number and the stream's key, so that pictures
-do not depend on threads or batches.
+Written once for NumPy and Dr.Jit. Each random draw is a function of the pixel number and the stream key, so images do
+not depend on threads or batches.
 
 Sources: EMVA Standard 1288 (photons, dark signal, gain, non-uniformity); R. A. Fisher and E. A. Cornish, "The
 percentile points of distributions having known cumulants", Technometrics 2, 1960 (Poisson numbers of large mean).
@@ -23,24 +23,25 @@ from parhelion.core.random import to_normal, to_unit, words
 from parhelion.sensors.optics.camera.pixel_planes import Array
 
 EXACT_POISSON_MEAN = 16.0
-"""Up to this mean Poisson numbers are drawn by inversion; beyond, by Fisher and Cornish's expansion, whose distribution
-function is off by at most 1.3e-4 there, 2.3e-5 at 50 and 8e-6 at 100."""
+"""Largest mean for which Poisson numbers are drawn by inversion. Larger means use the expansion of Fisher and Cornish,
+whose distribution function has an error of at most 1.3e-4 at 16, 2.3e-5 at 50 and 8e-6 at 100."""
 _MOST_STEPS = 64
-"""No number of that mean passes it: the chance is below 1e-17."""
+"""Largest number drawn by inversion: larger ones have a probability below 1e-17."""
 
 
 def irradiance(radiance: Array, *, f_number: Reals, transmission: Reals, falloff: Reals = 1.0) -> Array:
     """Irradiance on the sensor [W/m^2] of a scene of radiance L [W/(m^2 sr)]: pi L tau cos^4 / (4 N^2).
 
-    `falloff` is the share of light off the axis (`falloff`); the lens is focused far away.
+    `falloff` is the relative illumination off the axis (`falloff`); the lens is focused at infinity.
     """
     return radiance * falloff * (math.pi * transmission / (4.0 * f_number * f_number))
 
 
 def falloff(cos_axis: Array, strength: float = 1.0) -> Array:
-    """Share of light at an angle to the axis, by its cosine: cos^(4 strength).
+    """Relative illumination by the cosine of the angle to the axis: cos^(4 strength).
 
-    1 is the natural law of a thin lens, 0 none; lenses that vignette mechanically have more, retrofocal ones less.
+    A strength of 1 is the natural law of a thin lens, 0 no falloff. Mechanical vignetting exceeds 1; retrofocus lenses
+    are below 1.
     """
     squared = cos_axis * cos_axis
     if strength == 1.0:
@@ -56,40 +57,41 @@ def electrons_per_radiance(
     f_number: float,
     transmission: float,
 ) -> float:
-    """Electrons a second in a pixel on the axis per radiance [W/(m^2 sr)] of a band: QE E A lambda / (h c)."""
+    """Electrons per second in an on-axis pixel per radiance [W/(m^2 sr)] of a band: QE E A lambda / (h c)."""
     area = (pixel_um * 1e-6) ** 2
     photons = area * wavelength_nm * 1e-9 / (PLANCK_J_S * SPEED_OF_LIGHT_M_S)
     return quantum_efficiency * photons * float(irradiance(1.0, f_number=f_number, transmission=transmission))
 
 
 def fixed_pattern(element: Array, key: Keys) -> tuple[Array, Array]:
-    """Two standard normal numbers of each pixel that stay: of its response (PRNU) and of its dark signal (DSNU)."""
+    """Two constant standard normal numbers per pixel, for its response (PRNU) and its dark signal (DSNU)."""
     a, b, _, _ = words(key, element)
     return to_normal(a, b)
 
 
 def poisson(mean: Array, word_a: Array, word_b: Array) -> Array:
-    """Poisson numbers, as floats, of each mean from two random words.
+    """Poisson numbers for each mean from two random words, as floats.
 
-    Up to EXACT_POISSON_MEAN the distribution function is inverted, to the 2^-23 that a uniform number resolves. Beyond,
+    Up to EXACT_POISSON_MEAN, the distribution function is inverted with the 2^-23 resolution of a uniform number.
+    Beyond,
 
         floor(1/2 + mu + sqrt(mu) z + (z^2 - 1) / 6 - (z^3 + 2 z) / (72 sqrt(mu)))
 
-    with z normal: the normal approximation with the corrections for skewness, kurtosis and whole numbers (Sheppard's,
-    1/12 of the variance).
+    with z normal. This is the normal approximation with corrections for skewness, kurtosis and rounding (Sheppard's
+    correction, 1/12 of the variance).
     """
     xp = namespace(mean, word_a)
     normal, _ = to_normal(word_a, word_b)
     root = xp.sqrt(xp.maximum(mean, EXACT_POISSON_MEAN))
     squared = normal * normal
     bent = (squared - 1.0) * (1.0 / 6.0) + normal * (squared + 2.0) / (-72.0 * root)
-    many = xp.maximum(xp.floor(root * root + root * normal + bent + 0.5), 0.0)
-    few = _inverted(xp.clip(mean, 0.0, EXACT_POISSON_MEAN), to_unit(word_a), mean <= EXACT_POISSON_MEAN)
-    return xp.where(mean <= EXACT_POISSON_MEAN, few, many)
+    expanded = xp.maximum(xp.floor(root * root + root * normal + bent + 0.5), 0.0)
+    exact = _inverted(xp.clip(mean, 0.0, EXACT_POISSON_MEAN), to_unit(word_a), mean <= EXACT_POISSON_MEAN)
+    return xp.where(mean <= EXACT_POISSON_MEAN, exact, expanded)
 
 
 def _inverted(mean: Array, uniform: Array, wanted: Array) -> Array:
-    """Poisson numbers of small mean: the first k whose distribution function reaches `uniform`."""
+    """Poisson numbers of small mean: the smallest k whose distribution function reaches `uniform`."""
     xp = namespace(mean, uniform)
     chance = xp.exp(-mean)
 
@@ -128,10 +130,10 @@ def collected(
     patterned: bool = True,
     noisy: bool = True,
 ) -> Array:
-    """Electrons that a pixel hands to its amplifier, of the mean `signal` [e] that light makes in it.
+    """Electrons at the amplifier of a pixel, for the mean photo-signal `signal` [e].
 
-    `dark_e` is the mean dark signal [e] of the exposure. Shot noise is that of light and dark signal together; what
-    passes the full well is lost. `patterned` and `noisy` select the kernel.
+    `dark_e` is the mean dark signal [e] of the exposure. Shot noise covers light and dark signal together. Electrons
+    beyond the full well are lost. `patterned` and `noisy` select the kernel.
     """
     xp = namespace(signal, element)
     mean = signal + dark_e
@@ -148,28 +150,30 @@ def collected(
 
 
 def digitised(electrons: Array, *, dn_per_e: Reals, black_level_dn: Reals, largest_dn: Reals) -> Array:
-    """Digital numbers, as floats: the black level and the gain times the electrons, rounded, cut to the converter."""
+    """Digital numbers as floats: black level plus gain times electrons, rounded and clipped to the converter range."""
     xp = namespace(electrons)
     return xp.clip(xp.floor(black_level_dn + dn_per_e * electrons + 0.5), 0.0, largest_dn)
 
 
-# ---- How long and with which gain a picture is taken: as told, or chosen for this one frame -------------------------
-# The choice is exact for the frame and remembers nothing, so that a frame is the same alone and in a sequence.
+# ---- Exposure time and gain: fixed, or chosen automatically ---------------------------------------------------------
+# Automatic exposure depends on the current frame only, so that a frame is the same alone and in a sequence.
 
 
 _LEAST_LOG2 = -8.0
 _OCTAVES = 40
 _PER_OCTAVE = 128
 BINS = _OCTAVES * _PER_OCTAVE
-"""Bins of the light meter: 128 an octave, from 2^-8 to 2^32 electrons a second. A bin is 0.54 % wide."""
+"""Bins of the light meter: 128 per octave, from 2^-8 to 2^32 electrons/s. A bin is 0.54 % wide."""
 
 
 @dataclass(frozen=True)
 class Exposure:
-    """How one picture is taken."""
+    """Settings of one exposure."""
 
     time_s: float
+    """Exposure time [s]."""
     gain_db: float = 0.0
+    """Gain [dB]."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.time_s) and self.time_s > 0.0 and math.isfinite(self.gain_db)):
@@ -178,18 +182,22 @@ class Exposure:
 
 @dataclass(frozen=True)
 class AutoExposure:
-    """Limits and aim of a choice."""
+    """Limits and target of automatic exposure."""
 
     min_time_s: float = 20e-6
+    """Shortest exposure time [s]."""
     max_time_s: float = 0.02
+    """Longest exposure time [s]."""
     gain_db: float = 0.0
-    """Least gain, kept until the time has reached its limit."""
+    """Smallest gain [dB], used until the exposure time is at its limit."""
     max_gain_db: float = 24.0
+    """Largest gain [dB]."""
     target: float = 0.18
-    """Wanted level of the linear raw signal, 0 black and 1 full."""
+    """Target level of the linear raw signal, 0 black and 1 saturated."""
     meter: Literal["mean", "percentile"] = "mean"
-    """What shall have that level: the mean of what the converter will read, or a percentile."""
+    """Statistic that reaches the target: the mean of the digitised signal, or a percentile."""
     percentile: float = 99.0
+    """Percentile of the meter `percentile`."""
 
     def __post_init__(self) -> None:
         if not 0.0 < self.min_time_s <= self.max_time_s < math.inf:
@@ -201,14 +209,14 @@ class AutoExposure:
 
 
 def meter_bin(rate: Array) -> Array:
-    """Number of the bin, as a float, that light of so many electrons a second falls into."""
+    """Bin number of a photo-current [electrons/s], as a float."""
     xp = namespace(rate)
     level = (xp.log(xp.maximum(rate, 1e-30)) * (1.0 / math.log(2.0)) - _LEAST_LOG2) * _PER_OCTAVE
     return xp.clip(xp.floor(level), 0.0, BINS - 1.0)
 
 
 def meter(rate: Array) -> Any:
-    """How many pixels each bin holds: whole numbers, so that the sum does not depend on its order."""
+    """Number of pixels per bin. Integer counts do not depend on the order of summation."""
     if not is_drjit(rate):
         return np.bincount(meter_bin(rate).astype(np.int64), minlength=BINS)
     import drjit as dr
@@ -220,18 +228,18 @@ def meter(rate: Array) -> Any:
 
 
 def bin_rates() -> NDArray[np.float64]:
-    """Electrons a second in the middle of each bin; the lowest also holds darkness and counts as 0."""
+    """Photo-current [electrons/s] at the centre of each bin; the lowest bin includes darkness and counts as 0."""
     rates = np.exp2(_LEAST_LOG2 + (np.arange(BINS) + 0.5) / _PER_OCTAVE)
     rates[0] = 0.0
     return rates
 
 
 def auto_exposure(counts: NDArray[Any], full_well_e: float, settings: AutoExposure) -> Exposure:
-    """Time and gain for the light that `meter` found.
+    """Exposure time and gain for the histogram of `meter`.
 
-    The factor k on light is the one with mean(min(k e, 1)) = target, or k e_percentile = target, where e is light as
-    full wells a second. The time makes it, within its limits, and gain the rest. Bins leave an error of at most
-    0.27 %, beside that of noise and black level. A picture in the dark gets the longest time and the largest gain.
+    The exposure factor k satisfies mean(min(k e, 1)) = target, or k e_percentile = target, where e is the photo-current
+    in full wells per second. The time provides k within its limits, and the gain the remainder. The histogram adds an
+    error of at most 0.27 %. An image in the dark gets the longest time and the largest gain.
     """
     counts = np.asarray(counts, dtype=np.float64)
     level = bin_rates() / full_well_e
@@ -248,15 +256,15 @@ def auto_exposure(counts: NDArray[Any], full_well_e: float, settings: AutoExposu
 
 
 def _factor_for_mean(counts: NDArray[np.float64], level: NDArray[np.float64], target: float) -> float:
-    """The k with mean(min(k level, 1)) = target; infinite where too few pixels see any light."""
+    """Factor k with mean(min(k level, 1)) = target; infinite where too few pixels receive light."""
     total = counts.sum()
     lit = np.flatnonzero((counts > 0.0) & (level > 0.0))
     if len(lit) == 0 or counts[lit].sum() <= target * total:
         return math.inf
     light = np.cumsum(counts[lit] * level[lit])
     brighter = counts[lit].sum() - np.cumsum(counts[lit])
-    # With k = 1 / level of a bin, that bin is just full: the mean falls from bin to bin as k does.
+    # With k = 1 / level of a bin, that bin just saturates; the mean decreases with k from bin to bin.
     mean = (light / level[lit] + brighter) / total
-    # The last bin that is just full, or fuller, at the wanted mean or above it: those above it are full, too.
+    # The last bin that saturates at or above the target mean; all brighter bins are saturated as well.
     last = int(np.flatnonzero(mean >= target)[-1])
     return float((target * total - brighter[last]) / light[last])

@@ -1,4 +1,4 @@
-"""A world as a camera sees it: the triangles, and what they are made of in each band."""
+"""World as seen by a camera: triangles, and their materials in each band."""
 
 from __future__ import annotations
 
@@ -30,10 +30,9 @@ from parhelion.surfaces.material import specular_split
 from parhelion.surfaces.wet import wetted
 from parhelion.world.world import World
 
-# ---- How surfaces scatter light from any direction into any other, in several bands at once, in kernels -------------
-# The formulas are those of `surfaces/brdf.py`. BRDFs that a material gives as a curve towards the source (tabulated
-# ones
-# and Mitsuba's models) say nothing of other directions: here they are matt, of the same reflectance.
+# ---- Bistatic BRDFs in several bands, in kernels ---------------------------------------------------------------------
+# The formulas are those of `surfaces/brdf.py`. BRDFs given as a monostatic curve (tabulated ones and Mitsuba's models)
+# are undefined for other directions; here they are Lambertian with the same reflectance.
 
 
 _COMMON = (
@@ -47,7 +46,7 @@ _ROWS = len(_COMMON)
 
 @dataclass
 class Surface:
-    """What surfaces are made of where rays met them, as kernel variables."""
+    """Materials at the hit points of rays, as kernel variables."""
 
     common: dict[str, Any]
     bands: list[dict[str, Any]]
@@ -55,7 +54,7 @@ class Surface:
     features: frozenset[str]
 
     def scattered(self, cos_i: Any, cos_o: Any, cos_io: Any) -> list[Any]:
-        """BRDF of each band [1/sr] between two directions above the surface; 0 below it."""
+        """BRDF of each band [1/sr] for two directions above the surface; 0 below it."""
         dr, common = running_engine().dr, self.common
         above = (cos_i > 0.0) & (cos_o > 0.0)
         body = oren_nayar_between(cos_i, cos_o, cos_io, reflectance=1.0, sigma_rad=common["sigma_rad"])
@@ -80,13 +79,13 @@ class Surface:
         return [dr.select(above, v, 0.0) for v in values]
 
     def split(self, cosine: Any) -> tuple[Any, Any]:
-        """Share of the light that is mirrored and that goes straight through, at an angle of incidence."""
+        """Power fractions reflected specularly and transmitted, by the cosine of incidence."""
         return specular_split(cosine, self.common)
 
     def sampled(self, normal: Any, wo: Any, u: tuple[Any, Any, Any]) -> tuple[Any, Any]:
-        """A direction drawn for light that is scattered towards `wo`, and its probability [1/sr].
+        """Sampled direction of light that is scattered towards `wo`, and its probability density [1/sr].
 
-        `u` are three numbers within (0, 1). Matt parts are drawn by the cosine, glossy ones by their lobe.
+        `u` are three uniform numbers in (0, 1). Diffuse parts are sampled by the cosine, glossy ones by their lobe.
         """
         dr, mi, common = running_engine().dr, running_engine().mi, self.common
         xp = namespace(u[0])
@@ -140,16 +139,16 @@ class Surface:
 @kernel_tree(fixed=("bands", "features"))
 @dataclass
 class BandSurfaces:
-    """Materials of parts in several bands on the device."""
+    """Materials of parts in several bands, on the device."""
 
     bands: int
     features: frozenset[str]
-    """Which of phong, facets, coat, retro, specular, panes, emits there are: kernels leave the rest out."""
+    """Features in use: phong, facets, coat, retro, specular, panes, emits. Kernels omit the others."""
     rows: Any
 
     @classmethod
     def of(cls, engine: Engine, table: dict[str, NDArray[Any]], emitted: NDArray[Any]) -> BandSurfaces:
-        """Tables of parts: columns of `surfaces.bands.material_band_table`, and light of their own (n, bands)."""
+        """Copy the columns of `surfaces.bands.material_band_table` per part, and emitted radiance (n, bands)."""
         bands = table["diffuse"].shape[1]
         count = max(1, len(table["diffuse"]))
         values: dict[str, NDArray[Any]] = dict(table)
@@ -158,7 +157,7 @@ class BandSurfaces:
         lobes = np.maximum(table["phong_specular"], table["ct_f0"]).mean(axis=1)
         has_facets = (table["ct_weight"] > 0) & (table["ct_f0"].max(axis=1, initial=0.0) > 0)
         glossy = has_facets | (table["phong_specular"].max(axis=1, initial=0.0) > 0)
-        # A coat mirrors little, but what it mirrors is bright: it gets a fifth of the rays at least.
+        # A coat reflects little, but it reflects bright sources: it gets at least a fifth of the rays.
         share = lobes / np.maximum(lobes + values["diffuse"].mean(axis=1), 1e-9)
         values["lobe_share"] = np.where(glossy, np.clip(share, 0.2, 0.9), 0.0)
         values["has_lobe"] = has_facets.astype(np.float32)
@@ -181,7 +180,7 @@ class BandSurfaces:
         return cls(bands, frozenset(name for name, there in present.items() if there), engine.table(packed))
 
     def at(self, part: Any, texture: list[Any] | None, active: Any) -> Surface:
-        """Surfaces of parts; `texture` is the factor of each band on the diffuse reflectance."""
+        """Materials of parts; `texture` is the factor per band on the diffuse reflectance."""
         dr, mi = running_engine().dr, running_engine().mi
         start = part * (_ROWS + self.bands)
 
@@ -205,7 +204,7 @@ class BandSurfaces:
 
 
 class CameraScene(DeviceOwned):
-    """The scene and its surfaces on the device, in the bands of a camera."""
+    """Scene and surfaces on the device, in the bands of a camera."""
 
     def __init__(
         self,
@@ -229,10 +228,10 @@ class CameraScene(DeviceOwned):
         textured = np.any(parts.texture >= 0)
         self.textures = BandTextures.of(self.scene, world, names_of_bands) if textured else None
         self.surfaces: BandSurfaces | None = None
-        """What parts reflect; None for thermal cameras, which go by `material_rows`."""
+        """Reflectance of parts; None for thermal cameras, which use `material_rows`."""
         self._lamps: dict[bool, Lamps | None] = {}
         numbers = engine.table(part_numbers(world, rows))
-        # Kernels cannot read from empty arrays: hence one row at least.
+        # Kernels cannot read from empty arrays, so there is at least one row.
         self.names = PartNames(numbers, engine.table(np.zeros(max(1, len(rows)), np.float32)))
         if is_thermal(bands):
             return
@@ -248,25 +247,25 @@ class CameraScene(DeviceOwned):
             self._lamps[night] = Lamps.of(engine, lamps, self.scene.origin) if len(lamps) else None
 
     def lamps(self, *, night: bool) -> Lamps | None:
-        """Lamps that are lit by night, or by day, for the time window that is set."""
+        """Lamps that are lit by night, or by day, in the current time window."""
         found = self._lamps[night]
         return None if found is None else found.with_bodies(self.scene.moving)
 
 
 def is_thermal(bands: tuple[Band, ...]) -> bool:
-    """Whether these bands show the glow of things, and not the light of sun and lamps."""
+    """Return True if the bands measure thermal emission instead of the light of sun and lamps."""
     return bands[0].centre_nm > 5000.0
 
 
 def camera_target(
     world: World, visibility_keys: tuple[str, ...], bands: tuple[Band, ...], cell: Cell | None = None
 ) -> CameraScene:
-    """The target of a world for a camera, built on first use and kept until the world changes."""
+    """Scene of a world for a camera, built on first use and cached until the world changes."""
     cache = scene_cache(world, cell)
     covered = () if world.weather is None else world.weather.covered
     kind, *names = visibility_keys
     wet = world.weather is not None and world.weather.is_wet
-    # Lamps come and go without a change of what stands there; those that are kept here keep their numbers.
+    # Lamps can change while the geometry stays the same, so they are part of the key.
     lamps = tuple(id(entry) for entry in world.lamps)
     key = ("camera", id(world.geometry(kind, *names)), bands, covered, wet, lamps, cell)
     if key not in cache:

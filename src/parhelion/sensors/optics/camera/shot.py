@@ -1,4 +1,4 @@
-"""One picture from light to record: meter, expose, put rain in front, read out, and tell the truth."""
+"""One picture from light to record: meter, expose, add precipitation, read out, add ground truth."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ if TYPE_CHECKING:
     from parhelion.sensors.optics.camera.camera import Camera
 
 # ---- denoise --------------------------------------------------------------------------------------------------------
-# Smoothing the grain of few rays with Intel's Open Image Denoise. The picture is then no longer without bias.
+# Removal of Monte Carlo noise with Intel Open Image Denoise. The denoised image is no longer unbiased.
 
 
 def denoised(radiance: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Band radiance (h, w, bands) without its grain.
+    """Band radiance (h, w, bands) without Monte Carlo noise.
 
-    Bands are smoothed three at a time, each three with the same network; noise of the sensor comes afterwards.
+    Bands are denoised three at a time, with the same network. Sensor noise is added afterwards.
     """
     run = _denoiser()
     bands = radiance.shape[2]
     result = np.empty_like(radiance)
     for first in range(0, bands, 3):
-        # Three bands at least: the last ones are repeated where there are fewer.
+        # The network takes three bands: the last band is repeated where there are fewer.
         chosen = [min(first + k, bands - 1) for k in range(3)]
         colour = np.ascontiguousarray(radiance[..., chosen], dtype=np.float32)
         smooth = np.asarray(run(colour, hdr=True))
@@ -71,7 +71,7 @@ def _denoiser() -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Shot:
-    """One picture: the camera, and what it is taken of."""
+    """State of one picture: camera, scene, weather, motion and time."""
 
     camera: Camera
     device: CameraOnDevice
@@ -99,10 +99,10 @@ class Shot:
             colour = self._picture(taken)
             if intrinsics.baseline_m:
                 stream = replace(self.stream, name=f"{self.stream.name}/right")
-                right = replace(self._beside(), stream=stream)._picture(taken)
+                right = replace(self._second_lens(), stream=stream)._picture(taken)
         truth: dict[str, Any] = {}
         if camera.truth or camera.config.depth is not None:
-            seen = self._look(taken)
+            seen = self._pixel_truth(taken)
             truth = self._truth(taken, seen)
             if camera.config.depth is not None:
                 truth["measured_depth"] = self._measured_depth(taken, seen, None if right is None else (colour, right))
@@ -115,7 +115,7 @@ class Shot:
 
     @property
     def _optics(self) -> dict[str, float]:
-        """Radius of the lens opening and distance in focus [m]; a pinhole has everything sharp."""
+        """Aperture radius and focus distance [m]; a pinhole has no defocus."""
         sheet = self.camera.config.lens
         if sheet.focus_m is None:
             return {"aperture_m": 0.0, "focus_m": np.inf}
@@ -123,7 +123,7 @@ class Shot:
         return {"aperture_m": radius, "focus_m": sheet.focus_m}
 
     def _view(self, exposure_s: float, *, coarse: bool = False) -> View:
-        # The coarse picture has fewer rows, which take as long together.
+        # The coarse picture has fewer rows; it is exposed at one time.
         line_time = 0.0 if coarse else self.camera.line_time_s
         return self.device.view(
             self.target, self.motion, self.start, line_time_s=line_time, exposure_s=exposure_s, coarse=coarse,
@@ -137,7 +137,7 @@ class Shot:
         return self.device.scene(self.target, view, self._sky(), self.weather, self.start, self.camera.bounces)
 
     def _metered(self, exposure: Exposure | AutoExposure) -> Exposure:
-        """Time and gain: as set, or for the light of a coarse picture."""
+        """Exposure settings: as given, or from the light meter on a coarse picture."""
         if isinstance(exposure, Exposure):
             return exposure
         if isinstance(self.electronics, ThermalElectronics):
@@ -150,7 +150,7 @@ class Shot:
         return auto_exposure(counts, self.electronics.full_well_e, exposure)
 
     def _picture(self, taken: Exposure) -> NDArray[Any]:
-        """What the sensor reads."""
+        """Image of one lens, as stored by the sensor."""
         camera, device, electronics = self.camera, self.device, self.electronics
         view = self._view(taken.time_s)
         if isinstance(electronics, ThermalElectronics):
@@ -183,7 +183,7 @@ class Shot:
         return done.colour
 
     def _behind_rain(self, planes: list[Any], taken: Exposure, view: View) -> list[Any]:
-        """The picture with streaks of drops, flakes and other particles in front of it."""
+        """Picture with streaks of drops, flakes and other particles in front of it."""
         if self.weather is None or self.weather.is_clear(self.start):
             return planes
         lens, optics = self.camera.intrinsics, self._optics
@@ -194,38 +194,38 @@ class Shot:
         )  # fmt: skip
         if not len(streaks):
             return planes
-        layer = layer_of(streaks, lens.width, lens.height, self.device.look(self.target, view).depth)
+        layer = layer_of(streaks, lens.width, lens.height, self.device.pixel_truth(self.target, view).depth)
         table = self.device.engine.table
         around = [float(v) for v in mean_radiance(self._sky())]
         return with_layer(planes, table(layer.share), table(layer.light), around)
 
-    def _beside(self) -> Shot:
-        """The same through the second lens."""
+    def _second_lens(self) -> Shot:
+        """Same picture through the second lens."""
         return replace(self, motion=Mounted(self.motion, Pose(xyz=(0.0, -self.camera.intrinsics.baseline_m, 0.0))))
 
-    def _look(self, taken: Exposure) -> PixelTruth:
-        """What the middles of pixels show, within the circle that the lens lights."""
-        seen = self.device.look(self.target, self._view(taken.time_s))
+    def _pixel_truth(self, taken: Exposure) -> PixelTruth:
+        """Ground truth at the pixel centres, within the image circle of the lens."""
+        seen = self.device.pixel_truth(self.target, self._view(taken.time_s))
         circle = self.camera.config.lens.image_circle_deg
         return seen if circle is None else seen.within(lights(circle, self.device.middles))
 
     def _measured_depth(
         self, taken: Exposure, seen: PixelTruth, pictures: tuple[NDArray[Any], NDArray[Any]] | None
     ) -> NDArray[np.float32]:
-        """What a depth camera reports."""
+        """Measured depth of a depth camera [m]."""
         config, middles = self.camera.config, self.device.middles
         assert config.depth is not None
         stream = replace(self.stream, name=f"{self.stream.name}/depth")
         draws = DepthDraws.of(stream, seen.depth.shape, noise=self.camera.noise)
         if config.depth.kind == "time-of-flight":
             return flight_depth(config.depth, middles, seen, draws, config.sensor.full_well_e)
-        assert config.stereo is not None  # the data sheet has seen to it
-        right = self._beside()._look(taken)
+        assert config.stereo is not None  # validated by CameraConfig
+        right = self._second_lens()._pixel_truth(taken)
         lens = self.camera.intrinsics
         return stereo_depth(config.stereo, config.depth, lens, middles, seen, right, draws, pictures)
 
     def _truth(self, taken: Exposure, seen: PixelTruth) -> dict[str, Any]:
-        """What was asked for beside the picture."""
+        """Requested ground truth."""
         camera, lens, line_time = self.camera, self.camera.intrinsics, self.camera.line_time_s
         found: dict[str, Any] = {
             name: getattr(seen, name) for name in ("depth", "normal", "label", "instance") if name in camera.truth
@@ -241,5 +241,5 @@ class Shot:
 
 
 def _stacked(planes: list[Any], view: View) -> NDArray[np.float32]:
-    """Flat arrays of the device as one picture (h, w, bands)."""
+    """Image (h, w, bands) from flat device arrays."""
     return np.stack([copied(plane).reshape(view.height, view.width) for plane in planes], axis=-1)

@@ -1,9 +1,9 @@
-"""Rain streaks and snow flakes in a picture, of the same weather as the lidar's.
+"""Rain streaks and snowflakes in an image, for the same weather as the lidar.
 
-    weather, camera, time -> Streaks -> Layer (share and light of a pixel) -> picture
+    weather, camera, time -> Streaks -> Layer (cover and light per pixel) -> image
 
-Shared with the lidar are the rate, the drop sizes, the wind and the weather's seed; the drops themselves are not: a
-lidar draws those that it can detect beam by beam.
+Camera and lidar share the rate, the drop sizes, the wind and the weather's seed, but not the individual drops: a lidar
+draws the drops that it can detect per beam.
 
 Sources: VANE (ERDC/GSL TR-20-32) chapter 7; K. Garg and S. K. Nayar, "Vision and rain", IJCV 75, 2007.
 """
@@ -25,28 +25,28 @@ from parhelion.sensors.optics.camera.lattice import ParticleClass, drops_in_cell
 from parhelion.sensors.optics.camera.pixel_planes import Array
 from parhelion.weather.weather import Weather
 
-# ---- Capsules on a grid of pixels: discs that moved along a line while the shutter was open -------------------------
+# ---- Capsules on the pixel grid: discs that move along a line during the exposure -----------------------------------
 
 
 _MOST_FRAGMENTS = 2_000_000
-"""Fragments that are worked on at a time."""
+"""Fragments per batch."""
 
 
 class Fragments(NamedTuple):
-    """Pixels that capsules touch."""
+    """Pixels covered by capsules."""
 
     pixel: NDArray[np.int64]
-    """Number of the pixel, row after row."""
+    """Row-major pixel number."""
     capsule: NDArray[np.int64]
     """Number of the capsule."""
     coverage: Floats
-    """Share of the pixel within it, above 0 up to 1. Of capsules that are thinner than a pixel, it is their width's."""
+    """Covered fraction of the pixel, in (0, 1]; for capsules thinner than a pixel, limited to their width."""
 
 
 def capsules(start: Floats, end: Floats, width_px: Floats, width: int, height: int) -> Iterator[Fragments]:
     """Fragments of capsules from `start` to `end` (n, 2) [pixel], in batches, ordered by capsule.
 
-    An edge is a ramp of one pixel, so that sums over pixels keep the area (`drawn_area`).
+    Edges are ramps of one pixel, so that the sum over pixels conserves the area (`drawn_area`).
     """
     if len(start) == 0:
         return
@@ -55,7 +55,7 @@ def capsules(start: Floats, end: Floats, width_px: Floats, width: int, height: i
     reach = radius + 0.5
     step = end - start
     steep = np.abs(step[:, 1]) > np.abs(step[:, 0])
-    # Along the axis on which it is longer ("along"), a capsule has few pixels across.
+    # Capsules are traversed along their longer axis ("along"), with few pixels across.
     along = np.where(steep[:, None], start[:, ::-1], start)
     run = np.where(steep[:, None], step[:, ::-1], step)
     slope = np.divide(run[:, 1], run[:, 0], out=np.zeros(len(run)), where=run[:, 0] != 0.0)
@@ -63,9 +63,9 @@ def capsules(start: Floats, end: Floats, width_px: Floats, width: int, height: i
     size = np.where(steep, height, width)
     low = np.maximum(np.ceil(np.minimum(along[:, 0], along[:, 0] + run[:, 0]) - reach), 0.0)
     high = np.minimum(np.floor(np.maximum(along[:, 0], along[:, 0] + run[:, 0]) + reach), size - 1.0)
-    many = np.maximum(high - low + 1.0, 0.0).astype(np.int64)
+    steps = np.maximum(high - low + 1.0, 0.0).astype(np.int64)
     across = np.ceil(2.0 * half).astype(np.int64) + 1
-    each = many * across
+    each = steps * across
     total = np.cumsum(each)
     first = total - each
     bounds = [0]
@@ -78,7 +78,7 @@ def capsules(start: Floats, end: Floats, width_px: Floats, width: int, height: i
         main = low[number] + place // across[number]
         middle = along[number, 1] + slope[number] * (main - along[number, 0])
         side = np.ceil(middle - half[number]) + place % across[number]
-        # Of these, the pixels that lie in the picture and in their capsule.
+        # Keep the pixels inside both the image and their capsule.
         turned = steep[number]
         u, v = np.where(turned, side, main), np.where(turned, main, side)
         x, y = u - start[number, 0], v - start[number, 1]
@@ -93,9 +93,9 @@ def capsules(start: Floats, end: Floats, width_px: Floats, width: int, height: i
 
 
 def drawn_area(length_px: Any, width_px: Any) -> Any:
-    """Sum of the coverage of a capsule's pixels: its length times its width, its two ends, and their ramp of one pixel.
+    """Sum of the pixel coverage of a capsule: length times width, plus its two ends and their one-pixel ramp.
 
-    Thin ones are drawn one pixel wide and fainter.
+    Capsules thinner than a pixel are drawn one pixel wide and fainter.
     """
     drawn, thin = np.maximum(width_px, 1.0), np.minimum(width_px, 1.0)
     return thin * (drawn * length_px + 0.25 * np.pi * drawn * drawn + np.pi / 12.0)
@@ -107,67 +107,67 @@ def drawn_area(length_px: Any, width_px: Any) -> Any:
 Floats = NDArray[np.float64]
 
 THINNEST_PX = 0.02
-"""Drops whose image is thinner are not drawn (VANE)."""
+"""Smallest image width of a drop that is drawn [pixel] (VANE)."""
 MOST_STREAKS = 20_000
-"""Mean number of streaks in a picture at most. Where there would be more, only the nearer ones are drawn."""
+"""Largest mean number of streaks per image; if there would be more, only the nearest are drawn."""
 NEAREST_M = 0.1
-"""Nothing falls nearer to the lens."""
+"""Smallest distance of a drop from the lens [m]."""
 
 _LENS_MARGIN = 1.15
-"""How much wider than without distortion a lens may see, measured on the picture."""
+"""Margin for lens distortion, relative to the undistorted image size."""
 _TO_OPTICAL = np.array([[0.0, -1.0, 0.0], [0.0, 0.0, -1.0], [1.0, 0.0, 0.0]])
-"""From x forward, y left, z up to x right, y down, z forward."""
+"""Rotation from the sensor frame (x forward, y left, z up) to the optical frame (x right, y down, z forward)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Streaks:
-    """What falls through the view during one exposure."""
+    """Particles that cross the view during one exposure."""
 
     start: Floats
-    """Column and row [pixel] at the opening of the shutter, shape (n, 2)."""
+    """Column and row [pixel] when the shutter opens, shape (n, 2)."""
     end: Floats
-    """At its closing."""
+    """Column and row [pixel] when the shutter closes, shape (n, 2)."""
     depth_m: Floats
-    """Distance in the middle of the exposure [m], shape (n,): along the axis, or along the ray of a fisheye lens."""
+    """Distance at mid-exposure [m], shape (n,): along the optical axis, or along the ray for a fisheye lens."""
     width_px: Floats
-    """Diameter of the image [pixel], without defocus."""
+    """Diameter of the image without defocus [pixel], shape (n,)."""
     blur_px: Floats
-    """Diameter of the circle of confusion [pixel]."""
+    """Diameter of the circle of confusion [pixel], shape (n,)."""
     cover: Floats
-    """Share of its disc that it covers."""
+    """Fraction of the circumscribed disc that the particle covers, shape (n,)."""
     brightness: Floats
-    """Its radiance over that of the surroundings."""
+    """Radiance relative to that of the surroundings, shape (n,)."""
     inside: NDArray[np.bool_]
-    """Whether its middle lies in the view; others only reach into it."""
+    """True if the centre lies in the view, false if the streak only reaches into it, shape (n,)."""
 
     def __len__(self) -> int:
         return len(self.depth_m)
 
     @property
     def length_px(self) -> Floats:
-        """Length of the path of the image [pixel]."""
+        """Length of the streak [pixel], shape (n,)."""
         return np.asarray(np.hypot(*(self.end - self.start).T))
 
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """What lies over a picture: radiance = (1 - share) scene + light times radiance of the surroundings."""
+    """Layer of streaks over an image: radiance = (1 - share) scene + light * radiance of the surroundings."""
 
     share: NDArray[np.float32]
-    """Share of the exposure for which something is in front of a pixel, flat."""
+    """Fraction of the exposure during which a particle covers the pixel, flat."""
     light: NDArray[np.float32]
-    """That share times the brightness of what is there."""
+    """Covered fraction times the brightness of the particles, flat."""
     mask: NDArray[np.float32]
-    """The largest coverage of a pixel by one streak, whatever the exposure: VANE's rain mask."""
+    """Largest coverage of the pixel by one streak, regardless of exposure time: VANE's rain mask, flat."""
 
 
 def farthest_m(focal_px: float, diameter_m: float) -> float:
-    """Where the image of a drop becomes too thin to be drawn [m]: f D / (0.02 d_pix), f / d_pix [pixel]."""
+    """Distance [m] beyond which the image of a drop is too thin to draw: f D / (0.02 d_pix), f / d_pix [pixel]."""
     return focal_px * diameter_m / THINNEST_PX
 
 
 def view_steradian(lens: Intrinsics) -> float:
-    """Volume of the view up to depth z, over z^3 / 3: w h / (fx fy), or the solid angle of a fisheye's picture."""
+    """Volume of the view up to depth z divided by z^3 / 3: w h / (fx fy), or the solid angle of a fisheye image."""
     if lens.model != "equidistant":
         return lens.width * lens.height / (lens.fx * lens.fy)
     column, row = np.meshgrid(np.arange(lens.width), np.arange(lens.height))
@@ -176,8 +176,10 @@ def view_steradian(lens: Intrinsics) -> float:
 
 
 def reaches(kinds: list[ParticleClass], lens: Intrinsics, most: float = MOST_STREAKS) -> list[float]:
-    """How far away each kind is drawn [m]: to `farthest_m`, or less, by one factor for all, where more than `most`
-    would be drawn."""
+    """Maximum drawing distance of each class [m].
+
+    It is `farthest_m`, reduced by a common factor where more than `most` streaks would be drawn.
+    """
     focal = (lens.fx * lens.fy) ** 0.5
     far = np.array([farthest_m(focal, kind.typical_m) for kind in kinds])
     number = np.array([kind.number_per_m3 for kind in kinds])
@@ -187,7 +189,7 @@ def reaches(kinds: list[ParticleClass], lens: Intrinsics, most: float = MOST_STR
 
 
 def project_plain(points: Floats, lens: Intrinsics) -> Floats:
-    """Columns and rows [pixel] of points (n, 3) in the optical frame, by a lens without distortion."""
+    """Columns and rows [pixel] of points (n, 3) in the optical frame, without lens distortion."""
     x, y, z = points.T
     if lens.model == "equidistant":
         across = np.hypot(x, y)
@@ -210,10 +212,10 @@ def streaks_of(
     aperture_m: float = 0.0,
     focus_m: float = np.inf,
 ) -> Streaks:
-    """The streaks of one exposure that begins at `time` [s], of a camera at `pose` (x forward) that ends at `end_pose`.
+    """Streaks of one exposure that starts at `time` [s], for a camera that moves from `pose` to `end_pose`.
 
-    The image of a drop is f D / Z wide and moves by f v t / Z. `aperture_m`, the lens's opening, blurs what is not at
-    `focus_m`. The lens has no distortion here.
+    The image of a drop is f D / Z wide and moves by f v t / Z. The aperture diameter `aperture_m` blurs drops that are
+    not at `focus_m`. Lens distortion is neglected.
     """
     if not exposure_s > 0.0:
         raise ConfigError(f"exposure: must be above 0 s, got {exposure_s!r}")
@@ -237,7 +239,7 @@ def _streaks_of_kind(
     kind: ParticleClass, far: float, seed: int, lens: Intrinsics, poses: tuple[Pose, Pose], time: float,
     exposure_s: float,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """Columns of `Streaks` for one kind, and diameters in place of widths."""
+    """Columns of `Streaks` for one class, with diameters in place of widths."""
     middle = time + 0.5 * exposure_s
     moved = float(np.linalg.norm(poses[1].xyz - poses[0].xyz))
     margin = moved + 1.5 * (float(np.linalg.norm(kind.velocity_m_s)) + kind.flutter_m_s) * exposure_s
@@ -246,7 +248,7 @@ def _streaks_of_kind(
     near_view = _near_view(_optical(drops.xyz, poses[0]), lens, far, margin)
     xyz, velocity, diameter = drops.xyz[near_view], drops.velocity_m_s[near_view], drops.diameter_m[near_view]
     half_path = 0.5 * exposure_s * velocity
-    # Optical frame at the opening, in the middle (the mean of both poses) and at the closing of the shutter.
+    # Optical frame when the shutter opens, at mid-exposure (mean of both poses) and when it closes.
     ends = [_optical(xyz + sign * half_path, pose) for sign, pose in zip((-1.0, 1.0), poses, strict=True)]
     centre = 0.5 * (_optical(xyz, poses[0]) + _optical(xyz, poses[1]))
     depth = np.linalg.norm(centre, axis=1) if lens.model == "equidistant" else centre[:, 2]
@@ -256,7 +258,7 @@ def _streaks_of_kind(
     kept = np.flatnonzero(near)
     start, end, at = (project_plain(points[kept], lens) for points in (*ends, centre))
     inside = _in_picture(at, at, lens, 0.0)
-    # Blurred and wide ones reach into the picture from farther outside.
+    # Blurred and wide streaks reach into the image from farther outside.
     seen = _in_picture(np.minimum(start, end), np.maximum(start, end), lens, 30.0)
     kept, start, end, inside = kept[seen], start[seen], end[seen], inside[seen]
     count = len(kept)
@@ -267,14 +269,14 @@ def _streaks_of_kind(
 
 
 def _optical(xyz: Floats, pose: Pose) -> Floats:
-    # Without BLAS, whose sums may differ from machine to machine, and which is slow at such shapes.
+    # BLAS is avoided: its sums may differ between machines, and it is slow for these shapes.
     turn = pose.rotation @ _TO_OPTICAL.T
     x, y, z = (xyz - pose.xyz).T
     return np.stack([x * turn[0, k] + y * turn[1, k] + z * turn[2, k] for k in range(3)], axis=1)
 
 
 def _near_view(points: Floats, lens: Intrinsics, far: float, margin: float) -> NDArray[np.int64]:
-    """Numbers of points in the optical frame in or near the view; the rest need not be looked at closely."""
+    """Indices of points in the optical frame that are in or near the view (a coarse test)."""
     x, y, z = points.T
     if lens.model == "equidistant":
         return np.flatnonzero(x * x + y * y + z * z < (far + margin) ** 2)
@@ -296,7 +298,7 @@ def _in_picture(low: Floats, high: Floats, lens: Intrinsics, margin: float) -> N
 def _cells_in_view(
     kind: ParticleClass, lens: Intrinsics, pose: Pose, far: float, margin: float, time: float
 ) -> NDArray[np.int64]:
-    """Cells of the lattice that touch the cone around the view."""
+    """Lattice cells that intersect the cone around the view."""
     corner = np.array([[u, v] for u in (-0.5, lens.width - 0.5) for v in (-0.5, lens.height - 0.5)])
     off = np.hypot((corner[:, 0] - lens.cx) / lens.fx, (corner[:, 1] - lens.cy) / lens.fy).max()
     fisheye = lens.model == "equidistant"
@@ -321,11 +323,11 @@ def _cells_in_view(
 
 
 def layer_of(streaks: Streaks, width: int, height: int, depth_m: Any = None) -> Layer:
-    """The streaks as a layer over a picture. Where `depth_m` (h, w) says that the scene is nearer, there are none.
+    """Layer of streaks over an image. Streaks behind the scene depth `depth_m` (h, w) [m] are hidden.
 
-    A drop's disc passes over its streak: of the exposure, it is before a pixel for the share (disc's area) / (area
-    of the streak). The area is that on the grid of pixels, so that the shares of one drop sum up to its disc. Defocus
-    widens the streak and lowers the share. Shares of several drops combine as chances do.
+    A drop's disc moves along its streak, so it covers a pixel for the fraction (disc area) / (streak area) of the
+    exposure. The streak area is that on the pixel grid, so that the fractions of one drop sum to its disc. Defocus
+    widens the streak and lowers the fraction. Fractions of several drops combine like independent probabilities.
     """
     pixels = width * height
     drawn_px = np.hypot(streaks.width_px, streaks.blur_px)
@@ -339,7 +341,7 @@ def layer_of(streaks: Streaks, width: int, height: int, depth_m: Any = None) -> 
             before = streaks.depth_m[number] < scene[pixel]
             pixel, number, coverage = pixel[before], number[before], coverage[before]
         here = share[number] * coverage
-        # Sums run in the order of the drops, whatever the machine.
+        # Sums run in the order of the drops on every machine.
         gone += np.bincount(pixel, np.log1p(-np.minimum(here, 0.999999)), pixels)
         total += np.bincount(pixel, here, pixels)
         light += np.bincount(pixel, here * streaks.brightness[number], pixels)
@@ -350,18 +352,19 @@ def layer_of(streaks: Streaks, width: int, height: int, depth_m: Any = None) -> 
 
 
 def with_layer(planes: list[Array], share: Array, light: Array, surroundings: list[Any]) -> list[Array]:
-    """Radiance of each band behind a layer; `surroundings` is the mean radiance around, one number a band.
+    """Radiance of each band behind a layer; `surroundings` is the mean surrounding radiance per band.
 
-    Arrays of either kind; `share` and `light` are those of the layer, where the planes are.
+    `share` and `light` are the arrays of the layer, NumPy or Dr.Jit like the planes.
     """
     return [plane * (1.0 - share) + light * around for plane, around in zip(planes, surroundings, strict=True)]
 
 
 def vane_blend(picture: NDArray[Any], mask: NDArray[Any], white: float = 1.0) -> Floats:
-    """VANE's streaks on a linear picture (h, w) or (h, w, bands), by its rain mask (h, w).
+    """VANE's blend of a rain mask (h, w) into a linear image (h, w) or (h, w, bands).
 
-    With I the picture over `white`: I_b = I + RM (1 - I) (1 - mean I), then the mean of 3 x 3 pixels of I_b within the
-    streaks only: I_bs RM + I (1 - RM). (VANE's eq. 7.9 prints the mean for the last I, which would grey all of it.)
+    With I the image divided by `white`: I_b = I + RM (1 - I) (1 - mean I), then the 3 x 3 mean I_bs of I_b inside the
+    streaks only: I_bs RM + I (1 - RM). (VANE's eq. 7.9 prints the image mean for the last I, which would grey the whole
+    image.)
     """
     image = np.asarray(picture, np.float64) / white
     rain = np.asarray(mask, np.float64)

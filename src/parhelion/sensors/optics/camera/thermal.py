@@ -1,6 +1,6 @@
-"""Thermal read-out: from the radiance of a band of the thermal infrared to temperature, counts or grey values.
+"""Thermal cameras: emission of surfaces, and read-out of radiance as temperature, counts or grey values.
 
-Written once for NumPy and Dr.Jit. Temperature follows from radiance by a polynomial that is fitted to Planck's law.
+The read-out is written once for NumPy and Dr.Jit. Temperature is a polynomial in log radiance, fitted to Planck's law.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OUTPUTS = ("centikelvin", "counts", "grey")
 
 
 def band_radiance_um(temperature_k: Reals, band_um: tuple[float, float], steps: int = 400) -> NDArray[np.float64]:
-    """Radiance of a black body in a band [W/(m^2 sr)]: Planck's law, integrated over wavelength by Gauss's rule."""
+    """Radiance of a black body in a band [W/(m^2 sr)]: Planck's law, integrated by Gauss-Legendre quadrature."""
     nodes, weights = np.polynomial.legendre.leggauss(min(steps, 200))
     low, high = band_um[0] * 1e-6, band_um[1] * 1e-6
     wavelength = 0.5 * (high + low) + 0.5 * (high - low) * nodes
@@ -44,18 +44,19 @@ def band_radiance_um(temperature_k: Reals, band_um: tuple[float, float], steps: 
 
 @dataclass(frozen=True)
 class ThermalCurve:
-    """Temperature of a black body by the radiance of a band: 1 / T is a polynomial in ln L."""
+    """Temperature of a black body as a function of band radiance L: 1 / T is a polynomial in ln L."""
 
     band_um: tuple[float, float]
+    """Limits of the band [um]."""
     centre: float
-    """Middle of ln L over the range."""
+    """Centre of ln L over the temperature range."""
     half: float
-    """Half of its span."""
+    """Half of the span of ln L."""
     coefficients: tuple[float, ...]
-    """Of the powers of (ln L - centre) / half, lowest first [1/K]."""
+    """Coefficients of the powers of (ln L - centre) / half, lowest first [1/K]."""
 
     def temperature(self, radiance: Array) -> Array:
-        """Of the black body with this radiance [K]; arrays of either kind. Radiance must be above 0."""
+        """Temperature [K] of the black body with this radiance, which must be above 0; NumPy or Dr.Jit."""
         return _temperature(radiance, [self.centre, 1.0 / self.half, *self.coefficients])
 
     def slope(self, temperature_k: float) -> float:
@@ -66,7 +67,7 @@ class ThermalCurve:
 
 
 def _temperature(radiance: Array, numbers: list[Reals]) -> Array:
-    """The polynomial of `ThermalCurve`: centre, 1 / half and the coefficients are given."""
+    """Polynomial of `ThermalCurve`; `numbers` are centre, 1 / half and the coefficients."""
     x = (namespace(radiance).log(radiance) - numbers[0]) * numbers[1]
     value = numbers[-1]
     for coefficient in numbers[-2:1:-1]:
@@ -76,9 +77,9 @@ def _temperature(radiance: Array, numbers: list[Reals]) -> Array:
 
 @lru_cache(maxsize=64)
 def thermal_curve(band_um: tuple[float, float], range_k: tuple[float, float]) -> ThermalCurve:
-    """The curve of a band over a range of temperatures, fitted to Planck's law.
+    """Curve of a band over a temperature range, fitted to Planck's law.
 
-    Of degree 6 it is off by less than 1 mK from 233 to 423 K, in the bands from 3 to 5 and from 8 to 14 um.
+    Degree 6 has an error below 1 mK from 233 to 423 K, in the bands from 3 to 5 um and from 8 to 14 um.
     """
     t = np.linspace(*range_k, 400)
     light = np.log(band_radiance_um(t, band_um))
@@ -89,24 +90,27 @@ def thermal_curve(band_um: tuple[float, float], range_k: tuple[float, float]) ->
 
 @dataclass(frozen=True)
 class ThermalElectronics:
-    """What a data sheet says of a thermal camera's sensor."""
+    """Parameters of a thermal sensor."""
 
     identity: str = "thermal"
-    """Which piece it is: its fixed pattern follows from it."""
+    """Identity of the unit. It selects the fixed pattern."""
     band_um: tuple[float, float] = (8.0, 14.0)
+    """Limits of the band [um]."""
     netd_k: float = 0.05
     """Noise-equivalent temperature difference at `reference_k` [K]."""
     reference_k: float = 300.0
+    """Temperature at which `netd_k` and `pattern_k` hold [K]."""
     pattern_k: float = 0.0
-    """Standard deviation of what is left of the fixed pattern, as temperature at `reference_k` [K]."""
+    """Standard deviation of the residual fixed pattern, as temperature at `reference_k` [K]."""
     range_k: tuple[float, float] = (233.15, 423.15)
-    """Range of temperatures."""
+    """Measuring range [K]."""
     output: Literal["centikelvin", "counts", "grey"] = "centikelvin"
     """uint16 temperature in 0.01 K, uint16 counts of `adc_bits` linear in radiance over the range, or uint8 grey
-    values stretched over what the picture holds."""
+    values stretched over the content of the image."""
     adc_bits: int = 14
+    """Resolution of the converter [bit]."""
     stretch_percent: tuple[float, float] = (1.0, 99.0)
-    """Percentiles that become black and white."""
+    """Percentiles that map to black and white."""
 
     def __post_init__(self) -> None:
         if self.output not in OUTPUTS:
@@ -120,12 +124,12 @@ class ThermalElectronics:
 
 @dataclass(frozen=True, eq=False)
 class DevelopedThermal:
-    """A thermal picture."""
+    """Thermal image."""
 
     colour: NDArray[Any]
-    """Shape (h, w), as `output` says."""
+    """Stored image in the format of `output`, shape (h, w)."""
     temperature_k: NDArray[np.float32]
-    """What was measured, shape (h, w)."""
+    """Measured temperature [K], shape (h, w)."""
 
 
 def develop_thermal(
@@ -136,9 +140,9 @@ def develop_thermal(
     width: int | None = None,
     height: int | None = None,
 ) -> DevelopedThermal:
-    """The thermal picture of a scene of given radiance in the sensor's band [W/(m^2 sr)], (h, w) or a flat array.
+    """Thermal image of a scene with the given radiance in the sensor's band [W/(m^2 sr)], (h, w) or a flat array.
 
-    Noise is added to radiance, so that cold things have more of it in kelvin: NETD is told at one temperature.
+    Noise is added to radiance, so cold surfaces are noisier in kelvin; NETD is specified at one temperature.
     """
     planes, width, height = planes_of(radiance if isinstance(radiance, np.ndarray) else [radiance], width, height)
     if len(planes) != 1:
@@ -174,7 +178,7 @@ def develop_thermal(
 
 
 def _measured(light: Array, pixel: Array, keys: Any, numbers: list[Reals], curve: list[Reals]) -> tuple[Array, Array]:
-    """Radiance with noise, within the range of the sensor, and the temperature that it stands for."""
+    """Noisy radiance, clipped to the measuring range, and the corresponding temperature."""
     xp = namespace(light, pixel)
     sigma, pattern, low, high = numbers
     a, b, _, _ = words(keys[0], pixel)
@@ -185,7 +189,7 @@ def _measured(light: Array, pixel: Array, keys: Any, numbers: list[Reals], curve
 
 
 def stretched(values: NDArray[np.float64], percent: tuple[float, float] = (1.0, 99.0)) -> NDArray[np.uint8]:
-    """Grey values of 8 bits, linear between two percentiles of the picture; all mid-grey where it is flat."""
+    """8-bit grey values, linear between two percentiles of the image; mid-grey for a uniform image."""
     low, high = np.percentile(values, percent)
     if not high > low:
         return np.full(values.shape, 128, np.uint8)
@@ -193,40 +197,37 @@ def stretched(values: NDArray[np.float64], percent: tuple[float, float] = (1.0, 
 
 
 # ---- heat -----------------------------------------------------------------------------------------------------------
-# What a thermal camera sees: surfaces that glow by their temperature, and mirror a little of the rest, in kernels.
-# A surface has the steady temperature of its material in the sun's light or in shade. It sends out its emissivity's
-# share
-# of a black body's light; the rest is what it reflects, taken from the mirrored direction: the sky, or the surface
-# there,
-# which counts as black.
+# Emission and reflection of surfaces in the thermal infrared, in kernels. A surface has the steady temperature of its
+# material in sun or shade. It emits the radiance of a black body times its emissivity, and reflects the remainder from
+# the specular direction: the sky, or another surface, which counts as black.
 
 
 _HOTTEST_K = 1024.0
-"""Hotter surfaces glow as those of this temperature."""
+"""Upper limit of emission temperatures [K]."""
 _COLUMNS = ("emissivity", "dark_k", "wall_dark_k", "kelvin_per_w_m2")
 
 
 @kernel_tree()
 @dataclass
 class Warmth:
-    """Temperatures and thermal light on the device."""
+    """Surface temperatures and thermal radiance on the device."""
 
     rows: Reals
-    """Emissivity, temperature of ground and of walls in the dark, and its rise with sunlight, of each part."""
+    """Per part: emissivity, temperature of ground and of walls without sun [K], and rise with sunlight [K m^2/W]."""
     most: Reals
-    """Temperature that each part never passes [K]."""
+    """Maximum temperature of each part [K]."""
     glow: RangeCurve
-    """Radiance of a black body in the band by its temperature [K]."""
+    """Radiance of a black body in the band as a function of temperature [K]."""
     sky: RangeCurve
-    """Radiance of the sky by 1000 times the sine of the elevation."""
+    """Radiance of the sky as a function of 1000 times the sine of the elevation."""
     ground: Reals
-    """Radiance from below the horizon."""
+    """Radiance from below the horizon [W/(m^2 sr)]."""
     sun: list[Reals]
-    """Direction to the sun."""
+    """Unit direction to the sun."""
     beam: Reals
-    """Irradiance of the whole of the sun's light across the beam [W/m^2]."""
+    """Total solar irradiance normal to the beam [W/m^2]."""
     diffuse: Reals
-    """Of the whole of the sky's on level ground [W/m^2]."""
+    """Total diffuse irradiance on level ground [W/m^2]."""
 
     @classmethod
     def of(
@@ -240,7 +241,7 @@ class Warmth:
         cloud: float,
         wind_m_s: float,
     ) -> Warmth:
-        """`rows` are the materials' numbers of parts; `solar` is the light of sun and sky in one wide band."""
+        """Compute the tables; `rows` are material numbers per part, `solar` is sun and sky in one wide band."""
         air_k = day.air_temperature_c + 273.15
         air = {"air_k": air_k, "dew_point_c": day.dew_point_c, "cloud_optical_depth": cloud}
         table = thermal_table(materials, wind_m_s=wind_m_s, **air)
@@ -263,7 +264,7 @@ class Warmth:
     def black(
         self, scene: SceneArrays, hit: Any, origin: Vectors, direction: Vectors, time: Reals, reach: Reals
     ) -> tuple[Any, Any]:
-        """Black-body radiance and emissivity of surfaces that rays met."""
+        """Black-body radiance and emissivity of the surfaces that rays hit."""
         dr, mi = running_engine().dr, running_engine().mi
         part = dr.select(hit.found, hit.part, 0)
         row = dr.gather(mi.Vector4f, self.rows, part, hit.found)
@@ -275,13 +276,13 @@ class Warmth:
         lit = sunny & ~scene.blocked(start, towards, time, reach, sunny, coherent=True)
         up = namespace(facing).clip(normal.z, 0.0, 1.0)
         light = dr.select(lit, self.beam * facing, 0.0) + self.diffuse * 0.5 * (1.0 + normal.z)
-        # Walls see half the sky, ceilings none of it: they are as warm as the air around.
+        # Walls face half of the sky, ceilings none of it; ceilings have the temperature of walls.
         kelvin = row.z + up * (row.y - row.z) + row.w * light
         most = dr.gather(mi.Float, self.most, part, hit.found)
         return self.glow(dr.select(kelvin < most, kelvin, most)), row.x
 
     def from_sky(self, direction: Vectors) -> Any:
-        """Radiance of rays that leave the world."""
+        """Radiance along rays that leave the world."""
         dr = running_engine().dr
         return dr.select(direction.z > 0.0, self.sky(1000.0 * direction.z, direction.z > 0.0), self.ground)
 
@@ -296,7 +297,7 @@ def render_heat(
     samples: Ints,
     size: int,
 ) -> Any:
-    """Mean thermal radiance of each pixel [W/(m^2 sr)], row by row."""
+    """Mean thermal radiance of each pixel [W/(m^2 sr)], in row-major order."""
     dr, mi = running_engine().dr, running_engine().mi
     pixel, row, column = view.pixel(index)
 

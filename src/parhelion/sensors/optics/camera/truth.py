@@ -1,6 +1,6 @@
-"""What every pixel shows: depth, normal, class and object at its middle, in the middle of its row's exposure.
+"""Ground truth: depth, normal, class and object at each pixel centre, at mid-exposure of its row.
 
-Smooth surfaces count as what is seen: behind glass and in mirrors there is no truth.
+Ground truth ends at the first surface: it does not continue behind glass or in mirrors.
 """
 
 from __future__ import annotations
@@ -28,28 +28,30 @@ from parhelion.world.parts import WorldObject
 from parhelion.world.world import World
 
 TRUTH = ("depth", "normal", "label", "instance", "flow", "objects")
-"""What can be asked for beside the picture."""
+"""Available kinds of ground truth."""
 
 
 @dataclass(frozen=True, eq=False)
 class PixelTruth:
-    """What the middles of pixels show, as arrays of shape (h, w)."""
+    """Ground truth at the pixel centres, arrays of shape (h, w)."""
 
     range_m: NDArray[np.float32]
-    """Along the pixel's ray [m]; infinite where nothing is seen."""
+    """Range along the pixel's ray [m]; infinite without a surface."""
     depth: NDArray[np.float32]
-    """Along the optical axis [m]; infinite where nothing is seen."""
+    """Depth along the optical axis [m]; infinite without a surface."""
     normal: NDArray[np.float32]
-    """In the sensor's frame, towards the camera, shape (h, w, 3)."""
+    """Unit normal in the sensor frame, towards the camera, shape (h, w, 3)."""
     label: NDArray[np.uint16]
+    """Class number."""
     instance: NDArray[np.uint32]
+    """Object number."""
     actor: NDArray[np.int64]
-    """Number of the moving body, -1 for what stands."""
+    """Number of the moving body, -1 for static geometry."""
     reflectance: NDArray[np.float32]
-    """Diffuse reflectance of the material, the mean of the camera's bands; 0 where nothing is seen."""
+    """Diffuse reflectance of the material, mean over the camera's bands; 0 without a surface."""
 
     def within(self, shown: NDArray[np.bool_]) -> PixelTruth:
-        """The same with nothing seen outside of a mask (h, w)."""
+        """Ground truth with the pixels outside a mask (h, w) cleared."""
         return PixelTruth(
             np.where(shown, self.range_m, np.float32(np.inf)),
             np.where(shown, self.depth, np.float32(np.inf)),
@@ -64,7 +66,7 @@ class PixelTruth:
 def trace_truth(
     engine: Engine, view: View, names: PartNames, scene: SceneArrays, reach: Any, *, moves: bool
 ) -> PixelTruth:
-    """Cast one ray through the middle of each pixel."""
+    """Cast one ray through the centre of each pixel."""
     count = view.width * view.height
     see = engine.frozen(_see, casts=True)
     found = see(view, names, scene, engine.counting(count), reach, count, moves)
@@ -91,7 +93,7 @@ def _see(
     hit = scene.trace(ray.origin, ray.direction, ray.time, reach, coherent=True)
     normal = dr.select(dr.dot(hit.normal, ray.direction) > 0.0, -hit.normal, hit.normal)
     local = rotate_back(dr, mi, view.axis(ray.time)[1], normal)
-    told = names.at(hit.part)
+    numbers = names.at(hit.part)
     actor = hit.actor if moves else mi.UInt32(NOTHING)
     floats = [
         dr.select(hit.found, hit.t, dr.inf),
@@ -99,7 +101,7 @@ def _see(
         *(dr.select(hit.found, v, 0.0) for v in (local.x, local.y, local.z)),
         names.reflectance(hit.part),
     ]
-    wholes = [told["label"], told["instance"], dr.select(hit.found, actor, NOTHING)]
+    wholes = [numbers["label"], numbers["instance"], dr.select(hit.found, actor, NOTHING)]
     results = []
     for kind, values in ((mi.Float, floats), (mi.UInt32, wholes)):
         for value in values:
@@ -119,11 +121,11 @@ def flow(
     times: NDArray[Any],
     later_s: float,
 ) -> NDArray[np.float32]:
-    """How far what pixels show moves on the picture within `later_s` [s], shape (h, w, 2).
+    """Optical flow [pixel] over `later_s` [s], shape (h, w, 2).
 
-    `directions` (h, w, 3) are those of the pixels' middles in the sensor's frame, `times` (h,) [s] those of the rows.
-    With a rolling shutter, the time of the row on which a thing is first seen counts for both pictures. The sky moves
-    as things far away do; NaN is where a thing is not in front of the lens later, or passes out of the lens's field.
+    `directions` (h, w, 3) are the unit directions of the pixel centres in the sensor frame, `times` (h,) [s] those of
+    the rows. With a rolling shutter, the row time of the first image applies to both images. The sky moves like distant
+    objects. Flow is NaN where a point is later behind the lens or outside its field.
     """
     height, width = seen.range_m.shape
     far = np.where(np.isfinite(seen.range_m), seen.range_m, 1e7).astype(np.float64)
@@ -145,22 +147,22 @@ def flow(
         then = quat_rotate(quat_conjugate(next_quat[row]), world - next_xyz[row])
         uv, in_front = project(intrinsics, then)
         moved = uv - np.stack([column, np.full(width, row)], axis=1)
-        # What leaves the picture has a place all the same; what is behind the lens has none.
+        # Points outside the image still have a pixel position; points behind the lens have none.
         has_place = np.isfinite(moved).all(axis=1) & ((then[:, 0] > 0.0) | in_front)
         result[row] = np.where(has_place[:, None], moved, np.nan)
     return result
 
 
 # ---- seen objects ---------------------------------------------------------------------------------------------------
-# Which objects a picture shows: their boxes on the picture and in space, and how much of each is hidden.
+# Objects in an image: their 2D and 3D boxes, and their occlusion.
 
 
 POINTS = 512
-"""Points of an object's surface that are asked whether anything hides them."""
+"""Surface points per object for the estimate of occlusion."""
 
 
 class ObjectFinder:
-    """Finds the objects of pictures of one world; what is known of its objects is kept from picture to picture."""
+    """Finds the objects in images of one world. Surface points of the objects are cached between images."""
 
     def __init__(self, world: World, visibility_keys: tuple[str, ...]) -> None:
         self.truth = BoxTruth(world, sensor=visibility_keys)
@@ -170,8 +172,8 @@ class ObjectFinder:
         self._points: dict[int, Floats] = {}
 
     def find(self, seen: PixelTruth, intrinsics: Intrinsics, camera: Pose, time: float) -> tuple[SeenObject, ...]:
-        """The objects of which at least one pixel is seen, by instance number."""
-        self._look()
+        """Objects with at least one visible pixel, by instance number."""
+        self._refresh()
         boxes = {box.instance: box for box in self.truth.at(time)}
         found = []
         for instance, rows in _pixels(seen.instance).items():
@@ -199,7 +201,7 @@ class ObjectFinder:
             )
         return tuple(found)
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         if self._version == self._world.version:
             return
         self._version = self._world.version
@@ -211,7 +213,7 @@ class ObjectFinder:
     def _outline(
         self, instance: int, seen: PixelTruth, intrinsics: Intrinsics, camera: Pose, time: float
     ) -> tuple[tuple[float, float, float, float] | None, float]:
-        """Box on the picture around points of the object's surface, and the share of them that others hide."""
+        """2D box around the surface points of an object, and the fraction of points hidden by other objects."""
         points = np.concatenate([self._sampled(item, time) for item in self._objects[instance]])
         local = camera.inverse().apply(points)
         uv, inside = project(intrinsics, local)
@@ -224,13 +226,13 @@ class ObjectFinder:
             return outline, 0.0
         column, row = np.rint(uv[inside]).astype(int).T
         row, column = row.clip(0, intrinsics.height - 1), column.clip(0, intrinsics.width - 1)
-        # A point counts as hidden where another object is nearer; what the object itself hides does not count.
+        # A point counts as hidden where another object is nearer; self-occlusion does not count.
         nearer = seen.depth[row, column] < 0.995 * local[inside, 0] - 0.02
         hidden = nearer & (seen.instance[row, column] != instance)
         return outline, float(np.mean(hidden))
 
     def _sampled(self, item: WorldObject, time: float) -> Floats:
-        """Points on the surface of an object, evenly by area, in the world."""
+        """Surface points of an object, uniform by area, in the world frame."""
         if item.index not in self._points:
             self._points[item.index] = _on_surface(item)
         points = self._points[item.index]
@@ -244,7 +246,7 @@ def _on_surface(item: WorldObject) -> Floats:
     total = area.sum()
     if not total > 0.0:
         return np.asarray(corners.reshape(-1, 3)[:POINTS])
-    # Evenly through all triangles: each takes as many of the even steps as its share of the area has.
+    # Stratified by area: each triangle receives points in proportion to its area.
     steps = (np.arange(POINTS) + 0.5) / POINTS * total
     row = np.searchsorted(np.cumsum(area), steps).clip(0, len(area) - 1)
     u, v = draw.random((2, POINTS))
@@ -252,14 +254,14 @@ def _on_surface(item: WorldObject) -> Floats:
     u, v = np.where(over, 1.0 - u, u)[:, None], np.where(over, 1.0 - v, v)[:, None]
     a, b, c = corners[row, 0], corners[row, 1], corners[row, 2]
     inner = a + u * (b - a) + v * (c - a)
-    # Outlines end at corners, of which there may be many: those farthest out along each axis do.
+    # The outline ends at vertices; the extreme ones along each axis are sufficient.
     flat = corners.reshape(-1, 3)
     ends = np.concatenate([flat[flat.argmin(axis=0)], flat[flat.argmax(axis=0)]])
     return np.asarray(np.concatenate([inner, ends]))
 
 
 def _pixels(instance: NDArray[np.uint32]) -> dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Rows and columns of the pixels of each instance but 0."""
+    """Rows and columns of the pixels of each instance except 0."""
     flat = instance.ravel()
     order = np.argsort(flat, kind="stable")
     numbers, first = np.unique(flat[order], return_index=True)

@@ -1,4 +1,4 @@
-"""Where the rays of a picture start and point: pixels, exposure, shutter and aperture, in kernels."""
+"""Origins and directions of camera rays: pixels, exposure, shutter and aperture, in kernels."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from parhelion.rays.moving import interpolate_knots, rotate
 from parhelion.sensors.scene import motion_knots
 
 TILE = 8
-"""Pixels are traced in squares of this side: the rays of a square run close to each other."""
+"""Side of the squares in which pixels are traced [pixel]: their rays are coherent."""
 
 
 @dataclass
 class Ray:
-    """Rays of pixels in the scene's local frame, as kernel variables."""
+    """Camera rays in the scene's local frame, as kernel variables."""
 
     origin: Vectors
     direction: Vectors
     time: Reals
-    """After the start of the first row's exposure [s]."""
+    """Time after the start of the first row's exposure [s]."""
     forward: Vectors
     """Cosine between the ray and the optical axis."""
 
@@ -35,27 +35,27 @@ class Ray:
 @kernel_tree(fixed=("width", "height", "has_aperture"))
 @dataclass
 class View:
-    """The lens and shutter of one exposure."""
+    """Lens and shutter of one exposure."""
 
     width: int
     height: int
     has_aperture: bool
     order: Ints
-    """Numbers of pixels, row by row, in the order of tracing."""
+    """Row-major pixel numbers, in tracing order."""
     corners: Vectors
-    """Unit directions through the corners of pixels in the sensor's frame, four numbers each."""
+    """Unit directions of pixel corners in the sensor frame, four numbers each."""
     knots: Vectors
-    """Poses of the camera, evenly spaced in time."""
+    """Poses of the camera, equally spaced in time."""
     knot_count: Ints
     knots_per_s: Reals
     line_time: Reals
-    """From one row's exposure to the next [s]."""
+    """Time between the exposures of consecutive rows [s]."""
     exposure: Reals
-    """[s]"""
+    """Exposure time [s]."""
     aperture: Reals
-    """Radius of the lens opening [m]."""
+    """Radius of the aperture [m]."""
     focus: Reals
-    """Distance along the optical axis at which the picture is sharp [m]."""
+    """Focus distance along the optical axis [m]."""
 
     @classmethod
     def of(
@@ -72,7 +72,7 @@ class View:
         origin: NDArray[np.float64],
         tables: tuple[Any, Any],
     ) -> View:
-        """The view of an exposure that starts at `start` [s]; `tables` are those of `upload`."""
+        """View of an exposure that starts at `start` [s]; `tables` is the result of `upload`."""
         height, width = corners.shape[0] - 1, corners.shape[1] - 1
         duration = exposure_s + line_time_s * (height - 1)
         knots, count = motion_knots([motion], [start], duration, origin)
@@ -85,7 +85,7 @@ class View:
         )  # fmt: skip
 
     def pixel(self, index: Ints) -> tuple[Ints, Ints, Ints]:
-        """Number, row and column of the pixel that is traced at a place in the order."""
+        """Number, row and column of the pixel at a position of the tracing order."""
         dr, mi = running_engine().dr, running_engine().mi
         pixel = dr.gather(mi.UInt32, self.order, index)
         row = pixel // self.width
@@ -94,9 +94,9 @@ class View:
     def ray(
         self, row: Ints, column: Ints, across: Reals, down: Reals, moment: Reals, lens: tuple[Reals, Reals] | None
     ) -> Ray:
-        """Rays through places within pixels, all from 0 to 1: across, down, and when during the exposure.
+        """Rays through positions `across` and `down` within pixels, at `moment` of the exposure, all from 0 to 1.
 
-        `lens` is where on the opening, as a point of the unit disc; None for its middle.
+        `lens` is the position on the aperture, as a point of the unit disc; None for its centre.
         """
         dr, mi = running_engine().dr, running_engine().mi
         place = row * (self.width + 1) + column
@@ -109,7 +109,7 @@ class View:
         start = mi.Vector3f(0.0)
         forward = local.x
         if self.has_aperture and lens is not None:
-            # All rays of a pixel meet at the point in focus.
+            # All rays of a pixel meet in the focal plane.
             sharp = local * (self.focus / local.x)
             start = mi.Vector3f(0.0, lens[0] * self.aperture, lens[1] * self.aperture)
             local = dr.normalize(sharp - start)
@@ -123,7 +123,7 @@ class View:
 
 
 def upload(engine: Engine, corners: NDArray[np.float32]) -> tuple[Any, Any]:
-    """The order of tracing, and the directions through corners (h + 1, w + 1, 3), on the device."""
+    """Tracing order and corner directions (h + 1, w + 1, 3), on the device."""
     height, width = corners.shape[0] - 1, corners.shape[1] - 1
     row, column = np.divmod(np.arange(height * width), width)
     order = np.lexsort((column % TILE, row % TILE, column // TILE, row // TILE))
