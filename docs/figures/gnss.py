@@ -17,7 +17,7 @@ KINDS = ((DIRECT, GREEN, "direct"), (MULTIPATH, ORANGE, "with mirrors"), (REFLEC
 
 
 def draw_sky(axes: Any, fixes: GnssData) -> None:
-    """Where the satellites stand at one place, and how they are received."""
+    """Sky plot of the satellites at one place, coloured by the way they are received."""
     axes.set_theta_zero_location("N")
     axes.set_theta_direction(-1)
     for number, colour, label in (*KINDS, (BLOCKED, GREY, "blocked")):
@@ -42,7 +42,7 @@ def draw_strength(axes: Any, fixes: GnssData) -> None:
 
 
 def draw_envelope(axes: Any) -> None:
-    """What one mirror of half the amplitude does to the code, in and against the phase."""
+    """Code error due to one reflection of half the amplitude, in phase and in opposite phase."""
     extra = np.linspace(0.0, 480.0, 241)
     for spacing, colour in ((1.0, RED), (0.5, ORANGE), (0.1, BLUE)):
         for sign in (1.0, -1.0):

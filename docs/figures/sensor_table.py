@@ -26,22 +26,23 @@ HEAD = """# Sensors
 
 <!-- Written by docs/figures/sensor_table.py from the preset files: edit those, then run the script. -->
 
-Every sensor is a data sheet: one YAML file. Name it (`"velodyne/vlp-16"`, in any case: it has one name, however it is
-spelt), or copy a file, change it and give its path. Every file lists its sources with the fields they cover; what no
-source gives is under `assumed`, with the reason. A lidar's lies in
-`src/parhelion/sensors/presets/lidar/<maker>/<model>.yaml`; its `maker` decides its ROS topic and layout, and
-whose packets it sends, so that a copy does as the original. `parhelion sensors` and `ph.sensors()` list
-them all, with the kinds that other packages [add](architecture.md#add-a-kind-of-sensor).
+Every sensor is described by a data sheet, one YAML file. Give its name (`"velodyne/vlp-16"`, in any case), or copy a
+file, change it and give its path. Each file lists its sources with the fields they cover; fields without a source are
+listed under `assumed`, with the reason. Lidar presets are in
+`src/parhelion/sensors/presets/lidar/<maker>/<model>.yaml`; the field `maker` selects the ROS topic, the point layout and
+the packet format, so a copy behaves like the original. `parhelion sensors` and `ph.sensors()` list all sensors,
+including the kinds that other packages [add](architecture.md#add-a-kind-of-sensor). `python tools/assumed.py` counts
+the assumed fields per kind.
 
 KINDS
 
-![Where some of the sensors shoot](images/patterns.png)
+![Scan patterns of some of the sensors](images/patterns.png)
 
 ## All lidars
 
-Points are shots a second at the default rate. Divergence is the full angle, horizontal x vertical, by the definition
-the file names. Range: as rated, for a matt target of the given reflectance that half of the shots find, those of Ouster
-nine of ten (`range.rated.detection`); in brackets the longest range reported.
+Points are shots per second at the default rate. Divergence is the full angle, horizontal x vertical, by the definition
+in the file. Range: as rated, for a diffuse target of the given reflectance with a detection rate of 50 %, for Ouster
+90 % (`range.rated.detection`); in brackets the longest reported range.
 
 | sensor | channels | field of view [deg] | points/s | rates [Hz] | range | [nm] | divergence [mrad] | scatter |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |
@@ -51,56 +52,55 @@ CONVENTIONS = """
 ## Conventions
 
 - Sensor frame: x forward, y left, z up. Azimuth counts counter-clockwise from x, elevation up from the xy plane.
-- Velodyne and RoboSense: the maker's azimuth 0 is our x, as their ROS drivers have it; heads turn clockwise. Each
-  laser's height is where its beam crosses the axis, which is where the maker's formula puts it.
+- Velodyne and RoboSense: the maker's azimuth 0 is our x, as in their ROS drivers; heads rotate clockwise. The height of
+  a laser is the point where its beam crosses the axis, as in the maker's formula.
 - Ouster: points are in Ouster's *sensor* frame (x away from the connector, origin at the base, optical centre
-  `height_mm` up), the default of Ouster's drivers. Column 0 looks back to the connector and columns run clockwise.
-  Beams leave `beam_offset_mm` off the axis and our ranges start there; Ouster's range field counts from the axis and
-  is larger by that much. With a unit's own angles the rays are those of `ouster-sdk`'s `XYZLut` to 2e-7.
+  `height_mm` up), the default of Ouster's drivers. Column 0 points back to the connector and columns run clockwise.
+  Beams start `beam_offset_mm` off the axis, and our ranges start there; Ouster's range field counts from the axis and
+  is larger by this offset. With the angles of a unit, the rays agree with `XYZLut` of `ouster-sdk` to 2e-7.
 - Hesai: the maker's y axis (azimuth 0) is our x.
 - Livox: x out of the window, as in Livox's own frame.
 - Shots come column by column: shot = column x channels + channel, channels in the maker's order. Ring 0 is the lowest.
-  Where lasers fire one after the other, the head turns in between, and each shot has its own time and azimuth.
+  If lasers fire in sequence, the head rotates between them, and each shot has its own time and azimuth.
 
 ## Rated ranges
 
-One rated range fixes the system's constant; two fix an extinction as well. Several sheets give a pair that would make
-it negative (OS0, OS1, Mid-40), or that ends at the range gate instead of the detection limit (Mid-360). Those presets
-keep the darker target alone. OS1: 40 m at 10 % carries to 113 m at 80 % by 1/R^2, where the sheet says 120 m. Ouster
-rates its ranges for a detection of 90 %: half of the shots of an OS1 find a 10 % target at 53 m
+One rated range determines the system constant; two also determine an extinction. Several data sheets give a pair that
+would make it negative (OS0, OS1, Mid-40), or that ends at the range gate instead of the detection limit (Mid-360). Those
+presets use the darker target only. OS1: 40 m at 10 % corresponds to 113 m at 80 % by 1/R^2; the data sheet states 120 m.
+Ouster rates its ranges for a detection rate of 90 %: an OS1 detects a 10 % target at 53 m with half of its shots
 ([link budget](models/lidar-link-budget.md#rated-for-a-detection)).
 
 ## Real recordings
 
-`tests/contracts/test_real_recordings.py` compares presets with recordings. What it finds:
+`tests/contracts/test_real_recordings.py` compares presets with recordings:
 
 | quantity | preset | recorded |
 | --- | --- | --- |
-| OS1-128 and OS0-128 column period at 1024x10 | 97.66 us | 97.61 to 97.73 us a turn; single steps within 5.3 % |
+| OS1-128 and OS0-128 column period at 1024x10 | 97.66 us | 97.61 to 97.73 us as mean of a revolution; single steps within 5.3 % |
 | OS1-128 beams, largest difference from nominal | uniform, +-21.2 deg | 0.97 deg; spacing within 1 % |
 | OS0-128 beams, largest difference from nominal | uniform, +-45 deg | 1.26 deg; spacing within 2.5 % |
 | VLP-16 packet spacing (24 sequences) | 1327.10 us | 1327.10 us |
 | VLP-16 azimuth step of two sequences, 10 Hz | 0.3981 deg | 0.3977 deg, at 9.99 Hz |
 
-Uniform beams are the nominal ones: for a digital twin of one Ouster unit, put the angles of its metadata into a copy of
-the preset (azimuth with the sign turned).
+Presets have uniform nominal beams. For a digital twin of one Ouster unit, copy the angles of its metadata into a copy of
+the preset (azimuth with the opposite sign).
 
 ## Livox patterns
 
-Mid-40: two prisms whose deflections add as vectors, at the published speeds of 7294 and -4664 turns a minute.
-Mid-360: turn and nod rates read off the scan table that Livox publishes for its own simulator. Avia and HAP: their
-speeds are not published and are assumed here: field of view, point rate and number of lines are the maker's, the
-curves themselves are not.
+Mid-40: two prisms whose deflections add as vectors, at the published speeds of 7294 and -4664 rpm.
+Mid-360: rotation and nod rates from the scan table that Livox publishes for its own simulator. Avia and HAP: the speeds
+are not published and are assumed; field of view, point rate and number of lines are the maker's.
 
-| part of the field's 0.5 deg cells that were hit | 0.1 s | 0.5 s | 1 s |
+| fraction of 0.5 deg cells of the field of view with a shot | 0.1 s | 0.5 s | 1 s |
 | --- | --- | --- | --- |
 """
 
 SOURCES_HEAD = """
-## Which numbers are whose
+## Sources of lidar presets
 
-**Read**: the source itself was read. *Quoted*: figures as commonly quoted from the sheet, which was not at hand; they
-are not checked against it, so compare them with that of your own unit. Assumed: no source.
+**Read**: the source itself was read. *Quoted*: figures as commonly quoted from a data sheet that was not available; they
+were not checked against it, so compare them with the data sheet of your unit. Assumed: no source.
 """
 LIVOX = ("livox/mid-40", "livox/avia", "livox/mid-360", "livox/hap")
 
@@ -132,7 +132,7 @@ def table_row(name: str, config: LidarConfig, table: ShotTable) -> str:
 
 
 def coverage_row(name: str, cell_deg: float = 0.5) -> str:
-    """Share of the cells of the field's bounding box that are hit within a time; a round field fills 79 % of it."""
+    """Fraction of cells of the bounding box of the field with a shot; a circular field fills 79 % of the box."""
     pattern = ph.Lidar(name).config.pattern
     frames = [shot_table(pattern, frame_start_s=k / pattern.rate_hz) for k in range(10)]
     angles = [np.degrees(np.stack([frame.azimuth, frame.elevation], axis=1)) for frame in frames]
@@ -160,10 +160,10 @@ def sources_of(names: list[str], config: LidarConfig, common: dict[str, str]) ->
 
 
 def sources_section(configs: dict[str, LidarConfig]) -> str:
-    """Sources and reasons, sensors that share them together, reasons of most sensors once."""
+    """Sources and reasons, grouped by sensors that share them; reasons of most sensors are listed once."""
     counts = Counter(item for config in configs.values() for item in config.assumed.items())
     common = {field: reason for (field, reason), count in counts.items() if count > len(configs) / 2}
-    text = SOURCES_HEAD + "Assumed of most sensors: "
+    text = SOURCES_HEAD + "Assumed for most sensors: "
     text += "; ".join(f"`{field}` ({reason})" for field, reason in common.items()) + ".\n"
     alike: dict[str, list[str]] = {}
     for name, config in configs.items():
@@ -172,8 +172,8 @@ def sources_section(configs: dict[str, LidarConfig]) -> str:
 
 
 def kinds_table() -> str:
-    """All kinds of sensors with their presets; the lidars have a table of their own."""
-    lines = ["| `type` in a scenario | what it is | gives | presets | model |", "| --- | --- | --- | --- | --- |"]
+    """All kinds of sensors with their presets; lidars have a separate table."""
+    lines = ["| `type` in a scenario | kind | output | presets | model |", "| --- | --- | --- | --- | --- |"]
     for kind in kinds().values():
         if kind.class_path.startswith("parhelion."):
             names = kind.preset_names()

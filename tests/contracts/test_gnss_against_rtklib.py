@@ -90,10 +90,12 @@ def test_it_solves_our_ranges_to_our_fix(tmp_path: Path) -> None:
         first += count
         solution, angles = rtk.sol_t(), rtk.Arr1Ddouble(2 * count)
         solution.time = epoch[0].time
-        told = rtk.Arr1Dchar(256)
-        assert rtk.pntpos(epoch.ptr, count, nav, options, solution, angles, rtk.Arr1Dssat_t(rtk.MAXSAT).ptr, told) == 1
+        message = rtk.Arr1Dchar(256)
+        assert (
+            rtk.pntpos(epoch.ptr, count, nav, options, solution, angles, rtk.Arr1Dssat_t(rtk.MAXSAT).ptr, message) == 1
+        )
         theirs = np.array([solution.rr[axis] for axis in range(6)])
         assert solution.ns == ours.satellites_used[k]
         assert np.linalg.norm(theirs[:3] - place.to_ecef(ours.position[k])) < 0.01
-        assert np.linalg.norm(theirs[3:] - place.turned_to_ecef(ours.velocity[k])) < 0.05
+        assert np.linalg.norm(theirs[3:] - place.rotate_to_ecef(ours.velocity[k])) < 0.05
         assert solution.dtr[0] == pytest.approx(ours.clock_bias[k], abs=1e-10)

@@ -23,13 +23,13 @@ def test_without_noise_and_mirrors_the_fix_is_the_truth(preset: str) -> None:
 
 
 def test_the_open_sky_error_is_within_its_budget() -> None:
-    # Weighted by their own variances, errors of ranges are about 1: the cofactor tells the position's. Twelve units.
+    # Range errors have the variances of the weights, so the cofactor is the covariance of the position. Twelve units.
     receiver = ph.Gnss("u-blox/m8", rate_hz=1.0, order=1)
     world, still = plain(), ph.Fixed(ph.Pose((0, 0, 2)))
     units = [receiver.run(world, still, duration=1.0, seed=seed) for seed in range(12)]
     error = np.concatenate([one.error for one in units])
-    told = np.sqrt(np.mean([np.diag(one.position_covariance[0]) for one in units], axis=0))
-    assert np.sqrt(np.mean(error[:, :2] ** 2)) < 1.5 * told[:2].mean()
+    expected = np.sqrt(np.mean([np.diag(one.position_covariance[0]) for one in units], axis=0))
+    assert np.sqrt(np.mean(error[:, :2] ** 2)) < 1.5 * expected[:2].mean()
     # 2.5 m CEP on its sheet: half of all errors; this receiver knows no better than that and not much worse.
     assert np.median(np.linalg.norm(error[:, :2], axis=1)) < 2.5
     assert all(one.consistent.all() for one in units)
@@ -151,7 +151,7 @@ def test_a_satellite_gone_wrong_is_left_out() -> None:
 
 def test_vane_s_rules_give_its_kind_of_error() -> None:
     found = ph.Gnss("u-blox/m8", rule="vane").run(plain(), ph.Fixed(ph.Pose((0, 0, 2))), duration=0.2)
-    # Delays of some metres that nobody corrects: high satellites push the fix down.
+    # Delays of some metres that are not corrected: high satellites push the fix down.
     assert found.mode.all()
     assert -15.0 < found.error[0, 2] < -2.0
     street = ph.Gnss("u-blox/m8", rule="vane").run(canyon(16.0), ph.Fixed(ph.Pose((0, 0, 2))), duration=0.2)

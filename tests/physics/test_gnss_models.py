@@ -47,7 +47,7 @@ def test_the_world_lies_on_the_ellipsoid() -> None:
     assert place.to_world(place.to_ecef([3.0, -4.0, 5.0])) == pytest.approx([3.0, -4.0, 5.0], abs=1e-8)
     north = Place(48.0, 11.0, 500.0, x_azimuth_deg=0.0)
     assert geodetic(north.to_ecef([1000.0, 0.0, 0.0]))[0] > 48.0
-    azimuth, elevation = Local.at(place.zero[None]).angles(place.turned_to_ecef([[[1.0, 0.0, 1.0]]]) / np.sqrt(2))
+    azimuth, elevation = Local.at(place.zero[None]).angles(place.rotate_to_ecef([[[1.0, 0.0, 1.0]]]) / np.sqrt(2))
     assert np.degrees([azimuth[0, 0], elevation[0, 0]]) == pytest.approx([90.0, 45.0])
 
 
@@ -94,7 +94,7 @@ def test_velocities_and_clock_rates_are_the_derivatives(hours: float) -> None:
 
 @pytest.mark.skipif(not BROADCAST.exists(), reason="the broadcast file lies outside of the repository")
 def test_ephemerides_of_neighbouring_hours_agree() -> None:
-    # Two messages of one satellite, two hours apart, tell one orbit within the accuracy of broadcasts.
+    # Two messages of one satellite, two hours apart, describe the same orbit within the accuracy of broadcasts.
     nav = read_navigation(BROADCAST)
     eph = nav.ephemerides
     assert (len(eph), len(eph.names), nav.start.week) == (105, 32, 2155)
@@ -236,7 +236,7 @@ def test_two_mirrors_in_a_street() -> None:
     assert np.all(np.isfinite(twice.corner))
 
 
-def test_small_and_thin_things_neither_block_nor_mirror() -> None:
+def test_small_and_thin_objects_neither_block_nor_mirror() -> None:
     world = plain()
     world.add(ph.shapes.box(0.2, 0.2, 30), material="steel", label="pole", pose=ph.Pose((0, 3, 15)))
     found = seen(world, (0.0, 0.0, 2.0), [0.0], [20.0], 1)

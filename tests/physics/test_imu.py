@@ -28,7 +28,7 @@ DEG = np.pi / 180.0
 
 
 class Known:
-    """A motion given by its closed form: subclasses say position, angles and their derivatives."""
+    """A motion given by its closed form: subclasses implement position, angles and their derivatives."""
 
     def path(self, t: Floats) -> tuple[Floats, Floats, Floats]:
         """Position, velocity and acceleration, (n, 3) each."""
@@ -378,7 +378,7 @@ def test_bad_rates(rate_hz: float) -> None:
         Imu(ADIS, rate_hz=rate_hz)
 
 
-def test_bad_input_is_told_in_one_sentence() -> None:
+def test_bad_input_gives_a_one_line_error() -> None:
     with pytest.raises(ConfigError, match=r"unknown imu 'bosch/bmi16': did you mean 'bosch/bmi160'\?"):
         Imu("bosch/bmi16")
     imu = Imu(ADIS)

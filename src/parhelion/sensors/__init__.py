@@ -1,4 +1,4 @@
-"""Sensors: one base class, one row per kind, one tree of data sheets.
+"""Sensors: one base class, one table of kinds, one tree of data sheets.
 
 ph.sensors()            # {"lidar": ["hesai/at128", ...], "imu": [...], ...}: every kind, with its presets
 """
@@ -10,7 +10,7 @@ from types import ModuleType
 
 
 class _Sensors(ModuleType):
-    """This module, which can be called: `ph.sensors` is a package and a list of sensors."""
+    """Callable module: `ph.sensors` is a package, and `ph.sensors()` lists the sensors."""
 
     def __call__(self) -> dict[str, list[str]]:
         """Every kind of sensor, with the names of its presets."""

@@ -1,13 +1,14 @@
-"""The base of all sensors: frame sensors measure one record per frame, stream sensors samples at a rate.
+"""Base classes of all sensors: frame sensors measure one record per frame, stream sensors measure samples at a rate.
 
     Kind(model, *, name="", rate_hz=None, noise=True, ...)
 
-    class Sounder(FrameSensor[SounderConfig, Ping]):            # a kind writes its constructor and
+    class Sounder(FrameSensor[SounderConfig, Ping]):            # a kind implements its constructor and
         def _measure(self, world, motion, start, seed, stream): # one frame,
     class Thermometer(StreamSensor[Sheet, TemperatureData]):
-        def _samples(self, world, motion, first, count, seed, mount):  # or some samples
+        def _samples(self, world, motion, first, count, seed, mount):  # or a span of samples
 
-Keys of random streams: `kind/model[/name]` for frames, `kind/model/name` for samples, whose last slash is always there.
+Keys of random streams: `kind/model[/name]` for frames, `kind/model/name` for samples (with the last slash even if the
+name is empty).
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def private_key(name: str) -> str:
-    """Visibility key that only the sensor of this name has, even if it is called 'lidar'."""
+    """Visibility key of the sensor with this name; unique even if the name is that of a kind, such as 'lidar'."""
     return f"sensor:{name}"
 
 
@@ -53,7 +54,7 @@ class Sensor(ABC, Generic[Sheet_]):
     Args:
         config: The data sheet.
         model: Name of the model, `maker/model` for presets.
-        name: Name that distinguishes it from others of its model; '' if it has none.
+        name: Name that distinguishes the sensor from others of its model; '' if it has none.
         rate_hz: Frames or samples per second.
         noise: False gives measurements without noise.
     """
@@ -66,7 +67,7 @@ class Sensor(ABC, Generic[Sheet_]):
 
     @property
     def visibility_keys(self) -> tuple[str, ...]:
-        """Keys that objects may be hidden from: its kind, model and name, and one that no other sensor has."""
+        """Keys by which objects can be hidden from this sensor: kind, model, name, and one unique key."""
         return (self.kind, self.model, *((self.name, private_key(self.name)) if self.name else ()))
 
     known_as = deprecated_method("known_as", "visibility_keys")
@@ -83,7 +84,7 @@ class Sensor(ABC, Generic[Sheet_]):
 class FrameSensor(Sensor[Sheet_], Generic[Sheet_, Data]):
     """A sensor that measures one record per frame, such as a revolution, an exposure or a ping.
 
-    A kind writes `frame_duration_s` and `_measure`; its constructor passes the arguments of `Sensor` on.
+    A kind implements `frame_duration_s` and `_measure`; its constructor forwards the arguments of `Sensor`.
     """
 
     @property
@@ -93,7 +94,7 @@ class FrameSensor(Sensor[Sheet_], Generic[Sheet_, Data]):
 
     @abstractmethod
     def _measure(self, world: World, motion: Trajectory, start: float, seed: int, stream: Stream) -> Data:
-        """One frame; `stream` holds its random numbers."""
+        """Measure one frame; `stream` holds its random numbers."""
 
     @keyword_only("frame")
     def measure(
@@ -129,7 +130,7 @@ class FrameSensor(Sensor[Sheet_], Generic[Sheet_, Data]):
         return self.model + (f"/{self.name}" if self.name else "")
 
     def _stream(self, seed: int, motion: Trajectory, start: float, frame: int | None) -> Stream:
-        """The random numbers of a frame; by default its number follows from time and place."""
+        """Random numbers of a frame; by default the frame number is derived from time and pose."""
         number = number_of(start, place_of(motion, start)) if frame is None else frame
         return Stream(seed, f"{self.kind}/{self._identity}", number)
 
@@ -138,12 +139,12 @@ class SampleStream(Protocol):
     """The samples of one sensor in the order of time, each returned once."""
 
     def until(self, time: float) -> Samples:
-        """The samples since the last call and before a time [s]; possibly none."""
+        """Return the samples since the last call and before a time [s]; possibly none."""
         ...
 
 
 def _motion_first(function: Function) -> Function:
-    """Decorator of `run`: explain a trajectory in place of the world; body sensors accept it for one version."""
+    """Decorator of `run`: reject a trajectory in place of the world; body sensors accept it for one more version."""
 
     @functools.wraps(function)
     def call(self: Any, *args: Any, **options: Any) -> Any:
@@ -163,16 +164,16 @@ def _motion_first(function: Function) -> Function:
 class StreamSensor(Sensor[Sheet_], Generic[Sheet_, SampleData]):
     """A sensor that measures samples at a rate: sample k is taken at k / rate_hz.
 
-    A kind writes `_samples`; its constructor passes the arguments of `Sensor` on. The data sheet has `rate_hz`, the
+    A kind implements `_samples`; its constructor forwards the arguments of `Sensor`. The data sheet has `rate_hz`, the
     default, and `max_rate_hz`.
     """
 
     uses_world: ClassVar[bool] = True
-    """False for sensors that feel only their own motion: they accept None as the world."""
+    """False for sensors that depend on their own motion only: they accept None as the world."""
     allow_static: ClassVar[bool] = True
     """True if a scenario may place the sensor in the world, without a vehicle."""
     accumulates: ClassVar[bool] = False
-    """True if samples count from the start of a run, so that a split run differs from the whole."""
+    """True if samples accumulate from the start of a run, so that a split run differs from the whole."""
 
     def __init__(
         self, config: Sheet_, model: str, *, name: str = "", rate_hz: float | None = None, noise: bool = True
@@ -184,7 +185,7 @@ class StreamSensor(Sensor[Sheet_], Generic[Sheet_, SampleData]):
 
     @classmethod
     def _opened(cls, config: type[Any], model: Any) -> tuple[Any, str]:
-        """The data sheet that a user gave, and the name of the model."""
+        """Return the data sheet given by the user, and the name of the model."""
         sheet = sheets.open_sheet(cls.kind, config, model)
         is_own_file = sheet.preset is None and isinstance(model, (str, PathLike))
         return sheet.config, str(model).lower() if is_own_file else sheet.name
@@ -201,14 +202,14 @@ class StreamSensor(Sensor[Sheet_], Generic[Sheet_, SampleData]):
         *,
         mount: Pose | None = None,
     ) -> SampleData:
-        """Measure all samples from `start` until before `start + duration`; split runs give the same bits.
+        """Measure all samples from `start` to below `start + duration`; split runs give the same bits.
 
         Args:
             world: The world, with its weather; may be None for sensors that do not use it.
             motion: Motion of the body that carries the sensor, or a pose.
             start: Start of the run [s] on the clock of the world.
             duration: Length of the run [s].
-            seed: Seed of all random numbers; it stands for one unit and one power-up.
+            seed: Seed of all random numbers; it represents one unit and one power-up.
             mount: Pose of the sensor on the body.
         """
         try:
@@ -227,7 +228,7 @@ class StreamSensor(Sensor[Sheet_], Generic[Sheet_, SampleData]):
         mount: Pose | None = None,
         start: float = 0.0,
     ) -> SampleStream:
-        """The samples from `start` [s] on as time proceeds; `until(time)` returns those that are new.
+        """Return a stream of samples from `start` [s] on, whose `until(time)` returns the new samples.
 
         Args:
             world: The world, with its weather; may be None for sensors that do not use it.
@@ -255,7 +256,7 @@ class StreamSensor(Sensor[Sheet_], Generic[Sheet_, SampleData]):
         trajectory: Trajectory | None = None,
         mount: Pose | None = None,
     ) -> SampleData:
-        """Measure the one sample within a period from `time` on.
+        """Measure the single sample within one period from `time` on.
 
         Args:
             world: The world, with its weather; may be None for sensors that do not use it.
@@ -272,7 +273,7 @@ class StreamSensor(Sensor[Sheet_], Generic[Sheet_, SampleData]):
     def samples(
         self, world: World, motion: Trajectory, start: float, duration: float, seed: int, mount: Pose | None = None
     ) -> SampleData:
-        """Deprecated: use `run`, which returns an empty record, too, if no sample is due."""
+        """Deprecated: use `run`, which also returns an empty record if no sample is due."""
         warn_deprecated(f"{type(self).__name__}.samples()", "run()")
         first, last = (sample_number(time, self.rate_hz) for time in (start, start + duration))
         return self._span(world, motion, first, last - first, seed, mount)
@@ -285,7 +286,7 @@ class StreamSensor(Sensor[Sheet_], Generic[Sheet_, SampleData]):
         self._world(world)
         if count > 0:
             return self._samples(world, moved_by(motion), first, count, seed, mount)
-        # The step of a clock may be shorter than the period of a sensor, and the motion until the next sample unknown.
+        # A clock step may be shorter than the sample period, and the motion until the next sample may be unknown.
         return self._empty(world, seed)
 
     def _empty(self, world: World, seed: int) -> SampleData:
@@ -302,12 +303,12 @@ class StreamSensor(Sensor[Sheet_], Generic[Sheet_, SampleData]):
         return _Stateless(self, world, motion, seed, mount, start)
 
     def _check(self, world: World, place: Floats | None, time: float) -> None:
-        """Reject or warn about what a scenario cannot mean; `place` (3,) [m] is that of a sensor at rest."""
+        """Check a scenario before its start; `place` (3,) [m] is the position of a sensor at rest, else None."""
 
 
 @dataclass
 class _Stateless:
-    """The stream of a sensor whose samples do not depend on earlier ones: any span can be measured alone."""
+    """Stream of a sensor whose samples do not depend on earlier ones, so any span can be measured independently."""
 
     sensor: StreamSensor[Any, Any]
     world: World
@@ -317,7 +318,7 @@ class _Stateless:
     sent_until: float
 
     def until(self, time: float) -> Samples:
-        """The samples since the last call and before a time [s]."""
+        """Return the samples since the last call and before a time [s]."""
         start, self.sent_until = self.sent_until, max(self.sent_until, time)
         first, last = (sample_number(one, self.sensor.rate_hz) for one in (start, self.sent_until))
         found: Samples = self.sensor._span(self.world, self.motion, first, last - first, self.seed, self.mount)
@@ -333,7 +334,7 @@ def place_of(motion: Trajectory, start: float) -> Pose:
 
 
 def checked_world(world: Any) -> World:
-    """The world, or an error if it is none."""
+    """Return the world, or raise ConfigError if it is not a World."""
     if isinstance(world, Trajectory):
         raise ConfigError("run(world, motion) and measure(world, motion): got a trajectory first")
     if not isinstance(world, World):
@@ -348,7 +349,7 @@ def motion_of(
     trajectory: Trajectory | None,
     mount: Pose | None,
 ) -> Trajectory:
-    """Motion of a sensor from the arguments of its user; by default it rests at the viewpoint of the world."""
+    """Motion of a sensor from the arguments of `measure`; by default, it rests at the viewpoint of the world."""
     given = {"motion": motion, "pose": pose, "trajectory": trajectory}
     names = [name for name, value in given.items() if value is not None]
     if len(names) > 1:
@@ -365,14 +366,14 @@ def motion_of(
 
 
 def checked_mount(mount: Any) -> Pose | None:
-    """The pose of a sensor on its body, or an error if it is none."""
+    """Return the pose of a sensor on its body, or raise ConfigError if it is not a Pose."""
     if mount is not None and not isinstance(mount, Pose):
         raise ConfigError(f"mount: expected a parhelion Pose, got {type(mount).__name__}")
     return mount
 
 
 def moved_by(motion: Any, what: str = "motion") -> Trajectory:
-    """A motion from a trajectory, or from the pose of something at rest."""
+    """Return a trajectory unchanged, or a fixed trajectory for a pose."""
     if isinstance(motion, Pose) and what != "trajectory":
         return Fixed(motion)
     if not isinstance(motion, Trajectory):
@@ -381,7 +382,7 @@ def moved_by(motion: Any, what: str = "motion") -> Trajectory:
 
 
 def finite_time(time: float) -> float:
-    """A time on the clock of the world [s], checked."""
+    """Return a time on the clock of the world [s], or raise ConfigError if it is not finite."""
     try:
         number = float(time)
     except (TypeError, ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""The contract of every sensor, and one public checker of it for built-in and third-party sensors.
+"""Contract of every sensor, and a public checker for built-in and third-party sensors.
 
     ph.check_sensor(ph.Radar("ti/iwr6843"))
     ph.check_sensor(MySensor("my/one"), world, motion)
@@ -29,9 +29,9 @@ from parhelion.world import shapes
 from parhelion.world.world import World
 
 SAMPLES = 3
-"""Number of samples of the run by which stream sensors are checked."""
+"""Number of samples of the run that checks stream sensors."""
 _PICTURES = ("colour", "right")
-"""Arrays of images without one unit: counts or radiance, of a type that `Image` checks itself."""
+"""Arrays of images without a single unit: counts or radiance, whose type `Image` checks."""
 
 
 class ContractError(ParhelionError):
@@ -58,10 +58,10 @@ def check_sensor(
 ) -> None:
     """Raise ContractError unless a sensor follows the contract in this world.
 
-    The same seed gives the same bits; another seed gives others, if the sensor has noise. Every array of a record has
-    a unit and the declared type and shape, and is finite and read-only. An empty world gives no points of surfaces,
-    and no error. Samples of a stream are in the order of time; a run in parts and `stream` give the same bits as one
-    run, unless the sensor accumulates; a span without a sample gives an empty record.
+    The same seed gives the same bits; a different seed gives different bits if the sensor has noise. Every array of a
+    record has a unit and the declared type and shape, and is finite and read-only. An empty world gives no surface
+    points and no error. Samples of a stream are in the order of time; a split run and `stream` give the same bits as
+    one run, unless the sensor accumulates; a span without a sample gives an empty record.
 
     Args:
         sensor: Any sensor, of Parhelion or of another package.
@@ -149,7 +149,7 @@ def _check_arrays(record: Record) -> None:
 
 
 def _check_column(name: str, values: Any, declared: Any, sizes: dict[Any, int]) -> None:
-    """Check an array against its declaration; `sizes` holds the letters of shapes so far."""
+    """Check an array against its declaration; `sizes` holds the symbolic sizes resolved so far."""
     if values.dtype != np.dtype(declared["dtype"]):
         raise ContractError(f"array {name!r} is {values.dtype}, not {declared['dtype']}")
     expected = tuple(

@@ -1,4 +1,4 @@
-"""The kinds of sensors: one row per kind.
+"""Kinds of sensors: one row per kind.
 
 A row holds the name in scenario files, the class, the presets, whether the kind outputs frames (one record per
 revolution or exposure) or samples, and the type of its records. No other code checks the kind of a sensor: consumers of
@@ -30,19 +30,20 @@ GROUP = "parhelion.sensors"
 
 @dataclass(frozen=True)
 class SensorKind:
-    """One kind of sensor. Its modules are imported when they are first needed."""
+    """One kind of sensor. Its modules are imported on first use."""
 
     name: str
     """Name in scenario files."""
     class_path: str
-    """Its class, as `module:Name`."""
+    """Class of the kind, as `module:Name`."""
     presets: str
-    """The function that lists the names of its presets, as `module:name`; '' for kinds of Parhelion."""
+    """Function that lists the names of its presets, as `module:name`; '' for kinds of Parhelion."""
     output: Literal["frames", "samples"]
+    """Output of the kind: one record per frame, or samples at a rate."""
     record: str
-    """The type of its records, as `module:Name`."""
+    """Type of its records, as `module:Name`."""
     summary: str
-    """A few words for lists."""
+    """Short description for lists."""
 
     home = deprecated_method("home", "class_path")
     gives = deprecated_method("gives", "output")
@@ -88,11 +89,11 @@ _OWN = (
     ),
     SensorKind(
         "imu", "parhelion.sensors.body.imu:Imu", "", "samples", "parhelion.core.streams:ImuData",
-        "inertial measurement units: specific force and turn rate",
+        "inertial measurement units: specific force and angular rate",
     ),
     SensorKind(
         "odometry", "parhelion.sensors.body.odometry:Odometry", "", "samples", "parhelion.core.streams:OdometryData",
-        "wheel encoders: ticks and the pose that follows from them",
+        "wheel encoders: ticks and the dead-reckoned pose",
     ),
     SensorKind(
         "barometer", "parhelion.sensors.body.barometer:Barometer", "", "samples",
@@ -105,7 +106,7 @@ _OWN = (
     ),
     SensorKind(
         "gnss", "parhelion.sensors.waves.gnss.gnss:Gnss", "", "samples", "parhelion.core.streams:GnssData",
-        "satellite navigation: fixes, and the ranges behind them",
+        "satellite navigation: fixes, ranges and carrier phases",
     ),
     SensorKind(
         "uwb", "parhelion.sensors.waves.uwb.uwb:Uwb", "", "samples", "parhelion.core.streams:UwbData",
@@ -116,7 +117,7 @@ _added: dict[str, SensorKind] = {}
 
 
 def kinds() -> dict[str, SensorKind]:
-    """All kinds by name: ours, those of other packages, and those added by `register_kind`."""
+    """All kinds by name: built-in kinds, those of other packages, and those added by `register_kind`."""
     return {**{kind.name: kind for kind in _OWN}, **_of_other_packages(), **_added}
 
 
@@ -181,10 +182,10 @@ def find_kind(model: str | PathLike[str]) -> SensorKind:
 
 
 def kind_of_sheet(path: str | PathLike[str]) -> SensorKind:
-    """The kind of sensor whose data sheet a YAML file is, by the fields that it has.
+    """Kind of sensor that a YAML data sheet describes, determined by its fields.
 
-    It is the one kind that knows more of the fields than any other, and most of them. A field that it does not know,
-    such as a misspelt one, is left for that kind to complain about.
+    The result is the kind that knows more of the fields than any other, and more than half of them. That kind reports
+    the fields that it does not know, such as misspelt ones.
     """
     sheet = read_yaml(path)
     if not isinstance(sheet, dict):
@@ -199,7 +200,7 @@ def kind_of_sheet(path: str | PathLike[str]) -> SensorKind:
 
 
 def _sheet_fields(kind: SensorKind) -> frozenset[str]:
-    """The fields that data sheets of a kind may have; none where it has no presets, or none with a sheet."""
+    """Fields of the data sheets of a kind; empty if it has no presets or no data sheets."""
     names = kind.preset_names()
     config = getattr(kind.sensor(names[0]), "config", None) if names else None
     return frozenset(getattr(type(config), "model_fields", ()))

@@ -1,4 +1,4 @@
-"""Parts that scenes of optics and waves share: the cache by world, its triangles on the device, and motion knots."""
+"""Shared parts of optical and wave scenes: the cache by world, triangles on the device, and motion knots."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _scenes: WeakKeyDictionary[World, dict[Any, Any]] = WeakKeyDictionary()
 
 
 def scene_cache(world: World, cell: Cell | None) -> dict[Any, Any]:
-    """What was built from a world and is kept until it changes, by keys whose last entry is the cell."""
+    """Cache of objects built from a world, cleared when the world changes; the last entry of each key is the cell."""
     cache = _scenes.setdefault(world, {})
     if cache.get("version") != world.version:
         cache.clear()
@@ -38,7 +38,7 @@ def scene_cache(world: World, cell: Cell | None) -> dict[Any, Any]:
 def shared_scene(
     world: World, kind: str, names: tuple[str, ...], scenes: dict[Any, Any], cell: Cell | None
 ) -> RayScene:
-    """The triangles that a sensor sees: those of one world share their acceleration structure, at any wavelength."""
+    """Triangles visible to a sensor; sensors of one world share the acceleration structure at any wavelength."""
     geometry = world.geometry(kind, *names)
     key = ("scene", id(geometry), cell)
     if key not in scenes:
@@ -48,7 +48,7 @@ def shared_scene(
 
 
 def part_numbers(world: World, rows: NDArray[Any]) -> NDArray[np.uint32]:
-    """Material, label, instance and 0, of no part and then of each; `rows` are the materials' numbers."""
+    """Rows of material, label, instance and 0: one for 'no part', then one per part; `rows` are material numbers."""
     parts = world.parts
     columns = [column.astype(np.uint32) for column in (rows, parts.label, parts.instance)]
     numbers = np.pad(np.stack([*columns, np.zeros_like(columns[0])], axis=1), ((1, 0), (0, 0)))
@@ -57,11 +57,11 @@ def part_numbers(world: World, rows: NDArray[Any]) -> NDArray[np.uint32]:
 
 
 _MOST_CELLS = 4
-"""Cells of a wide world that are kept: a sensor on the border of some changes between them."""
+"""Number of cached cells of a wide world; a sensor near a border alternates between cells."""
 
 
 def _forget_cells(cache: dict[Any, Any], coming: Cell) -> None:
-    """Drop what was built for the cells that were left longest ago, where another comes."""
+    """Evict the least recently used cells to make space for another."""
     cells = list(dict.fromkeys(key[-1] for key in cache if isinstance(key[-1], tuple) and key[-1] != coming))
     gone = set(cells[: max(0, len(cells) + 1 - _MOST_CELLS)])
     for key in [key for key in cache if isinstance(key[-1], tuple) and key[-1] in gone]:
@@ -69,11 +69,11 @@ def _forget_cells(cache: dict[Any, Any], coming: Cell) -> None:
 
 
 Covered = tuple[tuple[str, str, str], ...]
-"""Label, material and medium of what weather lies on, as `Weather.covered` lists them."""
+"""Label, material and medium of surfaces covered by weather, as listed by `Weather.covered`."""
 
 
 def covered_parts(world: World, covered: Covered) -> tuple[list[Material], NDArray[np.uint16]]:
-    """Materials of a world with those of what weather lies on, and the material number of each part."""
+    """Materials of a world including those of surfaces covered by weather, and the material number of each part."""
     parts, materials = world.parts, list(world.materials)
     rows = parts.material if len(parts) else np.zeros(0, np.uint16)
     numbers = {name: number for number, name in world.label_names.items()}
@@ -93,14 +93,14 @@ def covered_parts(world: World, covered: Covered) -> tuple[list[Material], NDArr
 # ---- The motion of a sensor during one measurement, as evenly spaced poses that kernels interpolate -----------------
 
 
-# The sensor's pose is sampled this often and interpolated in between: at 100 m/s^2 the error is 0.01 mm.
+# Spacing of the pose samples, between which poses are interpolated: at 100 m/s^2 the error is 0.01 mm.
 KNOT_SPACING_S = 1e-3
 
 
 def motion_knots(
     motions: Sequence[Trajectory], starts: Sequence[float], duration: float, origin: NDArray[np.float64]
 ) -> tuple[NDArray[np.float32], int]:
-    """Poses of each scan's sensor relative to `origin`, rows of 8, and the number of rows a scan."""
+    """Sensor poses relative to `origin`, rows of 8, and the number of rows per scan."""
     moving = any(not isinstance(motion, Fixed) for motion in motions)
     count = max(2, int(np.ceil(duration / KNOT_SPACING_S)) + 1) if moving else 2
     fractions = np.linspace(0.0, 1.0, count) * duration if moving else None

@@ -1,4 +1,4 @@
-"""Data sheets of sensors: one tree, `presets/<kind>/<maker>/<model>.yaml`, and the one reader of it.
+"""Data sheets of sensors: one tree, `presets/<kind>/<maker>/<model>.yaml`, and its reader.
 
 preset_names("imu")                              # ["analog-devices/adis16470", "bosch/bmi160", ...]
 load_sheet("imu", ImuConfig, "bosch/bmi160")     # or the path of a YAML file
@@ -37,7 +37,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 @dataclass(frozen=True)
 class Sheet(Generic[Model]):
-    """A checked data sheet and where it came from."""
+    """A validated data sheet and its origin."""
 
     config: Model
     preset: str | None = None
@@ -46,12 +46,12 @@ class Sheet(Generic[Model]):
 
     @property
     def name(self) -> str:
-        """Name of the preset, or that in the sheet."""
+        """Name of the preset, or the name in the sheet."""
         return str(getattr(self.config, "name", "")) if self.preset is None else self.preset
 
     @property
     def folder(self) -> Path | None:
-        """Folder that files named in the sheet are relative to."""
+        """Folder to which file names in the sheet are relative."""
         return None if self.file is None else self.file.parent
 
 
@@ -62,7 +62,7 @@ def _names(kind: str) -> tuple[str, ...]:
 
 
 def preset_names(kind: str) -> list[str]:
-    """Names of the presets of a kind that come with Parhelion, such as `bosch/bmi160`, sorted."""
+    """Names of the presets of a kind that ship with Parhelion, such as `bosch/bmi160`, sorted."""
     return list(_names(kind))
 
 
@@ -72,12 +72,12 @@ def stream_key(kind: str, model: str) -> str:
 
 
 def load_sheet(kind: str, model: type[Model], name_or_path: str | PathLike[str]) -> Model:
-    """A checked sheet by preset name (any case) or by the path of a YAML file; cached until the file changes."""
+    """Load a validated sheet by preset name (any case) or YAML path; cached until the file changes."""
     return _opened(kind, model, name_or_path).config
 
 
 def open_sheet(kind: str, model: type[Model], given: Any) -> Sheet[Model]:
-    """The sheet that a user gave: the name of a preset, a YAML file, or a checked configuration."""
+    """Open a sheet given as preset name, YAML file or validated configuration."""
     if isinstance(given, model):
         return Sheet(given)
     if not isinstance(given, (str, PathLike)):
@@ -100,7 +100,7 @@ def _opened(kind: str, model: type[Model], name_or_path: str | PathLike[str]) ->
 
 
 def _preset(kind: str, text: str) -> str | None:
-    """The name of a preset as the list has it; None if there is none of this name."""
+    """Canonical name of a preset; None if there is no such preset."""
     name = text.lower()
     new = RENAMED.get(kind, {}).get(name)
     if new is not None:
@@ -110,7 +110,7 @@ def _preset(kind: str, text: str) -> str | None:
 
 
 def _unknown(kind: str, text: str) -> ConfigError:
-    """The error for a name that is no preset of a kind; it names the kind that has one of this name."""
+    """Error for a name that is not a preset of a kind; it names the kind that has such a preset."""
     for other in sorted(folder.name for folder in PRESETS.iterdir() if folder.is_dir()):
         if text.lower() in _names(other):
             return ConfigError(

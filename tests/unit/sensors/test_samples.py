@@ -34,7 +34,7 @@ def test_samples_are_counted_from_time_zero() -> None:
     assert [sample_number(time, 100.0) for time in (0.0, 0.001, 0.01, 0.1 + 0.2, -0.005)] == [0, 1, 1, 30, 0]
     assert sample_span(1.0, 0.5, 10.0) == (10, 5)
     assert sample_span(0.05, 0.1, 10.0) == (1, 1)
-    # A hundred million samples a run, and times that whole numbers can tell apart.
+    # A hundred million samples per run, and times that integers can represent.
     assert sample_span(0.0, 1e6, 100.0) == (0, 100_000_000)
     with pytest.raises(ConfigError, match="split it"):
         sample_span(0.0, 1e6 + 0.02, 100.0)

@@ -1,1 +1,1 @@
-"""The inertial measurement unit: `imu.py` is the sensor, `errors.py` what it does to the truth, `allan.py` the test."""
+"""Sensors that measure the motion of their body: IMU, wheel odometry, barometer and magnetometer."""

@@ -1,4 +1,4 @@
-"""The barometer: height of the motion -> standard atmosphere -> offset, drift, noise, delay and rounding."""
+"""Barometer: altitude of the motion -> standard atmosphere -> offset, drift, noise, delay and quantisation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOWEST_M, HIGHEST_M = -5_000.0, 32_000.0
 
 _G = STANDARD_GRAVITY_M_S2
 _AIR = 287.05287  # gas constant of dry air [J/(kg K)], ISO 2533
-_EARTH_M = 6_356_766.0  # radius that turns geometric into geopotential height, ISO 2533
+_EARTH_M = 6_356_766.0  # Earth radius in the definition of geopotential height, ISO 2533
 # Lower edge [m] and change of temperature with height [K/m] of each layer.
 _LAYERS = ((0.0, -6.5e-3), (11_000.0, 0.0), (20_000.0, 1.0e-3))
 
@@ -64,7 +64,7 @@ def isa_pressure(height_m: ArrayLike, sea_level_pa: float = SEA_LEVEL_PA, sea_le
     """Pressure [Pa] of the standard atmosphere (ISO 2533) at a geopotential height from -5000 to 32000 m.
 
     In hydrostatic balance with temperature T = T_b + L (h - h_b): p = p_b (T / T_b)^(-g / (R L)), or exponential where
-    L = 0. Another day has other values at sea level; the lapse rates stay.
+    L = 0. Pressure and temperature at sea level may differ from the standard; the lapse rates are fixed.
     """
     height = np.asarray(height_m, dtype=np.float64)
     if not np.all((height >= LOWEST_M) & (height <= HIGHEST_M)):
@@ -101,19 +101,20 @@ def _check_sea_level(sea_level_pa: float, sea_level_k: float) -> None:
 
 
 class BarometerConfig(SampledSheet):
-    """One model of barometer."""
+    """One barometer model."""
 
     noise_pa: NonNegative = 0.0
-    """Standard deviation of one sample."""
+    """Standard deviation of one sample [Pa]."""
     offset_pa: NonNegative = 0.0
-    """Standard deviation of the constant offset over units."""
+    """Standard deviation of the constant offset [Pa] over units."""
     drift_pa: NonNegative = 0.0
-    """Standard deviation of the Gauss-Markov drift."""
+    """Standard deviation of the Gauss-Markov drift [Pa]."""
     drift_correlation_time_s: Positive | None = None
+    """Correlation time of the drift [s]."""
     delay_s: NonNegative = 0.0
-    """A sample tells the pressure of this long ago."""
+    """Age of the reported pressure [s]."""
     resolution_pa: NonNegative = 0.0
-    """Step of the reported pressure; 0 is continuous."""
+    """Step of the reported pressure [Pa]; 0 is continuous."""
 
     @model_validator(mode="after")
     def _complete(self) -> BarometerConfig:
@@ -123,14 +124,17 @@ class BarometerConfig(SampledSheet):
 
 
 class Barometer(StreamSensor[BarometerConfig, BarometerData]):
-    """A barometer. The altitude that it reports follows the standard atmosphere, like that of an altimeter.
+    """A barometer. The reported altitude is that of the standard atmosphere, as in an altimeter.
 
-        barometer = Barometer("bosch/bmp388", altitude_m=520.0)
-        data = barometer.run(None, drive, duration=60.0, seed=7)
+        >>> from parhelion import Barometer, Pose
+        >>> barometer = Barometer("bosch/bmp388", altitude_m=520.0, noise=False)
+        >>> data = barometer.run(None, Pose(), duration=1.0)
+        >>> len(data), round(float(data.pressure[0]))
+        (50, 95233)
 
     Args:
         model: Preset name, YAML file or `BarometerConfig`.
-        name: Name that distinguishes it from others of its model; it has noise of its own.
+        name: Name that distinguishes the sensor from others of its model; each name has its own noise.
         rate_hz: Samples per second; by default that of the data sheet.
         noise: False gives the true pressure at the time of the sample.
         altitude_m: Altitude of z = 0 of the world above mean sea level [m].
@@ -157,7 +161,7 @@ class Barometer(StreamSensor[BarometerConfig, BarometerData]):
         self.altitude_m, self.sea_level_pa, self.sea_level_k = altitude_m, sea_level_pa, sea_level_k
         if not np.isfinite(altitude_m):
             raise ConfigError(f"altitude_m: must be finite, got {altitude_m!r}")
-        isa_pressure(geopotential_height(altitude_m), sea_level_pa, sea_level_k)  # wrong values are reported now
+        isa_pressure(geopotential_height(altitude_m), sea_level_pa, sea_level_k)  # rejects invalid values
 
     def _samples(
         self, world: World | None, motion: Trajectory, first: int, count: int, seed: int, mount: Pose | None

@@ -1,4 +1,4 @@
-"""The inertial measurement unit: motion -> truth at the mount -> fixed errors -> bias and noise -> digits."""
+"""Inertial measurement unit: motion -> truth at the mount -> fixed errors -> bias and noise -> digital output."""
 
 from __future__ import annotations
 
@@ -30,83 +30,87 @@ from parhelion.motion.state import BodyState, at_mount, state_of
 from parhelion.sensors.base import StreamSensor
 from parhelion.world.world import World
 
-# ---- The data sheet of an inertial measurement unit. Units are in the names; sources are required -------------------
+# ---- Data sheet of an inertial measurement unit ---------------------------------------------------------------------
 # White noise is given as N, the Allan deviation at one second: rate or force per √Hz, the same number as the random
-# walk per √s. An angular random walk in deg/√h is 60 times N in deg/s/√Hz. Makers mostly state the one-sided spectral
-# density of the noise instead, whose root mean square over a bandwidth B is density · √B; that density is √2 N.
+# walk per √s. An angular random walk in deg/√h is 60 times N in deg/s/√Hz. Most data sheets state the one-sided
+# spectral density instead, whose RMS over a bandwidth B is density · √B; that density is √2 N.
 
 
 Tolerance = Annotated[float, Field(ge=0, le=20)]
 
 
-class Walk(Config):
-    """What the bias of both kinds of sensors has in common. Standard deviations are over units of one model."""
+class SensorTriad(Config):
+    """Fields shared by gyroscopes and accelerometers. Standard deviations are over units of one model."""
 
     bias_correlation_time_s: Positive | None = None
-    """Time [s] in which the Gauss-Markov part of the bias forgets all but 1/e of itself."""
+    """Correlation time [s] of the Gauss-Markov part of the bias."""
     scale_factor_percent: Tolerance = 0.0
-    """Standard deviation of each axis' scale factor."""
+    """Standard deviation [%] of the scale factor of each axis."""
     misalignment_deg: Tolerance = 0.0
-    """Standard deviation of the angle by which each axis leans towards each other one."""
+    """Standard deviation [deg] of the angle between each axis and its nominal direction, towards each other axis."""
 
     @model_validator(mode="after")
-    def _timed(self) -> Walk:
+    def _timed(self) -> SensorTriad:
         for name in ("bias_instability_deg_h", "bias_instability_ug"):
             if getattr(self, name, 0.0) > 0 and self.bias_correlation_time_s is None:
                 raise ValueError(f"{name} above 0 needs bias_correlation_time_s")
         return self
 
 
-class Gyroscope(Walk):
+class Gyroscope(SensorTriad):
     """Three gyroscopes."""
 
     range_deg_s: Positive
-    """Largest rate reported, either way."""
+    """Largest reported rate [deg/s], in both directions."""
     noise_deg_s_sqrt_hz: NonNegative = 0.0
-    """White noise N."""
+    """White noise N [deg/s/√Hz]."""
     bias_instability_deg_h: NonNegative = 0.0
     """Highest Allan deviation of the Gauss-Markov part of the bias: the floor that a data sheet states."""
     turn_on_bias_deg_s: NonNegative = 0.0
-    """Standard deviation of the constant part of the bias."""
+    """Standard deviation of the constant part of the bias [deg/s]."""
     g_sensitivity_deg_s_g: NonNegative = 0.0
-    """Standard deviation of each coefficient that turns specific force [g] into rate."""
+    """Standard deviation of each coefficient of g-sensitivity [deg/s/g]."""
     resolution_deg_s: NonNegative = 0.0
-    """Step of the reported rate; 0 is continuous."""
+    """Step of the reported rate [deg/s]; 0 is continuous."""
 
 
-class Accelerometer(Walk):
+class Accelerometer(SensorTriad):
     """Three accelerometers."""
 
     range_g: Positive
-    """Largest specific force reported, either way."""
+    """Largest reported specific force [g], in both directions."""
     noise_ug_sqrt_hz: NonNegative = 0.0
-    """White noise N."""
+    """White noise N [µg/√Hz]."""
     bias_instability_ug: NonNegative = 0.0
     """Highest Allan deviation of the Gauss-Markov part of the bias: the floor that a data sheet states."""
     turn_on_bias_mg: NonNegative = 0.0
-    """Standard deviation of the constant part of the bias."""
+    """Standard deviation of the constant part of the bias [mg]."""
     resolution_mg: NonNegative = 0.0
-    """Step of the reported force; 0 is continuous."""
+    """Step of the reported force [mg]; 0 is continuous."""
 
 
 class Orientation(Config):
-    """Error of the orientation that the unit's own filter reports: Gauss-Markov turns about the world's axes."""
+    """Error of the orientation estimated by the unit: Gauss-Markov rotations about the axes of the world."""
 
     roll_pitch_deg: NonNegative
-    """Standard deviation about each level axis."""
+    """Standard deviation about each horizontal axis [deg]."""
     yaw_deg: NonNegative
-    """Standard deviation about the vertical."""
+    """Standard deviation about the vertical axis [deg]."""
     correlation_time_s: Positive
+    """Correlation time [s]."""
 
 
 class ImuConfig(SampledSheet):
     """One model of inertial measurement unit."""
 
     grade: Literal["consumer", "industrial", "tactical", "navigation"]
+    """Performance class."""
     gyroscope: Gyroscope
+    """Errors of the gyroscopes."""
     accelerometer: Accelerometer
+    """Errors of the accelerometers."""
     orientation: Orientation | None = None
-    """Only for units that estimate their orientation."""
+    """Error of the estimated orientation; only for units that have one."""
 
 
 # ---- imu ------------------------------------------------------------------------------------------------------------
@@ -122,37 +126,40 @@ _DEG_H = _DEG / 3600.0
 
 
 def specific_force(state: BodyState) -> Floats:
-    """What ideal accelerometers read [m/s²], sensor frame, shape (n, 3): Rᵀ (a - g).
+    """Specific force [m/s²] in the sensor frame, shape (n, 3): Rᵀ (a - g).
 
-    Newton's law in the sensor frame: free fall reads 0, rest reads 9.80665 upward.
+    It is 0 in free fall and 9.80665 m/s² upward at rest.
     """
     return quat_rotate(quat_conjugate(state.quat_xyzw), state.acceleration - GRAVITY)
 
 
 @dataclass(frozen=True, eq=False)
 class UnitErrors:
-    """What one unit has wrong from the moment it is switched on."""
+    """Fixed errors of one unit after power-up."""
 
     gyroscope: AxesErrors
-    """Matrix, and bias [rad/s]."""
+    """Matrix of scale factors and misalignments, and bias [rad/s]."""
     accelerometer: AxesErrors
-    """Matrix, and bias [m/s²]."""
+    """Matrix of scale factors and misalignments, and bias [m/s²]."""
     g_sensitivity: Floats
-    """Rate [rad/s] for each m/s² of specific force, shape (3, 3): row the gyroscope, column the force."""
+    """Rate [rad/s] per m/s² of specific force, shape (3, 3): rows are gyroscopes, columns are forces."""
 
 
 class Imu(StreamSensor[ImuConfig, ImuData]):
     """An inertial measurement unit.
 
-        imu = Imu("analog-devices/adis16470", rate_hz=200)
-        data = imu.run(None, drive, start=0.0, duration=60.0, seed=7, mount=Pose(xyz=(0.3, 0, 0.5)))
+        >>> from parhelion import Imu, Pose
+        >>> imu = Imu("analog-devices/adis16470", rate_hz=200)
+        >>> data = imu.run(None, Pose(), duration=60.0, seed=7, mount=Pose(xyz=(0.3, 0, 0.5)))
+        >>> data.specific_force.shape
+        (12000, 3)
 
-    The seed stands for one unit and one power-up: its fixed errors, its bias and its noise. Two units of one model on
-    one robot need two seeds or two names.
+    A seed represents one unit and one power-up: its fixed errors, its bias and its noise. Two units of one model on
+    one robot need different seeds or names.
 
     Args:
         model: Preset name, YAML file or `ImuConfig`.
-        name: Name that distinguishes it from others of its model; it has noise of its own.
+        name: Name that distinguishes the sensor from others of its model; each name has its own noise.
         rate_hz: Samples per second; by default that of the data sheet.
         noise: False gives the true motion, with no error of any kind.
         unit: Known fixed errors of a real unit, in place of drawn ones.
@@ -176,7 +183,7 @@ class Imu(StreamSensor[ImuConfig, ImuData]):
         self._given_unit = unit
 
     def unit(self, seed: int) -> UnitErrors:
-        """The fixed errors of the unit that a seed stands for: what a calibration should find."""
+        """Fixed errors of the unit that a seed represents: the truth for a calibration."""
         if self._given_unit is not None:
             return self._given_unit
         gyro, accel = self.config.gyroscope, self.config.accelerometer
@@ -250,8 +257,8 @@ class Imu(StreamSensor[ImuConfig, ImuData]):
         gyro_bias, accel_bias = self._biases(first, count, seed)
         rate_noise = self._rate_sigma * white(seed, self._streams + "/gyroscope-noise", first, count)[:, :3]
         force_noise = self._force_sigma * white(seed, self._streams + "/accelerometer-noise", first, count)[:, :3]
-        felt = transformed(unit.g_sensitivity, force)
-        rate = transformed(unit.gyroscope.matrix, rate) + felt + gyro_bias + rate_noise
+        from_force = transformed(unit.g_sensitivity, force)
+        rate = transformed(unit.gyroscope.matrix, rate) + from_force + gyro_bias + rate_noise
         force = transformed(unit.accelerometer.matrix, force) + accel_bias + force_noise
         g = STANDARD_GRAVITY
         return (
@@ -260,7 +267,7 @@ class Imu(StreamSensor[ImuConfig, ImuData]):
         )
 
     def _orientation(self, state: BodyState, first: int, seed: int) -> tuple[Floats | None, Floats | None]:
-        """Orientation with the error of the unit's own filter, and its covariance; nothing for units without one."""
+        """Estimated orientation with its error, and its covariance; None for units without an estimate."""
         sheet = self.config.orientation
         if sheet is None:
             return None, None

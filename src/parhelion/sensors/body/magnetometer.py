@@ -1,4 +1,4 @@
-"""The magnetometer: Earth's field -> sensor frame -> soft and hard iron -> noise, saturation and rounding."""
+"""Magnetometer: magnetic field -> sensor frame -> soft and hard iron -> noise, saturation and quantisation."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ COEFFICIENTS = PRESETS / "wmm2025.txt"
 FIRST_YEAR, LAST_YEAR = 2025.0, 2030.0
 
 DEFAULT_FIELD_UT = (0.0, 20.0, -45.0)
-"""A plain field of the northern middle latitudes [µT], east, north, up: no declination, 66 degrees down."""
+"""Typical field at northern mid-latitudes [µT], east, north, up: no declination, inclination 66 degrees down."""
 
 _REFERENCE_KM = 6371.2  # radius for which the coefficients are given
 
 
 @lru_cache(maxsize=1)
 def _coefficients() -> Floats:
-    """Rows n, m, g, h [nT] and their yearly change [nT], of the World Magnetic Model."""
+    """Rows n, m, g, h [nT] and their annual change [nT] of the World Magnetic Model."""
     return np.loadtxt(COEFFICIENTS)
 
 
@@ -63,8 +63,8 @@ def earth_field(
     """Earth's magnetic field [T] by the World Magnetic Model 2025, east, north and up, shape (3,).
 
     Geodetic latitude and longitude, height above the ellipsoid from -1 to 850 km, decimal year from 2025 to 2030.
-    `degree` 1 leaves the tilted dipole alone. Chulliat et al., "The US/UK World Magnetic Model for 2025-2030"; the
-    model holds the field of the core: rocks, buildings and currents add some 0.1 µT in the open, and far more indoors.
+    `degree` 1 is the tilted dipole. Chulliat et al., "The US/UK World Magnetic Model for 2025-2030". The model
+    describes the field of the core; rocks, buildings and currents add about 0.1 µT outdoors and much more indoors.
     """
     within("latitude_deg", latitude_deg, -90.0, 90.0)
     within("longitude_deg", longitude_deg, -180.0, 360.0)
@@ -75,10 +75,10 @@ def earth_field(
     from pymap3d import geodetic2ecef
 
     geodetic, longitude = math.radians(latitude_deg), math.radians(longitude_deg)
-    # The distance from Earth's axis and the height over the plane of the equator are the same at every longitude.
+    # The distances from the axis and from the equatorial plane are the same at every longitude.
     level, _, along = (float(value) / 1000.0 for value in geodetic2ecef(latitude_deg, 0.0, altitude_m))
     radius, latitude = math.hypot(level, along), math.atan2(along, level)
-    # At the poles east has no direction of its own; a hair beside them it is that of the meridian.
+    # East is undefined at the poles; the limit along the meridian is used.
     sine, cosine = math.sin(latitude), max(math.cos(latitude), 1e-10)
 
     rows = _coefficients()
@@ -93,7 +93,7 @@ def earth_field(
     )
     north, east = -np.sum(fall * wave * dp), np.sum(fall * m * turned * p) / cosine
     up = np.sum(fall * (n + 1) * wave * p)
-    # From the sphere's vertical to that of the ellipsoid.
+    # Rotate from the geocentric to the geodetic vertical.
     tilt = latitude - geodetic
     return 1e-9 * np.array(
         [
@@ -105,46 +105,48 @@ def earth_field(
 
 
 class MagnetometerConfig(SampledSheet):
-    """One model of magnetometer, and the iron around it."""
+    """One magnetometer model and the magnetic disturbance of its platform."""
 
     range_ut: Positive
-    """Largest field reported, either way."""
+    """Largest reported field [µT], in both directions."""
     noise_ut: NonNegative = 0.0
-    """Standard deviation of one sample."""
+    """Standard deviation of one sample [µT]."""
     hard_iron_ut: NonNegative = 0.0
-    """Standard deviation, on each axis, of the field of magnets that move with the sensor, its own offset included."""
+    """Standard deviation per axis [µT] of the hard-iron field, including the sensor's own offset."""
     soft_iron_percent: Annotated[float, Field(ge=0, le=50)] = 0.0
-    """Standard deviation of each entry of the matrix by which iron bends the field, its gain errors included."""
+    """Standard deviation [%] of each entry of the soft-iron matrix, including gain errors."""
     resolution_ut: NonNegative = 0.0
-    """Step of the reported field; 0 is continuous."""
+    """Step of the reported field [µT]; 0 is continuous."""
 
 
 @dataclass(frozen=True, eq=False)
 class Iron:
-    """What moves with the sensor and disturbs it: measured = soft @ field + hard."""
+    """Magnetic disturbance that moves with the sensor: measured = soft @ field + hard."""
 
     soft: Floats
-    """Symmetric matrix near 1, shape (3, 3)."""
+    """Soft-iron matrix, symmetric and near the identity, shape (3, 3)."""
     hard: Floats
-    """Field of magnets [T] in the sensor frame, shape (3,)."""
+    """Hard-iron field [T] in the sensor frame, shape (3,)."""
 
     def __post_init__(self) -> None:
         freeze_arrays(self, "iron", soft=(3, 3), hard=(3,))
 
 
 class Magnetometer(StreamSensor[MagnetometerConfig, MagnetometerData]):
-    """A magnetometer in a field that is the same everywhere in the world.
+    """A magnetometer in a field that is uniform over the world.
 
-        compass = Magnetometer("pni/rm3100", latitude_deg=48.1, longitude_deg=11.6, year=2026.0)
-        data = compass.run(None, drive, duration=60.0, seed=7)
+        >>> from parhelion import Magnetometer, Pose
+        >>> compass = Magnetometer("pni/rm3100", latitude_deg=48.1, longitude_deg=11.6, year=2026.0, noise=False)
+        >>> data = compass.run(None, Pose(), duration=1.0)
+        >>> (1e6 * data.magnetic_field[0]).round(1).tolist()  # east, north, up [uT]
+        [1.6, 21.0, -44.0]
 
     Args:
         model: Preset name, YAML file or `MagnetometerConfig`.
-        name: Name that distinguishes it from others of its model; it has noise of its own.
+        name: Name that distinguishes the sensor from others of its model; each name has its own noise.
         rate_hz: Samples per second; by default that of the data sheet.
         noise: False gives the true field.
-        field_ut: Field [µT] along x, y, z of the world (east, north, up); by default one of the northern middle
-            latitudes.
+        field_ut: Field [µT] along x, y, z of the world (east, north, up); by default that of northern mid-latitudes.
         latitude_deg: Latitude, for the field of the World Magnetic Model in place of `field_ut`.
         longitude_deg: Longitude, given together with the latitude.
         altitude_m: Altitude above the ellipsoid [m] for that model.
@@ -186,11 +188,11 @@ class Magnetometer(StreamSensor[MagnetometerConfig, MagnetometerData]):
             self.field = 1e-6 * given
 
     def iron(self, seed: int) -> Iron:
-        """The iron that a seed stands for: what a calibration should find."""
+        """Disturbance that a seed represents: the truth for a calibration."""
         if self._given_iron is not None:
             return self._given_iron
         draws = normals(Stream(seed, self._streams + "/iron"), np.arange(3, dtype=np.int64))
-        # Induced magnetism has a symmetric matrix; the mean of two entries is widened to their own spread again.
+        # The matrix of induced magnetism is symmetric. The mean of two draws is scaled to the spread of one.
         share = self.config.soft_iron_percent / 100.0
         both = (draws[:, :3] + draws[:, :3].T) * np.where(np.eye(3, dtype=bool), 0.5, math.sqrt(0.5))
         return Iron(np.eye(3) + share * both, self.config.hard_iron_ut * 1e-6 * draws[:, 3])

@@ -1,4 +1,4 @@
-"""Wheel odometry: motion -> how far each wheel rolls -> slip, radius, track -> ticks -> dead-reckoned pose."""
+"""Wheel odometry: motion -> rolling distance of each wheel -> slip, radius, track -> ticks -> dead-reckoned pose."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ WHEELS = {
     "car": ("rear-left", "rear-right", "front-left", "front-right"),
 }
 MOST_SLIP = 0.9
-"""Slip is kept within ± this: beyond it a wheel is not measuring the road any more."""
+"""Limit of the slip, in both directions; beyond it, a wheel no longer measures the road."""
 STANDING_M_S = 1e-6
-"""Below this speed a path has no curvature, so no steering angle follows from it; 0 is taken."""
+"""Speed [m/s] below which the steering angle cannot be derived from the path and is reported as 0."""
 
 _DEG = np.pi / 180.0
 # Gauss-Legendre nodes and weights on (0, 1): exact for speeds that are polynomials of degree 5 within a period.
@@ -38,31 +38,34 @@ Tolerance = Annotated[float, Field(ge=0, le=20)]
 
 
 class OdometryConfig(SampledSheet):
-    """Wheels and encoders of one vehicle. The sensor's frame stands at the middle of the (rear) axle, x forward."""
+    """Wheels and encoders of one vehicle. The sensor frame is at the middle of the (rear) axle, x forward."""
 
     kind: Literal["differential", "car"]
+    """Drive: differential, or car with Ackermann steering."""
     wheel_radius_m: Positive
+    """Nominal wheel radius [m]."""
     track_m: Positive
-    """Distance between left and right wheels."""
+    """Distance between left and right wheels [m]."""
     effective_track_factor: Positive = 1.0
-    """Factor on the track of vehicles that turn by skidding: their wheels must roll farther than the geometry says."""
+    """Factor on the track of skid-steered vehicles, whose wheels roll farther than the geometry predicts."""
     wheelbase_m: Positive | None = None
-    """Distance between the axles of a car."""
+    """Distance between the axles of a car [m]."""
     ticks_per_turn: Annotated[int, Field(ge=1)]
-    """Counts of the encoder for one turn of the wheel."""
+    """Encoder counts per wheel revolution."""
     radius_error_percent: Tolerance = 0.0
-    """Standard deviation of each wheel's true radius, over vehicles."""
+    """Standard deviation [%] of the true radius of each wheel, over vehicles."""
     track_error_percent: Tolerance = 0.0
-    """Standard deviation of the true (effective) track, over vehicles."""
+    """Standard deviation [%] of the true (effective) track, over vehicles."""
     slip_percent: Annotated[float, Field(ge=0, le=50)] = 0.0
-    """Mean longitudinal slip: a wheel that rolls r·ω moves its vehicle by (1 - slip) r·ω."""
+    """Mean longitudinal slip [%]: a wheel that rolls r·ω moves its vehicle by (1 - slip) r·ω."""
     slip_sigma_percent: Tolerance = 0.0
-    """Standard deviation of the Gauss-Markov part of the slip, each wheel its own."""
+    """Standard deviation [%] of the Gauss-Markov part of the slip, independent per wheel."""
     slip_correlation_time_s: Positive | None = None
+    """Correlation time of the slip [s]."""
     steering_offset_deg: NonNegative = 0.0
-    """Standard deviation of the steering angle's constant error, over vehicles."""
+    """Standard deviation [deg] of the constant error of the steering angle, over vehicles."""
     steering_noise_deg: NonNegative = 0.0
-    """Standard deviation of one sample of the steering angle."""
+    """Standard deviation [deg] of one sample of the steering angle."""
 
     @model_validator(mode="after")
     def _complete(self) -> OdometryConfig:
@@ -76,8 +79,8 @@ class OdometryConfig(SampledSheet):
 def wheel_velocity(velocity: Floats, yaw_rate: Floats, positions: Floats) -> Floats:
     """Rolling speed [m/s] of wheels at `positions` (w, 2) [m] in the sensor frame, shape (n, w).
 
-    Rigid body: v + ω × r, for `velocity` (n, 3) [m/s] and `yaw_rate` (n,) [rad/s] in the sensor frame. A wheel on the
-    sensor's own axle rolls straight ahead; one off it is steered along its path, and rolls the length of its velocity.
+    Rigid body: v + ω × r, for `velocity` (n, 3) [m/s] and `yaw_rate` (n,) [rad/s] in the sensor frame. Wheels on the
+    axle of the sensor roll straight ahead; all others are steered along their path and roll with their full speed.
     """
     ahead = velocity[:, :1] - yaw_rate[:, None] * positions[:, 1]
     aside = velocity[:, 1:2] + yaw_rate[:, None] * positions[:, 0]
@@ -86,7 +89,7 @@ def wheel_velocity(velocity: Floats, yaw_rate: Floats, positions: Floats) -> Flo
 
 
 def dead_reckoned(distance: Floats, turn: Floats) -> tuple[Floats, Floats]:
-    """Poses after each step, (n, 3) [m] and (n, 4), from lengths [m] and turns [rad] of steps along arcs of circles."""
+    """Poses after each step, (n, 3) [m] and (n, 4), from lengths [m] and heading changes [rad] of circular arcs."""
     after = np.cumsum(turn)
     middle = after - 0.5 * turn
     # The chord of an arc: sin(turn / 2) / (turn / 2) of its length.
@@ -97,34 +100,37 @@ def dead_reckoned(distance: Floats, turn: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, eq=False)
 class WheelErrors:
-    """What one vehicle's wheels have that the sheet does not know."""
+    """Deviations of one vehicle from its nominal geometry."""
 
     radius_factor: Floats
-    """True over nominal radius of each wheel, shape (w,)."""
+    """Ratio of true to nominal radius of each wheel, shape (w,)."""
     track_factor: float
-    """True over nominal track."""
+    """Ratio of true to nominal track."""
     steering_offset_rad: float
-    """Constant error of the steering angle."""
+    """Constant error of the steering angle [rad]."""
     phase: Floats
-    """Part of a turn by which each encoder stands off its mark at the start of a run, 0 to 1, shape (w,)."""
+    """Encoder phase at the start of a run, as a fraction of a revolution from 0 to 1, shape (w,)."""
 
 
 class Odometry(StreamSensor[OdometryConfig, OdometryData]):
-    """Wheel odometry. The seed stands for one vehicle on one drive.
+    """Wheel odometry. A seed represents one vehicle on one drive.
 
-        odometry = Odometry("clearpath/husky")
-        data = odometry.run(None, drive, duration=60.0, seed=7)
+        >>> from parhelion import ConstantTwist, Odometry, Pose
+        >>> drive = ConstantTwist(Pose(), velocity=(1.0, 0.0, 0.0))
+        >>> data = Odometry("clearpath/husky", noise=False).run(None, drive, duration=10.0)
+        >>> data.xyz[-1].round(3).tolist()
+        [10.0, 0.0, 0.0]
 
     Each row is at the end of a period: a run from `start` has rows at `start` + 1 / rate, `start` + 2 / rate ...
-    (`start` rounded up to the clock of samples). Pose and ticks count from the start of a run, so a split run begins
-    anew; random numbers do not: they follow the number of the sample. `mount` is the pose of the middle of the (rear)
-    axle on the body.
+    (`start` rounded up to the sample clock). Pose and ticks count from the start of a run, so the second part of a
+    split run starts again at 0. Random numbers depend on the sample number only. `mount` is the pose of the middle of
+    the (rear) axle on the body.
 
     Args:
         model: Preset name, YAML file or `OdometryConfig`.
-        name: Name that distinguishes it from others of its model; it has errors of its own.
+        name: Name that distinguishes the sensor from others of its model; each name has its own errors.
         rate_hz: Samples per second; by default that of the data sheet.
-        noise: False rolls perfect wheels of the nominal size and reads them without ticks.
+        noise: False simulates ideal wheels of nominal size without quantisation.
     """
 
     kind = "odometry"
@@ -145,12 +151,10 @@ class Odometry(StreamSensor[OdometryConfig, OdometryData]):
         self.wheels = WHEELS[self.config.kind]
 
     def _stream(self, world: World, motion: Trajectory, seed: int, mount: Pose | None, start: float) -> SampleStream:
-        """Periods as they end; ticks and pose continue from earlier ones."""
-
         return WheelStream(self, motion, seed, mount, start)
 
     def errors(self, seed: int) -> WheelErrors:
-        """The errors of the vehicle that a seed stands for: what a calibration should find."""
+        """Errors of the vehicle that a seed represents: the truth for a calibration."""
         sheet, wheels = self.config, len(self.wheels)
         draws = normals(Stream(seed, self._streams + "/wheels"), np.arange(2, dtype=np.int64))
         phase = np.array([to_unit(word)[0] for word in Stream(seed, self._streams + "/phase").words([0])])
@@ -198,7 +202,7 @@ class Odometry(StreamSensor[OdometryConfig, OdometryData]):
         )
 
     def _rolled(self, motion: Trajectory, edges: Floats, mount: Pose | None, track: float) -> Floats:
-        """Way [m] that each wheel's contact rolls between each two `edges` [s], shape (n, w)."""
+        """Distance [m] that each wheel rolls between successive `edges` [s], shape (n, w)."""
         period = 1.0 / self.rate_hz
         times = (edges[:-1, None] + period * _NODES).ravel()
         velocity, yaw_rate = self._twist(motion, times, mount)
@@ -223,9 +227,9 @@ class Odometry(StreamSensor[OdometryConfig, OdometryData]):
         return np.clip(slip, -MOST_SLIP, MOST_SLIP)
 
     def _steering(self, motion: Trajectory, edges: Floats, first: int, seed: int, mount: Pose | None) -> Floats | None:
-        """Steering angle [rad] of the middle front wheel at all edges, with its errors; None without steering.
+        """Steering angle [rad] of the virtual middle front wheel at all edges, with its errors; None without steering.
 
-        From the path: tan δ = L ω / v (kinematic bicycle), so a standing car reads 0.
+        Derived from the path by the kinematic bicycle model, tan δ = L ω / v; a standing car reports 0.
         """
         sheet = self.config
         if sheet.wheelbase_m is None:
@@ -239,15 +243,15 @@ class Odometry(StreamSensor[OdometryConfig, OdometryData]):
         return angle + self.errors(seed).steering_offset_rad + noise
 
 
-# ---- Wheel odometry step by step: the same ticks and poses as one run over all steps gives --------------------------
+# ---- Incremental wheel odometry: the same ticks and poses as one run over all steps ---------------------------------
 
 
 _FINE_TICKS = 10**9
-"""Ticks a turn of the encoder by which the wheels' angles are carried from one part to the next."""
+"""Ticks per revolution of the virtual encoder that carries the wheel angles from one part to the next."""
 
 
 class _Continued(Odometry):
-    """The same sensor whose encoders stand elsewhere when a run begins."""
+    """The same sensor with a given encoder phase at the start of a run."""
 
     phase: Any = None
 
@@ -263,7 +267,7 @@ class _Continued(Odometry):
 
 
 class WheelStream:
-    """Samples of wheel odometry as they become known."""
+    """Incremental samples of wheel odometry; ticks and pose continue from one call to the next."""
 
     def __init__(self, sensor: Odometry, motion: Trajectory, seed: int, mount: Pose | None, start: float) -> None:
         self._motion, self._seed, self._mount = motion, seed, mount
@@ -271,14 +275,14 @@ class WheelStream:
         self._fine = _Continued.like(sensor)
         self._fine.config = sensor.config.model_copy(update={"ticks_per_turn": _FINE_TICKS})
         self._next = int(np.ceil(start * sensor.rate_hz - 1e-9))
-        """Number of the first period that was not returned yet."""
+        """Number of the first period that has not been returned yet."""
         self._phase = sensor.errors(seed).phase
         self._xyz, self._quat = np.zeros(3), np.array([0.0, 0.0, 0.0, 1.0])
 
     def until(self, time: float) -> OdometryData:
-        """The periods that ended since the last call and until a time [s]; perhaps none."""
+        """Return the periods that ended since the last call and until a time [s]; possibly none."""
         rate = self._sensor.rate_hz
-        # A period that is still going on is not measured: where the vehicle will be is not known yet.
+        # A period that has not ended cannot be measured, because the motion until its end is unknown.
         end = int(np.floor(time * rate + 1e-9))
         if end <= self._next:
             nothing: OdometryData = self._sensor._samples(None, Fixed(Pose()), 0, 1, self._seed, None).select(

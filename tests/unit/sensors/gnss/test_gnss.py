@@ -43,7 +43,7 @@ def test_a_sky_comes_back_from_its_file(navigation: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "told"),
+    ("spoil", "message"),
     [
         (lambda text: "", "is no RINEX file"),
         (lambda text: text[:300], "the header has no end"),
@@ -55,15 +55,15 @@ def test_a_sky_comes_back_from_its_file(navigation: Path) -> None:
         (lambda text: text.split("END OF HEADER")[0] + "END OF HEADER\n", "has no ephemeris"),
     ],
 )
-def test_damaged_files_are_told(navigation: Path, spoil, told: str) -> None:  # type: ignore[no-untyped-def]
+def test_damaged_files_are_rejected(navigation: Path, spoil, message: str) -> None:  # type: ignore[no-untyped-def]
     spoilt = spoil(navigation.read_text())
     navigation.write_text(spoilt)
-    with pytest.raises(FormatError, match=told) as error:
+    with pytest.raises(FormatError, match=message) as error:
         read_navigation(navigation)
     assert str(navigation) in str(error.value)
 
 
-def test_impossible_orbits_are_told(navigation: Path) -> None:
+def test_impossible_orbits_are_rejected(navigation: Path) -> None:
     lines = navigation.read_text().splitlines(keepends=True)
     first = next(k for k, line in enumerate(lines) if line.startswith("G01"))
     lines[first + 2] = lines[first + 2][:23] + f"{0.9:19.12E}" + lines[first + 2][42:]
@@ -72,7 +72,7 @@ def test_impossible_orbits_are_told(navigation: Path) -> None:
         read_navigation(navigation)
 
 
-def test_a_file_of_another_day_is_told(navigation: Path) -> None:
+def test_a_file_of_another_day_is_rejected(navigation: Path) -> None:
     with pytest.raises(ConfigError, match=r"sky\.rnx: its ephemerides are for 2024-06-21 .* 2024-06-23 12:00 UTC"):
         ph.Gnss("u-blox/f9p", ephemeris=navigation, epoch="2024-06-23T12:00:00Z")
     world = ph.World()
@@ -92,7 +92,7 @@ def test_a_real_file_gives_a_sky() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"latitude_deg": 95.0, "longitude_deg": 0.0}, "latitude_deg: must be from -90 to 90"),
         ({"latitude_deg": 45.0}, "give it together with longitude_deg"),
@@ -104,8 +104,8 @@ def test_a_real_file_gives_a_sky() -> None:
         ({"rule": "magic"}, "rule: must be physics or vane"),
     ],
 )
-def test_bad_options_are_told(options: dict[str, object], told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_bad_options_are_rejected(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         ph.Gnss("u-blox/f9p", **options)  # type: ignore[arg-type]
 
 
@@ -123,10 +123,10 @@ def test_place_and_time_come_from_the_daylight() -> None:
 def test_every_preset_has_its_sources() -> None:
     for name in ph.presets("gnss"):
         found = sheet(name)
-        told = {path.split(".")[0] for source in found.sources for path in source.covers} | {
+        covered = {path.split(".")[0] for source in found.sources for path in source.covers} | {
             path.split(".")[0] for path in found.assumed
         }
-        assert {"rate_hz", "max_rate_hz", "constellations", "bands", "cn0_zenith_dbhz", "antenna", "loops"} <= told
+        assert {"rate_hz", "max_rate_hz", "constellations", "bands", "cn0_zenith_dbhz", "antenna", "loops"} <= covered
     with pytest.raises(ValueError, match="needs two bands"):
         sheet("u-blox/m8", fix={"ionosphere": "two-frequencies"})
     with pytest.raises(ValueError, match="must be L1"):
@@ -143,15 +143,15 @@ def test_fewer_than_four_satellites_give_no_fix() -> None:
     assert np.isnan(found.position).all()
     assert np.isnan(found.latitude).all()
     assert found.satellites_used.tolist() == [0, 0]
-    # What is tracked is still told.
+    # Tracked signals are still reported.
     assert found.tracked.sum() > 0
     assert np.isfinite(found.true_position).all()
 
 
-def test_an_antenna_in_a_wall_is_told_and_has_no_fix() -> None:
+def test_an_antenna_in_a_wall_warns_and_has_no_fix() -> None:
     world = plain()
     world.add(ph.shapes.box(10, 10, 10), material="concrete", label="building", pose=ph.Pose((0, 0, 5)))
-    with pytest.warns(UserWarning, match=r"the antenna at \(0.00, 0.00, 2.00\) m is inside of something solid"):
+    with pytest.warns(UserWarning, match=r"the antenna at \(0.00, 0.00, 2.00\) m is inside a solid object"):
         found = ph.Gnss("u-blox/m8").run(world, STILL, duration=0.2)
     assert found.mode.tolist() == [NO_FIX]
     assert not found.tracked.any()

@@ -1,4 +1,4 @@
-"""The data sheet of a receiver and its antenna."""
+"""Data sheet of a GNSS receiver and its antenna."""
 
 from __future__ import annotations
 
@@ -13,71 +13,76 @@ System = Literal["gps", "galileo", "glonass", "beidou"]
 
 
 class AntennaConfig(Config):
-    """Gain against that of the zenith, at the zenith, the horizon and the nadir of the antenna [dB].
+    """Antenna gain [dB] relative to RHCP at the zenith, given at the antenna's zenith, horizon and nadir.
 
-    In between it is linear in the sine of the elevation over the antenna's own plane.
+    Between these nodes, the gain in decibels is linear in the sine of the elevation above the antenna plane.
     """
 
     rhcp_db: tuple[Decibel, Decibel, Decibel]
-    """For right-handed waves, which satellites send; the first is 0."""
+    """Gain for right-hand circular polarisation, which satellites transmit; the first value is 0."""
     lhcp_db: tuple[Decibel, Decibel, Decibel]
-    """For left-handed waves, which most mirrors make of them."""
+    """Gain for left-hand circular polarisation, which most reflections have."""
 
 
 class LoopsConfig(Config):
     """Tracking loops."""
 
     spacing_chips: Annotated[float, Field(gt=0, le=1)]
-    """From early to late."""
+    """Spacing between the early and the late correlator [chips]."""
     code_bandwidth_hz: Positive = 0.5
-    """Of the code loop, which the carrier aids."""
+    """Noise bandwidth [Hz] of the carrier-aided code loop."""
     phase_bandwidth_hz: Positive = 10.0
+    """Noise bandwidth [Hz] of the phase loop."""
     dwell_s: Annotated[float, Field(ge=0.001, le=1)] = 0.02
-    """How long a signal is added up before it is looked at."""
+    """Coherent integration time [s]."""
     threshold_dbhz: Annotated[float, Field(ge=0, le=60)] = 25.0
-    """Signals below this are not tracked."""
+    """Tracking threshold [dB-Hz]; weaker signals are not tracked."""
 
 
 class FixConfig(Config):
-    """How positions come from ranges."""
+    """Position solution."""
 
     elevation_mask_deg: Annotated[float, Field(ge=0, le=60)] = 10.0
+    """Satellites below this elevation [deg] are not used."""
     weights: Literal["cn0", "elevation", "equal"] = "cn0"
-    """By strength of the signal, by elevation as RTKLIB has it, or none."""
+    """Weights of the ranges: by C/N0, by elevation as in RTKLIB, or equal."""
     sigma_m: Positive = 0.6
-    """For weights by strength: of one range at 45 dB-Hz; the variance goes with 10^(-C/N0 / 10 dB)."""
+    """Standard deviation [m] of one range at 45 dB-Hz; the variance is proportional to 10^(-C/N0 / 10 dB)."""
     ionosphere: Literal["klobuchar", "two-frequencies", "none"] = "klobuchar"
+    """Ionosphere correction."""
     troposphere: Literal["niell", "saastamoinen", "none"] = "niell"
-    """Saastamoinen's zenith delays by Niell's mapping, or by 1 / sin as RTKLIB has it."""
+    """Troposphere correction: Saastamoinen's zenith delays with Niell's mapping, or with 1 / sin as in RTKLIB."""
     exclude: bool = True
-    """Whether satellites are left out until the residuals pass their test."""
+    """Exclude satellites one by one until the residuals pass the chi-square test."""
     least_satellites: Annotated[int, Field(ge=4, le=12)] = 4
+    """Smallest number of satellites for a fix."""
 
 
 class BudgetConfig(Config):
-    """What is wrong with the ranges beside noise and mirrors, one standard deviation each."""
+    """Error budget of the ranges apart from noise and multipath: standard deviations."""
 
     signal_in_space_m: NonNegative = 0.5
-    """Orbit and clock of a satellite: GPS 0.5 m (GPS SPS Performance Analysis Report, FAA), Galileo 0.3 m."""
+    """Orbit and clock error [m] per satellite: GPS 0.5 m (GPS SPS Performance Analysis Report, FAA), Galileo 0.3 m."""
     ionosphere_share: Annotated[float, Field(ge=0, le=1)] = 0.3
-    """Of the model's delay that is wrong; Klobuchar leaves a half of the root mean square (IS-GPS-200,
-    20.3.3.5.2.5)."""
+    """Relative error of the modelled ionosphere delay; Klobuchar's model leaves half of the root mean square
+    (IS-GPS-200, 20.3.3.5.2.5)."""
     wet_zenith_m: NonNegative = 0.04
-    """Of the wet delay at the zenith."""
+    """Error of the wet zenith delay [m]."""
     clock_drift: NonNegative = 5e-7
-    """Of the receiver's oscillator [s/s]: a TCXO's half part in a million."""
+    """Drift of the receiver's oscillator [s/s]: 0.5 ppm for a TCXO."""
 
 
 class GnssConfig(SampledSheet):
-    """One model of receiver with its antenna."""
+    """One receiver model with its antenna."""
 
     constellations: Annotated[list[System], Field(min_length=1)]
+    """Satellite systems that the receiver tracks."""
     bands: Annotated[list[Literal["L1", "L2", "L5"]], Field(min_length=1, max_length=2)]
-    """The first is the one that positions come from."""
+    """Frequency bands; positions are computed from the first, which must be L1."""
     cn0_zenith_dbhz: Annotated[float, Field(ge=20, le=60)]
-    """Of a satellite at the antenna's zenith, in the open."""
+    """C/N0 [dB-Hz] of a satellite at the antenna's zenith under open sky."""
     cn0_spread_db: NonNegative = 1.0
-    """Standard deviation of the power from satellite to satellite."""
+    """Standard deviation [dB] of the power from satellite to satellite."""
     antenna: AntennaConfig
     loops: LoopsConfig
     fix: FixConfig = FixConfig()

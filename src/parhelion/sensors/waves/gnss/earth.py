@@ -1,4 +1,4 @@
-"""Place: the world's frame on the ellipsoid WGS 84."""
+"""Earth: the world frame on the WGS 84 ellipsoid, and the delays of ionosphere and troposphere."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.pose import Floats
 
 EARTH_RATE_RAD_S = 7.292_115_1467e-5
-"""Rotation of the Earth (IS-GPS-200, WGS 84)."""
+"""Rotation rate of the Earth (IS-GPS-200, WGS 84)."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where the world lies on Earth: the position of its zero, and the compass direction of its x axis."""
+    """Location of a world on Earth: the position of its origin and the azimuth of its x axis."""
 
     latitude_deg: float
+    """Geodetic latitude of the origin."""
     longitude_deg: float
+    """Longitude of the origin."""
     altitude_m: float = 0.0
     """Height of the world's z = 0 above the ellipsoid."""
     x_azimuth_deg: float = 90.0
-    """Clockwise from north; 90 is east."""
+    """Azimuth of the x axis, clockwise from north; 90 is east."""
 
     def __post_init__(self) -> None:
         within("latitude_deg", self.latitude_deg, -90.0, 90.0)
@@ -35,8 +37,8 @@ class Place:
 
     @cached_property
     def axes(self) -> Floats:
-        """Axes of the world in ECEF as columns, shape (3, 3): the tangent plane at the world's zero, z along the plumb
-        line of the ellipsoid."""
+        """Axes of the world in ECEF as columns, shape (3, 3): tangent plane at the origin, z along the ellipsoid
+        normal."""
         lat, lon, turn = np.radians([self.latitude_deg, self.longitude_deg, 90.0 - self.x_azimuth_deg])
         east = np.array([-np.sin(lon), np.cos(lon), 0.0])
         north = np.array([-np.sin(lat) * np.cos(lon), -np.sin(lat) * np.sin(lon), np.cos(lat)])
@@ -47,30 +49,30 @@ class Place:
 
     @cached_property
     def zero(self) -> Floats:
-        """The world's zero in ECEF [m], shape (3,)."""
+        """Origin of the world in ECEF [m], shape (3,)."""
         from pymap3d import geodetic2ecef
 
         return np.array([float(v) for v in geodetic2ecef(self.latitude_deg, self.longitude_deg, self.altitude_m)])
 
     def to_ecef(self, xyz: ArrayLike) -> Floats:
-        """Positions of the world [m], shape (..., 3), in ECEF [m]."""
-        return self.zero + self.turned_to_ecef(xyz)
+        """Convert positions in the world [m], shape (..., 3), to ECEF [m]."""
+        return self.zero + self.rotate_to_ecef(xyz)
 
     def to_world(self, ecef: ArrayLike) -> Floats:
-        """Positions of ECEF [m], shape (..., 3), in the world [m]."""
-        return self.turned_to_world(np.asarray(ecef, dtype=np.float64) - self.zero)
+        """Convert positions in ECEF [m], shape (..., 3), to the world frame [m]."""
+        return self.rotate_to_world(np.asarray(ecef, dtype=np.float64) - self.zero)
 
-    def turned_to_ecef(self, vectors: ArrayLike) -> Floats:
-        """Directions or velocities of the world, shape (..., 3), in ECEF."""
+    def rotate_to_ecef(self, vectors: ArrayLike) -> Floats:
+        """Rotate vectors of the world frame, shape (..., 3), to ECEF."""
         return _product(np.asarray(vectors, dtype=np.float64), self.axes.T)
 
-    def turned_to_world(self, vectors: ArrayLike) -> Floats:
-        """Directions or velocities of ECEF, shape (..., 3), in the world."""
+    def rotate_to_world(self, vectors: ArrayLike) -> Floats:
+        """Rotate vectors of ECEF, shape (..., 3), to the world frame."""
         return _product(np.asarray(vectors, dtype=np.float64), self.axes)
 
 
 def _product(vectors: Floats, matrix: Floats) -> Floats:
-    # Written out: a matrix product's rounding may depend on how many rows it is given.
+    # Written out, because the rounding of a matrix product may depend on the number of rows.
     return vectors[..., 0:1] * matrix[0] + vectors[..., 1:2] * matrix[1] + vectors[..., 2:3] * matrix[2]
 
 
@@ -89,23 +91,24 @@ def geodetic(ecef: ArrayLike) -> tuple[Floats, Floats, Floats]:
 
 @dataclass(frozen=True, eq=False)
 class Local:
-    """Places on the ellipsoid and their axes in ECEF: n of them."""
+    """Geodetic coordinates of n positions, and their local axes in ECEF."""
 
     latitude: Floats
-    """Geodetic [rad], shape (n,)."""
+    """Geodetic latitude [rad], shape (n,)."""
     longitude: Floats
-    """[rad], shape (n,)."""
+    """Longitude [rad], shape (n,)."""
     height_m: Floats
-    """Above the ellipsoid, shape (n,)."""
+    """Height above the ellipsoid [m], shape (n,)."""
     east: Floats
-    """Unit vectors, shape (n, 3)."""
+    """Unit vectors to the east, shape (n, 3)."""
     north: Floats
+    """Unit vectors to the north, shape (n, 3)."""
     up: Floats
-    """Along the ellipsoid's plumb line."""
+    """Unit vectors along the ellipsoid normal, shape (n, 3)."""
 
     @classmethod
     def at(cls, ecef: Floats) -> Local:
-        """Of positions (n, 3) [m]."""
+        """Return the local frames of positions (n, 3) [m] in ECEF."""
         lat, lon, height = geodetic(ecef)
         lat, lon = np.radians(lat), np.radians(lon)
         sin_lat, cos_lat, sin_lon, cos_lon = np.sin(lat), np.cos(lat), np.sin(lon), np.cos(lon)
@@ -120,8 +123,8 @@ class Local:
         return np.mod(np.arctan2(east, north), 2.0 * np.pi), np.arcsin(np.clip(up, -1.0, 1.0))
 
 
-# ---- What the air adds to the way of a signal: ionosphere and troposphere, in metres of range -----------------------
-# Angles are radians, heights metres above the ellipsoid. All functions take arrays.
+# ---- Atmospheric delays in metres of range --------------------------------------------------------------------------
+# Angles are radians, heights metres above the ellipsoid. All functions accept arrays.
 
 
 L1_HZ = 1_575.42e6
@@ -129,9 +132,9 @@ DEFAULT_KLOBUCHAR = (
     np.array([1.1176e-8, 7.4506e-9, -5.9605e-8, -5.9605e-8]),
     np.array([9.0112e4, 0.0, -1.9661e5, -6.5536e4]),
 )
-"""Parameters for days without a file: those of 2004-01-01 that RTKLIB takes, too."""
+"""Default parameters without a navigation file: those of 2004-01-01, as in RTKLIB."""
 DEFAULT_HUMIDITY = 0.7
-"""Relative humidity that receivers assume (RTKLIB)."""
+"""Relative humidity assumed by receivers (RTKLIB)."""
 
 
 def _array(value: ArrayLike) -> Floats:
@@ -150,11 +153,11 @@ def klobuchar(
     elevation: ArrayLike,
     second: ArrayLike,
 ) -> Floats:
-    """Delay [m] on L1 by Klobuchar 1987 as IS-GPS-200 has it (20.3.3.5.2.5), about half of the true one's spread.
+    """Ionosphere delay [m] on L1 by Klobuchar 1987 (IS-GPS-200, 20.3.3.5.2.5); it removes about half of the RMS error.
 
     `second` is GPS time within the day or week [s].
     """
-    # The model counts angles in half turns.
+    # The model uses angles in semicircles.
     lat, lon, el = _array(latitude) / np.pi, _array(longitude) / np.pi, _array(elevation) / np.pi
     azimuth = _array(azimuth)
     psi = 0.0137 / (el + 0.11) - 0.022
@@ -180,7 +183,7 @@ def thin_shell(elevation: ArrayLike) -> Floats:
 
 
 def at_frequency(delay_l1: ArrayLike, frequency_hz: ArrayLike) -> Floats:
-    """A delay on L1 at another frequency: it goes with 1/f^2. The carrier is early by as much as the code is late."""
+    """Ionosphere delay at another frequency, proportional to 1/f^2. The carrier advances by the delay of the code."""
     return np.asarray(_array(delay_l1) * (L1_HZ / _array(frequency_hz)) ** 2)
 
 
@@ -208,7 +211,7 @@ def saastamoinen_dry(pressure_hpa: ArrayLike, latitude: ArrayLike, height_m: Arr
 def saastamoinen(
     latitude: ArrayLike, height_m: ArrayLike, elevation: ArrayLike, humidity: float = DEFAULT_HUMIDITY
 ) -> Floats:
-    """Whole delay of the troposphere [m], mapped by 1 / sin: what receivers correct by. Elevations above 0."""
+    """Total troposphere delay [m] with the mapping 1 / sin, the correction in receivers. Elevations above 0."""
     dry, wet = zenith_delays(latitude, height_m, humidity)
     return np.asarray((dry + wet) / np.sin(_array(elevation)))
 
@@ -230,7 +233,7 @@ _WET = np.array([
     [4.3472961e-2, 4.6729510e-2, 4.3908931e-2, 4.4626982e-2, 5.4736038e-2],
 ])  # fmt: skip
 _HEIGHT = (2.53e-5, 5.49e-3, 1.14e-3)
-"""Niell 1996, tables 3 and 4: coefficients a, b, c by latitude, their yearly swing, and those for height."""
+"""Niell 1996, tables 3 and 4: coefficients a, b, c by latitude, their annual amplitudes, and those for height."""
 
 
 def continued_fraction(sine: ArrayLike, a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Floats:

@@ -1,7 +1,7 @@
-"""From ranges to a position: weighted least squares in ECEF, dilutions of precision, a test of the residuals, velocity.
+"""Position solution: weighted least squares in ECEF, dilution of precision, residual test, velocity.
 
-Gauss and Newton: rows [-e, 1] with e the unit vector to the satellite, weights 1 / variance, until a step is below
-0.1 mm. Each time is solved for itself.
+Gauss-Newton with rows [-e, 1], e the unit vector to the satellite, and weights 1 / variance, until a step is below
+0.1 mm. Each epoch is solved independently.
 """
 
 from __future__ import annotations
@@ -23,50 +23,61 @@ from parhelion.sensors.waves.gnss.observe import Observed, Ranges, Sky
 from parhelion.sensors.waves.gnss.satellites import BandOfSatellites, band_of, states
 
 SIGNIFICANCE = 0.001
-"""Of the test of residuals: one good fix of a thousand fails it."""
+"""Significance level of the residual test: one valid fix in a thousand fails."""
 MOST_EXCLUDED = 4
 _STEPS, _SMALL_M = 12, 1e-4
 _ACCURACY_M = np.array(
     [2.4, 3.4, 4.85, 6.85, 9.65, 13.65, 24.0, 48.0, 96.0, 192.0, 384.0, 768.0, 1536.0, 3072.0, 6144.0]
 )
-"""Upper ends of the steps in which satellites tell their accuracy (IS-GPS-200, 20.3.3.3.1.3)."""
+"""Upper limits [m] of the URA classes that satellites broadcast (IS-GPS-200, 20.3.3.3.1.3)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Known(Table):
-    """What a receiver knows of satellites at the time of sending: m rows."""
+    """Inputs of a fix, one row per tracked satellite, with satellite states at the time of transmission."""
 
     xyz: Floats
+    """Satellite position in ECEF [m], shape (m, 3)."""
     velocity: Floats
+    """Satellite velocity in ECEF [m/s], shape (m, 3)."""
     clock_m: Floats
-    """Clock, times the speed of light; the delay of the first band taken off where one band is used."""
+    """Satellite clock bias times the speed of light [m]; minus the group delay if one band is used."""
     clock_rate: Floats
+    """Satellite clock drift [s/s]."""
     accuracy_m: Floats
+    """Broadcast accuracy of the range [m]."""
     cn0: Floats
+    """Carrier-to-noise density [dB-Hz]."""
     range_m: Floats
-    """Pseudorange, or that of two bands without the ionosphere."""
+    """Pseudorange, or the ionosphere-free combination of two bands [m]."""
     rate: Floats
-    """Range rate by Doppler [m/s]."""
+    """Range rate from Doppler [m/s]."""
     column: NDArray[np.int64]
-    """Which satellites they are."""
+    """Indices of the satellites."""
 
 
 @dataclass(frozen=True, eq=False)
 class Fix:
-    """A position and what came with it, in ECEF; None where there is none."""
+    """Position solution of one epoch, in ECEF."""
 
     xyz: Floats
+    """Position [m], shape (3,)."""
     clock_m: float
+    """Receiver clock bias times the speed of light [m]."""
     velocity: Floats
+    """Velocity [m/s], shape (3,)."""
     drift_m_s: float
+    """Receiver clock drift times the speed of light [m/s]."""
     covariance: Floats
-    """Of the position [m^2], shape (3, 3)."""
+    """Covariance of the position [m^2], shape (3, 3)."""
     dop: Floats
-    """Geometric, position, horizontal, vertical."""
+    """Dilution of precision: geometric, position, horizontal, vertical."""
     consistent: bool
+    """True if the residuals pass the chi-square test."""
     used: NDArray[np.int64]
-    """Columns of the satellites."""
+    """Indices of the satellites used."""
     residual: Floats
+    """Residuals of the satellites used [m]."""
 
 
 @lru_cache(maxsize=64)
@@ -78,7 +89,7 @@ def _limit(freedom: int) -> float:
 
 
 def known(observed: Observed, sky: Sky, k: int, bands: list[BandOfSatellites], fix: FixConfig) -> Known:
-    """What the receiver has at time row `k`: satellites that it tracks, with what their messages say of them."""
+    """Collect the tracked satellites at time index `k`, with the contents of their navigation messages."""
     first: Ranges = observed.bands[0]
     two = fix.ionosphere == "two-frequencies"
     good = np.isfinite(first.pseudorange[k]) & (observed.seen.row[k] >= 0)
@@ -91,7 +102,7 @@ def known(observed: Observed, sky: Sky, k: int, bands: list[BandOfSatellites], f
     column = np.flatnonzero(good)
     row, measured = observed.seen.row[k, column], whole[column]
     eph = sky.ephemerides
-    # Sent when the receiver's clock showed its time less the pseudorange; the satellite's own clock is taken off.
+    # Transmission time: receiver time minus the travel time, corrected for the satellite clock.
     sent = observed.seconds[k] - first.pseudorange[k, column] / SPEED_OF_LIGHT_M_S
     sent = sent - states(eph, row, sent).clock
     state = states(eph, row, sent)
@@ -103,7 +114,7 @@ def known(observed: Observed, sky: Sky, k: int, bands: list[BandOfSatellites], f
 
 
 def solve(found: Known, sky: Sky, fix: FixConfig, second: float, frequency_hz: Floats) -> Fix | None:
-    """A fix from what is known at one time (`second` of the week); None from fewer satellites than four."""
+    """Compute the fix of one epoch (`second` of the week); None with fewer than `least_satellites`."""
     frequency = frequency_hz[found.column]
     keep = np.ones(len(found.column), bool)
     x = np.array([*sky.place.zero, 0.0])
@@ -117,7 +128,7 @@ def solve(found: Known, sky: Sky, fix: FixConfig, second: float, frequency_hz: F
         passed = freedom < 1 or float(np.sum(normalised**2)) <= _limit(freedom)
         if passed or not fix.exclude or freedom < 2 or excluded == MOST_EXCLUDED:
             return _finished(found, x, used, rows, variance, residual, cofactor, passed)
-        # The residual that is largest for what its satellite's weight lets it be.
+        # Exclude the satellite with the largest normalised residual.
         spread = variance[used] - np.einsum("ij,jk,ik->i", rows, cofactor, rows)
         keep[used[np.argmax(residual[used] ** 2 / np.maximum(spread, 1e-6))]] = False
     return None
@@ -126,13 +137,13 @@ def solve(found: Known, sky: Sky, fix: FixConfig, second: float, frequency_hz: F
 def _least_squares(
     found: Known, keep: NDArray[np.bool_], x: Floats, sky: Sky, fix: FixConfig, second: float, frequency: Floats
 ) -> tuple[Floats, NDArray[np.int64], Floats, Floats, Floats, Floats] | None:
-    """Position and clock (4,), rows used, design, variances, residuals, and the inverse of the normal matrix."""
+    """Position and clock (4,), satellites used, design, variances, residuals, and inverse of the normal matrix."""
     used = np.zeros(0, np.int64)
     for _ in range(_STEPS):
         away = found.xyz - x[:3]
         flat = np.sqrt(np.sum(away * away, axis=1))
         e = away / flat[:, None]
-        # The Earth turns while the signal is on its way.
+        # Sagnac correction: the Earth rotates during the flight of the signal.
         distance = flat + EARTH_RATE_RAD_S / SPEED_OF_LIGHT_M_S * (found.xyz[:, 0] * x[1] - found.xyz[:, 1] * x[0])
         elevation, ion, air = _corrections(x[:3], e, sky, fix, second, frequency)
         variance = variances(fix, elevation, found.cn0, found.accuracy_m, ion)
@@ -157,7 +168,7 @@ def _least_squares(
 def _corrections(
     xyz: Floats, e: Floats, sky: Sky, fix: FixConfig, second: float, frequency: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """Elevations [rad], and delays [m] that the receiver takes off: ionosphere and troposphere."""
+    """Elevations [rad], and the ionosphere and troposphere delays [m] that the receiver corrects."""
     local = Local.at(xyz[None])
     azimuth, elevation = (value[0] for value in local.angles(e[None]))
     lat, lon, height = (float(value[0]) for value in (local.latitude, local.longitude, local.height_m))
@@ -176,10 +187,10 @@ def _corrections(
 
 
 def variances(fix: FixConfig, elevation: Floats, cn0: Floats, accuracy_m: Floats, ion: Floats) -> Floats:
-    """Variance [m^2] that the receiver gives each range.
+    """Variance [m^2] that the receiver assigns to each range.
 
-    By elevation it is RTKLIB's for single points: (0.3 m)^2 (1 + 1 / sin) for the code, the satellite's own accuracy,
-    0.3 m for code biases, half of the ionosphere's delay and 0.3 m / (sin + 0.1) for the troposphere.
+    Weights by elevation follow RTKLIB's single-point mode: (0.3 m)^2 (1 + 1 / sin) for the code, the broadcast
+    accuracy, 0.3 m for code biases, half of the ionosphere delay and 0.3 m / (sin + 0.1) for the troposphere.
     """
     if fix.weights == "equal":
         return np.full(len(cn0), fix.sigma_m**2)
@@ -187,8 +198,8 @@ def variances(fix: FixConfig, elevation: Floats, cn0: Floats, accuracy_m: Floats
     air = (0.3 / (np.sin(np.maximum(elevation, 0.01)) + 0.1)) ** 2 if fix.troposphere != "none" else 0.0
     if fix.weights == "elevation":
         own = 0.3**2 * (1.0 + 1.0 / sine)
-        told = _ACCURACY_M[np.minimum(np.searchsorted(_ACCURACY_M, accuracy_m), len(_ACCURACY_M) - 1)]
-        return np.asarray(own + told**2 + 0.3**2 + (0.5 * ion) ** 2 + air)
+        ura = _ACCURACY_M[np.minimum(np.searchsorted(_ACCURACY_M, accuracy_m), len(_ACCURACY_M) - 1)]
+        return np.asarray(own + ura**2 + 0.3**2 + (0.5 * ion) ** 2 + air)
     own = fix.sigma_m**2 * 10.0 ** ((45.0 - cn0) / 10.0)
     return np.asarray(own + 0.5**2 + (0.3 * ion) ** 2 + 0.1 * air)
 
@@ -215,7 +226,7 @@ def _finished(
 
 
 def _velocity(found: Known, xyz: Floats, variance: Floats) -> tuple[Floats, float]:
-    """Velocity in ECEF [m/s] and drift of the clock [m/s] from range rates, weighted as the ranges are."""
+    """Velocity in ECEF [m/s] and clock drift [m/s] from range rates, with the weights of the ranges."""
     away = found.xyz - xyz
     flat = np.sqrt(np.sum(away * away, axis=1))
     travel = flat / SPEED_OF_LIGHT_M_S
@@ -237,7 +248,7 @@ def _velocity(found: Known, xyz: Floats, variance: Floats) -> tuple[Floats, floa
 
 
 def fixes(observed: Observed, sky: Sky, fix: FixConfig, bands: Sequence[str]) -> list[Fix | None]:
-    """The fix of each time."""
+    """Compute the fix of each epoch; None where there is none."""
     signals = [band_of(band, sky.satellites) for band in bands]
     return [
         solve(known(observed, sky, k, signals, fix), sky, fix, float(observed.seconds[k]), signals[0].frequency_hz)

@@ -1,4 +1,4 @@
-"""The receiver: motion -> satellites -> ways through the world -> loops -> ranges -> fix."""
+"""GNSS receiver: motion -> satellites -> signal paths -> tracking loops -> ranges -> fix."""
 
 from __future__ import annotations
 
@@ -31,24 +31,27 @@ from parhelion.sensors.waves.radio import satellite_scene
 from parhelion.world.world import World
 
 DEFAULT_PLACE = (50.0, 10.0)
-"""Latitude and longitude [deg] where nothing is said: the northern middle latitudes."""
+"""Default latitude and longitude [deg]: northern mid-latitudes."""
 DEFAULT_EPOCH = "2024-06-21T12:00:00+00:00"
 Rule = Literal["physics", "vane"]
 
 
 class Gnss(StreamSensor[GnssConfig, GnssData]):
-    """A satellite receiver with its antenna, whose axis is z of the mount.
+    """A GNSS receiver with its antenna; the antenna's boresight is the z axis of the mount.
 
-        gnss = Gnss("u-blox/f9p", latitude_deg=41.39, longitude_deg=2.17)
-        fixes = gnss.run(world, motion, start=0.0, duration=60.0, seed=7)
+        >>> from parhelion import Gnss, Pose, World
+        >>> gnss = Gnss("u-blox/f9p", latitude_deg=41.39, longitude_deg=2.17)
+        >>> fixes = gnss.run(World(), Pose(), duration=1.0, seed=7)
+        >>> len(fixes), bool((fixes.mode > 0).all())
+        (5, True)
 
-    Place, time and x axis come from the daylight of the world unless they are given here.
+    Place, time and x axis default to those of the daylight of the world.
 
     Args:
         model: Preset name, YAML file or `GnssConfig`.
-        name: Name that distinguishes it from others of its model; it has noise of its own.
+        name: Name that distinguishes the receiver from others of its model; each name has its own noise.
         rate_hz: Fixes per second; by default that of the data sheet.
-        noise: False leaves out all that is random; what the world does to the signals stays.
+        noise: False removes all random errors; blockage, multipath and foliage remain.
         latitude_deg: Latitude of the origin of the world.
         longitude_deg: Longitude of the origin of the world.
         altitude_m: Altitude of the origin of the world above the ellipsoid [m].
@@ -56,9 +59,9 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
         epoch: Time 0 of the world, as an ISO 8601 string or a datetime.
         ephemeris: RINEX navigation file with the satellites; by default the nominal constellations.
         constellations: Constellations to use, of gps, galileo, glonass and beidou; by default those of the sheet.
-        order: Largest number of mirrors on the path of a signal, 0 to 2.
-        rule: "physics", or "vane" for the plain rules of VANE in place of mirrors, air and weights.
-        diffraction: True lets blocked signals bend around edges.
+        order: Largest number of reflections on the path of a signal, 0 to 2.
+        rule: "physics", or "vane" for the simplified rules of VANE for multipath, delays and weights.
+        diffraction: True adds signals that are diffracted around the edges of what blocks them.
     """
 
     kind = "gnss"
@@ -105,12 +108,12 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
         self._no_epochs: dict[Any, GnssData] = {}
         if self._navigation is not None and self._epoch is not None:
             check_covers(self._navigation, self._epoch, str(self._file))
-        self.place_in(World())  # a bad place is told now
+        self.place_in(World())  # rejects an invalid place
 
     # ---- time and place --------------------------------------------------------------------------------------------
 
     def place_in(self, world: World) -> Place:
-        """Where a world lies on Earth."""
+        """Location of a world on Earth."""
         light = world.daylight
         latitude, longitude = self._latitude, self._longitude
         if latitude is None or longitude is None:
@@ -123,7 +126,7 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
         return Place(float(latitude), float(longitude), self._altitude, float(azimuth))
 
     def epoch_in(self, world: World) -> GpsTime:
-        """GPS time of a world's time 0: what was said, the daylight's, the middle of the file, or a usual one."""
+        """GPS time of the world's time 0: as given, else from the daylight, the middle of the file, or the default."""
         if self._epoch is not None:
             return self._epoch
         light = world.daylight
@@ -138,16 +141,16 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
         """The satellites over a world."""
         place, epoch = self.place_in(world), self.epoch_in(world)
         if (place, epoch) not in self._skies:
-            self._skies = {(place, epoch): self._made(place, epoch)}
+            self._skies = {(place, epoch): self._build_sky(place, epoch)}
         return self._skies[place, epoch]
 
-    def _made(self, place: Place, epoch: GpsTime) -> Sky:
+    def _build_sky(self, place: Place, epoch: GpsTime) -> Sky:
         from parhelion.sensors.waves.gnss.earth import DEFAULT_KLOBUCHAR
 
         if self._navigation is None:
             return Sky(nominal(self.constellations, epoch), place, epoch, DEFAULT_KLOBUCHAR)
         check_covers(self._navigation, epoch, str(self._file))
-        # Both count from the start of the file's first week.
+        # Times of the sky and of the file both count from the start of the file's first week.
         counted = GpsTime(self._navigation.start.week, epoch.since(self._navigation.start))
         eph = self._navigation.ephemerides
         letters = [SYSTEMS[one] for one in self.constellations]
@@ -157,9 +160,9 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
         return Sky(chosen, place, counted, self._navigation.klobuchar or DEFAULT_KLOBUCHAR)
 
     def save_navigation(self, world: World, path: str | PathLike[str]) -> None:
-        """Write the satellites over a world as a RINEX navigation file; GLONASS is left out.
+        """Write the satellites over a world as a RINEX navigation file, without GLONASS.
 
-        Of a nominal sky it holds one set of ephemerides, good for two hours to those who read it.
+        For a nominal constellation, the file holds one set of ephemerides; programs use it for two hours.
         """
         from parhelion.sensors.waves.gnss.rinex_nav import write_navigation
 
@@ -182,18 +185,18 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
         return self._no_epochs[key]
 
     def _measured(
-        self, world: World, motion: Trajectory, first: int, count: int, seed: int, mount: Pose | None, under: World
+        self, world: World, motion: Trajectory, first: int, count: int, seed: int, mount: Pose | None, sky_world: World
     ) -> GnssData:
-        """`under` is the world whose sky it is, `world` the one that blocks."""
+        """Measure with the satellites over `sky_world` and the obstacles of `world`."""
         numbers = np.arange(first, first + count, dtype=np.int64)
         times = numbers / self.rate_hz
-        sky, radio = self.sky(under), satellite_scene(world, self.visibility_keys)
+        sky, radio = self.sky(sky_world), satellite_scene(world, self.visibility_keys)
         state = state_of(motion, times) if mount is None else at_mount(state_of(motion, times), mount)
         boresight = quat_rotate(state.quat_xyzw, np.array([0.0, 0.0, 1.0]))
         if self.rule == "vane":
-            from parhelion.sensors.waves.gnss.vane import observe_plainly
+            from parhelion.sensors.waves.gnss.vane import observe_by_vane_rules
 
-            found, rules = observe_plainly(self.config, sky, radio, state.xyz, state.velocity, times)
+            found, rules = observe_by_vane_rules(self.config, sky, radio, state.xyz, state.velocity, times)
         else:
             found = observe(
                 self.config, sky, radio, state.xyz, state.velocity, boresight, numbers, times, seed, self._streams,
@@ -208,7 +211,7 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
         inside = np.flatnonzero(found.sight.enclosed)
         if len(inside):
             k = int(inside[0])
-            warnings.warn(f"{self.label}: at {times[k]:g} s {_enclosed(xyz[k])} and its way", stacklevel=5)
+            warnings.warn(f"{self.label}: at {times[k]:g} s {_enclosed(xyz[k])} and its trajectory", stacklevel=5)
 
     def _check(self, world: World, place: Floats | None, time: float) -> None:
         if place is not None:
@@ -247,7 +250,7 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
         second = {f"{name}_2": values for band in found.bands[1:] for name, values in vars(band).items()}
         return GnssData(
             time=times, satellites=sky.satellites, receiver_time=found.seconds, mode=mode,
-            position=sky.place.to_world(ecef), velocity=sky.place.turned_to_world(speed),
+            position=sky.place.to_world(ecef), velocity=sky.place.rotate_to_world(speed),
             position_covariance=covariance, latitude=latitude, longitude=longitude, altitude=altitude, dop=dop,
             consistent=consistent, clock_bias=bias, clock_drift=drift, azimuth=found.seen.azimuth,
             elevation=found.seen.elevation, status=found.received.status, used=used, cn0=first.cn0,
@@ -271,6 +274,6 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
 def _enclosed(xyz: Floats) -> str:
     where = ", ".join(f"{value:.2f}" for value in xyz)
     return (
-        f"the antenna at ({where}) m is inside of something solid: all it sees are back faces, so it has no fix there; "
+        f"the antenna at ({where}) m is inside a solid object: it sees back faces only, so it has no fix there; "
         "check its mount"
     )

@@ -1,7 +1,7 @@
-"""Pseudorange, carrier and Doppler: geometry, clocks, air, mirrors and noise added up.
+"""Pseudorange, carrier and Doppler: the sum of geometry, clocks, atmosphere, multipath and noise.
 
-P = rho + c (dt_r - dt_s + TGD) + I + T + mirrors + signal in space + noise; the carrier has -I, its own mirrors and a
-whole number of cycles; the Doppler is the carrier's rate.
+P = rho + c (dt_r - dt_s + TGD) + I + T + multipath + signal in space + noise. The carrier has -I, its own multipath
+error and an integer ambiguity; the Doppler is the rate of the carrier.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from parhelion.sensors.waves.gnss.satellites import BandOfSatellites, Ephemeride
 from parhelion.sensors.waves.radio import SatelliteScene
 
 KNOT_S = 30.0
-"""Slow errors are drawn this often and are linear in between."""
+"""Spacing [s] of the samples of slow errors, which are interpolated linearly."""
 SLOW_S = 7200.0
-"""Correlation time of orbit, clock and air errors."""
+"""Correlation time [s] of orbit, clock and atmosphere errors."""
 JUMP_S = 1e-3
-"""Receivers let their clock run away this far, then set it back."""
+"""Receivers reset their clock when it is off by this much [s]."""
 _SPAN = 4096
 
 
@@ -40,45 +40,51 @@ class Sky:
     ephemerides: Ephemerides
     place: Place
     epoch: GpsTime
-    """Time of the world's zero; the ephemerides' times count from the start of its week."""
+    """GPS time of the world's time 0; times of the ephemerides count from the start of its week."""
     klobuchar: tuple[Floats, Floats]
 
     @property
     def satellites(self) -> tuple[str, ...]:
-        """Names of all of them."""
+        """Names of all satellites."""
         return self.ephemerides.names
 
 
 @dataclass(frozen=True, eq=False)
 class Geometry:
-    """Where satellites are when their signals arrive, arrays of shape (n, s)."""
+    """Positions of satellites relative to the antenna, arrays of shape (n, s)."""
 
     row: NDArray[np.int64]
     """Row of the ephemeris; -1 where there is none."""
     range_m: Floats
-    """From satellite to antenna, the Earth's turn included."""
+    """Distance from satellite to antenna [m], with the rotation of the Earth during the flight of the signal."""
     toward: Floats
-    """Unit vectors in ECEF, shape (n, s, 3)."""
+    """Unit vectors to the satellites in ECEF, shape (n, s, 3)."""
     state: SatelliteStates
-    """At the time of sending; positions in ECEF of the time of arrival."""
+    """State at transmission; positions in the ECEF frame at reception."""
     azimuth: Floats
+    """Azimuth [rad]."""
     elevation: Floats
+    """Elevation [rad]."""
     local: Local
-    """Of the antenna."""
+    """Position and axes of the antenna."""
 
 
 @dataclass(frozen=True, eq=False)
 class Ranges:
-    """What one band measures, arrays of shape (n, s)."""
+    """Measurements of one band, arrays of shape (n, s); NaN where a satellite is not tracked."""
 
     cn0: Floats
+    """Carrier-to-noise density [dB-Hz]."""
     pseudorange: Floats
+    """Code range [m]."""
     carrier: Floats
+    """Carrier phase [cycles]."""
     doppler: Floats
+    """Doppler shift [Hz]."""
 
 
-def turned(vectors: Floats, travel_s: Floats) -> Floats:
-    """Vectors of ECEF at the sending in ECEF at the arrival, `travel_s` later."""
+def rotated(vectors: Floats, travel_s: Floats) -> Floats:
+    """Vectors in the ECEF frame at transmission, expressed in the ECEF frame at reception `travel_s` later."""
     angle = EARTH_RATE_RAD_S * travel_s
     c, s = np.cos(angle), np.sin(angle)
     x, y, z = (vectors[..., k] for k in range(3))
@@ -86,25 +92,25 @@ def turned(vectors: Floats, travel_s: Floats) -> Floats:
 
 
 def geometry(sky: Sky, ecef: Floats, seconds: Floats) -> Geometry:
-    """Satellites for antennas at positions (n, 3) [m] and GPS times (n,) [s of the week]."""
+    """Return the satellites as seen from antennas at positions (n, 3) [m] and GPS times (n,) [s of the week]."""
     row = sky.ephemerides.pick(seconds, sky.satellites)
     travel = np.full(row.shape, 0.075)
     for _ in range(3):
         state = states(sky.ephemerides, row, seconds[:, None] - travel)
-        away = turned(state.xyz, travel) - ecef[:, None]
+        away = rotated(state.xyz, travel) - ecef[:, None]
         distance = np.sqrt(np.sum(away * away, axis=2))
         travel = distance / SPEED_OF_LIGHT_M_S
-    state = SatelliteStates(turned(state.xyz, travel), turned(state.velocity, travel), state.clock, state.clock_rate)
+    state = SatelliteStates(rotated(state.xyz, travel), rotated(state.velocity, travel), state.clock, state.clock_rate)
     toward = away / distance[..., None]
     local = Local.at(ecef)
     return Geometry(row, distance, toward, state, *local.angles(toward), local)
 
 
 def range_rate(seen: Geometry, velocity: Floats, toward: Floats) -> Floats:
-    """Rate of the range [m/s] for antennas of velocity (n, 3) whose signals come from unit vectors (n, s, 3).
+    """Range rate [m/s] for antennas of velocity (n, 3) that receive signals from the directions `toward` (n, s, 3).
 
-    The satellite's own way counts along the direct line, the antenna's along that of the copy it follows. The signal
-    takes ever longer or shorter: hence the small factor.
+    The satellite's velocity counts along the direct line, the antenna's along the direction of the tracked signal.
+    The divisor accounts for the change of travel time.
     """
     ahead = np.sum(seen.state.velocity * seen.toward, axis=2)
     back = np.sum(toward * velocity[:, None], axis=2)
@@ -115,7 +121,7 @@ def range_rate(seen: Geometry, velocity: Floats, toward: Floats) -> Floats:
 
 
 def slow(seed: int, name: str, times: Floats) -> Floats:
-    """Four independent slow processes of variance 1 at times (n,) [s], shape (n, 4)."""
+    """Four independent Gauss-Markov processes of variance 1 at times (n,) [s], shape (n, 4)."""
     at = times / KNOT_S
     first = int(np.floor(at.min()))
     knots = gauss_markov(seed, name, first, int(np.floor(at.max())) + 2 - first, SLOW_S / KNOT_S)
@@ -125,29 +131,29 @@ def slow(seed: int, name: str, times: Floats) -> Floats:
 
 
 def slow_each(seed: int, name: str, times: Floats, count: int) -> Floats:
-    """One slow process for each of `count` satellites, shape (n, count)."""
+    """One Gauss-Markov process per satellite, shape (n, count)."""
     groups = [slow(seed, f"{name}/{k}", times) for k in range((count + 3) // 4)]
     return np.concatenate(groups, axis=1)[:, :count]
 
 
 @dataclass(frozen=True, eq=False)
 class Errors:
-    """What is wrong with all ranges, for both bands."""
+    """Slow errors of the ranges, common to both bands."""
 
     space_m: Floats
-    """Signal in space, shape (n, s)."""
+    """Signal-in-space error [m], shape (n, s)."""
     ionosphere: Floats
-    """Share of the model's delay, shape (n, 1)."""
+    """Relative error of the modelled ionosphere delay, shape (n, 1)."""
     wet_m: Floats
-    """At the zenith, shape (n, 1)."""
+    """Error of the wet zenith delay [m], shape (n, 1)."""
     clock_s: Floats
-    """Of the receiver, shape (n,)."""
+    """Bias of the receiver clock [s], shape (n,)."""
     drift: Floats
-    """Of its clock [s/s], shape (n,)."""
+    """Drift of the receiver clock [s/s], shape (n,)."""
 
 
 def errors(config: GnssConfig, seed: int, name: str, times: Floats, count: int, noise: bool) -> Errors:
-    """Drawn for one receiver and one switching-on."""
+    """Draw the slow errors of one receiver and one power-up."""
     n = len(times)
     if not noise:
         none = np.zeros((n, 1))
@@ -168,16 +174,18 @@ def errors(config: GnssConfig, seed: int, name: str, times: Floats, count: int, 
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """All that a receiver has at some times, before it makes a position of it."""
+    """Observations of a receiver, the input of its position solution."""
 
     seen: Geometry
     sight: SkyVisibility
     received: TrackedSignals
-    """On the first band."""
+    """Tracked signals of the first band."""
     bands: list[Ranges]
+    """Measurements per band."""
     errors: Errors
+    """Slow errors that the ranges contain."""
     seconds: Floats
-    """What the receiver's clock shows [s of the week], shape (n,)."""
+    """Time shown by the receiver clock [s of the week], shape (n,)."""
 
 
 def observe(
@@ -196,36 +204,37 @@ def observe(
     noise: bool,
     diffraction: bool = False,
 ) -> Observed:
-    """Measure from positions (n, 3) [m], velocities and the antenna's axis in the world, at sample numbers and times
-    (n,)."""
+    """Measure at positions `xyz` (n, 3) [m], with velocities and boresight (n, 3) in the world frame.
+
+    `numbers` (n,) are the sample numbers, which select the random numbers; `times` (n,) [s] are the sample times.
+    """
     seconds = sky.epoch.second + times
     ecef = sky.place.to_ecef(xyz)
     seen = geometry(sky, ecef, seconds)
     above = np.nan_to_num(seen.elevation, nan=-1.0) > 0.0
-    toward = np.nan_to_num(sky.place.turned_to_world(seen.toward))
+    toward = np.nan_to_num(sky.place.rotate_to_world(seen.toward))
     sight = find_paths(scene, xyz, times, toward, above, order, diffraction)
-    wrong = errors(config, seed, name, times, len(sky.satellites), noise)
+    slow_errors = errors(config, seed, name, times, len(sky.satellites), noise)
     bands, first = [], None
     for band in config.bands:
         signals = band_of(band, sky.satellites)
-        held = receive(sight.paths, sight.clear, above, boresight, config, band, signals)
-        first = first or held
+        tracked = receive(sight.paths, sight.clear, above, boresight, config, band, signals)
+        first = first or tracked
+        key = f"{name}/{band}"
         bands.append(
-            _ranges(
-                config, sky, seen, held, signals, wrong, velocity, seconds, numbers, seed, f"{name}/{band}", noise
-            )
-        )  # fmt: skip
+            _ranges(config, sky, seen, tracked, signals, slow_errors, velocity, seconds, numbers, seed, key, noise)
+        )
     assert first is not None
-    return Observed(seen, sight, first, bands, wrong, seconds + wrong.clock_s)
+    return Observed(seen, sight, first, bands, slow_errors, seconds + slow_errors.clock_s)
 
 
 def _ranges(
     config: GnssConfig,
     sky: Sky,
     seen: Geometry,
-    held: TrackedSignals,
+    tracked: TrackedSignals,
     signals: BandOfSatellites,
-    wrong: Errors,
+    slow_errors: Errors,
     velocity: Floats,
     seconds: Floats,
     numbers: NDArray[np.int64],
@@ -238,30 +247,29 @@ def _ranges(
     power = normals(Stream(seed, f"{name}/power"), np.arange(s, dtype=np.int64))
     draws = normals(Stream(seed, f"{name}/white"), (numbers[:, None] * _SPAN + np.arange(s)).ravel()).reshape(n, s, 4)
     scale = 1.0 if noise else 0.0
-    cn0 = config.cn0_zenith_dbhz + held.level_db + scale * (config.cn0_spread_db * power[:, 0] + 0.3 * draws[..., 3])
+    cn0 = config.cn0_zenith_dbhz + tracked.level_db + scale * (config.cn0_spread_db * power[:, 0] + 0.3 * draws[..., 3])
     cn0 = np.where(cn0 >= loops.threshold_dbhz, cn0, np.nan)
-    ion, air = delays(sky, seen, seconds, wrong)
+    ion, air = delays(sky, seen, seconds, slow_errors)
     ion = earth.at_frequency(ion, signals.frequency_hz)
     row = np.where(seen.row >= 0, seen.row, 0)
     group = sky.ephemerides.tgd[row] * (earth.L1_HZ / signals.frequency_hz) ** 2
-    clocks = c * (wrong.clock_s[:, None] - seen.state.clock)
-    common = seen.range_m + clocks + air + wrong.space_m
+    clocks = c * (slow_errors.clock_s[:, None] - seen.state.clock)
+    common = seen.range_m + clocks + air + slow_errors.space_m
     wavelength = signals.wavelength_m
     code = scale * code_sigma(cn0, signals.chip_m, loops.spacing_chips, loops.code_bandwidth_hz, loops.dwell_s)
-    pseudorange = common + c * group + ion + held.code_m + code * draws[..., 0]
-    # The carrier's delay has no meaning but for its whole cycles: these are drawn, once for a satellite and band.
+    pseudorange = common + c * group + ion + tracked.code_m + code * draws[..., 0]
+    # The carrier is known up to an integer number of cycles, drawn once per satellite and band.
     whole = np.floor(to_unit(Stream(seed, f"{name}/cycles").words(np.arange(s))[0]) * 1e6)
     phase = scale * phase_sigma(cn0, loops.phase_bandwidth_hz, loops.dwell_s)
-    carrier = (common - ion + held.carrier_m) / wavelength - scale * whole + phase * draws[..., 1] + 0.0 * cn0
-    turned_velocity = sky.place.turned_to_ecef(velocity)
-    rate = range_rate(seen, turned_velocity, sky.place.turned_to_ecef(held.arrival))
-    rate = rate + c * (wrong.drift[:, None] - seen.state.clock_rate)
-    shaken = scale * rate_sigma(cn0, loops.phase_bandwidth_hz, loops.dwell_s)
-    doppler = -rate / wavelength + shaken * draws[..., 2]
+    carrier = (common - ion + tracked.carrier_m) / wavelength - scale * whole + phase * draws[..., 1] + 0.0 * cn0
+    rate = range_rate(seen, sky.place.rotate_to_ecef(velocity), sky.place.rotate_to_ecef(tracked.arrival))
+    rate = rate + c * (slow_errors.drift[:, None] - seen.state.clock_rate)
+    doppler_sigma = scale * rate_sigma(cn0, loops.phase_bandwidth_hz, loops.dwell_s)
+    doppler = -rate / wavelength + doppler_sigma * draws[..., 2]
     return Ranges(cn0, pseudorange, carrier, doppler)
 
 
-def delays(sky: Sky, seen: Geometry, seconds: Floats, wrong: Errors) -> tuple[Floats, Floats]:
+def delays(sky: Sky, seen: Geometry, seconds: Floats, slow_errors: Errors) -> tuple[Floats, Floats]:
     """True delays of ionosphere (on L1) and troposphere [m], shape (n, s)."""
     local = seen.local
     lat, lon, height = (value[:, None] for value in (local.latitude, local.longitude, local.height_m))
@@ -269,4 +277,4 @@ def delays(sky: Sky, seen: Geometry, seconds: Floats, wrong: Errors) -> tuple[Fl
     ion = earth.klobuchar(*sky.klobuchar, lat, lon, seen.azimuth, up, seconds[:, None])
     dry, wet = earth.zenith_delays(lat, height)
     dry_map, wet_map = earth.niell(lat, height, up, sky.epoch.day_of_year)
-    return ion * (1.0 + wrong.ionosphere), dry * dry_map + (wet + wrong.wet_m) * wet_map
+    return ion * (1.0 + slow_errors.ionosphere), dry * dry_map + (wet + slow_errors.wet_m) * wet_map

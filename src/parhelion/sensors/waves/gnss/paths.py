@@ -1,6 +1,7 @@
-"""Paths of signals through a world: direct, around an edge, mirrored once or twice. Satellites are directions.
+"""Signal paths through a world: direct, diffracted at an edge, reflected once or twice. Satellites are directions.
 
-Rays in all directions from the antenna tell how the surfaces around it face; `waves/mirrors` finds the mirrored paths.
+Rays in all directions from the antenna sample the normals of the surfaces around it; `waves/mirrors` finds the
+reflected paths.
 """
 
 from __future__ import annotations
@@ -19,69 +20,69 @@ from parhelion.sensors.waves.mirrors import DirectionFinder, MirrorPaths, Mirror
 from parhelion.sensors.waves.radio import SatelliteScene
 
 FAR_M = 2000.0
-"""Rays end here."""
+"""Length of the rays [m]."""
 WAVELENGTH_M = 0.1903
-"""Of L1, by which mirrors are told from clutter."""
+"""Wavelength of L1 [m], which separates reflectors from clutter."""
 LEAST_SIZE = 0.1
-"""Mirrors whose share of the whole plane's amplitude is smaller are left out."""
+"""Smallest amplitude of a reflector relative to that of an infinite plane; smaller reflectors are ignored."""
 RULES = MirrorRules(
     order=2, rays=2048, lift_m=0.01, parallel=0.9998, reach_m=FAR_M, most_normals=(40, 12),
     smallest_size_m=LEAST_SIZE * WAVELENGTH_M,
 )  # fmt: skip
-"""Rays are 4.5 degrees apart: mirrors that look smaller are missed."""
+"""Search for reflectors. Rays are 4.5 degrees apart, so reflectors of a smaller angular size may be missed."""
 _CHUNK = 400_000
 
 
 @dataclass(frozen=True, eq=False)
 class SatellitePaths(Table):
-    """Paths of signals, one row each; times and satellites by number. Unit vectors and metres."""
+    """Signal paths, one per row."""
 
     time: NDArray[np.int64]
-    """Row of the time."""
+    """Index of the time."""
     satellite: NDArray[np.int64]
-    """Column of the satellite."""
+    """Index of the satellite."""
     order: NDArray[np.int64]
-    """Number of mirrors: 0, 1, 2."""
+    """Number of reflections: 0, 1, 2."""
     extra: Floats
-    """Extra path against the direct one [m]."""
+    """Path length in excess of the direct path [m]."""
     arrival: Floats
-    """Unit vector from the antenna to where the signal comes from, shape (m, 3)."""
+    """Unit vector from the antenna to the direction of arrival, shape (m, 3)."""
     cos: Floats
-    """Cosines of incidence at the mirrors in the order from the antenna, shape (m, 2); 1 where there is none."""
+    """Cosines of incidence at the reflectors, counted from the antenna, shape (m, 2); 1 where there is none."""
     radio: NDArray[np.int64]
-    """Materials of these mirrors, numbers in `radio.RADIO`, shape (m, 2); -1 where there is none."""
+    """Materials of the reflectors as indices of `radio.RADIO`, shape (m, 2); -1 where there is none."""
     size: Floats
-    """A cos / r of the mirrors [m], shape (m, 2): amplitude times wavelength where smaller than that; inf for none."""
+    """A cos / r of the reflectors [m], shape (m, 2): the amplitude limit times the wavelength; inf for none."""
     foliage: Floats
     """Length inside foliage [m]."""
     corner: Floats
-    """Mirror points or an edge [m] in the order from the antenna, shape (m, 2, 3); NaN where there is none."""
+    """Reflection points or the edge [m], counted from the antenna, shape (m, 2, 3); NaN where there is none."""
     edges: NDArray[np.int64]
-    """Number of edges that it bends around."""
+    """Number of edges at which the path is diffracted."""
 
 
 @dataclass(frozen=True, eq=False)
 class SkyVisibility:
-    """What an antenna sees at each time."""
+    """Visible satellites and signal paths at each time."""
 
     paths: SatellitePaths
     clear: NDArray[np.bool_]
     """Satellites in direct view, shape (n, s)."""
     enclosed: NDArray[np.bool_]
-    """Times at which the antenna is inside of something: all it sees above it are back faces, shape (n,)."""
+    """Times at which the antenna is inside a solid: every upward ray hits a back face, shape (n,)."""
 
 
 def find_paths(
     scene: SatelliteScene, origin: Floats, times: Floats, toward: Floats, wanted: NDArray[np.bool_], order: int,
     diffraction: bool = False,
 ) -> SkyVisibility:  # fmt: skip
-    """Paths of the signals to an antenna at positions (n, 3) [m] and times (n,) [s].
+    """Find the signal paths to an antenna at positions (n, 3) [m] and times (n,) [s].
 
-    `toward` holds unit vectors to the satellites, shape (n, s, 3); only `wanted` ones (n, s) are looked for. With
-    `diffraction` signals that are blocked also come around the edges of what blocks them.
+    `toward` holds unit vectors to the satellites, shape (n, s, 3); only the `wanted` ones (n, s) are searched. With
+    `diffraction`, blocked signals also arrive around the edges of the obstacles.
     """
     finder = DirectionFinder(scene, scene.planes, replace(RULES, order=order))
-    # What moves is placed for the times of a launch: one launch a time gives the same bits in any run.
+    # Moving objects are placed once per launch. One launch per time gives the same bits for any split of a run.
     each = RULES.rays + int(wanted.sum(axis=1).max(initial=0)) * RULES.most_normals[0]
     size = 1 if scene.scene.changes else max(1, _CHUNK // each)
     parts = []
@@ -139,7 +140,7 @@ def _direct(row: NDArray[np.int64], sat: NDArray[np.int64], u: Floats) -> Satell
 def _diffracted(
     scene: SatelliteScene, origin: Floats, times: Floats, row: NDArray[np.int64], sat: NDArray[np.int64], u: Floats
 ) -> SatellitePaths:
-    """Paths around the edges of what blocks satellites; the search takes them for points FAR_M away."""
+    """Paths around the edges of obstacles; the search places satellites FAR_M away."""
     if not len(row):
         return _direct(row, sat, u)
     start = origin[row]
@@ -161,7 +162,7 @@ def _mirrored(scene: SatelliteScene, found: MirrorPaths) -> SatellitePaths:
 
 
 def _through_foliage(scene: SatelliteScene, paths: SatellitePaths, origin: Floats, toward: Floats) -> SatellitePaths:
-    """Lengths inside of crowns, leg by leg."""
+    """Add the length inside tree crowns along each leg of the paths."""
     if not (len(scene.foliage.middle) and len(paths)):
         return paths
     start, away = origin[paths.time], toward[paths.time, paths.satellite]

@@ -1,4 +1,4 @@
-"""From ways of signals to what the receiver's loops hold: strength, error of the code, error of the carrier."""
+"""Tracking loops: from signal paths to signal strength, code error and carrier error."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from parhelion.sensors.waves.gnss.satellites import BANDS, BandOfSatellites
 from parhelion.sensors.waves.radio import RADIO
 from parhelion.surfaces.radio import RADIO_MATERIALS, circular, fresnel, permittivity
 
-# ---- What a receiver's loops make of several copies of one signal, and how noisy they are ---------------------------
-# A delay lock loop sets the early and the late correlator to equal power. Copies that come by mirrors pull it: by their
-# amplitude, delay and phase. A phase lock loop follows the phase of the sum. The front end is taken as infinitely wide,
-# so peaks of correlation are sharp; real ones are rounder, which makes narrow spacings a little worse than here.
+# ---- tracking loops -------------------------------------------------------------------------------------------------
+# A delay lock loop sets the early and the late correlator to equal power. Reflected copies bias it by their amplitude,
+# delay and phase. A phase lock loop follows the phase of the sum. The front end has infinite bandwidth here, so the
+# correlation peak is sharp; a real peak is rounded, which makes narrow spacings slightly worse.
 
 
 Complexes = NDArray[np.complex128]
 
 _REACH, _GRID = 1.2, 121
-"""The loop is looked for this many chips about the strongest copy, at so many points."""
+"""Half-width [chips] and number of points of the search around the strongest copy."""
 _HALVINGS = 16
 _CHUNK = 4096
 
@@ -45,17 +45,17 @@ def _sum(delay: Floats, amplitude: Complexes, boc: NDArray[np.bool_], at: Floats
 
 
 def _balance(delay: Floats, amplitude: Complexes, boc: NDArray[np.bool_], at: Floats, spacing: float) -> Floats:
-    """Early less late power: rises through 0 where the loop rests."""
+    """Early minus late power; the loop locks where it crosses 0 upwards."""
     early = _sum(delay, amplitude, boc, at - spacing / 2.0)
     late = _sum(delay, amplitude, boc, at + spacing / 2.0)
     return np.asarray(np.abs(early) ** 2 - np.abs(late) ** 2)
 
 
 def track(delay: ArrayLike, amplitude: ArrayLike, spacing: float, boc: ArrayLike = False) -> tuple[Floats, Complexes]:
-    """Where the code loop rests [chips after the direct signal], and the prompt correlation there.
+    """Lock point of the code loop [chips after the direct signal], and the prompt correlation there.
 
-    `delay` [chips] and complex `amplitude` of the copies, shape (m, k); `spacing` [chips] between early and late,
-    above 0 to 1. Copies of amplitude 0 do not count. The loop is taken at the highest peak of the sum near the
+    `delay` [chips] and complex `amplitude` describe the copies, shape (m, k); `spacing` [chips] is that between early
+    and late, above 0 to 1. Copies of amplitude 0 are ignored. The loop locks at the highest peak of the sum near the
     strongest copy.
     """
     delay = np.atleast_2d(np.asarray(delay, dtype=np.float64))
@@ -87,13 +87,13 @@ def _tracked(
         middle = (low + high) / 2.0
         below = _balance(delay, amplitude, boc, middle[:, None], spacing)[:, 0] < 0.0
         low, high = np.where(below, middle, low), np.where(below, high, middle)
-    # Where nothing rises through 0 the copies cancel: the highest peak stands for it, and its power is next to none.
+    # Without an upward zero crossing, the copies cancel. The highest peak, of negligible power, stands in.
     rest = np.where(np.any(rising, axis=1), (low + high) / 2.0, peak)
     return rest, _sum(delay, amplitude, boc, rest[:, None])[:, 0]
 
 
 def code_sigma(cn0_dbhz: ArrayLike, chip_m: ArrayLike, spacing: float, bandwidth_hz: float, dwell_s: float) -> Floats:
-    """Noise of the code loop [m], one standard deviation (Kaplan and Hegarty 2006, eq. 5.23, early less late power).
+    """Noise of the code loop [m], one standard deviation (Kaplan and Hegarty 2006, eq. 5.23, early minus late power).
 
     chip sqrt(B d / (2 s) (1 + 2 / ((2 - d) T s))), s the carrier to noise density [Hz], T the dwell.
     """
@@ -123,28 +123,29 @@ FOLIAGE_DB_M, FOLIAGE_AT_HZ = 1.3, 870e6
 Vogel 1998, Handbook of Propagation Effects for Vehicular and Personal Mobile Satellite Systems, chapter 2)."""
 MOST_FOLIAGE_DB = 30.0
 MOST_COPIES = 8
-"""Copies of one signal that count, the strongest first."""
+"""Number of copies of one signal that are tracked, the strongest first."""
 NOTICED = 0.25
-"""Mirrors of this share of the direct amplitude make a satellite's status `multipath`."""
+"""Reflections above this fraction of the direct amplitude set the status `multipath`."""
 
 
 @dataclass(frozen=True, eq=False)
 class TrackedSignals:
-    """What the loops hold of each satellite, arrays of shape (n, s); NaN where nothing comes."""
+    """State of the tracking loops per satellite, arrays of shape (n, s); NaN without a signal."""
 
     level_db: Floats
-    """Strength against a satellite at the zenith in the open."""
+    """Power [dB] relative to a satellite at the zenith under open sky."""
     code_m: Floats
-    """What the code is late by mirrors."""
+    """Multipath error of the code [m]."""
     carrier_m: Floats
-    """What the carrier is late by mirrors."""
+    """Multipath error of the carrier [m]."""
     arrival: Floats
-    """Unit vector to where the strongest copy comes from, shape (n, s, 3)."""
+    """Unit vector to the direction of arrival of the strongest copy, shape (n, s, 3)."""
     status: NDArray[np.int64]
+    """Reception of each signal, one of the constants in `core.streams`."""
 
 
 def gain(antenna: AntennaConfig, sine: Floats) -> tuple[Floats, Floats]:
-    """Amplitude for right- and left-handed waves, by the sine of the elevation over the antenna's plane."""
+    """Amplitude gain for right- and left-hand polarisation, by the sine of the elevation above the antenna plane."""
     nodes = [-1.0, 0.0, 1.0]
     found = [np.interp(sine, nodes, list(reversed(side))) for side in (antenna.rhcp_db, antenna.lhcp_db)]
     right, left = (10.0 ** (np.asarray(one) / 20.0) for one in found)
@@ -152,7 +153,7 @@ def gain(antenna: AntennaConfig, sine: Floats) -> tuple[Floats, Floats]:
 
 
 def foliage_db(length_m: Floats, frequency_hz: float) -> Floats:
-    """Loss [dB] of a length inside of tree crowns."""
+    """Attenuation [dB] over a length inside tree crowns."""
     loss = FOLIAGE_DB_M * np.sqrt(frequency_hz / FOLIAGE_AT_HZ) * length_m
     return np.asarray(np.minimum(loss, MOST_FOLIAGE_DB))
 
@@ -160,12 +161,12 @@ def foliage_db(length_m: Floats, frequency_hz: float) -> Floats:
 def amplitudes(
     paths: SatellitePaths, boresight: Floats, config: GnssConfig, band: str, wavelength_m: Floats
 ) -> Complexes:
-    """Complex amplitude of each path at the receiver; 1 is a direct signal from the zenith, its phase that of the
-    carrier.
+    """Complex amplitude of each path at the receiver, relative to a direct signal from the zenith.
 
-    A wave leaves right-handed. Each mirror keeps a part of it and turns a part over; the planes of incidence of two
-    mirrors are taken as one. Mirrors smaller than the first Fresnel zone send A cos / (lambda r) of what a whole
-    plane would (physical optics). Behind an edge it is weaker by a knife edge's loss.
+    Satellites transmit right-hand polarisation. Each reflection preserves one part and reverses the polarisation of
+    the other; two reflections are assumed to share one plane of incidence. Reflectors smaller than the first Fresnel
+    zone return A cos / (lambda r) of the amplitude of an infinite plane (physical optics). Diffracted paths have the
+    loss of a knife edge.
     """
     frequency = BANDS[band]
     right, left = np.ones(len(paths), np.complex128), np.zeros(len(paths), np.complex128)
@@ -188,7 +189,7 @@ def amplitudes(
 
 @lru_cache(maxsize=8)
 def _permittivities(frequency_hz: float) -> Complexes:
-    """Of all radio materials, by number; NaN for the one that is known at higher frequencies only."""
+    """Complex permittivities of all radio materials; NaN for materials that are known at other frequencies only."""
     ghz = frequency_hz / 1e9
     known = [any(band.lower_ghz <= ghz <= band.upper_ghz for band in RADIO_MATERIALS[name]) for name in RADIO]
     return np.array(
@@ -205,7 +206,7 @@ def receive(
     band: str,
     signals: BandOfSatellites,
 ) -> TrackedSignals:
-    """The loops of all satellites; `clear` and `above` (n, s) tell which are in view and over the horizon."""
+    """Track all satellites; `clear` and `above` (n, s) mark those in direct view and above the horizon."""
     n, s = above.shape
     wavelength = signals.wavelength_m[paths.satellite]
     has = np.isfinite(wavelength)

@@ -1,7 +1,7 @@
 """Navigation files of RINEX 2 and 3 (IGS and RTCM, versions 2.10 to 3.05): broadcast ephemerides and ionosphere.
 
-Read are GPS, Galileo and BeiDou. Records of GLONASS, SBAS, QZSS and NavIC are counted and left out: GLONASS tells
-states to be integrated, not elements.
+The reader supports GPS, Galileo and BeiDou. It counts and skips records of GLONASS, SBAS, QZSS and NavIC: GLONASS
+broadcasts state vectors for numerical integration instead of orbital elements.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from parhelion.sensors.waves.gnss.satellites import FIT_S, Ephemerides
 
 LARGEST_BYTES = 64 * 1024 * 1024
 _LINES = {"G": 8, "E": 8, "C": 8, "J": 8, "I": 8, "R": 4, "S": 4}
-"""Lines of a record by system."""
+"""Number of lines per record, by system."""
 _BEIDOU_BEHIND_S = 14.0
-"""BeiDou time counts without the leap seconds before 2006."""
+"""Offset of BeiDou time from GPS time: BeiDou time does not include the leap seconds before 2006."""
 _MOST_E, _ROOT_A = 0.3, (4000.0, 7000.0)
 _ROWS = (
     ("iode", "crs", "dn", "m0"),
@@ -35,26 +35,26 @@ _ROWS = (
     ("i_dot", "spare1", "week", "spare2"),
     ("accuracy_m", "health", "tgd", "iodc"),
 )
-"""Numbers of a record after its first line, line by line."""
+"""Fields of a record after its first line, by line."""
 _NEEDED = ("root_a", "e", "m0", "toe_second", "week", "omega0", "i0", "omega")
 
 
 @dataclass(frozen=True, eq=False)
 class Navigation:
-    """What a navigation file holds."""
+    """Contents of a navigation file."""
 
     ephemerides: Ephemerides
     start: GpsTime
-    """Start of the week that times of the ephemerides count from."""
+    """Start of the GPS week from which times of the ephemerides count."""
     klobuchar: tuple[Floats, Floats] | None = None
-    """GPS's parameters alpha and beta of the ionosphere, each of shape (4,); None where the file has none."""
+    """Klobuchar parameters alpha and beta of GPS, each of shape (4,); None if the file has none."""
     left_out: dict[str, int] = field(default_factory=dict)
-    """Records of systems that are not read, by their letter."""
+    """Number of skipped records of unsupported systems, by system letter."""
 
 
 @file_reader(FormatError)
 def read_navigation(path: str | PathLike[str]) -> Navigation:
-    """Read a navigation file; damage is told with the line."""
+    """Read a navigation file; an error names the damaged line."""
     file = Path(path)
     text = read_bytes(file, FormatError, largest=LARGEST_BYTES, what="a RINEX navigation file")
     lines = text.decode("ascii", errors="replace").splitlines()
@@ -135,7 +135,7 @@ def _records(file: Path, lines: list[str], first: int, version: float) -> Iterat
 
 
 def _row(file: Path, number: int, record: list[str], version: float) -> dict[str, float | str]:
-    """One record of Kepler elements."""
+    """Parse one record of Kepler elements."""
     head, wide = record[0], 3 if version < 3.0 else 4
     name = f"G{_whole(file, number, head[0:2]):02d}" if version < 3.0 else head[:3].replace(" ", "0")
     if not (name[0] in "GEC" and name[1:].isdigit() and name[1:] != "00"):
@@ -173,7 +173,7 @@ def _whole(file: Path, number: int, text: str) -> int:
 
 
 def _check(file: Path, number: int, values: dict[str, float | str]) -> None:
-    """Elements that no satellite has would give positions that look like some."""
+    """Reject orbital elements that no satellite has; they would give plausible but wrong positions."""
     limits = {"e": (0.0, _MOST_E), "root_a": _ROOT_A, "toe_second": (0.0, WEEK_S), "week": (0.0, 10_000.0)}
     for name, (low, high) in limits.items():
         value = float(values[name])
@@ -188,7 +188,7 @@ def _collected(
     columns: dict[str, list[float | str]] = {}
     for row in rows:
         behind = _BEIDOU_BEHIND_S if str(row["satellite"])[0] == "C" else 0.0
-        # The clock's time is of the calendar, so its week is sure; the orbit's is the nearest to it.
+        # The clock reference is a calendar time, so its week is known; the orbit reference is in the nearest week.
         toc = (float(row["toc_week"]) - week) * WEEK_S + float(row["toc_second"]) + behind
         toe = float(row["toe_second"]) + behind
         toe += round((toc - toe) / WEEK_S) * WEEK_S
@@ -206,7 +206,7 @@ def _collected(
 
 
 def check_covers(navigation: Navigation, epoch: GpsTime, source: str) -> None:
-    """An error where no ephemeris is near enough to a time."""
+    """Raise ConfigError if no ephemeris is valid at a time."""
     at = epoch.since(navigation.start)
     eph = navigation.ephemerides
     if np.any(eph.pick(np.array([at]), eph.names) >= 0):
@@ -218,8 +218,8 @@ def check_covers(navigation: Navigation, epoch: GpsTime, source: str) -> None:
     )
 
 
-# ---- rinex nav out --------------------------------------------------------------------------------------------------
-# Ephemerides as a RINEX 3.04 navigation file, so that other programs can use the ranges of a nominal sky.
+# ---- writing --------------------------------------------------------------------------------------------------------
+# Ephemerides as a RINEX 3.04 navigation file, so that other programs can use the ranges of a nominal constellation.
 
 
 _BEIDOU_WEEK, _LEAP_S = 1356, 18
@@ -238,7 +238,7 @@ def _written_row(values: Iterable[float]) -> str:
 
 
 def navigation_text(eph: Ephemerides, start: GpsTime, klobuchar: tuple[Floats, Floats]) -> str:
-    """A navigation file; times of the ephemerides count from `start`. GLONASS, which has other records, is left out."""
+    """Text of a navigation file without GLONASS; times of the ephemerides count from `start`."""
     text = _line(f"{3.04:9.2f}{'':11}{'N: GNSS NAV DATA':20}{'M: MIXED':20}", "RINEX VERSION / TYPE")
     text += _line(f"{'Parhelion':20}{'':20}{'':20}", "PGM / RUN BY / DATE")
     for name, values in zip(("GPSA", "GPSB"), klobuchar, strict=True):
@@ -255,7 +255,7 @@ def _record(eph: Ephemerides, k: int, start: GpsTime) -> str:
     toe, toc = start.second + eph.toe[k] - behind, start.second + eph.toc[k] - behind
     week, second = start.week + int(toe // WEEK_S), float(toe % WEEK_S)
     year, month, day, hour, minute, whole = GpsTime(start.week, 0.0).calendar(float(toc))
-    # The node's longitude counts from the start of the week of the message's own time.
+    # The longitude of the node refers to the start of the week of the message time.
     node = eph.omega0[k] + eph.constants[1][k] * (second - eph.toe_second[k])
     head = f"{name} {year:4d} {month:02d} {day:02d} {hour:02d} {minute:02d} {round(whole):02d}"
     text = head + "".join(_written_number(float(values[k])) for values in (eph.af0, eph.af1, eph.af2)) + "\n"
@@ -274,5 +274,5 @@ def _record(eph: Ephemerides, k: int, start: GpsTime) -> str:
 def write_navigation(
     path: str | PathLike[str], eph: Ephemerides, start: GpsTime, klobuchar: tuple[Floats, Floats]
 ) -> None:
-    """Write the file whole or not at all."""
+    """Write a navigation file atomically."""
     write_whole(path, navigation_text(eph, start, klobuchar).encode("ascii"))

@@ -1,13 +1,13 @@
-"""Nominal constellations: circular orbits in the slots that the systems publish, as ephemerides.
+"""Satellites: orbits from broadcast ephemerides, nominal constellations, and signals.
 
-They hold no satellite's true place on a day. What they hold is how many satellites stand how high over a place, and how
-they move. Sources:
+Nominal constellations are circular orbits in the published slots of each system. They do not reproduce the position of
+an individual satellite on a given day, but the number, elevation and motion of the satellites over a place. Sources:
 
 - GPS: SPS Performance Standard, 4th edition 2008, table 2.1-2 (24 slots, epoch 1993-07-01).
 - Galileo: reference constellation of the European GNSS Service Centre (24/3/1, epoch 2016-11-21).
 - GLONASS: ICD L1, L2, edition 5.1, 2008, section 3.3.1 (24 slots, epoch 1983-01-01, Moscow time).
-- BeiDou: B1C ICD 1.0, 2017, section 3.1 (24/3/1 at 55 degrees, three geostationary, three inclined). It says no
-  longitudes of nodes; 0 was taken for the first plane, and 118 degrees east for the crossing of the inclined ones.
+- BeiDou: B1C ICD 1.0, 2017, section 3.1 (24/3/1 at 55 degrees, three geostationary, three inclined). It gives no
+  longitudes of nodes; 0 is used for the first plane, and 118 degrees east for the crossing of the inclined ones.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from parhelion.sensors.waves.gnss.earth import EARTH_RATE_RAD_S
 # ---- orbits ---------------------------------------------------------------------------------------------------------
 # Satellites from broadcast ephemerides: Kepler elements with corrections to position, velocity and clock in ECEF.
 # The closed form of IS-GPS-200 (20.3.3.4.3), which Galileo (OS SIS ICD 5.1.1) and BeiDou (B1I ICD 5.2.4.12) share with
-# constants of their own. Times are seconds of GPS time since the start of one week, that of the first row's reference.
+# their own constants. Times are seconds of GPS time since the start of the week of the first row's reference time.
 
 
 MU = {"G": 3.986005e14, "E": 3.986004418e14, "C": 3.986004418e14, "R": 3.986004418e14}
-"""Earth's gravitational constant [m^3/s^2] as each system has it."""
+"""Gravitational constant of the Earth [m^3/s^2] by system."""
 RATE = {"G": EARTH_RATE_RAD_S, "E": EARTH_RATE_RAD_S, "C": 7.2921150e-5, "R": 7.292115e-5}
-"""Rotation of the Earth [rad/s] as each system has it."""
+"""Rotation rate of the Earth [rad/s] by system."""
 FIT_S = {"G": 7201.0, "E": 10_801.0, "C": 7201.0, "R": 7201.0}
-"""How far from its reference time an ephemeris is used [s]: GPS 4 h in all, Galileo and BeiDou after RTKLIB."""
+"""Validity of an ephemeris around its reference time [s]: GPS 4 h in total, Galileo and BeiDou as in RTKLIB."""
 GEOSTATIONARY = {*range(1, 6), *range(59, 64)}
-"""BeiDou satellites on geostationary orbits, whose elements are told in a plane tilted by 5 degrees."""
+"""BeiDou satellites in geostationary orbit, whose elements refer to a plane tilted by 5 degrees."""
 _TILT = np.radians(-5.0)
 _KEPLER_STEPS = 12
 
 
 @dataclass(frozen=True, eq=False)
 class Ephemerides(Table):
-    """Broadcast ephemerides, one row each; several rows may be of one satellite. Units are SI and radians."""
+    """Broadcast ephemerides, one per row; a satellite may have several rows. Units are SI and radians."""
 
     satellite: NDArray[np.str_]
     """Names such as G01, shape (m,)."""
@@ -78,36 +78,36 @@ class Ephemerides(Table):
     af1: Floats
     af2: Floats
     tgd: Floats
-    """Delay of the first frequency against the clock's [s]."""
+    """Group delay of the first frequency [s]."""
     toe_second: Floats
-    """Seconds of the week of `toe` as the message has it, which the node's longitude counts from."""
+    """Reference time of the orbit as second of its week, to which the longitude of the node refers [s]."""
     health: NDArray[np.int64]
     """0 is healthy."""
     fit_s: Floats
-    """How far from its reference time it is used [s]."""
+    """Validity before and after the reference time [s]."""
     accuracy_m: Floats
-    """Accuracy of the range that the satellite itself tells (URA, SISA) [m]."""
+    """Broadcast range accuracy (URA, SISA) [m]."""
 
     @cached_property
     def constants(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-        """Of each row: gravitational constant, rotation of the Earth, and whether its plane is tilted."""
+        """Gravitational constant, rotation rate of the Earth, and flag of a tilted plane, per row."""
         letters = self.satellite.astype("U1").tolist()
         tilted = np.isin(self.satellite, [f"C{number:02d}" for number in GEOSTATIONARY])
         return np.array([MU[one] for one in letters]), np.array([RATE[one] for one in letters]), tilted
 
     @cached_property
     def healthy(self) -> dict[str, NDArray[np.int64]]:
-        """Healthy rows of each satellite that has some."""
+        """Rows of healthy ephemerides by satellite."""
         found = {name: np.flatnonzero((self.satellite == name) & (self.health == 0)) for name in self.names}
         return {name: rows for name, rows in found.items() if len(rows)}
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Satellites, sorted."""
+        """Names of the satellites, sorted."""
         return tuple(sorted(set(self.satellite.tolist())))
 
     def pick(self, times: Floats, names: tuple[str, ...]) -> NDArray[np.int64]:
-        """Row for each time (n,) and satellite (s,): the healthy one nearest in time; -1 where none is near enough."""
+        """Row of the nearest healthy ephemeris for each time (n,) and satellite (s,); -1 where none is valid."""
         found = np.full((len(times), len(names)), -1, dtype=np.int64)
         for column, name in enumerate(names):
             mine = self.healthy.get(name)
@@ -122,20 +122,20 @@ class Ephemerides(Table):
 
 @dataclass(frozen=True, eq=False)
 class SatelliteStates:
-    """Where satellites are and how their clocks are, in ECEF of the same time."""
+    """Position, velocity and clock of satellites, in the ECEF frame of the same time."""
 
     xyz: Floats
     """Position [m], shape (..., 3)."""
     velocity: Floats
-    """Velocity in the turning frame [m/s], shape (..., 3)."""
+    """Velocity in the rotating frame [m/s], shape (..., 3)."""
     clock: Floats
-    """What the clock is ahead [s], relativity included, the first frequency's delay not."""
+    """Clock bias [s] with the relativistic term, without the group delay of the first frequency."""
     clock_rate: Floats
-    """Its change [s/s]."""
+    """Clock drift [s/s]."""
 
 
 def eccentric_anomaly(mean: Floats, e: Floats) -> Floats:
-    """Solve Kepler's equation M = E - e sin E by Newton's steps from M; to rounding for e up to 0.2."""
+    """Solve Kepler's equation M = E - e sin E by Newton's method; accurate to rounding for e up to 0.2."""
     found = mean + e * np.sin(mean)
     for _ in range(_KEPLER_STEPS):
         found = found - (found - e * np.sin(found) - mean) / (1.0 - e * np.cos(found))
@@ -143,7 +143,7 @@ def eccentric_anomaly(mean: Floats, e: Floats) -> Floats:
 
 
 def states(eph: Ephemerides, row: NDArray[np.int64], times: Floats) -> SatelliteStates:
-    """States of the rows at times [s], arrays of one shape; a row of -1 gives NaN."""
+    """Satellite states for the ephemerides `row` at `times` [s], arrays of one shape; row -1 gives NaN."""
     known = row >= 0
     at = np.where(known, row, 0)
     get = {one.name: getattr(eph, one.name)[at] for one in fields(eph) if one.name not in ("satellite", "health")}
@@ -184,7 +184,7 @@ def states(eph: Ephemerides, row: NDArray[np.int64], times: Floats) -> Satellite
 def _in_space(
     r: Floats, r_rate: Floats, u: Floats, u_rate: Floats, i: Floats, i_rate: Floats, node: Floats, node_rate: Floats
 ) -> tuple[Floats, Floats]:
-    """Position and velocity of an orbit's polar coordinates and angles."""
+    """Position and velocity from polar coordinates in the orbital plane and the angles of the plane."""
     cu, su, ci, si, cn, sn = np.cos(u), np.sin(u), np.cos(i), np.sin(i), np.cos(node), np.sin(node)
     x, y = r * cu, r * su
     vx, vy = r_rate * cu - r * su * u_rate, r_rate * su + r * cu * u_rate
@@ -202,7 +202,7 @@ def _in_space(
 
 
 def _from_tilted(xyz: Floats, velocity: Floats, rate: Floats, tk: Floats) -> tuple[Floats, Floats]:
-    """BeiDou's geostationary orbits: turn by -5 degrees about x, then with the Earth (B1I ICD, table 5-11)."""
+    """BeiDou geostationary orbits: rotation by -5 degrees about x, then with the Earth (B1I ICD, table 5-11)."""
     c, s = np.cos(_TILT), np.sin(_TILT)
 
     def tilted(v: Floats) -> Floats:
@@ -222,11 +222,11 @@ def _from_tilted(xyz: Floats, velocity: Floats, rate: Floats, tk: Floats) -> tup
 
 
 SYSTEMS = {"gps": "G", "galileo": "E", "glonass": "R", "beidou": "C"}
-"""Letters of the systems, as RINEX has them."""
+"""RINEX letters of the systems."""
 GLONASS_CHANNEL = (1, -4, 5, 6, 1, -4, 5, 6, -2, -7, 0, -1, -2, -7, 0, -1, 4, -3, 3, 2, 4, -3, 3, 2)
 """Frequency channel of GLONASS slots 1 to 24; antipodal slots share one (ICD 5.1; the assignment of 2021)."""
 REFRESH_S = 7200.0
-"""Reference times are whole multiples of this, as GPS's are."""
+"""Interval of the reference times [s], as for GPS."""
 
 _J2, _EARTH_M = 1.0826359e-3, 6_378_137.0
 _GPS_RAAN = {"A": 272.847, "B": 332.847, "C": 32.847, "D": 92.847, "E": 152.847, "F": 212.847}
@@ -244,23 +244,25 @@ class Slot:
     """One circular orbit at the epoch of its constellation."""
 
     name: str
+    """Name of the satellite, for example 'G01'."""
     axis_m: float
-    """Semi-major axis."""
+    """Semi-major axis [m]."""
     inclination_deg: float
+    """Inclination [deg]."""
     right_ascension_deg: float
-    """Of the ascending node."""
+    """Right ascension of the ascending node [deg]."""
     latitude_deg: float
-    """Argument of latitude."""
+    """Argument of latitude [deg]."""
 
 
 def _walker(
     names: Iterable[str], axis: float, tilt: float, planes: int, node: float, first: float, phase: float
 ) -> list[Slot]:
-    """Even planes with even slots; `phase` [deg] is how much the slots of a plane lead those of the one before."""
-    called = list(names)
-    each = len(called) // planes
+    """Walker constellation; `phase` [deg] is the lead of the slots of a plane over those of the previous plane."""
+    satellites = list(names)
+    each = len(satellites) // planes
     slots = []
-    for k, name in enumerate(called):
+    for k, name in enumerate(satellites):
         plane, place = divmod(k, each)
         latitude = first + phase * plane + 360.0 / each * place
         slots.append(Slot(name, axis, tilt, node + 360.0 / planes * plane, latitude))
@@ -282,7 +284,7 @@ def _galileo() -> tuple[datetime, list[Slot]]:
 
 
 def _glonass() -> tuple[datetime, list[Slot]]:
-    # Node longitudes are told at midnight of Moscow, three hours before that of UTC.
+    # Longitudes of the nodes refer to midnight in Moscow, three hours before midnight UTC.
     slots = [
         Slot(
             f"R{j:02d}", 25_508_200.0, 64.8, 215.25 + 120.0 * ((j - 1) // 8),
@@ -298,7 +300,7 @@ def _beidou() -> tuple[datetime, list[Slot]]:
     spin = sidereal_deg(GpsTime.of(epoch))
     slots = _walker((f"C{k:02d}" for k in _BEIDOU_MEO), 27_906_100.0, 55.0, 3, 0.0, 0.0, 15.0)
     for k in range(3):
-        # On a figure of eight over 118 degrees east: latitude and node move against each other.
+        # Figure of eight over 118 degrees east: latitude and node move in opposite directions.
         slots.append(Slot(f"C{38 + k}", 42_164_170.0, 55.0, spin + 118.0 + 120.0 * k, -120.0 * k))
     for k, longitude in enumerate((80.0, 110.5, 140.0)):
         slots.append(Slot(f"C{59 + k}", 42_164_170.0, 0.0, spin, longitude))
@@ -309,13 +311,13 @@ _SLOTS = {"gps": _gps, "galileo": _galileo, "glonass": _glonass, "beidou": _beid
 
 
 def sidereal_deg(time: GpsTime) -> float:
-    """Greenwich mean sidereal time [deg]: the Earth's turn (Meeus 1998, eq. 12.4, without its small square terms)."""
+    """Greenwich mean sidereal time [deg] (Meeus 1998, eq. 12.4, without its small quadratic terms)."""
     days = time.since(GpsTime.of(datetime(2000, 1, 1, 12, tzinfo=timezone.utc)))
     return (280.46061837 + 360.98564736629 * days / 86_400.0) % 360.0
 
 
 def nominal(systems: Sequence[str], epoch: GpsTime) -> Ephemerides:
-    """The constellations of some systems as ephemerides, with times counted from the start of the epoch's week."""
+    """Nominal constellations of the given systems as ephemerides; times count from the start of the epoch's week."""
     if not systems:
         raise ConfigError("constellations: name at least one of " + ", ".join(_SLOTS))
     parts = []
@@ -328,7 +330,7 @@ def nominal(systems: Sequence[str], epoch: GpsTime) -> Ephemerides:
 
 
 def _ephemerides(slots: list[Slot], began: GpsTime, epoch: GpsTime) -> Ephemerides:
-    """Slots carried on to the last reference time before the epoch, with the nodes' drift by the Earth's flattening."""
+    """Slots propagated to the last reference time before the epoch, with the nodal drift due to J2."""
     toe = np.floor(epoch.second / REFRESH_S) * REFRESH_S
     after = GpsTime(epoch.week, toe).since(began)
     a = np.array([slot.axis_m for slot in slots])
@@ -340,16 +342,16 @@ def _ephemerides(slots: list[Slot], began: GpsTime, epoch: GpsTime) -> Ephemerid
     rate = np.array([RATE[slot.name[0]] for slot in slots])
     n = np.sqrt(mu / a**3)
     drift = -1.5 * _J2 * (_EARTH_M / a) ** 2 * n * np.cos(tilt)  # first order in J2
-    still = a > 42e6  # stations keep these over their longitudes
+    still = a > 42e6  # station keeping holds these at their longitudes
     drift = np.where(still, 0.0, drift)
     dn = np.where(still, rate - n, 0.0)
     turned = np.radians(sidereal_deg(GpsTime(epoch.week, 0.0)))
     spun = np.radians(sidereal_deg(began))
-    # Longitude of the node at the start of the week; those on stations turn with the Earth.
+    # Longitude of the node at the start of the week; geosynchronous orbits rotate with the Earth.
     longitude = np.where(still, node - spun + rate * toe, node + drift * after - turned + (rate - RATE["G"]) * toe)
     m0 = np.where(still, latitude, latitude + (n + dn) * after)
     tilted = np.array([slot.name[0] == "C" and int(slot.name[1:]) in GEOSTATIONARY for slot in slots])
-    # Told in a plane tilted by 5 degrees about the x axis: its node is where the equator comes out again.
+    # Elements refer to a plane tilted by 5 degrees about the x axis; its node must reproduce the equator.
     longitude, m0 = longitude + np.pi * tilted, m0 - np.pi * tilted
     zero, count = np.zeros(len(slots)), len(slots)
     return Ephemerides(
@@ -362,7 +364,7 @@ def _ephemerides(slots: list[Slot], began: GpsTime, epoch: GpsTime) -> Ephemerid
     )  # fmt: skip
 
 
-# ---- Signals of the systems: frequency, chip rate, shape of the code, and what RINEX calls them ---------------------
+# ---- Signals: frequency, chip rate, modulation and RINEX code -------------------------------------------------------
 
 
 BandName = Literal["L1", "L2", "L5"]
@@ -375,11 +377,11 @@ class Signal:
     frequency_hz: float
     chip_rate_hz: float
     boc: bool
-    """Whether its code is BOC(1,1), else BPSK."""
+    """True for BOC(1,1), False for BPSK."""
     code: str
-    """Band and attribute as RINEX 3 has them."""
+    """RINEX 3 band and attribute."""
     channel_hz: float = 0.0
-    """Step between the channels of GLONASS."""
+    """Channel spacing of GLONASS [Hz]."""
 
 
 SIGNALS: dict[str, dict[str, Signal]] = {
@@ -402,14 +404,14 @@ SIGNALS: dict[str, dict[str, Signal]] = {
     },
 }
 """Signals by band and system: IS-GPS-200 and 705, Galileo OS SIS ICD, BeiDou B1C, B2a and B2b ICDs, GLONASS ICD 5.1.
-The second band of a receiver with L2 is E5b for Galileo and B2b for BeiDou, as those of u-blox have it."""
+The second band of a receiver with L2 is E5b for Galileo and B2b for BeiDou, as in u-blox receivers."""
 BANDS = {"L1": 1_575.42e6, "L2": 1_227.60e6, "L5": 1_176.45e6}
-"""One frequency [Hz] for each band, at which materials are looked up."""
+"""Representative frequency [Hz] of each band, used for material properties."""
 
 
 @dataclass(frozen=True, eq=False)
 class BandOfSatellites:
-    """One band's signals of some satellites, arrays of shape (s,); NaN for satellites that have none there."""
+    """Signals of satellites in one band, arrays of shape (s,); NaN for satellites without a signal in this band."""
 
     frequency_hz: Floats
     chip_m: Floats
@@ -427,7 +429,7 @@ def channel_of(satellite: str) -> int:
 
 
 def band_of(band: str, satellites: tuple[str, ...]) -> BandOfSatellites:
-    """The signals of satellites in a band."""
+    """Return the signals of satellites in a band."""
     if band not in SIGNALS:
         raise ConfigError(f"bands: must be of {', '.join(SIGNALS)}, got {band!r}")
     frequency, chip, boc = [], [], []

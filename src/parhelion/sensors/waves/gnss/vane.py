@@ -1,10 +1,11 @@
-"""VANE's plain rules for GPS (ERDC/GSL TR-20-32, chapter 3), as an option beside the physics.
+"""VANE's simplified rules for GPS (ERDC/GSL TR-20-32, chapter 3), an alternative to the physical model.
 
-A satellite in view has its range. One that is blocked has that of a signal by way of some surface: 100 even rays over
-the hemisphere, hits within 45 m, a free ray from there to the satellite; the error is the distance to the surface (here
-the nearest that serves; VANE does not say which). Delays of the air and of the ephemeris are added and not corrected
-for. The fix has equal weights. Formulas are those of the report with its misprints mended: the root of eq. 3.8 covers
-two terms, eq. 3.9 is the usual continued fraction, eq. 3.12 has a cosine, eq. 3.16 gives metres for hectopascals.
+A visible satellite has its true range. A blocked satellite is received by way of a surface: 100 evenly distributed rays
+over the hemisphere, hits within 45 m, and an unobstructed ray from the hit to the satellite. The range error is the
+distance to the surface (the nearest such surface here; VANE does not specify which). Atmospheric and ephemeris delays
+are added and not corrected. The fix uses equal weights. Misprints of the report are corrected: the root of eq. 3.8
+covers two terms, eq. 3.9 is the standard continued fraction, eq. 3.12 has a cosine, and eq. 3.16 gives metres for
+hectopascals.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from parhelion.sensors.waves.radio import SatelliteScene
 
 RAYS, REACH_M = 100, 45.0
 HEIGHT_200_M = 11_836.0
-"""Of the level of 200 hPa, which VANE's eq. 3.10 asks for: its own mean."""
+"""Height of the 200 hPa level for VANE's eq. 3.10: the mean stated in the report."""
 FIX = FixConfig(
     elevation_mask_deg=0.0, weights="equal", sigma_m=1.0, ionosphere="none", troposphere="none", exclude=False
 )  # fmt: skip
@@ -51,14 +52,14 @@ def ephemeris_error(latitude_deg: Floats, range_m: Floats) -> Floats:
     return np.sqrt((1.0 + 0.5 * np.sin(np.radians(latitude_deg))) * power + SPEED_OF_LIGHT_M_S**2 * 1e-18 + 0.0918)
 
 
-def observe_plainly(
+def observe_by_vane_rules(
     config: GnssConfig, sky: Sky, scene: SatelliteScene, xyz: Floats, velocity: Floats, times: Floats
 ) -> tuple[Observed, FixConfig]:
-    """Ranges by VANE's rules, and how a fix is made of them. Nothing in it is random."""
+    """Observations by VANE's rules, and the settings of the fix. The result is deterministic."""
     seconds, ecef = sky.epoch.second + times, sky.place.to_ecef(xyz)
     seen = geometry(sky, ecef, seconds)
     above = np.nan_to_num(seen.elevation, nan=-1.0) > 0.0
-    toward = np.nan_to_num(sky.place.turned_to_world(seen.toward))
+    toward = np.nan_to_num(sky.place.rotate_to_world(seen.toward))
     sight = find_paths(scene, xyz, times, toward, above, 0)
     detour = _detour(scene, xyz, times, toward, above & ~sight.clear)
     lat, height = np.degrees(seen.local.latitude)[:, None], seen.local.height_m[:, None]
@@ -73,7 +74,7 @@ def observe_plainly(
     clock = SPEED_OF_LIGHT_M_S * (seen.state.clock - sky.ephemerides.tgd[row])
     ranges = seen.range_m + wrong + got - clock
     bands, nothing = [], np.zeros(len(times))
-    moving = sky.place.turned_to_ecef(velocity)
+    moving = sky.place.rotate_to_ecef(velocity)
     rate = range_rate(seen, moving, seen.toward) - SPEED_OF_LIGHT_M_S * seen.state.clock_rate
     level = np.where(np.isfinite(got), config.cn0_zenith_dbhz, np.nan)
     for band in config.bands:
@@ -82,13 +83,13 @@ def observe_plainly(
         bands.append(Ranges(level, ranges + 0.0 * wavelength, ranges / wavelength, -rate / wavelength + has))
     status = np.where(sight.clear, DIRECT, np.where(np.isfinite(got), REFLECTED, BLOCKED))
     status = np.where(above, status, ABSENT)
-    held = TrackedSignals(level, got, got, seen.toward, status)
+    tracked = TrackedSignals(level, got, got, seen.toward, status)
     none = Errors(np.zeros(above.shape), nothing[:, None], nothing[:, None], nothing, nothing)
-    return Observed(seen, sight, held, bands, none, seconds), FIX
+    return Observed(seen, sight, tracked, bands, none, seconds), FIX
 
 
 def _detour(scene: SatelliteScene, xyz: Floats, times: Floats, toward: Floats, wanted: NDArray[np.bool_]) -> Floats:
-    """Distance [m] to the nearest surface from which a blocked satellite is free, shape (n, s); NaN for none."""
+    """Distance [m] to the nearest surface with a view of a blocked satellite, shape (n, s); NaN for none."""
     rays = fibonacci_sphere(2 * RAYS)[:RAYS]
     found = np.full(wanted.shape, np.nan)
     for k in range(len(times)):
