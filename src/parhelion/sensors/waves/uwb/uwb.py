@@ -1,4 +1,4 @@
-"""A ranging radio: tag and anchors -> paths -> impulse response -> first path -> noise, bias -> ranges -> position."""
+"""Ranging radio: tag and anchors -> paths -> impulse response -> first path -> noise, bias -> ranges -> position."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from parhelion.sensors.waves.uwb.solve import Fixes, can_locate, check_layout, l
 from parhelion.sensors.waves.uwb.walls import wall_around
 from parhelion.world.world import World
 
-# ---- Anchors: where a sensor's user put them, or those that stand in the world --------------------------------------
+# ---- Anchors: given by the user, or part of the world ---------------------------------------------------------------
 
 
 MOST_ANCHORS = 1000
@@ -46,7 +46,7 @@ MOST_ANCHORS = 1000
 
 @dataclass(frozen=True, eq=False)
 class Anchors:
-    """Names and places of anchors."""
+    """Names and positions of anchors."""
 
     names: tuple[str, ...]
     xyz: Floats
@@ -57,7 +57,7 @@ class Anchors:
 
 
 def given_anchors(value: Any) -> Anchors:
-    """Anchors as their user wrote them: positions by name, or a list of positions, or an array (a, 3)."""
+    """Anchors from user input: a mapping of names to positions, a list of positions, or an array (a, 3)."""
     if isinstance(value, Anchors):
         return value
     if isinstance(value, Mapping):
@@ -68,7 +68,7 @@ def given_anchors(value: Any) -> Anchors:
     else:
         raise ConfigError(f"anchors: give positions by name, or a list of positions, got {type(value).__name__}")
     if not places:
-        raise ConfigError("anchors: there is none; give at least one position")
+        raise ConfigError("anchors: the list is empty; give at least one position")
     if len(places) > MOST_ANCHORS:
         raise ConfigError(f"anchors: {len(places)} are more than {MOST_ANCHORS}")
     for name, place in zip(names, places, strict=True):
@@ -85,22 +85,22 @@ def given_anchors(value: Any) -> Anchors:
 
 
 def anchors_of(world: World) -> Anchors:
-    """The anchors that stand in a world; none in a world with nothing in it."""
+    """Anchors among the objects of a world; an empty world has none."""
     found = housings(world)
     if not found and world.objects:
         raise ConfigError(
-            f"anchors: none were given, and the world has none (objects whose names begin with {HOUSING!r})"
+            f"anchors: none given, and the world has no objects whose names begin with {HOUSING!r}; pass anchors=..."
         )
     return Anchors(tuple(found), np.array(list(found.values())).reshape(-1, 3))
 
 
 def check_places(radio: RadioScene, anchors: Anchors) -> None:
-    """Raise ConfigError where an anchor is inside of a wall."""
+    """Raise ConfigError if an anchor is inside a wall."""
     for name, place in zip(anchors.names, anchors.xyz, strict=True):
         wall = wall_around(radio, place)
         if wall is not None:
             at = ", ".join(f"{value:g}" for value in place)
-            raise ConfigError(f"anchors: {name} at ({at}) m is inside of {wall!r}; move it out of the wall")
+            raise ConfigError(f"anchors: {name} at ({at}) m is inside {wall!r}; move it out of the wall")
 
 
 # ---- uwb ------------------------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ BACKENDS = ("own", "sionna")
 
 @dataclass(frozen=True, eq=False)
 class _Site:
-    """What was made of a world for one sensor, as long as the world stays as it is."""
+    """Anchors, scene and path finder for one version of a world."""
 
     version: int
     anchors: Anchors
@@ -124,22 +124,25 @@ class _Site:
 
 
 class Uwb(StreamSensor[UwbConfig, UwbData]):
-    """A ranging radio: a tag that measures ranges to anchors.
+    """Ranging radio: a tag that measures ranges to anchors.
 
-        uwb = Uwb("qorvo/dw1000", anchors={"a": (0, 0, 3), "b": (9, 0, 3), "c": (0, 9, 3)})
-        ranges = uwb.run(world, motion, duration=10.0, seed=7)
+    >>> import parhelion as ph
+    >>> tag = ph.Uwb("qorvo/dw1000", anchors={"a": (5, 0, 2), "b": (0, 8, 2)}, noise=False)
+    >>> ranges = tag.run(ph.World(), ph.Pose(xyz=(0, 0, 2)), duration=0.1)
+    >>> ranges.range.round(3).tolist()
+    [[5.0, 8.0]]
 
     Args:
         model: Preset name, YAML file or `UwbConfig`.
-        name: Name that distinguishes it from others of its model; it has noise of its own.
-        rate_hz: Ranges per second and anchor; by default that of the data sheet.
-        noise: False removes the receiver's own errors; walls and mirrors stay.
-        anchors: Positions [m] by name, or a list of them; by default the anchors that stand in the world.
-        order: Largest number of mirrors of a path, 0 to 2.
-        method: two-way, tdoa or rssi, in place of that of the data sheet.
-        height_m: Known z of the tag [m], for the solver of positions.
-        diffraction: True adds paths around the edges of what blocks.
-        polarisation: Of all antennas, vertical or horizontal.
+        name: Name that distinguishes sensors of the same model; each name has its own noise.
+        rate_hz: Ranges per second and anchor; the default comes from the data sheet.
+        noise: False removes receiver errors; walls and reflections remain.
+        anchors: Positions [m] by name, or a list of positions; by default the anchors of the world.
+        order: Maximum number of reflections per path, 0 to 2.
+        method: two-way, tdoa or rssi; overrides the data sheet.
+        height_m: Known z of the tag [m] for the position solver.
+        diffraction: True adds paths around the edges of obstacles.
+        polarisation: Polarisation of all antennas, vertical or horizontal.
         backend: "own", or "sionna" to find paths with Sionna RT (`pip install parhelion[sionna]`).
         cir: True records the channel impulse response of every range.
     """
@@ -169,7 +172,7 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
                 raise ConfigError(f"method: must be two-way, tdoa or rssi, got {method!r}")
             self.config = self.config.model_copy(update={"method": method})
         if order not in ORDERS or isinstance(order, bool):
-            raise ConfigError(f"order: must be 0, 1 or 2 mirrors, got {order!r}")
+            raise ConfigError(f"order: must be 0, 1 or 2 reflections, got {order!r}")
         if backend not in BACKENDS:
             raise ConfigError(f"backend: must be own or sionna, got {backend!r}")
         if polarisation not in POLARISATIONS:
@@ -186,11 +189,11 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
         self._biases: tuple[tuple[int, tuple[str, ...]], Floats] | None = None
 
     def anchors(self, world: World) -> Anchors:
-        """The anchors that it ranges to in a world."""
+        """Anchors to which the tag measures ranges in a world."""
         return self._site(world).anchors
 
     def paths(self, world: World, places: Any, times: Any = 0.0) -> RadioPaths:
-        """Paths from places (n, 3) or (3,) [m] at times [s] to all anchors, at the carrier."""
+        """Paths at the carrier frequency from positions (n, 3) or (3,) [m] at times [s] to all anchors."""
         tags = np.atleast_2d(np.asarray(places, dtype=np.float64))
         if tags.ndim != 2 or tags.shape[1] != 3 or not np.all(np.isfinite(tags)):
             raise ConfigError("places: must be finite, of shape (n, 3) or (3,)")
@@ -217,15 +220,15 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
             wall = wall_around(site.radio, place)
             if wall is not None:
                 at = ", ".join(f"{value:g}" for value in place)
-                raise ConfigError(f"{self.label}: its place ({at}) m is inside of {wall!r}; move it out of the wall")
+                raise ConfigError(f"{self.label}: its position ({at}) m is inside {wall!r}; move it out of the wall")
         if len(site.anchors) > 1:
             try:
                 check_layout(site.anchors.xyz, self.height_m is not None, self.config.method == "tdoa")
             except ConfigError as error:
-                warnings.warn(f"{self.label}: {error}: it has ranges alone", stacklevel=3)
+                warnings.warn(f"{self.label}: {error}; the record contains ranges without positions", stacklevel=3)
 
     def _finder(self, radio: RadioScene, anchors: Floats) -> Callable[[Floats, Floats], RadioPaths]:
-        """What looks for the paths in a world."""
+        """Path finder for a radio scene."""
         if self.backend == "sionna":
             from parhelion.sensors.waves.uwb.sionna import SionnaPaths
 
@@ -268,13 +271,13 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
     # ---- errors of the receiver ------------------------------------------------------------------------------------
 
     def _draws(self, anchors: Anchors, first: int, count: int, seed: int) -> Floats:
-        """Standard normal numbers, shape (count, a, 4): range, strength, clock, and one to spare."""
+        """Standard normal numbers, shape (count, a, 4): range, signal strength, clock, and one unused."""
         if not (count and len(anchors) and self.noise):
             return np.zeros((count, len(anchors), 4))
         return np.stack([white(seed, f"{self._streams}/{name}", first, count) for name in anchors.names], axis=1)
 
     def _responses(self, paths: RadioPaths, links: Links, anchors: Anchors, first: int, seed: int) -> dict[str, Any]:
-        """Impulse responses with the receiver's noise, which has streams of its own."""
+        """Impulse responses with receiver noise, which has its own random streams."""
         time, cir = impulse_responses(paths, links, self.config)
         count, sigma = len(cir), 10.0 ** (response_noise_dbm(self.config) / 20.0) / np.sqrt(2.0)
         if self.noise and count:
@@ -284,7 +287,7 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
         return {"cir": cir, "cir_time": time}
 
     def _bias(self, anchors: Anchors, seed: int) -> Floats:
-        """Range bias [m] to each anchor: antenna delays of both, and the clocks during the reply, shape (a,)."""
+        """Range bias [m] per anchor from both antenna delays and from the clocks during the reply, shape (a,)."""
         if not self.noise:
             return np.zeros(len(anchors))
         key = (int(seed), anchors.names)
@@ -297,7 +300,7 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
         reply = 0.5 * SPEED_OF_LIGHT_M_S * sheet.reply_time_s * sheet.clock_error_ppm * 1e-6
         own = normals(Stream(seed, f"{self._streams}/unit"), zero)[0]
         each = [normals(Stream(seed, f"{self._streams}/{name}/unit"), zero)[0] for name in anchors.names]
-        # The deviation is that of a pair; tag and anchor have half of the variance each.
+        # The standard deviation is that of a pair; tag and anchor contribute half of the variance each.
         half = sheet.unit_bias_m / np.sqrt(2.0)
         return np.array([half * (own[0] + one[0]) + reply * one[1] for one in each]).reshape(len(anchors))
 
@@ -317,7 +320,7 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
             return found, found * np.log(10.0) / (10.0 * sheet.path_loss_exponent) * spread
         arrival = arrival_sigma_m(links, sheet)
         if sheet.method == "two-way":
-            # The mean of two flights, each timed at its end.
+            # A two-way range is the mean of two flights, each timed on arrival.
             sigma = np.hypot(arrival / np.sqrt(2.0), sheet.range_noise_m)
             found = links.arrival_m + (bias + sigma * draws[:, :, 0] if self.noise else 0.0)
             return self._stepped(found), sigma
@@ -333,7 +336,7 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
     def _fixes(self, anchors: Anchors, ranges: Floats, sigma: Floats) -> Fixes:
         differences = self.config.method == "tdoa"
         if can_locate(anchors.xyz, self.height_m is not None, differences):
-            # Ranges without noise have no deviation: all count alike then.
+            # Noise-free ranges have no standard deviation and get equal weights.
             safe = np.where(sigma > 0, sigma, 1e-3)
             return locate(anchors.xyz, ranges, safe, differences=differences, height_m=self.height_m)
         n = len(ranges)
