@@ -29,7 +29,8 @@ def room(material: str = "concrete") -> ph.World:
 def narrow(**changes: object) -> UwbConfig:
     """Narrow-band radio, in which all paths interfere."""
     sheet = ph.Uwb("qorvo/dw1000").config.model_dump() | {
-        "bandwidth_mhz": 1e-3, "sensitivity_dbm": -150.0, "tx_power_dbm": 0.0, **changes
+        "bandwidth_mhz": 1e-3, "sensitivity_dbm": -150.0, "tx_power_dbm": 0.0, "antenna_gain_dbi": 0.0,
+        "modes": {}, "data_rate_kbps": None, **changes
     }  # fmt: skip
     return UwbConfig(**sheet)
 

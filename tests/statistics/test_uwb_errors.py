@@ -18,7 +18,7 @@ STANDING = ph.Fixed(ph.Pose(PLACE))
 
 def sheet(**changes: Any) -> UwbConfig:
     """DW1000 with only the errors named by the test."""
-    plain = {"unit_bias_m": 0.0, "range_step_m": 0.0, "range_noise_m": 0.0, "max_rate_hz": 1000.0}
+    plain = {"unit_bias_m": 0.0, "range_step_m": 0.0, "range_noise_m": 0.0, "max_rate_hz": 1000.0, "level_bias_m": []}
     return UwbConfig(**(ph.Uwb("qorvo/dw1000").config.model_dump() | plain | changes))
 
 

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr
 
 from parhelion.core.constants import BOLTZMANN_J_K, SPEED_OF_LIGHT_M_S
+from parhelion.core.noise import normals
 from parhelion.core.pose import Floats
+from parhelion.core.random import Stream
 from parhelion.sensors.waves.uwb.config import UwbConfig
 from parhelion.sensors.waves.uwb.paths import RadioPaths
 from parhelion.surfaces.radio import Complexes
@@ -16,6 +19,8 @@ from parhelion.surfaces.radio import Complexes
 ROOM_K = 290.0
 """Temperature of noise figures (IEEE Std 161)."""
 _FREQUENCIES = 33
+_WAVES = 128
+"""Number of plane waves of a shadowing field."""
 _COARSE = 6
 """Samples per reciprocal bandwidth in the first-path search."""
 
@@ -131,6 +136,20 @@ def arrival_sigma(snr: ArrayLike, effective_bandwidth_hz: float) -> Floats:
     return np.asarray(1.0 / (2.0 * np.sqrt(2.0) * np.pi * effective_bandwidth_hz * np.sqrt(ratio)))
 
 
+def shadowing(places: Floats, seed: int, name: str, distance_m: float) -> Floats:
+    """Spatially correlated standard normal field at positions (n, 3) [m], constant over time, shape (n,).
+
+    A sum of plane waves over x and y whose spectrum gives the correlation exp(-r / distance_m) (Gudmundson 1991,
+    Electron. Lett. 27, 2145).
+    """
+    drawn = normals(Stream(seed, name), np.arange(2 * _WAVES, dtype=np.int64))
+    # Radial distribution of the spectrum of a two-dimensional exponential correlation: 1 - (1 + k^2 L^2)^(-1/2).
+    share, turn, phase = ndtr(drawn[:_WAVES, 0]), ndtr(drawn[:_WAVES, 1]), ndtr(drawn[_WAVES:, 0])
+    radius = np.minimum(np.sqrt(share**-2.0 - 1.0), 1e3) / distance_m
+    wave = radius * np.stack([np.cos(2.0 * np.pi * turn), np.sin(2.0 * np.pi * turn)])
+    return np.asarray(np.sqrt(2.0 / _WAVES) * np.cos(places[:, :2] @ wave + 2.0 * np.pi * phase).sum(axis=1))
+
+
 def distance_by_rssi(rssi_dbm: ArrayLike, sent_dbm: float, carrier_hz: float, exponent: float) -> Floats:
     """Distance [m] for a signal strength by the log-distance law: free space up to 1 m, exponent n beyond.
 
@@ -157,23 +176,75 @@ class Links:
     """Ratio of first-path power to the noise power of the impulse response, shape (n, a)."""
     rssi_dbm: Floats
     """Received power over the band [dBm], shape (n, a)."""
+    first_path_dbm: Floats
+    """Power of the detected first path [dBm], shape (n, a)."""
     los: NDArray[np.bool_]
     """True if the direct path is unobstructed, shape (n, a)."""
 
 
 def sent_dbm(sheet: UwbConfig) -> float:
-    """Transmitted power plus the gain of both antennas [dBm]."""
-    return sheet.tx_power_dbm + sheet.antenna_gain_dbi
+    """Transmitted power of a frame plus the gain of both antennas [dBm]."""
+    return sheet.tx_power_dbm + sheet.boost_db + sheet.antenna_gain_dbi
 
 
 def response_noise_dbm(sheet: UwbConfig) -> float:
     """Noise power of the impulse response [dBm]: receiver noise minus the processing gain of the preamble."""
-    return noise_dbm(sheet.bandwidth_hz, sheet.noise_figure_db) - sheet.processing_gain_db
+    return noise_dbm(sheet.bandwidth_hz, sheet.noise_figure_db) - sheet.gain_db
 
 
-def links_of(paths: RadioPaths, count: int, anchors: int, sheet: UwbConfig) -> Links:
-    """Links between `count` measurements and `anchors` anchors, from all their paths."""
-    arrival, snr, rssi = (np.full((count, anchors), np.nan) for _ in range(3))
+def saturated(level_dbm: Floats, limit_dbm: float | None, sharpness: float) -> Floats:
+    """Reported level [dBm] of a receiver that saturates smoothly at a limit: (P^-k + S^-k)^(-1/k) in mW.
+
+    The DW1000 user manual 2.12, section 4.7.2, states that the estimate is close to the actual power at low levels and
+    falls below it at high levels.
+    """
+    if limit_dbm is None:
+        return level_dbm
+    k = 0.1 * sharpness
+    return np.asarray(-np.log10(10.0 ** (-k * level_dbm) + 10.0 ** (-k * limit_dbm)) / k)
+
+
+def level_bias_m(level_dbm: Floats, sheet: UwbConfig) -> Floats:
+    """Range bias [m] at received levels [dBm], zero at the calibration level (Decawave APS011, section 3)."""
+    if not sheet.level_bias_m:
+        return np.zeros(np.shape(level_dbm))
+    level, bias = np.array(sheet.level_bias_m).T
+
+    def table(at: ArrayLike) -> Floats:
+        found = np.interp(-np.asarray(at), -level, bias)
+        above = np.maximum(np.asarray(at) - level[0], 0.0)
+        slope = (bias[1] - bias[0]) / (level[0] - level[1]) if len(level) > 1 else 0.0
+        return np.asarray(found - slope * above)
+
+    return np.asarray(sheet.level_bias_gain * (table(level_dbm) - table(sheet.calibration_level_dbm)))
+
+
+def received_share(level_dbm: Floats, sheet: UwbConfig) -> Floats:
+    """Probability that an exchange of two frames succeeds at received levels [dBm].
+
+    The packet error rate is logistic in the level, 10 % at the sensitivity, and changes by one decade per
+    `packet_error_decade_db` above it.
+    """
+    above = np.asarray(level_dbm, dtype=np.float64) - sheet.least_dbm
+    if sheet.packet_error_decade_db == 0.0:
+        return np.asarray(above >= 0.0, dtype=np.float64)
+    # Odds of 1:9 at the sensitivity and 1:99 one decade above it.
+    odds = np.exp(np.clip(-np.log(9.0) - np.log(11.0) * above / sheet.packet_error_decade_db, -700.0, 700.0))
+    return np.asarray((1.0 / (1.0 + odds)) ** 2)
+
+
+def links_of(
+    paths: RadioPaths, count: int, anchors: int, sheet: UwbConfig, chance: Floats | None = None,
+    shadow_db: Floats | None = None, first: int = 0,
+) -> Links:  # fmt: skip
+    """Links between `count` measurements and `anchors` anchors, from all their paths.
+
+    `chance` holds uniform numbers in (0, 1), shape (count, anchors), that decide which frames are lost; without it a
+    frame is lost if its probability of success is below one half. `shadow_db` is added to the received power, with the
+    same shape. `first` is the number of the first sample, which
+    selects the carrier of radios that hop.
+    """
+    arrival, snr, rssi, first_dbm = (np.full((count, anchors), np.nan) for _ in range(4))
     los = np.zeros((count, anchors), bool)
     direct = (paths.order == 0) & (paths.surfaces == 0) & (paths.edges == 0)
     los[paths.sample[direct], paths.anchor[direct]] = True
@@ -181,22 +252,28 @@ def links_of(paths: RadioPaths, count: int, anchors: int, sheet: UwbConfig) -> L
     least = 10.0 ** ((noise + sheet.threshold_db - sent) / 10.0)
     number = paths.sample * anchors + paths.anchor
     starts = np.flatnonzero(np.diff(number, prepend=-1))
-    for first, last in zip(starts, [*starts[1:], len(number)], strict=False):
-        delay, gain = paths.delay[first:last], paths.gain[first:last]
+    hops = 1e9 * np.array(sheet.hop_carriers_ghz)
+    for start, end in zip(starts, [*starts[1:], len(number)], strict=False):
+        delay, gain = paths.delay[start:end], paths.gain[start:end]
+        at = int(paths.sample[start]), int(paths.anchor[start])
+        if len(hops):
+            carrier = hops[(first + at[0]) % len(hops)]
+            phasor = np.exp(-2j * np.pi * (carrier - sheet.carrier_hz) * delay)
+            gain = gain * phasor * (sheet.carrier_hz / carrier)
         power = received_gain(delay, gain, sheet.bandwidth_hz)
-        strength = sent + 10.0 * np.log10(max(power, 1e-40))
-        if strength < sheet.sensitivity_dbm:
+        strength = sent + 10.0 * np.log10(max(power, 1e-40)) + (0.0 if shadow_db is None else float(shadow_db[at]))
+        if received_share(np.asarray(strength), sheet) < (0.5 if chance is None else chance[at]):
             continue
-        at = int(paths.sample[first]), int(paths.anchor[first])
         if sheet.method == "rssi":
-            rssi[at], snr[at], arrival[at] = strength, 10.0 ** ((strength - noise) / 10.0), paths.length[first]
+            rssi[at], snr[at], arrival[at] = strength, 10.0 ** ((strength - noise) / 10.0), paths.length[start]
             continue
         found = first_path(delay, gain, sheet.bandwidth_hz, sheet.roll_off, least, sheet.dynamic_range_db)
         if found is None or found.delay_s * SPEED_OF_LIGHT_M_S > sheet.max_range_m:
             continue
         arrival[at], rssi[at] = found.delay_s * SPEED_OF_LIGHT_M_S, strength
+        first_dbm[at] = sent + 10.0 * np.log10(found.power)
         snr[at] = found.power * 10.0 ** ((sent - noise) / 10.0)
-    return Links(arrival, snr, rssi, los)
+    return Links(arrival, snr, rssi, first_dbm, los)
 
 
 def impulse_responses(paths: RadioPaths, links: Links, sheet: UwbConfig) -> tuple[Floats, NDArray[np.complex64]]:

@@ -11,6 +11,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from scipy.special import ndtr
 
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.deprecation import keyword_only
@@ -28,11 +29,14 @@ from parhelion.sensors.waves.uwb.channel import (
     arrival_sigma_m,
     distance_by_rssi,
     impulse_responses,
+    level_bias_m,
     links_of,
     response_noise_dbm,
+    saturated,
     sent_dbm,
+    shadowing,
 )
-from parhelion.sensors.waves.uwb.config import UwbConfig
+from parhelion.sensors.waves.uwb.config import CHANNELS, UwbConfig
 from parhelion.sensors.waves.uwb.paths import RadioPaths, find_paths, mirror_finder
 from parhelion.sensors.waves.uwb.solve import Fixes, can_locate, check_layout, locate
 from parhelion.sensors.waves.uwb.walls import wall_around
@@ -112,6 +116,25 @@ POLARISATIONS = ("vertical", "horizontal")
 BACKENDS = ("own", "sionna")
 
 
+def _changed(sheet: UwbConfig, method: str | None, channel: int | None, data_rate_kbps: int | None) -> UwbConfig:
+    """Data sheet with the options of the constructor."""
+    changes: dict[str, Any] = {}
+    if method is not None:
+        if method not in METHODS:
+            raise ConfigError(f"method: must be two-way, tdoa or rssi, got {method!r}")
+        changes["method"] = method
+    if channel is not None:
+        if channel not in CHANNELS:
+            raise ConfigError(f"channel: must be one of {sorted(CHANNELS)}, got {channel!r}")
+        changes["carrier_ghz"], changes["bandwidth_mhz"] = CHANNELS[channel]
+    if data_rate_kbps is not None:
+        changes["data_rate_kbps"] = data_rate_kbps
+        if data_rate_kbps not in sheet.modes:
+            known = ", ".join(str(rate) for rate in sorted(sheet.modes)) or "none"
+            raise ConfigError(f"data_rate_kbps: {sheet.name} has {known}, got {data_rate_kbps!r}")
+    return sheet.model_copy(update=changes) if changes else sheet
+
+
 @dataclass(frozen=True, eq=False)
 class _Site:
     """Anchors, scene and path finder for one version of a world."""
@@ -144,7 +167,9 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
         diffraction: True adds paths around the edges of obstacles.
         polarisation: Polarisation of all antennas, vertical or horizontal.
         backend: "own", or "sionna" to find paths with Sionna RT (`pip install parhelion[sionna]`).
-        cir: True records the channel impulse response of every range.
+        cir: True records the channel impulse response of every range; by default for UWB radios.
+        channel: UWB channel (IEEE 802.15.4: 1 to 5, 7, 9); overrides carrier and bandwidth of the data sheet.
+        data_rate_kbps: Data rate, one of those in the data sheet; it sets preamble length, sensitivity and power.
     """
 
     kind = "uwb"
@@ -164,13 +189,12 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
         diffraction: bool = False,
         polarisation: Polarisation = "vertical",
         backend: str = "own",
-        cir: bool = False,
+        cir: bool | None = None,
+        channel: int | None = None,
+        data_rate_kbps: int | None = None,
     ) -> None:
         super().__init__(*self._opened(UwbConfig, model), name=name, rate_hz=rate_hz, noise=noise)
-        if method is not None:
-            if method not in METHODS:
-                raise ConfigError(f"method: must be two-way, tdoa or rssi, got {method!r}")
-            self.config = self.config.model_copy(update={"method": method})
+        self.config = _changed(self.config, method, channel, data_rate_kbps)
         if order not in ORDERS or isinstance(order, bool):
             raise ConfigError(f"order: must be 0, 1 or 2 reflections, got {order!r}")
         if backend not in BACKENDS:
@@ -179,7 +203,8 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
             raise ConfigError(f"polarisation: must be vertical or horizontal, got {polarisation!r}")
         if not isinstance(diffraction, bool):
             raise ConfigError(f"diffraction: must be true or false, got {diffraction!r}")
-        self.backend, self.diffraction, self.cir = backend, diffraction, cir
+        self.backend, self.diffraction = backend, diffraction
+        self.cir = bool(self.config.modes) if cir is None else cir
         self.wave = Wave(self.config.carrier_hz, polarisation)
         if height_m is not None and not np.isfinite(height_m):
             raise ConfigError(f"height_m: must be finite, got {height_m!r}")
@@ -253,8 +278,10 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
         vector = tags[:, None] - anchors.xyz
         true = np.sqrt(np.sum(vector * vector, axis=2))
         paths = site.paths(tags, times)
-        links = links_of(paths, count, len(anchors), self.config)
         draws = self._draws(anchors, first, count, seed)
+        chance = ndtr(draws[:, :, 3]) if self.noise else None
+        shadow = self._shadow(site, tags, seed)
+        links = links_of(paths, count, len(anchors), self.config, chance, shadow, first)
         rssi = self._strength(links, draws)
         ranges, sigma = self._ranges(links, rssi, draws, self._bias(anchors, seed))
         if self.config.method == "tdoa":
@@ -265,13 +292,14 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
         return UwbData(
             times, anchors.names, anchors.xyz, ranges, sigma, rssi, snr, links.los, true, fixes.position,
             fixes.covariance, fixes.gdop, self.config.method,
-            metadata={"sensor": self.model, "seed": int(seed), "rate_hz": self.rate_hz}, **responses,
+            metadata={"sensor": self.model, "seed": int(seed), "rate_hz": self.rate_hz},
+            first_path_power=self._first_path(links, draws), **responses,
         )  # fmt: skip
 
     # ---- errors of the receiver ------------------------------------------------------------------------------------
 
     def _draws(self, anchors: Anchors, first: int, count: int, seed: int) -> Floats:
-        """Standard normal numbers, shape (count, a, 4): range, signal strength, clock, and one unused."""
+        """Standard normal numbers, shape (count, a, 4): range, signal strength, first-path power, lost frames."""
         if not (count and len(anchors) and self.noise):
             return np.zeros((count, len(anchors), 4))
         return np.stack([white(seed, f"{self._streams}/{name}", first, count) for name in anchors.names], axis=1)
@@ -304,11 +332,28 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
         half = sheet.unit_bias_m / np.sqrt(2.0)
         return np.array([half * (own[0] + one[0]) + reply * one[1] for one in each]).reshape(len(anchors))
 
+    def _shadow(self, site: _Site, tags: Floats, seed: int) -> Floats | None:
+        """Shadowing [dB] per tag and anchor, shape (n, a); None without noise, or in a world without surfaces."""
+        sheet, names = self.config, site.anchors.names
+        if not (self.noise and sheet.shadowing_db > 0 and len(site.radio.patches) and len(tags)):
+            return None
+        fields = [shadowing(tags, seed, f"{self._streams}/{name}/shadow", sheet.shadowing_distance_m) for name in names]
+        return sheet.shadowing_db * np.stack(fields, axis=1)
+
+    def _first_path(self, links: Links, draws: Floats) -> Floats:
+        """Reported first-path power [dBm], shape (n, a)."""
+        sheet = self.config
+        if not self.noise:
+            return links.first_path_dbm
+        level = saturated(links.first_path_dbm, sheet.first_path_saturation_dbm, sheet.saturation_sharpness)
+        return level + sheet.rssi_noise_db * draws[:, :, 2]
+
     def _strength(self, links: Links, draws: Floats) -> Floats:
         sheet = self.config
         if not self.noise:
             return links.rssi_dbm
-        rssi = links.rssi_dbm + sheet.rssi_noise_db * draws[:, :, 1]
+        level = saturated(links.rssi_dbm, sheet.rssi_saturation_dbm, sheet.saturation_sharpness)
+        rssi = level + sheet.rssi_noise_db * draws[:, :, 1]
         return np.asarray(np.rint(rssi / sheet.rssi_step_db) * sheet.rssi_step_db) if sheet.rssi_step_db else rssi
 
     def _ranges(self, links: Links, rssi: Floats, draws: Floats, bias: Floats) -> tuple[Floats, Floats]:
@@ -319,6 +364,8 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
             spread = np.hypot(sheet.rssi_noise_db, sheet.rssi_step_db / np.sqrt(12.0))
             return found, found * np.log(10.0) / (10.0 * sheet.path_loss_exponent) * spread
         arrival = arrival_sigma_m(links, sheet)
+        if self.noise:
+            bias = bias + level_bias_m(links.first_path_dbm, sheet)
         if sheet.method == "two-way":
             # A two-way range is the mean of two flights, each timed on arrival.
             sigma = np.hypot(arrival / np.sqrt(2.0), sheet.range_noise_m)
