@@ -43,9 +43,9 @@ def scenario(
 
 CASES: dict[str, tuple[str, list[float], dict[str, Any], dict[str, Any], str]] = {
     "anchor in a wall": ("uwb", [3, 0, 1], {}, {"anchors": {**OUTSIDE, "a": [0.02, 0, 1]}},
-                         "uwb mine: anchors: a at (0.02, 0, 1) m is inside of 'west-wall'"),
+                         "uwb mine: anchors: a at (0.02, 0, 1) m is inside 'west-wall'"),
     "tag in a wall": ("uwb", [0, 0, 1], {}, {"anchors": OUTSIDE},
-                      "uwb mine: its place (0, 0, 1) m is inside of 'west-wall'"),
+                      "uwb mine: its position (0, 0, 1) m is inside 'west-wall'"),
     "anchors at one place": ("uwb", [3, 0, 1], {}, {"anchors": [[1, 1, 1]] * 4},
                              "sensors[0]: anchors: all 4 are at one place"),
     "no bandwidth": ("uwb", [3, 0, 1], {"bandwidth_mhz": 0}, {"anchors": OUTSIDE},

@@ -1,4 +1,4 @@
-"""A ranging radio from a scenario file to all readers: table, bag, Foxglove, report and viewer."""
+"""Ranging radio from a scenario file to all consumers: table, bag, Foxglove, report and viewer."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def scene(**options: Any) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_ranges_reach_every_reader(tmp_path: Path) -> None:
+def test_ranges_reach_every_consumer(tmp_path: Path) -> None:
     summary = ph.Scenario.from_mapping(scene()).run(tmp_path / "out")
     rows = np.genfromtxt(tmp_path / "out" / "tag.csv", delimiter=",", names=True, deletechars="")
     assert len(rows) == 5
     assert np.isnan(rows["range_far"]).all()
-    # The tag sits inside of its own vehicle, which does not hide it.
+    # The tag sits inside its own vehicle, which does not hide it.
     assert np.all(rows["los_north"] == 1.0)
     assert np.abs(rows["range_north"] - rows["true_range_north"]).max() < 0.5
     with AnyReader([tmp_path / "out" / "bag"]) as bag:
@@ -76,16 +76,16 @@ def test_ranges_reach_every_reader(tmp_path: Path) -> None:
     assert list((tmp_path / "out").glob("*foxglove*")) or list((tmp_path / "out").rglob("*.mcap"))
 
 
-def test_foxglove_tells_what_was_not_heard_as_null() -> None:
+def test_foxglove_writes_null_for_lost_ranges() -> None:
     from parhelion.outputs.foxglove.messages import as_json, samples_content, samples_schema
 
     found = ph.Uwb("qorvo/dw1000", anchors=ANCHORS).measure(ph.World(), ph.Fixed(ph.Pose((1, 1, 1))), 0.0, 3)
     _, content = next(iter(samples_content(found)))
-    told = json.loads(as_json(content))
-    assert told["range"][4] is None
-    assert told["range"][0] == pytest.approx(found.range[0, 0])
-    assert told["los"] == [1, 1, 1, 1, 1]
-    assert set(told["position"]) == set("xyz")
+    message = json.loads(as_json(content))
+    assert message["range"][4] is None
+    assert message["range"][0] == pytest.approx(found.range[0, 0])
+    assert message["los"] == [1, 1, 1, 1, 1]
+    assert set(message["position"]) == set("xyz")
     assert b"dBm" in samples_schema(found).data
 
 
@@ -117,7 +117,7 @@ def test_a_stage_shows_them() -> None:
 
 
 def test_anchors_of_a_scenario_are_checked() -> None:
-    with pytest.raises(ConfigError, match=r"sensors\[\d\]: anchors: there is none"):
+    with pytest.raises(ConfigError, match=r"sensors\[\d\]: anchors: the list is empty"):
         ph.Scenario.from_mapping(scene(anchors=[]))
     with pytest.raises(ConfigError, match=r"sensors\[\d\]: method: must be two-way"):
         ph.Scenario.from_mapping(scene(method="sonar"))

@@ -27,7 +27,7 @@ TONE_KHZ = 5.0
 
 
 def listener(**more: object) -> EchoConfig:
-    """Hears everything in front, and nothing of its own."""
+    """Receiver for the front half-space without own pulse."""
     field = {"azimuth_deg": (-89, 89), "elevation_deg": (-89, 89), "rays": 1000, "bounces": ORDER}
     fields = {"mode": "passive", "noise_level_db": -60, "listening_band_khz": (1, 60), "field": field, **more}
     return sonar(**fields)
@@ -40,7 +40,7 @@ def room() -> ph.World:
 
 
 def heard_all_around(world: ph.World) -> dict[str, NDArray[np.float64]]:
-    """Ways and levels of both half-spaces, shortest first."""
+    """Path lengths and levels of both half-spaces, shortest first."""
     echo = ph.Echo(listener(), noise=False)
     pings = [echo.ping(world, pose=ph.Pose(tuple(PLACE), rpy_deg=(0, 0, yaw))) for yaw in (0, 180)]
     found = {
@@ -52,7 +52,7 @@ def heard_all_around(world: ph.World) -> dict[str, NDArray[np.float64]]:
 
 
 def shoebox_images(order: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Distances of the images of a source in a shoebox, and their numbers of mirrors (Allen and Berkley 1979)."""
+    """Distances of the images of a source in a shoebox, and their numbers of reflections (Allen and Berkley 1979)."""
     axes = []
     for size, source in zip(ROOM, SOURCE, strict=True):
         images = [(2 * n * size + (1 - 2 * u) * source, abs(n - u) + abs(n)) for n in range(-3, 4) for u in (0, 1)]
@@ -74,7 +74,7 @@ def test_a_room_has_the_images_of_a_shoebox() -> None:
     assert len(distance) == 63
     assert found["path_length"] == pytest.approx(distance, abs=1e-5)
     assert np.array_equal(found["bounces"], mirrors)
-    # Concrete mirrors 97 % of the power, its roughness of 0.1 mm takes less than 0.002 dB at 5 kHz.
+    # Concrete reflects 97 % of the power; its roughness of 0.1 mm costs less than 0.002 dB at 5 kHz.
     absorbed = listener().medium.absorption_db_per_m(1e3 * TONE_KHZ) * distance
     expected = 20.0 * np.log10(distance) + absorbed - mirrors * 10.0 * np.log10(0.97)
     assert found["attenuation"] == pytest.approx(expected, abs=0.01)
@@ -101,7 +101,7 @@ def test_a_room_has_the_images_of_pyroomacoustics() -> None:
 
 
 def test_an_echo_of_a_wall_is_as_loud_as_its_image() -> None:
-    # Actively: sound from the image of the sensor itself, twice the distance away.
+    # Active mode: sound from the image of the sensor itself, twice the distance away.
     distance = 2.5
     world = ph.World()
     world.add(ph.shapes.board(6, 6, 0.1), material="concrete", pose=ph.Pose((distance + 0.05, 0, 0)))
@@ -113,7 +113,7 @@ def test_an_echo_of_a_wall_is_as_loud_as_its_image() -> None:
     level = 10.0 * np.log10(np.sum(10.0 ** (-found.attenuation.astype(float) / 10.0)))
     way = 2.0 * distance
     absorbed = config.medium.absorption_db_per_m(20e3) * way
-    # 10^5 rays of equal weight and a lobe that is sampled: 0.3 dB, as for the sphere.
+    # Sampling error of 10^5 equally weighted rays and of the lobe: 0.3 dB, as for the sphere.
     assert level == pytest.approx(-20.0 * np.log10(way) - absorbed + 10.0 * np.log10(0.97), abs=0.3)
 
 
@@ -133,12 +133,12 @@ def test_walls_hide_sounds_and_carriers_do_not() -> None:
     assert len(echo.ping(world, pose=ph.Pose())) == 0
 
 
-def test_one_hears_what_the_band_lets_through() -> None:
+def test_the_band_limits_the_received_power() -> None:
     # Noise from 10 to 30 kHz, a receiver from 20 to 25: a quarter of the power, 6.02 dB less.
     world = ph.World()
     world.add_sound("noise", xyz=(2, 0, 0), level_db=90, band_khz=(10, 30))
     world.add_sound("whistle", xyz=(2, 0.5, 0), level_db=90, tone_khz=40)
-    medium = {"kind": "water", "temperature_c": 10}  # next to no absorption over 2 m
+    medium = {"kind": "water", "temperature_c": 10}  # negligible absorption over 2 m
     config = listener(medium=medium, listening_band_khz=(20, 25), rate_hz=1)
     found = ph.Echo(config, noise=False).ping(world, pose=ph.Pose())
     absorbed = 2.0 * float(np.mean(config.medium.absorption(np.linspace(20e3, 25e3, 11))))
@@ -148,7 +148,7 @@ def test_one_hears_what_the_band_lets_through() -> None:
 
 
 @pytest.mark.parametrize("who", ["source", "receiver"])
-def test_what_comes_nearer_sounds_higher(who: str) -> None:
+def test_approaching_sounds_are_doppler_shifted_up(who: str) -> None:
     speed = 20.0
     moving = ConstantTwist(ph.Pose((4, 0, 0) if who == "source" else (0, 0, 0)), (speed, 0, 0))
     away = ConstantTwist(ph.Pose((4, 0, 0)), (-speed, 0, 0))
@@ -162,15 +162,15 @@ def test_what_comes_nearer_sounds_higher(who: str) -> None:
     samples = heard.samples[0, 200:-200].astype(float)
     rises = np.flatnonzero((samples[:-1] < 0) & (samples[1:] >= 0))
     exact = rises - samples[rises] / (samples[rises + 1] - samples[rises])
-    told = (len(exact) - 1) / (exact[-1] - exact[0]) * heard.rate_hz
-    assert told == pytest.approx(expected, rel=1e-4)
-    # Root mean square of what comes: the level at 1 m less 20 lg 4 and absorption.
+    stated = (len(exact) - 1) / (exact[-1] - exact[0]) * heard.rate_hz
+    assert stated == pytest.approx(expected, rel=1e-4)
+    # Received root mean square: the level at 1 m minus 20 lg 4 and absorption.
     level = 20.0 * np.log10(np.std(samples) / 20e-6)
     way = 100.0 - 20.0 * np.log10(4.0) - 4.0 * listener().medium.absorption_db_per_m(expected)
     assert level == pytest.approx(way, abs=0.05)
 
 
-def test_microphones_hear_noise_by_their_ways() -> None:
+def test_noise_reaches_microphones_with_path_delays() -> None:
     place = np.array([2.0, 1.0, 0.3])
     world = ph.World()
     world.add_sound("hiss", xyz=place.tolist(), level_db=90, band_khz=(5, 45))
@@ -180,12 +180,12 @@ def test_microphones_hear_noise_by_their_ways() -> None:
     first = np.fft.rfft(heard.samples[0], 16 * heard.samples.shape[1])
     for row in (1, 2):
         product = np.fft.rfft(heard.samples[row], 16 * heard.samples.shape[1]) * np.conj(first)
-        lag = np.fft.irfft(np.concatenate([product, np.zeros(7 * (len(product) - 1))]))  # eight times finer
+        lag = np.fft.irfft(np.concatenate([product, np.zeros(7 * (len(product) - 1))]))  # eightfold oversampling
         shift = int(np.argmax(lag))
         shift -= len(lag) if shift > len(lag) // 2 else 0
         ways = np.linalg.norm(place - heard.position[[0, row]], axis=1)
-        told = shift / 8.0 / heard.rate_hz * config.medium.speed_m_s
-        assert told == pytest.approx(ways[1] - ways[0], abs=343.0 / heard.rate_hz / 8.0)
+        stated = shift / 8.0 / heard.rate_hz * config.medium.speed_m_s
+        assert stated == pytest.approx(ways[1] - ways[0], abs=343.0 / heard.rate_hz / 8.0)
 
 
 def test_a_recording_is_heard_and_noise_is_the_seeds(tmp_path: Path) -> None:
@@ -216,13 +216,13 @@ def test_a_recording_is_heard_and_noise_is_the_seeds(tmp_path: Path) -> None:
     assert one.samples.tobytes() == again.samples.tobytes() != other.samples.tobytes()
 
 
-def test_what_no_waveform_can_be_made_of_is_told() -> None:
+def test_impossible_waveforms_are_reported() -> None:
     echo = ph.Echo(listener(), waveform=True, noise=False)
     world = ph.World()
     world.add_sound("jet", motion=ConstantTwist(ph.Pose((50, 0, 0)), (-400, 0, 0)), level_db=120, tone_khz=5)
-    with pytest.raises(ConfigError, match="sound 'jet': its way changes by 400 m/s"):
+    with pytest.raises(ConfigError, match="sound 'jet': its path length changes by 400 m/s"):
         echo.ping(world, pose=ph.Pose())
-    # A sound where the sensor is comes from no direction: only its image in the wall ahead is heard.
+    # A sound at the position of the sensor has no direction: only its image in the wall ahead is received.
     world = room()
     world.add_sound("own", xyz=PLACE.tolist(), level_db=80, tone_khz=5)
     ping = ph.Echo(listener(), bounces=1, waveform=True, noise=False).ping(world, pose=ph.Pose(tuple(PLACE)))

@@ -22,10 +22,10 @@ from wave_rigs import alone, sonar
 )
 def test_absorption_in_air_is_that_of_iso_9613(temperature: float, decibels_per_km: dict[int, float]) -> None:
     # ISO 9613-2, table 2: 70 % humidity, rounded to 0.1 dB/km. Its bands are exact powers of 10^0.3.
-    for nominal, told in decibels_per_km.items():
+    for nominal, stated in decibels_per_km.items():
         exact = 1000.0 * 10.0 ** (0.3 * round(np.log10(nominal / 1000.0) / 0.3))
         found = 1e3 * float(sound.air_absorption_db_per_m(exact, temperature, 70.0))
-        assert found == pytest.approx(told, abs=0.06 + 0.005 * told)
+        assert found == pytest.approx(stated, abs=0.06 + 0.005 * stated)
 
 
 def test_absorption_in_water_agrees_with_ainslie_and_mccolm() -> None:
@@ -38,8 +38,8 @@ def test_absorption_in_water_agrees_with_ainslie_and_mccolm() -> None:
 
     for f in (1.0, 10.0, 50.0, 200.0, 450.0, 1000.0):
         for t, d_km in ((4.0, 0.0), (10.0, 0.1), (20.0, 1.0)):
-            told = 1e3 * float(sound.water_absorption_db_per_m(1e3 * f, t, 35.0, 1e3 * d_km, 8.0))
-            assert told == pytest.approx(simpler(f, t, 35.0, d_km, 8.0), rel=0.12)
+            stated = 1e3 * float(sound.water_absorption_db_per_m(1e3 * f, t, 35.0, 1e3 * d_km, 8.0))
+            assert stated == pytest.approx(simpler(f, t, 35.0, d_km, 8.0), rel=0.12)
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ def test_absorption_in_water_agrees_with_ainslie_and_mccolm() -> None:
 def test_absorption_in_water_is_that_of_other_programs(
     frequency_khz: float, temperature: float, salinity: float, depth: float, ph_: float, decibels_per_km: float
 ) -> None:
-    told = 1e3 * float(sound.water_absorption_db_per_m(1e3 * frequency_khz, temperature, salinity, depth, ph_))
-    assert told == pytest.approx(decibels_per_km, abs=5e-3 if frequency_khz == 50 else 1e-5)
+    stated = 1e3 * float(sound.water_absorption_db_per_m(1e3 * frequency_khz, temperature, salinity, depth, ph_))
+    assert stated == pytest.approx(decibels_per_km, abs=5e-3 if frequency_khz == 50 else 1e-5)
 
 
 def test_speeds_of_sound() -> None:
@@ -70,7 +70,7 @@ def test_first_echoes_of_a_shoebox_come_from_image_sources() -> None:
     world.add(ph.shapes.box(*size), material="concrete", label="room", pose=ph.Pose(tuple(size / 2)))
     echo = ph.Echo(sonar(), noise=False)
     found = echo.ping(world, pose=ph.Pose(tuple(place)))
-    # Sides that a sensor looking along x sees: ahead, left, right, below, above.
+    # Sides in view of a sensor that points along x: ahead, left, right, below, above.
     images = {
         "ahead": (size[0] - place[0], (1, 0, 0)), "left": (size[1] - place[1], (0, 1, 0)),
         "right": (place[1], (0, -1, 0)), "below": (place[2], (0, 0, -1)), "above": (size[2] - place[2], (0, 0, 1)),
@@ -102,12 +102,12 @@ def test_a_sphere_has_target_strength_20_log_half_its_radius() -> None:
     near = distance - radius
     losses = 40.0 * np.log10(near) + 2.0 * near * config.medium.absorption_db_per_m(100e3)
     level = 10.0 * np.log10(np.sum(10.0 ** (-found.attenuation.astype(float) / 10.0)))
-    # Steel takes 3 % of the power; a wave from so near is bent apart more: d / (d + a) of the amplitude.
+    # Steel absorbs 3 % of the power. The wavefront is curved at short range: d / (d + a) of the amplitude.
     expected = 20.0 * np.log10(radius / 2.0) + 20.0 * np.log10(near / (near + radius)) + 10.0 * np.log10(0.97)
     assert level + losses == pytest.approx(expected, abs=0.3)
 
 
-def test_the_sonar_equation_tells_how_far_a_sphere_is_heard() -> None:
+def test_the_sonar_equation_predicts_the_reach_for_a_sphere() -> None:
     sheet = ph.Echo("generic/echo-sounder-200").config
     radius, distance = 0.5, 30.0
     near = distance - radius
@@ -125,18 +125,18 @@ def test_the_sonar_equation_tells_how_far_a_sphere_is_heard() -> None:
 # Knudsen's levels at 1 kHz for the winds [m/s] of sea states 0 to 4 (Wenz 1962), as the US Navy's courses tabulate
 # them [dB over 1 uPa^2/Hz].
 @pytest.mark.parametrize(("wind", "level"), [(0.0, 44.5), (2.6, 55.0), (4.4, 61.5), (6.9, 64.5), (9.8, 66.5)])
-def test_the_sea_is_as_loud_as_knudsen_says(wind: float, level: float) -> None:
+def test_sea_noise_agrees_with_knudsen(wind: float, level: float) -> None:
     assert sound.wind_noise_db(1e3, wind) == pytest.approx(level, abs=2.0)
-    # Above 1 kHz they fall by 17 dB a decade; the formula by 18.6 to 10 kHz.
+    # Above 1 kHz they fall by 17 dB per decade; the formula by 18.6 to 10 kHz.
     fall = sound.wind_noise_db(1e3, wind) - sound.wind_noise_db(1e4, wind)
     assert fall == pytest.approx(17.0, abs=3.0)
 
 
 def test_noise_adds_up_over_a_band_and_a_beam() -> None:
-    # Thermal noise leads at 400 kHz: -15 + 20 lg 400 = 37.04 dB, and the sea adds next to nothing.
+    # Thermal noise dominates at 400 kHz: -15 + 20 lg 400 = 37.04 dB; the sea is negligible.
     assert sound.thermal_noise_db(400e3) == pytest.approx(37.04, abs=0.01)
     assert sound.sea_noise_db(400e3, 5.0) == pytest.approx(37.04, abs=0.05)
-    # An even spectrum over 10 kHz has 40 dB more in all.
+    # A flat spectrum over 10 kHz has a band level 40 dB above its spectrum level.
     hertz = np.linspace(195e3, 205e3, 33)
     assert sound.band_level_db(np.full(33, 31.0), hertz) == pytest.approx(71.0, abs=1e-9)
     # A narrow bell of widths a and b has the solid angle pi a b / (4 ln 2); half a sphere of gain 1 has 3.01 dB.
@@ -165,7 +165,7 @@ def test_sand_in_water_reflects_by_its_impedance() -> None:
     assert np.all(reflection("water", "water") == 1.0)
 
 
-def test_microphones_hear_the_difference_of_ways() -> None:
+def test_microphones_receive_path_differences() -> None:
     config = sonar(
         microphones_mm=[(0, 0, 0), (0, 100, 0), (0, -100, 0)], pulse={"duration_ms": 0.1}, sample_rate_khz=2000,
         field={"azimuth_deg": (10, 50), "elevation_deg": (-15, 15), "rays": 100_000, "bounces": 1},
@@ -175,7 +175,7 @@ def test_microphones_hear_the_difference_of_ways() -> None:
     world.add(ph.shapes.board(0.05, 0.05, 0.001), material="steel", pose=ph.Pose(tuple(place), rpy_deg=(0, 0, 30)))
     wave = ph.Echo(config, noise=False, waveform=True).ping(world, pose=ph.Pose()).waveform
     assert wave is not None
-    # Where each microphone's pressure fits the first one's best: a single peak may be that of another half period.
+    # Lag of the best match with the first microphone: a single peak may belong to another half period.
     spectra = np.fft.rfft(wave.samples, 2 * wave.samples.shape[1])
     lag = np.argmax(np.fft.irfft(spectra[1:] * np.conj(spectra[0])), axis=1)
     lag = np.where(lag > wave.samples.shape[1], lag - 2 * wave.samples.shape[1], lag) / wave.rate_hz
@@ -183,7 +183,7 @@ def test_microphones_hear_the_difference_of_ways() -> None:
     assert lag * config.medium.speed_m_s == pytest.approx(np.array(ways[1:]) - ways[0], abs=1e-3)
 
 
-def test_presets_hear_walls_and_bottoms() -> None:
+def test_presets_detect_walls_and_bottoms() -> None:
     ranger = ph.Echo("generic/ultrasonic-ranger")
     world = alone(ph.shapes.board(2, 2, 0.1), 1.55)
     assert ranger.ping(world, pose=ph.Pose(), seed=2).nearest == pytest.approx(1.5, abs=0.01)

@@ -38,7 +38,7 @@ STORED = (
     {32.4077: 78.91, 32.6377: 84.41, 33.3038: 81.85, 33.5276: 87.20, 37.9729: 84.91, 38.1694: 89.58, 39.8480: 90.83,
      50.6030: 95.61},
 )  # fmt: skip
-"""By anchor: loss [dB] by length [m] of all paths up to second order, Sionna RT 2.2.0, concrete without an end."""
+"""By anchor: loss [dB] by length [m] of all paths up to second order, Sionna RT 2.2.0, infinite concrete."""
 
 
 def street() -> ph.World:
@@ -57,7 +57,7 @@ def own(anchor: int) -> RadioPaths:
 def test_paths_equal_the_stored_answer_of_sionna(anchor: int) -> None:
     found, expected = own(anchor), STORED[anchor]
     assert len(found) == len(expected)
-    # Single precision at 50 m, and four digits stored.
+    # Single precision at 50 m, and four stored digits.
     assert found.length == pytest.approx(np.array(list(expected)), abs=1e-4)
     assert found.loss_db == pytest.approx(np.array(list(expected.values())), abs=0.02)
 
@@ -98,7 +98,7 @@ def test_both_backends_find_the_same_paths(polarisation: Any) -> None:
 def test_two_rays_over_ground_with_paint_and_friis_by_sionna() -> None:
     world = ph.World()
     world.add(ph.shapes.box(400, 400, 1), material="concrete", label="road", name="ground", pose=ph.Pose((0, 0, -0.5)))
-    # Paint 4 mm above it is a layer of the same surface, and no third path.
+    # Paint 4 mm above it is a layer of the same surface, so there is no third path.
     world.add(ph.shapes.box(400, 0.2, 0.002), material="concrete", label="paint", name="paint",
               pose=ph.Pose((0, 0, 0.003)))  # fmt: skip
     found = theirs(world, [[30.0, 0.0, 3.0], [80.0, 0.0, 3.0]], [-20.0, 0.0, 2.0])
@@ -107,7 +107,7 @@ def test_two_rays_over_ground_with_paint_and_friis_by_sionna() -> None:
     direct, bounced = np.hypot(50.0, 1.0), np.hypot(50.0, 5.0 - 0.008)
     assert found.length == pytest.approx([direct, bounced], abs=1e-4)
     assert found.loss_db[0] == pytest.approx(free_db(direct), abs=0.001)
-    # Both antennas are upright, and so is the plane of incidence: TM alone.
+    # Antennas and plane of incidence are vertical: TM only.
     tm = complex(mirror((5.0 - 0.008) / bounced, permittivity("concrete", CARRIER_HZ))[1])
     assert found.loss_db[1] == pytest.approx(free_db(bounced) - 20 * np.log10(abs(tm)), abs=0.02)
     wave = 2j * np.pi / WAVE_M
@@ -140,11 +140,11 @@ def test_runs_by_sionna_repeat_and_may_be_split() -> None:
     assert np.abs(whole.error).max() < 0.5
 
 
-# ---- edges of our own ----------------------------------------------------------------------------------------------
+# ---- own edge model   ----------------------------------------------------------------------------------------------
 
 
 def screen(height: float) -> ph.World:
-    """A thin screen half-way between tag and anchor, 100 m apart, whose edge is above the line."""
+    """A thin screen half-way between tag and anchor, 100 m apart, with its edge above the line."""
     corners = np.array([[50, -200, -100], [50, 200, -100], [50, 200, height], [50, -200, height]], float)
     world = ph.World()
     world.add((corners, np.array([[0, 1, 2], [0, 2, 3]])), material="steel", label="wall", name="screen")

@@ -27,9 +27,10 @@ def room(material: str = "concrete") -> ph.World:
 
 
 def narrow(**changes: object) -> UwbConfig:
-    """A radio of a band so narrow that all paths add up in phase and out of it."""
+    """Narrow-band radio, in which all paths interfere."""
     sheet = ph.Uwb("qorvo/dw1000").config.model_dump() | {
-        "bandwidth_mhz": 1e-3, "sensitivity_dbm": -150.0, "tx_power_dbm": 0.0, **changes
+        "bandwidth_mhz": 1e-3, "sensitivity_dbm": -150.0, "tx_power_dbm": 0.0, "antenna_gain_dbi": 0.0,
+        "modes": {}, "data_rate_kbps": None, **changes
     }  # fmt: skip
     return UwbConfig(**sheet)
 
@@ -53,7 +54,7 @@ def test_two_rays_over_ground(distance: float) -> None:
     sensor = ph.Uwb(narrow(), anchors=[[distance, 0, anchor_m]], noise=False)
     found = sensor.paths(world, [0.0, 0.0, tag_m])
     assert found.order.tolist() == [0, 1]
-    # Vertical antennas: the ground mirrors the wave in the plane of incidence.
+    # Vertical antennas: the field lies in the plane of incidence of the ground.
     straight, bent = np.hypot(distance, anchor_m - tag_m), np.hypot(distance, anchor_m + tag_m)
     sin = (anchor_m + tag_m) / bent
     eta = complex(permittivity("concrete", CARRIER_HZ))
@@ -75,7 +76,7 @@ def test_one_wall_is_one_slab(thickness: float, angle_deg: float) -> None:
     along = np.array([np.cos(angle), np.sin(angle), 0.0])
     found = ph.Uwb("qorvo/dw1000", anchors=[5.0 * along], order=0).paths(world, -5.0 * along)
     eta = permittivity("brick", CARRIER_HZ)
-    # The wave is upright and the wall too: its field is across the plane of incidence.
+    # Field and wall are vertical, so the field is perpendicular to the plane of incidence.
     (_, _), (te, _) = slab(np.cos(angle), eta, thickness, CARRIER_HZ)
     free = 20.0 * np.log10(4.0 * np.pi * 10.0 / LAMBDA_M)
     assert found.loss_db[0] - free == pytest.approx(-20.0 * np.log10(abs(complex(te))), abs=1e-3)
@@ -84,7 +85,7 @@ def test_one_wall_is_one_slab(thickness: float, angle_deg: float) -> None:
     assert found.surfaces[0] == 2
 
 
-def test_a_closed_box_weakens_by_both_walls() -> None:
+def test_a_closed_box_attenuates_by_both_walls() -> None:
     losses = []
     for depth in (THICKEST_WALL_M + 1.0, THICKEST_WALL_M + 4.0):
         world = ph.World()
@@ -96,7 +97,7 @@ def test_a_closed_box_weakens_by_both_walls() -> None:
     assert losses == pytest.approx([free - 40.0 * np.log10(abs(complex(te)))] * 2, abs=1e-3)
 
 
-def test_metal_passes_nothing_and_leaves_weaken() -> None:
+def test_metal_blocks_and_foliage_attenuates() -> None:
     world = ph.World()
     world.add(ph.shapes.box(0.01, 10, 10), material="steel", label="wall")
     assert len(ph.Uwb("qorvo/dw1000", anchors=[[3.0, 0, 0]], order=0).paths(world, [-3.0, 0, 0])) == 0
@@ -109,10 +110,10 @@ def test_metal_passes_nothing_and_leaves_weaken() -> None:
 
 
 def images(order: int) -> list[float]:
-    """Lengths of the image sources of a room of one order, by counting mirrors of each axis."""
+    """Lengths of the image sources of a room of one order, by counting reflections per axis."""
     per_axis = []
     for k in range(3):
-        # Image number m along an axis has |m| mirrors: even ones are shifted, odd ones mirrored as well.
+        # Image number m along an axis has |m| reflections: even images are shifted, odd ones also mirrored.
         shifted = [(abs(m), m * ROOM_M[k] + (ANCHOR[k] if m % 2 == 0 else ROOM_M[k] - ANCHOR[k])) for m in range(-2, 3)]
         per_axis.append(shifted)
     found = []
@@ -141,7 +142,7 @@ def test_map_coordinates_lose_nothing() -> None:
 
 def test_a_room_of_metal_mirrors_all() -> None:
     found = ph.Uwb("qorvo/dw1000", anchors=[ANCHOR]).paths(room("steel"), TAG)
-    # Metal keeps the amplitude; the field's turn against the upright antenna takes some of it.
+    # Metal preserves the amplitude; the rotation of the field relative to the vertical antenna reduces it.
     spread = 20.0 * np.log10(4.0 * np.pi * found.length / LAMBDA_M)
     assert np.all(found.loss_db - spread > -1e-6)
     along = found.departure[found.order == 1]
@@ -165,7 +166,7 @@ def test_paint_on_a_road_makes_no_second_path() -> None:
     assert found.order.tolist() == [0, 1]
 
 
-def test_what_moves_blocks_at_its_time() -> None:
+def test_moving_objects_block_at_their_time() -> None:
     world = ph.World()
     world.add(ph.shapes.plane(100, 100), material="concrete", label="floor")
     passing = ph.ConstantTwist(ph.Pose((5.0, -10.0, 1.5)), velocity=(0.0, 1.0, 0.0))
@@ -180,7 +181,7 @@ def test_what_moves_blocks_at_its_time() -> None:
     assert np.isfinite(found.range[open_way]).all()
 
 
-def test_a_small_plate_mirrors_as_physical_optics_says() -> None:
+def test_a_small_plate_reflects_by_physical_optics() -> None:
     losses = []
     for side in (0.3, 30.0):
         world = ph.World()

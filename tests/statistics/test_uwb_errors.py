@@ -1,4 +1,4 @@
-"""Errors of ranging radios: their distributions against what sheets and records say."""
+"""Errors of ranging radios: their distributions against data sheets and records."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ STANDING = ph.Fixed(ph.Pose(PLACE))
 
 
 def sheet(**changes: Any) -> UwbConfig:
-    """A DW1000 with errors that the test names, and none else."""
-    plain = {"unit_bias_m": 0.0, "range_step_m": 0.0, "range_noise_m": 0.0, "max_rate_hz": 1000.0}
+    """DW1000 with only the errors named by the test."""
+    plain = {"unit_bias_m": 0.0, "range_step_m": 0.0, "range_noise_m": 0.0, "max_rate_hz": 1000.0, "level_bias_m": []}
     return UwbConfig(**(ph.Uwb("qorvo/dw1000").config.model_dump() | plain | changes))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["two-way", "tdoa"])
-def test_noise_has_the_spread_that_the_record_tells(method: str) -> None:
+def test_noise_has_the_recorded_standard_deviation(method: str) -> None:
     sensor = ph.Uwb(sheet(range_noise_m=0.03, sync_noise_ns=0.1), anchors=ANCHORS, rate_hz=1000.0, method=method)
     found = sensor.run(ph.World(), STANDING, duration=1.0, seed=3)
-    # With differences the first anchor is in all columns: only one of them is compared.
+    # All differences share the first anchor, so only one column is compared.
     z = (found.error / found.range_std)[:, 1:2] if method == "tdoa" else found.error / found.range_std
     low, high = spread_bounds(z.size)
     assert abs(z.mean()) < deviations() / np.sqrt(z.size)
@@ -35,14 +35,14 @@ def test_noise_has_the_spread_that_the_record_tells(method: str) -> None:
 
 
 @pytest.mark.slow
-def test_positions_scatter_as_their_covariance_says() -> None:
+def test_positions_scatter_by_their_covariance() -> None:
     found = ph.Uwb(sheet(range_noise_m=0.03), anchors=ANCHORS, rate_hz=1000.0).run(
         ph.World(), STANDING, duration=1.0, seed=3
     )
     whiten = np.linalg.inv(np.linalg.cholesky(found.position_covariance))
     z = np.einsum("nij,nj->ni", whiten, found.position - PLACE)
     low, high = spread_bounds(z.size)
-    # Ranges bend a little over 3 cm: a thousandth of the deviation.
+    # Ranges are slightly non-linear over 3 cm: a thousandth of the standard deviation.
     assert np.abs(z.mean(axis=0)).max() < deviations(3) / np.sqrt(len(z)) + 0.01
     assert low < z.std() < high
 
@@ -61,7 +61,7 @@ def test_units_have_biases_that_stay_with_a_seed() -> None:
     sensor = ph.Uwb(sheet(unit_bias_m=0.5), anchors=anchors, order=0)
     one, other = (sensor.run(ph.World(), STANDING, duration=0.2, seed=k).error for k in (1, 2))
     assert np.ptp(one, axis=0).max() < 0.1
-    # Half of the variance is the tag's and common; the other half differs from anchor to anchor.
+    # Half of the variance belongs to the tag and is common; the other half differs between anchors.
     low, high = spread_bounds(59)
     assert low < one[0].std(ddof=1) / (0.5 / np.sqrt(2.0)) < high
     assert abs(one[0].mean() - other[0].mean()) > 0.01

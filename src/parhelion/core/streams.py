@@ -346,6 +346,8 @@ class UwbData(Samples):
     """Channel impulse response to each anchor [sqrt(mW)], shape (n, a, t); |cir|² is a power. None unless requested."""
     cir_time: Floats | None = field(default=None, metadata=column("s", "", "t"))
     """Time of each tap of `cir` after the first path [s], shape (t,)."""
+    first_path_power: Floats | None = field(default=None, metadata=column("dBm", "", "n", "a", finite=False))
+    """Power of the first path [dBm], shape (n, a); NaN for ranges by signal strength, None in older files."""
 
     def _sizes(self) -> Mapping[str, int]:
         return {**super()._sizes(), "a": len(self.anchors), "t": 0 if self.cir_time is None else np.size(self.cir_time)}

@@ -1,4 +1,4 @@
-"""Pulse-echo sensors: the same bits again, speckle that stays, files, and what is said of bad input."""
+"""Pulse-echo sensors: repeatability, persistent speckle, files, and messages for bad input."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def test_presets_keep_the_contract(name: str) -> None:
     world = alone(ph.shapes.board(3, 3, 0.1), 2.0)
     check_sensor(ph.Echo(name, rays=20_000), world, ph.Fixed(ph.Pose()))
     config = ph.Echo(name).config
-    told = {path.split(".")[0] for source in config.sources for path in source.covers}
-    told |= {path.split(".")[0] for path in config.assumed}
-    assert {"frequency_khz", "source_level_db", "noise", "emitter", "field"} <= told
+    reported = {path.split(".")[0] for source in config.sources for path in source.covers}
+    reported |= {path.split(".")[0] for path in config.assumed}
+    assert {"frequency_khz", "source_level_db", "noise", "emitter", "field"} <= reported
 
 
 def test_speckle_stays_while_the_geometry_does(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_speckle_stays_while_the_geometry_does(tmp_path: Path) -> None:
 
 
 def test_a_step_aside_changes_the_speckle() -> None:
-    # 5 cm are many half apertures, so that the bottom's scatterers add up otherwise.
+    # 5 cm are many half apertures, so the sum over the bottom's scatterers changes.
     world = ph.World()
     world.add(ph.shapes.plane(6, 6, 30), material="gravel", label="ground", pose=ph.Pose((2, 0, -0.5)))
     field = {"azimuth_deg": (-30, 30), "elevation_deg": (-60, 0), "rays": 50_000, "bounces": 1}
@@ -55,7 +55,7 @@ def test_a_step_aside_changes_the_speckle() -> None:
 
 
 def test_speckle_is_that_of_many_scatterers() -> None:
-    # 10^5 places: means of exponential and even numbers, within 4 standard deviations.
+    # 10^5 places: means of exponential and uniform numbers, within 4 standard deviations.
     place = np.random.default_rng(3).uniform(-100, 100, (100_000, 3))
     power, phase = speckle(place, 0.01)
     assert np.mean(power) == pytest.approx(1.0, abs=4.0 / np.sqrt(1e5))
@@ -70,19 +70,19 @@ def test_speckle_is_that_of_many_scatterers() -> None:
     ("change", "words"),
     [
         ({"frequency_khz": 3000}, "frequency_khz"),
-        ({"range_m": (5, 1)}, "range_m must rise"),
-        ({"range_m": (0, 400)}, "a ping at 5 Hz"),
+        ({"range_m": (5, 1)}, "range_m must increase"),
+        ({"range_m": (0, 400)}, "pings at 5 Hz"),
         ({"pulse": {"duration_ms": 0}}, "pulse.duration_ms"),
         ({"pulse": {"duration_ms": 1, "bandwidth_khz": 90}}, "less than twice frequency_khz"),
         ({"medium": {"kind": "mud"}}, "medium.kind"),
     ],
 )
-def test_bad_sheets_are_told_by_field(change: dict, words: str) -> None:  # type: ignore[type-arg]
+def test_errors_in_sheets_name_the_field(change: dict, words: str) -> None:  # type: ignore[type-arg]
     with pytest.raises(ConfigError, match=words):
         sonar(**change)
 
 
-def test_a_sensor_inside_a_wall_is_told() -> None:
+def test_a_sensor_inside_a_wall_is_reported() -> None:
     world = ph.World()
     world.add(ph.shapes.box(0.3, 10, 10), material="concrete")
     field = {"azimuth_deg": (-30, 30), "elevation_deg": (-30, 30), "rays": 5000}

@@ -1,4 +1,4 @@
-"""Sounds of worlds and scenarios: files that hold them, modes of the sensor, and what is said of bad input."""
+"""Sounds of worlds and scenarios: files, sensor modes, and messages for bad input."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def scene() -> ph.World:
     return world
 
 
-def test_each_mode_hears_its_own() -> None:
+def test_each_mode_receives_its_own_signals() -> None:
     world = scene()
     found = {mode: ph.Echo(sonar(), mode=mode).ping(world, pose=ph.Pose(), seed=1) for mode in ("active", "both")}
     found["passive"] = ph.Echo(sonar(), mode="passive", sounds=["pump"]).ping(world, pose=ph.Pose(), seed=1)
@@ -33,7 +33,7 @@ def test_each_mode_hears_its_own() -> None:
     assert set(found["both"].source) == {0, 1}
     assert found["both"].nearest == pytest.approx(found["active"].nearest, abs=1e-3)
     assert np.all(np.diff(found["both"].range) >= 0)
-    # Straight, and over the board behind it, whose label the second has.
+    # One direct path, and one over the board behind it, which carries the board's label.
     assert set(found["passive"].bounces) == {0, 1}
     words = {found["passive"].names["label"][int(label)] for label in found["passive"].label}
     assert words == {"object", "target"}
@@ -86,7 +86,7 @@ def test_a_scenario_has_sounds_on_vehicles(tmp_path: Path) -> None:
     [
         ({"options": {"mode": "passive", "sounds": ["fam"]}}, "sensors[0]: ears: unknown sound 'fam': did you mean"),
         ({"options": {"mode": "loud"}}, "mode"),
-        ({"options": {"sounds": ["fan"]}}, "give mode passive or both"),
+        ({"options": {"sounds": ["fan"]}}, "set mode to passive or both"),
         ({"sounds": [{"name": "a", "level_db": 50}]}, "give one of tone_khz, band_khz, wav"),
         ({"sounds": [{"name": "a", "level_db": 50, "tone_khz": 2, "actor": "robo"}]}, "unknown sound: actor 'robo'"),
         ({"sounds": [{"name": "a", "level_db": 50, "band_khz": [9, 2]}]}, "band_khz must rise"),
@@ -94,19 +94,19 @@ def test_a_scenario_has_sounds_on_vehicles(tmp_path: Path) -> None:
         ({"sounds": [{"name": "a", "level_db": 50, "tone_khz": 2}] * 2}, "the name 'a' is given twice"),
     ],
 )
-def test_bad_sounds_are_told(change: dict[str, Any], words: str) -> None:
+def test_bad_sounds_are_reported(change: dict[str, Any], words: str) -> None:
     with pytest.raises(ParhelionError, match=re.escape(words)):
         ph.Scenario.from_mapping(scenario(**change))
 
 
-def test_bad_recordings_are_told(tmp_path: Path) -> None:
+def test_bad_recordings_are_reported(tmp_path: Path) -> None:
     world = ph.World()
     (tmp_path / "no.wav").write_bytes(b"RIFF nonsense")
     with pytest.raises(FormatError, match="is no PCM WAV file"):
         world.add_sound("a", level_db=50, wav="no.wav", folder=tmp_path)
     with pytest.raises(ConfigError, match="level_db"):
         world.add_sound("a", level_db=5000, tone_khz=1)
-    # Damaged headers and cut files are told, never a bare traceback.
+    # Damaged headers and truncated files raise a ConfigError.
     with wave.open(str(tmp_path / "good.wav"), "wb") as file:
         file.setnchannels(1)
         file.setsampwidth(2)

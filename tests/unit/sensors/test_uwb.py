@@ -1,4 +1,4 @@
-"""Ranging radios: impulse response, first path, errors of the receiver, positions, and what they refuse."""
+"""Ranging radios: impulse response, first path, receiver errors, positions, and error messages."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_pulse_has_its_bandwidth() -> None:
 
 
 def test_thermal_noise() -> None:
-    # -174 dBm/Hz, as everybody knows it, is -173.975 at 290 K.
+    # The well-known -174 dBm/Hz is -173.975 at 290 K.
     assert channel.noise_dbm(1.0, 0.0) == pytest.approx(-173.975, abs=1e-3)
     assert channel.noise_dbm(500e6, 8.0) == pytest.approx(-173.975 + 86.990 + 8.0, abs=1e-3)
 
@@ -86,7 +86,7 @@ def test_paths_closer_than_the_bandwidth_blend_to_a_later_one() -> None:
 
 @pytest.mark.parametrize("roll_off", [0.0, 0.1, 0.5])
 def test_side_lobes_are_no_first_path(roll_off: float) -> None:
-    # A path far below the threshold comes first; the lobes before the strong one are above it.
+    # The first path is far below the threshold; the side lobes before the strong path exceed it.
     delay, gain = np.array([0.0, 10e-9]), np.array([1e-7, 1e-4 + 0j])
     found = channel.first_path(delay, gain, 499.2e6, roll_off, 1e-14, 40.0)
     assert found is not None
@@ -178,7 +178,7 @@ def test_behind_metal_the_range_is_that_of_the_mirror() -> None:
     assert found.error[0, 0] == pytest.approx(np.hypot(10.0, 2 * 6.9) - 10.0, abs=0.05)
 
 
-def test_far_anchors_are_not_heard() -> None:
+def test_far_anchors_are_not_received() -> None:
     found = ph.Uwb("qorvo/dw1000", anchors=[[5.0, 0, 0], [280.0, 0, 0]]).measure(
         ph.World(), ph.Fixed(ph.Pose()), 0.0, 1
     )
@@ -217,10 +217,10 @@ def test_every_preset_keeps_the_contract_and_has_sources(preset: str) -> None:
     sensor = ph.Uwb(preset, anchors=SQUARE)
     check_sensor(sensor, floor(), ph.ConstantTwist(ph.Pose((1, 1, 1)), velocity=(1.0, 0.2, 0.0)))
     config = sensor.config
-    told = {name for source in config.sources for name in source.covers} | set(config.assumed)
+    reported = {name for source in config.sources for name in source.covers} | set(config.assumed)
     given = set(config.model_fields_set) - {"name", "sources", "assumed"}
-    assert given - told <= {"method"}
-    assert told <= set(UwbConfig.model_fields)
+    assert given - reported <= {"method"}
+    assert reported <= set(UwbConfig.model_fields)
 
 
 def test_anchors_of_the_world() -> None:
@@ -230,7 +230,7 @@ def test_anchors_of_the_world() -> None:
     found = ph.Uwb("qorvo/dw1000", noise=False).measure(world, STANDING, 0.0, 1)
     assert found.anchors == ("anchor-0", "anchor-1", "anchor-2", "anchor-3")
     assert found.anchor_xyz[2] == pytest.approx([9, 9, 3])
-    # A housing of steel around the antenna is no obstacle.
+    # The steel housing of an anchor does not block its antenna.
     assert found.los.all()
 
 
@@ -251,7 +251,7 @@ def test_positions_from_ranges() -> None:
 
 
 def test_dilution_of_precision_by_hand() -> None:
-    # Three anchors along the axes: the slopes are orthogonal, so each coordinate has the deviation of its range.
+    # Three anchors along the axes: orthogonal rows, so each coordinate has the deviation of its range.
     found = locate(np.eye(3) * 10.0, [[10.0, 10.0, 10.0]], 0.3, start=(0.1, 0.0, 0.0))
     assert found.position[0] == pytest.approx([0, 0, 0], abs=1e-6)
     assert found.gdop[0] == pytest.approx(np.sqrt(3.0), rel=1e-6)
@@ -266,29 +266,29 @@ def test_dilution_of_precision_by_hand() -> None:
         ([[0, 0, 0], [1, 0, 0]], "2 are too few"),
     ],
 )
-def test_layouts_without_a_position_are_told(anchors: list[list[float]], words: str) -> None:
+def test_layouts_without_a_position_are_reported(anchors: list[list[float]], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         locate(anchors, [[1.0] * len(anchors)])
     if "one place" in words:
         with pytest.raises(ConfigError, match=words):
             ph.Uwb("qorvo/dw1000", anchors=anchors)
         return
-    # The sensor still ranges; it has no position.
+    # The sensor still measures ranges, but no position.
     sensor = ph.Uwb("qorvo/dw1000", anchors=anchors, name="tag")
     found = sensor.measure(ph.World(), STANDING, 0.0, 1)
     assert np.isfinite(found.range).all()
     assert np.isnan(found.position).all()
-    with pytest.warns(UserWarning, match=f"uwb tag: .*{words}.* it has ranges alone"):
+    with pytest.warns(UserWarning, match=f"uwb tag: .*{words}.* the record contains ranges without positions"):
         sensor.stream(ph.World(), STANDING, 1)
 
 
-# ---- refusals --------------------------------------------------------------------------------------------------------
+# ---- errors -------------------------------------------------------------------------------------------------------
 
 
-def test_what_it_refuses() -> None:
-    with pytest.raises(ConfigError, match="anchors: there is none"):
+def test_bad_arguments_raise() -> None:
+    with pytest.raises(ConfigError, match="anchors: the list is empty"):
         ph.Uwb("qorvo/dw1000", anchors=[])
-    with pytest.raises(ConfigError, match="anchors: none were given, and the world has none"):
+    with pytest.raises(ConfigError, match="anchors: none given, and the world has no objects"):
         ph.Uwb("qorvo/dw1000").measure(floor(), STANDING, 0.0, 1)
     with pytest.raises(ConfigError, match="anchors: b: must be three finite coordinates"):
         ph.Uwb("qorvo/dw1000", anchors={"a": [0, 0, 1], "b": [0, float("nan"), 1]})
@@ -300,7 +300,7 @@ def test_what_it_refuses() -> None:
         ph.Uwb("qorvo/dw1000", anchors=SQUARE, method="guess")
 
 
-def test_a_sheet_without_bandwidth_is_told_with_its_file(tmp_path: Path) -> None:
+def test_a_sheet_without_bandwidth_is_reported_with_its_file(tmp_path: Path) -> None:
     own = tmp_path / "mine.yaml"
     own.write_text((PRESETS / "uwb/qorvo/dw1000.yaml").read_text().replace("bandwidth_mhz: 499.2", "bandwidth_mhz: 0"))
     with pytest.raises(
@@ -311,17 +311,17 @@ def test_a_sheet_without_bandwidth_is_told_with_its_file(tmp_path: Path) -> None
         ph.Uwb("qorvo/dw100", anchors=SQUARE)
 
 
-def test_an_anchor_inside_a_wall_is_told() -> None:
+def test_an_anchor_inside_a_wall_is_reported() -> None:
     world = floor()
     world.add(
         ph.shapes.box(0.3, 20, 6), material="brick", label="wall", name="west-wall", pose=ph.Pose((5.0, 0.0, 3.0))
     )
     sensor = ph.Uwb("qorvo/dw1000", anchors={"good": [0, 0, 2], "bad": [5.02, 1.0, 2.0]})
-    with pytest.raises(ConfigError, match=r"anchors: bad at \(5.02, 1, 2\) m is inside of 'west-wall'"):
+    with pytest.raises(ConfigError, match=r"anchors: bad at \(5.02, 1, 2\) m is inside 'west-wall'"):
         sensor.measure(world, STANDING, 0.0, 1)
 
 
-def test_a_carrier_that_a_material_does_not_know_is_told() -> None:
+def test_a_carrier_outside_a_material_table_is_reported() -> None:
     sensor = ph.Uwb(sheet(carrier_ghz=0.8), anchors=SQUARE)
     with pytest.raises(ConfigError, match=r"'concrete': no permittivity at 0\.8 GHz"):
         sensor.measure(floor(), STANDING, 0.0, 1)

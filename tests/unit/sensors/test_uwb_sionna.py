@@ -1,4 +1,4 @@
-"""The way to Sionna RT and back, with a stand-in for its process; and bends around edges by rays."""
+"""Exchange with the Sionna RT process, using a stand-in; and diffraction around edges."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ANCHORS = [[10.0, 0.0, 2.0], [0.0, 10.0, 2.0]]
 
 
 def stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> Path:
-    """Have a Python program run in place of the one that has Sionna RT; its jobs are written to a file."""
+    """Run a Python program in place of the Sionna RT worker; its jobs are written to a file."""
     program, script, jobs = folder / "python", folder / "code.py", folder / "jobs.txt"
     script.write_text(f"import json, os, sys\nlog = open({str(jobs)!r}, 'a')\n{code}\n")
     program.write_text(f'#!/bin/sh\nexec {sys.executable} {script} "$@"\n')
@@ -62,24 +62,24 @@ def test_answers_become_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     tag = ph.Uwb("qorvo/dw1000", anchors=ANCHORS, backend="sionna", diffraction=True)
     found = tag.paths(block(), [0.0, 0.0, 1.0])
     far = found.rows(found.anchor == 1)
-    # Of the two layers the stronger stays; what carries nothing is no path.
+    # The stronger of two layers remains; paths with zero gain are dropped.
     assert far.order.tolist() == [0, 1, 1]
     assert far.edges.tolist() == [0, 0, 1]
     assert far.length == pytest.approx([10.0, 10.243, 11.0], abs=1e-9)
     assert np.abs(far.gain) == pytest.approx([1e-3, 3e-4, 1e-4])
     assert far.phase == pytest.approx(np.angle(np.exp(-2j * np.pi * CARRIER_HZ * far.delay)), abs=1e-9)
-    # There, places count from the middle of the world, which is that of the block.
+    # Sionna RT coordinates are relative to the centre of the world, which is the centre of the block.
     middle = np.array([5.0, 0.0, 1.0])
     assert far.corner[2] == pytest.approx(np.array([edge, top]) + middle)
     assert far.departure[1] == pytest.approx(np.array([5, 5, 0.004]) / np.linalg.norm([5, 5, 0.004]))
     assert far.arrival[2] == pytest.approx(np.array([5, -5, -1]) / np.sqrt(51))
-    # The block is in the way to the other anchor: our own walls stand for the direct path there.
+    # The block obstructs the line to the other anchor, so our own wall model replaces that direct path.
     near = found.rows(found.anchor == 0)
     assert near.surfaces.tolist() == [2]
-    told = [json.loads(line) for line in jobs.read_text().splitlines()]
-    assert [job["do"] for job in told] == ["scene", "paths"]
-    assert told[0]["polarisation"] == "V"
-    assert (told[1]["depth"], told[1]["tag"]) == (2, [-5.0, 0.0, 0.0])
+    reported = [json.loads(line) for line in jobs.read_text().splitlines()]
+    assert [job["do"] for job in reported] == ["scene", "paths"]
+    assert reported[0]["polarisation"] == "V"
+    assert (reported[1]["depth"], reported[1]["tag"]) == (2, [-5.0, 0.0, 0.0])
 
 
 @pytest.mark.parametrize(
@@ -87,11 +87,11 @@ def test_answers_become_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     [
         ('print(json.dumps({"missing": "no module sionna"}))', MissingDependencyError, "pip install parhelion"),
         ('print("Cannot select: fmaximum", file=sys.stderr); os.abort()', MissingDependencyError, "libllvm19"),
-        ('print("out of memory", file=sys.stderr); sys.exit(3)', EngineError, "ended with 3: out of memory"),
+        ('print("out of memory", file=sys.stderr); sys.exit(3)', EngineError, "exited with code 3: out of memory"),
         (answering({"error": "ValueError: no"}), EngineError, "Sionna RT failed: ValueError: no"),
     ],
 )
-def test_what_goes_wrong_there_is_told_here(
+def test_failures_of_the_process_are_reported(
     code: str, kind: type[ParhelionError], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand_in(tmp_path, monkeypatch, code)
@@ -127,7 +127,7 @@ def test_the_scene_as_sionna_reads_it(tmp_path: Path) -> None:
     text = files.at(5.0).read_text()
     [shape] = tmp_path.glob("standing-*.ply")
     mesh = trimesh.load(shape)
-    # Leaves are left out; eight corners that the faces share, so that edges are found between them.
+    # Foliage is omitted. Faces share their eight corners, so edges are found between them.
     assert (len(mesh.vertices), len(mesh.faces), mesh.is_watertight) == (8, 12, True)
     assert mesh.bounds + files.origin == pytest.approx(np.array([[4, -1, 0], [6, 1, 2]]), abs=1e-5)
     [body] = tmp_path.glob("actor-0-*.ply")
@@ -154,7 +154,7 @@ def test_edges_of_a_tall_block_and_of_nothing() -> None:
     start = np.array([[-4.0, 6.0, 1.0], [-6.0, -4.0, 1.0]])
     end = np.array([[6.0, -4.0, 1.0], [30.0, -4.0, 1.0]])
     row, place = edge_paths(scene, start, end, np.zeros(2), 5.0)
-    # The first line has one way, around the near corner; the second is free. Over and under it is too far.
+    # The first line has one path, around the near corner; the second is free. Detours above and below are too long.
     assert row.tolist() == [0]
     assert place[0] == pytest.approx([0.0, 0.0, 1.0], abs=2e-3)
     assert len(edge_paths(scene, start, end, np.zeros(2), 1e-3)[0]) == 0
@@ -165,14 +165,14 @@ def test_a_thick_building_counts_as_one_edge_over_it() -> None:
     world.add(ph.shapes.box(10, 60, 12), material="concrete", label="building", name="house", pose=ph.Pose((0, 0, 6)))
     scene = radio_scene(world, ("uwb",), CARRIER_HZ).scene
     row, place = edge_paths(scene, np.array([[-25.0, 0, 8]]), np.array([[15.0, 0, 8]]), np.zeros(1), 5.0)
-    # Bullington: rays over the near edge, 4 m up in 20 m, and over the far one, 4 m up in 10 m, meet.
+    # Bullington: rays over the near edge (4 m up in 20 m) and over the far edge (4 m up in 10 m) intersect.
     along = 40.0 * 0.4 / (0.2 + 0.4)
     over = place[np.abs(place[:, 1]) < 1e-6][np.argmax(place[np.abs(place[:, 1]) < 1e-6][:, 2])]
     assert set(row.tolist()) == {0}
     assert over == pytest.approx([-25.0 + along, 0.0, 8.0 + 0.2 * along], abs=5e-3)
 
 
-def test_a_wall_that_lets_waves_pass_bends_less() -> None:
+def test_a_transmitting_wall_diffracts_less() -> None:
     corners = np.array([[5, -50, -50], [5, 50, -50], [5, 50, 0.3], [5, -50, 0.3]], float)
     lost = {}
     for material in ("steel", "plaster"):
@@ -182,7 +182,7 @@ def test_a_wall_that_lets_waves_pass_bends_less() -> None:
         bent = found.rows(found.edges > 0)
         lost[material] = float(np.abs(bent.gain[0]))
         through = found.rows(found.edges == 0)
-    # Kirchhoff: of a screen that passes T, the edge has 1 - T.
+    # Kirchhoff: a screen that transmits T diffracts 1 - T at its edge.
     passed = float(np.abs(through.gain[0])) * 4 * np.pi * 10 * CARRIER_HZ / SPEED_OF_LIGHT_M_S
     assert lost["plaster"] == pytest.approx((1.0 - passed) * lost["steel"], rel=1e-6)
 
@@ -194,7 +194,7 @@ def test_runs_with_edges_may_be_split() -> None:
     whole = sensor.run(world, path, 0.0, 1.0, seed=3)
     parts = [sensor.run(world, path, start, 0.5, seed=3).range for start in (0.5, 0.0)]
     assert whole.range.tobytes() == np.concatenate(parts[::-1]).tobytes()
-    # Behind the block there is the way around it, which is longer, and no line of sight.
+    # Behind the block only the longer path around it remains, without line of sight.
     assert not whole.los[:, 0].any()
     without = ph.Uwb(loud, anchors=ANCHORS, order=0).run(world, path, 0.0, 1.0, seed=3)
     assert np.isnan(without.range[:, 0]).all()

@@ -1,4 +1,4 @@
-"""The pulse-echo sensor: emit, cast, bounce, gather echoes, hear them."""
+"""Pulse-echo sensor: emit, cast, bounce, group echoes, detect."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from parhelion.sensors.waves.scene import WaveScene, taken, wave_scene
 from parhelion.weather.weather import Weather
 from parhelion.world.world import World
 
-# ---- Echoes from the paths of rays: which of them are one, and what microphones hear of them ------------------------
+# ---- Echoes from ray paths, and the pressure at the microphones -----------------------------------------------------
 
 
 _LEADING = 0.1
-"""An echo begins with the first of its rays that has this share of its strongest."""
+"""An echo starts with its first ray whose power is at least this fraction of the strongest."""
 
 _FINER = 8
-"""Echoes are placed on a grid so much finer than the samples."""
+"""Oversampling factor of the grid on which echoes are placed."""
 
 
-def gathered(paths: BouncePaths, config: EchoConfig) -> dict[str, NDArray[Any]]:
-    """Echoes: rays of one range cell, beam, part and kind of path, added by power.
+def grouped(paths: BouncePaths, config: EchoConfig) -> dict[str, NDArray[Any]]:
+    """Group rays of one range cell, beam, part and number of bounces into echoes and sum their power.
 
-    power: over that of the source at 1 m, times 4 pi; length of the way there and back [m]; row of the strongest path.
+    Columns: power relative to the source at 1 m, times 4 pi; two-way path length [m]; row of the strongest path.
     """
     length = paths.length.astype(np.float64)
     power = paths.cross_section / (0.5 * length) ** 4
@@ -72,11 +72,11 @@ def gathered(paths: BouncePaths, config: EchoConfig) -> dict[str, NDArray[Any]]:
 
 
 def speckle(place: NDArray[np.float64], cell_m: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Factors on the power, and phases in turns, of echoes of rough surfaces at places (n, 3) [m] in the world.
+    """Power factors and phases [cycles] of echoes from rough surfaces at positions (n, 3) [m] in the world.
 
-    Many scatterers in a range cell add up to a circular normal number: its power is exponential with mean 1, its phase
-    even (Goodman 1975, in Laser Speckle, chapter 2). It belongs to the place, so that it stays as long as sensor and
-    surface do; a step of `cell_m`, half the receiver's aperture, gives another.
+    Many scatterers in a range cell sum to a circular normal number: its power is exponential with mean 1 and its phase
+    is uniform (Goodman 1975, in Laser Speckle, chapter 2). The values depend on the position only, so the speckle is
+    constant while sensor and surface stay still. It decorrelates over `cell_m`, half the receiver aperture.
     """
     cell = np.floor(np.asarray(place, np.float64) / cell_m).astype(np.int64)
     mixed = (cell[:, 0] * 73_856_093) ^ (cell[:, 1] * 19_349_663) ^ (cell[:, 2] * 83_492_791)
@@ -87,7 +87,7 @@ def speckle(place: NDArray[np.float64], cell_m: float) -> tuple[NDArray[np.float
 def speckled(
     found: dict[str, NDArray[Any]], paths: BouncePaths, rough: NDArray[np.bool_], place: Pose, config: EchoConfig
 ) -> dict[str, NDArray[Any]]:
-    """Echoes with the speckle of their surfaces; `rough` says of each path whether its last surface scatters."""
+    """Echoes with the speckle of their surfaces; `rough` is True for paths whose last surface scatters."""
     row = found["row"]
     power, phase = np.ones(len(row)), np.zeros(len(row))
     some = np.flatnonzero(rough[row])
@@ -113,15 +113,15 @@ def echo_pressures(
     there = found["length"] - np.linalg.norm(last, axis=1)
     pressure = config.medium.reference_pa * 10.0 ** (config.source_level_db / 20.0)
     amplitude = np.sqrt(2.0) * pressure * np.sqrt(found["power"] / (4.0 * np.pi))
-    turn = found["phase"] / (1e3 * config.frequency_khz)
-    # Echoes as spikes on a finer grid, each shared between two steps, and then one convolution with the pulse.
+    phase_delay = found["phase"] / (1e3 * config.frequency_khz)
+    # Place echoes as impulses on a finer grid, split between two steps, and convolve once with the pulse.
     fine = rate * _FINER
     steps = count * _FINER
     pulse = config.pulse_at(np.arange(int(np.ceil(1e-3 * config.pulse.duration_ms * fine)) + 1) / fine)
     size = int(next_fast_len(steps + len(pulse), real=True))
     spectrum = rfft(pulse, size)
     for number, microphone in enumerate(microphones):
-        delay = (there + np.linalg.norm(last - microphone, axis=1)) / speed + turn
+        delay = (there + np.linalg.norm(last - microphone, axis=1)) / speed + phase_delay
         at = delay * fine
         below = np.minimum(np.floor(at).astype(np.int64), steps - 2)
         share = at - below
@@ -136,29 +136,33 @@ def echo_pressures(
 Floats = NDArray[np.float64]
 
 _FAINT_DB = 20.0
-"""Single rays may lie this far below the noise: many of them make an echo."""
+"""Margin below the noise down to which single rays are followed, because many of them form one echo."""
 _FIELDS = ("range", "azimuth", "elevation", "path_length", "attenuation", "snr", "bounces", "time", "label", "instance",
            "origin", "source")  # fmt: skip
 
 
 class Echo(FrameSensor[EchoConfig, EchoScan]):
-    """A pulse-echo sensor: sound in air or in water. It points along x.
+    """Pulse-echo sensor for sound in air or in water. It points along x.
 
-        echoes = Echo("generic/ultrasonic-ranger").ping(world, pose=Pose(xyz=(0, 0, 0.5)), seed=7)
-        echoes.nearest, echoes.range, echoes.attenuation, echoes.label
+    >>> import parhelion as ph
+    >>> world = ph.World()
+    >>> wall = world.add(ph.shapes.board(2, 2), material="concrete", pose=ph.Pose(xyz=(2, 0, 0.5)))
+    >>> echoes = ph.Echo("generic/ultrasonic-ranger", noise=False).ping(world, pose=ph.Pose(xyz=(0, 0, 0.5)))
+    >>> round(echoes.nearest, 2)
+    2.0
 
-    The world stands still from the pulse until its echoes are back.
+    The world is static from the emission of the pulse to the reception of its echoes.
 
     Args:
         model: Preset name, YAML file or `EchoConfig`.
-        name: Name that distinguishes it from others of its model; it has noise of its own.
-        rate_hz: Pings per second; by default that of the data sheet.
-        noise: False is a receiver without noise.
-        rays: Number of rays by which the world is sampled.
-        bounces: Largest number of reflections of a ray.
+        name: Name that distinguishes sensors of the same model; each name has its own noise.
+        rate_hz: Pings per second; the default comes from the data sheet.
+        noise: False removes receiver noise.
+        rays: Number of rays that sample the world.
+        bounces: Maximum number of reflections per ray.
         waveform: True adds the pressure at each microphone.
         mode: "active" (echoes of its own pulse), "passive" (sounds of the world) or "both".
-        sounds: Names of the sounds to listen to; by default all.
+        sounds: Names of the sounds to receive; all by default.
     """
 
     kind = "echo"
@@ -189,11 +193,11 @@ class Echo(FrameSensor[EchoConfig, EchoScan]):
         if isinstance(sounds, str) or (sounds is not None and not all(isinstance(one, str) for one in sounds)):
             raise ConfigError(f"sounds: give a list of names, got {sounds!r}")
         if sounds is not None and config.mode == "active":
-            raise ConfigError("sounds: an active sensor does not listen to sounds; give mode passive or both, too")
+            raise ConfigError("sounds: an active sensor receives no sounds of the world; set mode to passive or both")
         self.sounds = None if sounds is None else tuple(sounds)
 
     def check_world(self, world: World) -> None:
-        """Raise ConfigError where it is to listen to a sound that a world does not have."""
+        """Raise ConfigError if `sounds` names a sound that the world does not have."""
         passive.chosen_sounds(world, self.sounds)
 
     @property
@@ -202,7 +206,7 @@ class Echo(FrameSensor[EchoConfig, EchoScan]):
         return self.config.listening_s
 
     ping = FrameSensor[EchoConfig, EchoScan].measure
-    """Measure one ping; another name of `measure`."""
+    """Measure one ping; alias of `measure`."""
 
     def _target(self, world: World, place: Pose, start: float) -> WaveScene:
         config, medium = self.config, self.config.medium
@@ -221,7 +225,7 @@ class Echo(FrameSensor[EchoConfig, EchoScan]):
         rays = config.field
         columns, rows = rays.grid
         number = running.number
-        # Strength at which a single ray, at 1 m, is as faint as is still followed.
+        # Lowest strength, referred to 1 m, at which a single ray is followed.
         floor = config.noise_db - config.processing_gain_db
         faint = 10.0 ** (0.1 * (floor - _FAINT_DB - config.source_level_db)) * 4.0 * np.pi
         hertz = 1e3 * config.frequency_khz
@@ -244,7 +248,7 @@ class Echo(FrameSensor[EchoConfig, EchoScan]):
         target = self._target(world, place, start)
         paths = self._trace(target, motion, start, world.weather) if config.mode != "passive" else BouncePaths.none()
         rough = taken(_rough_parts(target), paths.part)
-        echoes = speckled(gathered(paths, config), paths, rough, place, config)
+        echoes = speckled(grouped(paths, config), paths, rough, place, config)
         rows = _echo_rows(paths, echoes, target, config)
         sounds = None
         if config.mode != "active":
@@ -258,38 +262,39 @@ class Echo(FrameSensor[EchoConfig, EchoScan]):
         snr = rows["level"] - rows["floor"]
         loud = np.flatnonzero(snr >= config.threshold_db)
         loud = loud[np.lexsort((loud, rows["range"][loud]))]
-        told = {name: values[loud] for name, values in rows.items()}
-        fields = {name: told[name].astype(FIELDS[name].dtype) for name in _FIELDS if name in told}
-        direction = told["direction"]
+        detected = {name: values[loud] for name, values in rows.items()}
+        fields = {name: detected[name].astype(FIELDS[name].dtype) for name in _FIELDS if name in detected}
+        direction = detected["direction"]
         fields |= {
             "azimuth": np.arctan2(direction[:, 1], direction[:, 0]).astype(np.float32),
             "elevation": np.arcsin(np.clip(direction[:, 2], -1.0, 1.0)).astype(np.float32),
-            "attenuation": (told["sent"] - told["level"]).astype(np.float32),
+            "attenuation": (detected["sent"] - detected["level"]).astype(np.float32),
             "snr": snr[loud].astype(np.float32),
         }
         names = {
             "label": {**target.label_names, **world.label_names}, "origin": dict(enumerate(ECHO_ORIGINS)),
             "source": world.source_names,
         }  # fmt: skip
-        facts = {"sensor": self.model, "world": world.name, "seed": int(seed), "time": start, "mode": config.mode}
+        metadata = {"sensor": self.model, "world": world.name, "seed": int(seed), "time": start, "mode": config.mode}
         heard = self._heard(world, paths, echoes, sounds, place, start, seed, stream) if self.waveform else None
-        own = told["source"] == 0
-        nearest = float(told["range"][own].min(initial=np.inf))
+        own = detected["source"] == 0
+        nearest = float(detected["range"][own].min(initial=np.inf))
         if self.noise and np.isfinite(nearest):
-            # The first passage of a threshold moves by the resolution over twice the amplitude's signal over noise.
+            # Noise shifts the threshold crossing by the range resolution over twice the amplitude SNR.
             a, b, _, _ = stream.words(np.array([0], np.uint32), 7)
             spread = config.range_step_m / (2.0 * 10.0 ** (snr[loud][own][0] / 20.0))
             nearest += float(to_normal(a, b)[0][0]) * spread
         return EchoScan(
-            (direction * told["range"][:, None]).astype(np.float32), {name: fields[name] for name in _FIELDS}, "sensor",
-            names, facts, waveform=heard, pose=place, start_time=start, duration=config.listening_s, nearest=nearest,
+            (direction * detected["range"][:, None]).astype(np.float32), {name: fields[name] for name in _FIELDS},
+            "sensor", names, metadata, waveform=heard, pose=place, start_time=start, duration=config.listening_s,
+            nearest=nearest,
         )  # fmt: skip
 
     def _heard(
         self, world: World, paths: BouncePaths, echoes: dict[str, NDArray[Any]], sounds: passive.Heard | None,
         place: Pose, start: float, seed: int, stream: Stream,
     ) -> EchoWaveform:  # fmt: skip
-        """Pressure at each microphone: every echo as a pulse of its own delay, the world's sounds, and noise."""
+        """Pressure at each microphone: one delayed pulse per echo, the sounds of the world, and noise."""
         config = self.config
         rate = config.sampling_hz
         microphones = np.asarray(config.microphones_mm, np.float64) * 1e-3
@@ -314,7 +319,7 @@ class Echo(FrameSensor[EchoConfig, EchoScan]):
 def _echo_rows(
     paths: BouncePaths, echoes: dict[str, NDArray[Any]], target: WaveScene, config: EchoConfig
 ) -> dict[str, NDArray[Any]]:
-    """Echoes of the own pulse, a column each."""
+    """Columns of the echoes of the own pulse."""
     row, length = echoes["row"], echoes["length"]
     bounces = paths.bounces[row]
     return {
@@ -329,7 +334,7 @@ def _echo_rows(
 
 
 def _sound_rows(world: World, heard: passive.Heard, config: EchoConfig) -> dict[str, NDArray[Any]]:
-    """The world's sounds, a column each."""
+    """Columns of the sounds of the world."""
     return {
         "level": heard.level_db, "floor": np.full(len(heard), config.noise_db), "range": heard.length,
         "path_length": heard.length, "direction": heard.direction,
@@ -338,14 +343,14 @@ def _sound_rows(world: World, heard: passive.Heard, config: EchoConfig) -> dict[
 
 
 def _rough_parts(target: WaveScene) -> NDArray[np.bool_]:
-    """Which parts scatter, so that their echoes have speckle."""
+    """True for parts with a rough surface, whose echoes have speckle."""
     names = target.material_names
     known = {row: scatters(names[int(row)]) for row in np.unique(target.part_material)}
     return np.array([known[row] for row in target.part_material], bool)
 
 
 def _noise_db(snr_db: Floats, stream: Stream) -> Floats:
-    """How much noise changes the level of echoes [dB]: a normal number of the noise's size on their amplitude."""
+    """Change of echo levels by noise [dB]: a normal number with the noise amplitude is added to the echo amplitude."""
     a, b, _, _ = stream.words(np.arange(len(snr_db)))
     amplitude = 1.0 + to_normal(a, b)[0] * 10.0 ** (-np.asarray(snr_db) / 20.0) / np.sqrt(2.0)
     return np.asarray(20.0 * np.log10(np.maximum(np.abs(amplitude), 1e-3)))

@@ -1,10 +1,10 @@
-"""Listening: the world's sounds at a receiver, over straight ways and flat mirrors.
+"""Passive listening: sounds of the world at a receiver, over direct paths and flat reflectors.
 
-    level = SL in the band - 20 lg L - a(f) L + 10 lg (reflections) + the receiver's gain
+    level = SL in the band - 20 lg L - a(f) L + 10 lg (reflections) + receiver gain
 
-A sound reaches the receiver straight, where nothing stands in between, and from its images behind mirrors. Pressure
-at each microphone is the sound itself, late by the way from the image to that microphone, absorbed at each frequency,
-and stretched by Doppler's effect where sound or receiver move.
+A sound reaches the receiver directly if nothing blocks the line, and from its image sources behind reflectors. The
+pressure at each microphone is the sound, delayed by the path from the image to that microphone, absorbed at each
+frequency, and Doppler-stretched if source or receiver move.
 """
 
 from __future__ import annotations
@@ -32,45 +32,45 @@ from parhelion.world.world import World
 
 Floats = NDArray[np.float64]
 BINS = 33
-"""Frequencies at which the absorption of a band is told."""
+"""Number of frequencies at which the absorption of a band is evaluated."""
 _ROUGHEST = 6.0
-"""Squared phase of a surface's height beyond which less than 1/400 of the power is mirrored at right angles."""
+"""Squared phase of the surface height above which less than 1/400 of the power is reflected at normal incidence."""
 _FINER = 8
-"""A sound that is stretched is first sampled so much finer."""
+"""Oversampling factor before Doppler stretching."""
 _FASTEST = 0.9
-"""Speeds of sources and receivers up to this share of that of sound."""
+"""Maximum speed of sources and receivers as a fraction of the speed of sound."""
 RULES = MirrorRules(
     order=2, rays=16_384, lift_m=1e-3, parallel=0.9998, smallest_m2=(0.05, 0.05), layer_m=5e-3, most_tried=100_000
 )  # fmt: skip
-"""Rays of a search are 1.6 degrees apart."""
+"""Search rules: rays are 1.6 degrees apart."""
 _EDGE = 512
-"""Samples before and after what is heard, for the ends of the filters."""
+"""Number of samples before and after the recorded window, for filter transients."""
 
 
 @dataclass(frozen=True, eq=False)
 class Heard(Table):
-    """Sounds at the receiver, one row a way; n rows."""
+    """Sounds at the receiver, one row per path; n rows."""
 
     sound: NDArray[np.int64]
-    """Number in `world.sounds`."""
+    """Index in `world.sounds`."""
     level_db: Floats
     length: Floats
-    """Way from the sound [m]."""
+    """Path length from the sound [m]."""
     direction: Floats
-    """Unit vectors to where it comes from, sensor's frame, shape (n, 3)."""
+    """Unit vectors towards the source, sensor frame, shape (n, 3)."""
     bounces: NDArray[np.int64]
     part: NDArray[np.int64]
-    """Of the last mirror; -1 for a sound that comes straight."""
+    """Part of the last reflector; -1 for a direct path."""
     gain: Floats
-    """Of the pressure at the receiver over that at 1 m, without absorption."""
+    """Ratio of the pressure at the receiver to that at 1 m, without absorption."""
     image: Floats
-    """Where the sound seems to be, world frame [m], shape (n, 3)."""
+    """Position of the image source, world frame [m], shape (n, 3)."""
     rates: Floats
-    """How fast its way grows by the sound's own motion, and by the receiver's [m/s], shape (n, 2)."""
+    """Rate of change of the path length by the motion of the source and of the receiver [m/s], shape (n, 2)."""
 
 
 def chosen_sounds(world: World, names: tuple[str, ...] | None) -> list[int]:
-    """Numbers of the sounds that a sensor listens to: all, or those of these names."""
+    """Indices of the sounds that a sensor receives: all, or those with the given names."""
     known = [entry.name for entry in world.sounds]
     for name in names or ():
         if name not in known:
@@ -79,7 +79,7 @@ def chosen_sounds(world: World, names: tuple[str, ...] | None) -> list[int]:
 
 
 def spectrum_in(entry: WorldSound, band_hz: tuple[float, float]) -> tuple[Floats, Floats]:
-    """Frequencies [Hz] and shares of the sound's power in a band; the shares' sum is what the band holds of it."""
+    """Frequencies [Hz] and fractions of the sound power in a band; their sum is the total fraction in the band."""
     low, high = band_hz
     sound, recording = entry.sound, entry.recording
     if sound.tone_khz is not None:
@@ -102,7 +102,7 @@ def hear(
     world: World, keys: tuple[str, ...], scene: RayScene, config: EchoConfig, motion: Trajectory, place: Pose,
     time: float, numbers: list[int],
 ) -> Heard:  # fmt: skip
-    """What a receiver hears of sounds by number."""
+    """Sounds with the given indices at the receiver."""
     planes = planes_of(world, *keys)
     rules = replace(RULES, order=config.field.bounces)
     finder = MirrorFinder(scene, planes, rules, _mirrors(world, planes, config))
@@ -131,18 +131,18 @@ def _roughness(names: list[str], wavelength_m: float) -> Floats:
 
 
 def _mirrors(world: World, planes: PlanePatches, config: EchoConfig) -> NDArray[np.bool_]:
-    """Planes that mirror at the lowest frequency in the band; of rougher ones too little goes on as from a mirror."""
+    """True for planes smooth enough for specular reflection at the lowest frequency of the band."""
     rough = _roughness([one.name for one in world.materials], config.medium.speed_m_s / config.band_hz[0])
     return np.asarray(rough < _ROUGHEST)[planes.material] if len(planes) else np.zeros(0, bool)
 
 
 @dataclass(frozen=True, eq=False)
 class _Mirrors:
-    """What the planes of a world do to sound; rows by material."""
+    """Acoustic reflection of the planes of a world, one row per material."""
 
     reflection: Floats
     roughness: Floats
-    """Squared phase of the surface's height at normal incidence."""
+    """Squared phase of the surface height at normal incidence."""
     wavelength_m: float
 
     @classmethod
@@ -152,7 +152,7 @@ class _Mirrors:
         return cls(table, _roughness(names, wavelength_m), wavelength_m)
 
     def amplitude(self, paths: MirrorPaths, planes: PlanePatches) -> Floats:
-        """Of the pressure after all mirrors of each path, shape (n,)."""
+        """Pressure factor of all reflections of each path, shape (n,)."""
         found = np.ones(len(paths))
         for step in range(paths.mirrors.shape[1]):
             rows = np.flatnonzero(paths.mirrors[:, step] >= 0)
@@ -177,11 +177,11 @@ def _levels(
     toward = (paths.image - place.xyz) / np.maximum(paths.length, 1e-9)[:, None]
     local = toward @ place.rotation
     gain = np.sqrt(beam_gain(local[:, 0], local[:, 1], local[:, 2], *config.receiver.shape))
-    # Nearer than 1 m the level at 1 m says nothing of a body that has a size.
+    # Real sources are extended, so spherical spreading from a point stops at 0.1 m.
     gain = gain * surfaces.amplitude(paths, planes) / np.maximum(paths.length, 0.1)
-    kept = np.sum(share * 10.0 ** (-0.1 * np.outer(paths.length, config.medium.absorption(hertz))), axis=1)
+    transmitted = np.sum(share * 10.0 ** (-0.1 * np.outer(paths.length, config.medium.absorption(hertz))), axis=1)
     with np.errstate(divide="ignore"):
-        level = entry.sound.level_db + 20.0 * np.log10(gain) + 10.0 * np.log10(kept)
+        level = entry.sound.level_db + 20.0 * np.log10(gain) + 10.0 * np.log10(transmitted)
     rates = np.stack([np.einsum("ij,ij->i", toward, shown), -toward @ speed], axis=1)
     heard = Heard(
         np.full(len(paths), number), level, paths.length, local, paths.order, paths.part[:, 0], gain, paths.image, rates
@@ -208,7 +208,7 @@ def pressures(
         own = heard.rows(heard.sound == number)
         entry = world.sounds[number]
         _check(entry, own, rate, c)
-        # Emission at D t - late, t after the start: receiver and source each stretch time by their own speed.
+        # Emission time is D t - delay, t after the start: receiver and source each stretch time by their own speed.
         stretch = (1.0 - own.rates[:, 1] / c) / (1.0 + own.rates[:, 0] / c)
         front = int(np.ceil(1.1 * own.length.max() / c * rate)) + _EDGE
         more = int(np.ceil(np.abs(stretch - 1.0).max() * (front + count)))
@@ -225,20 +225,20 @@ def pressures(
             if abs(stretch[row] - 1.0) > 1e-9:
                 spectrum = np.fft.rfft(_stretched(signal, more, front, window, stretch[row]))
             filtered = amplitude * own.gain[row] * spectrum * _absorbed(config.medium, hertz, open_to, own.length[row])
-            way = np.linalg.norm(own.image[row] - microphones, axis=1)
-            late = way / (c * (1.0 - own.rates[row, 1] / c))
-            total += filtered * np.exp(-2j * np.pi * hertz * late[:, None])
+            path_m = np.linalg.norm(own.image[row] - microphones, axis=1)
+            delay = path_m / (c * (1.0 - own.rates[row, 1] / c))
+            total += filtered * np.exp(-2j * np.pi * hertz * delay[:, None])
         found += np.fft.irfft(total, window)[:, front : front + count]
     return found
 
 
 def _check(entry: WorldSound, own: Heard, rate: float, speed_m_s: float) -> None:
-    """Raise ConfigError for what no waveform can be made of."""
+    """Raise ConfigError if no waveform can be computed."""
     if np.abs(own.rates).max() > _FASTEST * speed_m_s:
         fast = float(np.abs(own.rates).max())
         raise ConfigError(
-            f"sound {entry.name!r}: its way changes by {fast:.0f} m/s; waveforms go to {_FASTEST:g} of the speed of "
-            f"sound, {speed_m_s:.0f} m/s"
+            f"sound {entry.name!r}: its path length changes by {fast:.0f} m/s; waveforms support up to {_FASTEST:g} of "
+            f"the speed of sound, {speed_m_s:.0f} m/s"
         )
     if own.length.max() / speed_m_s * rate > MOST_SAMPLES:
         raise ConfigError(
@@ -254,16 +254,16 @@ def _absorbed(medium: SoundMedium, hertz: Floats, open_to: NDArray[np.bool_], le
 
 
 def _stretched(signal: Floats, more: int, front: int, window: int, stretch: float) -> Floats:
-    """The signal over a clock that runs `stretch` times as fast, the same at the start of what is heard."""
+    """Resample the signal on a clock that runs `stretch` times as fast and agrees at the start of the window."""
     fine = np.fft.irfft(np.fft.rfft(signal), _FINER * len(signal)) * _FINER
     at = more + front + stretch * (np.arange(window) - front)
     return np.asarray(np.interp(at * _FINER, np.arange(len(fine)), fine))
 
 
 def _signal(entry: WorldSound, begin: float, count: int, rate: float, seed: int) -> Floats:
-    """The sound itself, its mean square 1, on the world's clock from `begin` [s] on."""
+    """Source signal with mean square 1 on the world clock, starting at `begin` [s]."""
     sound, recording = entry.sound, entry.recording
-    # Noise belongs to moments of the clock, so that one ping goes on where the one before it ended.
+    # Noise is a function of the world clock, so consecutive pings continue the same signal.
     first = int(np.floor(begin * rate))
     time = begin + np.arange(count) / rate
     if sound.tone_khz is not None:
@@ -278,7 +278,7 @@ def _signal(entry: WorldSound, begin: float, count: int, rate: float, seed: int)
         return np.asarray(np.fft.irfft(spectrum, count) * np.sqrt(0.5 * rate / (high - low)))
     assert recording is not None  # the sound's validator: tone, band or recording
     samples = recording.samples
-    if recording.rate_hz > rate:  # what the receiver cannot sample would come back as other frequencies
+    if recording.rate_hz > rate:  # remove frequencies that would alias
         spectrum = np.fft.rfft(samples)
         spectrum[np.fft.rfftfreq(len(samples), 1.0 / recording.rate_hz) > 0.5 * rate] = 0.0
         samples = np.fft.irfft(spectrum, len(samples))
@@ -289,7 +289,7 @@ def _signal(entry: WorldSound, begin: float, count: int, rate: float, seed: int)
 
 
 def columns_of(world: World, heard: Heard, config: EchoConfig, own_origin: tuple[int, int]) -> dict[str, NDArray[Any]]:
-    """Fields of a cloud that follow from the rows; `own_origin` numbers a sound, and one over mirrors."""
+    """Cloud fields derived from the rows; `own_origin` holds the origin codes of direct and reflected sounds."""
     parts = world.parts
     mirrored = heard.part >= 0
     at = np.maximum(heard.part, 0)

@@ -1,4 +1,4 @@
-"""Sound in air and water: speed and absorption, by published formulas. Pure functions of NumPy arrays."""
+"""Sound in air and water: speed, absorption and noise from published formulas. Pure functions of NumPy arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _T0_K, _T01_K, _PR_KPA = 293.15, 273.16, 101.325
 
 
 def air_speed_m_s(temperature_c: ArrayLike) -> Floats:
-    """Speed of sound in dry air [m/s]: 331.3 sqrt(T / 273.15 K), right to 0.4 % in moist air of -20 to 50 C."""
+    """Speed of sound in dry air [m/s]: 331.3 sqrt(T / 273.15 K), accurate to 0.4 % in moist air from -20 to 50 C."""
     return np.asarray(331.3 * np.sqrt((np.asarray(temperature_c, np.float64) + ZERO_CELSIUS_K) / ZERO_CELSIUS_K))
 
 
@@ -26,7 +26,7 @@ def air_absorption_db_per_m(
 ) -> Floats:
     """Absorption in air [dB/m] by ISO 9613-1:1993, equations 3 to 5 and B.1 to B.3.
 
-    Right to 10 % for -20 to 50 C, 10 to 100 % and 50 Hz to 10 kHz at 1 atm; beyond, up to 1 MHz, by the same physics.
+    Accurate to 10 % for -20 to 50 C, 10 to 100 % and 50 Hz to 10 kHz at 1 atm. Up to 1 MHz the same physics applies.
     """
     f = np.asarray(frequency_hz, np.float64)
     t, pressure = temperature_c + ZERO_CELSIUS_K, pressure_kpa / _PR_KPA
@@ -55,7 +55,7 @@ def water_absorption_db_per_m(
 ) -> Floats:
     """Absorption in sea water [dB/m] by Francois and Garrison 1982 (JASA 72, 1879): boric acid, magnesium, water.
 
-    Right to 5 % for 0.4 to 1000 kHz, -1.8 to 30 C, 30 to 35 per mille.
+    Accurate to 5 % for 0.4 to 1000 kHz, -1.8 to 30 C, 30 to 35 per mille.
     """
     f = np.asarray(frequency_hz, np.float64) / 1e3
     t, kelvin = temperature_c, temperature_c + 273.0
@@ -72,8 +72,8 @@ def water_absorption_db_per_m(
 
 
 # ---- noise ----------------------------------------------------------------------------------------------------------
-# Noise that a receiver of sound hears: the sea by wind, shipping and temperature; a microphone by its own electronics.
-# Pure functions of NumPy arrays. Spectrum levels in water are dB over 1 uPa^2/Hz, in air dB over (20 uPa)^2/Hz.
+# Noise at the receiver: the sea by wind, shipping and temperature; a microphone by its electronics.
+# Spectrum levels are dB re 1 uPa^2/Hz in water and dB re (20 uPa)^2/Hz in air.
 
 
 _STEPS = 513
@@ -84,7 +84,7 @@ def _added(*levels: Floats) -> Floats:
 
 
 def wind_noise_db(frequency_hz: ArrayLike, wind_m_s: float) -> Floats:
-    """Noise of the sea's surface: 50 + 7.5 sqrt(w) + 20 lg f - 40 lg(f + 0.4), f in kHz.
+    """Noise of the sea surface: 50 + 7.5 sqrt(w) + 20 lg f - 40 lg(f + 0.4), f in kHz.
 
     Coates 1990, Underwater Acoustic Systems, after the curves of Wenz (1962, JASA 34, 1936); within 2 dB of Knudsen's
     levels for sea states 0 to 4 at 1 kHz. For 0.1 to 100 kHz and winds up to 20 m/s.
@@ -96,24 +96,24 @@ def wind_noise_db(frequency_hz: ArrayLike, wind_m_s: float) -> Floats:
 def shipping_noise_db(frequency_hz: ArrayLike, shipping: float) -> Floats:
     """Noise of distant ships: 40 + 20 (s - 0.5) + 26 lg f - 60 lg(f + 0.03), f in kHz, s from 0 (few) to 1 (many).
 
-    The same source.
+    Same source.
     """
     f = np.asarray(frequency_hz, np.float64) / 1e3
     return np.asarray(40.0 + 20.0 * (shipping - 0.5) + 26.0 * np.log10(f) - 60.0 * np.log10(f + 0.03))
 
 
 def turbulence_noise_db(frequency_hz: ArrayLike) -> Floats:
-    """Noise of turbulence: 17 - 30 lg f, f in kHz; counts below 10 Hz only. The same source."""
+    """Noise of turbulence: 17 - 30 lg f, f in kHz; relevant below 10 Hz only. Same source."""
     return np.asarray(17.0 - 30.0 * np.log10(np.asarray(frequency_hz, np.float64) / 1e3))
 
 
 def thermal_noise_db(frequency_hz: ArrayLike) -> Floats:
-    """Noise of water's molecules: -15 + 20 lg f, f in kHz (Mellen 1952, JASA 24, 478); leads from 50 to 200 kHz on."""
+    """Thermal noise of water: -15 + 20 lg f, f in kHz (Mellen 1952, JASA 24, 478). It dominates above 50 to 200 kHz."""
     return np.asarray(-15.0 + 20.0 * np.log10(np.asarray(frequency_hz, np.float64) / 1e3))
 
 
 def sea_noise_db(frequency_hz: ArrayLike, wind_m_s: float = 5.0, shipping: float = 0.5) -> Floats:
-    """Spectrum level of the sea's noise in all, as a hydrophone without a direction hears it."""
+    """Total spectrum level of sea noise at an omnidirectional hydrophone."""
     return _added(
         turbulence_noise_db(frequency_hz), shipping_noise_db(frequency_hz, shipping),
         wind_noise_db(frequency_hz, wind_m_s), thermal_noise_db(frequency_hz),
@@ -121,35 +121,35 @@ def sea_noise_db(frequency_hz: ArrayLike, wind_m_s: float = 5.0, shipping: float
 
 
 def a_weight_db(frequency_hz: ArrayLike) -> Floats:
-    """The A-weighting of sound levels [dB], 0 at 1 kHz (IEC 61672-1:2013, annex E)."""
+    """A-weighting of sound levels [dB], 0 at 1 kHz (IEC 61672-1:2013, annex E)."""
     f2 = np.asarray(frequency_hz, np.float64) ** 2
     poles = (f2 + 20.6**2) * np.sqrt((f2 + 107.7**2) * (f2 + 737.9**2)) * (f2 + 12194.0**2)
     return np.asarray(20.0 * np.log10(12194.0**2 * f2**2 / poles) + 2.0)
 
 
 def microphone_noise_db(equivalent_noise_dba: float) -> Floats:
-    """Spectrum level of a microphone's own noise, even over frequency.
+    """Spectrum level of microphone self-noise, flat over frequency.
 
-    From its equivalent noise level in dB(A), as data sheets tell it for 20 Hz to 20 kHz.
+    Computed from the equivalent noise level in dB(A), which data sheets state for 20 Hz to 20 kHz.
     """
     return np.asarray(equivalent_noise_dba - 10.0 * np.log10(_a_weighted_width_hz()))
 
 
 @lru_cache(maxsize=1)
 def _a_weighted_width_hz() -> float:
-    """Width of the even band that holds as much of an even noise as A-weighting lets through."""
+    """Noise bandwidth of the A-weighting filter [Hz]."""
     hertz = np.linspace(20.0, 20e3, 20_000)
     return float(_integral(10.0 ** (a_weight_db(hertz) / 10.0), hertz))
 
 
 def band_level_db(spectrum_db: Floats, frequency_hz: Floats) -> float:
-    """Level in a band of a spectrum level over rising frequencies [Hz], both of shape (n,): its integral."""
+    """Band level: integral of a spectrum level over increasing frequencies [Hz], both of shape (n,)."""
     return float(10.0 * np.log10(_integral(10.0 ** (spectrum_db / 10.0), frequency_hz)))
 
 
 @lru_cache(maxsize=64)
 def directivity_index_db(across: float, upward: float, floor: float) -> float:
-    """By how much a receiver hears less of noise from everywhere than one without a direction [dB].
+    """Suppression of isotropic noise relative to an omnidirectional receiver [dB].
 
     10 lg (4 pi / integral of its relative power gain); the arguments are those of `beam_gain`.
     """
@@ -161,7 +161,7 @@ def directivity_index_db(across: float, upward: float, floor: float) -> float:
 
 
 def _integral(values: Floats, at: Floats) -> Floats:
-    """By trapezoids, over the last axis."""
+    """Trapezoidal integral over the last axis."""
     return np.asarray(np.sum(0.5 * (values[..., 1:] + values[..., :-1]) * np.diff(at), axis=-1))
 
 
@@ -169,19 +169,19 @@ def _steps(width: float) -> Floats:
     """Angles from -90 to 90 degrees [rad], half of them within twice the width about 0."""
     share = np.linspace(-1.0, 1.0, _STEPS)
     near = min(1.0, max(1e-3, 2.0 * width))
-    # A cubic that is flat in the middle: s^3 (1 - near) + s near.
+    # Cubic with a small slope at the centre: s^3 (1 - near) + s near.
     return np.asarray(0.5 * np.pi * (near * share + (1.0 - near) * share**3))
 
 
-# ---- Materials as sound meets them ----------------------------------------------------------------------------------
-# In air all solids mirror nearly everything; what is porous takes a part. In water a surface is a fluid of another
-# density and speed, after Rayleigh. Roughness counts by the wave's length, as everywhere.
+# ---- Acoustic materials ---------------------------------------------------------------------------------------------
+# In air solids reflect nearly all sound; porous materials absorb a part. In water a surface reflects as a fluid of
+# different density and speed (Rayleigh). Roughness is relative to the wavelength.
 
 
 ABSORBED_IN_AIR = {"foliage": 0.7, "cloth": 0.6, "dry-snow": 0.8, "wet-snow": 0.6, "medium-dry-ground": 0.4,
                    "wet-ground": 0.3, "very-dry-ground": 0.3, "ceiling-board": 0.5, "skin": 0.1}  # fmt: skip
-"""Share of the power that is not mirrored; assumed, of the order that Kuttruff 2009, Room Acoustics, has at 4 kHz.
-All others take 3 %."""
+"""Absorbed fraction of the power; assumed, of the order given by Kuttruff 2009, Room Acoustics, at 4 kHz. All other
+materials absorb 3 %."""
 IN_WATER = {
     "metal": (7.85, 3.9), "glass": (2.5, 3.7), "concrete": (2.4, 2.1), "marble": (2.6, 2.5), "brick": (1.8, 2.0),
     "asphalt": (2.3, 1.9), "wood": (0.7, 2.0), "plywood": (0.7, 1.7), "plastic": (1.1, 1.5), "rubber": (1.1, 1.05),
@@ -189,13 +189,13 @@ IN_WATER = {
     "skin": (1.05, 1.03), "foliage": (1.02, 1.01), "cloth": (1.1, 1.02),
 }  # fmt: skip
 """Density and speed relative to water: sand and mud after APL-UW TR 9407 (1994), table 2 (medium sand, clay); solids by
-their densities and longitudinal speeds, round figures. Others count as concrete."""
+their densities and longitudinal speeds, rounded. Other materials use the values of concrete."""
 SCATTERED_DB = -16.0
-"""Lambert's law with Mackenzie's -27 dB (1961, JASA 33, 1498) for each steradian, times 4 pi."""
+"""Lambert's law with Mackenzie's -27 dB (1961, JASA 33, 1498) per steradian, times 4 pi."""
 
 
 def reflection(material: str, medium: str) -> NDArray[np.float64]:
-    """Share of the power that a smooth surface mirrors, over `cosines()`."""
+    """Fraction of the power that a smooth surface reflects, at the incidence angles `cosines()`."""
     name, cos = radio_name(material), cosines()
     if medium == "air":
         return np.full(ANGLES, 1.0 - ABSORBED_IN_AIR.get(name, 0.03))
@@ -213,12 +213,12 @@ SMOOTH, COARSE = Finish(0.0, 1e-4, -30.0), Finish(0.3, 5e-3, SCATTERED_DB)
 
 
 def finish_of(material: str) -> Finish:
-    """How rough a material is."""
+    """Surface finish of a material."""
     return COARSE if radio_name(material) in ROUGH else SMOOTH
 
 
 def scatters(material: str) -> bool:
-    """Whether its echoes are a sum of many scatterers' rather than a mirror's."""
+    """Return True if a material scatters diffusely rather than reflecting specularly."""
     return radio_name(material) in ROUGH
 
 

@@ -1,1 +1,1 @@
-"""Ranging by radio: UWB, Wi-Fi and Bluetooth tags against anchors at known places."""
+"""Ranging by radio: UWB, Wi-Fi and Bluetooth tags and anchors at known positions."""

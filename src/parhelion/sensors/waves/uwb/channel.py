@@ -1,4 +1,4 @@
-"""From paths to what a receiver makes of them: impulse response, signal strength and the first path."""
+"""Receiver model: impulse response, signal strength and first path from the propagation paths."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr
 
 from parhelion.core.constants import BOLTZMANN_J_K, SPEED_OF_LIGHT_M_S
+from parhelion.core.noise import normals
 from parhelion.core.pose import Floats
+from parhelion.core.random import Stream
 from parhelion.sensors.waves.uwb.config import UwbConfig
 from parhelion.sensors.waves.uwb.paths import RadioPaths
 from parhelion.surfaces.radio import Complexes
@@ -16,14 +19,16 @@ from parhelion.surfaces.radio import Complexes
 ROOM_K = 290.0
 """Temperature of noise figures (IEEE Std 161)."""
 _FREQUENCIES = 33
+_WAVES = 128
+"""Number of plane waves of a shadowing field."""
 _COARSE = 6
-"""Samples a reciprocal bandwidth, in which the first path is looked for."""
+"""Samples per reciprocal bandwidth in the first-path search."""
 
 
 def pulse(time_s: ArrayLike, bandwidth_hz: float, roll_off: float) -> Floats:
-    """Raised-cosine pulse, 1 at time 0: what a matched filter makes of IEEE 802.15.4's root-raised-cosine reference.
+    """Raised-cosine pulse with value 1 at time 0: the matched-filter output for the pulse of IEEE 802.15.4.
 
-    sinc(B t) cos(pi b B t) / (1 - (2 b B t)^2), b the roll-off; its limit pi/4 sinc(1 / 2b) where the divisor is 0.
+    p(t) = sinc(B t) cos(pi b B t) / (1 - (2 b B t)^2) with roll-off b; pi/4 sinc(1 / 2b) at a zero divisor.
     """
     x = np.asarray(time_s, dtype=np.float64) * bandwidth_hz
     divisor = 1.0 - (2.0 * roll_off * x) ** 2
@@ -34,72 +39,72 @@ def pulse(time_s: ArrayLike, bandwidth_hz: float, roll_off: float) -> Floats:
 
 
 def effective_bandwidth(bandwidth_hz: float, roll_off: float) -> float:
-    """Root mean square bandwidth [Hz] of the raised-cosine spectrum, about its middle.
+    """Root-mean-square bandwidth [Hz] of the raised-cosine spectrum about its centre.
 
-    Closed form of int f^2 S df / int S df: B sqrt(1/12 + b^2 (1/4 - 2/pi^2)); B / sqrt(12) for a flat band.
+    Closed form of sqrt(int f^2 S df / int S df): B sqrt(1/12 + b^2 (1/4 - 2/pi^2)), or B / sqrt(12) for a flat band.
     """
     return bandwidth_hz * float(np.sqrt(1.0 / 12.0 + roll_off**2 * (0.25 - 2.0 / np.pi**2)))
 
 
 def noise_dbm(bandwidth_hz: float, noise_figure_db: float) -> float:
-    """Noise power [dBm] of a receiver: k T B F."""
+    """Receiver noise power [dBm]: k T B F."""
     return float(10.0 * np.log10(BOLTZMANN_J_K * ROOM_K * bandwidth_hz * 1e3) + noise_figure_db)
 
 
 def impulse_response(
     delay_s: Floats, gain: Complexes, time_s: Floats, bandwidth_hz: float, roll_off: float
 ) -> Complexes:
-    """Sum of the paths' pulses at times [s], shape (t,): h(t) = sum_k a_k p(t - tau_k)."""
-    late = time_s[:, None] - delay_s
-    return np.asarray(np.sum(gain * pulse(late, bandwidth_hz, roll_off), axis=1))
+    """Impulse response h(t) = sum_k a_k p(t - tau_k) at times [s], shape (t,)."""
+    offset = time_s[:, None] - delay_s
+    return np.asarray(np.sum(gain * pulse(offset, bandwidth_hz, roll_off), axis=1))
 
 
 def received_gain(delay_s: Floats, gain: Complexes, bandwidth_hz: float) -> float:
-    """Power over the band against the transmitted one: the mean of |H(f)|^2, so fading in narrow bands only."""
+    """Ratio of received to transmitted power, averaged over the band: the mean of |H(f)|^2. Only narrow bands fade."""
     if len(gain) == 1:
         return float(np.abs(gain[0]) ** 2)
     offset = np.linspace(-0.5, 0.5, _FREQUENCIES) * bandwidth_hz
-    turn = np.exp(-2j * np.pi * offset[:, None] * (delay_s - delay_s[0]))
-    return float(np.mean(np.abs(np.sum(gain * turn, axis=1)) ** 2))
+    phasor = np.exp(-2j * np.pi * offset[:, None] * (delay_s - delay_s[0]))
+    return float(np.mean(np.abs(np.sum(gain * phasor, axis=1)) ** 2))
 
 
 @dataclass(frozen=True)
 class FirstPath:
-    """What a receiver takes for the first path."""
+    """First path as the receiver detects it."""
 
     delay_s: float
     power: float
-    """Of the impulse response there, against the transmitted one."""
+    """Power of the impulse response at that delay, relative to the transmitted power."""
 
 
 def first_path(
     delay_s: Floats, gain: Complexes, bandwidth_hz: float, roll_off: float, least_power: float, dynamic_range_db: float
 ) -> FirstPath | None:
-    """The first maximum of the impulse response above a threshold; None where there is none.
+    """First maximum of the impulse response above the threshold; None if there is none.
 
-    The threshold is `least_power`, or the strongest path less the dynamic range, whichever is higher. Paths that lie
-    closer than 1 / B to each other blend, and the maximum then lies between them. Rows must be in order of delay.
+    The threshold is the higher of `least_power` and the power of the strongest path minus the dynamic range. Paths
+    separated by less than 1 / B merge, and the maximum then lies between them. Rows must be sorted by delay.
     """
     power = np.abs(gain) ** 2
     strongest = int(np.argmax(power))
     threshold = max(least_power, float(power[strongest]) * 10.0 ** (-dynamic_range_db / 10.0))
-    # Paths this weak move a maximum by less than a hundredth of its width.
-    heard = power > 1e-4 * threshold
-    delay_s, gain = delay_s[heard], gain[heard]
+    # Weaker paths shift a maximum by less than a hundredth of its width.
+    audible = power > 1e-4 * threshold
+    delay_s, gain = delay_s[audible], gain[audible]
     if not len(delay_s):
         return None
     if len(delay_s) == 1:
-        alone = float(np.abs(gain[0]) ** 2)
-        return FirstPath(float(delay_s[0]), alone) if alone >= threshold else None
+        single = float(np.abs(gain[0]) ** 2)
+        return FirstPath(float(delay_s[0]), single) if single >= threshold else None
     step = 1.0 / (_COARSE * bandwidth_hz)
-    # Maxima lie within a pulse's width of a path: only there are samples looked at.
+    # Maxima lie within one pulse width of a path, so only those samples are evaluated.
     number = np.floor((delay_s - delay_s[0]) / step).astype(np.int64)
     near = np.unique(number[:, None] + np.arange(-2 * _COARSE, 2 * _COARSE + 1))
     level = _power(delay_s, gain, near * step + delay_s[0], bandwidth_hz, roll_off)
     middle = np.arange(1, len(near) - 1)
     peak = (level[middle] >= level[middle - 1]) & (level[middle] > level[middle + 1]) & (level[middle] >= threshold)
     peak &= (near[middle + 1] - near[middle - 1]) == 2
-    # Side lobes of a strong path are no path: a maximum has one of about its own power within a pulse's half width.
+    # Reject side lobes of strong paths: a valid maximum has a path of comparable power within half a pulse width.
     loud = delay_s[np.abs(gain) ** 2 >= 0.1 * threshold] - delay_s[0]
     apart = np.abs(near[middle] * step - loud[:, None]).min(axis=0, initial=np.inf)
     peak &= apart <= 0.75 / bandwidth_hz
@@ -116,23 +121,37 @@ def _power(delay_s: Floats, gain: Complexes, time_s: Floats, bandwidth_hz: float
 
 
 def _summit(delay_s: Floats, gain: Complexes, at: float, width: float, bandwidth_hz: float, roll_off: float) -> float:
-    """The top of the parabola through three samples a width apart."""
+    """Vertex of the parabola through three samples spaced by `width`."""
     low, middle, high = _power(delay_s, gain, at + width * np.array([-1.0, 0.0, 1.0]), bandwidth_hz, roll_off)
     bend = low - 2.0 * middle + high
     return at if bend >= 0 else at + width * float(np.clip(0.5 * (low - high) / bend, -1.0, 1.0))
 
 
 def arrival_sigma(snr: ArrayLike, effective_bandwidth_hz: float) -> Floats:
-    """Least standard deviation [s] of an arrival time: 1 / (2 sqrt(2) pi b sqrt(SNR)), SNR as a ratio.
+    """Lower bound [s] of the standard deviation of an arrival time: 1 / (2 sqrt(2) pi b sqrt(SNR)), SNR as a ratio.
 
-    The Cramer-Rao bound for one path in white noise (Gezici et al. 2005, IEEE Signal Process. Mag. 22(4), 70).
+    Cramer-Rao bound for a single path in white noise (Gezici et al. 2005, IEEE Signal Process. Mag. 22(4), 70).
     """
     ratio = np.asarray(snr, dtype=np.float64)
     return np.asarray(1.0 / (2.0 * np.sqrt(2.0) * np.pi * effective_bandwidth_hz * np.sqrt(ratio)))
 
 
+def shadowing(places: Floats, seed: int, name: str, distance_m: float) -> Floats:
+    """Spatially correlated standard normal field at positions (n, 3) [m], constant over time, shape (n,).
+
+    A sum of plane waves over x and y whose spectrum gives the correlation exp(-r / distance_m) (Gudmundson 1991,
+    Electron. Lett. 27, 2145).
+    """
+    drawn = normals(Stream(seed, name), np.arange(2 * _WAVES, dtype=np.int64))
+    # Radial distribution of the spectrum of a two-dimensional exponential correlation: 1 - (1 + k^2 L^2)^(-1/2).
+    share, turn, phase = ndtr(drawn[:_WAVES, 0]), ndtr(drawn[:_WAVES, 1]), ndtr(drawn[_WAVES:, 0])
+    radius = np.minimum(np.sqrt(share**-2.0 - 1.0), 1e3) / distance_m
+    wave = radius * np.stack([np.cos(2.0 * np.pi * turn), np.sin(2.0 * np.pi * turn)])
+    return np.asarray(np.sqrt(2.0 / _WAVES) * np.cos(places[:, :2] @ wave + 2.0 * np.pi * phase).sum(axis=1))
+
+
 def distance_by_rssi(rssi_dbm: ArrayLike, sent_dbm: float, carrier_hz: float, exponent: float) -> Floats:
-    """Distance [m] at which the log-distance law has a signal strength: free space at 1 m, exponent n from there on.
+    """Distance [m] for a signal strength by the log-distance law: free space up to 1 m, exponent n beyond.
 
     d = 10^((P_1m - P) / (10 n)) (Rappaport 2002, section 4.9).
     """
@@ -140,40 +159,92 @@ def distance_by_rssi(rssi_dbm: ArrayLike, sent_dbm: float, carrier_hz: float, ex
     return np.asarray(10.0 ** ((at_one_metre - np.asarray(rssi_dbm, dtype=np.float64)) / (10.0 * exponent)))
 
 
-# ---- What the receiver gets over each link, before its own errors: arrival, strength and line of sight --------------
+# ---- Links before receiver errors: arrival, signal strength and line of sight ----------------------------------------
 
 
 TAPS, TAPS_BEFORE = 128, 16
-"""Taps of a recorded impulse response, two per reciprocal of the bandwidth, and those before the first path."""
+"""Number of taps of a recorded impulse response (two per reciprocal bandwidth), and of taps before the first path."""
 
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """Links of n measurements to a anchors; NaN where nothing was received."""
+    """Links between n measurements and a anchors; NaN for frames that were not received."""
 
     arrival_m: Floats
-    """Length [m] by the arrival time of what passes for the first path, shape (n, a)."""
+    """Path length [m] from the arrival time of the detected first path, shape (n, a)."""
     snr: Floats
-    """Power of that over the noise of the impulse response, a ratio, shape (n, a)."""
+    """Ratio of first-path power to the noise power of the impulse response, shape (n, a)."""
     rssi_dbm: Floats
     """Received power over the band [dBm], shape (n, a)."""
+    first_path_dbm: Floats
+    """Power of the detected first path [dBm], shape (n, a)."""
     los: NDArray[np.bool_]
-    """Whether the direct path meets nothing, shape (n, a)."""
+    """True if the direct path is unobstructed, shape (n, a)."""
 
 
 def sent_dbm(sheet: UwbConfig) -> float:
-    """Transmitted power with the gain of both antennas [dBm]."""
-    return sheet.tx_power_dbm + sheet.antenna_gain_dbi
+    """Transmitted power of a frame plus the gain of both antennas [dBm]."""
+    return sheet.tx_power_dbm + sheet.boost_db + sheet.antenna_gain_dbi
 
 
 def response_noise_dbm(sheet: UwbConfig) -> float:
-    """Noise power of the impulse response [dBm]: the receiver's, less what adding up symbols gains."""
-    return noise_dbm(sheet.bandwidth_hz, sheet.noise_figure_db) - sheet.processing_gain_db
+    """Noise power of the impulse response [dBm]: receiver noise minus the processing gain of the preamble."""
+    return noise_dbm(sheet.bandwidth_hz, sheet.noise_figure_db) - sheet.gain_db
 
 
-def links_of(paths: RadioPaths, count: int, anchors: int, sheet: UwbConfig) -> Links:
-    """Links of `count` measurements to `anchors` anchors, from all their paths."""
-    arrival, snr, rssi = (np.full((count, anchors), np.nan) for _ in range(3))
+def saturated(level_dbm: Floats, limit_dbm: float | None, sharpness: float) -> Floats:
+    """Reported level [dBm] of a receiver that saturates smoothly at a limit: (P^-k + S^-k)^(-1/k) in mW.
+
+    The DW1000 user manual 2.12, section 4.7.2, states that the estimate is close to the actual power at low levels and
+    falls below it at high levels.
+    """
+    if limit_dbm is None:
+        return level_dbm
+    k = 0.1 * sharpness
+    return np.asarray(-np.log10(10.0 ** (-k * level_dbm) + 10.0 ** (-k * limit_dbm)) / k)
+
+
+def level_bias_m(level_dbm: Floats, sheet: UwbConfig) -> Floats:
+    """Range bias [m] at received levels [dBm], zero at the calibration level (Decawave APS011, section 3)."""
+    if not sheet.level_bias_m:
+        return np.zeros(np.shape(level_dbm))
+    level, bias = np.array(sheet.level_bias_m).T
+
+    def table(at: ArrayLike) -> Floats:
+        found = np.interp(-np.asarray(at), -level, bias)
+        above = np.maximum(np.asarray(at) - level[0], 0.0)
+        slope = (bias[1] - bias[0]) / (level[0] - level[1]) if len(level) > 1 else 0.0
+        return np.asarray(found - slope * above)
+
+    return np.asarray(sheet.level_bias_gain * (table(level_dbm) - table(sheet.calibration_level_dbm)))
+
+
+def received_share(level_dbm: Floats, sheet: UwbConfig) -> Floats:
+    """Probability that an exchange of two frames succeeds at received levels [dBm].
+
+    The packet error rate is logistic in the level, 10 % at the sensitivity, and changes by one decade per
+    `packet_error_decade_db` above it.
+    """
+    above = np.asarray(level_dbm, dtype=np.float64) - sheet.least_dbm
+    if sheet.packet_error_decade_db == 0.0:
+        return np.asarray(above >= 0.0, dtype=np.float64)
+    # Odds of 1:9 at the sensitivity and 1:99 one decade above it.
+    odds = np.exp(np.clip(-np.log(9.0) - np.log(11.0) * above / sheet.packet_error_decade_db, -700.0, 700.0))
+    return np.asarray((1.0 / (1.0 + odds)) ** 2)
+
+
+def links_of(
+    paths: RadioPaths, count: int, anchors: int, sheet: UwbConfig, chance: Floats | None = None,
+    shadow_db: Floats | None = None, first: int = 0,
+) -> Links:  # fmt: skip
+    """Links between `count` measurements and `anchors` anchors, from all their paths.
+
+    `chance` holds uniform numbers in (0, 1), shape (count, anchors), that decide which frames are lost; without it a
+    frame is lost if its probability of success is below one half. `shadow_db` is added to the received power, with the
+    same shape. `first` is the number of the first sample, which
+    selects the carrier of radios that hop.
+    """
+    arrival, snr, rssi, first_dbm = (np.full((count, anchors), np.nan) for _ in range(4))
     los = np.zeros((count, anchors), bool)
     direct = (paths.order == 0) & (paths.surfaces == 0) & (paths.edges == 0)
     los[paths.sample[direct], paths.anchor[direct]] = True
@@ -181,26 +252,32 @@ def links_of(paths: RadioPaths, count: int, anchors: int, sheet: UwbConfig) -> L
     least = 10.0 ** ((noise + sheet.threshold_db - sent) / 10.0)
     number = paths.sample * anchors + paths.anchor
     starts = np.flatnonzero(np.diff(number, prepend=-1))
-    for first, last in zip(starts, [*starts[1:], len(number)], strict=False):
-        delay, gain = paths.delay[first:last], paths.gain[first:last]
+    hops = 1e9 * np.array(sheet.hop_carriers_ghz)
+    for start, end in zip(starts, [*starts[1:], len(number)], strict=False):
+        delay, gain = paths.delay[start:end], paths.gain[start:end]
+        at = int(paths.sample[start]), int(paths.anchor[start])
+        if len(hops):
+            carrier = hops[(first + at[0]) % len(hops)]
+            phasor = np.exp(-2j * np.pi * (carrier - sheet.carrier_hz) * delay)
+            gain = gain * phasor * (sheet.carrier_hz / carrier)
         power = received_gain(delay, gain, sheet.bandwidth_hz)
-        strength = sent + 10.0 * np.log10(max(power, 1e-40))
-        if strength < sheet.sensitivity_dbm:
+        strength = sent + 10.0 * np.log10(max(power, 1e-40)) + (0.0 if shadow_db is None else float(shadow_db[at]))
+        if received_share(np.asarray(strength), sheet) < (0.5 if chance is None else chance[at]):
             continue
-        at = int(paths.sample[first]), int(paths.anchor[first])
         if sheet.method == "rssi":
-            rssi[at], snr[at], arrival[at] = strength, 10.0 ** ((strength - noise) / 10.0), paths.length[first]
+            rssi[at], snr[at], arrival[at] = strength, 10.0 ** ((strength - noise) / 10.0), paths.length[start]
             continue
         found = first_path(delay, gain, sheet.bandwidth_hz, sheet.roll_off, least, sheet.dynamic_range_db)
         if found is None or found.delay_s * SPEED_OF_LIGHT_M_S > sheet.max_range_m:
             continue
         arrival[at], rssi[at] = found.delay_s * SPEED_OF_LIGHT_M_S, strength
+        first_dbm[at] = sent + 10.0 * np.log10(found.power)
         snr[at] = found.power * 10.0 ** ((sent - noise) / 10.0)
-    return Links(arrival, snr, rssi, los)
+    return Links(arrival, snr, rssi, first_dbm, los)
 
 
 def impulse_responses(paths: RadioPaths, links: Links, sheet: UwbConfig) -> tuple[Floats, NDArray[np.complex64]]:
-    """Times of the taps after the first path [s], shape (t,), and the responses [sqrt(mW)] without noise, (n, a, t).
+    """Tap times relative to the first path [s], shape (t,), and noise-free responses [sqrt(mW)], shape (n, a, t).
 
     Links that were not received are NaN.
     """
@@ -219,7 +296,7 @@ def impulse_responses(paths: RadioPaths, links: Links, sheet: UwbConfig) -> tupl
 
 
 def arrival_sigma_m(links: Links, sheet: UwbConfig) -> Floats:
-    """Standard deviation [m] of each arrival by noise, shape (n, a)."""
+    """Standard deviation [m] of each arrival due to noise, shape (n, a)."""
     ratio = np.where(np.isfinite(links.snr), links.snr, 1.0)
     sigma = SPEED_OF_LIGHT_M_S * arrival_sigma(ratio, effective_bandwidth(sheet.bandwidth_hz, sheet.roll_off))
     return np.where(np.isfinite(links.snr), sigma, np.nan)

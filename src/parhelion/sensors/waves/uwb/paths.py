@@ -1,4 +1,4 @@
-"""Paths of waves from a tag to anchors: direct, through walls, around an edge, and by up to two mirrors."""
+"""Propagation paths from a tag to anchors: direct, through walls, around an edge, and over up to two reflections."""
 
 from __future__ import annotations
 
@@ -14,44 +14,44 @@ from parhelion.core.pose import Floats
 from parhelion.sensors.waves.diffraction import diffracted_amplitude, edge_paths, most_detour
 from parhelion.sensors.waves.mirrors import MirrorFinder, MirrorPaths, MirrorRules, Sequences
 from parhelion.sensors.waves.radio import RadioScene, Wave, decibel, free_space_gain, plate_share, reflect
-from parhelion.sensors.waves.uwb.walls import DirectWays, through
+from parhelion.sensors.waves.uwb.walls import Transmission, through
 from parhelion.surfaces.radio import Complexes
 
 RULES = MirrorRules(
     order=2, rays=65_536, lift_m=0.012, parallel=0.999, search_lift_m=2e-3, smallest_m2=(0.05, 0.5), layer_m=0.01
 )  # fmt: skip
-"""Rays from each anchor are 0.8 degrees apart, 1 m wide at 70 m. Small planes in pairs would both weaken the path."""
+"""Search rules. Rays from each anchor are 0.8 degrees apart, or 1 m at 70 m. Small planes in pairs attenuate twice."""
 LEAST_SHARE = 0.1
-"""Mirrors that give less of a whole plane's amplitude are left out."""
+"""Minimum amplitude of a reflection relative to that of an infinite plane; weaker reflections are ignored."""
 _ROWS = 600_000
 
 
 @dataclass(frozen=True, eq=False)
 class RadioPaths(Table):
-    """Paths, one row each, in order of measurement, anchor and delay; m rows."""
+    """Propagation paths, one per row, sorted by measurement, anchor and delay; m rows."""
 
     sample: NDArray[np.int64]
     """Row of the measurement, shape (m,)."""
     anchor: NDArray[np.int64]
     """Number of the anchor, shape (m,)."""
     order: NDArray[np.int64]
-    """Number of mirrors: 0, 1 or 2, shape (m,)."""
+    """Number of reflections: 0, 1 or 2, shape (m,)."""
     surfaces: NDArray[np.int64]
-    """Number of surfaces that a direct path goes through, shape (m,)."""
+    """Number of surfaces that the direct path crosses, shape (m,)."""
     length: Floats
     """Geometric length [m], shape (m,)."""
     delay: Floats
-    """Delay [s], with what walls add, shape (m,)."""
+    """Delay [s], including the extra delay in walls, shape (m,)."""
     gain: Complexes
-    """Amplitude between isotropic antennas of one polarisation, and phase at the carrier, shape (m,)."""
+    """Complex gain between isotropic antennas of equal polarisation, with the phase at the carrier, shape (m,)."""
     departure: Floats
     """Unit vector from the tag along the path, shape (m, 3)."""
     arrival: Floats
-    """Unit vector from the anchor to where the path comes from, shape (m, 3)."""
+    """Unit vector from the anchor back along the path, shape (m, 3)."""
     corner: Floats
-    """Mirror points and edges [m] in the order from the tag, NaN where there is none, shape (m, 2, 3)."""
+    """Reflection points and edges [m], ordered from the tag; unused entries are NaN, shape (m, 2, 3)."""
     edges: NDArray[np.int64]
-    """Number of edges that it bends around, shape (m,)."""
+    """Number of diffracting edges, shape (m,)."""
 
     @property
     def phase(self) -> Floats:
@@ -65,12 +65,12 @@ class RadioPaths(Table):
 
 
 def in_order(paths: RadioPaths) -> RadioPaths:
-    """The same rows in order of measurement, anchor and delay."""
+    """Return the rows sorted by measurement, anchor and delay."""
     return paths.rows(np.lexsort((paths.delay, paths.anchor, paths.sample)))
 
 
 def mirror_finder(radio: RadioScene, order: int, reach_m: float) -> MirrorFinder:
-    """What finds paths of up to `order` (0, 1, 2) mirrors within a reach [m] of anchors; leaves mirror nothing."""
+    """Finder of paths with up to `order` (0, 1, 2) reflections within a reach [m]. Foliage does not reflect."""
     rules = replace(RULES, order=order, reach_m=reach_m)
     return MirrorFinder(radio.scene, radio.patches, rules, ~radio.foliage[radio.patches.part], radio.standing)
 
@@ -79,8 +79,8 @@ def find_paths(
     radio: RadioScene, finder: MirrorFinder, known: Sequences, anchors: Floats, tags: Floats,
     times: Floats, wave: Wave, diffraction: bool = False,
 ) -> RadioPaths:  # fmt: skip
-    """Paths from tags (n, 3) [m] at times (n,) [s] to all anchors (a, 3) [m]; `known` are the anchors' sequences."""
-    # What moves is placed for the times of a launch: one launch a time gives the same bits in any run.
+    """Paths from tags (n, 3) [m] at times (n,) [s] to all anchors (a, 3) [m]; `known`: their plane sequences."""
+    # Moving objects are placed once per launch. One launch per time keeps results independent of how a run is split.
     size = 1 if radio.scene.changes else max(1, _ROWS // max(1, len(known)))
     parts = []
     for first in range(0, len(tags), size):
@@ -95,9 +95,9 @@ def find_paths(
 def direct_paths(
     radio: RadioScene, anchors: Floats, tags: Floats, times: Floats, wave: Wave, diffraction: bool = False
 ) -> RadioPaths:
-    """The direct path of each pair of tag (n, 3) [m] and anchor (a, 3) [m], through what is between them.
+    """Direct path of each pair of tag (n, 3) [m] and anchor (a, 3) [m], through any obstacles between them.
 
-    With `diffraction` also the ways around the edges of that.
+    `diffraction` adds the paths around the edges of these obstacles.
     """
     count, number = len(tags), len(anchors)
     sample, anchor = np.repeat(np.arange(count), number), np.tile(np.arange(number), count)
@@ -105,30 +105,37 @@ def direct_paths(
     direction, length = unit(end - start)
     apart = np.flatnonzero(length > 1e-6)
     sample, anchor, direction, length = sample[apart], anchor[apart], direction[apart], length[apart]
-    ways = through(radio, start[apart], end[apart], times[sample], wave)
-    turn = np.exp(-2j * np.pi / wave.length_m * length)
+    passage = through(radio, start[apart], end[apart], times[sample], wave)
+    phasor = np.exp(-2j * np.pi / wave.length_m * length)
     corner = np.full((len(sample), 2, 3), np.nan)
     found = RadioPaths(
-        sample, anchor, np.zeros(len(sample), np.int64), ways.surfaces.astype(np.int64), length,
-        (length + ways.extra_m) / SPEED_OF_LIGHT_M_S, free_space_gain(length, wave.carrier_hz) * turn * ways.gain,
-        direction, -direction, corner, np.zeros(len(sample), np.int64),
+        sample, anchor, np.zeros(len(sample), np.int64), passage.surfaces.astype(np.int64), length,
+        (length + passage.extra_m) / SPEED_OF_LIGHT_M_S,
+        free_space_gain(length, wave.carrier_hz) * phasor * passage.gain, direction, -direction, corner,
+        np.zeros(len(sample), np.int64),
     )  # fmt: skip
-    passed = found.rows(np.abs(ways.gain) > 0)
+    passed = found.rows(np.abs(passage.gain) > 0)
     return (
-        RadioPaths.joined([passed, _diffracted(radio, found, ways, anchors, tags, times, wave)])
+        RadioPaths.joined([passed, _diffracted(radio, found, passage, anchors, tags, times, wave)])
         if diffraction
         else passed
     )
 
 
 def _diffracted(
-    radio: RadioScene, direct: RadioPaths, ways: DirectWays, anchors: Floats, tags: Floats, times: Floats, wave: Wave
+    radio: RadioScene,
+    direct: RadioPaths,
+    passage: Transmission,
+    anchors: Floats,
+    tags: Floats,
+    times: Floats,
+    wave: Wave,
 ) -> RadioPaths:
-    """Paths around the edges of what blocks the direct ones.
+    """Paths around the edges of obstacles on the direct paths.
 
-    A screen that lets the share T of the field pass bends the other 1 - T (Kirchhoff's approximation).
+    A screen that transmits the fraction T of the field diffracts the fraction 1 - T (Kirchhoff's approximation).
     """
-    shut = np.flatnonzero(ways.solid)
+    shut = np.flatnonzero(passage.solid)
     sample, anchor = direct.sample[shut], direct.anchor[shut]
     row, place = edge_paths(radio.scene, tags[sample], anchors[anchor], times[sample], most_detour(wave.length_m))
     found = direct.rows(shut[row])
@@ -136,7 +143,7 @@ def _diffracted(
     back, after = unit(place - anchors[found.anchor])
     length = before + after
     gain = free_space_gain(found.length, wave.carrier_hz) * diffracted_amplitude(length - found.length, wave.length_m)
-    gain = gain * (1.0 - np.abs(ways.gain[shut[row]])) * np.exp(-2j * np.pi / wave.length_m * length)
+    gain = gain * (1.0 - np.abs(passage.gain[shut[row]])) * np.exp(-2j * np.pi / wave.length_m * length)
     corner = np.stack([place, np.full_like(place, np.nan)], axis=1)
     none, one = np.zeros(len(row), np.int64), np.ones(len(row), np.int64)
     return RadioPaths(
@@ -145,7 +152,7 @@ def _diffracted(
 
 
 def _waves(radio: RadioScene, found: MirrorPaths, wave: Wave) -> RadioPaths:
-    """Delay and gain of mirrored paths."""
+    """Delay and gain of reflected paths."""
     planes, wavelength, length = radio.patches, wave.length_m, found.length
     double = found.mirrors[:, 1] >= 0
     first, second = found.mirrors[:, 0], np.maximum(found.mirrors[:, 1], 0)
@@ -171,7 +178,7 @@ def _waves(radio: RadioScene, found: MirrorPaths, wave: Wave) -> RadioPaths:
 
 
 def _distinct(found: RadioPaths, radio: RadioScene, over: MirrorPaths) -> RadioPaths:
-    """Paths that carry something; of several by layers of one surface, the one by the largest planes."""
+    """Paths with non-zero gain. Among paths over layers of one surface, keep the one over the largest planes."""
     keep = np.flatnonzero(np.abs(found.gain) > 1e-15)
     found, mirrors = found.rows(keep), over.mirrors[keep]
     if len(found) < 2:
@@ -180,7 +187,7 @@ def _distinct(found: RadioPaths, radio: RadioScene, over: MirrorPaths) -> RadioP
     area = planes.area[mirrors[:, 0]] * np.where(mirrors[:, 1] >= 0, planes.area[mirrors[:, 1]], 1.0)
     order = np.lexsort((-area, found.length, found.order, found.anchor, found.sample))
     found, normal, area, good = found.rows(order), planes.normal[mirrors[order]], area[order], np.ones(len(found), bool)
-    # A corner that all mirrors of one path share with those of a path of nearly its length: layers, or an edge of two.
+    # Two paths of nearly equal length whose reflection points coincide come from layers, or from an edge of two planes.
     for k in range(1, len(found)):
         j = k - 1
         while j >= 0 and found.sample[j] == found.sample[k] and found.anchor[j] == found.anchor[k] and (

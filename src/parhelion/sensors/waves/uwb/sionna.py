@@ -1,8 +1,8 @@
-"""Paths by Sionna RT: with edges that waves bend around, and mirrors of any size.
+"""Paths from Sionna RT, with wedge diffraction and reflectors of any size.
 
-What the direct way meets is ours: walls count by their thickness and leaves by their depth, where Sionna RT would
-weaken at each face. Layers that lie on each other, such as paint on a road, would count as a path each; paths of nearly
-one length over nearly the same places are one.
+Parhelion computes transmission along the direct line: walls attenuate by their thickness and foliage by its depth,
+where Sionna RT would attenuate at each face. Sionna RT returns one path per layer of a layered surface, for example
+paint on a road; paths of nearly equal length over nearly the same points are merged.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from parhelion.sensors.waves.uwb.paths import RULES, RadioPaths, direct_paths, i
 from parhelion.surfaces.radio import VACUUM_PERMITTIVITY_F_M
 
 HALF_SPACE_M = 1000.0
-"""Thickness of Sionna RT's slabs [m]: nothing comes back from behind."""
+"""Thickness of Sionna RT's slabs [m], large enough that the rear face does not reflect."""
 WELD_M = 1e-5
-"""Corners nearer to each other are one corner [m]: Sionna RT finds edges between triangles that share corners."""
+"""Distance [m] below which vertices are merged: Sionna RT finds edges between triangles that share vertices."""
 
 
 class SceneFiles:
-    """Writes the scene of one radio world into a folder, at any time."""
+    """Writer of Sionna RT scene files for one radio scene, for any time."""
 
     def __init__(self, radio: RadioScene, carrier_hz: float, folder: Path) -> None:
         self.radio, self.carrier_hz, self.folder = radio, carrier_hz, folder
@@ -51,7 +51,7 @@ class SceneFiles:
         self._standing = self._write("standing", geometry.static)
 
     def at(self, time: float) -> Path:
-        """The scene file for a time [s]."""
+        """Return the scene file for a time [s]."""
         shapes = dict(self._standing)
         for number, actor in enumerate(self.radio.scene.geometry.actors):
             xyz, quat = actor.trajectory.sample(np.array([time]))
@@ -63,7 +63,7 @@ class SceneFiles:
         return file
 
     def _write(self, name: str, triangles: Triangles) -> dict[Path, str]:
-        """Files of triangles, each with the name of its material."""
+        """Write triangles and return the files with the name of their material."""
         part = triangles.part.astype(np.int64)
         solid = ~self.radio.foliage[part] if len(part) else np.zeros(0, bool)
         of_face = self._row[part] if len(part) else part
@@ -98,7 +98,7 @@ def _scene_text(materials: list[str], shapes: dict[Path, str]) -> str:
 
 
 def write_welded(file: Path, vertices: Floats, faces: NDArray[Any]) -> int:
-    """Write triangles as binary PLY, corners at one place joined; how many there were."""
+    """Write triangles as binary PLY with coincident vertices merged. Return the number of triangles."""
     used, index = np.unique(faces, return_inverse=True)
     place, joined = np.unique(np.round(vertices[used] / WELD_M).astype(np.int64), axis=0, return_inverse=True)
     corner = joined.reshape(-1)[index.reshape(-1, 3)]
@@ -116,16 +116,16 @@ def write_welded(file: Path, vertices: Floats, faces: NDArray[Any]) -> int:
 
 
 SPECULAR, DIFFRACTED = 1, 8
-"""Sionna RT's numbers for what happens at a corner of a path."""
-INSTALL = "run 'pip install parhelion[sionna]', or name a Python that has sionna-rt in PARHELION_SIONNA_PYTHON"
+"""Sionna RT's codes for interactions along a path."""
+INSTALL = "run 'pip install parhelion[sionna]', or set PARHELION_SIONNA_PYTHON to a Python that has sionna-rt"
 LLVM_ADVICE = (
-    "backend: Sionna RT ends its process with LLVM 15 and 16: run 'sudo apt-get install libllvm19' (or a later one), "
-    "or name the file in DRJIT_LIBLLVM_PATH"
+    "backend: Sionna RT aborts with LLVM 15 and 16: run 'sudo apt-get install libllvm19' (or later), "
+    "or set DRJIT_LIBLLVM_PATH to a later library"
 )
 
 
 class Worker:
-    """The process that runs Sionna RT; it ends with this object."""
+    """Process that runs Sionna RT; it ends with this object."""
 
     def __init__(self, folder: Path) -> None:
         python = os.environ.get("PARHELION_SIONNA_PYTHON", "") or sys.executable
@@ -138,13 +138,13 @@ class Worker:
                 )  # fmt: skip
         except OSError as error:
             raise MissingDependencyError(f"PARHELION_SIONNA_PYTHON: cannot run {python!r}: {error.strerror}") from None
-        weakref.finalize(self, _ended, self._process)
+        weakref.finalize(self, _stop, self._process)
         self._answer()
 
     def ask(self, job: dict[str, Any]) -> dict[str, Any]:
-        """The answer to a job."""
+        """Send a job and return its answer."""
         assert self._process.stdin is not None
-        # Where it has ended, the reason is told with its answer.
+        # If the process has ended, _answer raises with the reason.
         with suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps(job) + "\n")
             self._process.stdin.flush()
@@ -164,14 +164,14 @@ class Worker:
 
     def _died(self) -> Exception:
         code = self._process.wait()
-        said = self._log.read_text(errors="replace")
-        if "Cannot select" in said:
+        log_text = self._log.read_text(errors="replace")
+        if "Cannot select" in log_text:
             return MissingDependencyError(LLVM_ADVICE)
-        last = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "it said nothing")
-        return EngineError(f"backend: the process of Sionna RT ended with {code}: {last}")
+        last = next((line.strip() for line in reversed(log_text.splitlines()) if line.strip()), "no output")
+        return EngineError(f"backend: the Sionna RT process exited with code {code}: {last}")
 
 
-def _ended(process: subprocess.Popen[str]) -> None:
+def _stop(process: subprocess.Popen[str]) -> None:
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             with suppress(BrokenPipeError):
@@ -184,7 +184,7 @@ def _ended(process: subprocess.Popen[str]) -> None:
 
 
 class SionnaPaths:
-    """Paths of one radio world, one measurement at a time: what comes out does not depend on those before."""
+    """Path finder for one radio scene. Measurements are solved one by one, independently of each other."""
 
     def __init__(self, radio: RadioScene, anchors: Floats, wave: Wave, order: int, diffraction: bool) -> None:
         self.radio, self.anchors, self.wave = radio, anchors, wave
@@ -194,21 +194,21 @@ class SionnaPaths:
         self._worker = Worker(folder)
         self._files = SceneFiles(radio, wave.carrier_hz, folder)
         self._time: float | None = None
-        self._turn = Lock()
+        self._lock = Lock()
 
     def __call__(self, tags: Floats, times: Floats) -> RadioPaths:
         """Paths from tags (n, 3) [m] at times (n,) [s] to all anchors."""
         ours = direct_paths(self.radio, self.anchors, tags, times, self.wave)
-        with self._turn:
-            parts = [self._of(k, tags[k], float(times[k])) for k in range(len(tags))] if len(self.anchors) else []
-        # Where the direct way meets something, our own account of it stands in place of Sionna RT's.
+        with self._lock:
+            parts = [self._solve(k, tags[k], float(times[k])) for k in range(len(tags))] if len(self.anchors) else []
+        # Obstructed direct paths use our own transmission model instead of Sionna RT's.
         ours = ours.rows(ours.surfaces > 0)
         number = len(self.anchors)
         met = np.isin(np.arange(len(tags) * number), ours.sample * number + ours.anchor)
         theirs = [one.rows(~((one.order + one.edges == 0) & met[one.sample * number + one.anchor])) for one in parts]
         return in_order(RadioPaths.joined([ours, *theirs]))
 
-    def _of(self, sample: int, tag: Floats, time: float) -> RadioPaths:
+    def _solve(self, sample: int, tag: Floats, time: float) -> RadioPaths:
         self._load(time)
         at = (tag - self._files.origin).tolist()
         depth = max(self.order, int(self.diffraction))
@@ -239,24 +239,24 @@ class SionnaPaths:
         first = np.where((count > 0)[:, None], corner[:, 0], end)
         last = np.where((count > 1)[:, None], corner[:, 1], np.where((count > 0)[:, None], corner[:, 0], tag))
         delay = found["delay"]
-        turn = np.exp(-2j * np.pi * self.wave.carrier_hz * delay)
+        phasor = np.exp(-2j * np.pi * self.wave.carrier_hz * delay)
         if self.wave.polarisation == "horizontal":
-            turn = -turn  # its two antennas face each other, ours point to one side
+            phasor = -phasor  # horizontal antennas face each other in Sionna RT and point the same way here
         order = np.sum(kind == SPECULAR, axis=1)
         rows = RadioPaths(
             np.full(m, sample), anchor, order, np.zeros(m, np.int64), delay * SPEED_OF_LIGHT_M_S, delay,
-            (found["real"] + 1j * found["imag"]) * turn, unit(first - tag)[0], unit(last - end)[0], corner,
+            (found["real"] + 1j * found["imag"]) * phasor, unit(first - tag)[0], unit(last - end)[0], corner,
             np.sum(kind == DIFFRACTED, axis=1),
         )  # fmt: skip
-        # A tag at the very place of an anchor has no direct path, as ours has none.
+        # A tag at the position of an anchor has no direct path, as in our own finder.
         good = (order <= self.order) & (rows.length > 1e-6) & np.isfinite(rows.gain) & (np.abs(rows.gain) > 1e-15)
         return rows.rows(good)
 
 
 def _without_layers(found: RadioPaths, tag: Floats, anchors: Floats) -> RadioPaths:
-    """Of paths of one kind, of nearly one length and over nearly the same places, only the strongest.
+    """Keep only the strongest of paths of one kind with nearly equal length and interaction points.
 
-    At grazing incidence the places of layers lie far apart along the ray, but not beside it.
+    At grazing incidence the points of two layers are far apart along the ray, but close across it.
     """
     m = len(found)
     if m < 2:
@@ -265,8 +265,8 @@ def _without_layers(found: RadioPaths, tag: Floats, anchors: Floats) -> RadioPat
     count = found.order + found.edges
     first = found.corner[:, 0] - tag
     last = np.where((count > 1)[:, None], found.corner[:, 1], found.corner[:, 0]) - anchors[found.anchor]
-    power, keep = np.abs(found.gain), np.ones(m, bool)
-    # Rows lie in order of length: only those shortly before can be layers of the same surfaces.
+    power, strongest = np.abs(found.gain), np.ones(m, bool)
+    # Rows are sorted by length, so only the preceding rows can be layers of the same surfaces.
     for back in range(1, m):
         one, other = np.arange(m - back), np.arange(back, m)
         near = (found.length[other] - found.length[one] < 4.0 * RULES.layer_m) & (
@@ -275,13 +275,15 @@ def _without_layers(found: RadioPaths, tag: Floats, anchors: Floats) -> RadioPat
         near &= (found.order[one] == found.order[other]) & (found.edges[one] == found.edges[other])
         if not near.any():
             break
-        beside = _beside(found.departure[one], first[other]) + _beside(found.arrival[one], last[other])
-        near &= (beside < 5.0 * RULES.layer_m) | (count[one] == 0)
-        keep[np.where(power[other] <= power[one], other, one)[near]] = False
-    return found.rows(keep)
+        lateral = _lateral_distance(found.departure[one], first[other]) + _lateral_distance(
+            found.arrival[one], last[other]
+        )
+        near &= (lateral < 5.0 * RULES.layer_m) | (count[one] == 0)
+        strongest[np.where(power[other] <= power[one], other, one)[near]] = False
+    return found.rows(strongest)
 
 
-def _beside(direction: Floats, place: Floats) -> Floats:
-    """Distance [m] of places (n, 3) from rays along unit directions (n, 3)."""
+def _lateral_distance(direction: Floats, place: Floats) -> Floats:
+    """Distance [m] of points (n, 3) from rays along unit directions (n, 3)."""
     away = np.cross(direction, place)
     return np.asarray(np.sqrt(np.einsum("ij,ij->i", away, away)))

@@ -1,8 +1,8 @@
-"""Sionna RT in a process of its own: jobs come as lines of JSON, and each is answered by one line.
+"""Worker process for Sionna RT. It reads one JSON job per line and writes one JSON answer per line.
 
-Mitsuba's variant is global to a process and Sionna RT needs another than our rays do; some versions of LLVM end the
-process that runs its kernels. So it runs here, and nothing of Parhelion is imported: any Python that has sionna-rt will
-do. The first argument is the device, 'cpu' or 'cuda'.
+Mitsuba's variant is global to a process, and Sionna RT needs a different variant than our ray engine. Some versions of
+LLVM also abort the process that runs its kernels. The worker therefore runs separately and imports nothing from
+Parhelion, so any Python with sionna-rt can run it. The first argument is the device, 'cpu' or 'cuda'.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ import os
 import sys
 from typing import Any
 
-# The modules beside this file would hide others of the same names.
+# Modules in the folder of this file would shadow installed packages of the same names.
 sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder or ".") != os.path.dirname(__file__)]
 
 import numpy as np  # noqa: E402
 
 SEARCH_RAYS = 1_000_000
-"""Rays from the tag by which Sionna RT finds its surfaces and edges."""
+"""Number of rays from the tag with which Sionna RT finds surfaces and edges."""
 VARIANT = {"cpu": "llvm_ad_mono_polarized", "cuda": "cuda_ad_mono_polarized"}
 
 
 class MissingError(Exception):
-    """Something is not installed; the message says what."""
+    """Error for a missing package; the message names it."""
 
 
 def start(device: str) -> tuple[Any, Any]:
-    """The modules `mitsuba`, its variant set, and `sionna.rt`."""
+    """Return the modules `mitsuba` (with its variant set) and `sionna.rt`."""
     try:
         import mitsuba as mi
     except (ImportError, NameError) as error:
@@ -48,14 +48,14 @@ def start(device: str) -> tuple[Any, Any]:
 
 
 class Solver:
-    """One scene after another, and paths in the last."""
+    """Path solver for the most recently loaded scene."""
 
     def __init__(self, mi: Any, rt: Any) -> None:
         self.mi, self.rt = mi, rt
         self.solve = rt.PathSolver(deterministic=True)
 
     def scene(self, job: dict[str, Any]) -> dict[str, Any]:
-        """Read a scene from its file, and place the anchors."""
+        """Load a scene from its file and place the anchors."""
         rt = self.rt
         self.now = rt.load_scene(job["file"], merge_shapes=False)
         self.now.frequency = job["carrier_hz"]
@@ -69,7 +69,7 @@ class Solver:
         return {"anchors": len(job["anchors"])}
 
     def paths(self, job: dict[str, Any]) -> dict[str, Any]:
-        """Paths from a tag to all anchors, one row each."""
+        """Paths from a tag to all anchors, one per row."""
         self.now.get("tag").position = self.mi.Point3f(*job["tag"])
         bent = bool(job["diffraction"])
         found = self.solve(
@@ -87,8 +87,8 @@ class Solver:
 
 
 def main(device: str) -> None:
-    """Answer jobs until there are no more."""
-    # Libraries may print; answers have a file of their own.
+    """Answer jobs until the input ends."""
+    # Libraries may print to standard output, so answers use a duplicated descriptor.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 
@@ -106,7 +106,7 @@ def main(device: str) -> None:
         job = json.loads(line)
         try:
             answer(solver.scene(job) if job["do"] == "scene" else solver.paths(job))
-        except Exception as error:  # whatever went wrong there is told here
+        except Exception as error:  # every failure is returned to the parent process
             answer({"error": f"{type(error).__name__}: {error}"})
 
 

@@ -1,4 +1,4 @@
-"""A ranging radio: tag and anchors -> paths -> impulse response -> first path -> noise, bias -> ranges -> position."""
+"""Ranging radio: tag and anchors -> paths -> impulse response -> first path -> noise, bias -> ranges -> position."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from scipy.special import ndtr
 
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.deprecation import keyword_only
@@ -28,17 +29,20 @@ from parhelion.sensors.waves.uwb.channel import (
     arrival_sigma_m,
     distance_by_rssi,
     impulse_responses,
+    level_bias_m,
     links_of,
     response_noise_dbm,
+    saturated,
     sent_dbm,
+    shadowing,
 )
-from parhelion.sensors.waves.uwb.config import UwbConfig
+from parhelion.sensors.waves.uwb.config import CHANNELS, UwbConfig
 from parhelion.sensors.waves.uwb.paths import RadioPaths, find_paths, mirror_finder
 from parhelion.sensors.waves.uwb.solve import Fixes, can_locate, check_layout, locate
 from parhelion.sensors.waves.uwb.walls import wall_around
 from parhelion.world.world import World
 
-# ---- Anchors: where a sensor's user put them, or those that stand in the world --------------------------------------
+# ---- Anchors: given by the user, or part of the world ---------------------------------------------------------------
 
 
 MOST_ANCHORS = 1000
@@ -46,7 +50,7 @@ MOST_ANCHORS = 1000
 
 @dataclass(frozen=True, eq=False)
 class Anchors:
-    """Names and places of anchors."""
+    """Names and positions of anchors."""
 
     names: tuple[str, ...]
     xyz: Floats
@@ -57,7 +61,7 @@ class Anchors:
 
 
 def given_anchors(value: Any) -> Anchors:
-    """Anchors as their user wrote them: positions by name, or a list of positions, or an array (a, 3)."""
+    """Anchors from user input: a mapping of names to positions, a list of positions, or an array (a, 3)."""
     if isinstance(value, Anchors):
         return value
     if isinstance(value, Mapping):
@@ -68,7 +72,7 @@ def given_anchors(value: Any) -> Anchors:
     else:
         raise ConfigError(f"anchors: give positions by name, or a list of positions, got {type(value).__name__}")
     if not places:
-        raise ConfigError("anchors: there is none; give at least one position")
+        raise ConfigError("anchors: the list is empty; give at least one position")
     if len(places) > MOST_ANCHORS:
         raise ConfigError(f"anchors: {len(places)} are more than {MOST_ANCHORS}")
     for name, place in zip(names, places, strict=True):
@@ -85,22 +89,22 @@ def given_anchors(value: Any) -> Anchors:
 
 
 def anchors_of(world: World) -> Anchors:
-    """The anchors that stand in a world; none in a world with nothing in it."""
+    """Anchors among the objects of a world; an empty world has none."""
     found = housings(world)
     if not found and world.objects:
         raise ConfigError(
-            f"anchors: none were given, and the world has none (objects whose names begin with {HOUSING!r})"
+            f"anchors: none given, and the world has no objects whose names begin with {HOUSING!r}; pass anchors=..."
         )
     return Anchors(tuple(found), np.array(list(found.values())).reshape(-1, 3))
 
 
 def check_places(radio: RadioScene, anchors: Anchors) -> None:
-    """Raise ConfigError where an anchor is inside of a wall."""
+    """Raise ConfigError if an anchor is inside a wall."""
     for name, place in zip(anchors.names, anchors.xyz, strict=True):
         wall = wall_around(radio, place)
         if wall is not None:
             at = ", ".join(f"{value:g}" for value in place)
-            raise ConfigError(f"anchors: {name} at ({at}) m is inside of {wall!r}; move it out of the wall")
+            raise ConfigError(f"anchors: {name} at ({at}) m is inside {wall!r}; move it out of the wall")
 
 
 # ---- uwb ------------------------------------------------------------------------------------------------------------
@@ -112,9 +116,28 @@ POLARISATIONS = ("vertical", "horizontal")
 BACKENDS = ("own", "sionna")
 
 
+def _changed(sheet: UwbConfig, method: str | None, channel: int | None, data_rate_kbps: int | None) -> UwbConfig:
+    """Data sheet with the options of the constructor."""
+    changes: dict[str, Any] = {}
+    if method is not None:
+        if method not in METHODS:
+            raise ConfigError(f"method: must be two-way, tdoa or rssi, got {method!r}")
+        changes["method"] = method
+    if channel is not None:
+        if channel not in CHANNELS:
+            raise ConfigError(f"channel: must be one of {sorted(CHANNELS)}, got {channel!r}")
+        changes["carrier_ghz"], changes["bandwidth_mhz"] = CHANNELS[channel]
+    if data_rate_kbps is not None:
+        changes["data_rate_kbps"] = data_rate_kbps
+        if data_rate_kbps not in sheet.modes:
+            known = ", ".join(str(rate) for rate in sorted(sheet.modes)) or "none"
+            raise ConfigError(f"data_rate_kbps: {sheet.name} has {known}, got {data_rate_kbps!r}")
+    return sheet.model_copy(update=changes) if changes else sheet
+
+
 @dataclass(frozen=True, eq=False)
 class _Site:
-    """What was made of a world for one sensor, as long as the world stays as it is."""
+    """Anchors, scene and path finder for one version of a world."""
 
     version: int
     anchors: Anchors
@@ -124,24 +147,29 @@ class _Site:
 
 
 class Uwb(StreamSensor[UwbConfig, UwbData]):
-    """A ranging radio: a tag that measures ranges to anchors.
+    """Ranging radio: a tag that measures ranges to anchors.
 
-        uwb = Uwb("qorvo/dw1000", anchors={"a": (0, 0, 3), "b": (9, 0, 3), "c": (0, 9, 3)})
-        ranges = uwb.run(world, motion, duration=10.0, seed=7)
+    >>> import parhelion as ph
+    >>> tag = ph.Uwb("qorvo/dw1000", anchors={"a": (5, 0, 2), "b": (0, 8, 2)}, noise=False)
+    >>> ranges = tag.run(ph.World(), ph.Pose(xyz=(0, 0, 2)), duration=0.1)
+    >>> ranges.range.round(3).tolist()
+    [[5.0, 8.0]]
 
     Args:
         model: Preset name, YAML file or `UwbConfig`.
-        name: Name that distinguishes it from others of its model; it has noise of its own.
-        rate_hz: Ranges per second and anchor; by default that of the data sheet.
-        noise: False removes the receiver's own errors; walls and mirrors stay.
-        anchors: Positions [m] by name, or a list of them; by default the anchors that stand in the world.
-        order: Largest number of mirrors of a path, 0 to 2.
-        method: two-way, tdoa or rssi, in place of that of the data sheet.
-        height_m: Known z of the tag [m], for the solver of positions.
-        diffraction: True adds paths around the edges of what blocks.
-        polarisation: Of all antennas, vertical or horizontal.
+        name: Name that distinguishes sensors of the same model; each name has its own noise.
+        rate_hz: Ranges per second and anchor; the default comes from the data sheet.
+        noise: False removes receiver errors; walls and reflections remain.
+        anchors: Positions [m] by name, or a list of positions; by default the anchors of the world.
+        order: Maximum number of reflections per path, 0 to 2.
+        method: two-way, tdoa or rssi; overrides the data sheet.
+        height_m: Known z of the tag [m] for the position solver.
+        diffraction: True adds paths around the edges of obstacles.
+        polarisation: Polarisation of all antennas, vertical or horizontal.
         backend: "own", or "sionna" to find paths with Sionna RT (`pip install parhelion[sionna]`).
-        cir: True records the channel impulse response of every range.
+        cir: True records the channel impulse response of every range; by default for UWB radios.
+        channel: UWB channel (IEEE 802.15.4: 1 to 5, 7, 9); overrides carrier and bandwidth of the data sheet.
+        data_rate_kbps: Data rate, one of those in the data sheet; it sets preamble length, sensitivity and power.
     """
 
     kind = "uwb"
@@ -161,22 +189,22 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
         diffraction: bool = False,
         polarisation: Polarisation = "vertical",
         backend: str = "own",
-        cir: bool = False,
+        cir: bool | None = None,
+        channel: int | None = None,
+        data_rate_kbps: int | None = None,
     ) -> None:
         super().__init__(*self._opened(UwbConfig, model), name=name, rate_hz=rate_hz, noise=noise)
-        if method is not None:
-            if method not in METHODS:
-                raise ConfigError(f"method: must be two-way, tdoa or rssi, got {method!r}")
-            self.config = self.config.model_copy(update={"method": method})
+        self.config = _changed(self.config, method, channel, data_rate_kbps)
         if order not in ORDERS or isinstance(order, bool):
-            raise ConfigError(f"order: must be 0, 1 or 2 mirrors, got {order!r}")
+            raise ConfigError(f"order: must be 0, 1 or 2 reflections, got {order!r}")
         if backend not in BACKENDS:
             raise ConfigError(f"backend: must be own or sionna, got {backend!r}")
         if polarisation not in POLARISATIONS:
             raise ConfigError(f"polarisation: must be vertical or horizontal, got {polarisation!r}")
         if not isinstance(diffraction, bool):
             raise ConfigError(f"diffraction: must be true or false, got {diffraction!r}")
-        self.backend, self.diffraction, self.cir = backend, diffraction, cir
+        self.backend, self.diffraction = backend, diffraction
+        self.cir = bool(self.config.modes) if cir is None else cir
         self.wave = Wave(self.config.carrier_hz, polarisation)
         if height_m is not None and not np.isfinite(height_m):
             raise ConfigError(f"height_m: must be finite, got {height_m!r}")
@@ -186,11 +214,11 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
         self._biases: tuple[tuple[int, tuple[str, ...]], Floats] | None = None
 
     def anchors(self, world: World) -> Anchors:
-        """The anchors that it ranges to in a world."""
+        """Anchors to which the tag measures ranges in a world."""
         return self._site(world).anchors
 
     def paths(self, world: World, places: Any, times: Any = 0.0) -> RadioPaths:
-        """Paths from places (n, 3) or (3,) [m] at times [s] to all anchors, at the carrier."""
+        """Paths at the carrier frequency from positions (n, 3) or (3,) [m] at times [s] to all anchors."""
         tags = np.atleast_2d(np.asarray(places, dtype=np.float64))
         if tags.ndim != 2 or tags.shape[1] != 3 or not np.all(np.isfinite(tags)):
             raise ConfigError("places: must be finite, of shape (n, 3) or (3,)")
@@ -217,15 +245,15 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
             wall = wall_around(site.radio, place)
             if wall is not None:
                 at = ", ".join(f"{value:g}" for value in place)
-                raise ConfigError(f"{self.label}: its place ({at}) m is inside of {wall!r}; move it out of the wall")
+                raise ConfigError(f"{self.label}: its position ({at}) m is inside {wall!r}; move it out of the wall")
         if len(site.anchors) > 1:
             try:
                 check_layout(site.anchors.xyz, self.height_m is not None, self.config.method == "tdoa")
             except ConfigError as error:
-                warnings.warn(f"{self.label}: {error}: it has ranges alone", stacklevel=3)
+                warnings.warn(f"{self.label}: {error}; the record contains ranges without positions", stacklevel=3)
 
     def _finder(self, radio: RadioScene, anchors: Floats) -> Callable[[Floats, Floats], RadioPaths]:
-        """What looks for the paths in a world."""
+        """Path finder for a radio scene."""
         if self.backend == "sionna":
             from parhelion.sensors.waves.uwb.sionna import SionnaPaths
 
@@ -250,8 +278,10 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
         vector = tags[:, None] - anchors.xyz
         true = np.sqrt(np.sum(vector * vector, axis=2))
         paths = site.paths(tags, times)
-        links = links_of(paths, count, len(anchors), self.config)
         draws = self._draws(anchors, first, count, seed)
+        chance = ndtr(draws[:, :, 3]) if self.noise else None
+        shadow = self._shadow(site, tags, seed)
+        links = links_of(paths, count, len(anchors), self.config, chance, shadow, first)
         rssi = self._strength(links, draws)
         ranges, sigma = self._ranges(links, rssi, draws, self._bias(anchors, seed))
         if self.config.method == "tdoa":
@@ -262,19 +292,20 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
         return UwbData(
             times, anchors.names, anchors.xyz, ranges, sigma, rssi, snr, links.los, true, fixes.position,
             fixes.covariance, fixes.gdop, self.config.method,
-            metadata={"sensor": self.model, "seed": int(seed), "rate_hz": self.rate_hz}, **responses,
+            metadata={"sensor": self.model, "seed": int(seed), "rate_hz": self.rate_hz},
+            first_path_power=self._first_path(links, draws), **responses,
         )  # fmt: skip
 
     # ---- errors of the receiver ------------------------------------------------------------------------------------
 
     def _draws(self, anchors: Anchors, first: int, count: int, seed: int) -> Floats:
-        """Standard normal numbers, shape (count, a, 4): range, strength, clock, and one to spare."""
+        """Standard normal numbers, shape (count, a, 4): range, signal strength, first-path power, lost frames."""
         if not (count and len(anchors) and self.noise):
             return np.zeros((count, len(anchors), 4))
         return np.stack([white(seed, f"{self._streams}/{name}", first, count) for name in anchors.names], axis=1)
 
     def _responses(self, paths: RadioPaths, links: Links, anchors: Anchors, first: int, seed: int) -> dict[str, Any]:
-        """Impulse responses with the receiver's noise, which has streams of its own."""
+        """Impulse responses with receiver noise, which has its own random streams."""
         time, cir = impulse_responses(paths, links, self.config)
         count, sigma = len(cir), 10.0 ** (response_noise_dbm(self.config) / 20.0) / np.sqrt(2.0)
         if self.noise and count:
@@ -284,7 +315,7 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
         return {"cir": cir, "cir_time": time}
 
     def _bias(self, anchors: Anchors, seed: int) -> Floats:
-        """Range bias [m] to each anchor: antenna delays of both, and the clocks during the reply, shape (a,)."""
+        """Range bias [m] per anchor from both antenna delays and from the clocks during the reply, shape (a,)."""
         if not self.noise:
             return np.zeros(len(anchors))
         key = (int(seed), anchors.names)
@@ -297,15 +328,32 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
         reply = 0.5 * SPEED_OF_LIGHT_M_S * sheet.reply_time_s * sheet.clock_error_ppm * 1e-6
         own = normals(Stream(seed, f"{self._streams}/unit"), zero)[0]
         each = [normals(Stream(seed, f"{self._streams}/{name}/unit"), zero)[0] for name in anchors.names]
-        # The deviation is that of a pair; tag and anchor have half of the variance each.
+        # The standard deviation is that of a pair; tag and anchor contribute half of the variance each.
         half = sheet.unit_bias_m / np.sqrt(2.0)
         return np.array([half * (own[0] + one[0]) + reply * one[1] for one in each]).reshape(len(anchors))
+
+    def _shadow(self, site: _Site, tags: Floats, seed: int) -> Floats | None:
+        """Shadowing [dB] per tag and anchor, shape (n, a); None without noise, or in a world without surfaces."""
+        sheet, names = self.config, site.anchors.names
+        if not (self.noise and sheet.shadowing_db > 0 and len(site.radio.patches) and len(tags)):
+            return None
+        fields = [shadowing(tags, seed, f"{self._streams}/{name}/shadow", sheet.shadowing_distance_m) for name in names]
+        return sheet.shadowing_db * np.stack(fields, axis=1)
+
+    def _first_path(self, links: Links, draws: Floats) -> Floats:
+        """Reported first-path power [dBm], shape (n, a)."""
+        sheet = self.config
+        if not self.noise:
+            return links.first_path_dbm
+        level = saturated(links.first_path_dbm, sheet.first_path_saturation_dbm, sheet.saturation_sharpness)
+        return level + sheet.rssi_noise_db * draws[:, :, 2]
 
     def _strength(self, links: Links, draws: Floats) -> Floats:
         sheet = self.config
         if not self.noise:
             return links.rssi_dbm
-        rssi = links.rssi_dbm + sheet.rssi_noise_db * draws[:, :, 1]
+        level = saturated(links.rssi_dbm, sheet.rssi_saturation_dbm, sheet.saturation_sharpness)
+        rssi = level + sheet.rssi_noise_db * draws[:, :, 1]
         return np.asarray(np.rint(rssi / sheet.rssi_step_db) * sheet.rssi_step_db) if sheet.rssi_step_db else rssi
 
     def _ranges(self, links: Links, rssi: Floats, draws: Floats, bias: Floats) -> tuple[Floats, Floats]:
@@ -316,8 +364,10 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
             spread = np.hypot(sheet.rssi_noise_db, sheet.rssi_step_db / np.sqrt(12.0))
             return found, found * np.log(10.0) / (10.0 * sheet.path_loss_exponent) * spread
         arrival = arrival_sigma_m(links, sheet)
+        if self.noise:
+            bias = bias + level_bias_m(links.first_path_dbm, sheet)
         if sheet.method == "two-way":
-            # The mean of two flights, each timed at its end.
+            # A two-way range is the mean of two flights, each timed on arrival.
             sigma = np.hypot(arrival / np.sqrt(2.0), sheet.range_noise_m)
             found = links.arrival_m + (bias + sigma * draws[:, :, 0] if self.noise else 0.0)
             return self._stepped(found), sigma
@@ -333,7 +383,7 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
     def _fixes(self, anchors: Anchors, ranges: Floats, sigma: Floats) -> Fixes:
         differences = self.config.method == "tdoa"
         if can_locate(anchors.xyz, self.height_m is not None, differences):
-            # Ranges without noise have no deviation: all count alike then.
+            # Noise-free ranges have no standard deviation and get equal weights.
             safe = np.where(sigma > 0, sigma, 1e-3)
             return locate(anchors.xyz, ranges, safe, differences=differences, height_m=self.height_m)
         n = len(ranges)

@@ -1,8 +1,8 @@
-"""The direct way from tag to anchor, through whatever is between them.
+"""Transmission along the straight line from tag to anchor, through the obstacles between them.
 
-Rays give the surfaces that it meets in order. Two faces of one object closer than THICKEST_WALL_M are one wall of that
-thickness; any other surface is a sheet of its material's usual thickness. So a closed box far wider than a wall weakens
-twice, by its two walls, and a wall modelled with both faces once.
+Rays return the surfaces along the line in order. Two faces of one object closer than THICKEST_WALL_M form one wall of
+that thickness. Any other surface is a sheet with the default thickness of its material. A closed box much wider than a
+wall therefore attenuates twice, and a wall modelled with both faces attenuates once.
 """
 
 from __future__ import annotations
@@ -19,40 +19,40 @@ from parhelion.sensors.waves.radio import CLOSED_DB, RadioScene, Wave, decibel, 
 from parhelion.surfaces.radio import Complexes
 
 THICKEST_WALL_M = 0.5
-"""Two faces of one object nearer to each other are the faces of one wall."""
+"""Maximum distance [m] between two faces of one object that form one wall."""
 MOST_SURFACES = 48
-"""A way through more surfaces is taken as closed."""
+"""A line through more surfaces transmits nothing."""
 LEAF_GAP_M = 3.0
-"""Leaves farther apart along the way are crowns of their own, with air between."""
-_OFF_M = 1e-3
+"""Minimum gap [m] along the line between separate crowns; air fills the gap."""
+_OFFSET_M = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class DirectWays:
-    """The direct way of each link."""
+class Transmission:
+    """Transmission along the straight line of each link."""
 
     gain: Complexes
-    """Amplitude and phase against free space, shape (n,); 0 where nothing passes."""
+    """Complex gain relative to free space, shape (n,); 0 if the line is blocked."""
     extra_m: Floats
-    """Extra length that walls make [m], shape (n,)."""
+    """Extra path length due to walls [m], shape (n,)."""
     surfaces: Floats
-    """Number of surfaces in the way, shape (n,)."""
+    """Number of surfaces on the line, shape (n,)."""
     solid: NDArray[np.bool_]
-    """Whether any of them is more than leaves, shape (n,)."""
+    """True if any of them is not foliage, shape (n,)."""
 
 
-def through(radio: RadioScene, start: Floats, end: Floats, times: Floats, wave: Wave) -> DirectWays:
-    """The direct ways from `start` to `end` (n, 3) [m] at times (n,) [s]."""
+def through(radio: RadioScene, start: Floats, end: Floats, times: Floats, wave: Wave) -> Transmission:
+    """Transmission along the lines from `start` to `end` (n, 3) [m] at times (n,) [s]."""
     n = len(start)
     gain, extra, surfaces, solid = np.ones(n, np.complex128), np.zeros(n), np.zeros(n), np.zeros(n, bool)
     met = _surfaces(radio, start, end, times)
     for row, crossed in met.items():
         direction = end[row] - start[row]
         direction = direction / np.sqrt(direction @ direction)
-        gain[row], extra[row] = _weakened(radio, direction, crossed, wave)
+        gain[row], extra[row] = _attenuated(radio, direction, crossed, wave)
         surfaces[row] = len(crossed)
         solid[row] = not all(radio.foliage[part] for _, part, _ in crossed)
-    return DirectWays(gain, extra, surfaces, solid)
+    return Transmission(gain, extra, surfaces, solid)
 
 
 _Surface = tuple[float, int, Floats]
@@ -60,31 +60,31 @@ _Surface = tuple[float, int, Floats]
 
 
 def _surfaces(radio: RadioScene, start: Floats, end: Floats, times: Floats) -> dict[int, list[_Surface]]:
-    """The surfaces that each segment meets, in order; segments without any are left out."""
+    """Surfaces along each segment, in order; unobstructed segments have no entry."""
     vector = end - start
     length = np.sqrt(np.einsum("ij,ij->i", vector, vector))
     direction = vector / length[:, None]
-    gone, rows = np.zeros(len(start)), np.arange(len(start))
+    travelled, rows = np.zeros(len(start)), np.arange(len(start))
     found: dict[int, list[_Surface]] = {}
     for _ in range(MOST_SURFACES):
-        origin = start[rows] + gone[rows, None] * direction[rows]
-        left = np.maximum(length[rows] - gone[rows], 0.0)
+        origin = start[rows] + travelled[rows, None] * direction[rows]
+        left = np.maximum(length[rows] - travelled[rows], 0.0)
         hits = radio.scene.cast(Rays(origin, direction[rows], times[rows], left))
         reached = hits.found
-        distance, normal = _exact(radio, start[rows], direction[rows], gone[rows] + hits.range, hits)
+        distance, normal = _exact(radio, start[rows], direction[rows], travelled[rows] + hits.range, hits)
         for k in np.flatnonzero(reached):
             row = int(rows[k])
             found.setdefault(row, []).append((float(distance[k]), int(hits.part[k]), normal[k]))
-            gone[row] += hits.range[k] + _OFF_M
+            travelled[row] += hits.range[k] + _OFFSET_M
         onward = reached & ~(radio.closed[np.maximum(hits.part, 0)] if len(radio.closed) else False)
-        rows = rows[onward & (gone[rows] < length[rows])]
+        rows = rows[onward & (travelled[rows] < length[rows])]
         if not len(rows):
             break
     return found
 
 
 def _exact(radio: RadioScene, start: Floats, direction: Floats, distance: Floats, hits: Hits) -> tuple[Floats, Floats]:
-    """Distances [m] and normals of hits, in float64 where a plane gives them."""
+    """Distances [m] and normals of hits, in float64 for hits on known planes."""
     patch, planes = radio.patches.patch_of(hits.triangle), radio.patches
     if not len(planes):
         return distance, hits.normal
@@ -96,8 +96,8 @@ def _exact(radio: RadioScene, start: Floats, direction: Floats, distance: Floats
     return np.where(flat, height / np.where(flat, toward, 1.0), distance), normal
 
 
-def _weakened(radio: RadioScene, direction: Floats, crossed: list[_Surface], wave: Wave) -> tuple[complex, float]:
-    """Amplitude and phase against free space, and extra length [m], of one way through surfaces."""
+def _attenuated(radio: RadioScene, direction: Floats, crossed: list[_Surface], wave: Wave) -> tuple[complex, float]:
+    """Complex gain relative to free space and extra length [m] of one line through surfaces."""
     if len(crossed) >= MOST_SURFACES:
         return 0j, 0.0
     own = wave.field(direction[None])
@@ -127,17 +127,18 @@ def _weakened(radio: RadioScene, direction: Floats, crossed: list[_Surface], wav
 
 
 def _one_wall(radio: RadioScene, direction: Floats, near: _Surface, far: _Surface) -> bool:
-    """Whether two surfaces that follow each other are the two faces of one wall."""
-    alike = radio.object_index[near[1]] == radio.object_index[far[1]]
+    """Return True if two consecutive surfaces are the two faces of one wall."""
+    same_object = radio.object_index[near[1]] == radio.object_index[far[1]]
     enters, leaves = float(direction @ near[2]) < 0.0, float(direction @ far[2]) > 0.0
     thick = (far[0] - near[0]) * abs(float(direction @ near[2]))
-    return bool(alike and enters and leaves and thick <= THICKEST_WALL_M)
+    return bool(same_object and enters and leaves and thick <= THICKEST_WALL_M)
 
 
 def wall_around(radio: RadioScene, place: Floats) -> str | None:
-    """The object in whose wall a point (3,) [m] lies; None where it lies in none.
+    """Name of the object whose wall contains a point (3,) [m]; None if there is none.
 
-    It lies in a wall if a line through it, of many, leaves one object on both sides within THICKEST_WALL_M.
+    A point is inside a wall if at least one of many lines through it leaves the same object on both sides within
+    THICKEST_WALL_M.
     """
     half = np.concatenate([np.eye(3), fibonacci_sphere(128)[:64]])
     both = np.concatenate([half, -half])
@@ -145,8 +146,8 @@ def wall_around(radio: RadioScene, place: Floats) -> str | None:
     behind = hits.found & (np.einsum("ij,ij->i", hits.normal, both) > 0.0)
     one, other = behind[: len(half)], behind[len(half) :]
     thick = hits.range[: len(half)] + hits.range[len(half) :]
-    thing = np.where(hits.found, radio.object_index[np.maximum(hits.part, 0)] if len(radio.object_index) else -1, -1)
-    inside = one & other & (thick <= THICKEST_WALL_M) & (thing[: len(half)] == thing[len(half) :])
+    item = np.where(hits.found, radio.object_index[np.maximum(hits.part, 0)] if len(radio.object_index) else -1, -1)
+    inside = one & other & (thick <= THICKEST_WALL_M) & (item[: len(half)] == item[len(half) :])
     if not inside.any():
         return None
-    return radio.object_names.get(int(thing[: len(half)][inside][0]), "a wall")
+    return radio.object_names.get(int(item[: len(half)][inside][0]), "a wall")
