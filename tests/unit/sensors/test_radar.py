@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -168,3 +169,43 @@ def test_invalid_options_are_errors() -> None:
         ph.Radar(radar_config()).scan(None)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"field\.rays"):
         ph.Radar(radar_config(), rays=0)
+
+
+_YARD = (
+    (ph.shapes.plane(120, 120), "asphalt", "road", ph.Pose((40, 0, -1))),
+    (ph.shapes.box(0.2, 20, 6), "concrete", "building", ph.Pose((45, 3, 2))),
+    (ph.shapes.box(4, 2, 1.5), "car-paint-red", "car", ph.Pose((20, -3, -0.25))),
+    (ph.shapes.sphere(0.3), "steel", "ball", ph.Pose((12, 2, 0.2))),
+)
+
+
+def record(
+    mode: Literal["cube", "cluster"], order: tuple[int, ...], *, underground: bool = False, elsewhere: bool = False
+) -> bytes:
+    """All measured numbers of a scan of a yard whose objects are added in an order, with objects that no ray meets."""
+    world = ph.World("yard")
+    if underground:
+        box = ph.shapes.box(0.2, 0.2, 0.2)
+        world.add(box, material="steel", label="hidden", pose=ph.Pose((20, 0, -4)), instance=9)
+    for row in order:
+        mesh, material, label, pose = _YARD[row]
+        world.add(mesh, material=material, label=label, pose=pose, instance=row + 1)
+    if elsewhere:
+        world.add(ph.shapes.box(20, 20, 20), material="steel", pose=ph.Pose((-3000, 500, 40)), instance=10)
+        motion = ph.ConstantTwist(ph.Pose((-30, 500, 40)), velocity=(1, 0, 0))
+        world.add_actor(ph.shapes.box(2, 2, 2), material="steel", trajectory=motion, instance=11)
+    config = radar_config(field={"bounces": 3}, waveform={"bandwidth_mhz": 300})
+    scan = ph.Radar(config, mode=mode, cube=mode == "cube").scan(world, pose=ph.Pose(), seed=5)
+    assert len(scan) >= 3
+    labels = ",".join(scan.names["label"][int(code)] for code in scan.label).encode()
+    numbers = [values.tobytes() for name, values in sorted(scan.fields.items()) if name != "label"]
+    return b"".join([labels, *numbers, b"" if scan.cube is None else scan.cube.power.tobytes()])
+
+
+@pytest.mark.parametrize("mode", ["cube", "cluster"])
+def test_order_and_objects_that_no_ray_meets_change_no_bit(mode: Literal["cube", "cluster"]) -> None:
+    expected = record(mode, (0, 1, 2, 3))
+    assert record(mode, (3, 1, 0, 2)) == expected
+    assert record(mode, (2, 3, 1, 0)) == expected
+    assert record(mode, (0, 1, 2, 3), underground=True) == expected
+    assert record(mode, (1, 0, 3, 2), underground=True, elsewhere=True) == expected

@@ -200,22 +200,32 @@ def patches_of(triangles: Triangles) -> PatchRows:
 
 
 def _neighbours(corners: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Pairs of triangles that share an edge; corners (n, 3, 3)."""
+    """Pairs of triangles that share an edge; corners (n, 3, 3).
+
+    Pairs and their order depend on the positions of the corners only, not on the order of the triangles.
+    """
     count = len(corners)
     if not count:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    cells = np.round((corners.reshape(-1, 3) - corners.reshape(-1, 3).min(axis=0)) / WELD_M).astype(np.int64)
-    # One hash per position, because three coordinates do not fit into one word. The collision rate is 1e-7.
-    place = cells[:, 0] * 73_856_093 ^ cells[:, 1] * 19_349_663 ^ cells[:, 2] * 83_492_791
-    place = place.reshape(count, 3)
+    place = _position_hash(corners.reshape(-1, 3)).reshape(count, 3)
     ends = np.stack([place[:, [0, 1]], place[:, [1, 2]], place[:, [2, 0]]], axis=1).reshape(-1, 2)
     low, high = ends.min(axis=1), ends.max(axis=1)
     edge = low * 1_000_003 + high
-    order = np.argsort(edge, kind="stable")
+    own = _position_hash(corners.mean(axis=1))
+    order = np.lexsort((np.repeat(own, 3), edge))
     sorted_edges, owner = edge[order], order // 3
     # If more than two triangles share an edge, each is paired with the next.
     pair = np.flatnonzero(sorted_edges[1:] == sorted_edges[:-1])
     return owner[pair], owner[pair + 1]
+
+
+def _position_hash(xyz: Floats) -> NDArray[np.int64]:
+    """One hash per position (n, 3) [m], rounded to WELD_M; three coordinates do not fit into one word.
+
+    The collision rate is 1e-7.
+    """
+    cells = np.round(xyz / WELD_M).astype(np.int64)
+    return np.asarray(cells[:, 0] * 73_856_093 ^ cells[:, 1] * 19_349_663 ^ cells[:, 2] * 83_492_791)
 
 
 def _bending(

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.arrays import Table
-from parhelion.core.random import Stream, to_unit
 from parhelion.sensors.waves.bounce import BouncePaths
 from parhelion.sensors.waves.radar.config import RadarConfig
 
@@ -376,7 +375,9 @@ def _beams(scatterers: Scatterers, axes: Axes) -> Any:
     return coo_array((value.ravel(), where), shape=(len(scatterers), azimuths)).tocsr()
 
 
-def phases(patch: NDArray[np.uint32], range_m: Floats, wavelength_m: float) -> Floats:
-    """Phase of scatterers [rad]: that of the two-way path, and a constant phase per patch."""
-    word = Stream(0, "radar/patch-phase").words(patch)[0]
-    return np.asarray(2.0 * np.pi * (to_unit(word) - 2.0 * range_m / wavelength_m % 1.0))
+def phases(range_m: Floats, wavelength_m: float) -> Floats:
+    """Phase [rad] of scatterers at ranges [m]: that of the two-way path, -4 pi R / lambda.
+
+    The phase depends on the geometry only, so objects that a path does not touch cannot change it.
+    """
+    return np.asarray(-2.0 * np.pi * (2.0 * np.asarray(range_m, np.float64) / wavelength_m % 1.0))

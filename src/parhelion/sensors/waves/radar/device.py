@@ -160,7 +160,7 @@ class RadarOnDevice(DeviceOwned):
         """Cube of a frame and the cells above the threshold."""
         engine, axes, config = self.engine, self.axes, self.config
         scatterers = scatterers_of(paths, self.power(paths), axes)
-        phase = phases(paths.patch[scatterers.owner], scatterers.range_m, config.wavelength_m)
+        phase = phases(scatterers.range_m, config.wavelength_m)
         signal = signal_of(scatterers, phase, axes)
         clutter, spread = self._clutter(weather, motion, start)
         opaque, kind = engine.dr.opaque, engine.mi.UInt32

@@ -17,7 +17,7 @@ from parhelion.core.random import Stream
 from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import engine
 from parhelion.rays.lock import locked
-from parhelion.rays.origin import cell_of
+from parhelion.rays.origin import cell_around
 from parhelion.sensors.base import FrameSensor, checked_world, finite_time, motion_of, place_of
 from parhelion.sensors.sheets import open_sheet
 from parhelion.sensors.waves.bounce import BouncePaths
@@ -140,7 +140,9 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
         config = self.config
         hertz = config.frequency_ghz * 1e9
         with world.edits():
-            cell = cell_of(world.geometry(*self.visibility_keys), place.xyz)
+            # The origin of the engine's float32 coordinates depends on the sensor only: with that of the whole world,
+            # an object anywhere would change the rounding of every path.
+            cell = cell_around(place.xyz)
             target = wave_scene(
                 world,
                 self.visibility_keys,
