@@ -1,4 +1,4 @@
-"""Radars and targets of the tests."""
+"""Sensors and targets for tests of wave sensors."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def radar_config(**more: Any) -> RadarConfig:
 
 
 def narrow(half_deg: float, **more: Any) -> RadarConfig:
-    """The same with all its rays in a narrow cone."""
+    """The same radar with all rays in a narrow cone."""
     field = {"azimuth_deg": (-half_deg, half_deg), "elevation_deg": (-half_deg, half_deg), **more}
     return radar_config(field=field)
 
 
 def alone(mesh: Any, distance: float = 50.0, material: str = "steel") -> ph.World:
-    """A world with one thing ahead."""
+    """World with one target ahead."""
     world = ph.World()
     world.add(mesh, material=material, label="target", pose=ph.Pose((distance, 0.0, 0.0)))
     return world
@@ -53,7 +53,7 @@ def trihedral(side: float) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
 
 
 def sonar(**more: object) -> EchoConfig:
-    """A sensor that hears all around."""
+    """Omnidirectional sonar."""
     wide = {"azimuth_width_deg": 180, "elevation_width_deg": 180, "sidelobe_db": 0}
     fields = {
         "name": "test", "rate_hz": 5, "medium": {"kind": "air", "temperature_c": 20}, "frequency_khz": 40,

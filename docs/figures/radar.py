@@ -40,7 +40,7 @@ def radar() -> RadarConfig:
 
 
 def main() -> None:
-    """Draw it."""
+    """Draw the picture."""
     motion = ph.ConstantTwist(ph.Pose((0, 0, 0.7)), velocity=(5.0, 0.0, 0.0))
     scan = ph.Radar(radar(), cube=True).scan(street(), trajectory=motion, seed=7)
     draw_radar(scan, IMAGE, f"{len(scan)} detections, the radar drives at 5 m/s")

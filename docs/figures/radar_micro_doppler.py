@@ -16,7 +16,7 @@ WALK_M_S, DRIVE_M_S = 1.4, 8.0
 
 
 def radar(interval_us: float, ramps: int, rays: int, gain_db: float = 0.0) -> ph.Radar:
-    """A 77 GHz radar with one beam that looks ahead; the ramps set the largest speed and how finely it is told."""
+    """77 GHz radar with one beam ahead; the ramps determine the largest speed and the speed resolution."""
     sheet_ = ph.Radar("ti/mmwcas-imaging").config.model_dump(mode="python")
     sheet_["rate_hz"] = 20.0
     sheet_["power_dbm"] += gain_db
@@ -38,7 +38,7 @@ def spectrogram(sensor: ph.Radar, world: ph.World, place: ph.Pose, times: Any) -
 
 
 def main() -> None:
-    """Draw it."""
+    """Draw the picture."""
     figure, axes = sheet(11.0, 4.2, 2)
     walker = ph.World()
     way = ph.ConstantTwist(ph.Pose((9.0, 0.0, 0.0), rpy_deg=(0, 0, 180)), velocity=(-WALK_M_S, 0.0, 0.0))

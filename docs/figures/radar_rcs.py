@@ -13,7 +13,7 @@ from parhelion.motion.actors import add_car
 from parhelion.sensors.waves.radar.rcs import corner_m2, plate_m2
 
 GHZ = 76.5
-"""Of the radar below, whose tables these are."""
+"""Frequency of the radar below [GHz]."""
 WAVELENGTH = SPEED_OF_LIGHT_M_S / (GHZ * 1e9)
 
 
@@ -34,7 +34,7 @@ def published_car(azimuth: Any) -> Any:
 
 
 def main() -> None:
-    """Draw it."""
+    """Draw the picture."""
     radar = ph.Radar("continental/ars408-21-far")
     assert radar.config.frequency_ghz == GHZ
     figure, axes = sheet(13.0, 4.2, 3)

@@ -1,4 +1,4 @@
-"""Cross-sections of single things by physical optics, against closed forms; the power mode against them."""
+"""Cross-sections of single objects by physical optics, compared with closed forms and with the power mode."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_plate_from_many_sides() -> None:
     found = rcs(ph.shapes.board(0.1, 0.1, 1e-4), frequency_ghz=77, azimuth_deg=180 + angle)
     off = decibels(found.sigma / plate_m2(0.1, 0.1, np.radians(angle), WAVELENGTH))
     assert off == pytest.approx(np.zeros(4), abs=0.1)
-    # No polarisation turns into the other, and both are alike.
+    # There is no cross-polarisation, and both polarisations are equal.
     assert found.polarised[0, 0, 0] == pytest.approx(found.polarised[0, 1, 1], rel=1e-6)
     assert found.polarised[0, 0, 1] < 1e-12 * found.polarised[0, 0, 0]
 
@@ -43,7 +43,7 @@ def test_a_plate_from_many_sides() -> None:
 def test_a_sphere(radius: float) -> None:
     found = rcs(ph.shapes.sphere(radius, 5), frequency_ghz=77, azimuth_deg=(11, 70), elevation_deg=(3, -50))
     assert decibels(found.sigma / (np.pi * radius**2)) == pytest.approx(np.zeros(2), abs=0.5)
-    # What the mesh and the tubes leave over, with the edge of the shadow as it is in physical optics.
+    # Residual of mesh and tubes; physical optics adds a contribution of the shadow boundary.
     ka = 2.0 * np.pi * radius / WAVELENGTH
     shadow = 1.0 - np.sin(2.0 * ka) / ka + (np.sin(ka) / ka) ** 2
     assert decibels(found.sigma / (np.pi * radius**2 * shadow)) == pytest.approx(np.zeros(2), abs=0.3)
@@ -66,7 +66,7 @@ def test_corners_of_three_and_of_two_faces() -> None:
 
 
 def test_two_bounces_turn_polarisation() -> None:
-    # Two mirrors with the edge at 45 degrees turn horizontal into vertical; three send back what came, up to a sign.
+    # Two mirrors with the edge at 45 degrees convert horizontal into vertical; three return the incident polarisation.
     vertices, faces = faces_at_right_angles(0.1, 2)
     forward = np.array([1.0, 1.0, 0.0]) / np.sqrt(2.0)
     edge = np.array([0.0, 0.0, 1.0])
@@ -97,7 +97,7 @@ def test_bistatic_the_plate_mirrors() -> None:
     found = rcs(plate, frequency_ghz=77, azimuth_deg=(160, 200, 160), receiver_azimuth_deg=(200, 160, 199))
     exact = 4.0 * np.pi * (0.01 * np.cos(np.radians(20.0)) / WAVELENGTH) ** 2
     assert decibels(found.sigma[:2] / exact) == pytest.approx(np.zeros(2), abs=0.1)
-    # A degree beside the mirrored direction the plate's own pattern has its say.
+    # One degree off the specular direction, the plate's pattern applies.
     beside = np.sinc(0.1 / WAVELENGTH * (np.sin(np.radians(20.0)) - np.sin(np.radians(19.0)))) ** 2
     assert decibels(found.sigma[2] / (exact * beside)) == pytest.approx(0.0, abs=0.1)
 
@@ -145,22 +145,22 @@ def test_cars_are_as_bright_as_published() -> None:
         car = add_car(ph.World(), ph.Pose(), model)
         found = power_rcs(car, frequency_ghz=77, azimuth_deg=azimuth, distance_m=50.0, rays=40_000)
         off.append(found.dbsm - published)
-    # From car to car and look to look the table has a standard deviation of 3.41 dB.
+    # The table states a standard deviation of 3.41 dB between cars and aspects.
     assert abs(np.mean(off)) < 3.41
     assert np.sqrt(np.mean(np.square(off))) < 2.0 * 3.41
 
 
-def test_bad_input_is_told() -> None:
+def test_invalid_input_is_an_error() -> None:
     box = ph.shapes.box(0.1, 0.1, 0.1)
     with pytest.raises(ConfigError, match="elevations from -90 to 90"):
         rcs(box, frequency_ghz=77, elevation_deg=91)
-    with pytest.raises(ConfigError, match="lists of one length"):
+    with pytest.raises(ConfigError, match="lists of the same length"):
         rcs(box, frequency_ghz=77, azimuth_deg=[0, 1], elevation_deg=[0, 1, 2])
     with pytest.raises(ConfigError, match="tubes for one direction"):
         rcs(ph.shapes.box(50, 50, 50), frequency_ghz=77)
-    with pytest.raises(ConfigError, match="materials of their own"):
+    with pytest.raises(ConfigError, match="material applies to meshes only"):
         rcs(ph.World().add(box, material="steel"), frequency_ghz=77, material="glass")
-    with pytest.raises(ConfigError, match="the thing has no triangles"):
+    with pytest.raises(ConfigError, match="the target has no triangles"):
         rcs(ph.World(), frequency_ghz=77)
     with pytest.raises(ConfigError, match="must be optics or power"):
         ph.Radar("ti/iwr6843").rcs(box, mode="lobes")  # type: ignore[arg-type]

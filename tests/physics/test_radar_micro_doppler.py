@@ -1,4 +1,4 @@
-"""Micro-Doppler: parts of bodies that turn and swing carry their own velocity at the point that a ray meets."""
+"""Micro-Doppler: rotating and swinging parts of bodies have the velocity of the point that a ray hits."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_limbs_of_a_walker_carry_their_own_velocity() -> None:
         for number in np.unique(paths.part):
             rows = paths.part == number
             item = owner[int(number)]
-            # Where the same points of the limb are a little earlier and later, in float64.
+            # Positions of the same points of the limb slightly earlier and later, in float64.
             own = pose_at(item.trajectory, at).inverse().apply(point[rows])
             after, before = (pose_at(item.trajectory, at + sign * 0.5 * step).apply(own) for sign in (1.0, -1.0))
             exact = -np.sum((after - before) / step * toward[rows], axis=1)
@@ -119,7 +119,7 @@ def test_limbs_of_a_walker_carry_their_own_velocity() -> None:
     assert max(seen["forearm"]) > walk + 0.3
 
 
-def test_turn_rates_of_fast_wheels_are_whole() -> None:
+def test_angular_rates_of_fast_wheels_are_exact() -> None:
     spin = 400.0
     turning = Turning(ph.Fixed(ph.Pose()), 1, lambda t: spin * np.asarray(t))
     assert twists([turning], np.array([0.1, 0.2]))[0, :, 4] == pytest.approx(spin, rel=1e-9)

@@ -21,7 +21,7 @@ def decibels(value: float) -> float:
 
 
 def seen(world: ph.World, half_deg: float, **more: object) -> float:
-    """Apparent cross-section [m^2] of all that is ahead."""
+    """Total apparent cross-section [m^2] of the paths."""
     paths = ph.Radar(narrow(half_deg, **more)).paths(world, pose=ph.Pose())
     return float(paths.cross_section.sum(dtype=np.float64))
 
@@ -63,7 +63,7 @@ def test_power_falls_with_the_fourth_power_of_range() -> None:
     assert slope == pytest.approx(-4.0, abs=0.05)
 
 
-def test_the_cube_tells_range_speed_and_cross_section() -> None:
+def test_the_cube_gives_range_speed_and_cross_section() -> None:
     world = ph.World()
     world.add_actor(
         ph.shapes.sphere(0.5), material="steel", label="car",
@@ -124,14 +124,14 @@ def test_a_mirror_shows_a_ghost_at_the_mirrored_place() -> None:
     place = np.average(
         paths.direction[back] * 0.5 * paths.length[back, None], axis=0, weights=paths.cross_section[back].astype(float)
     )
-    # Mirrored at y = 5: the middle at (24, 10), of which the near side answers.
+    # Mirrored at y = 5, the centre is at (24, 10); the near side of the sphere reflects.
     image = np.array([24.0, 10.0, 0.0])
     assert place == pytest.approx(image * (1.0 - 0.5 / np.linalg.norm(image)), abs=0.1)
     scan = radar.scan(world, pose=ph.Pose(), seed=1)
     ghost = (scan.origin == 5) & (np.abs(scan.range - 25.5) < 0.4) & (np.abs(scan.azimuth - np.arctan2(10, 24)) < 0.06)
     assert ghost.any()
     assert np.all(scan.label[ghost] == next(k for k, v in scan.names["label"].items() if v == "target"))
-    # The way there over the mirror and straight back: half of both, in the thing's own direction.
+    # Out over the mirror and directly back: half of both lengths, in the direction of the target itself.
     straight = (paths.bounces == 2) & (paths.part == 1)
     assert 0.5 * paths.length[straight].min() > 0.5 * (23.5 + 25.0)
 
@@ -147,13 +147,13 @@ def test_the_road_mirrors_with_the_lengths_and_losses_of_two_rays() -> None:
     paths = paths.rows(paths.part == 1)
     straight = np.hypot(ahead, above - height) - radius
     mirrored = np.hypot(ahead, above + height) - radius
-    # The surface that shows the half-way direction answers: for one way over the road a bit more than the radius less.
+    # The reflection point has the half-vector as its normal: one path over the road shortens by 2 r cos(between).
     between = 0.5 * (np.arctan2(above + height, ahead) + np.arctan2(above - height, ahead))
     once = np.hypot(ahead, above - height) + np.hypot(ahead, above + height) - 2.0 * radius * np.cos(between)
     sine = (above + height) / np.hypot(ahead, above + height)
     share = float(np.interp(sine, cosines(), reflection("asphalt", 77e9)))
     share *= np.exp(-((4.0 * np.pi * finish("asphalt").height_m * sine / WAVELENGTH) ** 2))
-    # The antenna's bell, 20 degrees wide, in both directions.
+    # The antenna pattern, 20 degrees wide, in both directions.
     up, down = (
         np.exp(-4.0 * np.log(2.0) * (one / (2.0 * np.sin(np.radians(10.0)))) ** 2)
         for one in ((above - height) / np.hypot(ahead, above - height), sine)
@@ -173,7 +173,7 @@ def test_the_road_mirrors_with_the_lengths_and_losses_of_two_rays() -> None:
 
 
 def test_doppler_over_a_mirror_is_that_of_the_image() -> None:
-    # A steel wall at y = 5 that stands: the image of the sphere moves with its velocity mirrored.
+    # A static steel wall at y = 5: the image of the sphere moves with the mirrored velocity.
     velocity, ego = np.array([-8.0, 3.0, 0.0]), np.array([10.0, 0.0, 0.0])
     world = ph.World()
     world.add(ph.shapes.box(30.0, 0.1, 6.0), material="steel", label="wall", pose=ph.Pose((20.0, 5.05, 0.0)))

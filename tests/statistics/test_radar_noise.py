@@ -1,4 +1,4 @@
-"""False alarms of radars: as many as asked for, whatever the method and the number of looks."""
+"""False alarm rate of radars: as configured, for every method and number of looks."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from wave_rigs import radar_config
 
 
 def test_multiples_are_the_closed_forms() -> None:
-    # One look, cell averaging: P = (1 + T / M)^-M.
+    # Cell averaging with N = 1: P = (1 + T / M)^-M.
     multiple = threshold_multiple("ca", 1e-4, 16, 12)
     assert (1.0 + multiple / 16.0) ** -16 == pytest.approx(1e-4, rel=1e-9)
-    # Several looks: Fisher's distribution.
+    # Cell averaging with N > 1: Fisher's distribution.
     assert threshold_multiple("ca", 1e-4, 16, 12, 6) == pytest.approx(stats.f.isf(1e-4, 12, 192), rel=1e-9)
-    # One look, ordered statistic: the product of (M - i) / (M - i + T), i = 0 ... k - 1 (Rohling 1983).
+    # Ordered statistic with N = 1: the product of (M - i) / (M - i + T), i = 0 ... k - 1 (Rohling 1983).
     multiple = threshold_multiple("os", 1e-4, 16, 12)
     assert np.prod([(16 - i) / (16 - i + multiple) for i in range(12)]) == pytest.approx(1e-4, rel=1e-5)
 
 
 FALSE_ALARM, TRAINING, GUARD = 1e-3, 16, 2
 REACH = GUARD + TRAINING // 2
-"""A cell's threshold hangs on cells up to so far away."""
+"""Distance of the farthest training cell."""
 
 
 def counts_of(config: RadarConfig, frames: int) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
-    """Alarms of noise alone, shape (frames, ranges, speeds, elevations, azimuths), and the last cube."""
+    """Alarms in pure noise, shape (frames, ranges, speeds, elevations, azimuths), and the last cube."""
     radar = ph.Radar(config)
     device = RadarOnDevice(engine(), config, radar.axes)
     paths = radar.paths(ph.World(), pose=ph.Pose())
@@ -131,7 +131,7 @@ def test_drawn_ranks_agree_with_the_integral() -> None:
 
 
 def both_alarm(lag: int, share: float) -> float:
-    """Chance that two cells of exponential noise, `lag` apart, both exceed `share` times the sum over their training.
+    """Probability that two cells of exponential noise, `lag` apart, both exceed `share` times their training sum.
 
     x > share S_x and y > share S_y. If neither trains the other, the chance is the mean of exp(-share (S_x + S_y)), and
     cells that both share count twice. If they train each other, x > A + share y and y > B + share x is a cone with its

@@ -29,6 +29,11 @@ def cell_of(geometry: SceneGeometry, place: NDArray[np.float64]) -> Cell | None:
     """Return the cell of a sensor at `place` (3,) [m], or None if the middle of the world is close enough."""
     if not np.all(np.isfinite(place)) or np.all(np.abs(place - geometry.middle) <= REACH_M):
         return None
+    return cell_around(place)
+
+
+def cell_around(place: NDArray[np.float64]) -> Cell:
+    """Cell that contains a finite position (3,) [m], whatever the geometry."""
     x, y, z = np.rint(place / REACH_M).astype(np.int64).tolist()
     return x, y, z
 

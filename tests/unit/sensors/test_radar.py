@@ -1,10 +1,11 @@
-"""Radars: the same bits again, wiring, and what is said of bad input."""
+"""Radars: reproducibility, integration and error messages."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -38,9 +39,9 @@ def test_presets_keep_the_contract(name: str) -> None:
 @pytest.mark.parametrize("name", ph.presets("radar"))
 def test_every_number_of_a_preset_has_a_source_or_a_reason(name: str) -> None:
     config = ph.Radar(name).config
-    told = {path for source in config.sources for path in source.covers} | set(config.assumed)
+    covered = {path for source in config.sources for path in source.covers} | set(config.assumed)
     for section in ("frequency_ghz", "power_dbm", "noise_figure_db", "waveform", "field", "transmit", "receive"):
-        assert any(path.split(".")[0] == section for path in told), section
+        assert any(path.split(".")[0] == section for path in covered), section
 
 
 _RUN = """
@@ -57,19 +58,19 @@ print(hashlib.sha256(scan.cube.power.tobytes() + scan.xyz.tobytes() + scan.rcs.t
 def test_one_thread_and_two_give_the_same_bits() -> None:
     here = os.path.dirname(os.path.abspath(__file__))
     code = _RUN.format(tests=os.path.dirname(os.path.dirname(here)), unit=here)
-    told = set()
+    outputs = set()
     for threads in ("1", "2"):
         environment = {**os.environ, "PARHELION_THREADS": threads}
-        told.add(
+        outputs.add(
             subprocess.run(
                 [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
             ).stdout
         )
-    assert len(told) == 1
-    assert int(next(iter(told)).split()[1]) > 3
+    assert len(outputs) == 1
+    assert int(next(iter(outputs)).split()[1]) > 3
 
 
-def test_same_seed_same_bits_and_the_cube_is_kept() -> None:
+def test_same_seed_same_bits_and_the_cube_is_in_the_record() -> None:
     world, radar = yard(), ph.Radar(radar_config(), cube=True)
     one, same, other = (radar.scan(world, pose=ph.Pose(), seed=seed) for seed in (7, 7, 8))
     assert one.cube is not None
@@ -82,13 +83,13 @@ def test_same_seed_same_bits_and_the_cube_is_kept() -> None:
     assert one.in_world().xyz == pytest.approx(one.xyz)
 
 
-def test_without_noise_only_surfaces_answer() -> None:
+def test_without_noise_there_are_only_surface_returns() -> None:
     scan = ph.Radar(radar_config(), noise=False).scan(yard(), pose=ph.Pose(), seed=1)
     assert len(scan)
     assert not np.any(scan.origin == 6)
 
 
-def test_moving_things_and_the_radar_s_own_motion_show_in_speed() -> None:
+def test_moving_objects_and_ego_motion_change_the_radial_velocity() -> None:
     world = yard()
     motion = ph.ConstantTwist(ph.Pose(), velocity=(4.0, 0.0, 0.0))
     scan = ph.Radar(radar_config()).scan(world, trajectory=motion, seed=1)
@@ -99,17 +100,17 @@ def test_moving_things_and_the_radar_s_own_motion_show_in_speed() -> None:
     assert scan.radial_velocity[car] == pytest.approx(-4.0 * np.cos(scan.azimuth[car]), abs=0.15)
 
 
-def test_clusters_are_vane_s() -> None:
+def test_clusters_follow_vane() -> None:
     points = np.array([[10.0, 0, 0], [10.4, 0.3, 1], [30.0, 5, 0]])
     found = clusters_of(points, np.array([3.0, 1.0, 2.0]), np.zeros(3), 1.0)
     assert found.xyz == pytest.approx(np.array([[10.1, 0.075, 0.25], [30.0, 5.0, 0.0]]))
     assert found.owner.tolist() == [0, 2]
     scan = ph.Radar(radar_config(), mode="cluster").scan(yard(), pose=ph.Pose())
-    # The road joins the car and the person into one target, which has the label of what is strongest in it.
+    # The road joins the car and the person into one target, which has the label of its strongest return.
     assert {"building", "car"} <= {scan.names["label"].get(int(code)) for code in scan.label}
 
 
-def test_patches_join_what_is_flat_and_bend_over_what_is_round() -> None:
+def test_patches_join_coplanar_triangles_and_bend_over_curved_surfaces() -> None:
     from parhelion.rays.geometry import Triangles
 
     def triangles(mesh: ph.Mesh) -> Triangles:
@@ -138,7 +139,7 @@ def test_patches_join_what_is_flat_and_bend_over_what_is_round() -> None:
         ({"detection": {"false_alarm": 0}}, "detection.false_alarm"),
     ],
 )
-def test_bad_sheets_are_told_by_field(change: dict, words: str) -> None:  # type: ignore[type-arg]
+def test_errors_of_data_sheets_name_the_field(change: dict, words: str) -> None:  # type: ignore[type-arg]
     with pytest.raises(ConfigError, match=words):
         radar_config(**change)
 
@@ -152,14 +153,14 @@ def test_a_frequency_without_a_permittivity_names_the_material() -> None:
     assert len(ph.Radar(radar_config(frequency_ghz=24)).paths(world, pose=ph.Pose()))
 
 
-def test_an_antenna_inside_a_wall_is_told() -> None:
+def test_an_antenna_inside_a_wall_is_an_error() -> None:
     world = ph.World()
     world.add(ph.shapes.box(0.3, 10, 10), material="concrete", label="wall")
     with pytest.raises(ConfigError, match="inside something"):
         ph.Radar(radar_config()).scan(world, pose=ph.Pose())
 
 
-def test_bad_choices_are_told() -> None:
+def test_invalid_options_are_errors() -> None:
     with pytest.raises(ConfigError, match="unknown radar"):
         ph.Radar("nobody/nothing")
     with pytest.raises(ConfigError, match="mode: must be"):
@@ -168,3 +169,43 @@ def test_bad_choices_are_told() -> None:
         ph.Radar(radar_config()).scan(None)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"field\.rays"):
         ph.Radar(radar_config(), rays=0)
+
+
+_YARD = (
+    (ph.shapes.plane(120, 120), "asphalt", "road", ph.Pose((40, 0, -1))),
+    (ph.shapes.box(0.2, 20, 6), "concrete", "building", ph.Pose((45, 3, 2))),
+    (ph.shapes.box(4, 2, 1.5), "car-paint-red", "car", ph.Pose((20, -3, -0.25))),
+    (ph.shapes.sphere(0.3), "steel", "ball", ph.Pose((12, 2, 0.2))),
+)
+
+
+def record(
+    mode: Literal["cube", "cluster"], order: tuple[int, ...], *, underground: bool = False, elsewhere: bool = False
+) -> bytes:
+    """All measured numbers of a scan of a yard whose objects are added in an order, with objects that no ray meets."""
+    world = ph.World("yard")
+    if underground:
+        box = ph.shapes.box(0.2, 0.2, 0.2)
+        world.add(box, material="steel", label="hidden", pose=ph.Pose((20, 0, -4)), instance=9)
+    for row in order:
+        mesh, material, label, pose = _YARD[row]
+        world.add(mesh, material=material, label=label, pose=pose, instance=row + 1)
+    if elsewhere:
+        world.add(ph.shapes.box(20, 20, 20), material="steel", pose=ph.Pose((-3000, 500, 40)), instance=10)
+        motion = ph.ConstantTwist(ph.Pose((-30, 500, 40)), velocity=(1, 0, 0))
+        world.add_actor(ph.shapes.box(2, 2, 2), material="steel", trajectory=motion, instance=11)
+    config = radar_config(field={"bounces": 3}, waveform={"bandwidth_mhz": 300})
+    scan = ph.Radar(config, mode=mode, cube=mode == "cube").scan(world, pose=ph.Pose(), seed=5)
+    assert len(scan) >= 3
+    labels = ",".join(scan.names["label"][int(code)] for code in scan.label).encode()
+    numbers = [values.tobytes() for name, values in sorted(scan.fields.items()) if name != "label"]
+    return b"".join([labels, *numbers, b"" if scan.cube is None else scan.cube.power.tobytes()])
+
+
+@pytest.mark.parametrize("mode", ["cube", "cluster"])
+def test_order_and_objects_that_no_ray_meets_change_no_bit(mode: Literal["cube", "cluster"]) -> None:
+    expected = record(mode, (0, 1, 2, 3))
+    assert record(mode, (3, 1, 0, 2)) == expected
+    assert record(mode, (2, 3, 1, 0)) == expected
+    assert record(mode, (0, 1, 2, 3), underground=True) == expected
+    assert record(mode, (1, 0, 3, 2), underground=True, elsewhere=True) == expected

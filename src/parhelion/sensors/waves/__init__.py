@@ -1,1 +1,1 @@
-"""Radio and sound that sensors send out themselves: rays, bounces and what comes back."""
+"""Active and passive wave sensors (radar, sonar, UWB, GNSS): ray paths, reflections and received power."""

@@ -1,16 +1,16 @@
-"""Shoot and bounce: rays from the sensor into the world, and every way back to it, in one kernel.
+"""Shooting and bouncing rays: rays from the sensor into the world and all their paths back, in one kernel.
 
-At each surface a ray may be answered in two ways. Straight: from that surface to the receiver, if nothing stands in
-between. And back along the way it came, over the same mirrors: that is how things appear where a mirror shows them.
-Otherwise the ray goes on as a mirror sends it.
+At each surface, a ray can return to the receiver in two ways: directly, if the line to the receiver is free, or back
+along the incoming path over the same mirrors, which creates ghost targets. The ray itself continues in the specular
+direction.
 
-The strength of an answer is its apparent cross-section: that of a thing at half the path's length which would answer as
-strongly. For a ray of solid angle dW that meets a surface under the angle a after L metres it is
+The strength of a return is its apparent cross-section: that of a target at half the path length which returns the same
+power. For a ray of solid angle dW that hits a surface at the angle of incidence a after L metres it is
 
     (pi F D(h) + s cos a) dA,   dA = L^2 dW / cos a
 
-with F Fresnel's reflection, D Beckmann's density of facets that face the half-vector h, and s the share that roughness
-scatters to all sides.
+where F is Fresnel's reflectance, D Beckmann's density of facets that face the half-vector h, and s the share that
+roughness scatters diffusely.
 """
 
 from __future__ import annotations
@@ -40,32 +40,32 @@ from parhelion.sensors.waves.scene import (
     lobe_width2,
 )
 
-# Rays go on from a surface by this much along its normal, so that they do not meet it again.
+# Reflected rays start this far above a surface, so that they do not hit it again.
 _STEP_OFF_M = 2e-4
 _STEP_OFF_PER_M = 1e-5
 _WEAKEST = 1e-5
-"""Rays whose share of the power falls below this are not followed on."""
+"""Rays that carry less than this share of the power are terminated."""
 
 
 @kernel_tree()
 @dataclass
 class Pattern:
-    """The gain of an antenna or transducer relative to its axis: a bell over direction cosines, with a floor."""
+    """Gain of an antenna or transducer relative to its axis: a Gaussian in direction cosines with a floor."""
 
     across: Any
-    """Full width at half power over the sideways direction cosine."""
+    """Full width at half power in the lateral direction cosine."""
     upward: Any
-    """The same over the upward one."""
+    """Full width at half power in the vertical direction cosine."""
     floor: Any
-    """Least relative gain in front."""
+    """Smallest relative gain in the front hemisphere."""
 
     @classmethod
     def of(cls, engine: Engine, shape: tuple[float, float, float]) -> Pattern:
-        """From widths over both direction cosines and the floor."""
+        """Create a pattern from its widths in both direction cosines and its floor."""
         return cls(*map(engine.number, shape))
 
     def gain(self, local: Any, turns: bool) -> Any:
-        """Relative power gain into unit directions of the sensor's frame; one that turns has it all around."""
+        """Relative power gain into unit directions of the sensor frame; a rotating antenna covers every azimuth."""
         mi = running_engine().mi
         if turns:
             return beam_gain(mi.Float(1.0), mi.Float(0.0), local.z, self.across, self.upward, self.floor)
@@ -75,62 +75,62 @@ class Pattern:
 @kernel_tree(fixed=("bounces", "turns", "moves"))
 @dataclass
 class Emission:
-    """The rays of one measurement."""
+    """Rays of one measurement."""
 
     bounces: int
-    """Surfaces that a ray meets at most."""
+    """Largest number of surfaces that a ray hits."""
     turns: bool
-    """Whether the beam sweeps in azimuth, so that columns of rays have times of their own."""
+    """Set if the beam rotates in azimuth; each column of rays then has its own time."""
     moves: bool
-    """Whether bodies move in the scene."""
+    """Set if the scene contains moving bodies."""
     rows: Any
-    """Rays of one column."""
+    """Number of rays per column."""
     azimuth: Any
-    """Of the first column's edge [rad]."""
+    """Azimuth of the edge of the first column [rad]."""
     azimuth_step: Any
     elevation: Any
-    """Of the first row's edge [rad]."""
+    """Elevation of the edge of the first row [rad]."""
     elevation_step: Any
     time: Any
-    """Of the first column, after the start [s]."""
+    """Time of the first column after the start [s]."""
     time_step: Any
-    """From one column to the next [s]."""
+    """Time between columns [s]."""
     send: Pattern
     receive: Pattern
     wavelength: Any
     reach: Any
-    """Rays are followed so far [m]."""
+    """Largest one-way path length of a ray [m]."""
     nearest: Any
-    """Answers over less than this, there and back, are dropped [m]."""
+    """Smallest two-way path length of a return [m]."""
     farthest: Any
-    """And over more than this [m]."""
+    """Largest two-way path length of a return [m]."""
     weakest: Any
-    """Apparent cross-section at 1 m below which an answer is dropped, falling with the fourth power of range [m^2]."""
+    """Smallest apparent cross-section at 1 m [m^2]; the limit grows with the fourth power of range."""
     absorption: Any
-    """Loss of power along the way [1/m]."""
+    """Power absorption coefficient of the medium [1/m]."""
 
 
 @dataclass
 class _Ray:
-    """Rays after their last surface, as kernel variables."""
+    """Rays that leave their last surface, as kernel variables."""
 
     origin: Any
     direction: Any
     share: Any
-    """Power left after the mirrors on the way."""
+    """Share of the power left after all reflections."""
     length: Any
     rate: Any
-    """How fast the way to the last surface grows [m/s], the last point's own motion left out."""
+    """Growth rate of the path to the last surface [m/s], without the motion of the last point."""
     active: Any
     before: Any
     """Patch of the last surface."""
     earlier: Any
-    """And of the one before it."""
+    """Patch of the surface before the last."""
 
 
 @dataclass
 class _Start:
-    """Where rays began, as kernel variables."""
+    """Pose, time and direction of rays at the sensor, as kernel variables."""
 
     place: Any
     turn: Any
@@ -144,19 +144,19 @@ class _Start:
 
 @dataclass
 class _Met:
-    """What rays met, as kernel variables."""
+    """Surface points that rays hit, as kernel variables."""
 
     there: Any
     point: Any
     length: Any
-    """From the sensor, along the way [m]."""
+    """Path length from the sensor [m]."""
     off: Any
-    """A small step off the surface."""
+    """Small displacement above the surface [m]."""
     normal: Any
     axis: Any
     other: Any
     cosine: Any
-    """Of incidence."""
+    """Cosine of incidence."""
     patch: Any
     extent: tuple[Any, Any]
     bend: tuple[Any, Any]
@@ -165,17 +165,17 @@ class _Met:
     moved: Any
     """Velocity of the point [m/s]."""
 
-    def answer(
+    def scattering(
         self, emission: Emission, surfaces: WaveSurfaces, half: Any, facing: Any, back: Any, distance: Any, spacing: Any
     ) -> Any:
-        """Bistatic cross-section for each area of surface.
+        """Bistatic cross-section per area.
 
-        `half` lies half-way between both directions, `facing` is the cosine between it and either of them, `back` that
-        of the direction to the receiver over the normal, which is `distance` [m] away.
+        `half` is the half-vector, `facing` the cosine between it and the ray, `back` the cosine between the normal and
+        the direction to the receiver, and `distance` the distance to the receiver [m].
         """
         dr = running_engine().dr
         zone = emission.wavelength * distance * self.length / (distance + self.length)
-        # A patch under an angle is as large as it looks.
+        # The projected size of a patch determines its diffraction.
         wavelength = emission.wavelength * dr.rsqrt(self.cosine)
         slope2, _, scattered = self.finish
         m2 = [lobe_width2(self.extent[k], self.bend[k], slope2, wavelength, zone, spacing, self.length) for k in (0, 1)]
@@ -188,10 +188,12 @@ def shoot(
     emission: Emission, moves: Moves, patches: FacetPatches, surfaces: WaveSurfaces, cast: SceneArrays, index: Any,
     keys: tuple[Any, Any],
 ) -> list[Any]:  # fmt: skip
-    """Nine arrays for each way of answering: apparent cross-section [m^2], length of the path there and back [m], how
-    fast that grows [m/s], the direction it comes from (3, sensor's frame), distance of the last surface [m], part,
-    patch. The first surface has one way; each further one has two, straight and back along the way. One more array
-    says how near the first surface is that is seen from behind [m], infinite where there is none.
+    """Trace rays and return nine arrays for each kind of return, followed by one more array.
+
+    The nine arrays are apparent cross-section [m^2], two-way path length [m], its growth rate [m/s], direction of
+    arrival (3, sensor frame), distance of the last surface [m], part and patch. The first surface has one kind of
+    return; each further surface has two, back along the path and direct. The last array is the distance of the first
+    surface that is seen from behind [m], infinite if there is none.
     """
     dr, mi = running_engine().dr, running_engine().mi
     column = index // emission.rows
@@ -222,8 +224,8 @@ def shoot(
             from_behind = hit.found & (dr.dot(hit.normal, ray.direction) > 0.0)
             behind = dr.select(from_behind, hit.t, dr.inf)
         met = _met(emission, moves, patches, surfaces, cast, ray, hit, time)
-        # Back along the way: the half-vector is the ray itself, and all mirrors are passed again.
-        strength = met.answer(emission, surfaces, -ray.direction, mi.Float(1.0), met.cosine, met.length, spacing)
+        # Back along the path: the half-vector is the reversed ray, and all mirrors reflect a second time.
+        strength = met.scattering(emission, surfaces, -ray.direction, mi.Float(1.0), met.cosine, met.length, spacing)
         strength *= solid_angle * met.length * met.length / met.cosine
         strength *= ray.share * ray.share * sent * emission.receive.gain(local, emission.turns)
         rate = 2.0 * (ray.rate + dr.dot(met.moved, ray.direction))
@@ -243,7 +245,7 @@ def _met(
     emission: Emission, moves: Moves, patches: FacetPatches, surfaces: WaveSurfaces, cast: SceneArrays, ray: _Ray,
     hit: Any, time: Any,
 ) -> _Met:  # fmt: skip
-    """What rays met, and how that moves."""
+    """Surface points that rays hit, with their velocities."""
     dr, mi = running_engine().dr, running_engine().mi
     there = ray.active & hit.found
     point = dr.fma(ray.direction, hit.t, ray.origin)
@@ -269,7 +271,7 @@ def _met(
 
 
 def _mirrored(emission: Emission, surfaces: WaveSurfaces, ray: _Ray, met: _Met) -> _Ray:
-    """Rays behind the surface that they met: what roughness leaves of the mirrored wave."""
+    """Specularly reflected rays, attenuated by Fresnel reflection and roughness."""
     dr, mi = running_engine().dr, running_engine().mi
     direction = dr.normalize(ray.direction + 2.0 * met.cosine * met.normal)
     kept = surfaces.mirrored(met.material, met.cosine, met.there)
@@ -284,27 +286,27 @@ def _mirrored(emission: Emission, surfaces: WaveSurfaces, ray: _Ray, met: _Met) 
 def _straight(
     emission: Emission, surfaces: WaveSurfaces, cast: SceneArrays, start: _Start, ray: _Ray, met: _Met, part: Any
 ) -> list[Any]:
-    """Answers from a surface behind mirrors straight to the receiver."""
+    """Returns from a surface directly to the receiver, after one or more reflections on the way there."""
     dr, mi = running_engine().dr, running_engine().mi
     way = start.place - mi.Vector3f(met.point)
     distance = dr.sqrt(dr.dot(way, way))
     way = way / distance
     back = dr.dot(met.normal, way)
-    # A path that ends on the patch it began on is one that came back along its way, which is counted already.
+    # A path that ends on the patch where it began returns along itself and has already been counted.
     open_to = met.there & (back > 1e-3) & (met.patch != ray.earlier)
     half = dr.normalize(way - ray.direction)
     back = dr.select(back > 0.0, back, 0.0)
-    strength = met.answer(emission, surfaces, half, dr.dot(half, way), back, distance, start.spacing)
+    strength = met.scattering(emission, surfaces, half, dr.dot(half, way), back, distance, start.spacing)
     total = met.length + distance
     apart = 0.25 * total * total / distance
     strength *= ray.share * start.sent * start.solid_angle * apart * apart / met.cosine
     comes_from, local = rotate_back(dr, mi, start.turn, -way), start.local
     strength *= emission.receive.gain(comes_from, emission.turns)
     if emission.turns:
-        # The beam points at one azimuth at a time: half-way between both ends is where it passes most.
+        # A rotating beam has the largest two-way gain half-way between departure and arrival.
         level = dr.sqrt((comes_from.x**2 + comes_from.y**2) * (local.x**2 + local.y**2))
         cos_between = (comes_from.x * local.x + comes_from.y * local.y) / level
-        apart2 = 0.5 * (1.0 - cos_between)  # square of the sine of half the angle
+        apart2 = 0.5 * (1.0 - cos_between)  # squared sine of half the angle
         strength *= dr.exp(-2.0 * HALF_POWER * apart2 / (emission.receive.across * emission.receive.across))
     worth = open_to & (strength > emission.weakest * (0.5 * total) ** 4)
     hidden = cast.blocked(mi.Point3f(met.point + met.off), way, start.time, distance - 2.0 * _STEP_OFF_M, worth)
@@ -326,36 +328,39 @@ def _accepted(
 
 
 _COLUMNS = 9
+"""Arrays per kind of return of `shoot`."""
 ENCLOSED_M = 0.5
-"""A sensor that sees nothing but insides of surfaces this near is in a wall."""
+"""A sensor is inside a body if every ray hits a surface from behind within this distance [m]."""
 _JITTER = Stream(0, "waves/jitter").key
-"""Where within its cell each ray goes: always the same, so that what stands still looks the same in every frame."""
+"""Key of the ray jitter within the angular cells; constant, so that static scenes look the same in every frame."""
 
 
 @dataclass(frozen=True, eq=False)
 class BouncePaths(Table):
-    """Ways from the sensor to a surface and back, one row a ray and way."""
+    """Paths from the sensor to a surface and back, one row per ray and return."""
 
     cross_section: NDArray[np.float32]
-    """Apparent radar cross-section [m^2] of the ray's share, gains relative to the axis and absorption included."""
+    """Apparent cross-section of the ray [m^2], including absorption and the antenna gains relative to the axis."""
     length: NDArray[np.float32]
-    """There and back [m]."""
+    """Two-way path length [m]."""
     rate: NDArray[np.float32]
-    """How fast the length grows [m/s]."""
+    """Growth rate of the length [m/s]."""
     direction: NDArray[np.float32]
-    """Unit vectors that it comes from, sensor's frame, shape (n, 3)."""
+    """Unit vectors of the direction of arrival in the sensor frame, shape (n, 3)."""
     distance: NDArray[np.float32]
-    """From the receiver to the last surface, along `direction` [m]."""
+    """Distance from the receiver to the last surface along `direction` [m]."""
     part: NDArray[np.uint32]
+    """Part of the world that the last surface belongs to."""
     patch: NDArray[np.uint32]
+    """Flat patch that the last surface belongs to."""
     bounces: NDArray[np.uint8]
-    """Surfaces on the way, mirrors on the way back included."""
+    """Number of reflections, including those on the way back."""
     ray: NDArray[np.int64]
     """Number of the ray."""
 
     @classmethod
     def none(cls) -> BouncePaths:
-        """Of a sensor that sends nothing."""
+        """Return an empty table."""
         real, whole = np.zeros(0, np.float32), np.zeros(0, np.uint32)
         return cls(
             real, real, real, np.zeros((0, 3), np.float32), real, whole, whole, np.zeros(0, np.uint8),
@@ -366,7 +371,7 @@ class BouncePaths(Table):
 def trace_paths(
     engine: Engine, target: WaveScene, emission: Emission, moves: Moves, cast: SceneArrays, rays: int
 ) -> BouncePaths:
-    """Shoot all rays and collect the answers, in the order of rays within each way of answering."""
+    """Trace all rays and collect their returns, ordered by kind of return and then by ray."""
     opaque, kind = engine.dr.opaque, engine.mi.UInt32
     keys = (opaque(kind, _JITTER[0]), opaque(kind, _JITTER[1]))
     run = engine.frozen(shoot, casts=True)
@@ -377,15 +382,15 @@ def trace_paths(
         rows = np.flatnonzero(columns[0])
         for table, values in zip(tables, columns, strict=False):
             table.append(values[rows])
-        # 1; then back along the way and straight, by turns.
+        # The first surface has one kind of return; every later one has two: back along the path, then direct.
         surfaces = 1 if way == 0 else (way + 1) // 2 + 1
         bounces = 2 * surfaces - 1 if way % 2 or way == 0 else surfaces
         tables[-2].append(np.full(len(rows), bounces, np.uint8))
         tables[-1].append(rows)
     if np.all(found[-1].numpy() < ENCLOSED_M):
         raise ConfigError(
-            f"pose: the sensor is inside something: every ray meets its inside within {ENCLOSED_M:g} m; move "
-            "the sensor, or hide the body around it with hidden_from"
+            f"pose: the sensor is inside something: every ray hits an inner side within {ENCLOSED_M:g} m; move "
+            "the sensor, or hide the body with hidden_from"
         )
     sigma, length, rate, x, y, z, distance, part, patch, bounces_of, ray = (np.concatenate(one) for one in tables)
     return BouncePaths(sigma, length, rate, np.stack([x, y, z], axis=1), distance, part, patch, bounces_of, ray)

@@ -1,4 +1,4 @@
-"""What the data sheets of radars and pulse-echo sensors share."""
+"""Fields that the data sheets of radars and pulse-echo sensors share."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ def beam_shape(azimuth_width_deg: float, elevation_width_deg: float, sidelobe_db
 
 
 class FieldOfRays(Config):
-    """Directions that rays are sent into, and how many."""
+    """Angular range and number of the rays."""
 
     azimuth_deg: tuple[Annotated[float, Field(ge=-180, le=180)], Annotated[float, Field(ge=-180, le=180)]]
-    """From the right to the left edge; left is positive."""
+    """Right and left edge [deg]; left is positive."""
     elevation_deg: tuple[Annotated[float, Field(ge=-90, le=90)], Annotated[float, Field(ge=-90, le=90)]]
+    """Lower and upper edge [deg]."""
     rays: Annotated[int, Field(ge=1, le=20_000_000)] = 100_000
     bounces: Annotated[int, Field(ge=1, le=3)] = 2
-    """Surfaces on the way, at most."""
+    """Largest number of surfaces on a path before it returns to the sensor."""
 
     @property
     def grid(self) -> tuple[int, int]:
-        """Columns and rows of rays, in square cells of directions."""
+        """Columns and rows of rays; the angular cells are as square as possible."""
         wide, high = (edges[1] - edges[0] for edges in (self.azimuth_deg, self.elevation_deg))
         columns = max(1, round(np.sqrt(self.rays * wide / high)))
         return columns, max(1, round(self.rays / columns))
@@ -56,13 +57,13 @@ class WaveSheet(DataSheet):
     """One model of a sensor that sends waves and receives their echoes."""
 
     plain_sources_cover: ClassVar[tuple[str, ...]]
-    """Fields that a source covers if it is given as plain text."""
+    """Fields covered by a source that is given as plain text."""
 
     maker: str = ""
     model: str = ""
     description: str = ""
     rate_hz: Annotated[float, Field(ge=0.01, le=1000)]
-    """Frames, turns or pings a second."""
+    """Frames, revolutions or pings per second [Hz]."""
     field: FieldOfRays
 
     @model_validator(mode="before")
@@ -70,6 +71,6 @@ class WaveSheet(DataSheet):
     def _sources_in_words(cls, data: Any) -> Any:
         if isinstance(data, dict) and isinstance(data.get("sources"), list):
             covers = list(cls.plain_sources_cover)
-            spoken = [{"title": one, "covers": covers} if isinstance(one, str) else one for one in data["sources"]]
-            return {**data, "sources": spoken}
+            sources = [{"title": one, "covers": covers} if isinstance(one, str) else one for one in data["sources"]]
+            return {**data, "sources": sources}
         return data

@@ -1,8 +1,8 @@
-"""Ways of radio waves around the edges of what blocks the straight line, by rays alone.
+"""Diffracted paths of radio waves around obstacles on the direct line, found by ray casting.
 
-In four planes through the line (over, under and on both sides) rays from either end look for the smallest angle at
-which they pass all that blocks. The two rays meet in one point: the edge itself of a thin screen, and Bullington's
-point over a thick building or several. The loss is that of one knife edge there.
+Four planes contain the line: above, below, left and right of it. In each plane, rays from both ends search for the
+smallest angle that clears all obstacles. The two rays meet in one point: the edge of a thin screen, or Bullington's
+point above a thick building or several obstacles. The loss is that of a single knife edge at this point.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from parhelion.rays.records import Rays
 from parhelion.rays.scene import RayScene
 
 MOST_LOSS_DB = 40.0
-"""Ways that weaken by more are not looked for."""
+"""Largest loss of a path [dB]; the search ignores weaker ones."""
 _HEIGHTS = 48
-"""Heights that are tried in each plane, closer together near the line: smaller gaps are missed."""
+"""Number of heights tried in each plane, with smaller steps near the line; smaller gaps are missed."""
 _HALVINGS = 16
+"""Bisection steps between the highest blocked and the lowest free height."""
 _ASIDE_M = 0.02
-"""Rays end this far behind what blocks: a hit at the very end of a ray may be lost to rounding."""
+"""Rays end this far [m] behind the obstacle, because rounding can lose a hit at the very end of a ray."""
 _LEAN = 3.0
-"""And farther by this share of their height over the line: what blocks may lean away from it, by 72 degrees here."""
+"""Additional ray length per height above the line, for obstacles that lean away from it by up to 72 degrees."""
 _OVER = 1e-5
-"""Share of the distance by which the way is checked above the edge."""
+"""Clearance above the edge at which the path is tested, as a fraction of the distance."""
 
 
 def knife_edge_loss_db(nu: ArrayLike) -> Floats:
@@ -45,9 +46,9 @@ def fresnel_parameter(detour_m: ArrayLike, wavelength_m: ArrayLike) -> Floats:
 
 
 def diffracted_amplitude(detour_m: ArrayLike, wavelength_m: ArrayLike) -> NDArray[np.complex128]:
-    """Amplitude behind a knife edge against the straight line without it; the phase beside that of the detour.
+    """Complex amplitude behind a knife edge relative to the unobstructed line, without the phase of the detour itself.
 
-    The phase is -45 degrees in deep shadow, the limit of the Fresnel integral.
+    The phase is -45 degrees, the limit of the Fresnel integral in deep shadow.
     """
     loss = knife_edge_loss_db(fresnel_parameter(detour_m, wavelength_m))
     return np.asarray(10.0 ** (-loss / 20.0) * np.exp(-0.25j * np.pi))
@@ -55,7 +56,7 @@ def diffracted_amplitude(detour_m: ArrayLike, wavelength_m: ArrayLike) -> NDArra
 
 def most_detour(wavelength_m: float) -> float:
     """Detour [m] at which the loss of a knife edge is MOST_LOSS_DB."""
-    # J's own inverse: with y = 10^((J - 6.9) / 20), sqrt(x^2 + 1) + x = y gives x = (y - 1/y) / 2.
+    # Inverse of J(nu): with y = 10^((J - 6.9) / 20), sqrt(x^2 + 1) + x = y gives x = (y - 1/y) / 2.
     y = 10.0 ** ((MOST_LOSS_DB - 6.9) / 20.0)
     nu = (y - 1.0 / y) / 2.0 + 0.1
     return wavelength_m * nu * nu / 4.0
@@ -64,9 +65,10 @@ def most_detour(wavelength_m: float) -> float:
 def edge_paths(
     scene: RayScene, start: Floats, end: Floats, times: Floats, most_detour_m: float
 ) -> tuple[NDArray[np.int64], Floats]:
-    """Edges around which blocked lines from `start` to `end` (n, 3) [m] at times (n,) [s] have a free way.
+    """Edges over which waves can pass where the lines from `start` to `end` (n, 3) [m] at times (n,) [s] are blocked.
 
-    The number of the line (m,) and the place of the edge [m] (m, 3); up to four for a line, none where it is free.
+    Returns the number of the line (m,) and the position of the edge [m] (m, 3). A blocked line has up to four edges, a
+    free line has none.
     """
     search = _Search(scene, start, end, times, most_detour_m)
     steep = np.stack([search.steepness(0), search.steepness(1)])
@@ -89,7 +91,7 @@ def _length(vector: Floats) -> Floats:
 
 
 class _Search:
-    """The lines that something blocks, with four directions aside of each."""
+    """Blocked lines, each with four lateral directions."""
 
     def __init__(self, scene: RayScene, start: Floats, end: Floats, times: Floats, most_detour_m: float) -> None:
         self.scene = scene
@@ -108,37 +110,37 @@ class _Search:
         self.highest = self._highest(most_detour_m)
 
     def _highest(self, detour_m: float) -> Floats:
-        """Height [m] of the ellipsoid of the largest detour over the line, where something blocks it, shape (n,)."""
+        """Height [m] above the line of the ellipsoid of the largest detour, at the obstacle, shape (n,)."""
         half, axis = self.length / 2.0, (self.length + detour_m) / 2.0
         at = np.clip(half, self.near, self.far)
         return np.asarray(np.sqrt(axis**2 - half**2) * np.sqrt(1.0 - ((at - half) / axis) ** 2))
 
     def place(self, row: NDArray[np.int64], way: NDArray[np.int64], along: Floats, height: Floats) -> Floats:
-        """Places [m] beside lines: so far along them, so far aside in one of the four ways."""
+        """Positions [m] at a distance along the lines and a height in one of the four lateral directions."""
         return np.asarray(
             self.start[row] + along[:, None] * self.direction[row] + height[:, None] * self.aside[row, way]
         )
 
     def blocked(self, start: Floats, end: Floats, times: Floats) -> NDArray[np.bool_]:
-        """Whether anything lies between places (n, 3) [m]."""
+        """Mask of the pairs of positions (n, 3) [m] with an obstacle in between."""
         vector = end - start
         length = _length(vector)
         return self.scene.cast(Rays(start, vector / length[:, None], times, length)).found
 
     def steepness(self, side: int) -> Floats:
-        """The least slope, against the line, of free rays from its start (0) or end (1), shape (n, 4); NaN for none."""
+        """Smallest slope against the line of free rays from its start (0) or end (1), shape (n, 4); NaN if none."""
         n = len(self.row)
         at = self.far if side == 0 else self.near
         reach = at if side == 0 else self.length - at
-        # Near to an end, what blocks may need a steeper ray than the edge's height over it tells.
+        # An obstacle close to one end can require a steeper ray than the height of the ellipsoid suggests.
         most = self.highest * np.maximum(
             1.0, reach / np.maximum(self.near if side == 0 else self.length - self.far, 0.05)
         )
         row, way = (one.ravel() for one in np.indices((n, 4)))
         eye = (self.start if side == 0 else self.end)[row]
 
-        def shut(height: Floats) -> NDArray[np.bool_]:
-            # Rows as above, with one or more heights each.
+        def is_blocked(height: Floats) -> NDArray[np.bool_]:
+            # One or more heights for each row.
             each = height.shape[1]
             r, w, up = np.repeat(row, each), np.repeat(way, each), height.ravel()
             longer = np.minimum(reach[r] + _LEAN * up, self.length[r])
@@ -148,13 +150,13 @@ class _Search:
         tried = most[row][:, None] * (np.arange(1, _HEIGHTS + 1) / _HEIGHTS) ** 2
         if not n:
             return np.zeros((0, 4))
-        free = ~shut(tried)
+        free = ~is_blocked(tried)
         first = np.argmax(free, axis=1)
         high = np.take_along_axis(tried, first[:, None], axis=1)
         low = np.where(first[:, None] > 0, np.take_along_axis(tried, np.maximum(first - 1, 0)[:, None], axis=1), 0.0)
         for _ in range(_HALVINGS):
             middle = (low + high) / 2.0
-            closed = shut(middle)
+            closed = is_blocked(middle)
             low, high = np.where(closed, middle, low), np.where(closed, high, middle)
         slope = high[:, 0] / reach[row]
         return np.where(np.any(free, axis=1), slope, np.nan).reshape(n, 4)

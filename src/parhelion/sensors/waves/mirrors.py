@@ -1,9 +1,10 @@
-"""Paths over flat mirrors, for satellite receivers, ranging radios and sound.
+"""Specular paths over flat mirrors, for satellite receivers, ranging radios and sound.
 
-Between two places, the far end's image behind the mirrors of a sequence turns a broken path into a straight line (Allen
-and Berkley 1979, J. Acoust. Soc. Am. 65, 943). A satellite is a direction u: a surface of normal n shows it in the
-direction d = u - 2 (u . n) n, where a ray has to meet a surface of that normal. Rays are float32: they find sequences
-of mirrors, and whether each mirror is present and each leg free. Lengths come from the planes, in float64.
+Between two positions, the image method replaces a path over several mirrors by the straight line to the image of the
+far end (Allen and Berkley 1979, J. Acoust. Soc. Am. 65, 943). A satellite is a direction u: a surface of normal n
+reflects it into the direction d = u - 2 (u . n) n, where a ray must hit a surface of that normal. Float32 rays find the
+sequences of mirrors, check that each mirror is present and that each leg is free. Lengths are computed from the plane
+equations in float64.
 
     finder = MirrorFinder(scene, planes_of(world, "uwb"), rules)
     known = finder.sequences(anchors)
@@ -26,33 +27,33 @@ from parhelion.sensors.waves.planes import IntArray, PlanePatches, TrianglePlane
 
 Mask = NDArray[np.bool_]
 _GRAZING = 1e-3
-"""Surfaces show nothing at smaller cosines of incidence."""
+"""Smallest cosine of incidence of a specular reflection."""
 
 
 @dataclass(frozen=True)
 class MirrorRules:
-    """What one kind of sensor searches for."""
+    """Search limits of one kind of sensor."""
 
     order: int
     """Largest number of mirrors of a path."""
     rays: int
-    """Rays of a search, over the whole sphere."""
+    """Number of search rays over the whole sphere."""
     lift_m: float
-    """Legs are tested from this far above their mirrors [m]."""
+    """Height above the mirror at which the legs are tested [m]."""
     parallel: float
     """Planes are parallel if the cosine between their normals is larger."""
     search_lift_m: float = 1e-3
-    """Rays of a search continue from this far above a mirror [m]."""
+    """Height above the mirror at which a search ray continues [m]."""
     reach_m: float = np.inf
-    """Rays of a search end here [m]."""
+    """Length of the search rays [m]."""
     smallest_m2: tuple[float, float] = (0.0, 0.0)
-    """Area [m^2] of the smallest mirror: alone, and beside others in one path."""
+    """Area [m^2] of the smallest mirror: on its own, and in a path with others."""
     layer_m: float = 0.0
     """Parallel planes nearer to each other are layers of one surface [m]."""
     most_tried: int = 0
-    """Up to this number, all sequences are tried; of more, only those that rays find."""
+    """Number of sequences up to which all are tried; beyond it, only those that rays find."""
     most_normals: tuple[int, int] = (0, 0)
-    """Normals tried for directions, those that fill most of the view first: for one mirror, and in pairs."""
+    """Number of normals tried for directions, in the order of their share of the view: for one mirror, and in pairs."""
     smallest_size_m: float = 0.0
     """Smallest `MirrorPaths.size` of mirrors for directions [m]."""
 
@@ -71,11 +72,11 @@ class Sequences(Table):
     mirrors: IntArray
     """Patches, -1 where there is none, shape (s, c)."""
     images: Floats
-    """The far end behind the mirrors from this one on [m], and the far end itself, shape (s, c + 1, 3)."""
+    """Image of the far end [m] behind this and all later mirrors, then the far end itself, shape (s, c + 1, 3)."""
     normal: Floats
-    """Of the first mirror, shape (s, 3)."""
+    """Unit normal of the first mirror, shape (s, 3)."""
     offset: Floats
-    """Of the first mirror [m], shape (s,)."""
+    """Plane offset of the first mirror [m], shape (s,)."""
     behind: Floats
     """Height of the image over the first mirror [m], shape (s,)."""
     lower: Floats
@@ -108,7 +109,7 @@ class MirrorPaths(Table):
     length: Floats
     """Length [m]; for a direction, the excess over the direct path, shape (m,)."""
     image: Floats
-    """The far end behind all mirrors [m], NaN for a direction, shape (m, 3)."""
+    """Image of the far end behind all mirrors [m], NaN for a direction, shape (m, 3)."""
 
     @property
     def order(self) -> IntArray:
@@ -117,10 +118,9 @@ class MirrorPaths(Table):
 
 
 class MirrorFinder:
-    """Finds paths between places over connected patches in a scene, by the rules of one kind of sensor.
+    """Finder of paths between positions over connected patches of a scene.
 
-    `mirrors` masks the patches that may mirror; `standing` is the scene of the search where that has to leave out
-    moving bodies.
+    `mirrors` masks the patches that may reflect. `standing` is the scene without moving bodies, used for the search.
     """
 
     def __init__(
@@ -138,9 +138,10 @@ class MirrorFinder:
     # ---- sequences of patches --------------------------------------------------------------------------------------
 
     def search(self, place: Floats, time: float = 0.0) -> list[IntArray]:
-        """Sequences of 0, 1 ... `order` mirrors that a wave from a place (3,) [m] may take at a time [s].
+        """Sequences of 0, 1 ... `order` mirrors that a wave from a position (3,) [m] can take at a time [s].
 
-        Each in the order from the place, shape (k, number of mirrors). They do not depend on where the wave ends.
+        Each table has the shape (k, number of mirrors), in the order from the position. The sequences do not depend on
+        the far end of the path.
         """
         planes, rules = self.planes, self.rules
         usable, paired = (self._mirrors & (planes.area >= area) for area in rules.smallest_m2)
@@ -173,7 +174,7 @@ class MirrorFinder:
         return found
 
     def sequences(self, far: Floats) -> Sequences:
-        """Sequences of one mirror or more to far ends (a, 3) [m], searched from there among what stands."""
+        """Sequences of one or more mirrors to far ends (a, 3) [m], searched from there in the static scene."""
         parts = [self.behind([], np.zeros(3))]
         for number, place in enumerate(far):
             turned = [np.unique(rows[:, ::-1], axis=0) for rows in self.search(place)[1:]]
@@ -192,7 +193,7 @@ class MirrorFinder:
             images[:, step] = images[:, step + 1]
             rows = np.flatnonzero(mirrors[:, step] >= 0)
             images[rows, step] = _mirrored_at(images[rows, step + 1], planes, mirrors[rows, step])
-        # The first plane of a sequence without mirrors is open: image and near end lie on its two sides.
+        # A sequence without mirrors gets a virtual first plane with the image and the near end on opposite sides.
         normal, offset, behind = np.zeros((count, 3)), np.full(count, -1.0), np.full(count, -1.0)
         lower, upper = np.full((count, 3), -np.inf), np.full((count, 3), np.inf)
         rows = np.flatnonzero(mirrors[:, 0] >= 0)
@@ -205,9 +206,9 @@ class MirrorFinder:
     # ---- paths between places --------------------------------------------------------------------------------------
 
     def paths(self, near: Floats, known: Sequences, times: Floats, passes: Mask | None = None) -> MirrorPaths:
-        """Free paths from places (n, 3) [m] at times (n,) [s] by known sequences.
+        """Unobstructed paths from positions (n, 3) [m] at times (n,) [s] along known sequences.
 
-        `passes` masks the parts of the world that do not block the last leg: a body does not hide what it carries.
+        `passes` masks the parts of the world that do not block the last leg, such as the body that carries the antenna.
         """
         sample, row, points = self._crossed(near, known)
         kept = known.rows(row)
@@ -215,7 +216,7 @@ class MirrorFinder:
         return self._measured(near, sample[free], kept.rows(free), points[free])
 
     def _crossed(self, near: Floats, known: Sequences) -> tuple[IntArray, IntArray, Floats]:
-        """Near end, row of `known` and mirror points of all sequences that meet their mirrors inside their boxes."""
+        """Near end, row of `known` and mirror points of all sequences that cross their patches inside the boxes."""
         layer, found = self.rules.layer_m, []
         for place in near:
             before = known.normal @ place - known.offset
@@ -236,7 +237,7 @@ class MirrorFinder:
         return sample[good], row[good], points[good]
 
     def _crossing(self, patch: IntArray, start: Floats, end: Floats) -> tuple[Mask, Floats]:
-        """Whether segments meet patches inside of their boxes, and where [m]."""
+        """Mask of the segments that cross their patch inside its box, and the crossing points [m]."""
         planes, layer = self.planes, self.rules.layer_m
         normal, offset = planes.normal[patch], planes.offset[patch]
         before = np.einsum("ij,ij->i", normal, start) - offset
@@ -248,7 +249,7 @@ class MirrorFinder:
         return apart & inside, place
 
     def _free(self, kept: Sequences, near: Floats, points: Floats, times: Floats, passes: Mask | None) -> Mask:
-        """Whether each mirror is present, and all legs are free; one launch of rays."""
+        """Mask of the paths whose mirrors are all present and whose legs are all free; one launch of rays."""
         planes, lift = self.planes, self.rules.lift_m
         good = np.ones(len(kept), bool)
         if not len(kept):
@@ -279,7 +280,7 @@ class MirrorFinder:
         return good
 
     def _is_mirror(self, wanted: IntArray, met: IntArray) -> Mask:
-        """Whether rays met the wanted patch, or a layer on it."""
+        """Mask of the rays that hit the wanted patch or a parallel layer on it."""
         planes = self.planes
         if not len(planes):
             return np.zeros(len(wanted), bool)
@@ -310,19 +311,22 @@ class MirrorFinder:
         )  # fmt: skip
 
     def without_layers(self, found: MirrorPaths) -> MirrorPaths:
-        """Of paths by layers of one mirror, or by patches that meet at the mirror point, one; rows by order, length."""
+        """Remove duplicates that use layers of one mirror or patches that meet at the mirror point.
+
+        Rows are sorted by number of mirrors, then by length.
+        """
         found = found.rows(np.lexsort((found.length, found.order)))
         area = np.ones(len(found))
         for step in range(found.mirrors.shape[1] if len(self.planes) else 0):
             area *= np.where(found.mirrors[:, step] >= 0, self.planes.area[found.mirrors[:, step]], 1.0)
-        # Images in one cell of the layers' size are one; the larger mirrors come first.
+        # Images within one cell of the layers' size are duplicates; the largest mirrors take precedence.
         order = np.lexsort((-area, found.order))
         cell = np.round(found.image / (4.0 * self.rules.layer_m)).astype(np.int64)
         _, first = np.unique(np.concatenate([found.order[:, None], cell], axis=1)[order], axis=0, return_index=True)
         return found.rows(np.sort(order[first]))
 
     def shown(self, vector: Floats, found: MirrorPaths) -> Floats:
-        """A vector (3,) at the far end, such as a velocity, as each path's mirrors show it, shape (m, 3)."""
+        """Vector (3,) at the far end, such as a velocity, mirrored by each path, shape (m, 3)."""
         seen = np.repeat(np.asarray(vector, np.float64)[None], len(found), axis=0)
         for step in reversed(range(found.mirrors.shape[1])):
             rows = np.flatnonzero(found.mirrors[:, step] >= 0)
@@ -333,23 +337,23 @@ class MirrorFinder:
 
 @dataclass(frozen=True, eq=False)
 class DirectionFinder:
-    """Finds paths from places to directions over planes of triangles in a scene, by the rules of one kind of sensor."""
+    """Finder of paths from positions to directions (satellites) over the planes of a scene's triangles."""
 
     scene: Caster
     planes: TrianglePlanes
     rules: MirrorRules
 
     def normals(self, seen: Hits, count: int) -> list[Floats]:
-        """For each of `count` places, normals (k, 3) of mirrors around it, those of most rays first.
+        """Normals (k, 3) of the mirrors around each of `count` positions, sorted by descending number of ray hits.
 
-        `seen` is what `rules.rays` rays over the sphere met from each place.
+        `seen` contains the hits of `rules.rays` rays over the sphere from each position.
         """
         rays, each = fibonacci_sphere(self.rules.rays), self.rules.rays
         direction = np.tile(rays, (count, 1))
         normal, area, good = self._faces(seen, direction)
         distance = np.where(good, np.maximum(seen.range, 1e-3), 1.0)
         good &= area * -np.sum(normal * direction, axis=1) / distance >= self.rules.smallest_size_m
-        # A plain order for normals: three coordinates in steps of 1/500, packed into one number.
+        # Normals are compared as three coordinates in steps of 1/500, packed into one integer.
         packed = (np.rint(normal * 500.0).astype(np.int64) + 512) @ np.array([1 << 22, 1 << 11, 1])
         found = []
         for k in range(count):
@@ -362,9 +366,10 @@ class DirectionFinder:
     def toward(
         self, near: Floats, times: Floats, sample: IntArray, target: IntArray, u: Floats, normals: list[Floats]
     ) -> MirrorPaths:
-        """Free paths over one or two mirrors from places (n, 3) [m] at times (n,) [s] to directions.
+        """Unobstructed paths over one or two mirrors from positions (n, 3) [m] at times (n,) [s] to directions.
 
-        `u` (r, 3) are unit vectors to far ends `target` (r,) from the places `sample` (r,); `normals` of each place.
+        `u` (r, 3) are unit vectors to the far ends `target` (r,) from the positions `sample` (r,). `normals` holds the
+        candidates of each position.
         """
         links = _Links(near, times, sample, target, u)
         once = self._once(links, normals)
@@ -373,7 +378,7 @@ class DirectionFinder:
         return MirrorPaths.joined([once, self._twice(links, [one[: self.rules.most_normals[1]] for one in normals])])
 
     def _faces(self, hits: Hits, direction: Floats) -> tuple[Floats, Floats, Mask]:
-        """Normals of hits in float64, areas [m^2], and which hits can mirror: front faces, no waves."""
+        """Normals of hits in float64, areas [m^2], and the mask of hits that can reflect: front faces, no water."""
         planes = self.planes
         known = hits.found & (hits.triangle < len(planes))
         triangle = np.where(known, hits.triangle, 0)
@@ -387,9 +392,9 @@ class DirectionFinder:
         return normal, area, known & facing
 
     def _bounce(self, origin: Floats, direction: Floats, after: Floats, times: Floats, want: Floats) -> _Bounces:
-        """Cast rays to mirrors that turn them from `direction` to `after`; lengths in float64 where nothing moves.
+        """Cast rays to mirrors that deflect them from `direction` to `after`; lengths are float64 on static surfaces.
 
-        The plane of the hit may differ slightly from the normal that was tried: its own mirror direction counts.
+        The plane of the hit can differ slightly from the candidate normal. Its own specular direction is used.
         """
         planes, rules = self.planes, self.rules
         hits = self.scene.cast(Rays(origin, direction, times, np.full(len(origin), rules.reach_m)))
@@ -412,7 +417,7 @@ class DirectionFinder:
         return _Bounces(good, normal, distance, origin + distance[:, None] * exact, size, number, part)
 
     def _open(self, met: _Bounces, toward: Floats, times: Floats) -> Mask:
-        """Whether nothing lies beyond mirrors in directions (n, 3)."""
+        """Mask of the mirrors with a free view into directions (n, 3)."""
         if not len(met):
             return np.zeros(0, bool)
         origin = met.point + self.rules.lift_m * met.normal
@@ -428,14 +433,14 @@ class DirectionFinder:
         at, way = links.sample[pair], links.u[pair]
         met = self._bounce(links.near[at], _mirrored(way, n), way, links.times[at], n)
         kept = np.flatnonzero(met.good)
-        # Normals that are nearly the same may find the same plane twice.
+        # Candidate normals that are nearly equal can find the same plane twice.
         _, single = np.unique(pair[kept] * (len(self.planes) + 1) + met.number[kept], return_index=True)
         kept = kept[np.sort(single)]
         kept = kept[self._open(met.rows(kept), way[kept], links.times[at[kept]])]
         return _to_directions(links, pair[kept], [met.rows(kept)])
 
     def _twice(self, links: _Links, normals: list[Floats]) -> MirrorPaths:
-        """Paths over two mirrors: the antenna sees that of normal n2, which shows that of n1."""
+        """Paths over two mirrors; the one nearer to the antenna has the normal n2, the other one n1."""
         pairs = [np.argwhere(~np.eye(len(one), dtype=bool)) for one in normals]
         pair = np.repeat(np.arange(len(links)), [len(pairs[k]) for k in links.sample])
         none = _to_directions(links, pair[:0], [])
@@ -466,7 +471,7 @@ class DirectionFinder:
 
 @dataclass(frozen=True, eq=False)
 class _Links:
-    """Places, times, and the directions looked for from them."""
+    """Positions, times, and the directions to search from them."""
 
     near: Floats
     times: Floats
@@ -480,10 +485,10 @@ class _Links:
 
 @dataclass(frozen=True, eq=False)
 class _Bounces(Table):
-    """Rays that were sent to mirrors of known normals."""
+    """Hits of rays that were cast at mirrors of known normals."""
 
     good: Mask
-    """Whether they met one."""
+    """Set for rays that hit such a mirror."""
     normal: Floats
     distance: Floats
     point: Floats
@@ -493,7 +498,7 @@ class _Bounces(Table):
 
 
 def _to_directions(links: _Links, pair: IntArray, met: list[_Bounces]) -> MirrorPaths:
-    """Paths to directions over the same number of mirrors, 1 or 2, in the order from the near end; `pair` of links."""
+    """Paths to directions over 1 or 2 mirrors, in the order from the near end; `pair` are rows of `links`."""
     m, at, u = len(pair), links.sample[pair], links.u[pair]
     mirrors, part = (np.full((m, 2), -1) for _ in range(2))
     points, cosine, size = np.full((m, 2, 3), np.nan), np.ones((m, 2)), np.full((m, 2), np.inf)
@@ -509,7 +514,7 @@ def _to_directions(links: _Links, pair: IntArray, met: list[_Bounces]) -> Mirror
         legs[:, 0] = met[0].distance
         excess = met[0].distance * (1.0 - np.sum(ahead * u, axis=1))
     elif met:
-        # Both legs from the planes: the ray to the second mirror began above the first.
+        # Both legs come from the planes, because the ray to the second mirror started above the first one.
         legs[:, 0], legs[:, 1] = met[0].distance, np.linalg.norm(points[:, 1] - points[:, 0], axis=1)
         excess = legs[:, 0] + legs[:, 1] - np.sum((points[:, 1] - links.near[at]) * u, axis=1)
     return MirrorPaths(

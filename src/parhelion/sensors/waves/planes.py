@@ -1,7 +1,7 @@
-"""Planes of a world for radio and sound: connected patches of one part, and planes by rounding of moving bodies too.
+"""Planes of a world for radio and sound: connected flat patches, and planes by rounding that include moving bodies.
 
-Waves mirror at surfaces that are flat over about a Fresnel zone. Rays find such surfaces; lengths of mirrored paths
-come from the planes themselves, in float64.
+Waves are mirrored by surfaces that are flat over about a Fresnel zone. Rays find these surfaces; the lengths of
+mirrored paths are computed from the plane equations in float64.
 
     patches = planes_of(world, "uwb")
     patches.normal[k], patches.offset[k]        # the points x of patch k satisfy normal @ x = offset
@@ -27,7 +27,8 @@ FLAT_RAD = 1e-3
 WELD_M = 1e-5
 """Corners nearer to each other are one corner [m]."""
 OUT_OF_PLANE_M = 1e-3
-"""A patch whose corners leave its plane by more is split into its triangles [m]: long chains of tiny bends."""
+"""Largest distance of a patch's corners from its plane [m]. A patch that exceeds it is a long chain of small bends and
+is split into its triangles."""
 
 IntArray = NDArray[np.int64]
 _Made = TypeVar("_Made")
@@ -35,7 +36,7 @@ _Made = TypeVar("_Made")
 
 @dataclass(frozen=True, eq=False)
 class PlanePatches:
-    """The plane patches of what stands in a world, in the world frame."""
+    """Plane patches of the static geometry of a world, in the world frame."""
 
     normal: Floats
     """Unit normals by the right-hand rule of the triangles, shape (p, 3)."""
@@ -52,13 +53,13 @@ class PlanePatches:
     material: IntArray
     """Row of `world.materials`, shape (p,)."""
     of_triangle: NDArray[np.int32]
-    """The patch of each standing triangle, shape (m,); -1 for triangles without area."""
+    """Patch of each static triangle, shape (m,); -1 for triangles without area."""
 
     def __len__(self) -> int:
         return len(self.area)
 
     def patch_of(self, triangle: IntArray) -> IntArray:
-        """The patch of each triangle number of `Hits`; -1 for misses and for what moves."""
+        """Patch of each triangle number of `Hits`; -1 for misses and for moving bodies."""
         known = self.of_triangle
         if not len(known):
             return np.full(len(triangle), -1, np.int64)
@@ -76,17 +77,17 @@ def cached(world: World, key: Hashable, make: Callable[[], _Made]) -> _Made:
 
 
 def planes_of(world: World, *sensor: str) -> PlanePatches:
-    """The patches of what stands in a world and the named sensor can meet; made once for each state of the world.
+    """Plane patches of the static geometry that the named sensor can see, cached until the world changes.
 
-    Triangles are numbered as in `world.geometry(*sensor).static`, and so as `Hits.triangle` of a ray scene of it.
+    Triangles have the numbers of `world.geometry(*sensor).static`, which `Hits.triangle` uses as well.
     """
     geometry = world.geometry(*sensor)
-    # The geometry is the same object until the world changes, also for sensors of other names that see the same.
+    # The geometry is the same object until the world changes. Sensors that see the same objects share it.
     return cached(world, ("planes", id(geometry)), lambda: patches_of(geometry, world.parts.material))
 
 
 def patches_of(geometry: SceneGeometry, material_of_part: NDArray[np.uint16]) -> PlanePatches:
-    """The patches of standing triangles; `material_of_part` is the material's row of each part."""
+    """Patches of the static triangles; `material_of_part` is the material row of each part."""
     triangles = geometry.static
     solid, rows = triangles.solid()
     of_triangle = np.full(len(triangles), -1, np.int32)
@@ -134,12 +135,12 @@ def _neighbours(triangles: Triangles, normal: Floats) -> tuple[IntArray, IntArra
 
 
 def _welded(triangles: Triangles) -> IntArray:
-    """Faces by numbers of corners, where corners at one place have one number."""
+    """Faces by corner number; coincident corners share a number."""
     there = np.zeros(len(triangles.vertices), bool)
     there[triangles.faces] = True
     used = np.flatnonzero(there)
     places = np.round((triangles.vertices[used] - triangles.vertices[used[0]]) / WELD_M).astype(np.int64)
-    # Three whole numbers in one: places that share a hash by chance are 2^-40 likely and only join what is flat.
+    # Three integers hashed into one. A collision has a probability of 2^-40 and joins only coplanar triangles.
     key = (places[:, 0] * 73_856_093 + places[:, 1] * 19_349_663_003 + places[:, 2] * 83_492_791_000_037) & (2**62 - 1)
     order = np.argsort(key)
     of_vertex = np.zeros(len(triangles.vertices), np.int64)
@@ -148,7 +149,7 @@ def _welded(triangles: Triangles) -> IntArray:
 
 
 def connected_groups(count: int, a: IntArray, b: IntArray) -> NDArray[np.int32]:
-    """Numbers of the groups that pairs (a, b) of `count` members join, shape (count,)."""
+    """Group number of each of `count` members that the pairs (a, b) connect, shape (count,)."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -157,7 +158,7 @@ def connected_groups(count: int, a: IntArray, b: IntArray) -> NDArray[np.int32]:
 
 
 def _planes(group: NDArray[np.int32], normal: Floats, area: Floats, corners: Floats) -> tuple[Floats, Floats]:
-    """Normal and offset of each group: means over its triangles, by area."""
+    """Normal and offset of each group: area-weighted means over its triangles."""
     total = _sums(group, area)
     mean = np.stack([_sums(group, area * normal[:, k]) for k in range(3)], axis=1)
     mean = mean / np.sqrt(np.einsum("ij,ij->i", mean, mean))[:, None]
@@ -172,7 +173,7 @@ def _sums(group: NDArray[np.int32], values: Floats) -> Floats:
 
 
 def _split(group: NDArray[np.int32], corners: Floats, normal: Floats, offset: Floats) -> tuple[NDArray[np.int32], bool]:
-    """Groups renumbered, those that are not flat taken apart; whether there was one."""
+    """Renumbered groups with all non-flat ones split into triangles, and a flag that is set if there was one."""
     of_group, far = normal[group], np.zeros(len(group), bool)
     for k in range(3):
         far |= np.abs(np.einsum("ij,ij->i", corners[:, k], of_group) - offset[group]) > OUT_OF_PLANE_M
@@ -187,12 +188,12 @@ def _split(group: NDArray[np.int32], corners: Floats, normal: Floats, offset: Fl
 
 NORMAL_STEP = 1e-3
 OFFSET_STEP_M = 0.02
-"""Triangles of one part count as one plane within these steps of normal and distance."""
+"""Steps of normal and offset [m]: triangles of one part that round to the same values belong to one plane."""
 
 
 @dataclass(frozen=True, eq=False)
 class TrianglePlanes:
-    """The plane of each triangle of a scene, static triangles first and then those of moving bodies; m rows."""
+    """Plane of each triangle of a scene, m rows: static triangles first, then those of moving bodies."""
 
     number: IntArray
     """Number of the plane, shape (m,)."""
@@ -208,7 +209,7 @@ class TrianglePlanes:
 
 
 def triangle_planes(geometry: SceneGeometry) -> TrianglePlanes:
-    """The planes of a scene's triangles: those of one part, level and direction are one."""
+    """Planes of a scene's triangles: triangles of one part with the same normal and offset share a plane."""
     static, numbers, areas, first = geometry.static, [], [], 0
     for triangles in (static, *(one.triangles for one in geometry.actors)):
         number, area = _rounded(triangles)
@@ -221,7 +222,7 @@ def triangle_planes(geometry: SceneGeometry) -> TrianglePlanes:
 
 
 def _rounded(triangles: Triangles) -> tuple[IntArray, Floats]:
-    """Number of the plane of each triangle, and the area [m^2] of all its triangles."""
+    """Plane number of each triangle, and the total area of that plane [m^2]."""
     if not len(triangles):
         return np.zeros(0, np.int64), np.zeros(0)
     a, b, c = (triangles.vertices[triangles.faces[:, k]] for k in range(3))

@@ -1,11 +1,11 @@
-"""Radio waves in a world: spreading, mirrors, slabs, leaves, and the scenes of ranging radios and satellite receivers.
+"""Radio propagation: free space, reflection, slabs, foliage, and the scenes of ranging radios and GNSS receivers.
 
-Fields are linearly polarised complex vectors across the direction of travel; antennas have no pattern. At each mirror
-and slab a field is split into the part across the plane of incidence (TE) and the part in it (TM), as in ITU-R
-P.2040-3.
+Fields are linearly polarised complex vectors perpendicular to the direction of travel. Antennas have no pattern. At
+each reflection and slab, a field is split into the components perpendicular (TE) and parallel (TM) to the plane of
+incidence, as in ITU-R P.2040-3.
 
-Ranging radios (GHz) meet every surface. Signals of satellites have wavelengths of decimetres: foliage only weakens
-them, by the path length inside of ellipsoids; bark and parts narrower than the Fresnel zone neither block nor mirror.
+Ranging radios (GHz) interact with every surface. Satellite signals have wavelengths of decimetres: foliage attenuates
+them by the path length inside ellipsoids; bark and parts narrower than the Fresnel zone neither block nor reflect.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Polarisation = Literal["vertical", "horizontal"]
 
 @dataclass(frozen=True)
 class Wave:
-    """What both antennas send and hear."""
+    """Carrier and polarisation of a link."""
 
     carrier_hz: float
     polarisation: Polarisation = "vertical"
@@ -50,7 +50,7 @@ class Wave:
         return SPEED_OF_LIGHT_M_S / self.carrier_hz
 
     def field(self, direction: Floats) -> Floats:
-        """Unit vectors of the antennas' field for waves that travel along directions (n, 3)."""
+        """Unit vectors of the antenna's field for waves that travel along directions (n, 3)."""
         up = upright(direction)
         return up if self.polarisation == "vertical" else np.cross(up, direction)
 
@@ -61,12 +61,12 @@ def free_space_gain(length_m: ArrayLike, carrier_hz: float) -> Floats:
 
 
 def decibel(amplitude: ArrayLike) -> Floats:
-    """20 log10 of an amplitude; -400 dB for nothing."""
+    """Level [dB], 20 log10 of an amplitude; -400 dB for zero."""
     return np.asarray(20.0 * np.log10(np.maximum(np.abs(amplitude), 1e-20)))
 
 
 def upright(direction: Floats) -> Floats:
-    """The unit vector across each direction (n, 3) that points up most: the field of a vertical antenna."""
+    """Unit vector perpendicular to each direction (n, 3) and closest to vertical: the field of a vertical antenna."""
     z = np.array([0.0, 0.0, 1.0])
     up = z - direction[:, 2:3] * direction
     steep = np.einsum("ij,ij->i", up, up) < 1e-12
@@ -80,7 +80,7 @@ def _dot(a: Floats | Complexes, b: Floats | Complexes) -> Floats | Complexes:
 
 
 def _across(direction: Floats, normal: Floats) -> Floats:
-    """Unit vectors across the plane of incidence, shape (n, 3); any across the ray at normal incidence."""
+    """Unit vectors perpendicular to the plane of incidence, shape (n, 3); arbitrary at normal incidence."""
     s = np.cross(direction, normal)
     size = np.sqrt(np.einsum("ij,ij->i", s, s))
     plain = size < 1e-9
@@ -89,12 +89,12 @@ def _across(direction: Floats, normal: Floats) -> Floats:
 
 
 def mirrored(direction: Floats, normal: Floats) -> Floats:
-    """Directions after a mirror: d - 2 (d . n) n."""
+    """Directions after a specular reflection: d - 2 (d . n) n."""
     return np.asarray(direction - 2.0 * np.einsum("ij,ij->i", direction, normal)[:, None] * normal)
 
 
 def reflect(field: Complexes, direction: Floats, normal: Floats, permittivity: Complexes) -> Complexes:
-    """The field after a half-space (P.2040-3, eqs. 31, 32); field, direction and normal have shape (n, 3)."""
+    """Field reflected by a half-space (P.2040-3, eqs. 31, 32); field, direction and normal have shape (n, 3)."""
     te, tm = fresnel(np.abs(_dot(direction, normal)), permittivity)
     s, out = _across(direction, normal), mirrored(direction, normal)
     p_in, p_out = np.cross(s, direction), np.cross(s, out)
@@ -109,10 +109,10 @@ def transmit(
     thickness_m: Floats,
     carrier_hz: float,
 ) -> Complexes:
-    """The field behind a slab (P.2040-3, eqs. 42 to 44), against that without it; it goes straight on."""
+    """Field behind a slab (P.2040-3, eqs. 42 to 44) relative to that without it; the direction is unchanged."""
     cos = np.abs(_dot(direction, normal))
     _, (te, tm) = slab(cos, permittivity, thickness_m, carrier_hz)
-    # The slab's phase counts from face to face along the normal; the air that it replaces is counted by the path.
+    # The slab's phase is from face to face along the normal. The path already includes the air that it replaces.
     back = np.exp(2j * np.pi * carrier_hz / SPEED_OF_LIGHT_M_S * thickness_m * cos)
     s = _across(direction, normal)
     p = np.cross(s, direction)
@@ -122,7 +122,7 @@ def transmit(
 def slab_delay_m(cos_incidence: ArrayLike, permittivity: ArrayLike, thickness_m: ArrayLike) -> Floats:
     """Extra length [m] of a signal through a slab: d (sqrt(e' - sin^2) - cos), e' the real part of the permittivity.
 
-    The group delay of a slab without dispersion, less that of the air in its place (Born and Wolf, stratified media).
+    Group delay of a slab without dispersion minus that of the air in its place (Born and Wolf, stratified media).
     """
     cos = np.asarray(cos_incidence, dtype=np.float64)
     real = np.maximum(np.real(np.asarray(permittivity)), 1.0)
@@ -137,9 +137,9 @@ def foliage_loss_db(length_m: ArrayLike, carrier_hz: float) -> Floats:
 def plate_share(
     area_m2: ArrayLike, cos_incidence: ArrayLike, before_m: ArrayLike, after_m: ArrayLike, wavelength_m: float
 ) -> Floats:
-    """Amplitude of a small plane mirror against one without an end, at most 1: A cos (d1 + d2) / (lambda d1 d2).
+    """Amplitude of a small plane mirror relative to an infinite one, at most 1: A cos (d1 + d2) / (lambda d1 d2).
 
-    Physical optics of a plate in its mirror direction (Balanis 2012, chapter 11), where it is smaller than the first
+    Physical optics of a plate in the specular direction (Balanis 2012, chapter 11), for plates smaller than the first
     Fresnel zone.
     """
     d1, d2 = np.asarray(before_m, dtype=np.float64), np.asarray(after_m, dtype=np.float64)
@@ -150,7 +150,7 @@ def plate_share(
 # ---- ranging radios --------------------------------------------------------------------------------------------------
 
 HOUSING = "anchor"
-"""Objects whose names begin so are housings of anchors: radio passes them, and sensors without anchors take them."""
+"""Name prefix of anchor housings. Radio waves pass through them; sensors without own anchors use their positions."""
 
 SHEET_THICKNESS_M: Mapping[str, float] = {
     "brick": 0.12,
@@ -168,37 +168,37 @@ SHEET_THICKNESS_M: Mapping[str, float] = {
     "cloth": 0.002,
     "skin": 0.2,
 }
-"""Thickness [m] of a surface that has no second face nearby. Assumed: common sizes of walls, panes and boards."""
+"""Thickness [m] of a surface without a second face nearby. Assumed: common sizes of walls, panes and boards."""
 OTHER_THICKNESS_M = 0.1
-"""The same for all other materials, as Sionna RT has it for all."""
+"""Thickness [m] for all other materials; the default of Sionna RT for every material."""
 FOLIAGE = "foliage"
 CLOSED_DB = 120.0
-"""What weakens by more passes nothing: no link of ours has so much to spare."""
+"""Loss [dB] above which a material is opaque: no link has a larger budget."""
 
 
 @dataclass(frozen=True, eq=False)
 class RadioScene:
-    """What the paths of one carrier need of a world."""
+    """Ray scenes and radio properties of a world for one carrier."""
 
     scene: RayScene
     standing: RayScene
-    """Without what moves, for the search of mirrors."""
+    """Scene without moving bodies, for the search of mirrors."""
     patches: PlanePatches
     permittivity: Complexes
     """Complex relative permittivity of each part, shape (parts,)."""
     thickness: Floats
-    """Of each part where it is a mere sheet [m], shape (parts,)."""
+    """Thickness of each part that is modelled as a single sheet [m], shape (parts,)."""
     foliage: NDArray[np.bool_]
-    """Parts that are leaves: they mirror nothing, and weaken by the length inside."""
+    """Mask of foliage parts, which do not reflect and attenuate by the length inside."""
     closed: NDArray[np.bool_]
-    """Parts that nothing passes: metal."""
+    """Mask of opaque parts (metal)."""
     object_index: NDArray[np.int32]
-    """The object of each part."""
+    """Object of each part."""
     object_names: Mapping[int, str]
 
 
 def radio_scene(world: World, names: tuple[str, ...], carrier_hz: float) -> RadioScene:
-    """The scene for sensors of these names and a carrier [Hz], made once for each state of the world."""
+    """Scene for sensors of these names and a carrier [Hz], cached until the world changes."""
     geometry = world.geometry(*names)
     key = ("radio", id(geometry))
     rays = cached(world, key, lambda: _ray_scenes(world, geometry))
@@ -206,7 +206,7 @@ def radio_scene(world: World, names: tuple[str, ...], carrier_hz: float) -> Radi
 
 
 def housings(world: World) -> dict[str, Floats]:
-    """Anchors that stand in a world: the middle [m] of each housing, by the name before a slash."""
+    """Anchors in a world: centre [m] of each housing, by its name up to the first slash."""
     found = {}
     for item in world.objects:
         if not item.is_actor and item.name.lower().startswith(HOUSING):
@@ -216,7 +216,7 @@ def housings(world: World) -> dict[str, Floats]:
 
 
 def _ray_scenes(world: World, geometry: SceneGeometry) -> tuple[RayScene, RayScene, PlanePatches]:
-    """The scene, the same without what moves, and its patches: all carriers share them."""
+    """Scene, scene without moving bodies, and plane patches; all carriers share them."""
     seen = SceneGeometry(without_housings(world, geometry.static), geometry.actors, geometry.surface)
     scene = RayScene(seen)
     standing = RayScene(SceneGeometry(seen.static), zero=scene.origin) if scene.changes else scene
@@ -238,7 +238,7 @@ def _made(world: World, rays: tuple[RayScene, RayScene, PlanePatches], carrier_h
 
 
 def without_housings(world: World, triangles: Triangles) -> Triangles:
-    """A world's standing triangles less the housings of anchors, which radio passes."""
+    """Static triangles of a world without anchor housings, which are transparent to radio waves."""
     hidden = {item.index for item in world.objects if item.name.lower().startswith(HOUSING)}
     if not hidden:
         return triangles
@@ -249,25 +249,25 @@ def without_housings(world: World, triangles: Triangles) -> Triangles:
 # ---- signals of satellites -------------------------------------------------------------------------------------------
 
 NARROW_M = 0.5
-"""Parts of which two extents are below this stand aside: poles, wires, signs. At 20 m the Fresnel zone of L1 is 4 m
+"""Parts with two extents below this [m] are ignored: poles, wires, signs. At 20 m the Fresnel zone of L1 is 4 m
 wide."""
 CROWN_M = 12.0
-"""Foliage that is wider is cut into pieces of this size, each a crown of its own."""
+"""Wider foliage is split into crowns of this size [m]."""
 RADIO = tuple(RADIO_MATERIALS)
-"""Radio materials by number."""
+"""Radio materials in the order of their numbers."""
 
 
 @dataclass(frozen=True, eq=False)
 class FoliageEllipsoids:
-    """Ellipsoids of foliage, with axes along the world's."""
+    """Axis-aligned ellipsoids of foliage in the world frame."""
 
     middle: Floats
-    """Middles [m], shape (k, 3)."""
+    """Centres [m], shape (k, 3)."""
     half: Floats
     """Half axes [m], shape (k, 3)."""
 
     def inside(self, origin: Floats, direction: Floats, limit: Floats) -> Floats:
-        """Length [m] inside of crowns, of rays with unit directions (m, 3) that end at their limits (m,) [m]."""
+        """Path length [m] inside the crowns for rays with unit directions (m, 3) and lengths `limit` (m,) [m]."""
         found = np.zeros(len(origin))
         if not len(self.middle):
             return found
@@ -286,17 +286,17 @@ class FoliageEllipsoids:
 
 @dataclass(frozen=True, eq=False)
 class SatelliteScene:
-    """A world as signals of satellites meet it. Cached until the world changes."""
+    """Scene of a world for satellite signals, cached until the world changes."""
 
     scene: RayScene
-    """What blocks."""
+    """Blocking surfaces."""
     planes: TrianglePlanes
     radio: NDArray[np.int64]
-    """Number in RADIO of each part's material."""
+    """Index into RADIO of each part's material."""
     foliage: FoliageEllipsoids
 
     def cast(self, rays: Rays) -> Hits:
-        """The nearest triangle each ray meets, within its range."""
+        """Nearest hit of each ray within its range."""
         if len(self.planes) or self.scene.geometry.surface is not None:
             return self.scene.cast(rays)
         count = len(rays)
@@ -305,7 +305,7 @@ class SatelliteScene:
 
 
 def satellite_scene(world: World, names: tuple[str, ...]) -> SatelliteScene:
-    """The scene for a sensor of these names (kind, model, own name), made once for each state of the world."""
+    """Scene for a sensor of these names (kind, model, own name), cached until the world changes."""
     geometry = world.geometry(*names)
     return cached(world, ("satellites", id(geometry)), lambda: _built(world, geometry))
 
@@ -325,7 +325,7 @@ def _built(world: World, geometry: SceneGeometry) -> SatelliteScene:
 
 
 def _without(triangles: Triangles, aside: NDArray[np.bool_]) -> Triangles:
-    """Triangles of parts that block."""
+    """Triangles of blocking parts."""
     rows = ~aside[triangles.part] if len(triangles) else np.zeros(0, bool)
     if np.all(rows):
         return triangles
@@ -333,7 +333,7 @@ def _without(triangles: Triangles, aside: NDArray[np.bool_]) -> Triangles:
 
 
 def _narrow(geometry: SceneGeometry, count: int) -> NDArray[np.bool_]:
-    """Parts of which two extents are small."""
+    """Mask of the parts with two extents below NARROW_M."""
     low, high = np.full((count, 3), np.inf), np.full((count, 3), -np.inf)
     for triangles in (geometry.static, *(one.triangles for one in geometry.actors)):
         for corner in range(3):
@@ -345,7 +345,7 @@ def _narrow(geometry: SceneGeometry, count: int) -> NDArray[np.bool_]:
 
 
 def _ellipsoids(static: Triangles, leafy: NDArray[np.bool_]) -> FoliageEllipsoids:
-    """An ellipsoid around the leaves of each part; wide parts in pieces."""
+    """Ellipsoids around the foliage of each part; wide parts are split."""
     rows = leafy[static.part] if len(static) else np.zeros(0, bool)
     if not np.any(rows):
         return FoliageEllipsoids(np.zeros((0, 3)), np.zeros((0, 3)))

@@ -1,7 +1,8 @@
-"""A world as waves of one frequency meet it: reflection and roughness of surfaces, their lobes, and flat patches.
+"""Scene for waves of one frequency: reflection and roughness of surfaces, scattering lobes and flat patches.
 
-A flat patch mirrors into a lobe as narrow as diffraction at its size allows. The facets of a curved body approximate a
-smooth skin: the angle to the next facet widens their lobes, so that together they reflect as the skin would.
+A flat patch reflects into a lobe whose width is limited by diffraction at the size of the patch. The facets of a curved
+body approximate a smooth surface: the angle between neighbouring facets widens their lobes, so that together they
+reflect as the smooth surface does.
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ from parhelion.world.world import World
 ANGLES = 65
 """Cosines of incidence at which reflection is tabulated, evenly from 0 to 1."""
 HALF_POWER = 4.0 * float(np.log(2.0))
-"""Exponent of a bell over its full width at half power."""
+"""Exponent of a Gaussian beam in units of its full width at half power."""
 
 
 @dataclass(frozen=True)
 class Finish:
-    """How rough a kind of surface is, at the scale of the wavelengths in use."""
+    """Roughness of a surface at the scale of the wavelength."""
 
     slope: float
-    """Root of twice the variance of its slopes: the m of Beckmann's lobe."""
+    """Root of twice the variance of the surface slopes: the m of Beckmann's lobe."""
     height_m: float
-    """Standard deviation of its height [m]: what it takes from the mirrored wave."""
+    """Standard deviation of the height [m]; it attenuates the specular wave."""
     scattered_db: float
-    """Share that it scatters to all sides: backscatter for each area is this times the cosine of incidence [dB]."""
+    """Diffuse backscatter [dB]: cross-section per area is this times the cosine of incidence."""
 
 
 @kernel_tree()
@@ -48,41 +49,41 @@ class WaveSurfaces:
     """Tables of materials on the device, and the material of each part."""
 
     materials: Any
-    """Row of each part."""
+    """Material row of each part."""
     rows: Any
-    """Four numbers a material: slope^2, (4 pi height / wavelength)^2, scattered share, 0."""
+    """Four numbers per material: slope^2, (4 pi height / wavelength)^2, scattered share, 0."""
     reflection: Any
-    """Share of the power that is mirrored, `ANGLES` numbers a material."""
+    """Power reflectance, `ANGLES` numbers per material."""
 
     @classmethod
     def of(
         cls, engine: Engine, part_rows: NDArray[Any], reflection: NDArray[np.float64], finishes: list[Finish],
         wavelength_m: float,
     ) -> WaveSurfaces:  # fmt: skip
-        """`reflection` (materials, ANGLES) by cosine of incidence."""
+        """Upload the tables; `reflection` (materials, ANGLES) is ordered by cosine of incidence."""
         columns = [
             (one.slope**2, (4.0 * np.pi * one.height_m / wavelength_m) ** 2, 10.0 ** (one.scattered_db / 10.0), 0.0)
             for one in finishes
         ]
-        # Kernels cannot read from empty arrays: hence one row at least.
+        # Kernels cannot gather from empty arrays, so the tables have at least one row.
         rows = np.array(columns or [(0.0, 0.0, 0.0, 0.0)], np.float32)
         shares = reflection if len(reflection) else np.zeros((1, ANGLES))
         parts = part_rows if len(part_rows) else np.zeros(1, np.uint32)
         return cls(engine.table(parts), engine.table(rows), engine.table(shares.astype(np.float32)))
 
     def material(self, part: Any, active: Any) -> Any:
-        """Row of parts."""
+        """Material row of parts."""
         dr, mi = running_engine().dr, running_engine().mi
         return dr.gather(mi.UInt32, self.materials, dr.select(active, part, 0), active)
 
     def finish(self, material: Any, active: Any) -> tuple[Any, Any, Any]:
-        """Slope^2, squared phase of the height at normal incidence, scattered share."""
+        """Slope^2, squared phase of the height at normal incidence, and scattered share."""
         dr, mi = running_engine().dr, running_engine().mi
         row = dr.gather(mi.Vector4f, self.rows, material, active)
         return row.x, row.y, row.z
 
     def mirrored(self, material: Any, cosine: Any, active: Any) -> Any:
-        """Share of the power that a smooth surface would mirror."""
+        """Power reflectance of the smooth surface."""
         dr, mi = running_engine().dr, running_engine().mi
         place = cosine * (ANGLES - 1.0)
         place = dr.select(place < 0.0, 0.0, dr.select(place > ANGLES - 1.001, ANGLES - 1.001, place))
@@ -93,15 +94,15 @@ class WaveSurfaces:
 
 
 def cosines() -> NDArray[np.float64]:
-    """The cosines of incidence of the table, shape (ANGLES,)."""
+    """Cosines of incidence of the reflection table, shape (ANGLES,)."""
     return np.linspace(0.0, 1.0, ANGLES)
 
 
 def beckmann(cosine: Any, first: Any, second: Any, m2_first: Any, m2_second: Any) -> Any:
-    """Density of facet normals [1/sr] about a direction: Beckmann's, with its own width along two axes.
+    """Beckmann's density of facet normals [1/sr] around a direction, with separate widths along two axes.
 
-    `cosine`, `first` and `second` are the direction's components along the normal and two axes of the surface; the
-    widths m^2 are twice the variance of slopes. Over the half-sphere, density times cosine integrates to 1 (Beckmann
+    `cosine`, `first` and `second` are the components of the direction along the normal and the two axes of the surface.
+    The widths m^2 are twice the variance of slopes. Density times cosine integrates to 1 over the hemisphere (Beckmann
     and Spizzichino 1963; Walter et al. 2007).
     """
     xp = namespace(cosine, m2_first)
@@ -113,9 +114,9 @@ def beckmann(cosine: Any, first: Any, second: Any, m2_first: Any, m2_second: Any
 
 
 def beam_gain(x: Any, aside: Any, up: Any, across: Any, upward: Any, floor: Any) -> Any:
-    """Power gain over that of the axis into unit directions (x forward, `aside`, `up`): a bell with a floor.
+    """Power gain relative to the axis for unit directions (x forward, `aside`, `up`): a Gaussian beam with a floor.
 
-    `across` and `upward` are full widths at half power over both direction cosines; behind there is nothing.
+    `across` and `upward` are full widths at half power in direction cosines. The gain behind the antenna is zero.
     """
     xp = namespace(up, x)
     a, b = aside / across, up / upward
@@ -124,12 +125,12 @@ def beam_gain(x: Any, aside: Any, up: Any, across: Any, upward: Any, floor: Any)
 
 
 def lobe_width2(length: Any, bend2: Any, slope2: Any, wavelength: Any, zone: Any, spacing: Any, distance: Any) -> Any:
-    """Square of the lobe's width m along one axis of a patch.
+    """Squared width m^2 of the scattering lobe along one axis of a patch.
 
-    Roughness, the angle to the next facets, and diffraction at the patch: lambda^2 / (4 pi L^2), where a patch larger
-    than the Fresnel zone (area `zone` [m^2]) counts as large as the zone. With that a plate at a distance sends back
-    4 pi A^2 / lambda^2, and a wall as a mirror does, pi R^2. Of patches many rays wide, the rays' own spacing [rad] is
-    added: it blurs where a wall answers, not how strongly.
+    The width combines roughness, the angle to neighbouring facets and diffraction at the patch, lambda^2 / (4 pi L^2).
+    A patch larger than the Fresnel zone (area `zone` [m^2]) counts as large as the zone. A distant plate then has a
+    cross-section of 4 pi A^2 / lambda^2, and a wall that of a mirror, pi R^2. The angular spacing of the rays [rad] is
+    added for patches many rays wide. It blurs the position of the reflection on a wall and leaves its power unchanged.
     """
     xp = namespace(length, bend2)
     square = length * length
@@ -140,33 +141,33 @@ def lobe_width2(length: Any, bend2: Any, slope2: Any, wavelength: Any, zone: Any
 
 
 FLAT_RAD = np.radians(0.5)
-"""Neighbours whose normals differ by less are one patch."""
+"""Neighbours whose normals differ by less belong to one patch [rad]."""
 EDGE_RAD = np.radians(40.0)
-"""Neighbours whose normals differ by more meet at a real edge."""
+"""Neighbours whose normals differ by more meet at a real edge [rad]."""
 WELD_M = 1e-4
-"""Corners closer than this are one."""
+"""Corners closer than this are merged [m]."""
 WAVE_SLOPE = 0.1
 """Slope between the facets of water with waves, whose mesh changes with time."""
 _BENDING = 2.0 / 3.0
-"""Three neighbours at an angle a, spread around a triangle, add up to 3/2 a^2 along every axis."""
+"""Normalisation: three neighbours at an angle a around a triangle sum to 3/2 a^2 along every axis."""
 
 
 @dataclass(frozen=True, eq=False)
 class PatchRows:
-    """One row a triangle."""
+    """Patch properties, one row per triangle."""
 
     axis: Floats
     """Unit vector along the first axis of the triangle's patch, shape (n, 3)."""
     length: Floats
-    """Extents of the patch along its first and second axis [m]; their product is its area, shape (n, 2)."""
+    """Extents of the patch along its two axes [m], shape (n, 2). Their product is the area of the patch."""
     bend: Floats
-    """Square of the angle to the next facets along both axes [rad^2], shape (n, 2)."""
+    """Squared angle to the neighbouring facets along both axes [rad^2], shape (n, 2)."""
     number: NDArray[np.int64]
-    """Which patch the triangle belongs to, shape (n,)."""
+    """Number of the triangle's patch, shape (n,)."""
 
 
 def patches_of(triangles: Triangles) -> PatchRows:
-    """The patches of a set of triangles."""
+    """Group triangles into flat patches."""
     count = len(triangles)
     corners = triangles.vertices[triangles.faces]
     normal = triangles.normals()
@@ -187,7 +188,7 @@ def patches_of(triangles: Triangles) -> PatchRows:
     whole = summed(area[:, None])[:, 0]
     centre = summed(area[:, None] * middle) / whole[:, None]
     offset = corners - centre[number][:, None]
-    # Second moments of a triangle: those of its corners and of its middle, 1/12 and 9/12 of the area.
+    # Second moments of a triangle: sum over its corners and its centre, weighted with 1/12 and 9/12 of the area.
     mean = offset.mean(axis=1)
     moment = np.einsum("nki,nkj->nij", offset, offset) + 9.0 * np.einsum("ni,nj->nij", mean, mean)
     spread = summed(area[:, None, None] * moment / 12.0) / whole[:, None, None]
@@ -199,32 +200,42 @@ def patches_of(triangles: Triangles) -> PatchRows:
 
 
 def _neighbours(corners: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Pairs of triangles that share an edge; corners (n, 3, 3)."""
+    """Pairs of triangles that share an edge; corners (n, 3, 3).
+
+    Pairs and their order depend on the positions of the corners only, not on the order of the triangles.
+    """
     count = len(corners)
     if not count:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    cells = np.round((corners.reshape(-1, 3) - corners.reshape(-1, 3).min(axis=0)) / WELD_M).astype(np.int64)
-    # One number a place: a hash, since three coordinates do not fit into one word. Clashes are one in 10^7.
-    place = cells[:, 0] * 73_856_093 ^ cells[:, 1] * 19_349_663 ^ cells[:, 2] * 83_492_791
-    place = place.reshape(count, 3)
+    place = _position_hash(corners.reshape(-1, 3)).reshape(count, 3)
     ends = np.stack([place[:, [0, 1]], place[:, [1, 2]], place[:, [2, 0]]], axis=1).reshape(-1, 2)
     low, high = ends.min(axis=1), ends.max(axis=1)
     edge = low * 1_000_003 + high
-    order = np.argsort(edge, kind="stable")
+    own = _position_hash(corners.mean(axis=1))
+    order = np.lexsort((np.repeat(own, 3), edge))
     sorted_edges, owner = edge[order], order // 3
-    # Where more than two meet, each is paired with the next.
+    # If more than two triangles share an edge, each is paired with the next.
     pair = np.flatnonzero(sorted_edges[1:] == sorted_edges[:-1])
     return owner[pair], owner[pair + 1]
+
+
+def _position_hash(xyz: Floats) -> NDArray[np.int64]:
+    """One hash per position (n, 3) [m], rounded to WELD_M; three coordinates do not fit into one word.
+
+    The collision rate is 1e-7.
+    """
+    cells = np.round(xyz / WELD_M).astype(np.int64)
+    return np.asarray(cells[:, 0] * 73_856_093 ^ cells[:, 1] * 19_349_663 ^ cells[:, 2] * 83_492_791)
 
 
 def _bending(
     count: int, a: NDArray[np.int64], b: NDArray[np.int64], angle: Floats, normal: Floats, middle: Floats
 ) -> Floats:
-    """Sum over a triangle's neighbours of angle^2 times the dyad of the direction to them, shape (n, 3, 3)."""
+    """Sum of angle^2 times the dyad of the direction, over the neighbours of each triangle, shape (n, 3, 3)."""
     toward = middle[b] - middle[a]
-    # In the plane of the first; for angles below 40 degrees the second's plane is near enough.
+    # Projected into the plane of the first triangle, which is accurate enough for angles below 40 degrees.
     toward = toward - np.sum(toward * normal[a], axis=1, keepdims=True) * normal[a]
-    # A mesh may have its corners on top of each other: then the shared edge tells no direction.
+    # A degenerate triangle with coincident corners defines no direction.
     length = np.linalg.norm(toward, axis=1, keepdims=True)
     toward = np.divide(toward, length, out=np.zeros_like(toward), where=length > 1e-12)
     turned = np.cross(normal[a], normal[b])
@@ -241,7 +252,7 @@ def _bending(
 
 def _rows(normal: Floats, number: NDArray[np.int64], area: Floats, spread: Floats, curved: Floats) -> PatchRows:
     """Axes, extents and bends of patches, for each triangle."""
-    # A curved body's axes are those of its curvature, a flat patch's those of its shape.
+    # The axes follow the curvature of a curved body and the shape of a flat patch.
     bent = np.trace(curved, axis1=1, axis2=2) > 1e-9
     _, vectors = np.linalg.eigh(np.where(bent[:, None, None], curved, spread))
     first = vectors[:, :, 2]
@@ -263,16 +274,16 @@ def _rows(normal: Floats, number: NDArray[np.int64], area: Floats, spread: Float
 @kernel_tree()
 @dataclass
 class FacetPatches:
-    """Rows of all triangles of a scene on the device, static ones first, then bodies, then one for waves."""
+    """Patch rows of all triangles on the device: static triangles, then bodies, then one row for water waves."""
 
     rows: Any
-    """Eight numbers a triangle: axis, patch number; extents, bends."""
+    """Eight numbers per triangle: axis, patch number, extents, bends."""
     last: Any
-    """Number of the row for waves."""
+    """Number of the row for water waves."""
 
     @classmethod
     def of(cls, engine: Engine, geometry: SceneGeometry) -> FacetPatches:
-        """Patches of a scene, as the ray engine holds it: triangles without area are out already."""
+        """Patches of a scene. The ray engine has already removed triangles without area."""
         found, first = [], 0
         for triangles in (geometry.static, *(actor.triangles for actor in geometry.actors)):
             if len(triangles):
@@ -300,12 +311,12 @@ class FacetPatches:
 
 
 def taken(values: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
-    """Rows of an array that may be empty; zeros then."""
+    """Rows of an array, or zeros if the array is empty."""
     return values[rows] if len(values) else np.zeros(len(rows), values.dtype)
 
 
 MaterialTable = Callable[[list[str]], tuple[NDArray[np.float64], list[Finish]]]
-"""From names of materials to their reflection by cosine of incidence, and their finishes."""
+"""Function from material names to their reflection by cosine of incidence and their finishes."""
 
 
 class WaveScene(DeviceOwned):
@@ -323,7 +334,7 @@ class WaveScene(DeviceOwned):
         names_of = [material.name for material in materials]
         reflection, finishes = table(names_of)
         self.surfaces = WaveSurfaces.of(engine, rows, reflection, finishes, wavelength_m)
-        # What stands where does not depend on the wave: radars and sounders of a world share it.
+        # Patches do not depend on the frequency, so all wave sensors of a world share them.
         key = ("patches", id(self.scene), cell)
         if key not in scenes:
             scenes[key] = FacetPatches.of(engine, self.scene.geometry)
@@ -339,9 +350,9 @@ def wave_scene(
     world: World, visibility_keys: tuple[str, ...], table: MaterialTable, wave: Hashable, wavelength_m: float,
     cell: Cell | None,
 ) -> WaveScene:  # fmt: skip
-    """The scene of a world for a sensor, built on first use and cached until the world changes.
+    """Scene of a world for one sensor, built on first use and cached until the world changes.
 
-    `wave` distinguishes kinds of waves, such as ("radio", 77e9).
+    `wave` identifies the wave, for example ("radio", 77e9).
     """
     cache = scene_cache(world, cell)
     covered = () if world.weather is None else world.weather.covered

@@ -1,1 +1,1 @@
-"""Radars: rays, cube, detections."""
+"""Radar: ray paths, radar cube, detections and cross-sections."""

@@ -1,4 +1,4 @@
-"""The data sheet of a radar: what a preset file may say. Units are in the names; sources are required."""
+"""Data sheet of a radar: the fields of a preset file. Names contain units; sources are required."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.sensors.waves.config import WaveSheet, beam_shape
 
 MOST_CELLS = 60_000_000
-"""Cells of one cube; a quarter of a gigabyte."""
+"""Largest number of cells of one cube; 240 MB of powers."""
 
 Window = Literal["none", "hann", "hamming", "blackman"]
 Count = Annotated[int, Field(ge=1, le=65536)]
@@ -22,79 +22,87 @@ class Antenna(Config):
     """Gain of one transmitting or receiving antenna."""
 
     gain_dbi: Annotated[float, Field(ge=-20, le=60)]
-    """On its axis."""
+    """Gain on the axis [dBi]."""
     azimuth_width_deg: Degrees
-    """Full width at half power."""
+    """Full width at half power in azimuth [deg]."""
     elevation_width_deg: Degrees
+    """Full width at half power in elevation [deg]."""
     sidelobe_db: Annotated[float, Field(ge=-100, le=0)] = -25.0
-    """Gain beside the beam, relative to the axis."""
+    """Gain outside the main lobe, relative to the axis [dB]."""
 
     @property
     def shape(self) -> tuple[float, float, float]:
-        """Widths over both direction cosines, and the floor: arguments of `beam_gain`."""
+        """Widths in both direction cosines, and the floor: arguments of `beam_gain`."""
         return beam_shape(self.azimuth_width_deg, self.elevation_width_deg, self.sidelobe_db)
 
 
 class Waveform(Config):
-    """What is sent, and how often: a train of frequency ramps, or of pulses of the same bandwidth."""
+    """Transmitted waveform: a train of frequency ramps, or of pulses of the same bandwidth."""
 
     bandwidth_mhz: Positive
-    """Swept during one ramp, or of one pulse; range resolution is c / 2 B."""
+    """Bandwidth of one ramp or pulse [MHz]; the range resolution is c / 2 B."""
     ramp_us: Positive
-    """Time of one ramp in which the receiver samples; of pulses, the pulse's length."""
+    """Sampled duration of one ramp, or length of one pulse [us]."""
     interval_us: Positive
-    """From one ramp of a transmitter to its next; speeds are unambiguous within +- wavelength / 4 of it."""
+    """Time between ramps of one transmitter [us]; speeds are unambiguous within +- wavelength / (4 interval)."""
     ramps: Count
-    """Ramps in a frame (or in one direction of an antenna that turns), over which speed is found."""
+    """Ramps in a frame, or in one direction of a rotating antenna."""
     range_bins: Annotated[int, Field(ge=8, le=65536)]
-    """Cells along range; the farthest is range_bins times c / 2 B."""
+    """Cells along range; the largest range is range_bins times c / 2 B."""
     coherent: bool = True
-    """Whether ramps are added by phase and give speed; else by power, without speed."""
+    """True adds ramps coherently and resolves speed; False adds their powers."""
     range_window: Window = "hann"
+    """Window of the transform over range."""
     speed_window: Window = "hann"
+    """Window of the transform over speed."""
 
 
 class Array(Config):
-    """The virtual array of all pairs of transmitters and receivers."""
+    """Virtual array of all pairs of transmitters and receivers."""
 
     azimuth_channels: Annotated[int, Field(ge=1, le=4096)]
+    """Number of channels in azimuth."""
     elevation_channels: Annotated[int, Field(ge=1, le=4096)] = 1
+    """Number of channels in elevation."""
     azimuth_spacing: Annotated[float, Field(gt=0, le=8)] = 0.5
-    """Between neighbours [wavelength]; beyond 0.5 there are directions that look alike."""
+    """Distance of neighbouring channels [wavelength]; above 0.5, directions are ambiguous."""
     elevation_spacing: Annotated[float, Field(gt=0, le=8)] = 0.5
+    """Distance of neighbouring channels in elevation [wavelength]."""
     window: Window = "none"
+    """Window over the channels."""
 
 
 class Turning(Config):
-    """A beam that sweeps all around."""
+    """Rotating antenna."""
 
     rate_rpm: Annotated[float, Field(gt=0, le=6000)]
+    """Revolutions per minute."""
     directions: Annotated[int, Field(ge=8, le=65536)]
-    """Directions of one turn that are told apart in the picture."""
+    """Number of azimuths per revolution."""
     clockwise: bool = True
-    """Seen from above."""
+    """Sense of rotation, seen from above."""
 
 
 class Detection(Config):
-    """How cells become detections: a constant rate of false alarms."""
+    """Constant false alarm rate (CFAR) detector."""
 
     method: Literal["ca", "os"] = "ca"
-    """Cell averaging, or ordered statistic (Rohling 1983), which bears several targets close to each other."""
+    """Cell averaging, or ordered statistic (Rohling 1983), which tolerates several closely spaced targets."""
     false_alarm: Annotated[float, Field(gt=0, le=0.1)] = 1e-5
-    """Chance of an alarm in a cell of noise alone."""
+    """Probability of false alarm per cell."""
     training: Annotated[int, Field(ge=2, le=256)] = 16
-    """Cells that the noise is taken from, both sides together, along range."""
+    """Number of training cells, both sides together."""
     guard: Annotated[int, Field(ge=0, le=64)] = 2
-    """Cells on each side that are left out."""
+    """Number of guard cells on each side."""
     rank: Annotated[float, Field(gt=0, le=1)] = 0.75
-    """Of an ordered statistic: which of the training cells, as a share."""
+    """Rank of the ordered statistic as a fraction of the training cells."""
     axis: Literal["range", "speed"] = "range"
-    """Along which the training cells lie."""
+    """Axis along which the training cells lie."""
 
     @model_validator(mode="after")
     def _even(self) -> Detection:
         if self.training % 2:
-            raise ValueError("training must be even: half of it lies on each side")
+            raise ValueError("training must be even: half of the cells lie on each side")
         return self
 
 
@@ -104,23 +112,31 @@ class RadarConfig(WaveSheet):
     plain_sources_cover = ("waveform", "field")
 
     frequency_ghz: Annotated[float, Field(ge=1, le=100)]
-    """Middle of the band; the tables of materials end at 1 and 100 GHz."""
+    """Centre frequency [GHz]; the material tables cover 1 to 100 GHz."""
     power_dbm: Annotated[float, Field(ge=-60, le=120)]
-    """Sent by one transmitter while it sends."""
+    """Power of one transmitter while it transmits [dBm]."""
     transmit: Antenna
+    """Transmitting antenna."""
     receive: Antenna
+    """Receiving antenna."""
     noise_figure_db: Annotated[float, Field(ge=0, le=60)]
+    """Noise figure of the receiver [dB]."""
     losses_db: NonNegative = 0.0
-    """All losses of cables, radome and processing together."""
+    """Total losses of cables, radome and processing [dB]."""
     waveform: Waveform
+    """Ramps or pulses of one frame."""
     array: Array | None = None
+    """Virtual array; required unless the antenna rotates."""
     turning: Turning | None = None
+    """Rotation; required without an array."""
     minimum_range_m: NonNegative = 0.0
+    """Smallest range of a detection [m]."""
     detection: Detection = Detection()
+    """Threshold of the detections."""
     rain_clutter: bool = True
-    """Whether rain sends something back, too."""
+    """True adds backscatter of rain and other media."""
     lateral_resolution_m: Positive = 1.0
-    """Of the cluster mode: points closer than this are one target."""
+    """Cell size of the cluster mode [m]; returns in touching cells form one target."""
 
     @model_validator(mode="after")
     def _holds_together(self) -> RadarConfig:
@@ -129,29 +145,29 @@ class RadarConfig(WaveSheet):
         if self.turning is not None:
             if abs(self.turning.rate_rpm / 60.0 - self.rate_hz) > 0.01 * self.rate_hz:
                 raise ValueError(
-                    f"rate_hz ({self.rate_hz:g}) must be the turns a second of {self.turning.rate_rpm:g} rpm"
+                    f"rate_hz ({self.rate_hz:g}) must be the revolutions per second of {self.turning.rate_rpm:g} rpm"
                 )
             if self.field.azimuth_deg != (-180.0, 180.0):
-                raise ValueError("field.azimuth_deg of a turning antenna is -180 to 180")
+                raise ValueError("field.azimuth_deg of a rotating antenna must be -180 to 180")
         if self.array is not None and not -90.0 <= self.field.azimuth_deg[0] < self.field.azimuth_deg[1] <= 90.0:
             raise ValueError("field.azimuth_deg of an array must lie within -90 to 90")
         if self.waveform.ramp_us > self.waveform.interval_us * (1 + 1e-9):
             raise ValueError("waveform.ramp_us must not be longer than waveform.interval_us")
         if self.frame_s > (1.0 + 1e-6) / self.rate_hz:
             raise ValueError(
-                f"waveform: {self.waveform.ramps} ramps take {self.frame_s:.4g} s, a frame at {self.rate_hz:g} Hz "
-                f"{1.0 / self.rate_hz:.4g} s"
+                f"waveform: {self.waveform.ramps} ramps take {self.frame_s:.4g} s, but a frame at {self.rate_hz:g} Hz "
+                f"lasts {1.0 / self.rate_hz:.4g} s"
             )
         if self.detection.axis == "speed" and self.speed_bins < 8:
             raise ValueError("detection.axis: speed needs a coherent waveform of 8 ramps or more")
         cells = self.waveform.range_bins * self.speed_bins * self.beams
         if cells > MOST_CELLS:
-            raise ValueError(f"the cube would have {cells} cells, allowed are {MOST_CELLS}")
+            raise ValueError(f"the cube would have {cells} cells; at most {MOST_CELLS} are allowed")
         return self
 
     @property
     def beams(self) -> int:
-        """Directions of the cube, at most."""
+        """Largest number of directions of the cube."""
         if self.turning is not None:
             return self.turning.directions
         assert self.array is not None
@@ -164,19 +180,19 @@ class RadarConfig(WaveSheet):
 
     @property
     def frame_s(self) -> float:
-        """Time that one frame takes [s]; of a turning antenna, one turn."""
+        """Duration of one frame, or of one revolution of a rotating antenna [s]."""
         if self.turning is not None:
             return 60.0 / self.turning.rate_rpm
         return self.waveform.ramps * self.waveform.interval_us * 1e-6
 
     @property
     def wavelength_m(self) -> float:
-        """[m]"""
+        """Wavelength [m]."""
         return SPEED_OF_LIGHT_M_S / (self.frequency_ghz * 1e9)
 
     @property
     def range_step_m(self) -> float:
-        """Range resolution c / 2 B, the length of a cell [m]."""
+        """Range resolution c / 2 B, which is the length of a cell [m]."""
         return SPEED_OF_LIGHT_M_S / (2e6 * self.waveform.bandwidth_mhz)
 
     @property
@@ -186,5 +202,5 @@ class RadarConfig(WaveSheet):
 
     @property
     def largest_speed_m_s(self) -> float:
-        """Speeds are told apart within +- this [m/s]; faster ones fold over."""
+        """Largest unambiguous speed [m/s]; faster targets are aliased."""
         return self.wavelength_m / (4e-6 * self.waveform.interval_us)

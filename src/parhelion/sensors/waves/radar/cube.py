@@ -1,7 +1,7 @@
-"""From paths to the signal in every cell of the cube: a few thousand scatterers, each spread by windows and beams.
+"""Radar cube from paths: a few thousand scatterers, each spread over cells by windows and beams.
 
-Paths that end in one cell are added by power: the lobe that each patch has is the sum of its rays' phases already.
-Scatterers are then added by phase, so that neighbours beat against each other. All sums run in a fixed order.
+Paths within one cell are added by power, because the lobe of a patch already contains the interference of its rays.
+The resulting scatterers are added coherently, so that neighbours interfere. All sums have a fixed order.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.arrays import Table
-from parhelion.core.random import Stream, to_unit
 from parhelion.sensors.waves.bounce import BouncePaths
 from parhelion.sensors.waves.radar.config import RadarConfig
 
-# ---- The axes of a radar's cube, and how one scatterer spreads along each of them -----------------------------------
+# ---- Axes of the cube and the response to one scatterer along each of them ------------------------------------------
 
 
 _COEFFICIENTS = {
@@ -37,9 +36,9 @@ def noise_bandwidth(window: str) -> float:
 
 
 def noise_taps(window: str) -> tuple[float, ...]:
-    """How a window mixes cells of white noise, normalised: weight of the cell itself, of the next ones, and so on.
+    """Normalised transform of a window: weight of the cell itself, of its neighbours, and so on.
 
-    The transform of a_0 - a_1 cos(2 pi x) + a_2 cos(4 pi x) is a_0 at the cell, -a_1 / 2 and a_2 / 2 beside it.
+    The transform of a_0 - a_1 cos(2 pi x) + a_2 cos(4 pi x) is a_0 in the cell and -a_1 / 2, a_2 / 2 in the next ones.
     """
     a = _COEFFICIENTS[window]
     sides = [one / 2.0 if k % 2 else -one / 2.0 for k, one in enumerate(a[1:])]
@@ -48,7 +47,7 @@ def noise_taps(window: str) -> tuple[float, ...]:
 
 
 def noise_correlation(window: str, lag: NDArray[np.int64]) -> Floats:
-    """Correlation of the noise of cells so many cells apart."""
+    """Correlation of the noise of two cells at a distance `lag` [cells]."""
     taps = noise_taps(window)
     whole = np.array([*taps[:0:-1], *taps])
     found = np.correlate(whole, whole, "full")
@@ -57,15 +56,15 @@ def noise_correlation(window: str, lag: NDArray[np.int64]) -> Floats:
 
 
 def window_response(window: str, offset: Floats) -> Floats:
-    """Answer of a cell to a tone `offset` cells away, 1 at 0: a sum of shifted sines over arguments.
+    """Response of a cell to a tone at a distance of `offset` cells, 1 at 0: a sum of shifted sinc functions.
 
-    For windows of many samples; the linear phase exp(j pi offset) is left to the caller.
+    Valid for windows of many samples. The caller adds the linear phase exp(j pi offset).
     """
     return _windowed(window, np.sinc, offset)
 
 
 def _windowed(window: str, tone: Callable[[Floats], Floats], offset: Floats) -> Floats:
-    """Sum of a tone's answers, one for each cosine of the window."""
+    """Sum of the responses to a tone, one for each cosine of the window."""
     a = _COEFFICIENTS[window]
     found = tone(offset)
     for k, one in enumerate(a[1:], start=1):
@@ -74,7 +73,7 @@ def _windowed(window: str, tone: Callable[[Floats], Floats], offset: Floats) -> 
 
 
 def array_response(window: str, offset: Floats, channels: int) -> Floats:
-    """The same for few samples: a beam's answer to a direction `offset` beams away; it repeats after all of them."""
+    """Response of a beam to a direction `offset` beams away, for few samples; periodic in the number of channels."""
 
     def dirichlet(x: Floats) -> Floats:
         small = np.abs(np.sin(np.pi * x / channels)) < 1e-9
@@ -88,7 +87,7 @@ def array_response(window: str, offset: Floats, channels: int) -> Floats:
 def array_pattern(window: str, offset: Floats, beams: int, channels: int) -> Floats:
     """`array_response` of beams 0, 1, ... to directions `offset` (n,) beams left of the first one, shape (n, beams).
 
-    Beams lie one apart, so that sines of sums stand in for a sine of each.
+    Neighbouring beams are one unit apart, so addition theorems replace most of the sines.
     """
     a = _COEFFICIENTS[window]
     reach = len(a) - 1
@@ -110,17 +109,17 @@ def array_pattern(window: str, offset: Floats, beams: int, channels: int) -> Flo
 
 @dataclass(frozen=True)
 class Axes:
-    """Cells of the cube: range, speed, elevation, azimuth."""
+    """Axes of the cube: range, speed, elevation, azimuth."""
 
     config: RadarConfig
     azimuth: Floats
-    """Directions of beams [rad]; of an array at elevation 0, shape (a,)."""
+    """Azimuths of the beams [rad], for an array at elevation 0, shape (a,)."""
     elevation: Floats
-    """[rad], shape (e,)."""
+    """Elevations of the beams [rad], shape (e,)."""
 
     @classmethod
     def of(cls, config: RadarConfig) -> Axes:
-        """The axes of a data sheet."""
+        """Axes of the radar of a data sheet."""
         if config.turning is not None:
             count = config.turning.directions
             azimuth = -np.pi + 2.0 * np.pi * (np.arange(count) + 0.5) / count
@@ -150,19 +149,19 @@ class Axes:
         wave = self.config.waveform
         return wave.range_bins, self.config.speed_bins, len(self.elevation), len(self.azimuth)
 
-    # ---- places of scatterers, in cells -------------------------------------------------------------------------
+    # ---- positions of scatterers, in cells ----------------------------------------------------------------------
 
     def speed_cell(self, speed_m_s: Floats) -> Floats:
-        """Where speeds lie [cells]; those beyond the largest fold over."""
+        """Position of speeds on the speed axis [cells]; speeds beyond the largest are aliased."""
         bins = self.config.speed_bins
         if bins == 1:
             return np.zeros_like(speed_m_s)
         place = speed_m_s * (bins / (2.0 * self.config.largest_speed_m_s)) + bins // 2
-        # What `place % bins` is, in a quarter of its time.
+        # Equal to `place % bins` and four times as fast.
         return np.asarray(place - bins * np.floor(place / bins))
 
     def azimuth_offset(self, direction: Floats, row: NDArray[np.int64]) -> Floats:
-        """How many beams directions (n, 3) are left of the beams `row` (n or (k, 1))."""
+        """Distance of directions (n, 3) to the left of the beams `row` (n or (k, 1)) [beams]."""
         config = self.config
         if config.turning is not None:
             step = 2.0 * np.pi / len(self.azimuth)
@@ -173,23 +172,23 @@ class Axes:
         return np.asarray((direction[:, 1] - np.sin(self.azimuth)[row]) * span)
 
     def elevation_offset(self, direction: Floats, row: NDArray[np.int64]) -> Floats:
-        """How many beams directions (n, 3) are above the beams `row`."""
+        """Distance of directions (n, 3) above the beams `row` [beams]."""
         if self.config.array is None or len(self.elevation) == 1:
             return np.zeros(np.broadcast_shapes(direction[:, 2].shape, np.shape(row)))
         span = self.config.array.elevation_channels * self.config.array.elevation_spacing
         return np.asarray((direction[:, 2] - np.sin(self.elevation)[row]) * span)
 
     def turning_response(self, azimuth_offset: Floats) -> Floats:
-        """Answer of a beam of a turning antenna to directions so many beams away, 1 at 0."""
+        """Two-way amplitude response of a rotating antenna to directions at a distance [beams], 1 at 0."""
         step = 360.0 / len(self.azimuth)
         width = self.config.transmit.azimuth_width_deg, self.config.receive.azimuth_width_deg
-        # Amplitudes of both ways: half of each bell's exponent.
+        # Amplitudes of transmit and receive pattern: half of each exponent.
         spread = sum(2.0 * np.log(2.0) / one**2 for one in width)
         return np.asarray(np.exp(-spread * (azimuth_offset * step) ** 2))
 
     @property
     def beam_noise_bandwidth(self) -> float:
-        """Noise bandwidth of the beams' window, over all axes of the array."""
+        """Noise bandwidth of the array window over all axes of the array."""
         if self.config.array is None:
             return 1.0
         axes = 1 + (len(self.elevation) > 1)
@@ -197,7 +196,7 @@ class Axes:
 
 
 def _beam_axis(channels: int, spacing: float, low: float, high: float) -> Floats:
-    """Direction cosines of the beams of a row of channels that lie within the field."""
+    """Direction cosines of the beams of a row of channels, within the field of view."""
     if channels == 1:
         return np.zeros(1)
     step = 1.0 / (channels * spacing)
@@ -213,26 +212,27 @@ Floats = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 WEAKEST_SNR = 10.0**-1.5
-"""Scatterers weaker than this, in units of a cell's noise, are left out."""
+"""Smallest power of a scatterer in units of a cell's noise; weaker ones are omitted."""
 _STRENGTHS = ((0.0, 16.0, 1), (16.0, 3e3, 2), (3e3, np.inf, 5))
-"""Signal over noise from, to; how many cells it spreads along range and speed to each side."""
+"""Classes of signal-to-noise ratio: lower bound, upper bound, extent in range and speed to each side [cells]."""
 
 
 @dataclass(frozen=True, eq=False)
 class Scatterers(Table):
-    """What a cell holds, one row a cell that holds something."""
+    """Scatterers, one row per occupied cell."""
 
     power: Floats
-    """In units of a cell's noise."""
+    """Power in units of a cell's noise."""
     range_m: Floats
     speed_m_s: Floats
     direction: Floats
+    """Unit vectors in the sensor frame, shape (n, 3)."""
     owner: IntArray
     """Row of the strongest path."""
 
 
 def scatterers_of(paths: BouncePaths, power: Floats, axes: Axes) -> Scatterers:
-    """Add up the paths of each cell; `power` (n,) in units of a cell's noise."""
+    """Add the powers of all paths in each cell; `power` (n,) is in units of a cell's noise."""
     range_m, speed = 0.5 * paths.length.astype(np.float64), 0.5 * paths.rate.astype(np.float64)
     direction = paths.direction.astype(np.float64)
     zero = np.zeros(len(paths), np.int64)
@@ -243,20 +243,20 @@ def scatterers_of(paths: BouncePaths, power: Floats, axes: Axes) -> Scatterers:
         range_m / axes.config.range_step_m, axes.speed_cell(speed), axes.elevation_offset(direction, zero),
         axes.azimuth_offset(direction, zero),
     )  # fmt: skip
-    # Of each body the middle of what answers lies in the middle of a cell: none is cut in two that fits into one.
+    # The cell grid is centred on the returns of each body, so that a body smaller than a cell is not split.
     body = paths.part.astype(np.int64) * 4 + np.minimum(paths.bounces, 3)
     whole_body = np.maximum(np.bincount(body, power), 1e-300)
-    # Directions an array cannot tell apart, whole turns of phase away from each other, share a cell.
+    # Ambiguous directions of a sparse array, which differ by multiples of 2 pi in phase, share a cell.
     cell = zero
     for place, count in zip(places, counts, strict=True):
         if count > 1:
             middle = (np.bincount(body, place * power) / whole_body)[body]
             whole_place = np.rint(place - middle) + np.rint(middle)
-            # Multiples of the count as floats: a remainder of whole numbers takes ten times as long.
+            # A float remainder is ten times as fast as an integer one.
             whole_place -= count * np.floor(whole_place * (1.0 / count) + 0.5 / count)
             cell = cell * count + whole_place.astype(np.int64)
     size = int(np.prod(counts))
-    # Sums over rows in their order, whatever the machine.
+    # bincount adds rows in their order, so the result does not depend on the machine.
     total = np.bincount(cell, power, size)
     filled = np.flatnonzero(total > WEAKEST_SNR)
     scatterer = np.full(size, -1, np.int64)
@@ -280,21 +280,21 @@ def scatterers_of(paths: BouncePaths, power: Floats, axes: Axes) -> Scatterers:
 
 @dataclass(frozen=True, eq=False)
 class Signal:
-    """The cube without noise, and who is in it."""
+    """Cube without noise, with the contribution of each scatterer."""
 
     real: NDArray[np.float32]
     imaginary: NDArray[np.float32]
-    """Flat, in the order range, speed, elevation, azimuth; units of the noise's amplitude."""
+    """Flat arrays in the order range, speed, elevation, azimuth, in units of the noise amplitude."""
     map: Any
     """Amplitudes over cells of range and speed, sparse (cells, scatterers)."""
     beams: Any
-    """Answers of beams, (scatterers, beams); sparse for a turning antenna."""
+    """Responses of the beams, (scatterers, beams); sparse for a rotating antenna."""
 
     def owners(self, cells: IntArray) -> IntArray:
-        """The scatterer that is strongest in each of some cells, -1 where there is none."""
+        """Strongest scatterer of each given cell, -1 if there is none."""
         plane, beam = np.divmod(cells, self.beams.shape[1])
         first, count = self.map.indptr[plane], np.diff(self.map.indptr)[plane]
-        # Numbers of the map's entries in those cells, one after the other.
+        # Concatenated numbers of the map entries in these cells.
         asked = np.repeat(np.arange(len(cells)), count)
         entry = np.arange(len(asked)) + np.repeat(first - (np.cumsum(count) - count), count)
         scatterer = self.map.indices[entry].astype(np.int64)
@@ -309,10 +309,10 @@ class Signal:
 
 
 def signal_of(scatterers: Scatterers, phase: Floats, axes: Axes) -> Signal:
-    """Spread scatterers over the cube; `phase` (n,) [rad].
+    """Add scatterers with `phase` (n,) [rad] to the cube.
 
-    A scatterer's share is a product: one factor over range and speed, one over beams. The cube is thus the product of
-    two matrices, which are far smaller than it.
+    The response to a scatterer is a product of one factor over range and speed and one over beams. The cube is
+    therefore a product of two matrices that are much smaller than the cube.
     """
     map_, beams = _map(scatterers, phase, axes), _beams(scatterers, axes)
     found = map_ @ beams
@@ -330,7 +330,7 @@ def _map(scatterers: Scatterers, phase: Floats, axes: Axes) -> Any:
     r, d = scatterers.range_m / axes.config.range_step_m, axes.speed_cell(scatterers.speed_m_s)
 
     def tone(offset: Floats, window: str) -> Floats:
-        # Windows begin at 0, which turns the phase by half a circle from cell to cell.
+        # Windows start at sample 0, which shifts the phase by pi from cell to cell.
         return np.asarray(window_response(window, offset) * np.exp(1j * np.pi * offset))
 
     cells, values, owners = [], [], []
@@ -339,7 +339,7 @@ def _map(scatterers: Scatterers, phase: Floats, axes: Axes) -> Any:
         r_cell = np.rint(r[rows]).astype(np.int64)[:, None] + np.arange(-near, near + 1)
         r_value = tone(r[rows, None] - r_cell, wave.range_window) * ((r_cell >= 0) & (r_cell < ranges))
         d_cell = np.rint(d[rows]).astype(np.int64)[:, None] + (np.arange(-near, near + 1) if speeds > 1 else 0)
-        # Speeds go around, but each cell is met once.
+        # The speed axis is periodic, but each cell is used once.
         d_value = tone(d[rows, None] - d_cell, wave.speed_window) if speeds > 1 else np.ones(d_cell.shape)
         d_value = d_value * (np.abs(d_cell - d_cell[:, [d_cell.shape[1] // 2]]) < 0.5 * speeds)
         cell = np.clip(r_cell, 0, ranges - 1)[:, :, None] * speeds + (d_cell % speeds)[:, None]
@@ -353,7 +353,7 @@ def _map(scatterers: Scatterers, phase: Floats, axes: Axes) -> Any:
 
 
 def _beams(scatterers: Scatterers, axes: Axes) -> Any:
-    """Answers of all beams to each scatterer, (scatterers, beams): elevations, and azimuths within them."""
+    """Responses of all beams to each scatterer, (scatterers, beams); azimuth is the fastest index."""
     zero = np.zeros(len(scatterers), np.int64)
     azimuth = axes.azimuth_offset(scatterers.direction, zero)
     azimuths, array = axes.shape[3], axes.config.array
@@ -375,7 +375,9 @@ def _beams(scatterers: Scatterers, axes: Axes) -> Any:
     return coo_array((value.ravel(), where), shape=(len(scatterers), azimuths)).tocsr()
 
 
-def phases(patch: NDArray[np.uint32], range_m: Floats, wavelength_m: float) -> Floats:
-    """Phase of scatterers [rad]: that of the way there and back, and one that belongs to the patch for good."""
-    word = Stream(0, "radar/patch-phase").words(patch)[0]
-    return np.asarray(2.0 * np.pi * (to_unit(word) - 2.0 * range_m / wavelength_m % 1.0))
+def phases(range_m: Floats, wavelength_m: float) -> Floats:
+    """Phase [rad] of scatterers at ranges [m]: that of the two-way path, -4 pi R / lambda.
+
+    The phase depends on the geometry only, so objects that a path does not touch cannot change it.
+    """
+    return np.asarray(-2.0 * np.pi * (2.0 * np.asarray(range_m, np.float64) / wavelength_m % 1.0))

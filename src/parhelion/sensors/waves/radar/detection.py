@@ -1,7 +1,7 @@
-"""The constant rate of false alarms: which cells of the cube stand out of their training cells.
+"""Constant false alarm rate (CFAR) detection: cells of the cube that exceed a threshold from their training cells.
 
-The threshold is a multiple of what the training cells tell. An ordered statistic needs no sorting: a cell passes where
-enough training cells, times the multiple, lie below it.
+The threshold is a multiple of the noise estimate of the training cells. An ordered statistic needs no sorting: a cell
+passes if enough training cells, times the multiple, lie below it.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ from parhelion.rays.device import engine as running_engine
 from parhelion.sensors.waves.radar.config import Detection, RadarConfig
 from parhelion.sensors.waves.radar.cube import Axes, array_response, noise_correlation, window_response
 
-# ---- Thresholds for a constant rate of false alarms, in noise that windows tie together -----------------------------
+# ---- Thresholds for a constant false alarm rate in noise that windows correlate -------------------------------------
 
 
 _DRAWN = 3_200_000
-"""Random numbers for an ordered statistic of tied cells: they settle a chance of 1e-5 to 3 %, once, in 0.4 s."""
+"""Random numbers for an ordered statistic of correlated cells. They determine a probability of 1e-5 to 3 % in 0.4 s."""
 
 
 @lru_cache(maxsize=64)
 def threshold_multiple(
     method: str, false_alarm: float, training: int, rank: int, looks: int = 1, window: str = "none", guard: int = 2
 ) -> float:
-    """Multiple of the training cells' mean (ca) or of their `rank`-th smallest (os) for a chance of false alarm.
+    """Multiple of the training cells' mean (ca) or of their `rank`-th smallest (os) for a probability of false alarm.
 
-    `looks` are the powers that a cell averages; `window` is that of the axis along which the `training` cells lie, on
-    both sides beyond `guard` cells. ca is exact. os is, without a window, the integral of Rohling 1983 (IEEE Trans. AES
-    19, 608); with one, the mean over drawn training cells, for guard cells that reach as far as the window ties.
+    `looks` is the number of powers that a cell averages. `window` is the window along the axis of the `training` cells,
+    which lie on both sides beyond `guard` cells. ca is exact. os without a window is the integral of Rohling 1983 (IEEE
+    Trans. AES 19, 608); with a window it is the mean over random training cells, valid if the guard cells cover the
+    correlation length of the window.
     """
     from scipy import optimize
 
@@ -53,11 +54,11 @@ def threshold_multiple(
 
 
 def rank_chance(multiple: float, training: int, rank: int, looks: int) -> float:
-    """Chance that a cell of noise exceeds a multiple of the `rank`-th smallest of independent training cells."""
+    """Probability that a noise cell exceeds a multiple of the `rank`-th smallest of independent training cells."""
     from scipy import integrate, special, stats
 
     def passed(share: float) -> float:
-        # `share` is the chance that one training cell lies below: the rank's is Beta's.
+        # `share` is the probability that one training cell lies below; that of the rank has a beta distribution.
         level = special.gammaincinv(looks, share)
         return float(special.gammaincc(looks, multiple * level) * stats.beta.pdf(share, rank, training - rank + 1))
 
@@ -65,10 +66,10 @@ def rank_chance(multiple: float, training: int, rank: int, looks: int) -> float:
 
 
 class _Levels:
-    """Drawn values of the `rank`-th smallest of tied training cells.
+    """Random values of the `rank`-th smallest of correlated training cells.
 
-    Small values decide, so cells are drawn weaker by a factor s and weighed by s^n exp((1 - s) G), G being the sum of
-    the n powers that went into a draw.
+    Small values determine the result. Importance sampling therefore scales the powers by a factor s and weights each
+    draw by s^n exp((1 - s) G), where G is the sum of its n powers.
     """
 
     def __init__(self, correlation: NDArray[np.float64], rank: int, looks: int) -> None:
@@ -87,7 +88,7 @@ class _Levels:
         self._weight = size * np.log(weaker) + (1.0 - weaker) * total
 
     def chance(self, multiple: float) -> float:
-        """Chance that a cell of noise exceeds a multiple of it."""
+        """Probability that a noise cell exceeds a multiple of the level."""
         from scipy import special
 
         if self._looks == 1:
@@ -103,12 +104,12 @@ def training_correlation(training: int, guard: int, window: str) -> NDArray[np.f
 
 
 def mean_chance(multiple: float, correlation: NDArray[np.float64], looks: int) -> float:
-    """Chance that a cell of noise exceeds a multiple of the mean of its training cells, exactly.
+    """Exact probability that a noise cell exceeds a multiple of the mean of its training cells.
 
-    Cell minus multiple times mean is a quadratic form of complex normal numbers: a positive eigenvalue u against the
-    others, -m_j, each with a power of gamma's distribution of N looks. With s = 1/u, the chance is the sum over k < N
-    of (-s)^k L^(k)(s) / k!, where L(s) is the product of (1 + s m_j)^-N. Without correlation that is Fisher's
-    distribution of 2 N and 2 N M degrees of freedom.
+    The cell minus the multiple times the mean is a quadratic form of complex normal numbers with one positive
+    eigenvalue u and negative ones -m_j; each power has a gamma distribution of N looks. With s = 1/u, the probability
+    is the sum over k < N of (-s)^k L^(k)(s) / k!, where L(s) is the product of (1 + s m_j)^-N. Without correlation this
+    is Fisher's distribution with 2 N and 2 N M degrees of freedom.
     """
     training = len(correlation) - 1
     weight = np.full(training + 1, -multiple / training)
@@ -129,7 +130,7 @@ def mean_chance(multiple: float, correlation: NDArray[np.float64], looks: int) -
 
 
 def rank_of(settings: Detection) -> int:
-    """Which of the training cells an ordered statistic takes, counted from 1."""
+    """Rank of the training cell that the ordered statistic uses, counted from 1."""
     return int(np.clip(round(settings.rank * settings.training), 1, settings.training))
 
 
@@ -137,7 +138,7 @@ def rank_of(settings: Detection) -> int:
                     "wraps"))  # fmt: skip
 @dataclass
 class Cells:
-    """The cube's shape and the settings of detection."""
+    """Shape of the cube and settings of the detector."""
 
     method: str
     along_speed: bool
@@ -146,16 +147,17 @@ class Cells:
     elevations: int
     azimuths: int
     half: int
-    """Training cells on each side."""
+    """Number of training cells on each side."""
     guard: int
     rank: int
     wraps: bool
-    """Whether azimuth goes all around."""
+    """Set if azimuth is periodic."""
     multiple: Any
+    """Threshold in units of the noise estimate."""
 
     @classmethod
     def of(cls, engine: Engine, config: RadarConfig, shape: tuple[int, int, int, int], looks: int) -> Cells:
-        """Of a cube of `shape` cells along range, speed, elevation and azimuth."""
+        """Detector for a cube of `shape` cells along range, speed, elevation and azimuth."""
         settings, wave = config.detection, config.waveform
         rank = rank_of(settings)
         window = wave.speed_window if settings.axis == "speed" else wave.range_window
@@ -169,7 +171,7 @@ class Cells:
 
 
 def alarms(cells: Cells, index: Any, power: Any) -> Any:
-    """1 where a cell passes its threshold, 2 where it is a peak among its neighbours as well, else 0."""
+    """Code per cell: 0 below the threshold, 1 above it, 2 above it and a local maximum."""
     dr, mi = running_engine().dr, running_engine().mi
     beams = cells.elevations * cells.azimuths
     row, speed = index // (cells.speeds * beams), (index // beams) % cells.speeds
@@ -182,14 +184,14 @@ def alarms(cells: Cells, index: Any, power: Any) -> Any:
                 place = (speed + (step if side > 0 else cells.speeds * step - step)) % cells.speeds
                 at = (row * cells.speeds + place) * beams + index % beams
             else:
-                # Beyond the ends, cells farther away on the other side stand in.
+                # Beyond the ends of the range axis, more distant cells on the other side replace missing ones.
                 plane, farther = cells.speeds * beams, step + cells.half
                 if side > 0:
                     inside, there, other = row + step < cells.ranges, index + step * plane, index - farther * plane
                 else:
                     inside, there, other = row >= step, index - step * plane, index + farther * plane
                 if cells.ranges <= cells.guard + 3 * cells.half + step:
-                    # So few ranges that these may lie beyond the other end.
+                    # With few ranges, the replacements can lie beyond the other end.
                     last = cells.ranges - 1
                     opposite = mi.Int32(row) - side * farther
                     opposite = dr.select(opposite < 0, 0, dr.select(opposite > last, last, opposite))
@@ -205,7 +207,7 @@ def alarms(cells: Cells, index: Any, power: Any) -> Any:
     else:
         passed = below >= cells.rank
     plane = cells.speeds * beams
-    # A new variable: `&=` on another name for `passed` would change that, too.
+    # `peak` is a new variable, because `&=` on an alias of `passed` would modify both.
     peak = passed & _beats(power, own, index, plane, row, cells.ranges, False)
     if cells.speeds > 1:
         peak &= _beats(power, own, index, beams, speed, cells.speeds, True)
@@ -219,7 +221,7 @@ def alarms(cells: Cells, index: Any, power: Any) -> Any:
 
 
 def _beats(power: Any, own: Any, index: Any, stride: int, place: Any, count: int, wraps: bool) -> Any:
-    """Whether a cell is stronger than its two neighbours along an axis; of equal ones the later wins."""
+    """Mask of the cells that are stronger than both neighbours along an axis; the later of equal cells counts."""
     dr, mi = running_engine().dr, running_engine().mi
     first, last = place == 0, place == count - 1
     down = dr.select(first, index + (count - 1) * stride, index - stride)
@@ -230,7 +232,7 @@ def _beats(power: Any, own: Any, index: Any, stride: int, place: Any, count: int
 
 
 def detect(engine: Engine, cells: Cells, power: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Numbers of the cells that pass, and of those that are peaks."""
+    """Numbers of the cells above the threshold, and of those that are peaks."""
     count = cells.ranges * cells.speeds * cells.elevations * cells.azimuths
     code = copied(engine.frozen(alarms)(cells, engine.counting(count), power))
     passed = np.flatnonzero(code)
@@ -238,21 +240,21 @@ def detect(engine: Engine, cells: Cells, power: Any) -> tuple[NDArray[np.int64],
 
 
 # ---- detections -----------------------------------------------------------------------------------------------------
-# From peaks of the cube to detections: where between the cells they lie, how strong they are, and what made them.
+# Interpolation of peaks between cells, and removal of sidelobes.
 
 
 Floats = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 _SIDELOBES_DB = {"none": 12.0, "hann": 29.0, "hamming": 38.0, "blackman": 52.0}
-"""Peaks weaker than this below the strongest of their row may be its sidelobes (Harris 1978), and are left out."""
+"""Sidelobe level of each window (Harris 1978) [dB]; weaker peaks next to a strong one are treated as its sidelobes."""
 _NEAR = 8
-"""Cells of range and speed that are searched for such a stronger one."""
+"""Distance in range and speed within which a stronger peak is searched [cells]."""
 
 
 @dataclass(frozen=True, eq=False)
 class Peaks:
-    """Peaks between the cells."""
+    """Interpolated peaks; angles in rad."""
 
     cell: IntArray
     """Number of the cell."""
@@ -261,13 +263,13 @@ class Peaks:
     azimuth: Floats
     elevation: Floats
     power: Floats
-    """Of the peak, in units of the noise."""
+    """Power of the peak in units of the noise."""
     noise: Floats
-    """Of the training cells, in the same unit."""
+    """Noise estimate of the training cells in the same unit."""
 
 
 def peaks_of(power: NDArray[np.float32], cells: IntArray, axes: Axes, settings: Detection) -> Peaks:
-    """Place peaks between cells by the ratio to the stronger neighbour along each axis."""
+    """Interpolate peaks between cells by the ratio to the stronger neighbour along each axis."""
     cells = cells[_no_sidelobe(power, cells, axes)]
     at = np.unravel_index(cells, axes.shape)
     peak = power[at].astype(np.float64)
@@ -300,10 +302,10 @@ def peaks_of(power: NDArray[np.float32], cells: IntArray, axes: Axes, settings: 
 
 
 def _between(kind: str, own: Floats, below: Floats, above: Floats, axes: Axes, axis: int) -> tuple[Floats, Floats]:
-    """How far peaks lie from their cell towards the stronger neighbour [cells], and what of their power the cell has.
+    """Distance of peaks from their cell towards the stronger neighbour [cells], and the share of power in the cell.
 
-    Without a window the ratio q of amplitudes is d / (1 - d), with Hann's it is (1 + d) / (2 - d); other windows and
-    beams are near to bells, whose logarithms are parabolas.
+    Without a window the ratio q of amplitudes is d / (1 - d); with Hann's window it is (1 + d) / (2 - d). Other windows
+    and beams are close to Gaussians, whose logarithms are parabolas.
     """
     side = np.where(above > below, 1.0, -1.0)
     q = np.sqrt(np.maximum(above, below) / np.maximum(own, 1e-30))
@@ -342,7 +344,7 @@ def _directions(axes: Axes, azimuth_place: Floats, elevation_place: Floats) -> t
 
 
 def _no_sidelobe(power: NDArray[np.float32], cells: IntArray, axes: Axes) -> NDArray[np.bool_]:
-    """Which peaks no stronger one explains: of the same range and speed, or of the same beam close by."""
+    """Mask of the peaks that are not sidelobes of a stronger one at the same range and speed, or in the same beam."""
     r, d, e, a = np.unravel_index(cells, axes.shape)
     own = power[r, d, e, a]
     wave, array = axes.config.waveform, axes.config.array
@@ -362,7 +364,7 @@ def _no_sidelobe(power: NDArray[np.float32], cells: IntArray, axes: Axes) -> NDA
 
 
 def noise_around(power: NDArray[np.float32], at: tuple[IntArray, ...], settings: Detection) -> Floats:
-    """What the training cells of some cells tell of the noise there: their mean, or for os their median as a mean."""
+    """Noise estimate around the given cells: mean of the training cells, or for os the mean implied by their median."""
     r, d, e, a = at
     steps = np.arange(settings.guard + 1, settings.guard + settings.training // 2 + 1)
     steps = np.concatenate([-steps[::-1], steps])
@@ -375,25 +377,26 @@ def noise_around(power: NDArray[np.float32], at: tuple[IntArray, ...], settings:
         values = power[np.clip(place, 0, power.shape[0] - 1), d[:, None], e[:, None], a[:, None]]
     if settings.method == "ca":
         return np.maximum(values.astype(np.float64).mean(axis=1), 1e-30)
-    # The median of exponential numbers is ln 2 of their mean.
+    # The median of an exponential distribution is ln 2 times its mean.
     return np.maximum(np.median(values, axis=1).astype(np.float64) / np.log(2.0), 1e-30)
 
 
 # ---- clusters -------------------------------------------------------------------------------------------------------
-# VANE's way (ERDC/GSL TR-20-32, chapter 5): returns in a grid, connected cells are targets at their centroids.
+# Method of VANE (ERDC/GSL TR-20-32, chapter 5): returns in a grid, connected cells are targets at their centroids.
 
 
 MOST_CELLS = 100_000_000
-"""Of the grid."""
+"""Largest number of cells of the grid."""
 
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """Targets, strongest first."""
+    """Targets in the order of descending power."""
 
     xyz: Floats
-    """Centroids weighted by power [m], shape (n, 3)."""
+    """Power-weighted centroids [m], shape (n, 3)."""
     speed_m_s: Floats
+    """Power-weighted mean radial velocity [m/s]."""
     power: Floats
     """Sum over the returns."""
     owner: NDArray[np.int64]
@@ -403,9 +406,9 @@ class Clusters:
 def clusters_of(
     xyz: Floats, power: Floats, speed_m_s: Floats, resolution_m: float, least_power: float = 0.0
 ) -> Clusters:
-    """Join returns at `xyz` (n, 3) [m] whose cells of side `resolution_m`, seen from above, touch.
+    """Join returns at `xyz` (n, 3) [m] whose horizontal cells of side `resolution_m` touch.
 
-    Cells with less power than `least_power` in all are left out.
+    Cells with a total power below `least_power` are omitted.
     """
     from scipy import ndimage
 
@@ -430,7 +433,7 @@ def clusters_of(
 
     order = np.lexsort((np.arange(len(group)), power))
     owner = np.zeros(count, np.int64)
-    owner[group[order]] = kept[order]  # the strongest comes last
+    owner[group[order]] = kept[order]  # the strongest return is assigned last
     found = np.stack([mean(xyz[:, k]) for k in range(3)], axis=1)
     rank = np.argsort(-total, kind="stable")
     return Clusters(found[rank], mean(speed_m_s)[rank], total[rank].astype(np.float64), owner[rank])

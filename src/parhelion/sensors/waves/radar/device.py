@@ -1,4 +1,4 @@
-"""A radar's numbers on the device, and the order of its steps: emit, cast, add up, add noise, detect."""
+"""Processing steps of a radar on the device: emit, cast, accumulate, add noise, detect."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ from parhelion.surfaces.radio import fresnel, permittivity, radio_name
 from parhelion.weather.media import Medium, Radio
 from parhelion.weather.weather import Weather
 
-# ---- The radar equation: from cross-section and range to the signal in a cell, and the noise there ------------------
+# ---- Radar equation: signal and noise power of a cell ---------------------------------------------------------------
 
 
 REFERENCE_K = 290.0
-"""Temperature that noise figures are told for."""
+"""Reference temperature of noise figures [K]."""
 
 
 def received_constant_w(config: RadarConfig) -> float:
-    """C of P = C sigma / R^4 [W m^2], on the axis of both antennas: P_t G_t G_r lambda^2 / ((4 pi)^3 losses)."""
+    """Constant C of P = C sigma / R^4 [W m^2] on the antenna axis: P_t G_t G_r lambda^2 / ((4 pi)^3 losses)."""
     decibels = config.power_dbm - 30.0 + config.transmit.gain_dbi + config.receive.gain_dbi - config.losses_db
     return float(10.0 ** (decibels / 10.0) * config.wavelength_m**2 / (4.0 * np.pi) ** 3)
 
 
 def noise_power_w(config: RadarConfig, axes: Axes) -> float:
-    """Thermal noise of a cell [W], on the scale on which a scatterer's peak is its received power.
+    """Thermal noise of a cell [W], on the scale where the peak of a scatterer equals its received power.
 
-    k T_0 F divided by the time over which the cell adds up, times the noise bandwidths of all windows. An array of N
-    virtual channels listens with each of them for all of its ramps.
+    k T_0 F divided by the integration time of the cell, times the noise bandwidths of all windows. Each of the N
+    virtual channels of an array integrates over all of its ramps.
     """
     wave = config.waveform
     channels = 1 if config.array is None else config.array.azimuth_channels * config.array.elevation_channels
@@ -63,7 +63,7 @@ def noise_power_w(config: RadarConfig, axes: Axes) -> float:
 
 
 def cross_section_m2(constant_w: Any, power: Any, range_m: Any) -> Any:
-    """The cross-section that explains a power [m^2]."""
+    """Cross-section [m^2] of a target at `range_m` that returns `power`: P R^4 / C."""
     square = range_m * range_m
     return power * square * square / constant_w
 
@@ -72,29 +72,33 @@ def cross_section_m2(constant_w: Any, power: Any, range_m: Any) -> Any:
 
 
 _FADED = 3e-3
-"""Single rays that bring less than this of a cell's noise are dropped in the kernel."""
+"""Smallest power of a ray in units of a cell's noise; the kernel drops weaker ones."""
 RAIN_SPREAD_M_S = 1.0
-"""Standard deviation of raindrops' radial velocities: turbulence and sizes (Doviak and Zrnic 1993: 0.5 to 2)."""
+"""Standard deviation of the radial velocities of raindrops [m/s], by turbulence and drop size (Doviak and Zrnic 1993:
+0.5 to 2)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """What one frame was made of."""
+    """Intermediate and final results of one frame."""
 
     paths: BouncePaths
     scatterers: Scatterers
     signal: Signal
     power: NDArray[np.float32]
-    """The cube, in units of the noise."""
+    """Cube of powers in units of the noise."""
     alarms: NDArray[np.int64]
+    """Cells above the threshold."""
     peaks: NDArray[np.int64]
+    """Cells above the threshold that are local maxima."""
     clutter: NDArray[np.float64]
-    """Power of rain by range, speed and azimuth is this (ranges,) times `spread` (speeds, azimuths)."""
+    """Power of rain clutter by range (ranges,); `spread` distributes it over speeds and azimuths."""
     spread: NDArray[np.float64]
+    """Distribution of the clutter, shape (speeds, azimuths)."""
 
 
 class RadarOnDevice(DeviceOwned):
-    """Everything that stays the same from frame to frame."""
+    """Constants, patterns and kernels of one radar."""
 
     def __init__(self, engine: Engine, config: RadarConfig, axes: Axes) -> None:
         self.engine, self.config, self.axes = engine, config, axes
@@ -102,7 +106,7 @@ class RadarOnDevice(DeviceOwned):
         self.noise_w = noise_power_w(config, axes)
         self._noise = Noise(engine, axes, 1 if config.waveform.coherent else config.waveform.ramps)
         rays = config.field
-        # Columns come one after the other, since their rays run close to each other.
+        # Rays are ordered by column, because neighbouring rays hit neighbouring triangles.
         self.columns, self.rows = rays.grid
         self._send, self._receive = (Pattern.of(engine, one.shape) for one in (config.transmit, config.receive))
         turning = config.turning
@@ -114,12 +118,12 @@ class RadarOnDevice(DeviceOwned):
             self._times = (config.frame_s, -step) if turning.clockwise else (0.0, step)
 
     def ray_times(self, ray: NDArray[np.int64]) -> NDArray[np.float64]:
-        """When rays are sent, after the frame's start [s]."""
+        """Transmission times of rays after the start of the frame [s]."""
         first, step = self._times
         return np.asarray(first + (ray // self.rows + 0.5) * step)
 
     def trace(self, target: WaveScene, motion: Trajectory, start: float, weather: Weather | None) -> BouncePaths:
-        """All paths of a frame whose rays are worth following."""
+        """All paths of a frame above the power limit."""
         engine, config, scene = self.engine, self.config, target.scene
         place = motion.pose.xyz if isinstance(motion, Fixed) else motion.sample(np.array([start]))[0][0]
         if scene.changes:
@@ -139,7 +143,7 @@ class RadarOnDevice(DeviceOwned):
         return trace_paths(engine, target, emission, moves, scene.for_kernels(), self.columns * self.rows)
 
     def power(self, paths: BouncePaths) -> NDArray[np.float64]:
-        """Power of paths in units of a cell's noise."""
+        """Power of paths in units of the noise of a cell."""
         half = 0.5 * paths.length.astype(np.float64)
         return np.asarray(paths.cross_section * (self.constant_w / self.noise_w) / half**4)
 
@@ -153,10 +157,10 @@ class RadarOnDevice(DeviceOwned):
         *,
         noise: bool,
     ) -> Frame:
-        """The cube of a frame and what stands out in it."""
+        """Cube of a frame and the cells above the threshold."""
         engine, axes, config = self.engine, self.axes, self.config
         scatterers = scatterers_of(paths, self.power(paths), axes)
-        phase = phases(paths.patch[scatterers.owner], scatterers.range_m, config.wavelength_m)
+        phase = phases(scatterers.range_m, config.wavelength_m)
         signal = signal_of(scatterers, phase, axes)
         clutter, spread = self._clutter(weather, motion, start)
         opaque, kind = engine.dr.opaque, engine.mi.UInt32
@@ -171,13 +175,13 @@ class RadarOnDevice(DeviceOwned):
         return Frame(paths, scatterers, signal, cube, alarms, peaks, clutter, spread)
 
     def in_air(self, weather: Weather | None, start: float) -> list[tuple[Medium, Radio]]:
-        """Effects of the weather at a time [s] on waves of this radar."""
+        """Effects of the weather at a time [s] on the waves of this radar."""
         return [] if weather is None else weather.radio(start, self.config.frequency_ghz * 1e9)
 
     def _clutter(
         self, weather: Weather | None, motion: Trajectory, start: float
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Power that rain and other media send back, in units of a cell's noise: by range, and its share by speed and
+        """Backscatter of rain and other media in units of a cell's noise: by range, and its distribution over speed and
         azimuth."""
         config, axes = self.config, self.axes
         ranges, speeds, _, azimuths = axes.shape
@@ -187,7 +191,7 @@ class RadarOnDevice(DeviceOwned):
             return np.zeros(ranges), np.zeros((speeds, azimuths))
         loss = sum(effect.loss_db_per_km for effect in effects) * 1e-4 * np.log(10.0)
         distance = np.maximum(axes.range, config.range_step_m)
-        # A bell's square, as of both ways, is 0.753 times as wide as the bell is at half power.
+        # The equivalent width of a squared Gaussian (two-way pattern) is 0.753 times its one-way width at half power.
         both = np.sqrt(np.pi / (8.0 * np.log(2.0)))
         high = both * np.radians(min(config.transmit.elevation_width_deg, config.receive.elevation_width_deg))
         if config.turning is not None:
@@ -217,10 +221,10 @@ class RadarOnDevice(DeviceOwned):
         return clutter, gain * bell / bell.sum(axis=0)
 
 
-# ---- Materials as a radar meets them: Fresnel's reflection at its frequency, and how rough they are -----------------
-# Permittivities are those of `surfaces/radio.py`. The finishes are assumed: round figures of the order that is measured
+# ---- Materials: Fresnel reflection at the radar's frequency, and roughness ------------------------------------------
+# Permittivities are those of `surfaces/radio.py`. The finishes are assumed: round figures of the order of measurements
 # at millimetre waves (Ulaby and Dobson 1989, Handbook of Radar Scattering Statistics for Terrain; Li, Nashashibi and
-# Sarabandi 1998 for roads). Roughness matters less at longer waves by itself, since heights count in wavelengths.
+# Sarabandi 1998 for roads). Heights are divided by the wavelength, so roughness matters less at longer waves.
 
 
 FINISHES = {
@@ -253,26 +257,26 @@ FINISHES = {
 
 
 BODYWORK = Finish(0.2, 1e-5, 0.0)
-"""Of cars, where plain meshes are flatter and barer than cars are. The slope stands for curved sheets: a side of 4 m^2
-then sends back A / m^2 = 100 m^2 over 19 degrees. What is scattered stands for lamps, mirrors, handles, gaps and
-wheels, which send back most of what a car does off its flat sides: about a third of what comes in. Both were chosen so
-that our cars follow 3GPP TR 38.901 (release 19), table 7.9.2.1-4: 20.8, 15.5 and 14.6 dBsm from the side, front and
-back, 7.1 dBsm in between, 11.3 dBsm as the mean, from car to car 3.4 dB."""
+"""Finish of car bodies, whose meshes are flatter and have fewer details than real cars. The slope represents curved
+sheets: a side of 4 m^2 then has A / m^2 = 100 m^2 over 19 degrees. The scattered share represents lamps, mirrors,
+handles, gaps and wheels, which return most of the power off the flat sides: about a third of the incident power. Both
+are fitted to 3GPP TR 38.901 (release 19), table 7.9.2.1-4: 20.8, 15.5 and 14.6 dBsm from the side, front and back,
+7.1 dBsm in between, a mean of 11.3 dBsm and a standard deviation of 3.4 dB between cars."""
 
 
 def finish(material: str) -> Finish:
-    """How rough a material is."""
+    """Roughness of a material."""
     return BODYWORK if material.startswith("car-paint") else FINISHES[radio_name(material)]
 
 
 def reflection(material: str, frequency_hz: float) -> NDArray[np.float64]:
-    """Share of the power that a smooth half-space mirrors, mean of both polarisations, over `cosines()`."""
-    # At exactly grazing incidence on what is like air, Fresnel has 0 / 0.
+    """Power reflectance of a smooth half-space, mean of both polarisations, over `cosines()`."""
+    # Fresnel's equations are 0 / 0 at exactly grazing incidence on a material with the permittivity of air.
     te, tm = fresnel(np.maximum(cosines(), 1e-6), permittivity(radio_name(material), frequency_hz))
     return 0.5 * (np.abs(te) ** 2 + np.abs(tm) ** 2)
 
 
 def table(names: list[str], frequency_hz: float) -> tuple[NDArray[np.float64], list[Finish]]:
-    """Reflection and finishes of materials by name; an error names one that has no permittivity at the frequency."""
+    """Reflection and finishes of materials by name; an error names a material without permittivity at the frequency."""
     found = [reflection(name, frequency_hz) for name in names]
     return np.array(found).reshape(len(names), ANGLES), [finish(name) for name in names]

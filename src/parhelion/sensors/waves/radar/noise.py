@@ -1,8 +1,8 @@
-"""Noise of the cube: white before the transforms, so that their windows tie neighbouring cells.
+"""Noise of the cube: white before the transforms, correlated between neighbouring cells by their windows.
 
-A window that is a sum of cosines mixes each cell of white noise with the next ones: with Hann's, neighbours are
-correlated by -2/3 and cells two apart by 1/6. Along speed cells go around; along the other axes there are cells beyond
-the ends, which are drawn as well.
+A window that is a sum of cosines mixes each cell of white noise with its neighbours: with Hann's window, neighbours
+have a correlation of -2/3 and cells two apart of 1/6. The speed axis is periodic. The other axes are not, so white
+noise is also drawn for cells beyond their ends.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ ONE = (1.0,)
 
 @kernel_tree(fixed=("taps", "count", "inner", "wraps"))
 @dataclass
-class Tie:
-    """A window's mixing along one axis of an array."""
+class WindowMixing:
+    """Convolution of noise with a window's transform along one axis of an array."""
 
     taps: tuple[float, ...]
-    """Weight of the cell itself, of the next ones, and so on."""
+    """Weights of the cell itself, of its neighbours, and so on."""
     count: int
-    """Cells along the axis in the result; the source has some more at both ends, unless it goes around."""
+    """Cells along the axis in the result; a source that is not periodic has more cells at both ends."""
     inner: int
-    """Cells of all later axes together."""
+    """Product of the sizes of all later axes."""
     wraps: bool
+    """Set if the axis is periodic."""
 
     def mixed(self, index: Any, real: Any, imaginary: Any) -> tuple[Any, Any]:
         """Real and imaginary part of the result's cells `index`."""
@@ -53,25 +54,25 @@ class Tie:
 @kernel_tree(fixed=("looks", "noise", "speeds", "elevations", "azimuths"))
 @dataclass
 class Receiver:
-    """What the last step needs to know of the cube."""
+    """Cube shape and clutter for the last step."""
 
     looks: int
-    """Powers that a cell averages."""
+    """Number of powers that a cell averages."""
     noise: bool
-    """Whether there is thermal noise."""
+    """Set if thermal noise is added."""
     speeds: int
     elevations: int
     azimuths: int
-    ranges: Tie
-    """The window along range."""
+    ranges: WindowMixing
+    """Window along range."""
     clutter: Any
-    """Of rain, by range, in units of the noise."""
+    """Power of rain clutter by range, in units of the noise."""
     spread: Any
-    """How clutter is shared among speeds and azimuths, (speeds, azimuths)."""
+    """Distribution of the clutter over speeds and azimuths, shape (speeds, azimuths)."""
 
 
 def drawn(index: Any, keys: tuple[Any, Any], draw: Any) -> tuple[Any, Any]:
-    """White noise, both parts of variance 1/2."""
+    """White complex noise; real and imaginary part have a variance of 1/2."""
     dr = running_engine().dr
     a, b, _, _ = words(keys, index, draw)
     x, y = to_normal(a, b)
@@ -80,15 +81,15 @@ def drawn(index: Any, keys: tuple[Any, Any], draw: Any) -> tuple[Any, Any]:
     return x, y
 
 
-def tied(tie: Tie, index: Any, real: Any, imaginary: Any) -> tuple[Any, Any]:
-    """Noise after a window along one axis."""
-    x, y = tie.mixed(index, real, imaginary)
+def apply_window(window: WindowMixing, index: Any, real: Any, imaginary: Any) -> tuple[Any, Any]:
+    """Apply a window to noise along one axis."""
+    x, y = window.mixed(index, real, imaginary)
     running_engine().dr.eval(x, y)
     return x, y
 
 
-def looked(cube: Receiver, index: Any, real: Any, imaginary: Any, noise: tuple[Any, Any], so_far: Any) -> Any:
-    """Power of every cell with one look's noise, added to that of earlier looks, as shares of their mean."""
+def add_look(cube: Receiver, index: Any, real: Any, imaginary: Any, noise: tuple[Any, Any], so_far: Any) -> Any:
+    """Add the power of every cell and its noise to the mean over all looks."""
     dr, mi = running_engine().dr, running_engine().mi
     beams = cube.elevations * cube.azimuths
     row = index // (cube.speeds * beams)
@@ -104,7 +105,7 @@ def looked(cube: Receiver, index: Any, real: Any, imaginary: Any, noise: tuple[A
 
 
 class Noise:
-    """The noise of one radar."""
+    """Noise generator of one radar."""
 
     def __init__(self, engine: Engine, axes: Axes, looks: int) -> None:
         self.engine, self.looks, self.shape = engine, looks, axes.shape
@@ -114,29 +115,29 @@ class Noise:
         taps.append(noise_taps(config.waveform.speed_window) if speeds > 1 else ONE)
         array = ONE if config.array is None else noise_taps(config.array.window)
         taps += [array if count > 1 else ONE for count in (elevations, azimuths)]
-        # White cells reach beyond the ends of all axes but speed, by as much as the windows do.
+        # White noise extends beyond the ends of all axes except speed, by the half-width of the windows.
         sizes = [
             count if axis == 1 else count + 2 * (len(one) - 1)
             for axis, (count, one) in enumerate(zip(axes.shape, taps, strict=True))
         ]
         self.white = int(np.prod(sizes))
-        self._ties: list[tuple[Tie, int]] = []
+        self._windows: list[tuple[WindowMixing, int]] = []
         for axis in (1, 2, 3):
             if len(taps[axis]) > 1:
                 sizes[axis] = axes.shape[axis]
                 inner = int(np.prod(sizes[axis + 1 :]))
-                self._ties.append((Tie(taps[axis], sizes[axis], inner, axis == 1), int(np.prod(sizes))))
-        self._ranges = Tie(taps[0], ranges, speeds * elevations * azimuths, False)
+                self._windows.append((WindowMixing(taps[axis], sizes[axis], inner, axis == 1), int(np.prod(sizes))))
+        self._ranges = WindowMixing(taps[0], ranges, speeds * elevations * azimuths, False)
 
     def power(self, keys: tuple[Any, ...], real: Any, imaginary: Any, clutter: Any, spread: Any, *, noise: bool) -> Any:
-        """Power of every cell of a signal, noise included, as the mean of its looks."""
+        """Power of every cell of a signal including noise, as the mean over its looks."""
         engine = self.engine
         cube = Receiver(self.looks, noise, *self.shape[1:], self._ranges, clutter, spread)
         index = engine.counting(int(np.prod(self.shape)))
         power = engine.number(0.0)
         for look in range(self.looks):
             made = engine.frozen(drawn)(engine.counting(self.white), keys, engine.whole(look))
-            for tie, count in self._ties:
-                made = engine.frozen(tied)(tie, engine.counting(count), *made)
-            power = engine.frozen(looked)(cube, index, real, imaginary, made, power)
+            for window, count in self._windows:
+                made = engine.frozen(apply_window)(window, engine.counting(count), *made)
+            power = engine.frozen(add_look)(cube, index, real, imaginary, made, power)
         return power

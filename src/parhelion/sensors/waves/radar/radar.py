@@ -1,4 +1,4 @@
-"""The radar: emit, cast, bounce, add up, add noise, detect."""
+"""Radar sensor: emit, cast, reflect, accumulate, add noise, detect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from parhelion.core.random import Stream
 from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import engine
 from parhelion.rays.lock import locked
-from parhelion.rays.origin import cell_of
+from parhelion.rays.origin import cell_around
 from parhelion.sensors.base import FrameSensor, checked_world, finite_time, motion_of, place_of
 from parhelion.sensors.sheets import open_sheet
 from parhelion.sensors.waves.bounce import BouncePaths
@@ -32,24 +32,28 @@ from parhelion.world.world import World
 _SURFACE, _MULTIPATH, _NOISE = (ORIGINS.index(name) for name in ("surface", "multipath", "noise"))
 
 CLUSTER_SNR = 10.0
-"""Cells of the cluster mode count from this much over the noise on."""
+"""Threshold of the cluster mode in units of the noise."""
 
 
 class Radar(FrameSensor[RadarConfig, RadarScan]):
-    """A radar. It points along x.
+    """Radar that points along x.
 
-        radar = Radar("continental/ars408-21-far")
-        detections = radar.scan(world, pose=Pose(xyz=(0, 0, 0.6)), seed=7)
-        detections.range, detections.azimuth, detections.radial_velocity, detections.rcs, detections.snr
+    >>> import parhelion as ph
+    >>> radar = ph.Radar("ti/iwr6843")
+    >>> world = ph.World()
+    >>> _ = world.add(ph.shapes.box(0.2, 0.2, 0.2), material="steel", pose=ph.Pose((5, 0, 0)))
+    >>> detections = radar.scan(world, pose=ph.Pose(), seed=7)
+    >>> print(f"{detections.range[0]:.1f} m")
+    4.9 m
 
     Args:
         model: Preset name, YAML file or `RadarConfig`.
-        name: Name that distinguishes it from others of its model; it has noise of its own.
-        rate_hz: Frames or revolutions per second; by default that of the data sheet.
-        noise: False is a receiver without noise.
-        rays: Number of rays by which the world is sampled.
+        name: Name of this unit; units of one model with different names have independent noise.
+        rate_hz: Frames or revolutions per second [Hz]; by default that of the data sheet.
+        noise: False disables receiver noise.
+        rays: Number of rays that sample the world.
         bounces: Largest number of reflections of a ray.
-        mode: "cube" (range, speed and angle cells with a threshold) or "cluster" (the method of VANE).
+        mode: "cube" (CFAR over range, speed and angle) or "cluster" (the method of VANE).
         cube: True adds the cube of powers to the record.
     """
 
@@ -83,7 +87,7 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
         super().__init__(config, sheet.name, name=name, rate_hz=config.rate_hz, noise=noise)
         self.mode, self.cube = mode, cube
         self.axes = Axes.of(config)
-        """Cells of the cube."""
+        """Axes of the cube."""
         self._on_device: RadarOnDevice | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -91,7 +95,7 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
 
     @property
     def frame_duration_s(self) -> float:
-        """Time [s] from a frame's start to its last ramp."""
+        """Time from the start of a frame to its last ramp [s]."""
         return self.config.frame_s
 
     scan = FrameSensor[RadarConfig, RadarScan].measure
@@ -102,7 +106,7 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
         self, world: World, *, pose: Pose | None = None, trajectory: Trajectory | None = None,
         mount: Pose | None = None, time: float = 0.0,
     ) -> BouncePaths:  # fmt: skip
-        """The ways of the wave in one frame, before cube and noise: one row a ray and way back."""
+        """Paths of one frame before cube and noise, one row per ray and return."""
         motion, start = motion_of(checked_world(world), None, pose, trajectory, mount), finite_time(time)
         device, target, weather = self._ready(world, motion, start)
         return device.trace(target, motion, start, weather)
@@ -111,10 +115,10 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
         self, target: Any, azimuth_deg: ArrayLike = 0.0, elevation_deg: ArrayLike = 0.0, *,
         mode: Literal["optics", "power"] = "optics", distance_m: float | None = None, **more: Any,
     ) -> CrossSections:  # fmt: skip
-        """Cross-sections at this radar's frequency of one thing, seen from directions in its own frame.
+        """Cross-sections of one object at this radar's frequency, for directions in the frame of the object.
 
-        "optics" adds fields by physical optics, the reference, as `parhelion.sensors.waves.radar.rcs.rcs` does,
-        whose options it takes. "power" adds rays by power, as scans do, for a radar `distance_m` away.
+        "optics" adds fields by physical optics and is the reference; it accepts the options of
+        `parhelion.sensors.waves.radar.rcs.rcs`. "power" adds rays by power, as scans do, for a radar at `distance_m`.
         """
         from parhelion.sensors.waves.radar.rcs import power_rcs, rcs
 
@@ -125,7 +129,7 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
         }
         if mode == "optics":
             if distance_m is not None:
-                raise ConfigError('rcs: distance_m is for mode="power"; physical optics looks from infinitely far')
+                raise ConfigError('rcs: distance_m requires mode="power"; physical optics assumes an infinite distance')
             return rcs(target, **given, **more)
         if mode != "power":
             raise ConfigError(f"mode: must be optics or power, got {mode!r}")
@@ -136,7 +140,9 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
         config = self.config
         hertz = config.frequency_ghz * 1e9
         with world.edits():
-            cell = cell_of(world.geometry(*self.visibility_keys), place.xyz)
+            # The origin of the engine's float32 coordinates depends on the sensor only: with that of the whole world,
+            # an object anywhere would change the rounding of every path.
+            cell = cell_around(place.xyz)
             target = wave_scene(
                 world,
                 self.visibility_keys,
@@ -155,7 +161,7 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
         place = place_of(motion, start)
         device, target, weather = self._ready(world, motion, start)
         paths = device.trace(target, motion, start, weather)
-        facts = {"sensor": self.model, "world": world.name, "seed": int(seed), "time": start, "mode": self.mode}
+        metadata = {"sensor": self.model, "world": world.name, "seed": int(seed), "time": start, "mode": self.mode}
         if self.mode == "cluster":
             fields = self._clusters(device, target, paths)
             made = None
@@ -168,7 +174,7 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
         unit = np.stack([level * np.cos(azimuth), level * np.sin(azimuth), np.sin(elevation)], axis=1)
         names = {"label": target.label_names, "origin": origin_names()}
         return RadarScan(
-            (distance[:, None] * unit).astype(np.float32), fields, "sensor", names, facts, cube=made, pose=place,
+            (distance[:, None] * unit).astype(np.float32), fields, "sensor", names, metadata, cube=made, pose=place,
             start_time=start, duration=self.config.frame_s,
         )  # fmt: skip
 
@@ -179,7 +185,7 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
     def _detections(
         self, device: RadarOnDevice, target: WaveScene, found: Frame, weather: Weather | None, start: float
     ) -> dict[str, NDArray[Any]]:
-        """Fields of detections, strongest first."""
+        """Fields of detections in the order of descending power."""
         config, axes = self.config, self.axes
         peaks = peaks_of(found.power, found.peaks, axes, config.detection)
         keep = peaks.range_m >= max(config.minimum_range_m, config.range_step_m)
@@ -188,12 +194,12 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
         owner = found.signal.owners(cell)
         there = owner >= 0
         scatterer = found.scatterers.owner[np.maximum(owner, 0)] if len(found.scatterers) else np.zeros(len(cell), int)
-        # What the cell would have without noise tells whether noise alone made the peak.
+        # A peak is noise if most of its power is missing in the cube without noise.
         clean = found.signal.real[cell].astype(np.float64) ** 2 + found.signal.imaginary[cell].astype(np.float64) ** 2
         r, d, _, a = np.unravel_index(cell, axes.shape)
         clutter = found.clutter[r] * found.spread[d, a]
         in_air = device.in_air(weather, start)
-        # Clutter has the origin of the medium that scatters most.
+        # The medium with the strongest backscatter is the origin of clutter.
         strongest = max(in_air, key=lambda one: one[1].reflectivity_m2_m3)[0].code if in_air else _NOISE
         ghost = there & (found.paths.bounces[scatterer] > 1) if len(found.paths) else there
         origin = np.where(ghost, _MULTIPATH, _SURFACE)
@@ -224,7 +230,7 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
         }  # fmt: skip
 
     def _clusters(self, device: RadarOnDevice, target: WaveScene, paths: BouncePaths) -> dict[str, NDArray[Any]]:
-        """Fields of VANE's targets: those whose power passes the noise of a cell."""
+        """Fields of the targets by the method of VANE."""
         half = 0.5 * paths.length.astype(np.float64)
         power = device.power(paths)
         local = paths.direction.astype(np.float64) * half[:, None]
@@ -247,7 +253,7 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
         }  # fmt: skip
 
     def _gain(self, azimuth: NDArray[np.float64], elevation: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Two-way gain of the antennas relative to their axes; a turning one has its axis at every azimuth."""
+        """Two-way gain of the antennas relative to their axes; a rotating antenna has its axis at every azimuth."""
         config, gain = self.config, np.ones(len(azimuth))
         aside = np.zeros(len(azimuth)) if config.turning is not None else np.sin(azimuth) * np.cos(elevation)
         for antenna in (config.transmit, config.receive):

@@ -1,13 +1,13 @@
-"""The radar cross-section of one thing, from every side: coherent, by ray tubes and physical optics.
+"""Radar cross-section of one object from any direction: coherent, by ray tubes and physical optics.
 
     from parhelion.sensors.waves.radar.rcs import rcs
     table = rcs(ph.shapes.box(0.3, 0.2, 0.1), frequency_ghz=77, azimuth_deg=np.arange(-90, 91))
     table.dbsm, table.scattering
 
-A plane wave comes from each direction as a grid of square tubes. They bounce as mirrors send them; at every surface the
-currents of physical optics send a far field to the receiver, with the phase of the whole way. This is the reference for
-the power mode of `Radar`, which adds rays by power with lobes: it knows polarisation, phase and interference, and costs
-as many tubes as the thing has wavelengths squared.
+A plane wave from each direction is divided into a grid of square tubes. The tubes are reflected specularly. At every
+surface, the currents of physical optics radiate a far field to the receiver with the phase of the whole path. This is
+the reference for the power mode of `Radar`, which adds rays by power: it includes polarisation, phase and interference.
+Its cost grows with the area of the object in square wavelengths.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from parhelion.world.parts import WorldObject
 from parhelion.world.world import World
 
 # ---- optics ---------------------------------------------------------------------------------------------------------
-# Physical optics of ray tubes: reflection with polarisation, the currents of a surface, and the far field they send.
-# Time goes as exp(+j w t). A tube is a small square of a plane wave. On flat surfaces it keeps its size, so that its
-# footprint is a parallelogram over which the phase is linear: the integral over it has a closed form. Fields are pairs,
-# one for each polarisation that was sent, shape (n, 2, 3). The currents are those of Ling, Chou and Lee 1989 (IEEE
-# Trans. AP 37, 194), taken at every surface that a tube meets; no current flows in the shadow, and edges add nothing.
+# Physical optics of ray tubes: reflection with polarisation, surface currents and their far field. The time dependence
+# is exp(+j w t). A tube is a small square of a plane wave. It keeps its size on flat surfaces, so its footprint is a
+# parallelogram over which the phase is linear, and the integral has a closed form. Fields are pairs, one for each
+# transmitted polarisation, shape (n, 2, 3). The currents are those of Ling, Chou and Lee 1989 (IEEE Trans. AP 37, 194)
+# at every surface that a tube hits. Shadowed surfaces carry no current, and edges have no additional currents.
 
 
 Complexes = NDArray[np.complex128]
@@ -63,20 +63,20 @@ def dots(a: Floats, b: Floats) -> Floats:
 
 
 def reflect(vectors: Floats, normal: Floats) -> Floats:
-    """Vectors (n, 3) as a plane mirror of unit normals (n, 3) shows them."""
+    """Vectors (n, 3) mirrored at planes with unit normals (n, 3)."""
     return np.asarray(vectors - 2.0 * dots(vectors, normal)[:, None] * normal)
 
 
 def reflected(
     field: Complexes, direction: Floats, normal: Floats, permittivity: Complexes, kept: Floats
 ) -> tuple[Complexes, Floats]:
-    """The mirrored fields (n, 2, 3) of plane waves, and their directions (n, 3).
+    """Reflected fields (n, 2, 3) of plane waves, and their directions (n, 3).
 
-    `normal` (n, 3) faces the wave; `permittivity` (n,) is the surface's; `kept` (n,) is the share of the amplitude that
-    roughness leaves. Coefficients are Fresnel's of half-spaces, each polarisation with its own.
+    `normal` (n, 3) faces the wave, `permittivity` (n,) is that of the surface, and `kept` (n,) is the roughness factor
+    of the amplitude. The coefficients are Fresnel's for half-spaces, separately for each polarisation.
     """
     cosine = np.clip(-dots(direction, normal), 0.0, 1.0)
-    # At normal incidence every direction across is as good as another.
+    # At normal incidence, any direction perpendicular to the normal can be used.
     axis = np.where(np.abs(normal[:, :1]) < 0.9, [[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0]])
     across = np.cross(direction, normal)
     length = np.linalg.norm(across, axis=1, keepdims=True)
@@ -94,10 +94,10 @@ def radiated(
     field: Complexes, direction: Floats, mirrored: Complexes, onward: Floats, normal: Floats, toward: Floats,
     polarisation: Floats,
 ) -> Complexes:  # fmt: skip
-    """Far field for each area that surfaces send to a unit direction `toward` (3,), up to -j k / 4 pi; shape (n, 2).
+    """Far field per area of surfaces in a unit direction `toward` (3,), without the factor -j k / 4 pi; shape (n, 2).
 
-    The surface carries J = n x H and M = E x n of the wave that comes and of the one that goes; the component along
-    `polarisation` (3,) of (eta J) + M x s is returned, s the direction (Balanis 2012, section 6.7).
+    The surface carries J = n x H and M = E x n of the incident and the reflected wave. The result is the component of
+    eta J + M x s along `polarisation` (3,), where s is the direction (Balanis 2012, section 6.7).
     """
     across = np.cross(toward, polarisation)
     # eta n x (d x E) = d (n . E) - E (n . d)
@@ -114,10 +114,10 @@ def radiated(
 def footprint(
     first: Floats, second: Floats, direction: Floats, normal: Floats, toward: Floats, wavenumber: float
 ) -> Floats:
-    """Integral of the phase over the footprint of tubes, relative to that of its middle [m^2], shape (n,).
+    """Integral of the phase factor over the footprint of tubes, relative to its centre [m^2], shape (n,).
 
-    `first` and `second` (n, 3) are the sides of the tube's square [m], across its direction. Along the surface the
-    phase goes as k (s - d): over a parallelogram that integrates to two sines over their arguments.
+    `first` and `second` (n, 3) are the sides of the tube's square [m]. The phase along the surface is k (s - d), which
+    integrates to a product of two sinc functions over a parallelogram.
     """
     cosine = dots(direction, normal)
     spread = toward - direction
@@ -129,10 +129,10 @@ def footprint(
 
 
 def plate_m2(width_m: float, height_m: float, aspect_rad: Floats, wavelength_m: float) -> Floats:
-    """Cross-section [m^2] of a flat metal plate turned by `aspect_rad` about its height, by physical optics.
+    """Cross-section [m^2] of a flat metal plate rotated by `aspect_rad` about its height, by physical optics.
 
-    4 pi A^2 / lambda^2 cos^2 a sinc^2(k w sin a): within a few lobes of the normal, for sides of several wavelengths
-    (Knott, Shaeffer and Tuley 2004, chapter 6).
+    4 pi A^2 / lambda^2 cos^2 a sinc^2(k w sin a). Valid within a few lobes of the normal, for sides of several
+    wavelengths (Knott, Shaeffer and Tuley 2004, chapter 6).
     """
     angle = np.asarray(aspect_rad, np.float64)
     peak = 4.0 * np.pi * (width_m * height_m / wavelength_m) ** 2
@@ -140,25 +140,24 @@ def plate_m2(width_m: float, height_m: float, aspect_rad: Floats, wavelength_m: 
 
 
 def corner_m2(side_m: float, wavelength_m: float, faces: str = "triangles") -> float:
-    """Largest cross-section [m^2] of a metal corner of three faces whose inner edges are `side_m` long.
+    """Largest cross-section [m^2] of a metal corner reflector of three faces with inner edges of `side_m`.
 
-    Seen along its axis, a tube comes back if the point opposite its entry lies in the opening, too. That leaves an area
-    of a^2 / sqrt(3) of three right triangles and of sqrt(3) a^2 of three squares; with 4 pi A^2 / lambda^2 these are
-    4 pi a^4 / 3 lambda^2 and 12 pi a^4 / lambda^2.
+    Along its axis, a tube returns if the point opposite its entry lies in the opening as well. The effective area is
+    a^2 / sqrt(3) for three right triangles and sqrt(3) a^2 for three squares. With 4 pi A^2 / lambda^2, the
+    cross-sections are 4 pi a^4 / 3 lambda^2 and 12 pi a^4 / lambda^2.
     """
     area = side_m**2 * {"triangles": 3.0**-0.5, "squares": 3.0**0.5}[faces]
     return 4.0 * np.pi * (area / wavelength_m) ** 2
 
 
 # ---- target ---------------------------------------------------------------------------------------------------------
-# One object by itself: triangles and materials of a mesh, an object, an actor or a world, for its cross-section.
+# Triangles and materials of a mesh, an object, an actor or a world.
 
 
 def object_geometry(target: Any, material: str | None = None, time: float = 0.0) -> tuple[Triangles, list[str]]:
-    """Triangles in the object's own frame at `time` [s], and the names of the materials that their parts have.
+    """Triangles in the frame of the object at `time` [s], and the material names of their parts.
 
-    A mesh is steel unless `material` says otherwise. An object of a world has its own frame; an actor of several bodies
-    that of the first of them, and a world its own.
+    The default material of a mesh is steel. An actor of several bodies uses the frame of its first body.
     """
     frame = Pose()
     if isinstance(target, World):
@@ -169,13 +168,13 @@ def object_geometry(target: Any, material: str | None = None, time: float = 0.0)
     else:
         objects = [World().add(target, material=material or "steel")]
     if material is not None and isinstance(target, (World, WorldObject, Actor)):
-        raise ConfigError("rcs: material is for meshes; objects of worlds have materials of their own")
+        raise ConfigError("rcs: material applies to meshes only; objects of worlds have their own materials")
     vertices, faces, part = [], [], []
     names: list[str] = []
     first = 0
     for item in objects:
         for piece in item.parts:
-            # Vertices of actors are in their own frame, those of standing things in the world's.
+            # Vertices of actors are in the frame of the actor, those of static objects in the world frame.
             placed = piece.placed if item.trajectory is None else _pose(item, time).apply(piece.placed)
             vertices.append(frame.inverse().apply(placed))
             faces.append(piece.mesh.faces + first)
@@ -197,11 +196,11 @@ def _pose(item: WorldObject, time: float) -> Pose:
 Floats = NDArray[np.float64]
 
 _CHUNK = 1 << 17
-"""Tubes at a time: some 100 MB of fields."""
+"""Tubes per batch: about 100 MB of fields."""
 MOST_TUBES = 50_000_000
-"""For one direction: about a minute on two cores."""
+"""Largest number of tubes for one direction: about a minute on two cores."""
 _GRID_TURN_RAD = 0.31
-"""The grid is turned by this against the horizontal: edges of things then cut its rows at all places alike."""
+"""Rotation of the grid against the horizontal [rad], so that edges of objects are not aligned with its rows."""
 
 
 def rcs(
@@ -217,12 +216,13 @@ def rcs(
     tubes_per_wavelength: float = 8.0,
     time: float = 0.0,
 ) -> CrossSections:
-    """Scattering of a thing, seen from directions in its own frame (x forward, y left, z up), one row a direction.
+    """Scattering of an object for directions in its own frame (x forward, y left, z up), one row per direction.
 
-    `target` is a mesh (what `World.add` takes) of a `material`, an object or actor of a world, or a whole world at
-    `time` [s]. Azimuth and elevation say where the radar stands as seen from the thing. A receiver elsewhere
-    (`receiver_azimuth_deg`, `receiver_elevation_deg`) makes it bistatic. Meshes must follow the true shape within a
-    sixteenth of a wavelength. More `tubes_per_wavelength` resolve smaller facets; flat plates need less than one.
+    `target` is a mesh (any input of `World.add`) of a `material`, an object or actor of a world, or a whole world at
+    `time` [s]. Azimuth and elevation are the direction from the object to the radar. A separate receiver direction
+    (`receiver_azimuth_deg`, `receiver_elevation_deg`) makes the geometry bistatic. Meshes must follow the true shape
+    within a sixteenth of a wavelength. More `tubes_per_wavelength` resolve smaller facets; flat plates need less than
+    one.
     """
     if not 0.1 <= frequency_ghz <= 1000.0:
         raise ConfigError(f"rcs: frequency_ghz must be from 0.1 to 1000, got {frequency_ghz!r}")
@@ -252,16 +252,16 @@ def rcs(
 
 @dataclass(frozen=True, eq=False)
 class Tubes:
-    """A thing ready for tubes of one wavelength."""
+    """Object prepared for ray tubes of one wavelength."""
 
     scene: RayScene
     triangles: Triangles
     normal: Floats
-    """Of triangles, shape (m, 3)."""
+    """Normals of triangles, shape (m, 3)."""
     permittivity: NDArray[np.complex128]
-    """Of parts."""
+    """Complex relative permittivity of parts."""
     height2: Floats
-    """Of parts: half the squared phase of its roughness at normal incidence."""
+    """Half the squared phase of the roughness of parts at normal incidence."""
     wavelength_m: float
     bounces: int
     spacing_m: float
@@ -271,11 +271,11 @@ class Tubes:
         cls, target: Any, frequency_ghz: float, material: str | None, bounces: int, tubes_per_wavelength: float,
         time: float,
     ) -> Tubes:  # fmt: skip
-        """For a mesh, an object, an actor or a world."""
+        """Prepare a mesh, an object, an actor or a world."""
         triangles, names = object_geometry(target, material, time)
         triangles = triangles.solid()[0]
         if not len(triangles):
-            raise ConfigError("rcs: the thing has no triangles")
+            raise ConfigError("rcs: the target has no triangles")
         wavelength = SPEED_OF_LIGHT_M_S / (frequency_ghz * 1e9)
         eta = np.array([complex(permittivity(radio_name(name), frequency_ghz * 1e9)) for name in names])
         height = np.array([finish(name).height_m for name in names])
@@ -285,20 +285,20 @@ class Tubes:
         )  # fmt: skip
 
     def scattering(self, toward: Floats, receiver: Floats | None = None) -> NDArray[np.complex128]:
-        """The matrix S [m] for a radar at a unit direction `toward` (3,): rows receive, columns send; H, then V.
+        """Scattering matrix S [m] for a radar at a unit direction `toward` (3,): rows receive, columns send; H, then V.
 
-        The scattered field is S E exp(-j k r) / r, with the phase of the thing's own origin.
+        The scattered field is S E exp(-j k r) / r; the phase reference is the origin of the object.
         """
         direction = -toward
         first, second = _turned(direction)
         corner = self.triangles.vertices[self.triangles.faces.ravel()]
         low, high = (np.array([edge(corner @ one) for one in (first, second, direction)]) for edge in (np.min, np.max))
-        # Whole cells around the middle; one more on each side, since footprints reach over.
+        # Whole cells around the centre, plus one on each side, because footprints extend beyond the edge.
         counts = (np.ceil((high - low)[:2] / self.spacing_m) + 1).astype(np.int64)
         if counts.prod() > MOST_TUBES:
             raise ConfigError(
-                f"rcs: {counts.prod()} tubes for one direction, allowed are {MOST_TUBES}; lower tubes_per_wavelength "
-                "or the frequency"
+                f"rcs: {counts.prod()} tubes for one direction exceed the limit of {MOST_TUBES}; lower "
+                "tubes_per_wavelength or the frequency"
             )
         start = 0.5 * (low + high)[:2] - 0.5 * (counts - 1) * self.spacing_m
         size = float(np.linalg.norm(high - low))
@@ -308,22 +308,22 @@ class Tubes:
             a = start[0] + (number // counts[1]) * self.spacing_m
             b = start[1] + (number % counts[1]) * self.spacing_m
             origin = a[:, None] * first + b[:, None] * second + (low[2] - 0.1 * size) * direction
-            total += self._sent_back(origin, direction, first, second, toward, receiver, size)
+            total += self._scattered(origin, direction, first, second, toward, receiver, size)
         return -0.5j / self.wavelength_m * total
 
-    def _sent_back(
-        self, origin: Floats, way: Floats, first: Floats, second: Floats, toward: Floats, receiver: Floats | None,
+    def _scattered(
+        self, origin: Floats, incident: Floats, first: Floats, second: Floats, toward: Floats, receiver: Floats | None,
         size: float,
     ) -> NDArray[np.complex128]:  # fmt: skip
-        """What tubes that begin at origins (n, 3) add to the far field, up to -j k / 4 pi."""
+        """Contribution of tubes with origins (n, 3) to the far field, without the factor -j k / 4 pi."""
         wavenumber = 2.0 * np.pi / self.wavelength_m
         seen_from = toward if receiver is None else receiver
         receive = polarisations(seen_from)
         count = len(origin)
-        direction = np.broadcast_to(way, (count, 3))
+        direction = np.broadcast_to(incident, (count, 3))
         sides = [np.broadcast_to(self.spacing_m * one, (count, 3)) for one in (first, second)]
         field = np.broadcast_to(np.array(polarisations(toward), np.complex128), (count, 2, 3))
-        length = origin @ way
+        length = origin @ incident
         total = np.zeros((2, 2), np.complex128)
         for bounce in range(self.bounces):
             hits = self.scene.cast(Rays.of(origin, direction), coherent=bounce == 0)
@@ -336,7 +336,8 @@ class Tubes:
             normal = self.normal[triangle]
             level = dots(direction, normal)
             normal = np.where(level[:, None] > 0.0, -normal, normal)
-            # The ray engine says which triangle; the plane says where, in float64: phases ask for micrometres.
+            # The ray engine finds the triangle. The hit point is computed from its plane in float64, because phases
+            # require micrometres.
             corner = self.triangles.vertices[self.triangles.faces[triangle, 0]]
             steep = np.where(np.abs(level) > 1e-6, level, 1e-6)
             along = np.where(
@@ -358,17 +359,17 @@ class Tubes:
                     total[row] += np.sum(weight[:, None] * sent, axis=0)
             sides = [reflect(side, normal) for side in sides]
             origin, direction, field = point + 1e-5 * size * normal, onward, mirrored
-            # The step off the surface is no part of the way.
+            # The displacement above the surface does not belong to the path.
             length = length + dots(origin - point, direction)
         return total
 
     def _sees(
         self, point: Floats, normal: Floats, seen_from: Floats, size: float, bounce: int, receiver: Floats | None
     ) -> NDArray[np.bool_]:
-        """Which points on surfaces the receiver sees."""
+        """Mask of the surface points that the receiver sees."""
         facing = normal @ seen_from > 0.0
         if bounce == 0 and receiver is None:
-            return facing  # the tube came from there
+            return facing  # the tube arrived from the receiver
         rows = np.flatnonzero(facing)
         if len(rows):
             away = Rays.of(point[rows] + 1e-5 * size * normal[rows], seen_from)
@@ -377,31 +378,31 @@ class Tubes:
 
 
 def checked_angles(field: str, azimuth: ArrayLike, elevation: ArrayLike) -> tuple[Floats, Floats]:
-    """Azimuths and elevations (n,) [deg], checked."""
+    """Validated azimuths and elevations (n,) [deg]."""
     try:
         a, e = np.broadcast_arrays(*(np.atleast_1d(np.asarray(one, np.float64)) for one in (azimuth, elevation)))
     except ValueError as error:
-        raise ConfigError(f"rcs: {field} must be numbers, or lists of one length") from error
+        raise ConfigError(f"rcs: {field} must be numbers or lists of the same length") from error
     if a.ndim != 1 or not (np.all(np.isfinite(a)) and np.all(np.abs(e) <= 90.0)):
         raise ConfigError(f"rcs: {field} must be finite lists of degrees, elevations from -90 to 90")
     return a, e
 
 
 def unit_toward(azimuth_deg: float, elevation_deg: float) -> Floats:
-    """Unit vector (3,) of a direction in degrees."""
+    """Unit vector (3,) of a direction [deg]."""
     a, e = np.radians(azimuth_deg), np.radians(elevation_deg)
     return np.array([np.cos(e) * np.cos(a), np.cos(e) * np.sin(a), np.sin(e)])
 
 
 def _turned(direction: Floats) -> tuple[Floats, Floats]:
-    """Two unit vectors across a direction, turned against horizontal and vertical."""
+    """Two unit vectors perpendicular to a direction, rotated against horizontal and vertical."""
     horizontal, vertical = polarisations(direction)
     cos, sin = np.cos(_GRID_TURN_RAD), np.sin(_GRID_TURN_RAD)
     return cos * horizontal + sin * vertical, cos * vertical - sin * horizontal
 
 
 # ---- power rcs ------------------------------------------------------------------------------------------------------
-# The cross-section of one thing as the power mode has it: the table to hold against that of physical optics.
+# Cross-section of one object in the power mode, for comparison with physical optics.
 
 
 def power_rcs(
@@ -416,15 +417,16 @@ def power_rcs(
     bounces: int = 3,
     time: float = 0.0,
 ) -> CrossSections:
-    """Cross-sections of a thing from rays added by power, as scans add them; arguments as for `rcs`.
+    """Cross-sections of an object from rays added by power, as in scans; arguments as for `rcs`.
 
-    `distance_m` is from the radar to the middle of the thing. By default it is well in the far field, 8 D^2 / lambda,
-    but no less than ten times the thing's size D and no more than 1000 m: nearer, large plates send less back.
+    `distance_m` is the distance from the radar to the centre of the object. The default is in the far field,
+    8 D^2 / lambda, at least ten times the size D of the object and at most 1000 m. Large plates return less power at
+    smaller distances.
     """
     azimuth, elevation = checked_angles("azimuth_deg and elevation_deg", azimuth_deg, elevation_deg)
     triangles, names = object_geometry(target, material, time)
     if not len(triangles):
-        raise ConfigError("rcs: the thing has no triangles")
+        raise ConfigError("rcs: the target has no triangles")
     used = triangles.vertices[np.unique(triangles.faces)]
     middle = 0.5 * (used.min(axis=0) + used.max(axis=0))
     radius = float(np.linalg.norm(used - middle, axis=1).max())
@@ -433,14 +435,14 @@ def power_rcs(
     distance = far if distance_m is None else float(distance_m)
     if not 2.0 * radius < distance < 1e5:
         raise ConfigError(
-            f"rcs: distance_m must be more than the thing's size of {2.0 * radius:g} m, up to 1e5, got {distance:g}"
+            f"rcs: distance_m must exceed the target's size of {2.0 * radius:g} m and be at most 1e5, got {distance:g}"
         )
     world = World()
     for row, name in enumerate(names):
         faces = triangles.faces[triangles.part == row]
         if len(faces):
             world.add((triangles.vertices - middle, faces), material=name, label="target")
-    radar = Radar(_looking_at(radius, distance, frequency_ghz, rays, bounces))
+    radar = Radar(_virtual_radar(radius, distance, frequency_ghz, rays, bounces))
     sigma = []
     for a, e in zip(azimuth, elevation, strict=True):
         pose = Pose.look_at(distance * unit_toward(a, e), np.zeros(3))
@@ -449,14 +451,14 @@ def power_rcs(
 
 
 def _far(paths: Any, distance: float) -> float:
-    """Sum of cross-sections, each as it would be with all ranges alike."""
+    """Sum of cross-sections, normalised to a common range."""
     half = 0.5 * paths.length.astype(np.float64)
     sigma: NDArray[np.float64] = paths.cross_section.astype(np.float64) * (distance / half) ** 4
     return float(sigma.sum())
 
 
-def _looking_at(radius: float, distance: float, frequency_ghz: float, rays: int, bounces: int) -> RadarConfig:
-    """A radar that sees nothing but a ball, with antennas that weigh all directions alike and no weakest signal."""
+def _virtual_radar(radius: float, distance: float, frequency_ghz: float, rays: int, bounces: int) -> RadarConfig:
+    """Radar whose rays cover a sphere of `radius` at `distance` [m], with isotropic antennas and no noise floor."""
     half = float(np.degrees(np.arcsin(min(0.99, 1.02 * radius / distance))))
     antenna = {"gain_dbi": 40, "azimuth_width_deg": 180, "elevation_width_deg": 180, "sidelobe_db": 0}
     bins = 256
@@ -468,6 +470,6 @@ def _looking_at(radius: float, distance: float, frequency_ghz: float, rays: int,
             "interval_us": 60, "ramps": 1, "range_bins": bins,
         },
         "field": {"azimuth_deg": (-half, half), "elevation_deg": (-half, half), "rays": rays, "bounces": bounces},
-        "sources": ["of no real radar: it looks at one thing"],
+        "sources": ["virtual radar for cross-sections"],
     }  # fmt: skip
     return parse(RadarConfig, sheet, "rcs")
