@@ -60,7 +60,12 @@ def cloud_view(scan: ph.Scan) -> NDArray[np.uint8]:
             colour[points.origin == codes[name]] = to_rgb(shade)
     camera = Camera(ph.Pose.look_at(EYE, AIM), WIDTH, VIEW_HEIGHT, 66.0)
     image = render(
-        np.asarray(points.xyz, np.float64), colour, camera, background=to_rgb(BACKGROUND), point_size_m=0.15, fade_m=260.0
+        np.asarray(points.xyz, np.float64),
+        colour,
+        camera,
+        background=to_rgb(BACKGROUND),
+        point_size_m=0.15,
+        fade_m=260.0,
     )
     return np.asarray(np.clip(image, 0, 1) * 255, np.uint8)
 
