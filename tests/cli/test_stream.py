@@ -86,10 +86,10 @@ def test_wrong_input_is_one_line(fails: Callable[..., str], run: Callable[..., A
     assert "no network interface 'nowhere0'" in fails("stream", scenario, "--ros2", "--interface", "nowhere0")
     assert "from 0 to 232" in fails("stream", scenario, "--ros2", "--domain", 233)
     assert "no vehicle 'missing'" in fails("stream", scenario, "--ros2", "--cmd-vel", "missing")
-    assert "post moves as told" in fails(
+    assert "post follows a path of the scenario" in fails(
         "stream", scenario, "--ros2", "--domain", DOMAIN, "--cmd-vel", "post"
-    )  # wording: ok
-    assert "no topic of ROS 2" in fails(
+    )
+    assert "not a valid ROS 2 topic" in fails(
         "stream", scenario, "--ros2", "--domain", DOMAIN, "--cmd-vel", "husky=cmd vel"
     )  # fmt: skip
     assert "no-such.yaml" in fails("stream", "no-such.yaml", "--ros2")

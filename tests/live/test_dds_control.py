@@ -110,7 +110,7 @@ def test_a_vessel_comes_to_the_speed_and_turn_asked_for() -> None:
 
 def test_vehicles_that_cannot_be_driven_are_told() -> None:
     scenario = scene("clearpath/husky")
-    with pytest.raises(ConfigError, match="post moves as told by the scenario"):
+    with pytest.raises(ConfigError, match="post follows a path of the scenario"):
         TwistControl(scenario, "post", Said({}))
     with pytest.raises(ConfigError, match="no vehicle 'nobody'"):
         TwistControl(scenario, "nobody", Said({}))

@@ -92,7 +92,7 @@ def status(server: FoxgloveServer, data: bytes) -> int:
 def test_pages_of_other_sites_are_refused(server: FoxgloveServer, changed: dict[str, str]) -> None:
     answer = said(server, head(**changed))
     assert answer.startswith(b"HTTP/1.1 403 Forbidden\r\n")
-    assert answer.endswith(b"refused: this server answers programs and pages of its own machine\n")
+    assert answer.endswith(b"refused: this server accepts programs and pages of its own machine only\n")
 
 
 @pytest.mark.parametrize("origin", [None, "http://localhost:3000", "https://127.0.0.1", "file://", "app://foxglove"])
@@ -202,7 +202,7 @@ def test_the_command_tells_how_to_let_the_web_app_in(tmp_path: Path) -> None:
     result = stream(file, "--foxglove", port)
     visitor.join()
     assert result.exit_code == 0, result.output
-    assert result.stderr.count("warning: Foxglove's web app was refused; to let it in, add --foxglove-origin") == 1
+    assert result.stderr.count("warning: the Foxglove web app was refused; to allow it, add --foxglove-origin") == 1
     wrong = stream(file, "--foxglove", port, "--foxglove-origin", "elsewhere")
     assert wrong.exit_code == 1
     assert "error: origin: expected a site such as https://app.foxglove.dev, got 'elsewhere'" in wrong.stderr

@@ -1,1 +1,1 @@
-"""Live outputs: ROS 2 over DDS, vendor packets over UDP, Foxglove, the viewer in the browser."""
+"""Live outputs: ROS 2 over DDS, vendor packets over UDP, Foxglove, and the browser viewer."""

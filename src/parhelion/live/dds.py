@@ -1,6 +1,6 @@
 """ROS 2 topics over DDS, without ROS: publishers and subscriptions on Cyclone DDS, on the loopback interface.
 
-Names, qualities of service and bytes on the wire are those of ROS 2, so ROS nodes see the topics as any others.
+Names, quality of service and wire format are those of ROS 2, so ROS nodes treat the topics like any others.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from parhelion.io.ros.types import Message, definition_of, type_store
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-# ---- ROS 2 messages as DDS types, made from their definitions, that take and give ready CDR bytes -------------------
-# Cyclone checks every sample against the type that it was told, and newer ROS 2 peers compare types member by member
-# (XTypes), so a type says all its members; what is skipped is only the slow way from Python objects to bytes and back.
+# ---- ROS 2 messages as DDS types, generated from their definitions, that carry serialised CDR bytes -----------------
+# Cyclone checks every sample against its declared type, and newer ROS 2 peers compare types member by member (XTypes).
+# So a type declares all its members; only the slow conversion between Python objects and bytes is skipped.
 
 
 INSTALL_DDS = "live ROS 2 needs the package cyclonedds: pip install 'parhelion[ros]'"
@@ -39,16 +39,16 @@ def dds_type_name(name: str) -> str:
     """Name on the wire of a ROS 2 message: 'sensor_msgs/msg/Imu' is 'sensor_msgs::msg::dds_::Imu_'."""
     package, _, message = name.partition("/msg/")
     if not package or not message or "/" in package + message:
-        raise ConfigError(f"{name!r} is no message of ROS 2: write it as in 'sensor_msgs/msg/Imu'")
+        raise ConfigError(f"{name!r} is not a ROS 2 message: write it as in 'sensor_msgs/msg/Imu'")
     return f"{package}::msg::dds_::{message}_"
 
 
 @cache
 def dds_type(name: str) -> Any:
-    """The DDS type of a message: an instance holds the CDR bytes of one in `cdr`."""
+    """DDS type of a message; an instance holds the CDR bytes of a message in `cdr`."""
     definitions = _definitions()
     if name not in definitions:
-        raise ConfigError(f"{name!r} is no message that ROS 2 Humble defines")
+        raise ConfigError(f"{name!r} is not a message that ROS 2 Humble defines")
     try:
         from cyclonedds.idl import IdlStruct
         from cyclonedds.idl.annotations import final
@@ -66,7 +66,7 @@ def dds_type(name: str) -> Any:
 
 
 def type_hash(name: str) -> str:
-    """The hash of a message's definition (RIHS01), which peers from ROS 2 Iron on look for."""
+    """Hash of a message definition (RIHS01), which peers of ROS 2 Iron and later expect."""
     return definition_of(name)[1]
 
 
@@ -89,7 +89,7 @@ def _definitions() -> Any:
 
 
 def _member_type(node: Any) -> Any:
-    """The type of a member, from what the parser of definitions made of it."""
+    """Type of a member, from the parsed definition."""
     from cyclonedds.idl import types as idl
     from rosbags.interfaces import Nodetype
 
@@ -114,28 +114,28 @@ def _member_type(node: Any) -> Any:
 
 LOOPBACK = "lo"
 ANY = "any"
-"""Instead of an interface: those that Cyclone, or ROS, chooses by itself."""
+"""Value for `interface`: let Cyclone or ROS choose."""
 HIGHEST_DOMAIN = 232
-"""Beyond it the ports of a domain would pass 65535."""
+"""Highest domain whose ports stay below 65536."""
 SENSOR_TYPES = frozenset(f"sensor_msgs/msg/{name}" for name in (
     "PointCloud2", "LaserScan", "Imu", "MagneticField", "FluidPressure", "Range", "NavSatFix", "Image",
     "CompressedImage", "CameraInfo",
 ))  # fmt: skip
-"""Messages that are sent as sensor data: best effort, the last few, unless all is to be reliable."""
+"""Messages sent as sensor data: best effort with a short history, unless `reliable` is set."""
 LATCHED_TOPICS = frozenset({"/tf_static"})
-"""Topics whose last messages are given to subscribers that come later."""
+"""Topics whose last messages are delivered to late subscribers."""
 SENSOR_DEPTH, OTHER_DEPTH = 5, 10
 _MOST_PARTICIPANTS = 32
-"""Of one domain on the loopback interface: as many ports are called when looking for others."""
+"""Maximum number of participants of a domain on loopback, and number of ports probed by discovery."""
 _LONGEST_DATAGRAM, _LONGEST_PIECE = 65_000, 63_000
-"""Bytes; loopback carries them whole, and big clouds then need few."""
+"""Maximum datagram size [bytes]: loopback carries it unfragmented, so large clouds need few datagrams."""
 _QUEUE_BYTES = 256 << 20
 _RECEIVE_BYTES = 64 << 20
-"""Asked of the kernel, which gives as much as net.core.rmem_max allows."""
+"""Requested receive buffer; the kernel grants up to net.core.rmem_max."""
 _BLOCK_S = 0.1
-"""Longest time [s] for which a reliable subscriber may hold up the sender."""
+"""Longest time [s] for which a reliable subscriber may block the sender."""
 _FATAL = 1
-"""Cyclone's category of what it says before it ends the process."""
+"""Log category of Cyclone for fatal messages."""
 
 
 @dataclass(frozen=True)
@@ -144,13 +144,13 @@ class Quality:
 
     reliable: bool
     latched: bool = False
-    """Whether it is kept for those who subscribe later (transient local)."""
+    """True for transient-local durability: late subscribers receive the last messages."""
     depth: int = OTHER_DEPTH
-    """How many of the last messages are held."""
+    """History depth."""
 
     @classmethod
     def of(cls, topic: str, type_name: str, all_reliable: bool = False) -> Quality:
-        """What ROS drivers use: sensor data best effort, the rest reliable, what is told once latched."""
+        """Quality of service as in ROS drivers: best effort for sensor data, transient local for latched topics."""
         if topic in LATCHED_TOPICS:
             return cls(reliable=True, latched=True)
         if type_name in SENSOR_TYPES:
@@ -160,17 +160,17 @@ class Quality:
 
 @dataclass
 class Sent:
-    """What went out on a topic."""
+    """Statistics of a published topic."""
 
     type: str
     messages: int = 0
     bytes: int = 0
     refused: int = 0
-    """Messages that were not taken in time, since a reliable subscriber had stopped reading."""
+    """Number of messages dropped because a reliable subscriber stopped reading."""
 
 
 class Node(ABC):
-    """A node of ROS 2 in one domain that publishes ready CDR bytes and receives them; topics are made as they come."""
+    """ROS 2 node in one domain that publishes and receives serialised CDR bytes; topics are created on first use."""
 
     def __init__(self, domain: int, interface: str, reliable: bool) -> None:
         self.domain, self.interface, self.reliable = domain, interface, reliable
@@ -178,39 +178,39 @@ class Node(ABC):
         """By topic."""
 
     def publish(self, message: Message) -> bool:
-        """Send a message; False where a reliable subscriber held it up for too long and it was given up."""
+        """Send a message; return False if it was dropped because a reliable subscriber blocked it for too long."""
         self.advertise(message.topic, message.type)
-        told = self.sent[message.topic]
-        if told.type != message.type:
-            raise ConfigError(f"ROS: {message.topic} carries {told.type}, not {message.type}")
+        topic = self.sent[message.topic]
+        if topic.type != message.type:
+            raise ConfigError(f"ROS: {message.topic} carries {topic.type}, not {message.type}")
         if not self._send(message):
-            told.refused += 1
+            topic.refused += 1
             return False
-        told.messages += 1
-        told.bytes += len(message.data)
+        topic.messages += 1
+        topic.bytes += len(message.data)
         return True
 
     def advertise(self, topic: str, type_name: str) -> None:
-        """Make a topic known before its first message."""
+        """Advertise a topic before its first message."""
         if topic not in self.sent:
             self._announce(topic, type_name, Quality.of(topic, type_name, self.reliable))
             self.sent[topic] = Sent(type_name)
 
     @abstractmethod
     def _send(self, message: Message) -> bool:
-        """Send a message on a topic that is known; False where it was given up."""
+        """Send a message on an advertised topic; return False if it was dropped."""
 
     @abstractmethod
     def _announce(self, topic: str, type_name: str, quality: Quality) -> None:
-        """Make a topic."""
+        """Create a topic."""
 
     @abstractmethod
     def subscribers(self, topic: str) -> int:
-        """How many subscribe to a topic that is published here."""
+        """Number of subscribers of a topic published by this node."""
 
     @abstractmethod
     def close(self) -> None:
-        """Leave the domain. Closing twice does no harm."""
+        """Leave the domain. Closing twice is allowed."""
 
     def __enter__(self) -> Self:
         return self
@@ -220,15 +220,15 @@ class Node(ABC):
 
 
 class DdsNode(Node):
-    """Publishes and subscribes in one DDS domain.
+    """Node that publishes and subscribes in one DDS domain.
 
     node = DdsNode(domain=0)
-    node.publish(message)                              # topics are made as they come
+    node.publish(message)                              # topics are created on first use
     commands = node.subscribe("/cmd_vel", "geometry_msgs/msg/Twist")
-    commands.take()                                    # CDR bytes of what came since
+    commands.take()                                    # CDR bytes received since the last call
     node.close()
 
-    All traffic, that of discovery too, stays on the loopback interface unless another one is named.
+    All traffic, including discovery, stays on the loopback interface unless another one is given.
     """
 
     def __init__(self, domain: int = 0, interface: str = LOOPBACK, *, reliable: bool = False) -> None:
@@ -247,17 +247,17 @@ class DdsNode(Node):
         before = _sockets()
         try:
             self._domain = Domain(domain, configuration(interface))
-            # By this ROS 2 tells its own participants from others.
+            # ROS 2 recognises its own participants by this.
             self._participant = DomainParticipant(domain, Qos(Policy.Userdata(b"enclave=/;")))
         except DDSException as error:
             raise ConfigError(
                 f"DDS: domain {domain} cannot be opened on {interface} ({_reason(error)}); it may be open in this "
-                f"process already, the interface may be down, or {_MOST_PARTICIPANTS} others use the domain"
+                f"process, the interface may be down, or {_MOST_PARTICIPANTS} others use the domain"
             ) from None
         self._open = True
-        _hush()
+        _silence_messages()
         if interface == LOOPBACK:
-            # Cyclone listens on all addresses whatever it is told, so the kernel holds it to the interface.
+            # Cyclone listens on all addresses regardless of its settings, so the kernel binds it to the interface.
             _hold_to_interface(_sockets() - before, interface)
 
     # ---- publishing --------------------------------------------------------------------------------------------
@@ -279,15 +279,15 @@ class DdsNode(Node):
         )
 
     def subscribers(self, topic: str) -> int:
-        """How many subscribe to a topic that is published here."""
+        """Number of subscribers of a topic published by this node."""
         writer = self._writers.get(topic)
-        # Not the length of get_matched_subscriptions(): that asks twice, and fails where one joins in between.
+        # Not the length of get_matched_subscriptions(): it queries twice, and fails if a subscriber joins in between.
         return 0 if writer is None else int(writer.get_publication_matched_status().current_count)
 
     # ---- subscribing -------------------------------------------------------------------------------------------
 
     def subscribe(self, topic: str, type_name: str, quality: Quality | None = None) -> Subscription:
-        """Receive a topic from now on; reliable unless a quality says otherwise."""
+        """Subscribe to a topic; reliable unless a quality of service is given."""
         from cyclonedds.sub import DataReader
 
         quality = quality or Quality(reliable=True, latched=topic in LATCHED_TOPICS)
@@ -295,14 +295,14 @@ class DdsNode(Node):
         self._readers.append(reader)
         return Subscription(topic, type_name, reader, quality.depth)
 
-    # ---- the rest ----------------------------------------------------------------------------------------------
+    # ---- closing -----------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Leave the domain; subscribers are told. Closing twice does no harm."""
+        """Leave the domain and notify subscribers. Closing twice is allowed."""
         if not self._open:
             return
         self._open = False
-        # Children first: each takes its own handle with it.
+        # Children first: each deletes its own handle.
         children = (*self._readers, *self._writers.values(), *self._topics.values())
         for entity in (*children, self._participant, self._domain):
             entity.__del__()
@@ -320,7 +320,7 @@ class DdsNode(Node):
             try:
                 made = Topic(self._participant, dds_topic(topic), dds_type(type_name))
             except self._failure as error:
-                raise ConfigError(f"DDS: {topic} cannot be made as {type_name} ({_reason(error)})") from None
+                raise ConfigError(f"DDS: {topic} cannot be created as {type_name} ({_reason(error)})") from None
             self._topics[topic, type_name] = made
         return self._topics[topic, type_name]
 
@@ -345,7 +345,7 @@ class DdsNode(Node):
 
 @dataclass
 class Subscription:
-    """A topic that is received."""
+    """Subscription to a topic."""
 
     topic: str
     type: str
@@ -353,21 +353,21 @@ class Subscription:
     _depth: int = field(repr=False)
 
     def take(self) -> list[bytes]:
-        """The CDR bytes of messages that came since the last call, oldest first."""
+        """CDR bytes of the messages received since the last call, oldest first."""
         return [sample.cdr for sample in self._reader.take(self._depth) if sample.sample_info.valid_data]
 
     @property
     def publishers(self) -> int:
-        """How many publish it."""
+        """Number of publishers."""
         return int(self._reader.get_subscription_matched_status().current_count)
 
 
 def configuration(interface: str) -> str:
-    """Cyclone's settings (XML) for an interface.
+    """Cyclone settings (XML) for an interface.
 
-    On loopback others are looked for both ways: by multicast on that interface alone, for peers with settings such as
-    ROS_LOCALHOST_ONLY makes, and one port after the other, for peers without multicast. Data never goes by multicast.
-    Elsewhere Cyclone's own defaults hold.
+    On loopback, peers are discovered in two ways: by multicast on that interface, for peers with settings such as those
+    of ROS_LOCALHOST_ONLY, and port by port, for peers without multicast. Data never uses multicast. On other interfaces
+    the defaults of Cyclone apply.
     """
     if interface == ANY:
         return f"<CycloneDDS><Domain Id='any'>{_QUEUES}</Domain></CycloneDDS>"
@@ -388,7 +388,7 @@ def configuration(interface: str) -> str:
     )
 
 
-# Large clouds to a slow subscriber must not hold up the sender: old ones make room, as the history's depth says.
+# Large clouds for a slow subscriber must not block the sender: old messages are dropped by the history depth.
 _QUEUES = (
     f"<Internal><Watermarks><WhcHigh>{_QUEUE_BYTES} B</WhcHigh><WhcHighInit>{_QUEUE_BYTES} B</WhcHighInit>"
     "<WhcAdaptive>false</WhcAdaptive></Watermarks>"
@@ -397,14 +397,14 @@ _QUEUES = (
 
 
 def check_domain(domain: int) -> int:
-    """A domain's number, if it may be one."""
+    """Return a valid domain number, or raise."""
     if not 0 <= domain <= HIGHEST_DOMAIN:
-        raise ConfigError(f"DDS: a domain is a number from 0 to {HIGHEST_DOMAIN}, got {domain}")
+        raise ConfigError(f"DDS: the domain must be a number from 0 to {HIGHEST_DOMAIN}, got {domain}")
     return domain
 
 
 def check_interface(interface: str) -> str:
-    """A network interface's name, if this machine has it, or 'any'."""
+    """Return the name of an existing network interface or 'any', or raise."""
     known = [name for _, name in socket.if_nameindex()]
     if interface not in (ANY, *known):
         raise ConfigError(f"no network interface {interface!r}; this machine has: {', '.join(known)}")
@@ -414,7 +414,7 @@ def check_interface(interface: str) -> str:
 def _check_topic(topic: str) -> None:
     plain = topic.replace("/", "").replace("_", "")
     if not topic.startswith("/") or topic.endswith("/") or "//" in topic or not (plain.isascii() and plain.isalnum()):
-        raise ConfigError(f"{topic!r} is no topic of ROS 2: a slash, then letters, digits, _ and single slashes")
+        raise ConfigError(f"{topic!r} is not a valid ROS 2 topic: write /, then letters, digits, _ and single /")
 
 
 def _reason(error: Any) -> str:
@@ -431,15 +431,15 @@ def _sockets() -> set[int]:
                 with socket.socket(fileno=os.dup(number)) as one:
                     if one.family == socket.AF_INET and one.type == socket.SOCK_DGRAM:
                         found.add(number)
-        except OSError:  # closed meanwhile
+        except OSError:  # closed in the meantime
             continue
     return found
 
 
-def _hush() -> None:
-    """Keep Cyclone from printing a line for every packet that it cannot read: whoever sends decides how many come.
+def _silence_messages() -> None:
+    """Stop Cyclone from printing a line for every unreadable packet, whose number any sender controls.
 
-    Its settings in XML do not reach these lines.
+    The XML settings do not affect these lines.
     """
     from cyclonedds.internal import DDS
 
@@ -450,7 +450,7 @@ def _hush() -> None:
 
 
 def _hold_to_interface(sockets: set[int], interface: str) -> None:
-    """Have the kernel take and send nothing but over one interface."""
+    """Let the kernel receive and send over one interface only."""
     for number in sockets:
         with socket.socket(fileno=os.dup(number)) as one:
             one.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, interface.encode() + b"\0")

@@ -1,12 +1,12 @@
-"""A scenario live in Foxglove: a WebSocket server on this machine that the app connects to.
+"""Live scenario in Foxglove: a WebSocket server on this machine that the app connects to.
 
     server = FoxgloveServer(scenario)           # in the app: Open connection, ws://127.0.0.1:8765
     for step in scenario:
         server.take(step)
     server.close()
 
-Clients may come and go; those that come late get the scene, too. The SDK's server answers any page of any site, so it
-is hidden, and a relay before it looks at who asks.
+Clients may connect and disconnect at any time; late clients receive the scene, too. The SDK's server accepts pages of
+any site, so it is hidden behind a relay that checks the origin of each request.
 """
 
 from __future__ import annotations
@@ -35,31 +35,31 @@ from parhelion.scenario.scenario import Scenario, Step
 from parhelion.scenario.schema import FoxgloveOutput
 
 # ---- relay ----------------------------------------------------------------------------------------------------------
-# A gate before a WebSocket server that lets no one look at a request first: it checks who asks, then passes bytes on.
-# Only upgrades to WebSocket pass: a browser might send a later request of another page over any other connection.
+# A relay in front of a WebSocket server without request filters: it checks the origin, then forwards bytes. Only
+# WebSocket upgrades pass: a browser might send a later request of another page over any other connection.
 
 
 MOST_CONNECTIONS = 64
-"""At a time; those beyond are closed at once."""
+"""Maximum number of simultaneous connections; further ones are closed at once."""
 HEAD_BYTES = 16384
-"""Longest head of a request."""
+"""Maximum length of a request header [bytes]."""
 HEAD_S = 5.0
-"""A caller has to send the whole head within this time."""
+"""Time [s] within which a client must send the complete header."""
 _LINGER_S = 1.0
-"""How long a connection stays after one side has ended, for what the other still has to say."""
+"""Time [s] for which a half-closed connection stays open for remaining data."""
 _LINGER_BYTES = 1 << 20
 _TO_CLIENT, _TO_SERVER = 1 << 20, 1 << 16
-"""Bytes passed on at a time. No more is read than was sent on: a slow reader slows the server, as without a relay."""
+"""Bytes forwarded at a time. Reading waits for sending, so a slow client slows the server as without a relay."""
 
 Allow = Callable[[str | None, str | None], bool]
-"""Whether a request with this Host and this Origin may pass."""
+"""Function of Host and Origin; returns True if the request may pass."""
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that others can connect to already; raises where the address cannot be had."""
+    """Listening socket; raises if the address is not available."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
-        # As servers do, so that a port can be had again at once; on Windows this would share it.
+        # Allows immediate reuse of the port; on Windows this option would share it.
         if hasattr(socket, "SO_EXCLUSIVEADDRUSE"):
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
         else:
@@ -70,7 +70,7 @@ def listen(host: str, port: int) -> socket.socket:
         listener.close()
         if error.errno == errno.EADDRINUSE:
             raise ConfigError(
-                f"port: {port} on {host} is in use already; choose another one, or end what uses it"
+                f"port: {port} on {host} is already in use; choose another one, or stop the program that uses it"
             ) from None
         raise ConfigError(f"cannot listen on {host}:{port} ({error.strerror or error})") from None
     listener.setblocking(False)
@@ -78,11 +78,11 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 class Relay:
-    """Passes the connections of a listening socket on to a server at another address, in a thread of its own."""
+    """Thread that forwards the connections of a listening socket to a server at another address."""
 
     def __init__(self, listener: socket.socket, inner: tuple[str, int], allow: Allow) -> None:
         self.refused = 0
-        """Requests that were not let through."""
+        """Rejected requests."""
         self._listener, self._inner, self._allow = listener, inner, allow
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
@@ -91,10 +91,10 @@ class Relay:
         self._thread.start()
 
     def close(self, seconds: float = _LINGER_S) -> None:
-        """Take no one in any more, and end: connections whose server is gone have `seconds` for their last bytes."""
+        """Stop accepting and close; connections whose server is gone have `seconds` for their last bytes."""
         if self._thread.is_alive():
             self._patience_s = seconds
-            with suppress(RuntimeError):  # it may have ended meanwhile
+            with suppress(RuntimeError):  # it may have ended in the meantime
                 self._loop.call_soon_threadsafe(self._stop.set)
             self._thread.join()
 
@@ -122,7 +122,7 @@ class Relay:
         while True:
             try:
                 client, _ = await self._loop.sock_accept(self._listener)
-            except OSError:  # no more files may be open, or the caller is gone already
+            except OSError:  # too many open files, or the client disconnected
                 await asyncio.sleep(0.05)
                 continue
             if len(self._tasks) >= MOST_CONNECTIONS:
@@ -133,7 +133,7 @@ class Relay:
             task.add_done_callback(self._tasks.discard)
 
     async def _answer(self, client: socket.socket) -> None:
-        """Let one caller through, or tell it why not."""
+        """Forward one client, or answer with the reason for the rejection."""
         with client, suppress(OSError, asyncio.TimeoutError):
             client.setblocking(False)
             start = await asyncio.wait_for(self._head(client), HEAD_S)
@@ -154,7 +154,7 @@ class Relay:
                 await self._pass_on(client, server)
 
     async def _head(self, client: socket.socket) -> bytes | None:
-        """What a caller sends until its head is complete or too long; None where it leaves before."""
+        """Header bytes of a client, until complete or too long; None if it disconnects before."""
         start = b""
         while b"\r\n\r\n" not in start and len(start) <= HEAD_BYTES:
             more = await self._loop.sock_recv(client, HEAD_BYTES)
@@ -164,7 +164,7 @@ class Relay:
         return start
 
     def _judge(self, start: bytes) -> HTTPStatus | None:
-        """Why a request must not pass, or None."""
+        """Reason to reject a request, or None."""
         head, complete, _ = start.partition(b"\r\n\r\n")
         if not complete or len(head) > HEAD_BYTES:
             return HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
@@ -186,13 +186,13 @@ class Relay:
         )
         await self._loop.sock_sendall(client, answer.encode())
         client.shutdown(socket.SHUT_WR)
-        # Closed with something unread, the connection would be reset, and the answer lost.
+        # Closing with unread data would reset the connection and lose the answer.
         left = _LINGER_BYTES
         while left > 0 and (got := await self._loop.sock_recv(client, 65536)):
             left -= len(got)
 
     async def _pass_on(self, client: socket.socket, server: socket.socket) -> None:
-        """Bytes both ways until both sides have ended, or one has and the other is silent."""
+        """Forward bytes in both directions until both sides end, or one ends and the other is silent."""
         ways = {
             self._loop.create_task(self._pipe(server, client, _TO_CLIENT)),
             self._loop.create_task(self._pipe(client, server, _TO_SERVER)),
@@ -210,15 +210,15 @@ class Relay:
         with suppress(OSError):
             while count := await self._loop.sock_recv_into(source, room):
                 await self._loop.sock_sendall(sink, room[:count])
-                await asyncio.sleep(0)  # reading and sending do not give way by themselves while there is more
+                await asyncio.sleep(0)  # reading and sending do not yield to other tasks while data is available
         with suppress(OSError):
             sink.shutdown(socket.SHUT_WR)
 
 
 def read_head(head: bytes) -> dict[str, str] | None:
-    """Fields of a request's head by name, in small letters; None where it is not exactly as it should be.
+    """Header fields of a request by lower-case name; None for a malformed header.
 
-    What could be understood in two ways, here in one and by the server in the other, is no request.
+    Ambiguous headers, which the relay and the server could interpret differently, are rejected.
     """
     try:
         first, *lines = head.decode("latin-1").split("\r\n")
@@ -245,23 +245,23 @@ def read_head(head: bytes) -> dict[str, str] | None:
 
 PORT = 8765
 WEB_APP = "https://app.foxglove.dev"
-"""Origin of Foxglove's web app, which is let in where the user says so."""
+"""Origin of the Foxglove web app, which is accepted only on request."""
 BATCH_S = 0.1
-"""Simulated time [s] whose messages are made together."""
+"""Simulated time [s] per batch of messages."""
 _QUEUE_BYTES = 256 << 20
 _FEWEST, _MOST = 64, 1024
 _GRACE_S = 0.3
 _POINT_BYTES = 64
-"""About what a point takes with all its fields."""
+"""Approximate size of a point with all fields [bytes]."""
 _PIXEL_BYTES = 4
-"""About what a pixel takes: packed colours, or raw depth."""
+"""Approximate size of a pixel [bytes]: compressed colour or raw depth."""
 
 
 class FoxgloveServer:
-    """Serves the messages of a scenario to Foxglove.
+    """Server of the messages of a scenario for Foxglove.
 
-    A client that reads too slowly loses the oldest messages that wait for it, and holds up nobody. A scenario that
-    begins anew goes on in time.
+    A slow client loses its oldest waiting messages and blocks no one. The time of a scenario that restarts
+    continues.
     """
 
     def __init__(
@@ -274,24 +274,24 @@ class FoxgloveServer:
         origins: Sequence[str] = (),
         batch_s: float = BATCH_S,
     ) -> None:
-        """`port` 0 takes any that is free; see `port`. Addresses beyond this machine need `allow_remote`.
+        """Start the server. `port` 0 selects a free port; remote addresses require `allow_remote`.
 
-        Programs and pages of this machine may connect, and pages of the sites that `origins` names.
+        Programs and pages of this machine may connect, and pages of the sites listed in `origins`.
         """
         self.host = checked_host(host, allow_remote)
         self._origins = frozenset(checked_origin(origin) for origin in origins)
         self.missed_web_app = False
-        """Whether Foxglove's web app asked and was refused."""
+        """True if the Foxglove web app was rejected."""
         if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= 65535:
-            raise ConfigError(f"port: must be a whole number from 0 to 65535, got {port!r}")
+            raise ConfigError(f"port: must be an integer from 0 to 65535, got {port!r}")
         foxglove = need_foxglove()
-        # As the scenario's recording has them, else such as are quickly packed.
+        # As in the recording of the scenario, otherwise a fast compression.
         asked = [entry.images for entry in scenario.settings.outputs if isinstance(entry, FoxgloveOutput)]
         self._feed = FoxgloveFeed(scenario, images=asked[0] if asked else "jpeg", batch_s=batch_s)
         self._stepwise = False
         self._latched = {message.topic: message for message in self._feed.first()}
         listener = listen(self.host, port)
-        # Channels let go of their sinks with the context, so it is kept.
+        # Channels release their sinks with the context, so it is stored.
         self._context = foxglove.Context()
         # Channels exist before anyone can connect: a client sees all topics at once.
         self._channels = Channels(self._context, self._feed.topics)
@@ -308,11 +308,11 @@ class FoxgloveServer:
             self._channels.close()
             raise
         self.port = int(listener.getsockname()[1])
-        """The port that clients connect to."""
+        """Port for clients."""
         self._relay = Relay(listener, inner, self._may_ask)
 
     def _may_ask(self, host: str | None, origin: str | None) -> bool:
-        """Whether a request with these headers is let in; on loopback its Host must be this machine in any case."""
+        """Return True if a request with these headers is accepted; on loopback its Host must be this machine."""
         known = origin is not None and (origin.lower() in self._origins or of_an_app(origin))
         if is_allowed_origin(self.host, host, None if known else origin):
             return True
@@ -321,14 +321,14 @@ class FoxgloveServer:
 
     @property
     def url(self) -> str:
-        """What to give to Foxglove's 'Open connection'."""
+        """URL for 'Open connection' in Foxglove."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"ws://{host}:{self.port}"
 
     # ---- sending -------------------------------------------------------------------------------------------------
 
     def take(self, step: Step | FoxgloveMessage) -> None:
-        """Send what a step gave, or one message that `prepare` made of it."""
+        """Send the data of a step, or one message created by `prepare`."""
         if isinstance(step, FoxgloveMessage):
             self._send(step)
             return
@@ -337,15 +337,15 @@ class FoxgloveServer:
             self._send(message)
 
     def prepare(self, step: Step) -> list[tuple[float, FoxgloveMessage]]:
-        """Messages that are complete with a step, and when each is to be sent [s]."""
+        """Messages completed by a step, with their send times [s]."""
         return self._feed.timed(step)
 
     def rest(self) -> list[tuple[float, FoxgloveMessage]]:
-        """Messages that were still held back, after the last step."""
+        """Remaining messages after the last step."""
         return self._feed.timed_rest()
 
     def close(self) -> None:
-        """Send what is held back and end; clients are disconnected. Closing twice does no harm."""
+        """Send remaining messages and disconnect clients. Closing twice is allowed."""
         server, self._server = self._server, None
         if server is None:
             return
@@ -353,7 +353,7 @@ class FoxgloveServer:
             for message in self._feed.last():
                 self._log(server, message)
         if self._channels.heard:
-            wall.sleep(_GRACE_S)  # the SDK drops what still waits when it stops, and does not say whether any does
+            wall.sleep(_GRACE_S)  # the SDK drops waiting messages when it stops, without a report
         self._channels.close()
         server.stop()
         self._relay.close()
@@ -361,7 +361,7 @@ class FoxgloveServer:
     def _send(self, message: FoxgloveMessage) -> None:
         server = self._server
         if server is None:
-            raise ConfigError(f"{self.url}: the server is closed already")
+            raise ConfigError(f"{self.url}: the server is already closed")
         self._log(server, message)
 
     def _log(self, server: Any, message: FoxgloveMessage) -> None:
@@ -369,27 +369,27 @@ class FoxgloveServer:
             server.broadcast_time(message.time_ns)
         self._channels.log(message)
 
-    def tell_again(self, topic: str) -> None:
-        """What was told once on a topic, for somebody who just came; the others get the same again."""
+    def repeat_latched(self, topic: str) -> None:
+        """Repeat the latched messages of a topic for a new subscriber; other subscribers receive them again."""
         message = self._latched.get(topic)
         if message is not None:
             self._channels.log(message)
 
 
 def _listener(server: FoxgloveServer) -> Any:
-    """Hears of clients that subscribe."""
+    """Listener for new subscriptions."""
     from foxglove.websocket import ServerListener
 
-    class Listener(ServerListener):  # type: ignore[misc]  # the package is optional, so its types are not known
+    class Listener(ServerListener):  # type: ignore[misc]  # the package is optional, so its types are unknown
         def on_subscribe(self, client: Any, channel: Any) -> None:
             if channel.topic in LATCHED:
-                server.tell_again(channel.topic)
+                server.repeat_latched(channel.topic)
 
     return Listener()
 
 
 def _backlog(scenario: Scenario) -> int:
-    """How many messages may wait for a slow client, so that clouds do not fill the memory."""
+    """Maximum number of waiting messages per slow client, which bounds the memory."""
     sizes = [len(scanner.sensor.shots(0.0)) * _POINT_BYTES for scanner in scenario.giving(Scan)]
     for camera in scenario.giving(Image):
         lens = getattr(camera.sensor, "intrinsics", None)
@@ -399,14 +399,14 @@ def _backlog(scenario: Scenario) -> int:
 
 
 def _start(**options: Any) -> tuple[Any, tuple[str, int]]:
-    """The SDK's server and its address, which no page can guess: the port, and the host if possible, are by chance."""
+    """Server of the SDK and its address, which no page can guess: the port and, if possible, the host are random."""
     foxglove = need_foxglove()
-    # It tells of every message that it cannot read, and so whoever connects would decide how much is told.
+    # It logs every unreadable message, so any client could flood the log.
     log = logging.getLogger("foxglove.websocket")
     if log.level == logging.NOTSET:
         log.setLevel(logging.CRITICAL)
     reason = ""
-    # Linux and Windows have 16 million addresses of this machine alone, other systems one.
+    # Linux and Windows have 16 million loopback addresses, other systems have one.
     for host in (".".join(("127", *(str(1 + secrets.randbelow(254)) for _ in range(3)))), LOOPBACK):
         try:
             server = foxglove.start_server(host=host, port=0, **options)

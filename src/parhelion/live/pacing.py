@@ -1,4 +1,4 @@
-"""A scenario in step with the wall clock: measured ahead in one thread, sent at its own times in others."""
+"""Real-time execution of a scenario: one thread measures ahead, others send each step at its time."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from parhelion.core.streams import Samples
 from parhelion.scenario.scenario import Scenario, Step
 
 LONGEST_WAIT_S = 0.05
-"""Between two looks at whether to stop."""
+"""Interval between checks for a stop request [s]."""
 
 
 class Outlet(Protocol):
-    """Where the steps of a stream go.
+    """Destination of the steps of a stream.
 
-    It may have methods more. `prepare(step)` and `rest()` are called where the steps are measured, after each and after
-    the last, and give pieces with their times [s]; `take` is then given each piece at its time, in the step's place.
-    `idle()` is called while it waits.
+    Optional methods: `prepare(step)` and `rest()` are called in the measuring thread, after each step and after the
+    last, and return items with their times [s]; `take` then receives each item at its time instead of the step.
+    `idle()` is called while the outlet waits.
     """
 
     def take(self, step: Any) -> None:
-        """Send what a step gave, at the step's time."""
+        """Send the data of a step, at the time of the step."""
         ...
 
     def close(self) -> None:
@@ -36,22 +36,22 @@ class Outlet(Protocol):
 
 
 Controller = Callable[[Step], None]
-"""Called after every step that was measured, to command vehicles."""
+"""Controller that is called after every measured step and may command vehicles."""
 
 
 Pieces = list[tuple[float, Any]]
-"""What is to be sent, with times of the scenario [s], which rise."""
+"""Items to send, with increasing times of the scenario [s]."""
 
 
 @dataclass
 class SharedStep(Step):
-    """A step that another thread may ask while time goes on: the scenario stands still for as long as that takes."""
+    """Step that other threads may query while the scenario runs; a lock pauses the scenario during the query."""
 
     _standing: Any = field(repr=False, default_factory=threading.RLock)
 
     @classmethod
     def of(cls, step: Step, standing: Any) -> SharedStep:
-        """The same step, asked under a lock."""
+        """Same step, queried under a lock."""
         return cls(
             step.number, step.time, step.frames, step._scenario, step._start, step._streams, step._samples, standing
         )
@@ -62,19 +62,19 @@ class SharedStep(Step):
             return super().state(vehicle)
 
     def samples(self, sensor: str) -> Any:
-        """What an IMU or other small sensor gave during this step."""
+        """Samples of a stream sensor during this step."""
         with self._standing:
             return super().samples(sensor)
 
     def new_samples(self) -> dict[str, Samples]:
-        """By stream sensor: all samples that became known since they were last asked for."""
+        """New samples per stream sensor since the last query."""
         with self._standing:
             return super().new_samples()
 
 
 @dataclass
 class Lag:
-    """How far an outlet was behind the clock [s of wall time]."""
+    """Delay of an outlet behind the clock [s of wall time]."""
 
     steps: int = 0
     worst_s: float = 0.0
@@ -82,7 +82,7 @@ class Lag:
     _sum: float = field(repr=False, default=0.0)
 
     def add(self, behind_s: float) -> None:
-        """Take down one step."""
+        """Record one step."""
         self.steps += 1
         self.last_s = max(behind_s, 0.0)
         self.worst_s = max(self.worst_s, self.last_s)
@@ -90,29 +90,29 @@ class Lag:
 
     @property
     def mean_s(self) -> float:
-        """Over all steps."""
+        """Mean over all steps."""
         return self._sum / self.steps if self.steps else 0.0
 
 
 @dataclass
 class StreamSummary:
-    """What a stream came to."""
+    """Summary of a stream."""
 
     simulated_s: float = 0.0
-    """Time of the last step that was measured, over all rounds."""
+    """Time of the last measured step, over all rounds."""
     seconds: float = 0.0
-    """Wall time from the first step sent."""
+    """Wall time since the first sent step."""
     rounds: int = 0
     scans: int = 0
     points: int = 0
     lags: dict[str, Lag] = field(default_factory=dict)
     """By outlet."""
     finished: bool = False
-    """Whether it came to its end, and was not stopped."""
+    """True if the stream reached its end and was not stopped."""
 
 
 class Clock:
-    """The wall clock, as times of the scenario; it stands until it is started."""
+    """Wall clock in times of the scenario; it starts on request."""
 
     def __init__(self, speed: float) -> None:
         self.speed = speed
@@ -121,7 +121,7 @@ class Clock:
         self._zero = 0.0
 
     def start(self) -> None:
-        """Let time 0 be now."""
+        """Set time 0 to now."""
         if not self._started.is_set():
             self._zero = wall.monotonic()
             self._started.set()
@@ -132,11 +132,11 @@ class Clock:
         return wall.monotonic() - self._zero if self._started.is_set() else 0.0
 
     def behind(self, time_s: float) -> float:
-        """By how much [s of wall time] a time of the scenario has passed; below 0 where it is to come."""
+        """Wall time [s] since a time of the scenario; negative for future times."""
         return self.seconds - time_s / self.speed if self._started.is_set() else -math.inf
 
     def wait(self, time_s: float, idle: Callable[[], None]) -> bool:
-        """Wait for a time of the scenario; False where the stream was stopped."""
+        """Wait for a time of the scenario; return False if the stream was stopped."""
         while not self.stopped.is_set():
             left = -self.behind(time_s)
             if left <= 0:
@@ -149,7 +149,7 @@ class Clock:
 
 
 class Sender:
-    """A thread that gives an outlet its steps, or pieces of them, each at its time."""
+    """Thread that passes steps, or items of steps, to an outlet at their times."""
 
     def __init__(self, name: str, outlet: Outlet, clock: Clock, standing: Any) -> None:
         self.name, self.lag = name, Lag()
@@ -164,23 +164,23 @@ class Sender:
 
     @property
     def asks_steps(self) -> bool:
-        """Whether the outlet is given whole steps, which it may ask for samples and states."""
+        """True if the outlet receives complete steps, which it may query for samples and states."""
         return not hasattr(self._outlet, "prepare")
 
     def put(self, before_s: float, step: Step) -> None:
-        """Have a step sent at its time; `before_s` [s] is that of earlier rounds."""
+        """Queue a step for its time; `before_s` [s] is the duration of earlier rounds."""
         if self.asks_steps:
             self._add(before_s, [(step.time, SharedStep.of(step, self._standing))])
         else:
             self._add(before_s, self._outlet.prepare(step))  # type: ignore[attr-defined]
 
     def round_over(self, before_s: float) -> None:
-        """After the last step of a round: have the rest sent, too."""
+        """Queue the remaining items after the last step of a round."""
         if hasattr(self._outlet, "rest"):
             self._add(before_s, self._outlet.rest())
 
     def hold(self, until_s: float) -> None:
-        """Wait until all that is due before a time was sent; raises what the outlet raised."""
+        """Wait until everything due before a time was sent; re-raise errors of the outlet."""
         while not self._clock.stopped.is_set():
             with self._changed:
                 if self.failure is not None:
@@ -190,12 +190,12 @@ class Sender:
                 self._changed.wait(LONGEST_WAIT_S)
 
     def finish(self) -> None:
-        """Wait until all is sent."""
+        """Wait until everything is sent."""
         self._complete = True
         self.hold(math.inf)
 
     def close(self) -> None:
-        """End the thread, then the outlet. The clock is stopped by now, or all is sent."""
+        """Stop the thread, then close the outlet. The clock is stopped, or everything is sent."""
         self._thread.join(5.0)
         self._outlet.close()
 
@@ -205,7 +205,7 @@ class Sender:
             self._changed.notify_all()
 
     def _next(self) -> tuple[float, Any] | None:
-        """What is to be sent next; it stays in the queue until it is sent. None at the end."""
+        """Next item to send, which stays in the queue until it is sent; None at the end."""
         while not self._clock.stopped.is_set():
             with self._changed:
                 if self._waiting:
@@ -224,14 +224,14 @@ class Sender:
                 with self._changed:
                     self._waiting.popleft()
                     self._changed.notify_all()
-        except BaseException as failure:  # told by the thread that measures
+        except BaseException as failure:  # reported by the measuring thread
             self.failure = failure
 
 
 class PacedRun:
-    """Runs a scenario and sends what it gives, at the pace of the wall clock.
+    """Real-time run of a scenario that sends its data to outlets.
 
-    Measuring goes ahead by at most `ahead_s` of simulated time; commands of controllers take effect that much later.
+    Measurements run ahead by at most `ahead_s` of simulated time; commands of controllers take effect that much later.
     Each outlet has its own thread. The clock starts when the first `ahead_s` are measured.
     """
 
@@ -256,14 +256,14 @@ class PacedRun:
         self._standing = threading.RLock()
 
     def stop(self) -> None:
-        """End the stream soon; may be called from any thread."""
+        """Request the end of the stream, from any thread."""
         self.clock.stopped.set()
 
     def run(self, progress: Callable[[StreamSummary], None] | None = None) -> StreamSummary:
-        """Stream until the scenario is over, or for ever where it loops. Outlets are closed in the end in any case."""
-        told = self.summary
+        """Stream until the scenario ends, or indefinitely if it loops. Outlets are always closed at the end."""
+        summary = self.summary
         senders = [Sender(name, outlet, self.clock, self._standing) for name, outlet in self.outlets.items()]
-        told.lags = {sender.name: sender.lag for sender in senders}
+        summary.lags = {sender.name: sender.lag for sender in senders}
         try:
             self._warm_up()
             while not self.clock.stopped.is_set():
@@ -273,21 +273,21 @@ class PacedRun:
             self.clock.start()
             for sender in senders:
                 sender.finish()
-            told.finished = not self.clock.stopped.is_set()
+            summary.finished = not self.clock.stopped.is_set()
         finally:
-            told.seconds = self.clock.seconds
+            summary.seconds = self.clock.seconds
             self.stop()
             _close_all(senders)
-        return told
+        return summary
 
     def _warm_up(self) -> None:
-        """One frame of each sensor, thrown away: the first of a process compiles kernels, which takes seconds."""
+        """Measure one frame of each sensor and discard it: the first one compiles kernels, which takes seconds."""
         for sensor in self.scenario.frame_sensors:
             sensor.measure(self.scenario.world, 0, self.scenario.seed)
 
     def _round(self, senders: Sequence[Sender], progress: Callable[[StreamSummary], None]) -> None:
-        told = self.summary
-        before = told.rounds * self.scenario.steps * self.scenario.settings.step_s
+        summary = self.summary
+        before = summary.rounds * self.scenario.steps * self.scenario.settings.step_s
         steps = iter(self.scenario)
         while True:
             with self._standing:
@@ -298,25 +298,25 @@ class PacedRun:
                     sender.put(before, step)
                 for control in self.controllers:
                     control(step)
-            told.simulated_s = before + step.time
+            summary.simulated_s = before + step.time
             for scans in step.scans.values():
-                told.scans += len(scans)
-                told.points += sum(len(scan) for _, scan in scans)
-            progress(told)
-            if not self._keep_pace(senders, told.simulated_s):
+                summary.scans += len(scans)
+                summary.points += sum(len(scan) for _, scan in scans)
+            progress(summary)
+            if not self._keep_pace(senders, summary.simulated_s):
                 return
         for sender in senders:
             sender.round_over(before)
-        told.rounds += 1
+        summary.rounds += 1
         if self.loop:
-            # Vehicles go back to their start now, so nobody may ask an old step any more.
+            # Vehicles return to their start now, so old steps must not be queried any more.
             self.clock.start()
             for sender in senders:
                 if sender.asks_steps:
                     sender.hold(math.inf)
 
     def _keep_pace(self, senders: Sequence[Sender], time_s: float) -> bool:
-        """Wait where measuring is far enough ahead; False where the stream was stopped."""
+        """Wait while the measurements are far enough ahead; return False if the stream was stopped."""
         latest = time_s - self.ahead_s
         if latest >= 0:
             self.clock.start()
@@ -327,7 +327,7 @@ class PacedRun:
 
 
 def _close_all(senders: Sequence[Sender]) -> None:
-    """Close every outlet, though one fails; the first failure is raised in the end."""
+    """Close every outlet even if one fails, then raise the first error."""
     failure: BaseException | None = None
     for sender in senders:
         try:

@@ -1,4 +1,4 @@
-"""Commands from ROS: Twist messages drive a vehicle, as `cmd_vel` drives a robot."""
+"""ROS 2 commands (`cmd_vel`), the node of an installed ROS, and the outlet of a stream."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from parhelion.scenario.scenario import Scenario, Step
 
 TWIST = "geometry_msgs/msg/Twist"
 HOLD_S = 0.5
-"""Wall time after which a vehicle that is told nothing new stops, as robots' own controllers do."""
+"""Wall time [s] without a command after which a vehicle stops, as robot controllers do."""
 _SPEED_GAIN_1_S, _TURN_GAIN_1_S = 0.5, 2.0
-"""How fast a vessel's speed and turn rate are brought to those asked for."""
+"""Gains [1/s] of the controller of a vessel's speed and yaw rate."""
 
 
 class TopicSubscription(Protocol):
-    """A topic that is received."""
+    """Subscription to a topic."""
 
     topic: str
 
     def take(self) -> list[bytes]:
-        """CDR bytes of messages that came since the last call, oldest first."""
+        """CDR bytes of the messages received since the last call, oldest first."""
         ...
 
 
 class TwistControl:
-    """Drives a vehicle by the Twist messages of a topic; call it after every step.
+    """Controller of a vehicle by the Twist messages of a topic; call it after every step.
 
-    Ground vehicles take linear.x [m/s] and angular.z [rad/s]; multirotors all of linear and angular.z, in the frame
-    that turns with their heading; vessels linear.x and angular.z, which their thrusters approach. Before the first
-    message the vehicle does what the scenario says; where none came for `hold_s` of wall time, it stops.
+    Ground vehicles use linear.x [m/s] and angular.z [rad/s]; multirotors use linear and angular.z in the heading frame;
+    vessels use linear.x and angular.z, which their thrusters approach. Before the first message the vehicle follows the
+    scenario; after `hold_s` of wall time without a message, it stops.
     """
 
     def __init__(
@@ -57,13 +57,13 @@ class TwistControl:
         driven = getattr(scenario.body(vehicle), "vehicle", None)
         if not isinstance(driven, Vehicle):
             raise ConfigError(
-                f"cmd_vel: {vehicle} moves as told by the scenario and takes no commands; give it a model"
+                f"cmd_vel: {vehicle} follows a path of the scenario and accepts no commands; give it a vehicle model"
             )
         self.name, self.topic, self.hold_s = vehicle, received.topic, hold_s
         self.messages = 0
-        """How many came and were followed."""
+        """Number of executed messages."""
         self.refused = 0
-        """How many were damaged or not finite, and were left out."""
+        """Number of ignored messages: damaged or not finite."""
         self._vehicle, self._received, self._now = driven, received, now
         self._step_s = scenario.settings.step_s
         self._twist: tuple[float, ...] | None = None
@@ -72,13 +72,13 @@ class TwistControl:
 
     def __call__(self, step: Step) -> None:
         if step.number == 0:
-            self._heading = None  # the scenario began anew, and the vehicle stands as at first
+            self._heading = None  # the scenario restarted, and the vehicle is at its start
         command = self.command()
         if command is not None:
             step.command(self.name, command)
 
     def command(self) -> Command | None:
-        """What the vehicle is to do in the next step; None while nothing was ever said."""
+        """Command for the next step; None before the first message."""
         for data in self._received.take():
             twist = _values(data)
             if twist is None:
@@ -103,11 +103,11 @@ class TwistControl:
             return VelocityCommand((c * x - s * y, s * x + c * y, z), self._heading)
         if isinstance(vehicle, Vessel):
             return _thrust(vehicle, x, turn)
-        raise ConfigError(f"cmd_vel: knows no way to drive a {type(vehicle).__name__}")
+        raise ConfigError(f"cmd_vel: cannot drive a {type(vehicle).__name__}")
 
 
 def _thrust(vessel: Vessel, speed_m_s: float, turn_rad_s: float) -> ThrustCommand:
-    """Thrust that brings a vessel to a speed and a turn rate, and holds against the drag there."""
+    """Thrust that brings a vessel to a speed and a yaw rate, and balances the drag."""
     config = vessel.config
     push = _SPEED_GAIN_1_S * vessel.moving_mass_kg * (speed_m_s - vessel.speed_m_s) + vessel.resistance_n(speed_m_s)
     drag = (config.linear_drag[5] + config.quadratic_drag[5] * abs(turn_rad_s)) * turn_rad_s
@@ -117,7 +117,7 @@ def _thrust(vessel: Vessel, speed_m_s: float, turn_rad_s: float) -> ThrustComman
 
 
 def _values(data: bytes) -> tuple[float, ...] | None:
-    """Linear [m/s] and angular [rad/s], or None for a message that is not to be followed."""
+    """Linear [m/s] and angular [rad/s], or None for an invalid message."""
     try:
         message: Any = decode(TWIST, data)
     except FormatError:
@@ -128,22 +128,22 @@ def _values(data: bytes) -> tuple[float, ...] | None:
 
 
 # ---- ros node -------------------------------------------------------------------------------------------------------
-# ROS 2 topics through `rclpy`, where ROS is installed: the same node as `DdsNode`, on the ROS that is there.
+# ROS 2 topics through `rclpy` of an installed ROS: the same interface as `DdsNode`.
 
 
 INSTALL_RCLPY = (
-    "rclpy is not there: install ROS 2 (https://docs.ros.org, packages ros-<distro>-rclpy and "
-    "ros-<distro>-common-interfaces) and run 'source /opt/ros/<distro>/setup.bash' first, or leave out --rclpy"
+    "rclpy is not installed: install ROS 2 (https://docs.ros.org, packages ros-<distro>-rclpy and "
+    "ros-<distro>-common-interfaces) and run 'source /opt/ros/<distro>/setup.bash' first, or omit --rclpy"
 )
 _ONLY_HERE = {"ROS_LOCALHOST_ONLY": "1", "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
-"""Variables by which ROS stays on this machine: until Humble, and since Iron."""
+"""Variables that restrict ROS to this machine: up to Humble, and from Iron on."""
 
 
 class RclpyNode(Node):
-    """A node of the ROS 2 that is installed.
+    """Node of the installed ROS 2.
 
-    On interface 'lo' ROS is told to stay on this machine, unless its own variables say otherwise already; with any
-    other it does what its variables say.
+    On the interface 'lo', ROS is restricted to this machine unless its variables are already set. On other interfaces
+    its variables apply.
     """
 
     def __init__(self, domain: int = 0, interface: str = LOOPBACK, *, reliable: bool = False) -> None:
@@ -173,19 +173,19 @@ class RclpyNode(Node):
         self._publishers[topic] = self._node.create_publisher(_message_class(type_name), topic, _profile(quality))
 
     def subscribers(self, topic: str) -> int:
-        """How many subscribe to a topic that is published here."""
+        """Number of subscribers of a topic published by this node."""
         publisher = self._publishers.get(topic)
         return 0 if publisher is None else int(publisher.get_subscription_count())
 
     def subscribe(self, topic: str, type_name: str, quality: Quality | None = None) -> RawSubscription:
-        """Receive a topic from now on; reliable unless a quality says otherwise."""
+        """Subscribe to a topic; reliable unless a quality of service is given."""
         quality = quality or Quality(reliable=True, latched=topic in LATCHED_TOPICS)
         received = RawSubscription(topic, type_name, self._executor, quality.depth)
         self._node.create_subscription(_message_class(type_name), topic, received.keep, _profile(quality), raw=True)
         return received
 
     def close(self) -> None:
-        """Leave ROS. Closing twice does no harm."""
+        """Shut down the node. Closing twice is allowed."""
         if self._open:
             self._open = False
             self._executor.shutdown()
@@ -194,7 +194,7 @@ class RclpyNode(Node):
 
 
 class RawSubscription:
-    """A topic that is received as CDR bytes."""
+    """Subscription that delivers CDR bytes."""
 
     def __init__(self, topic: str, type_name: str, executor: Any, depth: int) -> None:
         self.topic, self.type = topic, type_name
@@ -202,12 +202,12 @@ class RawSubscription:
         self._kept: deque[bytes] = deque(maxlen=depth)
 
     def keep(self, data: bytes) -> None:
-        """Called by ROS with a message."""
+        """Callback of ROS for a message."""
         self._kept.append(bytes(data))
 
     def take(self) -> list[bytes]:
-        """The CDR bytes of messages that came since the last call, oldest first."""
-        # One call does one piece of work, so as many are asked for as may wait.
+        """CDR bytes of the messages received since the last call, oldest first."""
+        # One call handles one item, so it is called as often as items may wait.
         for _ in range(self._kept.maxlen or 1):
             before = len(self._kept)
             self._executor.spin_once(timeout_sec=0.0)
@@ -224,7 +224,7 @@ def _message_class(type_name: str) -> Any:
         return getattr(importlib.import_module(f"{package}.msg"), message)
     except (ImportError, AttributeError):
         raise MissingDependencyError(
-            f"the ROS that is there has no {type_name}: install ros-<distro>-{package.replace('_', '-')}"
+            f"the installed ROS has no {type_name}: install ros-<distro>-{package.replace('_', '-')}"
         ) from None
 
 
@@ -240,13 +240,13 @@ def _profile(quality: Quality) -> Any:
 
 
 # ---- ros outlet -----------------------------------------------------------------------------------------------------
-# The outlet of a stream that speaks ROS 2: everything that a bag of the scenario would hold, as it happens.
+# Outlet of a stream for ROS 2: publishes everything that a bag of the scenario would contain.
 
 
 class RosOutlet:
-    """Publishes the messages of a scenario. They are made where the scenario is measured; sending them is quick.
+    """Publisher of the messages of a scenario, which are created in the measuring thread.
 
-    A scenario that begins anew goes on in time: the clock of ROS never jumps back.
+    The time of a scenario that restarts continues: the clock of ROS never jumps back.
     """
 
     def __init__(
@@ -261,7 +261,7 @@ class RosOutlet:
         batch_s: float = 0.1,
         epoch_s: float = 0.0,
     ) -> None:
-        """The options are those of `RosFeed`; a stream has to be ahead by more than `batch_s`."""
+        """Options are those of `RosFeed`; the stream must be ahead by more than `batch_s`."""
         self.node = node
         self._feed = RosFeed(scenario, topics, frames, layout, images=images, epoch_s=epoch_s, batch_s=batch_s)
         for message in self._feed.first():
@@ -272,11 +272,11 @@ class RosOutlet:
             node.advertise(topic, kind)
 
     def prepare(self, step: Step) -> list[tuple[float, Message]]:
-        """Messages that are complete with a step, and when each is to be sent [s]."""
+        """Messages completed by a step, with their send times [s]."""
         return self._feed.timed(step)
 
     def rest(self) -> list[tuple[float, Message]]:
-        """Messages that were still held back, after the last step."""
+        """Remaining messages after the last step."""
         return self._feed.timed_rest()
 
     def take(self, step: Message) -> None:
@@ -288,7 +288,7 @@ class RosOutlet:
         self.node.close()
 
     def wait_for_subscriber(self, seconds: float, check: Callable[[], None] = lambda: None) -> bool:
-        """Wait until somebody subscribes to a sensor's topic, at most `seconds`; `check` is called meanwhile."""
+        """Wait up to `seconds` for a subscriber of a sensor topic; `check` is called in the meantime."""
         until = wall.monotonic() + seconds
         while wall.monotonic() < until:
             if any(self.node.subscribers(topic) for topic in self.topics):

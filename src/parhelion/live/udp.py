@@ -1,4 +1,4 @@
-"""Lidars of a scenario on the network: packets by UDP in real time, and the documents that a sensor serves by HTTP."""
+"""Lidars of a scenario on the network: UDP packets in real time, and the HTTP interface of a sensor."""
 
 from __future__ import annotations
 
@@ -29,52 +29,52 @@ if TYPE_CHECKING:
     from parhelion.scenario.sensors import FrameOnBoard
 
 BATCH_S = 0.002
-"""Datagrams that are due this close together leave together: the system's clock ticks are not much finer."""
+"""Interval [s] within which datagrams are sent together; the timer resolution is not much finer."""
 CATCH_UP = 2.0
-"""What is late follows this much faster than it should: no burst, which would overflow a receiver's buffer."""
+"""Speed factor for late datagrams; a burst would overflow the buffer of the receiver."""
 BURST_S = 0.01
-"""As much of a delay as is made up for at once; a receiver's buffer holds some 90 packets unless it was enlarged."""
+"""Delay [s] that is recovered at once; default receive buffers hold about 90 packets."""
 GIVE_UP_S = 1.0
-"""A sender that is later than this goes on from where it is."""
+"""Delay [s] beyond which the clock of the sender is reset."""
 LEAD_S = 0.05
-"""The first datagram waits this long, so that scans that come a little late do not show."""
+"""Initial delay [s], which hides slightly late scans."""
 AHEAD_S = 0.3
-"""How far the simulation may be ahead of what was sent before it has to wait."""
+"""Maximum lead [s] of the simulation over the sent datagrams."""
 _SEND_BUFFER = 4 << 20
-_MOST_BODY = 65536  # bytes of an HTTP request; a configuration has some hundreds
+_MOST_BODY = 65536  # bytes of an HTTP request; a configuration has a few hundred
 _PATIENCE_S = 10.0
 
 
 def checked_host(host: str, allow_remote: bool = False) -> str:
-    """An IPv4 address to send to or to serve on; one beyond this machine only where that is allowed explicitly."""
+    """Check an IPv4 address for sending or serving; remote addresses require explicit permission."""
     try:
         address = ipaddress.IPv4Address(LOOPBACK if host == "localhost" else host)
     except ValueError:
         raise ConfigError(f"host: expected an IPv4 address such as {LOOPBACK}, got {host!r}") from None
     if not address.is_loopback and not allow_remote:
         raise ConfigError(
-            f"host: {host} is beyond this machine; all stays on {LOOPBACK} unless going anywhere is allowed "
+            f"host: {host} is not on this machine; traffic stays on {LOOPBACK} unless remote addresses are allowed "
             "(allow_remote=True, --anywhere)"
         )
     return str(address)
 
 
 def checked_port(name: str, port: int) -> int:
-    """A UDP port that can be sent to."""
+    """Check a UDP port."""
     if isinstance(port, bool) or not isinstance(port, int) or not 1 <= port <= 65535:
-        raise ConfigError(f"{name}: a UDP port is a whole number within 1 and 65535, got {port!r}")
+        raise ConfigError(f"{name}: a UDP port is an integer from 1 to 65535, got {port!r}")
     return port
 
 
 class TimedSender:
-    """Sends datagrams in a thread, each when its time has come.
+    """Thread that sends datagrams at their times.
 
         with TimedSender("127.0.0.1") as sender:
             sender.send(datagrams)
 
-    The first datagram leaves almost at once and sets the clock: one that is t seconds younger leaves t seconds later.
-    `send` waits where the caller runs ahead of real time; what is late, since the caller fell behind, never
-    leaves in a burst: it follows at twice its pace until the delay is made up for.
+    The first datagram is sent almost at once and sets the clock: a datagram t seconds later is sent t seconds later.
+    `send` waits if the caller runs ahead of real time. Late datagrams are never sent in a burst but at twice their
+    rate until the delay is recovered.
     """
 
     def __init__(self, host: str = LOOPBACK, *, allow_remote: bool = False, ahead_s: float = AHEAD_S) -> None:
@@ -84,7 +84,7 @@ class TimedSender:
         self.latest_s = 0.0
         """Longest delay of a datagram after its due time so far [s]."""
         self.restarts = 0
-        """How often the caller fell so far behind that the clock was set anew."""
+        """Number of clock resets because the caller fell too far behind."""
         self._ahead_s = ahead_s
         self._waiting: queue.SimpleQueue[tuple[float, bytes, int] | None] = queue.SimpleQueue()
         self._offset: float | None = None  # wall clock minus the datagrams' clock [s]
@@ -109,7 +109,7 @@ class TimedSender:
             self._hold_back(last)
 
     def _hold_back(self, last: float) -> None:
-        """Wait until a datagram's time is near."""
+        """Wait until the time of a datagram is near."""
         while not self._stop.is_set():
             offset = self._offset
             if offset is not None and last + offset - time.monotonic() <= self._ahead_s:
@@ -124,7 +124,7 @@ class TimedSender:
             reason = self._failure.strerror or str(self._failure)
             raise ConfigError(f"packets cannot be sent to {self.host} ({reason})")
         if self._closed:
-            raise ConfigError(f"packets cannot be sent to {self.host}: the sender is closed already")
+            raise ConfigError(f"packets cannot be sent to {self.host}: the sender is already closed")
 
     def _run(self) -> None:
         before = paced = 0.0
@@ -150,7 +150,7 @@ class TimedSender:
             try:
                 self._socket.sendto(payload, (self.host, port))
             except OSError as error:
-                # Nobody listening is the receiver's affair, as with a real sensor.
+                # A missing receiver is not an error, as with a real sensor.
                 if error.errno != errno.ECONNREFUSED:
                     self._failure = error
                     self._stop.set()
@@ -158,7 +158,7 @@ class TimedSender:
             self.sent += 1
 
     def close(self, *, drain: bool = True) -> None:
-        """Send what waits, at its times, and end; without `drain` what waits is dropped."""
+        """Send queued datagrams at their times and stop; without `drain` they are dropped."""
         if self._closed:
             return
         if not drain:
@@ -183,23 +183,23 @@ class TimedSender:
 
 @dataclass
 class _Sensor:
-    """One lidar of the scenario, and what sends its datagrams."""
+    """One lidar of the scenario with its sender."""
 
     packets: PacketSource
     sender: TimedSender
 
 
 class PacketUdp:
-    """Sends the packets of a scenario's lidars of one maker, each packet at its own time.
+    """Sender of the packets of one maker's lidars in a scenario, each at its time.
 
         stream = PacketUdp(scenario, "velodyne")
         for step in scenario:
             stream.take(step)
         stream.close()
 
-    The first lidar sends to `ports`, the next to ports further on by the maker's step, and so on. IMU packets, for
-    sensors with an IMU inside, come from the first IMU on the same vehicle. `take` waits if the simulation is faster
-    than real time. The packets of a scan leave when it is complete, so all arrive one scan late.
+    The first lidar sends to `ports`, each further one to ports shifted by the maker's step. IMU packets of sensors with
+    a built-in IMU come from the first IMU on the same vehicle. `take` waits if the simulation is faster than real time.
+    The packets of a scan are sent when it is complete, so all arrive one scan late.
     """
 
     def __init__(
@@ -217,11 +217,10 @@ class PacketUdp:
         """Open the sockets.
 
         `ports` is the port of the lidar packets, or ports by kind of packet, such as `{"data": 2368}`.
-        `http_port` serves the HTTP interface of the first sensor there, of the next on the port after it; 0 takes free
-        ports, None serves nothing.
-        `epoch_s` is the sensors' clock [s] at the scenario's time 0: by default now, or 0 for clocks that count from
-        power-on.
-        `options` are those of the maker's metadata, such as Ouster's `profile`.
+        `http_port` serves the HTTP interface of the first sensor, the next port that of the second, and so on; 0
+        selects free ports, None serves nothing. `epoch_s` is the clock of the sensors [s] at time 0 of the scenario: by
+        default now, or 0 for clocks that start at power-on. `options` are passed to the maker's metadata, such as
+        Ouster's `profile`.
         """
         if maker not in codecs():
             raise unknown_name("maker with packets", maker, codecs())
@@ -229,11 +228,11 @@ class PacketUdp:
         host = checked_host(host, allow_remote)
         lidars = _lidars(scenario, maker, self.codec)
         self.ports = _ports(self.codec, [scanner.name for scanner, _ in lidars], ports)
-        """By lidar: port of each kind of packet."""
+        """Ports by lidar and kind of packet."""
         self.metadata: dict[str, Metadata] = {}
-        """By lidar: its metadata, for makers whose packets need it."""
+        """Metadata by lidar, for makers whose packets need it."""
         self.servers: dict[str, SensorHttp] = {}
-        """By lidar: its HTTP server, if `http_port` was given."""
+        """HTTP server by lidar, if `http_port` was given."""
         self._sensors: dict[str, _Sensor] = {}
         self._sent = 0
         self._shift, self._last = 0.0, 0.0
@@ -267,9 +266,9 @@ class PacketUdp:
         if http_port is not None:
             api = codec.http(known or {})
             if api is None:
-                raise ConfigError(f"http_port: {codec.title} sensors serve no documents by HTTP")
+                raise ConfigError(f"http_port: {codec.title} sensors have no HTTP interface")
             self.servers[name] = SensorHttp(api, host, http_port, allow_remote=allow_remote)
-        # One sender per lidar: two lidars do not wait for each other's packets.
+        # One sender per lidar, so that lidars do not wait for each other.
         sender = TimedSender(host, allow_remote=allow_remote)
         self._sensors[name] = _Sensor(packets, sender)
 
@@ -288,7 +287,7 @@ class PacketUdp:
     def take(self, step: Step) -> None:
         """Queue the packets of a step."""
         if step.time <= self._last:
-            self._shift += self._last  # the scenario began anew: the sensors' clocks go on
+            self._shift += self._last  # the scenario restarted: the clocks of the sensors continue
         self._last = step.time
         for name, sensor in self._sensors.items():
             source = sensor.packets
@@ -300,7 +299,7 @@ class PacketUdp:
                 sensor.sender.send(source.merged(packets, end))
 
     def close(self, *, drain: bool = True) -> None:
-        """Send what waits, at its times, and end; without `drain` what waits is dropped. A second call does nothing."""
+        """Send queued packets at their times and stop; without `drain` they are dropped. A second call is allowed."""
         sensors, self._sensors = self._sensors, {}
         with ExitStack() as stack:
             for server in self.servers.values():
@@ -314,7 +313,7 @@ class PacketUdp:
 
 
 def _later(record: Scan | ImuData, shift_s: float) -> Scan | ImuData:
-    """A record on a clock that is ahead by `shift_s`."""
+    """Record with its times shifted by `shift_s`."""
     if shift_s == 0.0:
         return record
     if isinstance(record, Scan):
@@ -353,7 +352,7 @@ def _ports(codec: Codec, names: list[str], given: int | Mapping[str, int] | None
     used = [port for ports in found.values() for port in ports.values()]
     if len(set(used)) < len(used):
         given_ports = " and ".join(f"{kind}_port: {port}" for kind, port in first.items())
-        raise ConfigError(f"{given_ports} would send two streams of {len(names)} lidars to one port")
+        raise ConfigError(f"{given_ports} would send two packet streams of {len(names)} lidars to one port")
     return found
 
 
@@ -361,19 +360,19 @@ def _ports(codec: Codec, names: list[str], given: int | Mapping[str, int] | None
 
 
 class SensorHttp(Served):
-    """Serves the HTTP interface of one sensor until closed.
+    """HTTP interface of one sensor, served until closed.
 
         with SensorHttp(codec.http(metadata), port=8080) as server:
             print(server.url)                 # for an Ouster: http://127.0.0.1:8080/api/v1/sensor/metadata
 
-    `port` 0 takes a free one. A real sensor answers on port 80, which most systems reserve for the administrator. Hosts
-    beyond loopback are refused unless `allow_remote` is set.
+    `port` 0 selects a free port. Real sensors use port 80, which most systems reserve for administrators. Hosts other
+    than loopback are refused unless `allow_remote` is set.
     """
 
     def __init__(self, api: HttpApi, host: str = LOOPBACK, port: int = 0, *, allow_remote: bool = False) -> None:
         host = checked_host(host, allow_remote)
         if not 0 <= port <= 65535:
-            raise ConfigError(f"sensor HTTP: a port is within 0 and 65535, got {port}")
+            raise ConfigError(f"sensor HTTP: the port must be from 0 to 65535, got {port}")
         handler = type("Handler", (_Handler,), {"api": api, "bound": host})
         super().__init__(host, port, handler, "sensor HTTP", "another port")
         self._home = api.home
@@ -409,7 +408,7 @@ class _Handler(LocalHandler):
     do_POST = do_PUT
 
     def _path(self) -> str:
-        # A query selects between states of the sensor, which has only one here.
+        # Queries select between states of the sensor, which has only one here.
         return urlsplit(self.path).path.rstrip("/")
 
     def _reply(self, status: int, content: Any) -> None:

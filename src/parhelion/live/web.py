@@ -1,4 +1,4 @@
-"""HTTP for this machine: a server that no client can keep busy, in a thread of its own."""
+"""HTTP server for this machine in its own thread, with limits on clients and connection times."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _LONGEST_S = 60.0
-"""A connection ends after this time, however much its other end has to say."""
+"""Maximum duration of a connection [s]."""
 _MOST_CONNECTIONS = 64
 
 
 class BoundedServer(ThreadingHTTPServer):
-    """Answers a bounded number of clients at a time, each for a while."""
+    """Server with a bounded number of clients and a time limit per client."""
 
     daemon_threads = True
-    # A port that is in use must be told, not shared.
+    # A port in use must raise an error instead of being shared.
     allow_reuse_address = False
 
     def __init__(self, *args: Any) -> None:
@@ -34,14 +34,14 @@ class BoundedServer(ThreadingHTTPServer):
         super().__init__(*args)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Give a connection a thread of its own, if not too many have one."""
+        """Start a thread for a connection, unless too many exist."""
         if not self._places.acquire(blocking=False):
             self.shutdown_request(request)
             return
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer, for a while: who sends a byte now and then, or nothing, does not keep a thread."""
+        """Answer within the time limit, so that slow or silent clients do not occupy a thread."""
         end = threading.Timer(_LONGEST_S, _hang_up, (request,))
         end.daemon = True
         end.start()
@@ -52,19 +52,19 @@ class BoundedServer(ThreadingHTTPServer):
             self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away in the middle is its own affair."""
+        """Ignore clients that disconnect early."""
 
 
 def _hang_up(connection: socket.socket) -> None:
-    with suppress(OSError):  # it may be gone already
+    with suppress(OSError):  # it may already be closed
         connection.shutdown(socket.SHUT_RDWR)
 
 
 class Served:
-    """A server that answers until it is closed; `with` closes it."""
+    """Server that runs until it is closed; `with` closes it."""
 
     def __init__(self, host: str, port: int, handler: type[BaseHTTPRequestHandler], who: str, instead: str) -> None:
-        """`port` 0 takes a free one; `who` and `instead` are for the sentence that tells of a port in use."""
+        """Start the server. `port` 0 selects a free port; `who` and `instead` complete the message for a used port."""
         try:
             self._server = BoundedServer((host, port), handler)
         except OSError as error:
@@ -77,7 +77,7 @@ class Served:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop answering and free the port. A second call does nothing."""
+        """Stop the server and free the port. A second call has no effect."""
         if self._thread.is_alive():
             self._server.shutdown()
             self._thread.join()
@@ -91,23 +91,23 @@ class Served:
 
 
 # ---- callers --------------------------------------------------------------------------------------------------------
-# Who may ask a server on this machine: programs here and pages from here, but no page of another site.
-# A browser sends the requests of any page that its user looks at to this machine, too. Two headers tell them apart:
-# `Origin` names the site of the page, and `Host` the name that led here, which an attacker's domain may be made to do.
+# Access control: programs and pages of this machine may connect, pages of other sites may not. A browser sends the
+# requests of any open page to this machine, too. Two headers distinguish them: `Origin` names the site of the page, and
+# `Host` the name that resolved to this machine, which may be the domain of an attacker.
 
 
-REFUSED = "refused: this server answers programs and pages of its own machine\n"
+REFUSED = "refused: this server accepts programs and pages of its own machine only\n"
 
 
 def is_allowed_origin(bound: str, host: str | None, origin: str | None) -> bool:
-    """Whether a request with these headers may be answered by a server that is bound to the address `bound`.
+    """Return True if a server bound to the address `bound` may answer a request with these headers.
 
-    On loopback both must be names of this machine. A server that was opened to others is asked by whatever name leads
-    to it, by pages of that name.
+    On loopback both headers must name this machine. A server opened to other machines accepts any host name, and pages
+    of that name.
     """
     asked = _name(f"//{host}") if host else None
     page = _name(origin) if origin else None
-    if origin is not None and page is None:  # 'null': a page from a file, or one that hides where it is from
+    if origin is not None and page is None:  # 'null': a page from a file, or a page that hides its origin
         return False
     if is_loopback(bound):
         return (host is None or is_loopback(asked)) and (page is None or is_loopback(page))
@@ -115,10 +115,10 @@ def is_allowed_origin(bound: str, host: str | None, origin: str | None) -> bool:
 
 
 def of_an_app(origin: str) -> bool:
-    """Whether an origin is of a program that is built like a browser, with pages of its own.
+    """Return True for the origin of a desktop program with built-in pages.
 
-    Such pages are files (`file://`) or have a scheme that the program made up, as `app://`. A page of the web is of
-    http or https, or hides where it is from ('null').
+    Such pages are files (`file://`) or have a custom scheme such as `app://`. Web pages have http or https, or hide
+    their origin ('null').
     """
     scheme, there, _ = origin.partition("://")
     return bool(there) and _SCHEME.fullmatch(scheme) is not None and scheme.lower() not in _OF_THE_WEB
@@ -137,7 +137,7 @@ def checked_origin(text: str) -> str:
 
 
 def _name(address: str) -> str | None:
-    """The host that an address names, in small letters; None if it names none."""
+    """Lower-case host name of an address; None if there is none."""
     try:
         return urlsplit(address).hostname
     except ValueError:
@@ -145,7 +145,7 @@ def _name(address: str) -> str | None:
 
 
 def is_loopback(name: str | None) -> bool:
-    """Whether a host is this machine, so that only this machine can reach a server that binds to it."""
+    """Return True if a host is loopback, so that only this machine can reach a server bound to it."""
     if name is None:
         return False
     try:
@@ -155,10 +155,10 @@ def is_loopback(name: str | None) -> bool:
 
 
 class LocalHandler(BaseHTTPRequestHandler):
-    """Answers requests of this machine; pages of other sites are refused before anything is done."""
+    """Handler for requests of this machine; pages of other sites are rejected first."""
 
     bound = "127.0.0.1"
-    """Address that the server is bound to."""
+    """Bound address of the server."""
     protocol_version = "HTTP/1.1"
     server_version = "parhelion"
     sys_version = ""
@@ -166,7 +166,7 @@ class LocalHandler(BaseHTTPRequestHandler):
     """Headers of every answer."""
 
     def parse_request(self) -> bool:
-        """Read the head of a request and check who asks."""
+        """Read the header of a request and check its origin."""
         if not super().parse_request():
             return False
         if is_allowed_origin(self.bound, self.headers.get("Host"), self.headers.get("Origin")):
@@ -176,7 +176,7 @@ class LocalHandler(BaseHTTPRequestHandler):
         return False
 
     def refuse(self) -> None:
-        """Answer a page of another site."""
+        """Reject a page of another site."""
         self.reply(403, REFUSED.encode("utf-8"), "text/plain; charset=utf-8")
 
     def reply(self, status: int, content: bytes, kind: str, **more: str) -> None:
@@ -190,35 +190,35 @@ class LocalHandler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Requests are not logged."""
+        """Do not log requests."""
 
 
 # ---- page -----------------------------------------------------------------------------------------------------------
-# A page on this machine that shows work in progress: one document, made anew when something has happened.
+# Page that shows work in progress: one document, regenerated after each event.
 
 
 LOOPBACK = "127.0.0.1"
 REFRESH_S = 1
-"""Seconds after which browsers look again, while the work goes on."""
+"""Refresh interval of browsers during the work [s]."""
 _PATIENCE_S = 20.0
 
 
 class LivePage(Served):
-    """Serves a page to this machine until closed.
+    """Page served to this machine until closed.
 
         with LivePage() as page:
-            page.show(lambda: "<!doctype html>...")     # drawn when a browser asks for it
-            page.show(lambda: "...", final=True)        # the last one: browsers look no more
+            page.show(lambda: "<!doctype html>...")     # drawn on request of a browser
+            page.show(lambda: "...", final=True)        # the last one: browsers stop refreshing
 
-    The page holds everything itself and runs no script; browsers fetch it again by the header `Refresh`.
+    The page is self-contained and runs no script; browsers reload it because of the header `Refresh`.
     """
 
     def __init__(self, port: int = 0) -> None:
-        """`port` 0 takes a free one."""
+        """Start the server; `port` 0 selects a free port."""
         if not 0 <= port <= 65535:
             raise ConfigError(f"port: must be from 0 to 65535, got {port}")
         self._lock = threading.Lock()
-        """Held while a document is drawn: one browser draws it, others wait. Those who show never wait."""
+        """Lock held while a document is drawn: one request draws it, others wait. `show` never waits."""
         self._shown: tuple[Callable[[], str], bool] | None = None
         self._drawn: tuple[Callable[[], str], bytes] | None = None
         handler = type("Handler", (_Handler,), {"shown": self})
@@ -230,11 +230,11 @@ class LivePage(Served):
         return f"http://{LOOPBACK}:{self.port}/"
 
     def show(self, render: Callable[[], str], *, final: bool = False) -> None:
-        """Put another document in place of the last; it is drawn once, when it is first asked for."""
+        """Replace the document; it is drawn once, on the first request."""
         self._shown = render, final
 
     def document(self) -> tuple[bytes, bool]:
-        """The page as it is now, and whether it is the last."""
+        """Current page, and True if it is the last."""
         with self._lock:
             if self._shown is None:
                 return b"<!doctype html><title>Parhelion</title><p>Nothing to show yet.</p>", False
@@ -244,7 +244,7 @@ class LivePage(Served):
             return self._drawn[1], final
 
     def wait(self) -> None:
-        """Go on serving until interrupted."""
+        """Serve until interrupted."""
         while self._thread.is_alive():
             self._thread.join(0.2)
 
@@ -256,7 +256,7 @@ class _Handler(LocalHandler):
 
     def do_GET(self) -> None:
         if self.path.split("?")[0] != "/":
-            self.reply(404, b"there is one page here: /\n", "text/plain; charset=utf-8")
+            self.reply(404, b"the only page is /\n", "text/plain; charset=utf-8")
             return
         content, final = self.shown.document()
         again = {} if final else {"Refresh": str(REFRESH_S)}
