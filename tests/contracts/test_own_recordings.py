@@ -201,7 +201,7 @@ def test_view_serves_every_turn(recording: Recording, monkeypatch: pytest.Monkey
             line.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
             assert line.recv(64).startswith(b"HTTP/1.1 200")
         for _ in turns:
-            viewer.turn()
+            viewer.step()
             assert viewer.session.measured is not None
             seen.append(len(viewer.session.measured.cloud))
             viewer.session.step()

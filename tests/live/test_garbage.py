@@ -136,7 +136,7 @@ def test_what_pages_ask_for_does_not_pile_up() -> None:
         for k in range(5000):
             viewer._later(("size", "pick")[k % 2], lambda k=k: done.append(k))  # type: ignore[misc]
         assert len(viewer._work) == 2
-        viewer.turn()
+        viewer.step()
     assert done == [4998, 4999]
 
 

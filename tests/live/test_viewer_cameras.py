@@ -124,7 +124,7 @@ def test_the_picture_is_in_the_scene_and_in_the_panel() -> None:
     assert options["position"] == pytest.approx((0, 0, 1.4))
     nothing = Actions(*[lambda *_: None] * 6)
     panel = Panel(server, session, ["velodyne/vlp-16"], nothing)
-    panel.tell(shown.painted.legend)
+    panel.show(shown.painted.legend)
     labels = [call[2].get("label") for call in server.calls if call[0] == "add_image"]  # type: ignore[misc]
     assert labels == ["front"]
     (picture,) = panel._pictures.values()

@@ -43,7 +43,7 @@ def test_every_turn_is_shown_forwards_and_back(capture: Path) -> None:
         assert stage.period_s(request) == pytest.approx(0.1, abs=1e-3)
         assert measured.shots == len(turns[number].shots)
         lost = int(turns[number].lost.sum())
-        assert measured.notes == (f"turn {number} of {TURNS}, {lost} shots without a return",)
+        assert measured.notes == (f"frame {number} of {TURNS}, {lost} shots without a return",)
 
 
 def test_the_clock_plays_the_turns(capture: Path) -> None:

@@ -1,4 +1,4 @@
-"""The viewer in the browser: a world, a lidar in it, and its cloud as weather, mount and time are changed."""
+"""Browser viewer: a world, a lidar and its cloud, with controls for weather, mount and time."""
 
 from parhelion.live.viewer.server import Viewer
 from parhelion.live.viewer.session import Session

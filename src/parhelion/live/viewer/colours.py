@@ -1,4 +1,4 @@
-"""From the fields of a cloud to colours of its points, and the legend that explains them."""
+"""Colours of points from the fields of a cloud, with their legend."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ UNKNOWN = "#6b7480"
 """Colour of points without a value."""
 
 IN_THE_AIR = "in the air"
-"""Label of echoes of rain, fog, snow and dust, which belong to no labelled thing."""
+"""Label of echoes of rain, fog, snow and dust, which belong to no labelled object."""
 
 _FIRST = ("intensity", "reflectivity", "range", "height", "ring", "label", "origin", "material", "rgb")
-"""Offered in this order; the further fields of a cloud follow by name."""
+"""Fields offered first, in this order; other fields of a cloud follow by name."""
 _CODED = ("label", "origin", "material", "instance")
 _MAPS = {
     "intensity": "inferno",
@@ -34,7 +34,7 @@ _MAPS = {
     "power": "inferno",
 }
 _LEGEND_ROWS = 10
-# Most surfaces are dim and a few glare: the square gives the dim ones their share of the colours.
+# Most surfaces are dark and a few are very bright: the square root spreads the dark ones over the colours.
 _BY_SQUARE = ("intensity", "reflectivity", "power", "near_ir")
 
 _ORIGIN_COLOURS = {"surface": "#5f6b7a", "multipath": "#ff7ab6", "noise": "#45d6c8"}
@@ -43,31 +43,31 @@ _WORD_COLOURS = {**LABEL_COLOURS, "none": UNKNOWN, "unlabeled": UNKNOWN}
 
 @dataclass(frozen=True)
 class Ramp:
-    """Legend of a number: from `low` to `high` through `stops`, evenly or by the square."""
+    """Legend of a number: from `low` to `high` through `stops`, linear or quadratic."""
 
     field: str
     unit: str
     low: float
     high: float
     stops: tuple[str, ...]
-    """Colours at equal distances, as `#rrggbb`."""
+    """Equidistant colours, as `#rrggbb`."""
     power: float = 1.0
-    """The value at a share s of the ramp is low + (high - low) s^power."""
+    """Exponent: the value at fraction s of the ramp is low + (high - low) s^power."""
 
     def value_at(self, share: float) -> float:
-        """The number that the colour at a share of the ramp, 0 to 1, stands for."""
+        """Value of the colour at a fraction of the ramp, 0 to 1."""
         return self.low + (self.high - self.low) * share**self.power
 
 
 @dataclass(frozen=True)
 class Swatches:
-    """Legend of a coded field: its words, the commonest first."""
+    """Legend of a coded field: its names, the most common first."""
 
     field: str
     rows: tuple[tuple[str, str, int], ...]
-    """Word, colour as `#rrggbb`, number of points."""
+    """Name, colour as `#rrggbb`, number of points."""
     left_out: int = 0
-    """Number of further words."""
+    """Number of further names."""
 
 
 Legend = Ramp | Swatches | None
@@ -75,14 +75,14 @@ Legend = Ramp | Swatches | None
 
 @dataclass(frozen=True, eq=False)
 class Painted:
-    """Colours of the points, shape (n, 3), and what they mean."""
+    """Colours of the points, shape (n, 3), with their legend."""
 
     colours: Colours
     legend: Legend
 
 
 def colour_choices(cloud: PointCloud) -> list[str]:
-    """What the points of a cloud can be coloured by."""
+    """Fields by which a cloud can be coloured."""
     plain = [
         name
         for name, values in cloud.fields.items()
@@ -93,7 +93,7 @@ def colour_choices(cloud: PointCloud) -> list[str]:
 
 
 def paint(cloud: PointCloud, by: str, limits: tuple[float, float] | None = None) -> Painted:
-    """Colour a cloud by one of its fields, or by `range` or `height`; `limits` fixes the ends of a number's ramp."""
+    """Colour a cloud by one of its fields, or by `range` or `height`; `limits` fixes the ends of the ramp."""
     choices = colour_choices(cloud)
     if by not in choices:
         raise unknown_name("field to colour by:", by, choices)
@@ -121,14 +121,14 @@ def _values(cloud: PointCloud, by: str) -> NDArray[Any]:
 
 
 def unit_of(field: str) -> str:
-    """The unit of a field, empty where it has none."""
+    """Unit of a field, or an empty string."""
     if field == "height":
         return "m"
     return FIELDS[field].unit if field in FIELDS else ""
 
 
 def robust_limits(values: NDArray[Any]) -> tuple[float, float]:
-    """The 1st and 99th percentile of the finite values, so that a few extremes do not wash out all others."""
+    """1st and 99th percentile of the finite values, so that outliers do not reduce the contrast."""
     finite = values[np.isfinite(values)]
     if finite.size == 0:
         return 0.0, 1.0
@@ -155,7 +155,7 @@ def _colour_of(word: str, number: int, field: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _further(number: int) -> str:
-    """A colour for a number: hues a golden angle apart, so that neighbours differ, and three lightnesses."""
+    """Colour of a number: hues in steps of the golden angle, so that neighbours differ, and three lightness levels."""
     import colorsys
 
     hue = (0.11 + number * 0.618033988749895) % 1.0
@@ -164,10 +164,10 @@ def _further(number: int) -> str:
 
 @lru_cache(maxsize=16)
 def ramp(name: str) -> Colours:
-    """256 colours of a map that is even to the eye, shape (256, 3)."""
+    """256 colours of a perceptually uniform colour map, shape (256, 3)."""
     from matplotlib import colormaps
 
-    # Inferno and magma begin with black, which the dark background would swallow.
+    # Inferno and magma begin with black, which is invisible on the dark background.
     first = 0.16 if name in ("inferno", "magma") else 0.0
     table = np.round(255.0 * colormaps[name](np.linspace(first, 1.0, 256))[:, :3]).astype(np.uint8)
     table.setflags(write=False)

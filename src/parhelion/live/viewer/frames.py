@@ -1,4 +1,4 @@
-"""Frames of a scenario's other sensors for the viewer: pictures and points nearest to a scan, its points over them."""
+"""Frames of other sensors of a scenario for the viewer: images and points nearest in time to a scan."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from parhelion.scenario.scenario import Scenario
 from parhelion.scenario.sensors import FrameOnBoard
 
 MOST_COLUMNS = 960
-"""A wider picture is sent with every second, third ... pixel alone."""
+"""Maximum width [pixels]; wider images are subsampled by an integer step."""
 
 
 @dataclass(frozen=True, eq=False)
 class CameraFrame:
-    """A camera's picture in the scene."""
+    """Image of a camera in the scene."""
 
     name: str
     pose: Pose
-    """The camera in the world, x forward."""
+    """Camera pose in the world, x forward."""
     pixels: NDArray[np.uint8]
     """Red, green, blue, shape (h, w, 3)."""
     lens: Intrinsics | None
-    """Of the picture as it was taken."""
+    """Size of the original image."""
     time_s: float
     lines: tuple[str, ...] = ()
 
     @property
     def fov_rad(self) -> float:
-        """Angle from the upper to the lower edge, as a pinhole lens would have it."""
+        """Vertical field of view of the equivalent pinhole lens [rad]."""
         if self.lens is None:
             return float(np.radians(45.0))
         return float(2.0 * np.arctan(0.5 * self.lens.height / self.lens.fy))
 
 
 class NearestFrames:
-    """Measures the frames of other sensors that go with scans; the last one of each is kept."""
+    """Frames of other sensors that accompany scans; the last frame of each sensor is cached."""
 
     def __init__(self, scenario: Scenario, shown: Callable[[ViewerLayer], object]) -> None:
-        """`shown` tells of a type's layer whether these frames show it: it is not None then."""
+        """`shown` selects the display function of a layer; sensors without one are skipped."""
         self._scenario = scenario
         self._sensors = [
             sensor
@@ -58,11 +58,11 @@ class NearestFrames:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the sensors that have frames to show."""
+        """Names of the sensors with frames to show."""
         return tuple(sensor.name for sensor in self._sensors)
 
     def over_at(self, time_s: float) -> float:
-        """When the frames that go with a time [s] are all over."""
+        """End time [s] of the frames that accompany a scan at a time [s]."""
         ends = [sensor.start(self._number(sensor, time_s)) + sensor.length_s for sensor in self._sensors]
         return max(ends, default=time_s)
 
@@ -71,7 +71,7 @@ class NearestFrames:
         return int(np.clip(nearest, 0, sensor.count(self._scenario.duration_s) - 1))
 
     def frame(self, name: str, time_s: float, air: object) -> Any:
-        """What one sensor measures nearest to a time [s]; with other `air`, it is measured anew."""
+        """Frame of a sensor nearest to a time [s]; measured again if `air` changed."""
         sensor = next(one for one in self._sensors if one.name == name)
         number = self._number(sensor, time_s)
         key = (number, air)
@@ -81,13 +81,13 @@ class NearestFrames:
 
 
 class Points(NearestFrames):
-    """The points that radars and pulse-echo sensors find, in the scene."""
+    """Points of radars and pulse-echo sensors in the scene."""
 
     def __init__(self, scenario: Scenario) -> None:
         super().__init__(scenario, lambda layer: layer.dots)
 
     def at(self, time_s: float, air: object) -> Iterator[tuple[Dots, list[str]]]:
-        """Of each sensor: points of the frame nearest to a time [s], and what the panel says of it."""
+        """Points and panel text of each sensor, for the frame nearest to a time [s]."""
         for name in self.names:
             record = self.frame(name, time_s, air)
             layer = VIEWER.require(type(record))
@@ -96,27 +96,27 @@ class Points(NearestFrames):
 
 
 class Cameras(NearestFrames):
-    """Takes the pictures that go with scans; the last one of each camera is kept."""
+    """Images that accompany scans; the last image of each camera is cached."""
 
     def __init__(self, scenario: Scenario) -> None:
         super().__init__(scenario, lambda layer: layer.picture)
 
     def at(self, time_s: float, air: object, points: Floats | None = None) -> Iterator[CameraFrame]:
-        """The picture of each camera that is nearest to a time [s], with points (n, 3) [m] of the world over it.
+        """Image of each camera nearest to a time [s], with projected points (n, 3) [m] of the world.
 
-        `air` is what weather it is: with another, pictures are taken anew.
+        `air` identifies the weather: if it changes, images are taken again.
         """
         for name in self.names:
             yield shot_of(name, self.image(name, time_s, air), points)
 
     def image(self, name: str, time_s: float, air: object) -> Image:
-        """What one camera measures nearest to a time [s]."""
+        """Image of one camera nearest to a time [s]."""
         found: Image = self.frame(name, time_s, air)
         return found
 
 
 def shot_of(name: str, image: Image, points: Floats | None = None) -> CameraFrame:
-    """A picture in the scene, with points (n, 3) [m] of the world over it, coloured by their distance."""
+    """Image in the scene with projected points (n, 3) [m] of the world, coloured by distance."""
     layer = VIEWER.require(type(image))
     assert layer.picture is not None
     pixels = layer.picture(image)

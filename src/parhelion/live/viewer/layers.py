@@ -1,4 +1,4 @@
-"""What the viewer shows of each type of record: a cloud in the scene, a picture, or lines of text beside it."""
+"""Display of each record type in the viewer: a cloud, an image, lines, points or text."""
 
 from __future__ import annotations
 
@@ -35,51 +35,51 @@ class Segments:
     """Lines in the scene."""
 
     ends: NDArray[np.float64]
-    """Both ends of each [m], world frame, shape (k, 2, 3)."""
+    """Start and end of each line [m], world frame, shape (k, 2, 3)."""
     colours: NDArray[np.uint8]
     """Red, green, blue of both ends, shape (k, 2, 3)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Dots:
-    """Points in the scene beside the lidar's cloud."""
+    """Points in the scene in addition to the lidar cloud."""
 
     xyz: NDArray[np.float64]
-    """In the world's frame [m], shape (n, 3)."""
+    """Positions in the world frame [m], shape (n, 3)."""
     colours: NDArray[np.uint8]
     """Red, green, blue, shape (n, 3)."""
     size_m: NDArray[np.float64]
-    """Diameters, of which there are few different ones, shape (n,)."""
+    """Diameters [m], with few distinct values, shape (n,)."""
 
 
 @dataclass(frozen=True)
 class ViewerLayer:
-    """How the viewer shows records of one type."""
+    """Display functions of one record type."""
 
     in_scene: bool
-    """Whether it is a cloud in the scene, chosen and coloured by the panel."""
+    """True for a cloud in the scene, selected and coloured by the panel."""
     lines: Callable[[str, Any], list[str]]
-    """Lines of text for the panel, of a sensor's name and its latest record."""
+    """Lines of text for the panel, from the name of a sensor and its latest record."""
     picture: Callable[[Any], NDArray[np.uint8]] | None = None
-    """Red, green, blue (h, w, 3) of what is a picture."""
+    """Image of a record as red, green, blue (h, w, 3)."""
     segments: Callable[[Any], Segments | None] | None = None
-    """Lines in the scene, of the latest record."""
+    """Lines in the scene, from the latest record."""
     dots: Callable[[Any], Dots] | None = None
-    """Points in the scene, of the frame nearest to the scan."""
+    """Points in the scene, from the frame nearest to the scan."""
     drawing: Callable[[Any], str] | None = None
-    """A drawing for the panel as SVG text, of the latest record; '' for none."""
+    """SVG drawing for the panel, from the latest record; '' for none."""
 
 
 def _reading(name: str, samples: Samples) -> list[str]:
-    """The last sample in numbers, with units."""
+    """Text with the values of the last sample and their units."""
     if not len(samples):
         return []
-    told, parts = units(samples), []
+    declared, parts = units(samples), []
     for field in samples._columns():
         value = np.atleast_1d(getattr(samples, field)[-1])
-        if field != "time" and field in told and value.size <= 3:
+        if field != "time" and field in declared and value.size <= 3:
             numbers = ", ".join(f"{number:.4g}" for number in value.tolist())
-            parts.append(f"{field.replace('_', ' ')} {numbers} {told[field][0]}".rstrip())
+            parts.append(f"{field.replace('_', ' ')} {numbers} {declared[field][0]}".rstrip())
     return [f"{name}: {'; '.join(parts)}"]
 
 
@@ -88,12 +88,12 @@ def _size(name: str, image: Image) -> list[str]:
 
 
 SIGHT_M = 60.0
-"""Length of the lines of sight in the scene."""
+"""Length of the lines of sight in the scene [m]."""
 _SIGHT_COLOUR = {BLOCKED: (110, 116, 124), REFLECTED: (230, 150, 30), MULTIPATH: (230, 150, 30), DIRECT: (60, 200, 100)}
 
 
 def _fix(name: str, fixes: GnssData) -> list[str]:
-    """The last fix in words."""
+    """Text with the last fix."""
     if not len(fixes):
         return []
     seen = [f"{int(np.sum(fixes.status[-1] == number))} {STATUS[number]}" for number in reversed(list(_SIGHT_COLOUR))]
@@ -105,7 +105,7 @@ def _fix(name: str, fixes: GnssData) -> list[str]:
 
 
 def sights(fixes: GnssData) -> Segments | None:
-    """Lines from the antenna towards the satellites: green direct, amber by or with mirrors, grey blocked."""
+    """Lines from the antenna towards the satellites: green direct, amber with or by reflections, grey blocked."""
     if not len(fixes):
         return None
     status, start = fixes.status[-1], fixes.true_position[-1]
@@ -122,7 +122,7 @@ _POST_M = 0.4
 
 
 def _heard(name: str, found: UwbData) -> list[str]:
-    """How many anchors were heard, and the position that follows."""
+    """Text with the number of received anchors and the position."""
     if not len(found):
         return []
     heard, sight = np.isfinite(found.range[-1]), found.los[-1]
@@ -134,7 +134,7 @@ def _heard(name: str, found: UwbData) -> list[str]:
 
 
 def _to_anchors(found: UwbData) -> Segments | None:
-    """A short post at each anchor, and a line from the tag's position to each that was heard."""
+    """Short post at each anchor, and a line from the tag to each received anchor."""
     if not len(found) or not len(found.anchors):
         return None
     heard, sight = np.isfinite(found.range[-1]), found.los[-1]
@@ -150,17 +150,17 @@ def _to_anchors(found: UwbData) -> Segments | None:
 
 def _found(name: str, points: FramePoints) -> list[str]:
     if not len(points):
-        return [f"{name}: nothing found at {points.start_time:.3f} s"]
+        return [f"{name}: no detections at {points.start_time:.3f} s"]
     near = float(points.fields["range"].min())
-    return [f"{name}: {len(points)} found at {points.start_time:.3f} s, the nearest at {near:.2f} m"]
+    return [f"{name}: {len(points)} detections at {points.start_time:.3f} s, nearest at {near:.2f} m"]
 
 
 FASTEST_M_S = 15.0
-"""Radial velocity at the ends of the radar's colours: blue comes nearer, red goes away, grey does neither."""
+"""Radial velocity [m/s] at the ends of the radar colours: blue approaches, red recedes, grey is stationary."""
 LOUDEST_DB = 60.0
-"""Level over the noise at the end of the echoes' colours."""
+"""Level over noise [dB] at the upper end of the echo colours."""
 _SIZES_M = ((0.0, 0.15), (15.0, 0.25), (30.0, 0.4))
-"""Diameters of points from a signal over noise [dB] on."""
+"""Diameters of points by minimum signal over noise [dB]."""
 
 
 def _sizes(points: FramePoints) -> NDArray[np.float64]:
@@ -173,13 +173,13 @@ def _by_ramp(name: str, share: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def detections(scan: RadarScan) -> Dots:
-    """What a radar found: coloured by radial velocity, larger the farther it is over the noise."""
+    """Radar detections, coloured by radial velocity; size grows with the signal over noise."""
     share = 0.5 + 0.5 * scan.fields["radial_velocity"].astype(np.float64) / FASTEST_M_S
     return Dots(np.asarray(scan.in_world().xyz, np.float64), _by_ramp("coolwarm", share), _sizes(scan))
 
 
 def echoes(scan: EchoScan) -> Dots:
-    """What a pulse-echo sensor heard: coloured by level over the noise, and larger by it."""
+    """Echoes of a pulse-echo sensor; colour and size show the level over noise."""
     share = scan.fields["snr"].astype(np.float64) / LOUDEST_DB
     return Dots(np.asarray(scan.in_world().xyz, np.float64), _by_ramp("viridis", share), _sizes(scan))
 
@@ -194,8 +194,8 @@ def _echoed(name: str, scan: EchoScan) -> list[str]:
         return _found(name, scan)
     words = scan.names.get("source", {})
     sounds = sorted({words[int(number)] for number in np.unique(scan.fields["source"]) if number})
-    told = f", hears {', '.join(sounds)}" if sounds else ""
-    return [f"{line}{told}; by level, noise violet, {LOUDEST_DB:g} dB over it yellow" for line in _found(name, scan)]
+    text = f", hears {', '.join(sounds)}" if sounds else ""
+    return [f"{line}{text}; by level, noise violet, {LOUDEST_DB:g} dB over it yellow" for line in _found(name, scan)]
 
 
 VIEWER: Consumer[ViewerLayer] = Consumer(
@@ -211,4 +211,4 @@ VIEWER: Consumer[ViewerLayer] = Consumer(
         UwbData: ViewerLayer(False, _heard, segments=_to_anchors),
     },
 )
-"""How the viewer shows each type of record."""
+"""Display functions by record type."""

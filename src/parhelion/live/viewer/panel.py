@@ -1,4 +1,4 @@
-"""The controls beside the picture. They only change the session; its own thread does the work."""
+"""Controls next to the scene. They only change the session; another thread does the work."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ _NO_PICK = "Click near a point to read its fields."
 
 @dataclass(frozen=True)
 class Actions:
-    """What the controls ask of the server."""
+    """Actions of the server that controls trigger."""
 
     point_size: Callable[[float], None]
     """Set the diameter of points [m]."""
     show_world: Callable[[bool], None]
     show_beams: Callable[[bool], None]
     follow: Callable[[bool], None]
-    """Whether cameras go along with the sensor."""
+    """Set whether cameras follow the sensor."""
     save: Callable[[Any], None]
-    """Send a picture to one page."""
+    """Send a screenshot to one page."""
     home: Callable[[Any], None]
-    """Bring one page's camera back."""
+    """Reset the camera of one page."""
 
 
 class Panel:
-    """All controls, and the texts that tell what is shown."""
+    """All controls and status texts."""
 
     def __init__(self, server: Any, session: Session, models: Sequence[str], actions: Actions) -> None:
         self._gui, self._session, self._actions = server.gui, session, actions
         self.notes: tuple[str, ...] = ()
-        """Further lines of the status."""
+        """Additional status lines."""
         self._time: Any = None
         self._play: Any = None
         self._mount: tuple[Any, Any] | None = None
@@ -59,7 +59,7 @@ class Panel:
         with self._gui.add_folder("Point"):
             self._picked = self._gui.add_html(_facts_html(None))
         self._pictures: dict[str, Any] = {}
-        self._told: dict[str, CameraFrame] = {}
+        self._shown_pictures: dict[str, CameraFrame] = {}
         if session.stage.cameras:
             self._add_cameras()
         if session.stage.duration_s > 0:
@@ -84,9 +84,9 @@ class Panel:
                 world.on_update(lambda event: self._actions.show_world(event.target.value))
                 beams = gui.add_checkbox("beams", True)
                 beams.on_update(lambda event: self._actions.show_beams(event.target.value))
-                follow = gui.add_checkbox("follow", True, hint="the camera goes along with the sensor")
+                follow = gui.add_checkbox("follow", True, hint="the camera follows the sensor")
                 follow.on_update(lambda event: self._actions.follow(event.target.value))
-            buttons = gui.add_button_group("picture", (SAVE, HOME), hint="a PNG of what you see; the first camera")
+            buttons = gui.add_button_group("picture", (SAVE, HOME), hint="download a screenshot; reset the camera")
             buttons.on_click(self._picture)
 
     def _add_cameras(self) -> None:
@@ -96,7 +96,9 @@ class Panel:
             _by_hand(taken, lambda value: session.change(pictures=bool(value)))
             if session.request.model:
                 over = gui.add_checkbox(
-                    "points over", session.request.points_over, hint="the lidar's points on the picture, near ones red"
+                    "points over",
+                    session.request.points_over,
+                    hint="project lidar points onto the image; near points are red",
                 )
                 _by_hand(over, lambda value: session.change(points_over=bool(value)))
             for name in session.stage.cameras:
@@ -122,12 +124,12 @@ class Panel:
         present = {} if weather is None else {one.medium.name: one.amount for one in weather.present(time)}
         with self._gui.add_folder("Weather"):
             for name, medium in media.table().items():
-                # The slider of a placed medium adds a part, so it starts without any.
+                # The slider of a placed medium adds a part, so it starts at zero.
                 now = present.get(name, medium.amount.clear) if medium.place is None else medium.amount.clear
                 self._add_amount(medium, now)
 
     def _add_amount(self, medium: Medium, now: float) -> None:
-        """Slider of one medium; `now` is its amount in the world's own weather."""
+        """Slider of one medium; `now` is its amount in the weather of the world."""
         amount, shown = medium.amount, medium.amount.slider
         ends_clear = amount.clear > amount.high  # a visibility: the upper end is clear air
         value = now / shown.scale
@@ -175,18 +177,18 @@ class Panel:
         if event.client is not None:
             (self._actions.save if event.target.value == SAVE else self._actions.home)(event.client)
 
-    # ---- telling -----------------------------------------------------------------------------------------------
+    # ---- status ------------------------------------------------------------------------------------------------
 
-    def tell(self, legend: Legend) -> None:
-        """Bring all texts up to date."""
+    def show(self, legend: Legend) -> None:
+        """Update all texts."""
         session = self._session
         measured = session.measured
         if self._time is not None:
             self._time.value = round(min(session.request.time_s, session.stage.duration_s), 2)
-        self.tell_playing()
+        self.show_playing()
         if measured is None:
             return
-        self._tell_pictures(measured)
+        self._show_pictures(measured)
         if tuple(self._colour.options) != tuple(session.choices):
             self._colour.options = tuple(session.choices)
         self._colour.value = session.colour_by
@@ -199,41 +201,41 @@ class Panel:
             lines.append(f"measured in {1e3 * measured.seconds:.0f} ms{shown}")
         lines += [html.escape(note) for note in (*measured.notes, *self.notes)]
         self._status.content = _status_html("<br>".join(lines))
-        self._tell_drawings(measured)
+        self._show_drawings(measured)
 
-    def _tell_drawings(self, measured: ViewFrame) -> None:
+    def _show_drawings(self, measured: ViewFrame) -> None:
         drawn = drawings_html(measured.drawings)
         if self._drawn != drawn:
             self._drawn = self._drawings.content = drawn
             self._drawings.visible = bool(drawn)
 
-    def _tell_pictures(self, measured: ViewFrame) -> None:
+    def _show_pictures(self, measured: ViewFrame) -> None:
         there = {shot.name: shot for shot in measured.pictures}
         for name, shown in self._pictures.items():
             shot = there.get(name)
-            if shot is not None and self._told.get(name) is not shot:
-                self._told[name] = shot
+            if shot is not None and self._shown_pictures.get(name) is not shot:
+                self._shown_pictures[name] = shot
                 shown.image = shot.pixels
             if shown.visible != (shot is not None):
                 shown.visible = shot is not None
 
-    def tell_playing(self) -> None:
-        """The button says what it would do."""
+    def show_playing(self) -> None:
+        """Set the label of the play button to its action."""
         label = "pause" if self._session.playing else "play"
         if self._play is not None and self._play.label != label:
             self._play.label = label
 
-    def tell_error(self, text: str) -> None:
-        """What went wrong, until the next cloud."""
+    def show_error(self, text: str) -> None:
+        """Show an error until the next cloud."""
         self._status.content = _status_html(f'<span style="color:#ff6b6b">{html.escape(text)}</span>')
 
-    def tell_pick(self, pick: Pick | None) -> None:
-        """The fields of a point."""
+    def show_pick(self, pick: Pick | None) -> None:
+        """Show the fields of a point."""
         self._picked.content = _facts_html(pick)
 
 
 def _by_hand(control: Any, change: Callable[[Any], None]) -> None:
-    """Call `change` with the new value where a person changed it, not where the program did."""
+    """Call `change` with the new value if a person changed it, not if the program did."""
 
     def changed(event: Any) -> None:
         if event.client is not None:
@@ -251,7 +253,7 @@ def _status_html(content: str) -> str:
 
 
 def legend_html(legend: Legend) -> str:
-    """A legend as HTML. Words come from files, so they are escaped."""
+    """Legend as HTML. Names come from files, so they are escaped."""
     style = "padding:0.1em 1em 0.5em;font-size:0.8em"
     if isinstance(legend, Ramp):
         unit = f" [{html.escape(legend.unit)}]" if legend.unit not in ("", "1") else ""
@@ -274,7 +276,7 @@ def legend_html(legend: Legend) -> str:
 
 
 def drawings_html(drawings: Sequence[tuple[str, str]]) -> str:
-    """Drawings of sensors as HTML, each with the sensor's name; '' where there is none."""
+    """Drawings of sensors as HTML, each with the name of the sensor; '' if there is none."""
     style = "padding:0 1em 0.6em;font-size:0.8em"
     return "".join(
         f'<figure style="margin:0;{style}"><figcaption style="color:{_MUTED}">{html.escape(name)}</figcaption>{drawing}'

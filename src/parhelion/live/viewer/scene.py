@@ -1,4 +1,4 @@
-"""The three-dimensional part of the page: world, moving things, sensor, beams, cloud, pictures, the picked point."""
+"""3D scene of the page: world, moving bodies, sensor, beams, cloud, images and the picked point."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from parhelion.outputs.foxglove.scene import linear_colour
 from parhelion.world.parts import WorldPart
 from parhelion.world.world import World
 
-# ---- A world's triangles made ready for the screen: few meshes, each of one colour ----------------------------------
+# ---- display meshes of a world: few meshes, each of one colour ------------------------------------------------------
 
 
 MOST_TRIANGLES = 1_500_000
-"""Beyond this number the smallest triangles of what stands still are left out on the screen, never in the scan."""
+"""Maximum number of displayed static triangles; the smallest are omitted on the screen, never in the scan."""
 _EXPOSURE = 1.1
 
 
@@ -42,7 +42,7 @@ class ScreenMesh:
 
 @dataclass(frozen=True, eq=False)
 class ScreenBody:
-    """Something that moves: meshes in its own frame, and the motion of that frame."""
+    """Moving body: meshes in its own frame, and the motion of that frame."""
 
     name: str
     meshes: tuple[ScreenMesh, ...]
@@ -50,14 +50,14 @@ class ScreenBody:
 
 
 def standing_meshes(world: World, most: int = MOST_TRIANGLES) -> tuple[list[ScreenMesh], int]:
-    """What stands still, one mesh a material, and the number of triangles left out."""
+    """Static meshes, one per material, and the number of omitted triangles."""
     parts = [part for item in world.objects if not item.is_actor for part in item.parts]
     smallest, left_out = _smallest_shown(parts, most)
     return _by_material(parts, smallest), left_out
 
 
 def moving_bodies(world: World) -> list[ScreenBody]:
-    """What moves."""
+    """Moving bodies."""
     return [
         ScreenBody(f"{item.index}-{item.name}", tuple(_by_material(item.parts)), item.trajectory)
         for item in world.objects
@@ -71,7 +71,7 @@ def _areas(part: WorldPart) -> NDArray[np.float64]:
 
 
 def _smallest_shown(parts: Sequence[WorldPart], most: int) -> tuple[float, int]:
-    """Area [m²] from which on triangles are shown, and how many are smaller."""
+    """Minimum area [m²] of displayed triangles, and the number of smaller ones."""
     total = sum(len(part.mesh.faces) for part in parts)
     if total <= most:
         return 0.0, 0
@@ -98,7 +98,7 @@ def _by_material(parts: Iterable[WorldPart], smallest_m2: float = 0.0) -> list[S
 
 
 def part_colour(part: WorldPart) -> tuple[int, int, int]:
-    """What a part looks like to the eye, from its reflectance in red, green and blue, as sRGB from 0 to 255."""
+    """sRGB colour (0 to 255) of a part, from its reflectance in red, green and blue."""
     linear, _ = linear_colour(part.material)
     red, green, blue = (round(255.0 * min(1.0, _EXPOSURE * value) ** (1 / 2.2)) for value in linear)
     return red, green, blue
@@ -112,7 +112,7 @@ BODY_COLOUR = (222, 226, 232)
 PICK_COLOUR = (255, 64, 160)
 LOST_COLOUR = (24, 28, 36)
 _DIMMED = (22.0, 0.38)
-"""Surfaces are shown darker than they are and with less contrast, so that points stand out before them."""
+"""Surfaces are displayed darker and with less contrast, so that points stand out."""
 _AXES_M = 0.8
 FRUSTUM_COLOUR = (255, 180, 84)
 _FRUSTUM_M = 1.2
@@ -121,7 +121,7 @@ _ROUND: dict[str, Any] = {"point_shape": "circle", "point_shading": "flat", "pre
 
 
 class Scene:
-    """What the browser draws. Only the thread that measures calls it."""
+    """Scene in the browser. Only the measuring thread calls it."""
 
     def __init__(self, server: Any, world: World | None) -> None:
         self._server, self._api = server, server.scene
@@ -138,13 +138,13 @@ class Scene:
         self._point_size = POINT_SIZE_M
         self._beams_shown = True
         self.left_out = 0
-        """Triangles that are too small and too many to be shown."""
+        """Number of omitted triangles."""
         self._add_light()
         if world is not None:
             self._add_world(world)
 
     def _add_light(self) -> None:
-        """Plain light from above: viser's own, with its environment and shadows, takes pages seconds to set up."""
+        """Simple light from above: the default of viser, with environment and shadows, delays pages by seconds."""
         self._api.configure_default_lights(enabled=False)
         self._api.configure_environment_map(hdri=None)
         self._api.add_light_hemisphere(
@@ -187,7 +187,7 @@ class Scene:
     # ---- cloud -------------------------------------------------------------------------------------------------
 
     def show(self, shown: Shown) -> None:
-        """A new cloud, or new colours of the same one."""
+        """Show a new cloud, or new colours of the same one."""
         measured = shown.measured
         with self._server.atomic():
             if shown.new_cloud or self._cloud is None:
@@ -204,11 +204,11 @@ class Scene:
         self._server.flush()
 
     def _show_cloud(self, measured: ViewFrame, colours: Colours) -> None:
-        # Single precision about the sensor, not about the world's origin: half precision would step by 6 cm at 100 m.
+        # Single precision relative to the sensor: half precision has steps of 6 cm at 100 m.
         centre = measured.offset if measured.pose is None else measured.pose.xyz
         points = (measured.cloud.xyz - centre).astype(np.float32)
         position = tuple(float(v) for v in centre - measured.offset)
-        # Points and colours in one message: no viewer sees the new of the one with the old of the other.
+        # Points and colours share one message, so that no viewer combines new points with old colours.
         self._cloud = self._api.add_point_cloud(
             "/cloud",
             points,
@@ -227,7 +227,7 @@ class Scene:
         far = np.tile(np.array(LOST_COLOUR, dtype=np.uint8), (len(beams.point), 1))
         met = beams.point >= 0
         far[met] = colours[beams.point[met]] // 2
-        ends = np.stack([far // 6, far], axis=1)  # dark at the sensor, where all of them meet
+        ends = np.stack([far // 6, far], axis=1)  # dark at the sensor, where all beams meet
         self._beams = self._api.add_line_segments(
             "/beams", beams.ends.astype(np.float32), ends, thickness=1.0, thickness_units="screen"
         )
@@ -244,7 +244,7 @@ class Scene:
         if self._cloud is not None:
             self._cloud.point_size = size_m
 
-    # ---- things that move --------------------------------------------------------------------------------------
+    # ---- moving bodies -----------------------------------------------------------------------------------------
 
     def _show_sensor(self, measured: ViewFrame) -> None:
         if measured.pose is None:
@@ -257,14 +257,14 @@ class Scene:
         _place(self._sensor, measured.pose)
 
     def _show_pictures(self, measured: ViewFrame) -> None:
-        """Each camera as a pyramid with its picture at the end."""
+        """Show each camera as a frustum with its image."""
         for name in set(self._frustums) - {shot.name for shot in measured.pictures}:
             self._frustums.pop(name).remove()
         for number, shot in enumerate(measured.pictures):
             place = Pose(shot.pose.xyz - measured.offset, shot.pose.quat_xyzw) @ OPTICAL
             x, y, z, w = (float(v) for v in place.quat_xyzw)
             height, width = shot.pixels.shape[:2]
-            # Picture and place in one message: no viewer sees the new of the one with the old of the other.
+            # Image and pose share one message, so that no viewer combines a new image with an old pose.
             self._frustums[shot.name] = self._api.add_camera_frustum(
                 f"/cameras/{number}", shot.fov_rad, width / height, scale=_FRUSTUM_M, thickness=0.01,
                 color=FRUSTUM_COLOUR, image=shot.pixels, format="jpeg", jpeg_quality=_JPEG_QUALITY,
@@ -272,7 +272,7 @@ class Scene:
             )  # fmt: skip
 
     def _show_segments(self, measured: ViewFrame) -> None:
-        """Lines that other sensors draw, such as those from a tag to its anchors."""
+        """Show lines of other sensors, such as those from a tag to its anchors."""
         for old in self._segments[len(measured.segments) :]:
             old.remove()
         self._segments = [
@@ -287,7 +287,7 @@ class Scene:
         ]
 
     def _show_dots(self, measured: ViewFrame) -> None:
-        """Points that other sensors found; a cloud has one size of points, so each size is a cloud of its own."""
+        """Show points of other sensors. A cloud has one point size, so each size is a separate cloud."""
         clouds = [
             (dots.xyz[same] - measured.offset, dots.colours[same], float(size))
             for dots in measured.dots
@@ -317,7 +317,7 @@ class Scene:
                 _place(frame, pose)
 
     def mark(self, pick: Pick | None) -> None:
-        """Mark a point and write the most important of it beside it, or none."""
+        """Mark a point with a short label, or remove the mark."""
         if self._picked is not None:
             self._picked.remove()
             self._picked = None
@@ -340,7 +340,7 @@ def _place(frame: Any, pose: Pose) -> None:
 
 
 def first_camera(measured: ViewFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Where to look from at first and where to, on the screen's coordinates [m]: from behind and above the sensor."""
+    """Initial camera position and target in screen coordinates [m]: from behind and above the sensor."""
     cloud = measured.cloud.xyz - measured.offset
     if measured.pose is None:
         if len(cloud) == 0:
@@ -356,14 +356,14 @@ def first_camera(measured: ViewFrame) -> tuple[NDArray[np.float64], NDArray[np.f
     left = np.array([-forward[1], forward[0], 0.0])
     up = np.array([0.0, 0.0, 1.0])
     if "origin" in measured.cloud.fields:
-        cloud = cloud[measured.cloud.fields["origin"] == 0]  # drops around the sensor say nothing of the place
+        cloud = cloud[measured.cloud.fields["origin"] == 0]  # drops around the sensor are irrelevant for the view
     offset = cloud - sensor
     ranges = np.linalg.norm(offset, axis=1)
     reach = float(np.clip(np.median(ranges), 3.0, 20.0)) if len(cloud) else 12.0
     height = 0.75 * reach
     overhead = offset[:, 2] > 0.6 * ranges
     if np.count_nonzero(overhead) > 0.02 * max(1, len(cloud)):
-        # Under a roof: stay below it.
+        # Stay below a roof.
         height = min(height, 0.6 * float(np.percentile(offset[overhead, 2], 20)))
         reach = min(reach, 6.0)
     return sensor - 1.3 * reach * forward + 0.55 * reach * left + height * up, sensor + 0.35 * reach * forward

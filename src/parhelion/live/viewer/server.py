@@ -1,4 +1,4 @@
-"""The server behind the page: it binds to this machine alone, measures what is wanted, and sends it to all viewers."""
+"""Server of the page: binds to this machine only, measures on request, and sends the result to all viewers."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from parhelion.core.deprecation import deprecated_method
 from parhelion.core.errors import ConfigError, MissingDependencyError
 from parhelion.core.pose import Floats, Pose
 from parhelion.live.viewer.panel import Actions, Panel
@@ -25,27 +26,27 @@ from parhelion.live.viewer.stages import ViewSource
 from parhelion.live.web import REFUSED, is_allowed_origin
 from parhelion.sensors.sheets import preset_names
 
-# ---- Keeps viser from filling the terminal: whoever can reach the port decides how much it has to say ---------------
+# ---- output of viser: silenced, because any client of the port could flood the terminal -----------------------------
 
 
 MOST_ERRORS = 3
-"""Errors that pages cause and that are printed; those that follow are not."""
+"""Maximum number of printed errors caused by pages."""
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keep what viser prints within the block to itself."""
+    """Suppress the output of viser within the block."""
     with contextlib.redirect_stdout(io.StringIO()):
         yield
 
 
 def silence_logger() -> None:
-    """Keep viser from printing a line for each page that comes, goes or is of another version, and for each error.
+    """Stop viser from printing a line per connection, disconnection, version mismatch and error.
 
-    Its server prints from threads of its own, at any time. It calls `rich.print` through the module, so that is where
-    its lines can be told from those of others. Errors in what a page sets off it prints by a module of its own.
+    Its server prints from its own threads at any time. It calls `rich.print` through its module, where its lines can be
+    distinguished from those of others. Errors of callbacks are printed through a module-level `traceback`.
     """
-    logging.getLogger("websockets.server").setLevel(logging.CRITICAL)  # a page that goes away is no error
+    logging.getLogger("websockets.server").setLevel(logging.CRITICAL)  # a page that disconnects is not an error
     import rich
 
     plain = rich.print
@@ -59,33 +60,33 @@ def silence_logger() -> None:
         rich.print = print_others
     printer = sys.modules.get("viser._threadpool_exceptions")
     if getattr(printer, "traceback", None) is traceback:
-        # Its names, before those of Python, decide what it calls.
+        # Names of the module take precedence over built-in names.
         printer.traceback, printer.print = _FewErrors(), lambda *_, **__: None  # type: ignore[union-attr]
 
 
 def silence_messages(loop: Any) -> None:
-    """The same for the loop in which messages of pages are read, which tells of each that cannot be."""
-    told = 0
+    """Silence the event loop that reads messages of pages, which reports every unreadable one."""
+    printed = 0
 
-    def tell(loop: Any, context: dict[str, Any]) -> None:
-        nonlocal told
-        told += 1
-        if told <= MOST_ERRORS:
+    def report(loop: Any, context: dict[str, Any]) -> None:
+        nonlocal printed
+        printed += 1
+        if printed <= MOST_ERRORS:
             loop.default_exception_handler(context)
 
     if loop is not None:
-        loop.set_exception_handler(tell)
+        loop.set_exception_handler(report)
 
 
 class _FewErrors:
-    """Stands for the module `traceback`, where errors are printed."""
+    """Replacement of the module `traceback` that limits the printed errors."""
 
     def __init__(self) -> None:
-        self._told = 0
+        self._printed = 0
 
     def print_exception(self, *error: Any, **options: Any) -> None:
-        self._told += 1
-        if self._told <= MOST_ERRORS:
+        self._printed += 1
+        if self._printed <= MOST_ERRORS:
             traceback.print_exception(*error, **options)
 
     def __getattr__(self, name: str) -> Any:
@@ -102,17 +103,17 @@ _IDLE_S = 0.25
 _RENDER_WAIT_S = 20.0
 _FARTHEST_VIEW_M = 5000.0
 _UNPLACED = (3.0, 3.0, 3.0)
-"""Where viser puts a camera of which it knows nothing."""
+"""Default camera position of viser."""
 
 
 class Viewer:
-    """A page with a world, a lidar and its cloud; any number of browsers share it.
+    """Page with a world, a lidar and its cloud, shared by any number of browsers.
 
         with Viewer(WorldStage(World.load("city"), "ouster/os1-128")) as viewer:
             print(viewer.url)
             viewer.run()                    # until stop() is called, or Ctrl-C
 
-    `port` 0 takes any free port. The first cloud is measured before the page is there.
+    `port` 0 selects a free port. The first cloud is measured before the page opens.
     """
 
     def __init__(
@@ -138,7 +139,7 @@ class Viewer:
         if self._scene.left_out:
             self._panel.notes = (f"{self._scene.left_out} of the smallest triangles are not drawn",)
         self._scene.show(first)
-        self._panel.tell(first.painted.legend)
+        self._panel.show(first.painted.legend)
         self._server.scene.on_click()(self._clicked)
         self._server.on_client_connect(self._welcome)
 
@@ -150,23 +151,23 @@ class Viewer:
 
     @property
     def client_count(self) -> int:
-        """Number of pages that are open."""
+        """Number of open pages."""
         return len(self._server.get_clients())
 
     # ---- the loop ----------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Measure and show whatever is asked for, until `stop` is called from another thread."""
+        """Measure and show requests until `stop` is called from another thread."""
         last = clock.monotonic()
         while self._running:
             self.session.wait(self._until_next_scan())
             now = clock.monotonic()
             self.session.tick(now - last)
             last = now
-            self.turn()
+            self.step()
 
-    def turn(self) -> None:
-        """Do what is due now, once."""
+    def step(self) -> None:
+        """Process all pending requests once."""
         with self._asked:
             work, self._work = self._work, {}
         for do in work.values():
@@ -178,12 +179,14 @@ class Viewer:
             self._scene.show(shown)
             if shown.new_cloud:
                 self._follow_sensor(before_it.measured.pose, shown.measured.pose)
-                self._panel.tell_pick(None)
-            self._panel.tell(shown.painted.legend)
+                self._panel.show_pick(None)
+            self._panel.show(shown.painted.legend)
         elif self.session.error and self.session.error != before:
-            self._panel.tell_error(self.session.error)
+            self._panel.show_error(self.session.error)
         else:
-            self._panel.tell_playing()
+            self._panel.show_playing()
+
+    turn = deprecated_method("turn", "step")
 
     def _until_next_scan(self) -> float:
         session = self.session
@@ -194,7 +197,7 @@ class Viewer:
         return float(np.clip(left / session.speed, 0.001, _IDLE_S))
 
     def stop(self) -> None:
-        """End `run` and close the page's server."""
+        """End `run` and close the server."""
         if self._running:
             self._running = False
             self.session.stop()
@@ -207,12 +210,12 @@ class Viewer:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    # ---- what the page asks for --------------------------------------------------------------------------------
+    # ---- requests of the page ----------------------------------------------------------------------------------
 
     def _later(self, kind: str, work: Callable[[], None]) -> None:
-        """Let the measuring thread do something: it alone changes the scene.
+        """Queue an action for the measuring thread, the only one that changes the scene.
 
-        Of one kind only the last is done: pages may ask for more than can be, and nothing may pile up.
+        Only the last action of each kind is executed, so that the queue stays short.
         """
         with self._asked:
             self._work[kind] = work
@@ -236,7 +239,7 @@ class Viewer:
         def pick() -> None:
             found = self.session.pick(origin, direction)
             self._scene.mark(found)
-            self._panel.tell_pick(found)
+            self._panel.show_pick(found)
 
         self._later("pick", pick)
 
@@ -247,14 +250,14 @@ class Viewer:
         camera.fov, camera.near, camera.far = float(np.radians(60.0)), 0.05, _FARTHEST_VIEW_M
 
     def _welcome(self, client: Any) -> None:
-        """Place the camera of a new page that missed viser's own message about it, as slow ones do now and then."""
+        """Place the camera of a new page that missed the message of viser, as slow pages sometimes do."""
         if np.allclose(client.camera.position, _UNPLACED):
             self._place(client, *self._camera)
             camera = self._server.initial_camera
             client.camera.fov, client.camera.near, client.camera.far = camera.fov, camera.near, camera.far
 
     def _follow_sensor(self, before: Pose | None, now: Pose | None) -> None:
-        """Shift all cameras, and the one that new pages begin with, by the way that the sensor went."""
+        """Move all cameras, and the initial camera of new pages, by the displacement of the sensor."""
         if not self._follows or before is None or now is None or np.array_equal(before.xyz, now.xyz):
             return
         way = now.xyz - before.xyz
@@ -263,7 +266,7 @@ class Viewer:
         self._server.initial_camera.position, self._server.initial_camera.look_at = self._camera
         for client in self._server.get_clients().values():
             with client.atomic():
-                client.camera.position = client.camera.position + way  # its target goes with it
+                client.camera.position = client.camera.position + way  # the target moves with it
 
     def _set_follows(self, follows: bool) -> None:
         self._follows = follows
@@ -279,8 +282,8 @@ class Viewer:
             client.camera.up_direction, client.camera.position, client.camera.look_at = (0, 0, 1), position, target
 
     def _save(self, client: Any) -> None:
-        """Send a picture of what one page shows as a download to that page. Pages come and go: none is waited for."""
-        if self._saving.acquire(blocking=False):  # one at a time: each holds a thread until the page has answered
+        """Send a screenshot of one page to that page as a download, without waiting for it."""
+        if self._saving.acquire(blocking=False):  # one at a time: each occupies a thread until the page answers
             try:
                 self._send_picture(client)
             finally:
@@ -298,7 +301,7 @@ class Viewer:
 
 
 def png_of(picture: np.ndarray[Any, Any]) -> bytes:
-    """A picture (h, w, 3 or 4) with its clear parts on the dark background, as a PNG file."""
+    """Image (h, w, 3 or 4) on the dark background, as a PNG file."""
     from PIL import Image
 
     colour = picture[..., :3].astype(np.float32)
@@ -311,13 +314,13 @@ def png_of(picture: np.ndarray[Any, Any]) -> bytes:
 
 
 def check_port(host: str, port: int) -> None:
-    """Raise where `host` and `port` cannot be bound. Viser itself would silently take another port."""
+    """Raise if `host` and `port` cannot be bound. Viser would silently use another port."""
     if not 0 <= port <= 65535:
         raise ConfigError(f"port: must be from 0 to 65535, got {port}")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError):
-        raise ConfigError(f"host: {host!r} is no address of this machine") from None
+        raise ConfigError(f"host: {host!r} is not an address of this machine") from None
     with socket.socket(family, kind, protocol) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -332,7 +335,9 @@ def _viser() -> Any:
     try:
         import viser
     except ImportError:
-        raise MissingDependencyError("the viewer needs the package viser: run 'pip install parhelion[view]'") from None
+        raise MissingDependencyError(
+            "the viewer requires the package viser: run 'pip install parhelion[view]'"
+        ) from None
     return viser
 
 
@@ -343,7 +348,9 @@ def _start(viser: Any, host: str, port: int, title: str) -> Any:
     if not guards:
         with quiet():
             server.stop()
-        raise MissingDependencyError("the viewer cannot guard this version of viser; see 'pip install parhelion[view]'")
+        raise MissingDependencyError(
+            "the viewer does not support this version of viser; run 'pip install parhelion[view]'"
+        )
     if port and server.get_port() != port:
         with quiet():
             server.stop()
@@ -351,15 +358,15 @@ def _start(viser: Any, host: str, port: int, title: str) -> Any:
             f"cannot listen on {host}:{port}: it was taken at the same moment; choose another with --port"
         )
     silence_messages(getattr(server, "_event_loop", None))
-    server.request_share_url = _share_nothing  # a page could ask for a tunnel through a server elsewhere
+    server.request_share_url = _share_nothing  # a page could request a tunnel through a remote server
     return server
 
 
 @contextlib.contextmanager
 def _own_pages_only(bound: str) -> Iterator[list[object]]:
-    """Within the block, servers of websockets that are started refuse pages of other sites; the list counts them.
+    """Within the block, new WebSocket servers reject pages of other sites; the list counts them.
 
-    Viser hands nothing on to its server that would let us look at a request first.
+    Viser has no option to filter requests.
     """
     from websockets.asyncio import server as sockets
 
@@ -383,4 +390,4 @@ def _own_pages_only(bound: str) -> Iterator[list[object]]:
 
 
 def _share_nothing(verbose: bool = True) -> None:
-    """No address elsewhere leads here."""
+    """No remote URL exists."""

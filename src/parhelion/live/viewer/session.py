@@ -1,4 +1,4 @@
-"""The state behind the viewer, without any browser: what is wanted, what was measured, how it is coloured."""
+"""State of the viewer without a browser: the request, the measured frame and its colours."""
 
 from __future__ import annotations
 
@@ -16,21 +16,20 @@ from parhelion.core.errors import ConfigError, ParhelionError
 from parhelion.live.viewer.colours import Painted, Ramp, colour_choices, paint
 from parhelion.live.viewer.stages import Request, ViewFrame, ViewSource
 
-# ---- Which point a click means, and what that point says ------------------------------------------------------------
+# ---- picking: the point of a click, and its fields ------------------------------------------------------------------
 
 
 PICK_WITHIN_DEG = 2.0
-"""A click farther than this from every point, as seen from the camera, picks none."""
+"""Maximum angle between a click and a point, as seen from the camera."""
 _SAME_SPOT_DEG = 0.05
 
 
 def nearest_to_ray(
     xyz: NDArray[Any], origin: ArrayLike, direction: ArrayLike, within_deg: float = PICK_WITHIN_DEG
 ) -> int | None:
-    """Row of the point that is seen nearest to a ray, or None.
+    """Row of the point nearest to a ray, or None.
 
-    Nearest by the angle at the ray's origin, as on the screen; of points at the same spot (0.05 degrees), the one in
-    front.
+    Nearest by the angle at the origin of the ray, as on the screen; of points within 0.05 degrees, the closest one.
     """
     along = np.asarray(direction, dtype=np.float64)
     length = float(np.linalg.norm(along))
@@ -49,7 +48,7 @@ def nearest_to_ray(
 
 
 def point_facts(cloud: PointCloud, row: int) -> list[tuple[str, str, str]]:
-    """Name, value and unit of everything that a cloud knows of one point."""
+    """Name, value and unit of all fields of one point."""
     x, y, z = (float(v) for v in cloud.xyz[row])
     facts = [("point", str(row), ""), ("x, y, z", f"{x:.3f}, {y:.3f}, {z:.3f}", "m")]
     for name, values in cloud.fields.items():
@@ -80,17 +79,17 @@ _REQUEST_FIELDS = tuple(item.name for item in fields(Request))
 
 @dataclass(frozen=True)
 class Pick:
-    """A point that was clicked on."""
+    """Picked point."""
 
     row: int
     xyz: tuple[float, float, float]
-    """Where it is on the screen's coordinates [m]."""
+    """Position in screen coordinates [m]."""
     facts: tuple[tuple[str, str, str], ...]
-    """Name, value and unit of all that is known of it."""
+    """Name, value and unit of all its fields."""
 
     @property
     def in_short(self) -> str:
-        """What it is, and how far away."""
+        """Short label with name and distance."""
         known = {name: (value, unit) for name, value, unit in self.facts}
         words = [known["label"][0].partition(" (")[0]] if "label" in known else []
         words += [f"{known['range'][0]} m"] if "range" in known else []
@@ -100,17 +99,17 @@ class Pick:
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """What every viewer shows now."""
+    """Content shown by every viewer."""
 
     measured: ViewFrame
     painted: Painted
     by: str
     new_cloud: bool
-    """Whether points moved since the one before, and not their colours alone."""
+    """True if points changed since the previous content, and not only their colours."""
 
 
 class Session:
-    """One state for all who look. Any thread may change it; one thread calls `update` and shows what it gives."""
+    """State shared by all viewers. Any thread may change it; one thread calls `update` and shows the result."""
 
     def __init__(self, stage: ViewSource, *, colour_by: str | None = None) -> None:
         self.stage = stage
@@ -126,7 +125,7 @@ class Session:
         self.playing = False
         self.speed = 1.0
         self.error = ""
-        """Why the last measurement failed, empty where it did not."""
+        """Error of the last measurement, or an empty string."""
         self.colour_by = colour_by or "intensity"
         self._colour_is_wish = colour_by is None
 
@@ -135,13 +134,13 @@ class Session:
     def change(self, **values: Any) -> None:
         """Change fields of the request, `colour_by`, `speed` or `playing`.
 
-        `amounts` maps names of media to their new amounts; those of others stay.
+        `amounts` maps names of media to their new amounts; other media stay unchanged.
         """
         with self._changed:
             asked = {name: values.pop(name) for name in list(values) if name in _REQUEST_FIELDS}
             for name, value in values.items():
                 if name not in ("colour_by", "speed", "playing"):
-                    raise ConfigError(f"viewer: has no setting {name!r}")
+                    raise ConfigError(f"viewer: unknown setting {name!r}")
                 setattr(self, name, value)
             if asked.get("place", self._request.place) != self._request.place:
                 first = self.stage.places[asked["place"]]
@@ -164,46 +163,46 @@ class Session:
         self.change(playing=not self.playing and self.stage.duration_s > 0)
 
     def step(self, scans: int = 1) -> None:
-        """Pause, and go on by whole scans."""
+        """Pause and move by whole scans."""
         with self._changed:
             self._steps += scans
             self.change(playing=False)
 
     def tick(self, seconds: float) -> None:
-        """Let wall time pass; while playing, the clock goes on, and stops at the end."""
+        """Advance the clock by wall time while playing; it stops at the end."""
         if not self.playing:
             return
-        # After a long measurement the clock goes on from where it was seen, and does not leap.
+        # After a long measurement the clock continues from the displayed time and does not jump.
         time_s = self.request.time_s + min(seconds, _LONGEST_TICK_S) * self.speed
         self.change(time_s=time_s, playing=time_s < self.stage.duration_s)
 
     def stop(self) -> None:
-        """Let `wait` return at once from now on."""
+        """Make `wait` return immediately from now on."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
 
-    # ---- asking ------------------------------------------------------------------------------------------------
+    # ---- queries -----------------------------------------------------------------------------------------------
 
     @property
     def request(self) -> Request:
-        """What is wanted now."""
+        """Current request."""
         with self._changed:
             return self._request
 
     @property
     def measured(self) -> ViewFrame | None:
-        """The cloud that was measured last."""
+        """Last measured frame."""
         return self._measured
 
     @property
     def choices(self) -> list[str]:
-        """What the present cloud can be coloured by."""
+        """Fields by which the current cloud can be coloured."""
         return colour_choices(self._measured.cloud) if self._measured is not None else []
 
     @property
     def rate_hz(self) -> float:
-        """Clouds shown a second, over the last two seconds; 0 where none is."""
+        """Displayed clouds per second over the last two seconds."""
         now = clock.monotonic()
         recent = [moment for moment in self._frames if now - moment < 2.0]
         return (len(recent) - 1) / (recent[-1] - recent[0]) if len(recent) > 1 and recent[-1] > recent[0] else 0.0
@@ -212,7 +211,7 @@ class Session:
         request = self.request
         try:
             return replace(request, time_s=self.stage.scan_start(request))
-        except ParhelionError:  # told when it is measured
+        except ParhelionError:  # reported when it is measured
             return request
 
     def _take_steps(self) -> None:
@@ -224,11 +223,11 @@ class Session:
 
     @property
     def is_due(self) -> bool:
-        """Whether something is wanted that is not shown."""
+        """True if the request is not shown yet."""
         return self._steps != 0 or self._wanted() != self._done or self.colour_by != self._painted_by
 
     def wait(self, seconds: float) -> None:
-        """Wait until something changes, `seconds` at most."""
+        """Wait for a change, at most `seconds`."""
         with self._changed:
             if not self._stopped and not self.is_due:
                 self._changed.wait(seconds)
@@ -236,14 +235,14 @@ class Session:
     # ---- working -----------------------------------------------------------------------------------------------
 
     def update(self) -> Shown | None:
-        """Measure and colour what is wanted; None where nothing changed, or where it failed: see `error`."""
+        """Measure and colour the request. Return None if nothing changed or on failure, see `error`."""
         self._take_steps()
         wanted = self._wanted()
         new_cloud = wanted != self._done
         if not new_cloud and self.colour_by == self._painted_by:
             return None
         if new_cloud:
-            self._done = wanted  # also where it fails, so that it is not tried again and again
+            self._done = wanted  # also on failure, so that it is not repeated endlessly
             try:
                 self._measured = self.stage.measure(wanted)
                 self.error = ""
@@ -254,7 +253,7 @@ class Session:
         measured = self._measured
         if measured is None:
             return None
-        asked = self.colour_by  # read once: a page may change it meanwhile
+        asked = self.colour_by  # read once: a page may change it in the meantime
         colour, choices = asked, colour_choices(measured.cloud)
         if self._colour_is_wish and colour not in choices:
             colour = "height"
@@ -263,7 +262,7 @@ class Session:
         except ParhelionError:
             if self._painted_by is None:
                 raise
-            # The cloud does not have it: it may come from another lidar, or a page may ask for what was not offered.
+            # The cloud lacks this field: the lidar changed, or a page requested a field that was not offered.
             colour = self._painted_by if self._painted_by in choices else "height"
             painted = self._paint(measured, wanted.model, colour)
         with self._changed:
@@ -273,7 +272,7 @@ class Session:
         return Shown(measured, painted, colour, new_cloud)
 
     def _paint(self, measured: ViewFrame, model: str, colour: str) -> Painted:
-        # Ends of a ramp stay while playing: the same value keeps its colour from scan to scan.
+        # The limits are fixed while playing, so that a value has the same colour in all scans.
         key = (model, colour)
         painted = paint(measured.cloud, colour, self._limits.get(key) if self.playing else None)
         if isinstance(painted.legend, Ramp):
@@ -281,7 +280,7 @@ class Session:
         return painted
 
     def pick(self, origin: ArrayLike, direction: ArrayLike) -> Pick | None:
-        """The point nearest to a ray in the screen's coordinates."""
+        """Pick the point nearest to a ray in screen coordinates."""
         measured = self._measured
         if measured is None:
             return None

@@ -1,4 +1,4 @@
-"""What there is to look at: a world with a lidar in it, a scenario, or a recorded cloud alone."""
+"""View sources: a world with a lidar, a scenario, a recorded cloud, or the frames of a capture."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ from parhelion.sensors.optics.lidar.lidar import Lidar
 from parhelion.weather import Weather, media
 from parhelion.world.world import World
 
-# ---- A few of a scan's beams as lines, so that one sees where the sensor looks --------------------------------------
+# ---- a subset of the beams of a scan as lines, which show the field of view -----------------------------------------
 
 
 BEAM_COUNT = 144
 LOST_LENGTH_M = 12.0
-"""How far a beam without a return is drawn."""
+"""Displayed length of a beam without a return [m]."""
 _GOLDEN = 0.618033988749895
 
 
 @dataclass(frozen=True, eq=False)
 class Beams:
-    """Lines from the sensor to what it met."""
+    """Lines from the sensor to the returns."""
 
     ends: NDArray[np.float64]
-    """Beginning and end in the world [m], shape (n, 2, 3)."""
+    """Start and end in the world [m], shape (n, 2, 3)."""
     point: NDArray[np.int64]
-    """Row of the point at the end, -1 where the shot was lost, shape (n,)."""
+    """Row of the point at the end, -1 for a lost shot, shape (n,)."""
 
 
 def beams_of(scan: Scan, count: int = BEAM_COUNT) -> Beams:
-    """At most `count` beams of a scan, spread over its shots without a pattern of their own."""
+    """At most `count` beams of a scan, spread over its shots without a visible pattern."""
     total = len(scan.shots)
-    # Golden steps: no common measure with the number of rings, so that all rings and directions take part.
+    # Steps by the golden ratio are incommensurate with the number of rings, so all rings and directions are sampled.
     rows = np.unique((np.mod(np.arange(min(count, total)) * _GOLDEN, 1.0) * total).astype(np.int64))
     first_point = np.full(total, -1, dtype=np.int64)
     first_point[scan.fields["shot"][::-1]] = np.arange(len(scan))[::-1]
@@ -71,14 +71,14 @@ def beams_of(scan: Scan, count: int = BEAM_COUNT) -> Beams:
 
 
 PLACED_AHEAD_M = 15.0
-"""Distance of a part that a slider places, such as a dust cloud, ahead of the first position of the sensor."""
+"""Distance [m] of a part placed by a slider, such as a dust cloud, ahead of the initial sensor position."""
 PLACED_HALF_SIZE_M = (12.0, 12.0, 5.0)
 CLOCK_S = 60.0
-"""Length of the time slider where the world has no path that ends."""
+"""Length of the time slider [s] for worlds without a finite path."""
 MOST_POINTS = 2_000_000
-"""A recording with more points is thinned out."""
+"""Maximum number of displayed points of a recording."""
 READING_S = 0.1
-"""How often the other sensors are read [s]."""
+"""Reading interval of the other sensors [s]."""
 _FAR_M = 1000.0
 _LIDARS_KEPT = 3
 
@@ -87,23 +87,23 @@ Triple = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be measured. Equal requests give equal clouds."""
+    """Requested measurement. Equal requests give equal clouds."""
 
     place: str = ""
-    """Which of a scenario's lidars; empty elsewhere."""
+    """Name of the lidar in a scenario; empty for other sources."""
     model: str = ""
     """Preset or data sheet of the lidar."""
     mount_xyz: Triple = (0.0, 0.0, 0.0)
-    """Where the lidar is on its vehicle, or in the world [m]."""
+    """Position of the lidar on its vehicle or in the world [m]."""
     mount_rpy_deg: Triple = (0.0, 0.0, 0.0)
     time_s: float = 0.0
     amounts: tuple[tuple[str, float], ...] = ()
-    """Names of media and their amounts, in place of those of the world's own weather. For a placed medium, such as
-    dust, the amount of one further part."""
+    """Names of media and their amounts, which replace those of the world's weather. For a placed medium, such as dust,
+    the amount of one additional part."""
     pictures: bool = True
-    """Whether a scenario's cameras take pictures, too."""
+    """True if the cameras of a scenario take images."""
     points_over: bool = False
-    """Whether the cloud is drawn over them."""
+    """True if the cloud is projected onto the images."""
 
     @property
     def mount(self) -> Pose:
@@ -113,49 +113,49 @@ class Request:
 
 @dataclass(frozen=True, eq=False)
 class ViewFrame:
-    """A cloud to show, and where it was measured from."""
+    """Cloud to show, with its sensor pose."""
 
     cloud: PointCloud
-    """Points in the world; of a recording in its own frame."""
+    """Points in the world frame, or in the frame of a recording."""
     time_s: float = 0.0
     pose: Pose | None = None
-    """The sensor at the scan's start; None for recordings."""
+    """Sensor pose at the start of the scan; None for recordings."""
     beams: Beams | None = None
     shots: int = 0
-    """Number of shots fired; 0 where that is not known."""
+    """Number of shots; 0 if unknown."""
     seconds: float = 0.0
-    """How long measuring took."""
+    """Duration of the measurement [s]."""
     offset: NDArray[np.float64] = field(default_factory=lambda: np.zeros(3))
-    """What is taken from all coordinates on the screen [m]: graphics cards calculate in single precision."""
+    """Offset subtracted from all coordinates on the screen [m], because GPUs use single precision."""
     notes: tuple[str, ...] = ()
     pictures: tuple[CameraFrame, ...] = ()
-    """Of cameras."""
+    """Images of cameras."""
     segments: tuple[Segments, ...] = ()
-    """Lines that other sensors draw."""
+    """Lines of other sensors."""
     dots: tuple[Dots, ...] = ()
-    """Points that other sensors found."""
+    """Points of other sensors."""
     drawings: tuple[tuple[str, str], ...] = ()
-    """Names of sensors and what they draw in the panel, as SVG text."""
+    """SVG drawings for the panel, by sensor."""
 
 
 class ViewSource(Protocol):
-    """Something to look at."""
+    """Source of a view."""
 
     title: str
     world: World | None
     duration_s: float
-    """Length of its clock; 0 where it has no time."""
+    """Duration [s]; 0 for a source without time."""
     places: dict[str, Request]
-    """Lidars that there are, by name, as they are at first; empty for recordings."""
+    """Lidars by name in their initial state; empty for recordings."""
     cameras: tuple[str, ...]
-    """Names of cameras whose pictures are shown beside the cloud."""
+    """Names of cameras whose images are shown."""
 
     def measure(self, request: Request) -> ViewFrame:
-        """The cloud that a request asks for."""
+        """Measure the requested cloud."""
         ...
 
     def scan_start(self, request: Request) -> float:
-        """Start [s] of the scan that is running at the request's time."""
+        """Start [s] of the scan that covers the requested time."""
         ...
 
     def period_s(self, request: Request) -> float:
@@ -164,17 +164,17 @@ class ViewSource(Protocol):
 
 
 class LidarCache:
-    """Lidars by model and name, the latest few kept ready."""
+    """Cache of the most recent lidars by model and name."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, str], Lidar] = {}
 
     def put(self, name: str, lidar: Lidar) -> None:
-        """Keep a lidar that is there already."""
+        """Add an existing lidar."""
         self._kept[lidar.model, name] = lidar
 
     def get(self, model: str, name: str = "") -> Lidar:
-        """The lidar, made where it is not kept."""
+        """Return the cached lidar, or create it."""
         lidar = self._kept.pop((model, name), None) or Lidar(model, name=name)
         self._kept[model, name] = lidar
         while len(self._kept) > _LIDARS_KEPT:
@@ -183,7 +183,7 @@ class LidarCache:
 
 
 def weather_of(base: Weather | None, request: Request, placed_at: Triple) -> Weather | None:
-    """The world's own weather with what the request changes."""
+    """Weather of the world with the changes of the request."""
     weather = base if base is not None else Weather()
     for name, value in request.amounts:
         medium = media.table()[name]
@@ -196,7 +196,7 @@ def weather_of(base: Weather | None, request: Request, placed_at: Triple) -> Wea
 
 
 class WorldStage:
-    """A world with one lidar: on the world's path where it has one and no pose is given, else standing."""
+    """World with one lidar, at a given pose or on the path of the world."""
 
     cameras: tuple[str, ...] = ()
 
@@ -222,7 +222,7 @@ class WorldStage:
         return 1.0 / self._lidars.get(request.model).rate_hz
 
     def scan_start(self, request: Request) -> float:
-        """Start [s] of the scan that is running at the request's time."""
+        """Start [s] of the scan that covers the requested time."""
         period = self.period_s(request)
         return math.floor(request.time_s / period + 1e-6) * period
 
@@ -237,7 +237,7 @@ class WorldStage:
 
 
 class _DrivenStage:
-    """What stages of a scenario share: its cameras, and vehicles that are stepped on as far as is asked for."""
+    """Common part of scenario sources: cameras, and vehicles that are advanced on demand."""
 
     def __init__(self, scenario: Scenario, title: str, batch_s: float = 0.0) -> None:
         self._scenario = scenario
@@ -251,7 +251,7 @@ class _DrivenStage:
         self._walked_s = 0.0
 
     def _drive_until(self, time: float) -> None:
-        """Step the vehicles on; what they did is kept, so going back in time costs nothing."""
+        """Advance the vehicles; their motion is stored, so going back in time is free."""
         while self._walked_s < time - 1e-12:
             step = next(self._walk, None)
             if step is None:
@@ -260,11 +260,11 @@ class _DrivenStage:
             self._took(step)
 
     def _took(self, step: Step) -> None:
-        """Keep what a step gave."""
+        """Store the data of a step."""
 
 
 class ScenarioStage(_DrivenStage):
-    """A scenario: its lidars as `parhelion run` has them, as long as neither model, mount nor weather is changed."""
+    """Scenario; scans equal those of `parhelion run` unless model, mount or weather is changed."""
 
     def __init__(self, scenario: Scenario, title: str = "", *, time: float = 0.0) -> None:
         if not scenario.giving(Scan):
@@ -297,11 +297,11 @@ class ScenarioStage(_DrivenStage):
         return max(0, min(number, last))
 
     def scan_start(self, request: Request) -> float:
-        """Start [s] of the scan that is running at the request's time; the last one is over before the scenario is."""
+        """Start [s] of the scan that covers the requested time; the last scan ends before the scenario."""
         return self._scanners[request.place].entry.phase_s + self._number(request) * self.period_s(request)
 
     def measure(self, request: Request) -> ViewFrame:
-        """One scan, numbered as in a run of the scenario."""
+        """Measure one scan, numbered as in a run of the scenario."""
         scanner, lidar = self._lidar(request)
         begun = clock.perf_counter()
         start = self.scan_start(request)
@@ -311,20 +311,20 @@ class ScenarioStage(_DrivenStage):
         world.weather = weather_of(self._base, request, self._placed_at)
         mount = request.mount
         if request == _request(request.place, lidar.model, scanner.mount, request.time_s, like=request):
-            mount = scanner.mount  # not by way of angles, which would round it
+            mount = scanner.mount  # not through angles, which would round it
         motion: Trajectory = Fixed(mount) if scanner.body is None else Mounted(scanner.body.motion, mount)
         scan = lidar.scan(world, trajectory=motion, time=start, seed=self._scenario.seed, frame=self._number(request))
         found = _measured(scan, begun)
         shots = self._shots(request, found, start)
         found = self._with_readings(found, start + _length_s(lidar))
         points = list(self._points.at(start, request.amounts))
-        told = [line for _, lines in points for line in lines]
-        notes = [*found.notes, *told, *(line for shot in shots for line in shot.lines)]
+        described = [line for _, lines in points for line in lines]
+        notes = [*found.notes, *described, *(line for shot in shots for line in shot.lines)]
         dots = tuple(one for one, _ in points)
         return replace(found, notes=tuple(notes), pictures=shots, dots=dots)
 
     def _shots(self, request: Request, found: ViewFrame, start: float) -> tuple[CameraFrame, ...]:
-        """Pictures that go with a scan."""
+        """Images that accompany a scan."""
         if not request.pictures:
             return ()
         return tuple(self._cameras.at(start, request.amounts, found.cloud.xyz if request.points_over else None))
@@ -335,7 +335,7 @@ class ScenarioStage(_DrivenStage):
                 self._samples[name].append(samples)
 
     def _with_readings(self, found: ViewFrame, time: float) -> ViewFrame:
-        """Adds what the other sensors said last before a time [s]: in words, as lines of the scene, and drawn."""
+        """Add the latest data of the other sensors before a time [s]: text, lines and drawings."""
         lines: list[str] = []
         segments: list[Segments] = []
         drawings: list[tuple[str, str]] = []
@@ -353,7 +353,7 @@ class ScenarioStage(_DrivenStage):
 
 
 class CloudStage:
-    """A recorded cloud alone."""
+    """Recorded cloud."""
 
     cameras: tuple[str, ...] = ()
 
@@ -364,7 +364,7 @@ class CloudStage:
         there = np.isfinite(cloud.xyz).all(axis=1)
         notes = []
         if not there.all():
-            notes.append(f"{np.count_nonzero(~there)} rows without coordinates left out")
+            notes.append(f"{np.count_nonzero(~there)} rows without coordinates omitted")
             cloud = cloud.select(there)
         if len(cloud) > MOST_POINTS:
             every = math.ceil(len(cloud) / MOST_POINTS)
@@ -375,11 +375,11 @@ class CloudStage:
         self._measured = ViewFrame(cloud, offset=offset.astype(np.float64), notes=tuple(notes))
 
     def period_s(self, request: Request) -> float:
-        """It has no time."""
+        """Return 0: a cloud has no time."""
         return 1.0
 
     def scan_start(self, request: Request) -> float:
-        """It has no time."""
+        """Return 0: a cloud has no time."""
         return 0.0
 
     def measure(self, request: Request) -> ViewFrame:
@@ -416,22 +416,22 @@ def _measured(scan: Any, begun: float) -> ViewFrame:
 
 
 # ---- pictures stage -------------------------------------------------------------------------------------------------
-# A scenario that has cameras and no lidar: its pictures, and what they show as points where its depth is known.
+# Scenario with cameras and no lidar: its images, and their pixels as points where depth is known.
 
 
 MOST_PICTURE_POINTS = 150_000
-"""Of a picture with more pixels every second, third ... is shown as a point."""
+"""Maximum number of pixels shown as points; larger images are subsampled by an integer step."""
 
 
 def scenario_stage(scenario: Scenario, title: str = "", *, time: float = 0.0) -> ViewSource:
-    """A scenario to look at: by its lidars, or by its cameras where it has no lidar."""
+    """View source of a scenario: its lidars, or its cameras if it has no lidar."""
     if not scenario.giving(Scan) and Cameras(scenario).names:
         return PicturesStage(scenario, title, time=time)
     return ScenarioStage(scenario, title, time=time)
 
 
 class PicturesStage(_DrivenStage):
-    """The cameras of a scenario, as `parhelion run` has them; time goes by the frames of the chosen one."""
+    """Cameras of a scenario, as in `parhelion run`; time advances by the frames of the selected camera."""
 
     def __init__(self, scenario: Scenario, title: str = "", *, time: float = 0.0) -> None:
         super().__init__(scenario, title)
@@ -442,11 +442,11 @@ class PicturesStage(_DrivenStage):
         self._sensors = {sensor.name: sensor for sensor in scenario.frame_sensors}
 
     def period_s(self, request: Request) -> float:
-        """Time between pictures [s]."""
+        """Time between images [s]."""
         return self._sensors[request.place].period_s
 
     def scan_start(self, request: Request) -> float:
-        """Start [s] of the picture that is taken at the request's time."""
+        """Start [s] of the image at the requested time."""
         sensor = self._sensors[request.place]
         last = sensor.count(self.duration_s) - 1
         return sensor.start(
@@ -454,7 +454,7 @@ class PicturesStage(_DrivenStage):
         )
 
     def measure(self, request: Request) -> ViewFrame:
-        """The pictures at a time, and the points of the chosen one."""
+        """Images at a time, and the points of the selected one."""
         begun = clock.perf_counter()
         start = self.scan_start(request)
         self._drive_until(self._cameras.over_at(start))
@@ -469,7 +469,7 @@ class PicturesStage(_DrivenStage):
 
 
 def points_of(image: Image) -> PointCloud:
-    """What a picture shows, as points of the world with its colours; none where no depth is known."""
+    """Pixels of an image as coloured points of the world; none without depth."""
     depth = image.depth if image.measured_depth is None else image.measured_depth
     if depth is None or image.intrinsics is None:
         return PointCloud(np.zeros((0, 3)), {"rgb": np.zeros((0, 3), np.uint8)}, "world")
@@ -492,7 +492,7 @@ def points_of(image: Image) -> PointCloud:
     return PointCloud(image.pose.apply(local), fields, "world", image.names, image.metadata)
 
 
-# ---- A capture to look at: its turns one after the other, on the recording's own clock ------------------------------
+# ---- frames of a capture, on the clock of the recording -------------------------------------------------------------
 
 
 _TURNS_KEPT = 8
@@ -500,7 +500,7 @@ _DEFAULT_PERIOD_S = 0.1
 
 
 class FramesStage:
-    """The turns of a capture. They are read as they are asked for; going back reads the file from its beginning."""
+    """Frames of a capture, read on demand; going back reads the file from its beginning."""
 
     cameras: tuple[str, ...] = ()
 
@@ -509,11 +509,11 @@ class FramesStage:
         self.world: World | None = None
         self.title = path.name
         self.places: dict[str, Request] = {}
-        # One pass for the times of all turns, in which no more than one is held.
+        # One pass for the times of all frames, with one frame in memory at a time.
         self._starts: list[float] = []
         for _, turn in self._read():
             at = turn.start_time
-            # A sensor's clock may be set back while it runs; the page's goes on.
+            # The clock of a sensor may be reset while it runs; the clock of the page continues.
             self._starts.append(
                 at if not self._starts or at > self._starts[-1] else self._starts[-1] + _DEFAULT_PERIOD_S
             )
@@ -532,18 +532,18 @@ class FramesStage:
         return max(bisect_right(self._starts, now) - 1, 0)
 
     def period_s(self, request: Request) -> float:
-        """Time from this turn to the next [s]."""
+        """Time from this frame to the next [s]."""
         number = self._number(request)
         if number + 1 < len(self._starts):
             return max(self._starts[number + 1] - self._starts[number], 1e-3)
         return self._period_s
 
     def scan_start(self, request: Request) -> float:
-        """Start [s] of the turn that is running at the request's time."""
+        """Start [s] of the frame that covers the requested time."""
         return self._starts[self._number(request)] - self._starts[0]
 
     def measure(self, request: Request) -> ViewFrame:
-        """The turn at that time, as it was recorded."""
+        """Recorded frame at that time."""
         number = self._number(request)
         if number not in self._kept:
             self._kept[number] = self._measured(number)
@@ -559,7 +559,7 @@ class FramesStage:
         turn = next(turn for k, turn in self._ahead if k == number)
         self._next = number + 1
         shown = CloudStage(turn).measure(Request())
-        notes = [f"turn {number} of {len(self._starts)}, {int(turn.lost.sum())} shots without a return"]
+        notes = [f"frame {number} of {len(self._starts)}, {int(turn.lost.sum())} shots without a return"]
         if turn.metadata.get("missing_columns"):
             notes.append(f"{turn.metadata['missing_columns']} columns are missing: packets were lost")
         return ViewFrame(
