@@ -96,7 +96,7 @@ def test_output_that_cannot_be_written_is_reported_before_the_scan(fails, tmp_pa
 
 
 def test_unknown_endings(fails, tmp_path: Path) -> None:
-    assert "unknown file ending" in fails(*SMALL_SCAN, "-o", tmp_path / "scan.xyz")
+    assert "unknown file extension" in fails(*SMALL_SCAN, "-o", tmp_path / "scan.xyz")
     assert "must end in" in fails(*SMALL_SCAN, "--png", tmp_path / "picture.gif")
     assert list(tmp_path.iterdir()) == []
 
@@ -118,7 +118,7 @@ def test_convert_of_nothing(fails, tmp_path: Path) -> None:
     assert "no clouds" in fails("convert", empty, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     assert "no such file" in fails("convert", tmp_path / "gone.pcd", tmp_path / "b.ply")
-    assert "unknown file ending" in fails("convert", _file(tmp_path / "a.pcd"), tmp_path / "b.what")
+    assert "unknown file extension" in fails("convert", _file(tmp_path / "a.pcd"), tmp_path / "b.what")
     assert "not a PCD file" in fails("convert", _file(tmp_path / "a.pcd"), tmp_path / "b.ply")
 
 

@@ -92,10 +92,10 @@ def test_one_file_takes_one_turn(velodyne: Path, tmp_path: Path, run: Run, fails
     assert run("convert", velodyne, tmp_path / "one.ply", "--index", 2).exit_code == 0
     turns = list(ph.read_frames(velodyne))
     np.testing.assert_array_equal(read_cloud(tmp_path / "one.ply").xyz, turns[2].xyz)
-    assert "has the turns 0 to 3, not 4" in fails("convert", velodyne, tmp_path / "no.ply", "--index", 4)
+    assert "has the frames 0 to 3, not 4" in fails("convert", velodyne, tmp_path / "no.ply", "--index", 4)
     assert "already exists; --force replaces it" in fails("convert", velodyne, tmp_path / "one.ply", "--index", 1)
     assert "--index" in run("convert", tmp_path / "one.ply", tmp_path / "two.pcd", "--index", 1).stderr
-    assert "unknown file ending" in fails("convert", velodyne, tmp_path / "one.pdc")
+    assert "unknown file extension" in fails("convert", velodyne, tmp_path / "one.pdc")
 
 
 def test_a_capture_of_one_turn_is_one_file(tmp_path: Path, run: Run) -> None:

@@ -96,6 +96,6 @@ def test_wrong_arguments_are_refused_before_any_work(yard: Path, run: Callable[.
     start = ("measure", "-w", yard, "-s")
     assert "produces samples" in run(*start, "bosch/bmi160", "--frames", 2).stderr
     assert "produces frames" in run(*start, "ti/iwr6843", "--duration", 2).stderr
-    assert "unknown file ending" in run(*start, "bosch/bmi160", "-o", tmp_path / "imu.pcd").stderr
+    assert "unknown file extension" in run(*start, "bosch/bmi160", "-o", tmp_path / "imu.pcd").stderr
     assert "NAME=VALUE" in run(*start, "bosch/bmi160", "--set", "unit").stderr
     assert not list(tmp_path.iterdir())

@@ -54,7 +54,7 @@ def test_day_and_night_differ(tmp_path: Path) -> None:
         (("--exposure", "0"), "exposure"),
         (("--at", "52"), "--at: expected LAT,LON to go with --time"),
         (("--sun", "100"), "sun_elevation_deg"),
-        (("-o", "a.gif"), "unknown file ending"),
+        (("-o", "a.gif"), "unknown file extension"),
         (("-o", "none/a.png"), "does not exist"),
         (("--ndvi", "n.png"), "does not have the bands red and nir"),
         (("--gain", "6"), "gain_db: needs exposure_s"),

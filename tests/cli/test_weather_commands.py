@@ -362,7 +362,7 @@ def test_what_cannot_be_done_is_one_sentence(fails: Fails, folder: Path, tmp_pat
         "weather", folder / "a.pcd", "-o", folder / "a.pcd", "--overwrite", *command
     )
     assert "--overwrite" in fails("weather", folder / "a.pcd", "-o", folder / "b.ply", *command)
-    assert "unknown file ending" in fails("weather", folder / "a.pcd", "-o", tmp_path / "x.what", *command)
+    assert "unknown file extension" in fails("weather", folder / "a.pcd", "-o", tmp_path / "x.what", *command)
     assert "must end in" in fails("weather", folder, "-o", tmp_path / "out", *command, "--png", tmp_path / "x.gif")
     assert "unknown lidar" in fails("weather", folder, "-o", tmp_path / "out", "--rain", 5, "--sensor", "no-such")
     assert "several files would become" in _twins(fails, folder, tmp_path / "out", command)

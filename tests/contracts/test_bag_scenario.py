@@ -220,8 +220,8 @@ def test_two_of_a_kind_and_names_of_ones_own(run: Path, fields: dict[str, Any]) 
     for topics, frames, words in (
         ({"roof": "/x"}, {}, "unknown sensor or vehicle 'roof'"),
         ({"front": "x y"}, {}, "must be like /a/b"),
-        ({"front": "/same", "third": "/same"}, {}, "two things"),
-        ({}, {"front": "base_link"}, "two things"),
+        ({"front": "/same", "third": "/same"}, {}, "is used twice"),
+        ({}, {"front": "base_link"}, "is used twice"),
         ({}, {"front": "/roof"}, "begin with"),
     ):
         with pytest.raises(ph.ConfigError, match=words):

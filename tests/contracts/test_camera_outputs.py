@@ -125,7 +125,7 @@ def test_formats_and_bands_that_do_not_fit_are_reported(user_package: None, tmp_
     assert Image.load(tmp_path / "five" / "front" / "images" / "000000.tif").colour.shape == (64, 96, 5)
     with pytest.raises(FormatError, match="1, 3 or 4 bands"):
         scene(tmp_path, [], {**five, "format": "png"}, duration_s=0.1).run(tmp_path / "png")
-    with pytest.raises(ConfigError, match="gives no masks of labels"):
+    with pytest.raises(ConfigError, match="has no masks of labels"):
         scene(tmp_path, [{"kind": "coco-panoptic"}], five, duration_s=0.1).run(tmp_path / "coco")
 
 

@@ -344,9 +344,9 @@ def test_several_lidars_and_vehicles(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "kinds", "words"),
     [
-        ({"duration_s": 0.05}, ["nuscenes"], "needs a lidar that makes a whole scan"),
+        ({"duration_s": 0.05}, ["nuscenes"], "needs a lidar that completes a scan"),
         ({}, ["nuscenes", "nuscenes"], "is given twice"),
-        ({"sensors": [{**DRIVE["sensors"][0], "name": "nuscenes"}]}, ["nuscenes"], "give the sensor another name"),
+        ({"sensors": [{**DRIVE["sensors"][0], "name": "nuscenes"}]}, ["nuscenes"], "rename the sensor"),
     ],
 )
 def test_what_cannot_be_is_told(tmp_path: Path, changes: dict[str, Any], kinds: list[str], words: str) -> None:

@@ -85,7 +85,7 @@ def test_scan_and_capture(acme: Maker, tmp_path: Path) -> None:
     scan = lidar.scan(ph.World.load("mixed-objects"), pose=ph.Pose(xyz=(0, 0, 1)), seed=3)
     white = np.rint(100.0 * np.sqrt(scan.fields["reflectivity"])).clip(0, 255)
     assert np.abs(scan.intensity - white).max() <= 1.0
-    with pytest.warns(UserWarning, match="pcap cannot hold"):
+    with pytest.warns(UserWarning, match="pcap cannot store"):
         scan.save(tmp_path / "scan.pcap")
     (again,) = ph.read_frames(tmp_path / "scan.pcap")
     assert (len(again), len(again.shots)) == (len(scan), len(scan.shots))

@@ -346,8 +346,8 @@ DAMAGE: list[tuple[type[Record], Callable[[Path], Path], str]] = [
     (ImuData, lambda p: changed(p, angular_rate=np.zeros((3, 2))), r"angular_rate must have shape \(3, 3\)"),
     (ImuData, lambda p: changed(p, angular_rate=np.zeros((3, 3), "U2")), "angular_rate must be"),
     (ImuData, lambda p: changed(p, time=np.full(3, np.nan)), "time must be finite"),
-    (ImuData, lambda p: changed(p, parhelion=np.frombuffer(b"{]", np.uint8)), "description in it is damaged"),
-    (ImuData, lambda p: changed(p, parhelion=np.frombuffer(b"[1]", np.uint8)), "description in it is damaged"),
+    (ImuData, lambda p: changed(p, parhelion=np.frombuffer(b"{]", np.uint8)), "parhelion description is damaged"),
+    (ImuData, lambda p: changed(p, parhelion=np.frombuffer(b"[1]", np.uint8)), "parhelion description is damaged"),
     (ImuData, lambda p: changed(p, parhelion=None), "has no array 'parhelion'"),
     (ImuData, lambda p: described(p, lambda f: f.pop("values") and None), "damaged"),
     (ImuData, lambda p: described(p, lambda f: f["values"].pop("time") and None), "time"),
@@ -392,7 +392,7 @@ def test_a_record_of_another_type_is_named(tmp_path: Path, saved: Any, wanted: A
 
 def test_unknown_endings_and_options_are_refused(tmp_path: Path) -> None:
     record = EXAMPLES[ImuData](3)
-    with pytest.raises(FormatError, match=r"known are \.csv, \.npz"):
+    with pytest.raises(FormatError, match=r"use \.csv or \.npz"):
         record.save(tmp_path / "a.pcd")
     with pytest.raises(ParhelionError, match="xml"):
         record.save(tmp_path / "a", format="xml")

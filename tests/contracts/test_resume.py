@@ -128,7 +128,7 @@ def test_a_replaced_run_that_is_stopped_leaves_no_cloud_of_the_earlier_one(yard:
 def test_a_run_is_replaced_only_by_a_scenario_of_the_same_name(yard: Path, tmp_path: Path) -> None:
     _with_seed(yard, 1, name="mine").run(tmp_path / "out")
     before = files_of(tmp_path / "out")
-    with pytest.raises(ConfigError, match="holds a run of another scenario than 'theirs'"):
+    with pytest.raises(ConfigError, match="contains a run of a scenario other than 'theirs'"):
         _with_seed(yard, 1, name="theirs").run(tmp_path / "out", replace=True)
     assert files_of(tmp_path / "out") == before
 

@@ -72,7 +72,7 @@ def test_ranges_reach_every_consumer(tmp_path: Path) -> None:
     assert summary.report is not None
     page = summary.report.read_text()
     assert "tag: range error" in page
-    assert "error out of sight" in page
+    assert "error, NLOS" in page
     assert list((tmp_path / "out").glob("*foxglove*")) or list((tmp_path / "out").rglob("*.mcap"))
 
 

@@ -70,17 +70,21 @@ def quat_from_matrix(rotation: ArrayLike) -> Floats:
     m = np.asarray(rotation, dtype=np.float64)
     if m.shape != (3, 3) or not np.allclose(m @ m.T, np.eye(3), atol=1e-6) or np.linalg.det(m) < 0:
         raise ConfigError("pose: the rotation part must be a proper 3 x 3 rotation matrix")
-    # The quaternion is the eigenvector of the largest eigenvalue. This needs no case distinction by the trace.
-    k = np.array(
-        [
-            [m[0, 0] - m[1, 1] - m[2, 2], m[1, 0] + m[0, 1], m[2, 0] + m[0, 2], m[2, 1] - m[1, 2]],
-            [m[1, 0] + m[0, 1], m[1, 1] - m[0, 0] - m[2, 2], m[2, 1] + m[1, 2], m[0, 2] - m[2, 0]],
-            [m[2, 0] + m[0, 2], m[2, 1] + m[1, 2], m[2, 2] - m[0, 0] - m[1, 1], m[1, 0] - m[0, 1]],
-            [m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1], m[0, 0] + m[1, 1] + m[2, 2]],
-        ]
-    )
-    q = np.linalg.eigh(k)[1][:, -1]
-    return q if q[3] >= 0 else -q
+    return quats_from_matrices(m[None])[0]
+
+
+def quats_from_matrices(rotation: Floats) -> Floats:
+    """Unit quaternions `xyzw` with w >= 0 of the rotations nearest to matrices (n, 3, 3), shape (n, 4)."""
+    m = np.moveaxis(rotation, 0, -1)
+    # The quaternion is the eigenvector of the largest eigenvalue (Bar-Itzhack 2000); no case distinction by the trace.
+    rows = [
+        [m[0, 0] - m[1, 1] - m[2, 2], m[1, 0] + m[0, 1], m[2, 0] + m[0, 2], m[2, 1] - m[1, 2]],
+        [m[1, 0] + m[0, 1], m[1, 1] - m[0, 0] - m[2, 2], m[2, 1] + m[1, 2], m[0, 2] - m[2, 0]],
+        [m[2, 0] + m[0, 2], m[2, 1] + m[1, 2], m[2, 2] - m[0, 0] - m[1, 1], m[1, 0] - m[0, 1]],
+        [m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1], m[0, 0] + m[1, 1] + m[2, 2]],
+    ]
+    quats = np.linalg.eigh(np.moveaxis(np.array(rows), -1, 0))[1][:, :, -1]
+    return np.where(quats[:, 3:] < 0.0, -quats, quats)
 
 
 def quat_slerp(a: Floats, b: Floats, fraction: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""Point clouds as files: one file a format, one table of them."""
+"""Point cloud files: one module per format, one table of formats."""
 
 from parhelion.core.files import atomic_write
 from parhelion.io.captures import read_frames

@@ -1,6 +1,6 @@
-"""Network captures as a cloud format: scans as the packets that the real sensor would send, and packets as scans.
+"""Network captures as a cloud format: scans are written as the packets of the real sensor, and packets read as scans.
 
-Each maker's codec (`parhelion.makers.codec`) makes and reads the packets.
+The codec of each maker (`parhelion.makers.codec`) encodes and decodes the packets.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from parhelion.makers import Datagram, codecs, maker_called
 from parhelion.makers.codec import Codec, Metadata, ShotPattern, write_metadata
 
 FIELDS_HELD = ("range", "intensity", "ring", "column", "time", "return_index", "return_count")
-"""Fields that packets of every maker carry."""
+"""Fields that the packets of every maker contain."""
 
 
 # ---- choice of the codec --------------------------------------------------------------------------------------------
 
 
 def codec_called(sensor: str) -> Codec:
-    """The codec of the preset `sensor`; ConfigError if its packets are not known."""
+    """Return the codec of the preset `sensor`. Raise ConfigError if there is none."""
     for codec in codecs().values():
         if codec.knows(sensor):
             return codec
     known = [pattern for codec in codecs().values() for pattern in codec.models]
-    raise ConfigError(f"the packets of {sensor} are not known; known are {', '.join(known)}")
+    raise ConfigError(f"the packets of {sensor} are not supported; supported are {', '.join(known)}")
 
 
 def codec_for(maker: str, shots: ShotPattern) -> tuple[Codec, str]:
-    """Codec and model of a sensor with a data sheet of its own; ConfigError with the reason if there is none."""
+    """Codec and model of a sensor with a user's data sheet. Raise ConfigError with the reason if there is none."""
     if maker:
         codec = maker_called(maker).load_codec()
         return codec, codec.model_for(shots)
-    reason = ConfigError("its data sheet names no maker")
+    reason = ConfigError("its data sheet does not name a maker")
     for codec in codecs().values():
         try:
             if codec.checks_shots:
@@ -53,7 +53,7 @@ def codec_for(maker: str, shots: ShotPattern) -> tuple[Codec, str]:
 
 
 def _codec_of(scan: Scan) -> tuple[Codec, str]:
-    """Codec and model of a scan's sensor, which may have a data sheet of its own."""
+    """Codec and model of the sensor of a scan, which may have a user's data sheet."""
     sensor, maker = (str(scan.metadata.get(key, "")) for key in ("sensor", "maker"))
     own_sheet = maker in codecs() or sensor.lower().endswith((".yaml", ".yml"))
     if own_sheet and not any(codec.knows(sensor) for codec in codecs().values()):
@@ -62,7 +62,7 @@ def _codec_of(scan: Scan) -> tuple[Codec, str]:
 
 
 def named_models() -> list[str]:
-    """Presets that readers of captures accept as `model`, because not all of their packets state it."""
+    """Presets that are accepted as `model`, because not all of their packets state it."""
     return [model for codec in codecs().values() for model in codec.models if "*" not in model]
 
 
@@ -70,7 +70,7 @@ def named_models() -> list[str]:
 
 
 def write_metadata_beside(metadata: Metadata | None, capture: Path) -> list[Path]:
-    """Write the metadata of a sensor, if it has any, next to its capture; returns the files written."""
+    """Write the metadata of a sensor, if any, next to its capture. Return the files written."""
     if metadata is None:
         return []
     file = capture.with_suffix(".json")
@@ -79,15 +79,15 @@ def write_metadata_beside(metadata: Metadata | None, capture: Path) -> list[Path
 
 
 def write(cloud: PointCloud, path: Path, *, epoch_s: float = 0.0) -> tuple[str, ...]:
-    """Write a scan as a capture of its sensor's packets; returns the names of the fields that packets do not carry.
+    """Write a scan as a capture of its sensor's packets. Return the names of fields that packets do not contain.
 
-    Metadata, if the packets need it, is written beside it as .json. `epoch_s` is the sensor's clock at time 0 of the
-    scan's clock, in UTC [s since 1970] for sensors whose clock is set.
+    If the packets need metadata, it is written to a .json file with the same name. `epoch_s` is the sensor's clock at
+    time 0 of the scan's clock, in UTC [s since 1970] for sensors with a synchronised clock.
     """
     if not isinstance(cloud, Scan):
         raise FormatError(
-            f"{path}: a capture holds every pulse of a scan, lost ones too; this cloud has no table of shots "
-            "(write scans as they are measured, in the frame 'sensor')"
+            f"{path}: a capture contains every pulse of a scan, including lost ones, but this cloud has no table of "
+            "shots; write scans as measured, in the frame 'sensor'"
         )
     codec = write_capture([cloud], path, epoch_s=epoch_s)
     return tuple(name for name in cloud.fields if name not in (*FIELDS_HELD, "shot", *codec.fields))
@@ -101,10 +101,10 @@ def write_capture(
     metadata: Metadata | None = None,
     epoch_s: float = 0.0,
 ) -> Codec:
-    """Write scans of one sensor, in order of time, to a capture and its metadata to the .json beside it.
+    """Write scans of one sensor, in chronological order, to a capture, and its metadata to a .json file next to it.
 
-    `imu` are the samples of the sensor's own IMU, for sensors that have one. `metadata` is by default derived from the
-    first scan. Returns the codec.
+    `imu` are the samples of the sensor's built-in IMU, if it has one. `metadata` is by default derived from the first
+    scan. Return the codec.
     """
     file = Path(path)
     source = iter(scans)
@@ -144,22 +144,22 @@ def read(
     source: str | None = None,
     scan: int | None = None,
 ) -> PointCloud:
-    """The points of a lidar's packets in a capture, in the sensor's frame.
+    """Read the points of a lidar capture, in the sensor frame.
 
-    `model` names the sensor if its packets do not, `metadata` is the sensor's .json if it is not beside the capture,
-    `source` the sensor's IP address if several sent, `scan` the number of one revolution, which is a `Scan` with its
-    lost shots; by default all revolutions are returned as one cloud with the field `turn`. `read_frames` returns them
-    one by one.
+    `model` is the sensor if its packets do not state it. `metadata` is the sensor's .json file if it is not next to the
+    capture. `source` is the sensor's IP address if several sensors were recorded. `scan` is the number of one frame,
+    returned as a `Scan` with its lost shots. By default all frames are returned as one cloud, whose field `turn` is the
+    number of the frame. `read_frames` iterates over them.
     """
     file = Path(path)
-    turns = read_frames(file, model=model, metadata=metadata, source=source)
+    frames = read_frames(file, model=model, metadata=metadata, source=source)
     if scan is None:
-        return _as_one(list(turns), file)
-    there = -1
-    for there, turn in enumerate(turns):
-        if there == scan:
-            return turn
-    raise FormatError(f"{file}: has the scans 0 to {there}, not {scan}")
+        return _as_one(list(frames), file)
+    last = -1
+    for last, frame in enumerate(frames):
+        if last == scan:
+            return frame
+    raise FormatError(f"{file}: has the scans 0 to {last}, not {scan}")
 
 
 def read_frames(
@@ -169,55 +169,54 @@ def read_frames(
     metadata: str | PathLike[str] | None = None,
     source: str | None = None,
 ) -> Iterator[Scan]:
-    """The revolutions of a lidar in a capture, one `Scan` each, including shots without a return.
+    """Iterate over the frames (revolutions) of a lidar capture, one `Scan` each, including shots without a return.
 
         for scan in ph.read_frames("drive.pcap"):
             wet = weather.apply(scan, sensor=scan.metadata["sensor"])
 
-    One revolution is in memory at a time. The first and the last may be incomplete, and where packets were lost, shots
-    are missing: `metadata['missing_columns']` is the number of columns. `model`, `metadata` and `source` are as in
-    `read`.
+    One frame is in memory at a time. The first and the last may be incomplete. If packets were lost, shots are missing:
+    `metadata['missing_columns']` is the number of missing columns. `model`, `metadata` and `source` are as in `read`.
     """
     file = Path(path)
-    datagrams = read_pcap(file)  # a file that is not a capture raises here
-    return _turns(file, datagrams, model, metadata, source)
+    datagrams = read_pcap(file)  # raises here if the file is not a capture
+    return _frames(file, datagrams, model, metadata, source)
 
 
-def _turns(
+def _frames(
     file: Path,
     datagrams: Iterator[Datagram],
     model: str | None,
     metadata: str | PathLike[str] | None,
     source: str | None,
 ) -> Iterator[Scan]:
-    trouble: list[FormatError] = []
+    problems: list[FormatError] = []
 
-    def until_the_end() -> Iterator[Datagram]:
-        """A recording that breaks off is reported after its last revolution, not in place of it."""
+    def readable() -> Iterator[Datagram]:
+        """All readable datagrams; a truncated recording is reported after its last frame, not instead of it."""
         try:
             yield from datagrams
         except FormatError as error:
-            trouble.append(error)
+            problems.append(error)
 
-    packets = until_the_end()
+    packets = readable()
     try:
         first, codec, known = _recognised(file, packets, metadata)
         stream = _of_one_sensor(file, chain([first], packets), codec, known, source)
         yield from codec.frames(stream, model=model, metadata=known, source=str(file))
-        if trouble:
-            raise trouble[0]
+        if problems:
+            raise problems[0]
     except ConfigError as error:
         raise FormatError(f"{file}: {error}") from None
     except FormatError as error:
         text = str(error)
         named = error if text.startswith(str(file)) else FormatError(f"{file}: {text}")
-        raise (trouble[0] if trouble else named) from None
+        raise (problems[0] if problems else named) from None
 
 
 def _recognised(
     file: Path, datagrams: Iterator[Datagram], metadata: str | PathLike[str] | None
 ) -> tuple[Datagram, Codec, Metadata | None]:
-    """The first lidar packet of a capture, its codec and the sensor's metadata."""
+    """First lidar packet of a capture, its codec and the metadata of the sensor."""
     found = [(codec, *_metadata_for(codec, file, metadata)) for codec in codecs().values()]
     if metadata is not None:
         found = [one for one in found if one[1] is not None]
@@ -228,22 +227,22 @@ def _recognised(
             if is_own(datagram.payload):
                 return datagram, codec, known
         others.add(len(datagram.payload))
-    for _, _, trouble in found:
-        if trouble is not None:
-            raise trouble
+    for _, _, problem in found:
+        if problem is not None:
+            raise problem
     for codec, known, _ in found:
-        if known is not None:  # reports the sizes that it expects and those that are there
+        if known is not None:  # the codec raises an error with the expected and the actual sizes
             empty = (Datagram(0.0, bytes(length), ("", 0), ("", 0)) for length in others)
             list(codec.frames(empty, model=None, metadata=known, source=str(file)))
     sizes = ", ".join(map(str, sorted(others)[:8])) or "none"
     expected = ", no ".join(codec.expects for codec in codecs().values())
-    raise FormatError(f"{file}: no {expected}; datagrams there: {sizes}{' bytes' if others else ''}")
+    raise FormatError(f"{file}: contains no {expected}; sizes of its datagrams: {sizes}{' bytes' if others else ''}")
 
 
 def _metadata_for(
     codec: Codec, file: Path, given: str | PathLike[str] | None
 ) -> tuple[Metadata | None, FormatError | None]:
-    """Metadata of a capture, or why the file beside it, which may be something else, is none."""
+    """Metadata of a capture, or the error if the .json file next to it is not metadata."""
     if given is not None and codec.uses_metadata:
         return codec.read_metadata(given), None
     beside = codec.metadata_beside(file)
@@ -258,7 +257,7 @@ def _metadata_for(
 def _of_one_sensor(
     file: Path, datagrams: Iterable[Datagram], codec: Codec, metadata: Metadata | None, source: str | None
 ) -> Iterator[Datagram]:
-    """The datagrams of the sensor at `source`, or of the only one; packets with a serial number need no address."""
+    """Datagrams of the sensor at `source`, or of the only sensor. Packets with a serial number need no address."""
     if codec.carries_serial:
         yield from (one for one in datagrams if source in (None, one.source[0]))
         return
@@ -278,12 +277,12 @@ def _of_one_sensor(
 
 def _several(file: Path, seen: set[str], source: str | None) -> FormatError:
     there = ", ".join(sorted(seen))
-    return FormatError(f"{file}: has packets of the sensors {there}; name one of them as source, got {source!r}")
+    return FormatError(f"{file}: has packets of the sensors {there}; pass one of them as source, got {source!r}")
 
 
 def _as_one(scans: list[Scan], file: Path) -> PointCloud:
     if not scans:
-        raise FormatError(f"{file}: the capture holds no whole frame")
+        raise FormatError(f"{file}: the capture contains no complete frame")
     if len(scans) == 1:
         return scans[0]
     start = scans[0].start_time
@@ -296,9 +295,9 @@ def _as_one(scans: list[Scan], file: Path) -> PointCloud:
 
 @file_reader()
 def read_imu(path: str | PathLike[str]) -> ImuData:
-    """The IMU samples in a capture of a lidar with an IMU inside."""
+    """Read the IMU samples in a capture of a lidar with a built-in IMU."""
     for codec in codecs().values():
         found = codec.imu(one.payload for one in read_pcap(path)) if codec.has_imu else None
         if found is not None and len(found):
             return found
-    raise FormatError(f"{path}: the capture holds no IMU packets")
+    raise FormatError(f"{path}: the capture contains no IMU packets")

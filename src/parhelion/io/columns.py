@@ -1,4 +1,4 @@
-"""Clouds as plain columns, for formats whose points are rows of single numbers, and back."""
+"""Conversion of clouds to plain columns, for formats with one row of numbers per point, and back."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import ConfigError, FormatError
 
-# ---- What a cloud is besides its numbers, as one line of JSON that text headers and records can carry ---------------
+# ---- description of a cloud as one line of JSON, for text headers and records ---------------------------------------
 
 
-# Comment lines stay well below the line buffers of other readers (1024 bytes in rply and Open3D).
+# Comment lines are well below the line buffers of other programs (1024 bytes in rply and Open3D).
 _COMMENT_LENGTH = 400
 _MARK = "parhelion "
 
@@ -30,14 +30,14 @@ DTYPES = frozenset(
 
 @dataclass(frozen=True)
 class FieldLayout:
-    """Where a field's values lie among a file's columns, and of which type they were."""
+    """Columns of a file that store a field, and its original type."""
 
     columns: tuple[str, ...]
-    """Names of the columns; one column for each column of the field."""
+    """Names of the columns, one per column of the field."""
     dtype: str
-    """NumPy's name of the field's type before it was stored."""
+    """NumPy name of the field's type before it was stored."""
     flat: bool
-    """Whether the field has shape (n,), rather than (n, number of columns)."""
+    """True if the field has shape (n,), False for (n, number of columns)."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,11 @@ class Description:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     layout: Mapping[str, FieldLayout] = field(default_factory=dict)
     extras: Mapping[str, Any] = field(default_factory=dict)
-    """What one format alone needs, such as the scale of LAS intensities."""
+    """Values that only one format needs, for example the scale of LAS intensities."""
 
 
 def plain_value(value: Any) -> Any:
-    """A value as JSON has it; raises TypeError where there is no such."""
+    """Convert a value to a type that JSON supports. Raise TypeError if there is none."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):
@@ -73,7 +73,7 @@ def to_json(
     layout: Mapping[str, FieldLayout] | None = None,
     extras: Mapping[str, Any] | None = None,
 ) -> str:
-    """The description of a cloud as one line of ASCII JSON without spaces."""
+    """Description of a cloud as one line of ASCII JSON without spaces."""
     data: dict[str, Any] = {
         "frame": cloud.frame,
         "names": {kind: {int(code): str(word) for code, word in table.items()} for kind, table in cloud.names.items()},
@@ -89,12 +89,12 @@ def to_json(
         text = json.dumps(data, default=plain_value, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
         raise FormatError(f"{path}: the cloud's metadata cannot be written as JSON ({error})") from None
-    # Spaces remain inside strings only; escaped, no reader that trims lines can lose one.
+    # Spaces occur inside strings only. They are escaped, because some programs trim comment lines.
     return text.replace(" ", "\\u0020")
 
 
 def from_json(text: str, path: Path) -> Description:
-    """The description in `text`; raises FormatError where it is not one."""
+    """Parse a description. Raise FormatError if it is damaged."""
     try:
         data = json.loads(text)
         return Description(
@@ -108,7 +108,7 @@ def from_json(text: str, path: Path) -> Description:
             extras=_checked(data.get("extras", {}), dict),
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise FormatError(f"{path}: the parhelion description in it is damaged ({error})") from None
+        raise FormatError(f"{path}: its parhelion description is damaged ({error})") from None
 
 
 def _checked(value: Any, kind: type) -> Any:
@@ -131,12 +131,12 @@ def _field_layout(entry: Mapping[str, Any]) -> FieldLayout:
 
 
 def comment_lines(text: str) -> list[str]:
-    """A description cut into comment lines, without the format's own comment sign."""
+    """Split a description into comment lines, without the comment character of the format."""
     return [_MARK + text[i : i + _COMMENT_LENGTH] for i in range(0, len(text), _COMMENT_LENGTH)]
 
 
 def from_comments(comments: Iterable[str], path: Path) -> Description | None:
-    """The description among a file's comments, given without the comment sign; None where there is none."""
+    """Description in the comments of a file, given without the comment character; None if there is none."""
     pieces = [line.strip()[len(_MARK) :] for line in comments if line.strip().startswith(_MARK)]
     return from_json("".join(pieces), path) if pieces else None
 
@@ -147,31 +147,31 @@ def from_comments(comments: Iterable[str], path: Path) -> Description | None:
 Columns = dict[str, NDArray[Any]]
 
 Store = Callable[[NDArray[Any]], "NDArray[Any] | None"]
-"""Gives a column in a type that the format can hold, or None where it has none."""
+"""Function that converts a column to a type that the format supports, or returns None if there is none."""
 
 
 class FieldsDroppedWarning(UserWarning):
-    """A format could not hold some of a cloud's fields, and they were left out of the file."""
+    """A format cannot store some fields of a cloud, so they are missing in the file."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A cloud's points as columns of equal length, x, y and z first."""
+    """Points of a cloud as columns of equal length, x, y and z first."""
 
     columns: Columns
     layout: dict[str, FieldLayout]
     dropped: tuple[str, ...]
-    """Fields that the format cannot hold."""
+    """Fields that the format cannot store."""
 
 
 def column_names(field: str, count: int) -> tuple[str, ...]:
-    """Names of the columns of an (n, count) field: `velocity_x`, `_y`, `_z` for three, else `name_0`, `name_1` ..."""
+    """Names of the columns of an (n, count) field: `velocity_x`, `_y`, `_z` for three, otherwise `name_0`, ..."""
     suffixes = ("x", "y", "z") if count == 3 else tuple(str(i) for i in range(count))
     return tuple(f"{field}_{suffix}" for suffix in suffixes)
 
 
 def numeric(values: NDArray[Any]) -> NDArray[Any] | None:
-    """`values` as little-endian integer of 1 to 8 bytes or float of 4 or 8; None for texts, objects and the like."""
+    """Convert to little-endian integers of 1 to 8 bytes or floats of 4 or 8; None for strings and objects."""
     if values.dtype.kind == "b":
         return values.astype(np.uint8)
     if values.dtype.kind == "f":
@@ -184,7 +184,7 @@ def numeric(values: NDArray[Any]) -> NDArray[Any] | None:
 def split(
     cloud: PointCloud, path: Path, store: Store = numeric, spelling: Mapping[str, tuple[str, ...]] | None = None
 ) -> Table:
-    """The cloud as columns. `spelling` gives a format's own column names for fields of that many columns."""
+    """Split a cloud into columns. `spelling` holds column names of a format for fields with that many columns."""
     columns: Columns = {}
     layout: dict[str, FieldLayout] = {}
     dropped: list[str] = []
@@ -196,20 +196,20 @@ def split(
         special = ("x", "y", "z") if name == "xyz" else (spelling or {}).get(name, ())
         parts = (name,) if flat else special if len(special) == count else column_names(name, count)
         stored = [store(values if flat else values[:, i]) for i in range(count)]
-        kept = [column for column in stored if column is not None]
-        if not kept or len(kept) < count or values.dtype.name not in DTYPES:
+        numbers = [column for column in stored if column is not None]
+        if not numbers or len(numbers) < count or values.dtype.name not in DTYPES:
             dropped.append(name)
             continue
         clash = [part for part in parts if part in columns]
         if clash:
             raise FormatError(f"{path}: two fields of the cloud would be stored as the column {clash[0]!r}")
-        columns.update(zip(parts, kept, strict=True))
+        columns.update(zip(parts, numbers, strict=True))
         layout[name] = FieldLayout(parts, values.dtype.name, flat)
     return Table(columns, layout, tuple(dropped))
 
 
 def as_rows(columns: Columns) -> NDArray[Any]:
-    """The columns as one packed record a point, the layout of binary formats."""
+    """Columns as a structured array with one packed record per point, the layout of binary formats."""
     rows = np.empty(len(columns["x"]), np.dtype([(name, column.dtype) for name, column in columns.items()]))
     for name, column in columns.items():
         rows[name] = column
@@ -217,13 +217,29 @@ def as_rows(columns: Columns) -> NDArray[Any]:
 
 
 def as_float32(values: NDArray[Any], name: str, path: Path) -> NDArray[np.float32]:
-    """A field for formats that know float32 only; raises FormatError where a value is too large for it."""
+    """Convert a field for formats that support float32 only. Raise FormatError if a value is too large."""
     if values.dtype.kind not in "biuf":
-        raise FormatError(f"{path}: the field {name!r} does not hold numbers")
+        raise FormatError(f"{path}: the field {name!r} does not contain numbers")
     return cast(values, "float32", name, path)
 
 
-# Column names of other programs, and the field that they are here.
+def packed_rgb(rgb: NDArray[Any], alpha: NDArray[Any] | None = None) -> NDArray[np.float32]:
+    """Colours (n, 3) in PCL's packing: blue, green, red and alpha are the bytes of a float32, shape (n,)."""
+    packed = np.zeros((len(rgb), 4), np.uint8)
+    packed[:, 2::-1] = rgb
+    if alpha is not None:
+        packed[:, 3] = alpha
+    return packed.view("<f4")[:, 0]
+
+
+def unpacked_rgb(name: str, values: NDArray[Any]) -> Columns:
+    """Fields of PCL's packed colour `rgb` or `rgba`: four bytes per point, whatever the declared type."""
+    packed = np.ascontiguousarray(values).view(np.uint8).reshape(-1, 4)
+    colour = {"rgb": np.ascontiguousarray(packed[:, 2::-1])}
+    return colour if name == "rgb" else {**colour, "alpha": packed[:, 3].copy()}
+
+
+# Column names of other programs, by the name of the field here.
 _CONVENTIONS: dict[str, tuple[tuple[str, ...], ...]] = {
     "normal": (("normal_x", "normal_y", "normal_z"), ("nx", "ny", "nz")),
     "rgb": (("red", "green", "blue"), ("r", "g", "b")),
@@ -231,7 +247,7 @@ _CONVENTIONS: dict[str, tuple[tuple[str, ...], ...]] = {
 
 
 def join(columns: Columns, path: Path, description: Description | None, frame: str = "sensor") -> PointCloud:
-    """The cloud that the columns make. Without a description, columns are grouped by their names."""
+    """Join columns to a cloud. Without a description, columns are grouped by their names."""
     rest = dict(columns)
     known = description or Description(frame=frame)
     fields: Columns = {}
@@ -243,7 +259,7 @@ def join(columns: Columns, path: Path, description: Description | None, frame: s
     if xyz is None:
         xyz = _coordinates(rest, path)
     if xyz.shape[1:] != (3,):
-        raise FormatError(f"{path}: the coordinates in it do not have three columns")
+        raise FormatError(f"{path}: its coordinates do not have three columns")
     _group(rest)
     try:
         return PointCloud(xyz, {**fields, **rest}, known.frame, known.names, known.metadata)
@@ -252,17 +268,17 @@ def join(columns: Columns, path: Path, description: Description | None, frame: s
 
 
 def cast(values: NDArray[Any], dtype: str, column: str, path: Path) -> NDArray[Any]:
-    """`values` in another type; raises FormatError where a value has no counterpart there."""
+    """Convert values to another type. Raise FormatError if a value cannot be represented."""
     target = np.dtype(dtype)
     if values.dtype == target:
         return np.ascontiguousarray(values)
     with np.errstate(all="ignore"):
         result = values.astype(target)
-        # Integers must survive the way there and back; floats may be rounded.
+        # Integers must survive the round trip; floats may be rounded.
         if target.kind in "iub" and not np.array_equal(result.astype(values.dtype), values):
-            raise FormatError(f"{path}: column {column!r} holds values that are not {dtype}")
+            raise FormatError(f"{path}: column {column!r} contains values that are not {dtype}")
         if target.kind == "f" and not np.array_equal(np.isinf(result), np.isinf(values)):
-            raise FormatError(f"{path}: column {column!r} holds values too large for {dtype}")
+            raise FormatError(f"{path}: column {column!r} contains values too large for {dtype}")
     return result
 
 
@@ -276,7 +292,7 @@ def _coordinates(columns: Columns, path: Path) -> NDArray[Any]:
 
 
 def _group(columns: Columns) -> None:
-    """Put columns that belong together by name into one (n, k) field, in place."""
+    """Merge columns that belong together by name into one (n, k) field, in place."""
     groups = [(field, parts) for field, spellings in _CONVENTIONS.items() for parts in spellings]
     for name in columns:
         base, _, suffix = name.rpartition("_")

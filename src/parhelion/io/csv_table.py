@@ -1,9 +1,9 @@
-"""CSV: a header line with the column names, then one line a point.
+"""CSV: a header line with the column names, then one line per point.
 
-Fields of several columns are `velocity_x`, `velocity_y`, `velocity_z`. Types of the usual fields come from the
-table `parhelion.core.clouds.FIELDS`; other columns are int64 where they look whole, else float64, and the
-coordinates are float64. With `describe=True` the file starts with a comment line that also keeps the exact types,
-the frame, the name tables and the metadata (read it elsewhere with `pandas.read_csv(path, comment="#")`).
+Fields with several columns are `velocity_x`, `velocity_y`, `velocity_z`. The types of standard fields come from
+`parhelion.core.clouds.FIELDS`. Other columns are int64 if their first value is an integer, float64 otherwise;
+coordinates are float64. With `describe=True` the file starts with a comment line that stores the exact types, the
+frame, the name tables and the metadata (other programs: `pandas.read_csv(path, comment="#")`).
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from parhelion.core.files import atomic_write
 from parhelion.core.reading import read_bytes
 from parhelion.io.columns import Description, cast, column_names, from_comments, join, split, to_json
 
-# ---- Rows of numbers as text, written and read without a Python loop over rows --------------------------------------
+# ---- rows of numbers as text, without a Python loop over rows -------------------------------------------------------
 
 
 _ROWS_AT_ONCE = 16384
 
 
 def _value_format(dtype: np.dtype[Any]) -> str:
-    # Enough digits that reading gives the same bits: nine for float32, the shortest exact form for float64.
+    # Enough digits to read back the same bits: nine for float32, the shortest exact form for float64.
     if dtype.kind == "f":
         return "%.9g" if dtype.itemsize == 4 else "%r"
     return "%d"
 
 
 def format_rows(columns: Sequence[NDArray[Any]], separator: str) -> Iterator[bytes]:
-    """Text of the table, in pieces of many rows each; every value reads back as the same bits."""
+    """Text of the table in chunks of many rows; every value reads back bit for bit."""
     row = separator.join(_value_format(column.dtype) for column in columns) + "\n"
     for start in range(0, len(columns[0]), _ROWS_AT_ONCE):
         lists = [column[start : start + _ROWS_AT_ONCE].tolist() for column in columns]
-        # One format call for the whole piece: the values are interleaved and converted in C.
+        # One format call for the whole chunk: the values are interleaved and converted in C.
         values = tuple(itertools.chain.from_iterable(zip(*lists, strict=True)))
         yield ((row * len(lists[0])) % values).encode("ascii")
 
@@ -51,30 +51,30 @@ def format_rows(columns: Sequence[NDArray[Any]], separator: str) -> Iterator[byt
 def parse_rows(
     data: bytes, dtypes: Sequence[np.dtype[Any]], rows: int | None, path: Path, separator: str | None = None
 ) -> list[NDArray[Any]]:
-    """The first `rows` rows (None: all) of a text table as one array a column, in the types asked for.
+    """Parse the first `rows` rows (None: all) of a text table into one array per column, with the given types.
 
-    Columns are parted by `separator`, or by any white space where it is None. Blank lines are skipped.
+    Columns are separated by `separator`, or by white space if it is None. Blank lines are skipped.
     """
     if rows == 0 or (rows is None and not data.strip()):
         return [np.empty(0, dtype) for dtype in dtypes]
-    # Asked before parsing, since the parser takes memory for all rows at once.
+    # Checked before parsing, because the parser allocates memory for all rows at once.
     lines = data.count(b"\n") + (not data.endswith(b"\n"))
     if rows is not None and lines < rows:
-        raise FormatError(f"{path}: truncated, {rows} rows are promised and at most {lines} are there")
-    # Whole numbers of eight bytes lose digits in a float64; all others pass through it, "3.0" as well as "3".
+        raise FormatError(f"{path}: truncated, the header declares {rows} rows and the file has at most {lines}")
+    # 64-bit integers would lose digits in a float64. All other types are parsed as float64, "3.0" as well as "3".
     exact = [dtype if dtype.kind in "iu" and dtype.itemsize == 8 else np.dtype(np.float64) for dtype in dtypes]
     record = np.dtype([(str(i), dtype) for i, dtype in enumerate(exact)])
     text = io.StringIO(data.decode("latin-1"))
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # that blank lines are no rows is just what is meant
-            # NumPy before 2 cuts the fraction off a number in a column of whole ones, and only warns of it.
+            warnings.simplefilter("ignore", UserWarning)  # NumPy warns of blank lines, which are allowed here
+            # NumPy 1 truncates fractions in integer columns and only warns; here that is an error.
             warnings.simplefilter("error", DeprecationWarning)
             table = np.loadtxt(text, record, comments=None, delimiter=separator, max_rows=rows, ndmin=1)
     except (ValueError, OverflowError, DeprecationWarning) as error:
         raise FormatError(f"{path}: the table of points is damaged ({_first_line(error)})") from None
     if rows is not None and len(table) < rows:
-        raise FormatError(f"{path}: truncated, {rows} rows are promised and {len(table)} are there")
+        raise FormatError(f"{path}: truncated, the header declares {rows} rows and the file has {len(table)}")
     return [cast(table[str(i)], dtype.name, str(i + 1), path) for i, dtype in enumerate(dtypes)]
 
 
@@ -100,16 +100,16 @@ def read(path: Path) -> PointCloud:
     comments, names, body = table_head(data, path)
     if not {"x", "y", "z"} <= set(names):
         line = ",".join(names)
-        raise FormatError(f"{path}: the first line must name the columns, x,y,z among them, got {line[:60]!r}")
+        raise FormatError(f"{path}: the first line must name the columns, including x,y,z, got {line[:60]!r}")
     description = from_comments(comments, path)
     values = _parse_body(body, names, description, path)
     return join(dict(zip(names, values, strict=True)), path, description)
 
 
 def table_head(data: bytes, path: Path) -> tuple[list[str], list[str], bytes]:
-    """Comment lines without their sign, names of the columns, and the text of the rows."""
+    """Comment lines without the leading `#`, names of the columns, and the text of the rows."""
     comments: list[str] = []
-    position = 3 if data.startswith(b"\xef\xbb\xbf") else 0  # the mark that spreadsheets put before UTF-8
+    position = 3 if data.startswith(b"\xef\xbb\xbf") else 0  # byte-order mark, as spreadsheets write it
     while True:
         stop = data.find(b"\n", position)
         stop = len(data) if stop < 0 else stop
@@ -135,7 +135,7 @@ def _parse_body(body: bytes, names: list[str], description: Description | None, 
     try:
         return parse_rows(body, types, None, path, ",")
     except FormatError:
-        # The first row misled, or a usual name means something else in this file: everything as float64.
+        # The guess from the first row was wrong, or a standard name has another meaning here: parse all as float64.
         return parse_rows(body, [np.dtype(np.float64)] * len(names), None, path, ",")
 
 
@@ -145,14 +145,14 @@ def _described_types(description: Description) -> dict[str, str]:
 
 
 def write(cloud: PointCloud, path: Path, *, describe: bool = False) -> tuple[str, ...]:
-    """Write a table with every digit that matters; returns the names of fields left out (those not numbers).
+    """Write a lossless table and return the names of skipped fields (those that are not numbers).
 
-    `describe` puts a comment line with types, frame, names and metadata before the header.
+    `describe` writes a comment line with types, frame, names and metadata before the header.
     """
     table = split(cloud, path)
     bad = [name for name in table.columns if not re.fullmatch(r"[^,\"'#\s]+( +[^,\"'#\s]+)*", name)]
     if bad:
-        raise FormatError(f"{path}: CSV cannot hold a field called {bad[0]!r}; names have no commas or quotes")
+        raise FormatError(f"{path}: CSV cannot store a field called {bad[0]!r}; names have no commas or quotes")
     with atomic_write(path) as temporary, temporary.open("wb") as file:
         if describe:
             file.write(f"# parhelion {to_json(cloud, path, table.layout)}\n".encode("ascii"))

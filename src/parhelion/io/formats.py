@@ -1,4 +1,4 @@
-"""The one table of cloud formats, and the two functions that use it."""
+"""The table of cloud formats, and the functions that read and write them."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class Format:
     """One file format of point clouds."""
 
     name: str
-    """What `format=` calls it."""
+    """Name in `format=`."""
     endings: tuple[str, ...]
-    """File endings, lower case, with the dot."""
+    """File extensions, lower case, with the dot."""
     description: str
-    """One line for people."""
+    """One-line description."""
     read: Callable[..., PointCloud]
     """`read(path, **options)`."""
     write: Callable[..., tuple[str, ...]]
-    """`write(cloud, path, **options)`; returns the names of the fields that it left out."""
+    """`write(cloud, path, **options)`; returns the names of the skipped fields."""
     fields: tuple[str, ...] | None = None
-    """Fields that it can hold besides xyz; None for every numeric field."""
+    """Fields that it can store in addition to xyz; None for every numeric field."""
 
 
 _ALL = (
@@ -51,7 +51,7 @@ _ALL = (
     Format(
         "semantickitti",
         (".label",),
-        "SemanticKITTI labels beside a KITTI scan",
+        "SemanticKITTI labels of a KITTI scan",
         raw_scans.read_label,
         raw_scans.write_label,
         raw_scans.LABEL_FIELDS_HELD,
@@ -65,7 +65,7 @@ _ALL = (
         raw_scans.NUSCENES_FIELDS,
     ),
     Format("csv", (".csv",), "comma-separated table with a header line", csv_table.read, csv_table.write),
-    Format("npz", (".npz",), "NumPy archive: everything, shots and motion too", npz.read, npz.write),
+    Format("npz", (".npz",), "NumPy archive: everything, including shots and motion", npz.read, npz.write),
     Format(
         "pcap",
         (".pcap",),
@@ -81,7 +81,7 @@ FORMATS: dict[str, Format] = {entry.name: entry for entry in _ALL}
 
 
 def format_of(path: str | PathLike[str], name: str | None = None) -> Format:
-    """The format called `name`, or the one that the file's ending means; the longest ending wins."""
+    """Return the format called `name`, or the one selected by the file extension; the longest match wins."""
     if name is not None:
         if name not in FORMATS:
             raise unknown_name("cloud format", name, FORMATS)
@@ -91,26 +91,27 @@ def format_of(path: str | PathLike[str], name: str | None = None) -> Format:
     for ending in sorted(by_ending, key=len, reverse=True):
         if file.endswith(ending):
             return by_ending[ending]
-    raise FormatError(f"{path}: unknown file ending, known are {', '.join(sorted(by_ending))}; or name the format")
+    known = ", ".join(sorted(by_ending))
+    raise FormatError(f"{path}: unknown file extension; use one of {known}, or name the format")
 
 
 def check_options(function: Callable[..., Any], options: dict[str, Any], what: str) -> None:
-    """Raise where a reader or writer does not take an option."""
+    """Raise ConfigError if a read or write function does not accept an option."""
     parameters = inspect.signature(function).parameters.values()
     known = [entry.name for entry in parameters if entry.kind is inspect.Parameter.KEYWORD_ONLY]
     for name in options:
         if not known:
-            raise ConfigError(f"{what} takes no options, got {name!r}")
+            raise ConfigError(f"{what} accepts no options, got {name!r}")
         if name not in known:
             raise unknown_name(f"option of {what}", name, known)
 
 
 def read_cloud(path: str | PathLike[str], *, format: str | None = None, **options: Any) -> PointCloud:
-    """Read a point cloud file; the format follows from the file's ending unless named.
+    """Read a point cloud file; the file extension selects the format unless `format` names it.
 
     Options: `labels=PATH` for KITTI scans, `points=PATH` for SemanticKITTI labels; `model=`, `metadata=`, `source=` and
     `scan=` for captures (see `parhelion.io.captures.read`).
-    Raises FormatError, which names the file and what is wrong with it.
+    Raise FormatError, which names the file and the problem.
     """
     file = Path(path)
     kind = format_of(file, format)
@@ -120,10 +121,10 @@ def read_cloud(path: str | PathLike[str], *, format: str | None = None, **option
 
 
 def write_cloud(cloud: PointCloud, path: str | PathLike[str], *, format: str | None = None, **options: Any) -> None:
-    """Write a point cloud or scan; the format follows from the file's ending unless named.
+    """Write a point cloud or scan; the file extension selects the format unless `format` names it.
 
-    An earlier file of that name is replaced only when the new one is whole. Fields that the format cannot hold are
-    left out with one `FieldsDroppedWarning` that names them. Only NPZ keeps a scan's table of shots and its motion.
+    An existing file is replaced only when the new one is complete. Fields that the format cannot store are skipped
+    with one `FieldsDroppedWarning` that names them. Only NPZ stores the table of shots and the motion of a scan.
     Options: `encoding=` for PCD ('binary', 'binary_compressed', 'ascii') and PLY ('binary', 'ascii'), `scale_m=` for
     LAS and LAZ, `labels=PATH` for KITTI, `describe=True` for CSV, `compress=True` for NPZ, `epoch_s=` for PCAP.
     """
@@ -135,10 +136,10 @@ def write_cloud(cloud: PointCloud, path: str | PathLike[str], *, format: str | N
 
 
 def write_noting_drops(cloud: PointCloud, file: Path, format: str, **options: Any) -> list[str]:
-    """Write a cloud; what the format could not hold, in words that are the same for every file."""
+    """Write a cloud. Return notes on skipped fields, without the file name, so that they are equal for all files."""
     return _write(cloud, file, FORMATS[format], options)
 
 
 def _write(cloud: PointCloud, file: Path, kind: Format, options: dict[str, Any]) -> list[str]:
     dropped = kind.write(cloud, file, **options)
-    return [f"{kind.name} cannot hold {', '.join(dropped)}; left out"] if dropped else []
+    return [f"{kind.name} cannot store {', '.join(dropped)}; skipped"] if dropped else []

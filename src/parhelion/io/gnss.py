@@ -1,6 +1,7 @@
-"""Fixes as NMEA 0183 sentences (version 4.10): GGA, RMC, GSA and GSV, each with its checksum.
+"""GNSS files: NMEA 0183 sentences, u-blox UBX messages and RINEX observations.
 
-Heights are above the ellipsoid: no model of the geoid is at hand, so its separation is told as 0.
+NMEA version 4.10: GGA, RMC, GSA and GSV. Heights are above the ellipsoid: there is no geoid model, so the geoid
+separation is given as 0.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from parhelion.core.pose import Floats
 from parhelion.core.streams import NO_FIX, GnssData
 
 SYSTEMS = {"G": ("GP", 1, 0), "R": ("GL", 2, 64), "E": ("GA", 3, 0), "C": ("GB", 4, 0)}
-"""Talker, number of the system in GSA and GSV, and what is added to the satellite's number."""
+"""Talker, system number in GSA and GSV, and offset of the satellite number, by letter of the system."""
 KNOT_M_S = 1852.0 / 3600.0
 _IN_GSA, _IN_GSV = 12, 4
 
 
 def sentence(body: str) -> str:
-    """A sentence with its frame and checksum: the exclusive or of all characters between $ and *."""
+    """NMEA sentence with start, end and checksum, the exclusive or of all characters between $ and *."""
     total = 0
     for character in body.encode("ascii"):
         total ^= character
@@ -31,15 +32,15 @@ def sentence(body: str) -> str:
 
 
 def _angle(degrees: float, wide: int, signs: str) -> str:
-    """Degrees and minutes, such as 4807.03810,N."""
-    # In whole steps of 1e-5 minutes: rounding must not give 60 minutes.
+    """Degrees and minutes, for example 4807.03810,N."""
+    # In integer steps of 1e-5 minutes, so that rounding never gives 60 minutes.
     steps = round(abs(degrees) * 60e5)
     whole, rest = divmod(steps, 60 * 10**5)
     return f"{whole:0{wide}d}{rest // 10**5:02d}.{rest % 10**5:05d},{signs[0] if degrees >= 0 else signs[1]}"
 
 
 def sentences(data: GnssData) -> Iterator[str]:
-    """The sentences of every fix, in the order of time."""
+    """NMEA sentences of every epoch, in chronological order."""
     start = GpsTime(int(data.metadata["gps_week"]), float(data.metadata["gps_second"]))
     moving = data.to_enu(data.velocity)
     for k, time in enumerate(data.time.tolist()):
@@ -90,12 +91,12 @@ def _satellites(data: GnssData, k: int, known: bool) -> Iterator[str]:
 
 
 def write_nmea(data: GnssData, path: str | PathLike[str]) -> None:
-    """All sentences as a text file."""
+    """Write all NMEA sentences to a text file."""
     with atomic_write(path) as temporary, temporary.open("w", encoding="ascii", newline="") as stream:
         stream.writelines(sentences(data))
 
 
-# ---- Fixes as u-blox UBX-NAV-PVT messages (protocol 27: u-blox F9 interface description, UBX-18010854) --------------
+# ---- UBX-NAV-PVT (protocol 27: u-blox F9 interface description, UBX-18010854) ---------------------------------------
 
 
 _SYNC = b"\xb5\x62"
@@ -104,7 +105,7 @@ _LAYOUT = "<IHBBBBBBIiBBBBiiiiIIiiiiiIIHHIiHH"
 
 
 def frame(kind: tuple[int, int], payload: bytes) -> bytes:
-    """A message with its frame and Fletcher checksum."""
+    """UBX message with its header and Fletcher checksum."""
     body = struct.pack("<BBH", *kind, len(payload)) + payload
     a = b = 0
     for value in body:
@@ -114,7 +115,7 @@ def frame(kind: tuple[int, int], payload: bytes) -> bytes:
 
 
 def messages(data: GnssData) -> Iterator[bytes]:
-    """One NAV-PVT a fix."""
+    """NAV-PVT messages, one per epoch."""
     start = GpsTime(int(data.metadata["gps_week"]), float(data.metadata["gps_second"]))
     moving = data.to_enu(data.velocity)
     for k, time in enumerate(data.time.tolist()):
@@ -140,13 +141,12 @@ def messages(data: GnssData) -> Iterator[bytes]:
 
 
 def write_ubx(data: GnssData, path: str | PathLike[str]) -> None:
-    """All messages as a binary file."""
+    """Write all UBX messages to a binary file."""
     with atomic_write(path) as temporary, temporary.open("wb") as stream:
         stream.writelines(messages(data))
 
 
-# ---- rinex obs ------------------------------------------------------------------------------------------------------
-# Ranges as a RINEX 3.04 observation file: code, carrier, Doppler and strength of each satellite and band.
+# ---- RINEX 3.04 observations: code, carrier, Doppler and signal strength per satellite and band ---------------------
 
 
 CODES = {
@@ -154,7 +154,7 @@ CODES = {
     "L2": {"G": "2L", "E": "7Q", "C": "7D", "R": "2C"},
     "L5": {"G": "5Q", "E": "5Q", "C": "5P"},
 }
-"""What RINEX calls the signals of each band and system."""
+"""RINEX names of the signals, by band and system."""
 _KINDS = ("C", "L", "D", "S")
 
 
@@ -163,7 +163,7 @@ def _line(text: str, label: str) -> str:
 
 
 def _columns(data: GnssData) -> list[tuple[str, tuple[Floats, Floats, Floats, Floats]]]:
-    """Band and its arrays, in the order of the file."""
+    """Bands with their arrays, in the order of the file."""
     bands = list(data.metadata["bands"])
     found = [(bands[0], (data.pseudorange, data.carrier, data.doppler, data.cn0))]
     if len(bands) > 1 and data.pseudorange_2 is not None and data.carrier_2 is not None:
@@ -179,7 +179,7 @@ def _time(start: GpsTime, second: float) -> tuple[int, int, int, int, int, float
 
 
 def header(data: GnssData, start: GpsTime) -> str:
-    """All lines up to the end of the header."""
+    """RINEX header."""
     from pymap3d import geodetic2ecef
 
     meta = data.metadata
@@ -220,7 +220,7 @@ def _cell(value: float) -> str:
 
 
 def body(data: GnssData, start: GpsTime) -> list[str]:
-    """Epoch by epoch: the receiver's own time, and a line for each satellite that it tracks."""
+    """Lines of all epochs: the receiver's time, then one line per tracked satellite."""
     columns, lines = _columns(data), []
     for k in range(len(data)):
         tracked = np.flatnonzero(data.tracked[k])
@@ -236,7 +236,7 @@ def body(data: GnssData, start: GpsTime) -> list[str]:
 
 
 def write_rinex(data: GnssData, path: str | PathLike[str]) -> None:
-    """Write an observation file."""
+    """Write a RINEX observation file."""
     start = GpsTime(int(data.metadata["gps_week"]), 0.0)
     with atomic_write(path) as temporary, temporary.open("w", encoding="ascii", newline="") as stream:
         stream.write(header(data, start))

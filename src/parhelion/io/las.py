@@ -1,18 +1,18 @@
 """LAS and LAZ, the survey formats of the ASPRS, through laspy: written as version 1.4, point format 6, or 7 with rgb.
 
-Coordinates are whole multiples of `scale_m`, 0.1 mm unless told otherwise, so points without coordinates (NaN)
-cannot be stored. Fields go where other programs look for them:
+Coordinates are integer multiples of `scale_m`, by default 0.1 mm, so points without coordinates (NaN) cannot be stored.
+Fields are stored in the dimensions that other programs use:
 
 | field | dimension |
 | --- | --- |
-| intensity | intensity, uint16: as it is where it is whole and below 65536, else scaled so that the largest is 65535 |
+| intensity | intensity, uint16: integers below 65536 unchanged, otherwise scaled so that the largest is 65535 |
 | return_index, return_count | return_number (one more), number_of_returns |
-| label | classification, where all are below 256 |
+| label | classification, if all are below 256 |
 | time | gps_time |
 | rgb | red, green, blue: 257 times the 8-bit value |
 
-All others, and any of these that do not fit, are extra dimensions. The scale of the intensities, the frame, name
-tables, types and metadata are kept in a record (VLR) of user `parhelion`.
+All other fields, and any of these that do not fit, become extra dimensions. A record (VLR) of user `parhelion` stores
+the scale of the intensities, the frame, name tables, types and metadata.
 Source: LAS specification 1.4 R15, https://github.com/ASPRSorg/LAS
 """
 
@@ -34,28 +34,27 @@ from parhelion.core.reading import UnpackingBudget, read_bytes
 from parhelion.io.columns import Columns, Description, FieldLayout, Table, from_json, join, split, to_json
 
 # ---- laz layout -----------------------------------------------------------------------------------------------------
-# Does a LAZ file's own bookkeeping fit the file? Asked before the decompressor trusts it with memory.
-# The decompressor sets memory aside for whatever sizes it reads, and ends the program where there is none, so a few
-# damaged bytes could take the user's session with them. Layout: LASzip specification for LAS 1.4,
-# https://github.com/LAStools/LAStools/blob/master/LASzip/design/specification.rst
+# Consistency check of a LAZ file before decompression. The decompressor allocates whatever sizes it reads and aborts
+# the process if memory runs out, so a few damaged bytes could end the user's session. Layout: LASzip specification for
+# LAS 1.4, https://github.com/LAStools/LAStools/blob/master/LASzip/design/specification.rst
 
 
 _UNCHUNKED, _LAYERED = 1, 3
-# Layers of each kind of item in a layered chunk: points, RGB, RGB with infrared, wave packets. Extra bytes (14)
-# have a layer each.
+# Number of layers per kind of item in a layered chunk: points, RGB, RGB with infrared, wave packets. Extra bytes (14)
+# have one layer per byte.
 _LAYERS = {10: 9, 11: 1, 12: 2, 13: 1}
 _EXTRA_BYTES = 14
 
 
 def check_layout(data: bytes, start: int, row_size: int, count: int, record: bytes) -> None:
-    """Raise ValueError where items, chunks or layers do not add up.
+    """Raise ValueError if the sizes of items, chunks or layers are inconsistent.
 
-    `start` is the offset of the point data, `row_size` the bytes of a point, `count` the number of points that the
-    header promises, `record` the content of the LASzip record.
+    `start` is the offset of the point data, `row_size` the size of a point [bytes], `count` the number of points in the
+    header, `record` the content of the LASzip record.
     """
     compressor, items = _items(record)
     if sum(size for _, size in items) != row_size:
-        raise ValueError(f"its points of {row_size} bytes are not what is compressed")
+        raise ValueError(f"its points have {row_size} bytes, but its compressed items do not")
     if count == 0 or compressor == _UNCHUNKED:
         return
     sizes = _chunk_sizes(data, start, row_size, record)
@@ -65,7 +64,7 @@ def check_layout(data: bytes, start: int, row_size: int, count: int, record: byt
 
 
 def _items(record: bytes) -> tuple[int, list[tuple[int, int]]]:
-    """Kind of compressor, and kind and size of each item of a point."""
+    """Compressor type, and type and size of each item of a point."""
     if len(record) < 34:
         raise ValueError("its LASzip record is too short")
     compressor, number = struct.unpack_from("<H", record)[0], struct.unpack_from("<H", record, 32)[0]
@@ -75,18 +74,18 @@ def _items(record: bytes) -> tuple[int, list[tuple[int, int]]]:
 
 
 def _chunk_sizes(data: bytes, start: int, row_size: int, record: bytes) -> list[int]:
-    """Bytes of each chunk, as the table of chunks says."""
+    """Size of each chunk [bytes] according to the chunk table."""
     import lazrs  # type: ignore[import-untyped]
 
     if len(data) < start + 8:
         raise ValueError("it ends before its points")
     table = struct.unpack_from("<q", data, start)[0]
-    if table == -1:  # written to a stream: the place follows at the very end
+    if table == -1:  # written to a stream: the offset is at the end of the file
         table = struct.unpack_from("<q", data, len(data) - 8)[0]
     if not start + 8 <= table <= len(data) - 8:
-        raise ValueError("its table of chunks is missing")
+        raise ValueError("its chunk table is missing")
     chunks = struct.unpack_from("<I", data, table + 4)[0]
-    # Each chunk starts with a whole point.
+    # Each chunk starts with an uncompressed point.
     if chunks * row_size > table - start - 8:
         raise ValueError(f"its table claims {chunks} chunks")
     source = io.BytesIO(data)
@@ -108,19 +107,19 @@ def _check_layers(data: bytes, first: int, row_size: int, layers: int, sizes: li
     if np.any(head + numbers[:, 1:].sum(axis=1) != size):
         raise ValueError("the layers of a chunk do not fill it")
     if numbers[:, 0].sum() != count:
-        raise ValueError(f"{count} points are promised and {numbers[:, 0].sum()} are there")
+        raise ValueError(f"the header declares {count} points, the chunks contain {numbers[:, 0].sum()}")
 
 
 # ---- las ------------------------------------------------------------------------------------------------------------
 
 
 _USER_ID = "parhelion"
-_VLR_BYTES = 60000  # a record holds 65535 bytes at most
-_MOST_EXTRA = 340  # as many entries of 192 bytes as one record holds
+_VLR_BYTES = 60000  # the maximum of a record is 65535 bytes
+_MOST_EXTRA = 340  # number of 192-byte entries that fit into one record
 _BYTES_AT_ONCE = 1 << 26
-# Equal points pack to about 100 a byte in chunks of 50 000; larger chunks pack closer, but not to this.
-_MOST_POINTS_A_BYTE = 4096
-# Dimensions that are fields of the same name here, with the one type that they have in the file.
+# Identical points compress to about 100 per byte in chunks of 50 000; larger chunks compress more, but not to this.
+_MOST_POINTS_PER_BYTE = 4096
+# Dimensions that become fields of the same name, with their type in the file.
 _SAME_NAME = {"user_data": "uint8", "point_source_id": "uint16", "scan_angle": "int16"}
 _DIMENSION_OF = {
     "intensity": "intensity",
@@ -134,12 +133,12 @@ _DIMENSION_OF = {
 
 
 def write_las(cloud: PointCloud, path: Path, *, scale_m: float = 1e-4) -> tuple[str, ...]:
-    """Write a LAS file with coordinates in steps of `scale_m` [m]; returns the names of fields left out."""
+    """Write a LAS file with coordinates in steps of `scale_m` [m]. Return the names of skipped fields."""
     return _write(cloud, path, scale_m, compress=False)
 
 
 def write_laz(cloud: PointCloud, path: Path, *, scale_m: float = 1e-4) -> tuple[str, ...]:
-    """Write a LAZ file with coordinates in steps of `scale_m` [m]; returns the names of fields left out."""
+    """Write a LAZ file with coordinates in steps of `scale_m` [m]. Return the names of skipped fields."""
     return _write(cloud, path, scale_m, compress=True)
 
 
@@ -152,11 +151,11 @@ def _write(cloud: PointCloud, path: Path, scale_m: float, compress: bool) -> tup
     header = laspy.LasHeader(version="1.4", point_format=7 if "rgb" in stored else 6)
     header.scales, header.offsets = np.full(3, scale_m), offsets
     header.system_identifier = header.generating_software = _USER_ID
-    header.global_encoding.wkt = True  # as the specification asks of point formats from 6 on
+    header.global_encoding.wkt = True  # required by the specification for point formats 6 and above
     taken = set(header.point_format.dimension_names) | set("xyz")
     extra, layout = _extra_dimensions(table, stored, taken)
     if len(extra) > _MOST_EXTRA:
-        raise FormatError(f"{path}: LAS holds at most {_MOST_EXTRA} extra dimensions, the cloud has {len(extra)}")
+        raise FormatError(f"{path}: LAS stores at most {_MOST_EXTRA} extra dimensions, the cloud has {len(extra)}")
     header.add_extra_dims([laspy.ExtraBytesParams(n, v.dtype, _unit(n)) for n, v in extra.items()])
     extras = {"standard": sorted(stored), "intensity_scale": scale}
     text = to_json(cloud, path, layout, extras).encode("ascii")
@@ -169,7 +168,7 @@ def _write(cloud: PointCloud, path: Path, scale_m: float, compress: bool) -> tup
     with atomic_write(path) as temporary, temporary.open("wb+") as file:
         laspy.LasData(header, points).write(file, do_compress=compress)
         file.seek(90)
-        file.write(bytes(4))  # day and year of creation unknown: the same cloud gives the same bytes
+        file.write(bytes(4))  # no creation date, so that the same cloud gives the same bytes
     return table.dropped
 
 
@@ -179,14 +178,14 @@ def _whole_coordinates(cloud: PointCloud, scale_m: float, path: Path) -> tuple[N
     xyz = np.asarray(cloud.xyz, np.float64)
     lost = int(np.count_nonzero(~np.all(np.isfinite(xyz), axis=1)))
     if lost:
-        raise FormatError(f"{path}: {lost} points have no finite coordinates, which LAS cannot hold; select the others")
+        raise FormatError(f"{path}: {lost} points have no finite coordinates, which LAS cannot store; remove them")
     if len(xyz) == 0:
         return np.zeros((0, 3), np.int32), np.zeros(3)
     offsets = np.round((xyz.min(axis=0) + xyz.max(axis=0)) / 2)
     steps = np.round((xyz - offsets) / scale_m)
     if np.abs(steps).max() > np.iinfo(np.int32).max:
         reach = np.iinfo(np.int32).max * scale_m / 1000
-        raise FormatError(f"{path}: the cloud is wider than ±{reach:.0f} km, all that scale_m={scale_m:g} can hold")
+        raise FormatError(f"{path}: the cloud is wider than ±{reach:.0f} km, the limit of scale_m={scale_m:g}")
     return steps.astype(np.int32), offsets
 
 
@@ -195,7 +194,7 @@ def _whole_below(values: NDArray[Any], limit: int) -> bool:
 
 
 def _standard_dimensions(cloud: PointCloud, table: Table) -> tuple[Columns, set[str], float]:
-    """Dimensions of the specification with their values, the fields in them, and the step of the intensity."""
+    """Standard dimensions with their values, the fields stored in them, and the step of the intensity."""
     fields = {name: values for name, values in cloud.fields.items() if name in table.layout}
     standard: Columns = {}
     scale = 1.0
@@ -220,12 +219,12 @@ def _standard_dimensions(cloud: PointCloud, table: Table) -> tuple[Columns, set[
             standard[name] = values
     stored = {field for field, dimension in _DIMENSION_OF.items() if dimension in standard}
     for name in ("return_number", "number_of_returns"):
-        standard.setdefault(name, np.ones(len(cloud), np.uint8))  # zero is no valid return
+        standard.setdefault(name, np.ones(len(cloud), np.uint8))  # 0 is not a valid return number
     return standard, stored, scale
 
 
 def _intensity_step(values: NDArray[Any]) -> float | None:
-    """What one unit of the stored uint16 stands for; None where no scale can hold the values."""
+    """Intensity per unit of the stored uint16; None if no scale can represent the values."""
     if len(values) == 0:
         return 1.0
     low, high = float(values.min()), float(values.max())
@@ -237,12 +236,12 @@ def _intensity_step(values: NDArray[Any]) -> float | None:
 
 
 def _extra_dimensions(table: Table, stored: set[str], taken: set[str]) -> tuple[Columns, dict[str, FieldLayout]]:
-    """Columns without a dimension of their own, under names that LAS allows, and where each field now lies."""
+    """Columns without a standard dimension, under names that LAS allows, and the layout of all fields."""
     extra: Columns = {}
     layout: dict[str, FieldLayout] = {}
     for field, entry in table.layout.items():
         if field == "rgb" and field in stored:
-            continue  # comes back as a whole, not as columns
+            continue  # is read back as one field, not as columns
         if field == "xyz" or field in stored:
             layout[field] = entry
             continue
@@ -263,9 +262,9 @@ def _unit(column: str) -> str:
 
 
 def read(path: Path) -> PointCloud:
-    """Read a LAS or LAZ file of any version and point format that laspy knows.
+    """Read a LAS or LAZ file of any version and point format that laspy supports.
 
-    A file without our record is in the frame 'world', its intensity is float32 and its time float64 as stored.
+    A file that Parhelion did not write is in the frame 'world'; its intensity is float32, its time float64.
     """
     data = read_bytes(path)
     _check_sizes(data, path)
@@ -280,12 +279,12 @@ def read(path: Path) -> PointCloud:
         with np.errstate(over="ignore", invalid="ignore"):
             columns = _columns(points, description)
     except (ValueError, TypeError, KeyError, IndexError) as error:
-        raise FormatError(f"{path}: the points in it are damaged ({error})") from None
+        raise FormatError(f"{path}: its points are damaged ({error})") from None
     return join(columns, path, description, frame="world")
 
 
 def _check_sizes(data: bytes, path: Path) -> None:
-    """Refuse headers that promise more than the file can hold, before anything is allocated for them."""
+    """Reject headers that declare more data than the file can contain, before memory is allocated."""
     if not data.startswith(b"LASF"):
         raise FormatError(f"{path}: {'this is not a LAS or LAZ file' if data else 'the file is empty'}")
     if len(data) < 227:
@@ -297,13 +296,13 @@ def _check_sizes(data: bytes, path: Path) -> None:
             raise FormatError(f"{path}: truncated within its header")
         evlr_start, evlrs, count = struct.unpack_from("<QIQ", data, 235)
         if evlrs and evlr_start + 60 * evlrs > len(data):
-            raise FormatError(f"{path}: truncated, its {evlrs} extended records are not all there")
+            raise FormatError(f"{path}: truncated, some of its {evlrs} extended records are missing")
     if not 227 <= header_size <= start <= len(data) or records * 54 > start - header_size:
         raise FormatError(f"{path}: truncated or damaged, its header, records and points do not fit into the file")
     compressed = kind & 0xC0
-    room = (len(data) - start) * _MOST_POINTS_A_BYTE if compressed else (len(data) - start) // max(row_size, 1)
-    if count > room:
-        raise FormatError(f"{path}: truncated, {count} points are promised and at most {room} can be there")
+    most = (len(data) - start) * _MOST_POINTS_PER_BYTE if compressed else (len(data) - start) // max(row_size, 1)
+    if count > most:
+        raise FormatError(f"{path}: truncated, the header declares {count} points and the file has at most {most}")
     if compressed:
         UnpackingBudget(path, len(data)).spend(count * row_size)
 
@@ -312,26 +311,28 @@ def _read_points(data: bytes, path: Path) -> tuple[Any, Any]:
     import laspy
 
     try:
-        # One thread: the parallel decompressor sets aside whole chunks of the size that the file claims.
+        # Single-threaded: the parallel decompressor allocates chunks of the size that the file claims.
         with laspy.open(io.BytesIO(data), laz_backend=laspy.LazBackend.Lazrs) as reader:
             header = reader.header
             row_size = header.point_format.size
             if header.are_points_compressed:
                 record = header.vlrs[header.vlrs.index("LasZipVlr")].record_data
                 check_layout(data, header.offset_to_point_data, row_size, header.point_count, record)
-            # In pieces, so that memory grows with what is there and not with what is promised.
+            # In chunks, so that memory grows with the actual data and not with the declared count.
             parts = [piece.array for piece in reader.chunk_iterator(max(1, _BYTES_AT_ONCE // row_size))]
         count = sum(len(part) for part in parts)
         if count != header.point_count:
-            raise FormatError(f"{path}: truncated, {header.point_count} points are promised and {count} are there")
+            raise FormatError(
+                f"{path}: truncated, the header declares {header.point_count} points and the file has {count}"
+            )
         array = np.concatenate(parts) if parts else np.empty(0, header.point_format.dtype())
         return header, laspy.ScaleAwarePointRecord(array, header.point_format, header.scales, header.offsets)
     except FormatError:
         raise
-    except Exception as error:  # laspy lets through whatever its parts raise on damaged bytes
+    except Exception as error:  # laspy raises many types of exceptions on damaged bytes
         raise FormatError(f"{path}: damaged LAS or LAZ file ({error or type(error).__name__})") from None
     except BaseException as error:
-        # The decompressor's own failures are no Exception, but must not end a program either.
+        # A panic of the decompressor is not an Exception, but must not end the program either.
         if type(error).__name__ != "PanicException":
             raise
         raise FormatError(f"{path}: damaged LAZ file, it cannot be decompressed") from None
@@ -339,7 +340,7 @@ def _read_points(data: bytes, path: Path) -> tuple[Any, Any]:
 
 def _columns(points: Any, description: Description | None) -> Columns:
     names = set(points.point_format.dimension_names)
-    # Of a foreign file everything counts, of ours what was really a field.
+    # In files of other programs, every dimension is a field; in ours, only those that were fields.
     wanted = set(_DIMENSION_OF) if description is None else set(description.extras.get("standard", ()))
     wanted = {field for field in wanted if _DIMENSION_OF.get(field) in names}
     scale = 1.0 if description is None else float(description.extras.get("intensity_scale", 1.0))
@@ -357,7 +358,7 @@ def _columns(points: Any, description: Description | None) -> Columns:
         columns["time"] = np.array(points["gps_time"], np.float64)
     if "rgb" in wanted:
         wide = np.stack([np.asarray(points[name]) for name in ("red", "green", "blue")], axis=1)
-        # The specification asks for 16-bit colours, but many files hold 8-bit values as they are.
+        # The specification requires 16-bit colours, but many files contain unscaled 8-bit values.
         columns["rgb"] = (wide >> 8 if np.any(wide > 255) else wide).astype(np.uint8)
     for name in set(_SAME_NAME) & wanted:
         values = np.array(points[name])

@@ -1,9 +1,9 @@
-"""NPZ, NumPy's archive: every record completely, including a scan's shots and motion, a radar's cube and metadata.
+"""NPZ, NumPy's archive: stores every record completely, including shots and motion of a scan, radar cube and metadata.
 
 `numpy.load` reads the file as well. Each array has the name of its field: `xyz`, each point field under its own name,
-`shots.direction` ..., `motion.times` [s], `motion.xyz` [m], `motion.quat_xyzw`, `cube.power`. `parhelion` is JSON text
-as bytes: the type of the record, units and frames, and every value that is no array. No pickle in either direction. The
-same record gives the same bytes.
+`shots.direction`, ..., `motion.times` [s], `motion.xyz` [m], `motion.quat_xyzw`, `cube.power`. The entry `parhelion` is
+JSON text as bytes: the type of the record, units and frames, and every value that is not an array. Pickle is never
+used. The same record gives the same bytes.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ TEXT = "parhelion"
 """Name of the JSON text in the archive."""
 _SHOT_COLUMNS = tuple(entry.name for entry in dataclass_fields(Shots))
 _NOT_ALWAYS = tuple(entry.name for entry in dataclass_fields(Shots) if entry.default is None)
-"""Columns of the table of shots that only some sensors fill."""
+"""Columns of the table of shots that only some sensors have."""
 _MOTION_COLUMNS = ("times", "xyz", "quat_xyzw")
 _OLD_FRAME = "frame_points"
-"""Entry by which version 0.1 marked the detections of radars and the echoes of sounders."""
+"""Entry that marks radar detections and echoes in files of version 0.1."""
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def write(cloud: PointCloud, path: Path, *, compress: bool = False) -> tuple[str, ...]:
-    """Write everything that the cloud or scan holds. `compress` makes a smaller file, more slowly.
+    """Write a cloud or scan completely. `compress` makes the file smaller and writing slower.
 
-    A scan's motion is stored as its knots (`Scan.motion_knots`), and read back as `Waypoints`.
+    The motion of a scan is stored at its knots (`Scan.motion_knots`) and read back as `Waypoints`.
     """
     if type(cloud) is not PointCloud and not isinstance(cloud, Scan):
         return write_record(cloud, path, compress=compress)
     arrays, keys = _arrays(cloud)
     for key, values in arrays.items():
         if values.dtype.hasobject:
-            raise FormatError(f"{path}: the field {key!r} holds Python objects, which NPZ files here never do")
+            raise FormatError(f"{path}: the field {key!r} contains Python objects, which are never written")
     extras: dict[str, Any] = {"fields": keys}
     if isinstance(cloud, Scan):
         extras["start_time"] = float(cloud.start_time)
@@ -75,8 +75,8 @@ def write_record(record: Record, path: Path, *, compress: bool = False) -> tuple
 
     try:
         values = encoded(record, stored)
-        facts = {"record": values["type"], "units": {k: list(v) for k, v in record._units().items()}} | values
-        text = json.dumps(facts, separators=(",", ":"))
+        units = {k: list(v) for k, v in record._units().items()}
+        text = json.dumps({"record": values["type"], "units": units} | values, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
         raise FormatError(f"{path}: this {type(record).__name__} cannot be written ({error})") from None
     _write_with_text(arrays, text, path, compress)
@@ -88,11 +88,11 @@ def _write_with_text(arrays: Arrays, text: str, path: Path, compress: bool) -> N
 
 
 def write_archive(arrays: Mapping[str, NDArray[Any]], path: Path, *, compress: bool) -> None:
-    """Write arrays by name, whole or not at all; the same arrays give the same bytes."""
+    """Write arrays by name, atomically; the same arrays give the same bytes."""
     method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
     with atomic_write(path) as temporary, zipfile.ZipFile(temporary, "w", method) as archive:
         for key, values in arrays.items():
-            # A fixed date, where NumPy's own writer puts the time of day.
+            # A fixed date: NumPy's own function stores the current time.
             member = zipfile.ZipInfo(f"{key}.npy", _ZIP_EPOCH)
             member.compress_type = method
             with archive.open(member, "w", force_zip64=True) as file:
@@ -100,7 +100,7 @@ def write_archive(arrays: Mapping[str, NDArray[Any]], path: Path, *, compress: b
 
 
 def _arrays(cloud: PointCloud) -> tuple[Arrays, dict[str, str]]:
-    """Every array of the cloud by its key in the file, and the key of each field."""
+    """All arrays of the cloud by key in the file, and the key of each field."""
     arrays: Arrays = {"xyz": cloud.xyz}
     keys: dict[str, str] = {}
     for i, (name, values) in enumerate(cloud.fields.items()):
@@ -115,7 +115,7 @@ def _arrays(cloud: PointCloud) -> tuple[Arrays, dict[str, str]]:
 
 
 def read(path: Path) -> PointCloud:
-    """Read a cloud, or the scan or frame of points that was written. Another archive needs an array `xyz` (n, 3)."""
+    """Read a cloud, scan or frame of points. An archive from another program needs an array `xyz` (n, 3)."""
     return read_record(path, PointCloud)
 
 
@@ -123,40 +123,40 @@ def read_record(path: Path, expected: type[Kind]) -> Kind:
     """Read a record of the expected type or a subclass."""
     arrays = read_archive(read_bytes(path), path)
     text = arrays.pop(TEXT, np.zeros(0, np.uint8)).tobytes().decode("latin-1")
-    facts = _facts(text, path)
-    name = _stored_type(facts, arrays, expected, path)
+    about = _description(text, path)
+    name = _stored_type(about, arrays, expected, path)
     kind = record_type(name, expected)
     if kind is None:
         raise FormatError(f"{path}: contains {name[:60]!r}, a type of record that no imported module defines")
     if not issubclass(kind, expected):
         raise FormatError(f"{path}: contains {name}, expected {expected.__name__}; read it with {name}.load")
     try:
-        return cast(Kind, _record(kind, facts, text, arrays, path))
+        return cast(Kind, _record(kind, about, text, arrays, path))
     except KeyError as error:
         raise FormatError(f"{path}: the array {error} is missing") from None
     except (ConfigError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise FormatError(f"{path}: {error}") from None
 
 
-def _facts(text: str, path: Path) -> Mapping[str, Any]:
-    """The JSON of a file, before anything in it is trusted; empty for archives of other programs."""
+def _description(text: str, path: Path) -> Mapping[str, Any]:
+    """Unchecked JSON values of a file; empty for archives of other programs."""
     try:
-        facts = json.loads(text or "{}")
+        about = json.loads(text or "{}")
     except (ValueError, RecursionError) as error:
-        raise FormatError(f"{path}: the parhelion description in it is damaged ({error})") from None
-    if not isinstance(facts, dict) or not isinstance(facts.get("extras", {}), dict):
-        raise FormatError(f"{path}: the parhelion description in it is damaged (expected a mapping)")
-    return facts
+        raise FormatError(f"{path}: its parhelion description is damaged ({error})") from None
+    if not isinstance(about, dict) or not isinstance(about.get("extras", {}), dict):
+        raise FormatError(f"{path}: its parhelion description is damaged (expected a mapping)")
+    return about
 
 
-def _stored_type(facts: Mapping[str, Any], arrays: Arrays, expected: type[Record], path: Path) -> str:
+def _stored_type(about: Mapping[str, Any], arrays: Arrays, expected: type[Record], path: Path) -> str:
     """Name of the type of record in a file."""
-    if "record" in facts:
-        return str(facts["record"])
+    if "record" in about:
+        return str(about["record"])
     if "colour" in arrays and "xyz" not in arrays:
         return "Image"
     if "xyz" in arrays:
-        extras = facts.get("extras", {})
+        extras = about.get("extras", {})
         if _OLD_FRAME in extras:
             return "RadarScan" if "radial_velocity" in arrays else "EchoScan"
         return "Scan" if "start_time" in extras else "PointCloud"
@@ -164,9 +164,9 @@ def _stored_type(facts: Mapping[str, Any], arrays: Arrays, expected: type[Record
     raise FormatError(f"{path}: has no array {needed!r}; it has: {', '.join(arrays) or 'none'}")
 
 
-def _record(kind: type[Record], facts: Mapping[str, Any], text: str, arrays: Arrays, path: Path) -> Record:
-    if "record" in facts:
-        return made(kind, {name: decoded(value, arrays) for name, value in facts["values"].items()})
+def _record(kind: type[Record], about: Mapping[str, Any], text: str, arrays: Arrays, path: Path) -> Record:
+    if "record" in about:
+        return made(kind, {name: decoded(value, arrays) for name, value in about["values"].items()})
     if kind is Image:
         from parhelion.io.images.metadata import image_of
 
@@ -175,7 +175,7 @@ def _record(kind: type[Record], facts: Mapping[str, Any], text: str, arrays: Arr
 
 
 def _cloud(kind: Any, arrays: Arrays, description: Description, path: Path) -> PointCloud:
-    """A cloud, a scan, or a frame of points in the layout of earlier versions."""
+    """Construct a cloud, a scan, or a frame of points in the layout of version 0.1."""
     xyz = arrays.pop("xyz")
     if xyz.ndim != 2 or xyz.shape[1] != 3 or xyz.dtype.kind not in "fiu":
         raise FormatError(f"{path}: 'xyz' must be numbers of shape (n, 3), got {xyz.dtype} {xyz.shape}")
@@ -193,22 +193,22 @@ def _fields(arrays: Arrays, points: int, extras: Mapping[str, Any], path: Path) 
     if "fields" in extras:
         keys = extras["fields"]
         if not isinstance(keys, dict) or not all(isinstance(key, str) for key in keys.values()):
-            raise FormatError(f"{path}: the table of fields in it is damaged")
+            raise FormatError(f"{path}: its table of fields is damaged")
         return {name: arrays[key] for name, key in keys.items()}
     return {name: values for name, values in arrays.items() if values.ndim in (1, 2) and len(values) == points}
 
 
-def _old_frame(arrays: Arrays, fields: Arrays, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of a radar's or a sounder's frame as earlier versions wrote them."""
-    place = [float(value) for value in facts["pose"]]
-    found: dict[str, Any] = {name: float(facts[name]) for name in ("start_time", "duration")}
+def _old_frame(arrays: Arrays, fields: Arrays, about: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of a radar or echo frame in the layout of version 0.1."""
+    place = [float(value) for value in about["pose"]]
+    found: dict[str, Any] = {name: float(about[name]) for name in ("start_time", "duration")}
     found["pose"] = Pose(place[:3], place[3:])
     if "cube.power" in arrays:
         found["cube"] = RadarCube(**{one.name: arrays[f"cube.{one.name}"] for one in dataclass_fields(RadarCube)})
     if "waveform.samples" in arrays:
         rate = float(arrays["waveform.rate_hz"].ravel()[0])
         found["waveform"] = EchoWaveform(arrays["waveform.samples"], rate, arrays["waveform.position"])
-    if "radial_velocity" not in fields:  # the earlier layout did not hold the nearest range
+    if "radial_velocity" not in fields:  # version 0.1 did not store the nearest range
         found["nearest"] = float(fields["range"].min(initial=np.inf)) if "range" in fields else float("inf")
     return found
 
@@ -227,19 +227,19 @@ def _read_shots(arrays: Arrays) -> Shots:
 def _read_motion(arrays: Arrays) -> Waypoints:
     times, xyz, quats = (arrays[f"motion.{name}"] for name in _MOTION_COLUMNS)
     if times.ndim != 1 or xyz.shape != (len(times), 3) or quats.shape != (len(times), 4):
-        raise ValueError("the arrays of the motion do not fit together")
+        raise ValueError("the arrays of the motion have inconsistent shapes")
     return Waypoints(times.tolist(), [Pose(position, quat) for position, quat in zip(xyz, quats, strict=True)])
 
 
 def read_archive(data: bytes, path: Path) -> Arrays:
-    """Every array of an archive by name."""
+    """Read all arrays of an archive by name."""
     if not data:
         raise FormatError(f"{path}: the file is empty")
     budget = UnpackingBudget(path, len(data))
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = [member for member in archive.infolist() if member.filename.endswith(".npy")]
-            for member in members:  # all of them before the first is unpacked
+            for member in members:  # check all sizes before the first member is decompressed
                 budget.spend(member.file_size)
             return {member.filename.removesuffix(".npy"): _read_member(archive, member) for member in members}
     except zipfile.BadZipFile as error:
@@ -251,8 +251,8 @@ def read_archive(data: bytes, path: Path) -> Arrays:
 def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
     name = member.filename
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise ValueError(f"{name} is compressed in an unknown way")
-    content = archive.read(member)  # checks the sum as well, so that flipped bits do not pass
+        raise ValueError(f"{name} uses an unsupported compression")
+    content = archive.read(member)  # verifies the checksum
     try:
         return array_of(content)
     except ValueError as error:

@@ -1,6 +1,6 @@
-"""Network captures (pcap) of UDP datagrams: Ethernet, IPv4 and UDP with right lengths and checksums.
+"""Network captures (pcap) of UDP datagrams: Ethernet, IPv4 and UDP with correct lengths and checksums.
 
-Datagrams that are too large for a frame are cut into IP fragments and put together again, as the network does.
+Datagrams that exceed the MTU are split into IP fragments on writing and reassembled on reading.
 Sources: libpcap's savefile format (https://www.tcpdump.org/manpages/pcap-savefile.5.html), RFC 791 (IPv4),
 RFC 768 (UDP), RFC 815 (reassembly).
 """
@@ -23,11 +23,11 @@ from parhelion.core.reading import open_file, reading_each
 from parhelion.makers import Datagram, Endpoint
 
 SENSOR: Endpoint = ("192.168.1.201", 2368)
-EVERYONE: Endpoint = ("255.255.255.255", 2368)
+BROADCAST: Endpoint = ("255.255.255.255", 2368)
 LARGEST_PAYLOAD = 65507
-"""Bytes that a UDP datagram over IPv4 can hold."""
+"""Largest payload of a UDP datagram over IPv4 [bytes]."""
 
-_MAGIC = {0xA1B2C3D4: 1_000_000, 0xA1B23C4D: 1_000_000_000}  # ticks a second
+_MAGIC = {0xA1B2C3D4: 1_000_000, 0xA1B23C4D: 1_000_000_000}  # time-stamp ticks per second
 _ETHERNET, _RAW_IP, _COOKED, _NULL, _COOKED_2 = 1, 101, 113, 0, 276
 _LINK_NAMES = {_ETHERNET: "Ethernet", _RAW_IP: "raw IP", _COOKED: "Linux cooked", _COOKED_2: "Linux cooked v2"}
 _IPV4, _UDP = 0x0800, 17
@@ -35,25 +35,25 @@ _VLAN_TAGS = (0x8100, 0x88A8)
 _MORE_FRAGMENTS = 0x2000
 _DO_NOT_FRAGMENT = 0x4000
 _SNAP_LENGTH = 262144
-_MOST_WAITING = 256  # unfinished datagrams; more means that fragments were lost
-_SOURCE_MAC = bytes.fromhex("020000000001")  # locally administered: belongs to no maker
+_MOST_WAITING = 256  # incomplete datagrams; beyond this, fragments were lost
+_SOURCE_MAC = bytes.fromhex("020000000001")  # locally administered, so not assigned to any maker
 _TARGET_MAC = bytes.fromhex("020000000002")
-_EVERYONE_MAC = b"\xff" * 6
+_BROADCAST_MAC = b"\xff" * 6
 
 
 class PcapWriter:
-    """Writes a capture; the file appears under its name on `close()`, whole.
+    """Writer of captures. The file appears under its name, complete, on `close()`.
 
         with PcapWriter("drive.pcap") as capture:
             capture.write(0.0, packet, source=("192.168.1.201", 2368), target=("255.255.255.255", 2368))
 
-    Leaving the `with` block through an error, or `abandon()`, removes what was written.
+    If an exception leaves the `with` block, or after `abandon()`, no file is written.
     """
 
     def __init__(self, path: str | PathLike[str], *, nanoseconds: bool = False, mtu: int = 1500) -> None:
-        """`nanoseconds`: time stamps in ns, not us. `mtu`: largest IP packet in a frame [bytes]."""
+        """Open a temporary file. `nanoseconds` selects time stamps in ns instead of us; `mtu` is in bytes."""
         if not 68 <= mtu <= 65535:
-            raise ConfigError(f"mtu: must be within 68 and 65535 bytes, got {mtu}")
+            raise ConfigError(f"mtu: must be from 68 to 65535 bytes, got {mtu}")
         self.path = Path(path)
         self.datagrams = 0
         self._ticks = 1_000_000_000 if nanoseconds else 1_000_000
@@ -69,21 +69,23 @@ class PcapWriter:
             self._stack.__exit__(type(error), error, error.__traceback__)
             raise
 
-    def write(self, time_s: float, payload: bytes, source: Endpoint = SENSOR, target: Endpoint = EVERYONE) -> None:
-        """Add one datagram, captured at a time [s since 1970]; over the MTU it becomes several frames."""
+    def write(self, time_s: float, payload: bytes, source: Endpoint = SENSOR, target: Endpoint = BROADCAST) -> None:
+        """Add one datagram captured at `time_s` [s since 1970]; above the MTU it becomes several frames."""
         if self._file is None:
-            raise ConfigError(f"{self.path}: the capture is closed already")
+            raise ConfigError(f"{self.path}: the capture is already closed")
         if not 0.0 <= time_s < 2.0**32:
-            raise ConfigError(f"{self.path}: captures hold times within 0 and {2**32 - 1} s, got {time_s!r}")
+            raise ConfigError(f"{self.path}: times in a capture must be from 0 to {2**32 - 1} s, got {time_s!r}")
         if len(payload) > LARGEST_PAYLOAD:
-            raise ConfigError(f"{self.path}: a UDP datagram holds {LARGEST_PAYLOAD} bytes, got {len(payload)}")
+            raise ConfigError(
+                f"{self.path}: a UDP datagram has at most {LARGEST_PAYLOAD} bytes of payload, got {len(payload)}"
+            )
         sender, receiver = _packed(source), _packed(target)
         datagram = _udp(sender, source[1], receiver, target[1], payload)
         is_whole = len(datagram) <= self._fragment
-        # As senders do: fragments are told apart by their number, whole packets need none and forbid cutting.
+        # As real senders do: fragments carry an identification number; unfragmented packets have none and set DF.
         self._identity = self._identity if is_whole else self._identity % 0xFFFF + 1
-        everyone = receiver[0] >= 224 or receiver == b"\xff\xff\xff\xff"
-        ethernet = (_EVERYONE_MAC if everyone else _TARGET_MAC) + _SOURCE_MAC + struct.pack(">H", _IPV4)
+        broadcast = receiver[0] >= 224 or receiver == b"\xff\xff\xff\xff"
+        ethernet = (_BROADCAST_MAC if broadcast else _TARGET_MAC) + _SOURCE_MAC + struct.pack(">H", _IPV4)
         ticks = round(time_s * self._ticks)
         stamp = divmod(ticks, self._ticks)
         frames = []
@@ -101,13 +103,13 @@ class PcapWriter:
         self.datagrams += 1
 
     def close(self) -> None:
-        """Finish the file and give it its name. A second call does nothing."""
+        """Finish the file and rename it to its final name. A second call has no effect."""
         if self._file is not None:
             self._file = None
             self._stack.close()
 
     def abandon(self) -> None:
-        """Remove what was written; an earlier file of that name stays."""
+        """Remove the temporary file; an existing file at the path stays unchanged."""
         if self._file is not None:
             self._file = None
             stop = KeyboardInterrupt()
@@ -132,14 +134,14 @@ def _packed(endpoint: Endpoint) -> bytes:
     try:
         packed = ipaddress.IPv4Address(address).packed
     except ValueError:
-        raise ConfigError(f"capture: {address!r} is no IPv4 address such as 192.168.1.201") from None
+        raise ConfigError(f"capture: {address!r} is not an IPv4 address such as 192.168.1.201") from None
     if not 0 <= port <= 65535:
-        raise ConfigError(f"capture: a UDP port is within 0 and 65535, got {port}")
+        raise ConfigError(f"capture: a UDP port must be from 0 to 65535, got {port}")
     return packed
 
 
 def checksum(data: bytes) -> int:
-    """The Internet checksum of RFC 1071: the complement of the sum of 16-bit words, carries added in."""
+    """Internet checksum of RFC 1071: the complement of the ones' complement sum of 16-bit words."""
     words = np.frombuffer(data + b"\0" if len(data) % 2 else data, ">u2")
     total = int(words.sum(dtype=np.uint64))
     while total >> 16:
@@ -151,7 +153,7 @@ def _udp(sender: bytes, source_port: int, receiver: bytes, target_port: int, pay
     length = 8 + len(payload)
     ports = struct.pack(">HHH", source_port, target_port, length)
     pseudo = sender + receiver + struct.pack(">BBH", 0, _UDP, length)
-    # 0 means "not computed", so a sum that is 0 is sent as its other form.
+    # 0 means "no checksum", so a sum of 0 is sent as 0xFFFF, which is equivalent.
     total = checksum(pseudo + ports + b"\0\0" + payload) or 0xFFFF
     return ports + struct.pack(">H", total) + payload
 
@@ -171,10 +173,10 @@ class _Header(NamedTuple):
 
 
 def read_pcap(path: str | PathLike[str]) -> Iterator[Datagram]:
-    """The UDP datagrams of a capture, in order; frames of other protocols are left out.
+    """Iterate over the UDP datagrams of a capture, in order. Frames of other protocols are skipped.
 
-    The file's header is checked at once, the rest as it is read. Fragments are put together; a datagram of which some
-    were lost is left out. A file that ends within a frame raises FormatError after its last whole datagram.
+    The file header is checked immediately, the rest while reading. Fragments are reassembled; datagrams with missing
+    fragments are skipped. A file that ends within a frame raises FormatError after its last complete datagram.
     """
     file = Path(path)
     header = _checked_header(file)
@@ -187,18 +189,18 @@ def _checked_header(file: Path) -> _Header:
     if not head:
         raise FormatError(f"{file}: the file is empty")
     if head[:4] == b"\x0a\x0d\x0d\x0a":
-        raise FormatError(f"{file}: is a pcapng capture; make it pcap with `editcap -F pcap {file.name} new.pcap`")
+        raise FormatError(f"{file}: is a pcapng capture; convert it with `editcap -F pcap {file.name} new.pcap`")
     for order in "<>":
         magic = struct.unpack(f"{order}I", head[:4])[0] if len(head) >= 4 else 0
         if magic not in _MAGIC:
             continue
         if len(head) < 24:
             raise FormatError(f"{file}: truncated, the file ends within its header")
-        # The upper bits of the link type tell of frame checksums.
+        # The upper bits of the link type describe frame checksums.
         link = struct.unpack_from(f"{order}I", head, 20)[0] & 0xFFFF
         if link not in (*_LINK_NAMES, _NULL):
             known = ", ".join(_LINK_NAMES.values())
-            raise FormatError(f"{file}: holds frames of link type {link}; known are {known} and loopback")
+            raise FormatError(f"{file}: frames of link type {link} are not supported; known are {known} and loopback")
         return _Header(order, _MAGIC[magic], link)
     raise FormatError(f"{file}: is not a pcap capture")
 
@@ -213,7 +215,7 @@ def _datagrams(file: Path, header: _Header) -> Iterator[Datagram]:
         total, identity, flags = struct.unpack_from(">HHH", frame, start + 2)
         if missing:
             raise FormatError(
-                f"{file}: frame {number} was captured in part only ({len(frame)} of {len(frame) + missing} bytes)"
+                f"{file}: frame {number} was captured only in part ({len(frame)} of {len(frame) + missing} bytes)"
             )
         data = frame[body : start + total] if total else frame[body:]
         offset, more = (flags & 0x1FFF) * 8, bool(flags & _MORE_FRAGMENTS)
@@ -245,17 +247,17 @@ def _frames(file: Path, header: _Header) -> Iterator[tuple[float, bytes, int]]:
             number += 1
             if len(head) < 16:
                 raise FormatError(f"{file}: truncated within the header of frame {number}")
-            seconds, ticks, kept, original = record.unpack(head)
-            if kept > _SNAP_LENGTH or ticks >= header.ticks:
-                raise FormatError(f"{file}: frame {number} is damaged ({kept} bytes, {ticks} parts of a second)")
-            frame = source.read(kept)
-            if len(frame) < kept:
-                raise FormatError(f"{file}: truncated, frame {number} has {len(frame)} of {kept} bytes")
-            yield seconds + ticks / header.ticks, frame, max(original - kept, 0)
+            seconds, ticks, stored, original = record.unpack(head)
+            if stored > _SNAP_LENGTH or ticks >= header.ticks:
+                raise FormatError(f"{file}: frame {number} is damaged ({stored} bytes, {ticks} ticks after the second)")
+            frame = source.read(stored)
+            if len(frame) < stored:
+                raise FormatError(f"{file}: truncated, frame {number} has {len(frame)} of {stored} bytes")
+            yield seconds + ticks / header.ticks, frame, max(original - stored, 0)
 
 
 def _ip_start(frame: bytes, link: int) -> int | None:
-    """Where the IPv4 packet of a frame begins, or None where it holds none."""
+    """Offset of the IPv4 packet in a frame; None for other protocols."""
     if link == _RAW_IP:
         return 0
     if link == _NULL:
@@ -274,11 +276,11 @@ def _ip_start(frame: bytes, link: int) -> int | None:
 
 
 def _payload(data: bytes) -> bytes | None:
-    """Payload of a UDP datagram; None where it is shorter than it says."""
+    """Payload of a UDP datagram; None if the data is shorter than its length field."""
     if len(data) < 8:
         return None
     length = int.from_bytes(data[4:6], "big")
-    # Some sensors write the IP length of another packet; the UDP length is what receivers go by.
+    # Some sensors write a wrong IP length; receivers use the UDP length.
     return data[8:length] if 8 <= length <= len(data) else None
 
 
@@ -287,14 +289,14 @@ def _address(packed: bytes) -> str:
 
 
 class _Fragments:
-    """The fragments of one datagram as they come in, in any order."""
+    """Fragments of one datagram, received in any order."""
 
     def __init__(self) -> None:
         self._parts: dict[int, bytes] = {}
         self._size: int | None = None
 
     def add(self, offset: int, data: bytes, more: bool) -> bytes | None:
-        """Take a fragment; the whole datagram once nothing is missing."""
+        """Add a fragment. Return the datagram when it is complete, None before."""
         self._parts[offset] = data
         if not more:
             self._size = offset + len(data)

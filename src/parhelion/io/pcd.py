@@ -1,7 +1,7 @@
 """PCD, the Point Cloud Library's format, version 0.7: ascii, binary and binary_compressed.
 
-Fields of several columns are stored as `velocity_x`, `velocity_y`, `velocity_z`; an (n, 3) uint8 `rgb` as PCL's
-packed `rgb`. Frame, name tables and metadata are kept in comment lines, which other readers skip.
+Fields with several columns are stored as `velocity_x`, `velocity_y`, `velocity_z`; an (n, 3) uint8 `rgb` as PCL's
+packed `rgb`. Comment lines, which other programs skip, store frame, name tables and metadata.
 Source: https://pcl.readthedocs.io/projects/tutorials/en/latest/pcd_file_format.html
 """
 
@@ -20,7 +20,17 @@ from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import FormatError, unknown_name
 from parhelion.core.files import atomic_write
 from parhelion.core.reading import read_bytes
-from parhelion.io.columns import Columns, as_rows, comment_lines, from_comments, join, split, to_json
+from parhelion.io.columns import (
+    Columns,
+    as_rows,
+    comment_lines,
+    from_comments,
+    join,
+    packed_rgb,
+    split,
+    to_json,
+    unpacked_rgb,
+)
 from parhelion.io.csv_table import format_rows, parse_rows
 
 ENCODINGS = ("binary", "binary_compressed", "ascii")
@@ -30,7 +40,7 @@ _TYPES = {(kind, size): f"<{kind.lower()}{size}" for kind in "IU" for size in (1
 _TYPES |= {("F", 4): "<f4", ("F", 8): "<f8"}
 _NO_VIEWPOINT = [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]
 _PADDING = "_"
-# The largest descriptors of PCL have some 2000 values a point; far more is a damaged header.
+# The largest descriptors of PCL have about 2000 values per point; far more indicates a damaged header.
 _MOST_COLUMNS = 65536
 
 
@@ -64,8 +74,8 @@ def read(path: Path) -> PointCloud:
     """Read a PCD file of any encoding.
 
     Organised clouds (HEIGHT > 1) are flattened row by row, and `metadata['organised']` is their [height, width].
-    A VIEWPOINT other than the default is `metadata['viewpoint']`: x y z [m] and quaternion w x y z. Points with
-    NaN coordinates are kept; padding fields are left out.
+    A VIEWPOINT other than the default becomes `metadata['viewpoint']`: x y z [m] and quaternion w x y z. Points with
+    NaN coordinates are included; padding fields are skipped.
     """
     data = read_bytes(path)
     header = _parse_header(data, path)
@@ -85,10 +95,7 @@ def read(path: Path) -> PointCloud:
 
 def _named_columns(field: _Field, values: NDArray[Any]) -> Columns:
     if field.name in ("rgb", "rgba") and field.size == 4 and field.count == 1:
-        # Blue, green, red, alpha in the bytes of one little-endian word, whatever its declared type.
-        packed = np.ascontiguousarray(values).view(np.uint8).reshape(-1, 4)
-        colour = {"rgb": np.ascontiguousarray(packed[:, 2::-1])}
-        return colour if field.name == "rgb" else {**colour, "alpha": packed[:, 3].copy()}
+        return unpacked_rgb(field.name, values)
     return {field.name: values}
 
 
@@ -121,7 +128,7 @@ def _parse_header(data: bytes, path: Path) -> _Header:
 def _parse_fields(entries: dict[str, list[str]], path: Path) -> tuple[_Field, ...]:
     names = entries.get("FIELDS", [])
     if not names:
-        raise FormatError(f"{path}: the header names no FIELDS")
+        raise FormatError(f"{path}: the header has no FIELDS")
     columns = []
     for keyword, default in (("SIZE", "4"), ("TYPE", "F"), ("COUNT", "1")):
         values = entries.get(keyword, [default] * len(names))
@@ -135,7 +142,7 @@ def _parse_fields(entries: dict[str, list[str]], path: Path) -> tuple[_Field, ..
             raise FormatError(f"{path}: field {name!r} has the unknown TYPE {kind!r} of SIZE {size}")
         repeat = _whole(count, "COUNT", path)
         if not 1 <= repeat <= _MOST_COLUMNS:
-            raise FormatError(f"{path}: field {name!r} has COUNT {count}, allowed is 1 to {_MOST_COLUMNS}")
+            raise FormatError(f"{path}: field {name!r} has COUNT {count}, allowed are 1 to {_MOST_COLUMNS}")
         fields.append(_Field(name, np.dtype(code), repeat))
     if sum(field.count for field in fields) > _MOST_COLUMNS:
         raise FormatError(f"{path}: a point has more than {_MOST_COLUMNS} values")
@@ -178,7 +185,7 @@ def _parse_viewpoint(entries: dict[str, list[str]], path: Path) -> list[float]:
 
 def _whole(text: str, keyword: str, path: Path) -> int:
     if not re.fullmatch(r"[0-9]{1,18}", text):
-        raise FormatError(f"{path}: {keyword} must be a whole number, not negative, got {text[:40]!r}")
+        raise FormatError(f"{path}: {keyword} must be a non-negative integer, got {text[:40]!r}")
     return int(text)
 
 
@@ -195,7 +202,7 @@ def _decode_ascii(data: bytes, header: _Header, path: Path) -> list[NDArray[Any]
 def _need(size: int, data: bytes, start: int, header: _Header, path: Path) -> None:
     if len(data) - start < size:
         raise FormatError(
-            f"{path}: truncated, {header.points} points need {size} bytes and {max(len(data) - start, 0)} are there"
+            f"{path}: truncated, {header.points} points need {size} bytes, the file has {max(len(data) - start, 0)}"
         )
 
 
@@ -212,19 +219,19 @@ def _decode_compressed(data: bytes, header: _Header, path: Path) -> list[NDArray
     raw = b""
     if size:
         _need(8, data, header.data_start, header, path)
-        packed_size, promised = struct.unpack_from("<II", data, header.data_start)
-        if promised != size:
-            raise FormatError(f"{path}: {header.points} points are {size} bytes, but {promised} are compressed")
+        packed_size, declared = struct.unpack_from("<II", data, header.data_start)
+        if declared != size:
+            raise FormatError(f"{path}: {header.points} points are {size} bytes, but {declared} are compressed")
         start = header.data_start + 8
         _need(packed_size, data, start, header, path)
         if size > packed_size * LARGEST_EXPANSION:
-            raise FormatError(f"{path}: {packed_size} compressed bytes cannot hold {size} bytes")
+            raise FormatError(f"{path}: {packed_size} compressed bytes cannot expand to {size} bytes")
         try:
             raw = decompress(data[start : start + packed_size], size)
         except ValueError as error:
             raise FormatError(f"{path}: the compressed data are damaged ({error})") from None
     columns, offset = [], 0
-    for field in header.fields:  # one field after the other, unlike the rows of `binary`
+    for field in header.fields:  # stored field by field, unlike the rows of `binary`
         values = np.frombuffer(raw, field.dtype, header.points * field.count, offset)
         columns.append(values if field.count == 1 else values.reshape(-1, field.count))
         offset += field.size * header.points
@@ -232,7 +239,7 @@ def _decode_compressed(data: bytes, header: _Header, path: Path) -> list[NDArray
 
 
 def write(cloud: PointCloud, path: Path, *, encoding: str = "binary") -> tuple[str, ...]:
-    """Write a PCD file and return the names of fields left out (those that are not numbers).
+    """Write a PCD file and return the names of skipped fields (those that are not numbers).
 
     `encoding` is 'binary', 'binary_compressed' or 'ascii'. `metadata['viewpoint']`, seven numbers, is written as
     VIEWPOINT.
@@ -246,7 +253,7 @@ def write(cloud: PointCloud, path: Path, *, encoding: str = "binary") -> tuple[s
         del layout["rgb"]
     bad = [name for name in columns if name == _PADDING or not re.fullmatch(r"[!-~]+", name)]
     if bad:
-        raise FormatError(f"{path}: PCD cannot hold a field called {bad[0]!r}; names are ASCII without spaces")
+        raise FormatError(f"{path}: PCD cannot store a field called {bad[0]!r}; names are ASCII without spaces")
     head = _header_text(columns, cloud, encoding, comment_lines(to_json(cloud, path, layout)), path)
     with atomic_write(path) as temporary, temporary.open("wb") as file:
         file.write(head.encode("ascii"))
@@ -263,14 +270,12 @@ def _with_packed_rgb(cloud: PointCloud, columns: Columns) -> Columns:
     colour = cloud.fields.get("rgb")
     if colour is None or colour.dtype != np.uint8 or colour.shape[1:] != (3,):
         return columns
-    packed = np.zeros((len(cloud), 4), np.uint8)
-    packed[:, 2::-1] = colour
     result = {name: column for name, column in columns.items() if name not in ("rgb_x", "rgb_y", "rgb_z")}
-    return {**result, "rgb": packed.view("<f4")[:, 0]}
+    return {**result, "rgb": packed_rgb(colour)}
 
 
 def _printable(name: str, column: NDArray[Any]) -> NDArray[Any]:
-    # As PCL does: packed colours are bit patterns, some of them NaN, so they are printed as whole numbers.
+    # As in PCL: packed colours are bit patterns, some of them NaN, so they are printed as integers.
     return np.ascontiguousarray(column).view("<u4") if name == "rgb" and column.dtype == np.float32 else column
 
 
@@ -304,14 +309,14 @@ def _compressed(columns: list[NDArray[Any]], path: Path) -> bytes:
     packed = b"".join(compress(column.tobytes(), column.dtype.itemsize) for column in columns)
     size = sum(column.nbytes for column in columns)
     if max(size, len(packed)) >= 1 << 32:
-        raise FormatError(f"{path}: binary_compressed PCD holds at most 4 GiB; use encoding='binary'")
+        raise FormatError(f"{path}: binary_compressed PCD is limited to 4 GiB; use encoding='binary'")
     return struct.pack("<II", len(packed), size) + packed
 
 
 # ---- LZF ------------------------------------------------------------------------------------------------------------
-# The compression of `binary_compressed`, as of liblzf 3.6. A stream is a row of tokens. A first byte c < 32 is followed
-# by c + 1 literal bytes. Any other first byte is a copy: its upper three bits are the length less 2 (7 means that a
-# further byte adds to it), its lower five bits with the next byte are the distance less 1, up to 8192.
+# The compression of `binary_compressed`, as of liblzf 3.6. A stream is a sequence of tokens. A first byte c < 32 is
+# followed by c + 1 literal bytes. Any other first byte is a copy: its upper three bits are the length minus 2 (7: the
+# next byte is added), its lower five bits and the next byte are the distance minus 1, up to 8191.
 
 LARGEST_EXPANSION = 88
 """Upper bound of output bytes per stream byte: the longest copy, 264 bytes, takes a token of 3 bytes."""
@@ -321,7 +326,7 @@ _SHORTEST_COPY = 4
 
 
 def decompress(data: bytes, size: int) -> bytes:
-    """Decompress `data` to `size` bytes with liblzf, which checks every bound. Raises ValueError if it is damaged."""
+    """Decompress `data` to `size` bytes with liblzf, which checks every bound. Raise ValueError if it is damaged."""
     from lzf import decompress as by_liblzf
 
     if not data and size == 0:
@@ -329,19 +334,18 @@ def decompress(data: bytes, size: int) -> bytes:
     try:
         out: bytes | None = by_liblzf(data, size)
     except ValueError:
-        raise ValueError("the stream is cut off, or copies from before its start") from None
+        raise ValueError("the stream is truncated, or copies from before its start") from None
     if out is None or len(out) != size:
-        there = f"more than the {size} bytes" if out is None else f"{len(out)} bytes instead of the {size}"
-        raise ValueError(f"{there} promised")
+        raise ValueError(f"it has {'more' if out is None else len(out)} bytes, the header declares {size}")
     return out
 
 
 def compress(data: bytes, period: int) -> bytes:
-    """`data` as an LZF stream whose copies reach back by `period` bytes only.
+    """Compress `data` to an LZF stream that only uses copies from `period` bytes before.
 
-    With the size of an array's element as period this packs the runs of equal values of which lidar fields mostly
-    consist, in one pass of NumPy; the rest is stored unmodified, at a cost of 1 byte in 32. Streams may
-    be joined end to end. liblzf packs tighter and faster, but its output depends on its version.
+    With the element size as period, this compresses runs of equal values, which dominate lidar fields, in one pass of
+    NumPy. The rest is stored unmodified, with an overhead of 1 byte in 32. Streams can be concatenated. liblzf
+    compresses more and faster, but its output depends on its version.
     """
     if not 1 <= period <= 8192:
         raise ValueError(f"the period must be 1 to 8192 bytes, got {period}")
@@ -377,21 +381,21 @@ def _same_as_before(raw: NDArray[np.uint8], period: int) -> NDArray[np.bool_]:
 
 
 def _tokens(same: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
-    """Start, length and kind (copy or literal) of each token that covers the input."""
+    """Start, length and kind (copy or literal) of each token."""
     bounds = np.flatnonzero(np.diff(same)) + 1
     starts = np.concatenate([[0], bounds])
     lengths = np.diff(np.concatenate([starts, [same.size]]))
     copies = same[starts] & (lengths >= _SHORTEST_COPY)
-    # Runs too short to be worth a copy join the literals around them.
+    # Runs that are too short for a copy join the neighbouring literals.
     first = np.concatenate([[True], (copies[1:] != copies[:-1]) | copies[1:]])
     starts, copies = starts[first], copies[first]
     lengths = np.diff(np.concatenate([starts, [same.size]]))
-    # Long runs are cut to what a token can say; the last piece may be of any length that is left.
+    # Long runs are split at the largest length of a token; the last piece has the remaining length.
     largest = np.where(copies, _LONGEST_COPY, _LONGEST_LITERAL)
     pieces = -(-lengths // largest)
     run = np.repeat(np.arange(starts.size), pieces)
     number = np.arange(run.size) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     offset = number * largest[run]
     cut = np.minimum(lengths[run] - offset, largest[run])
-    # A copy needs three bytes at least: a shorter rest goes as a literal.
+    # The minimum length of a copy is three bytes; a shorter remainder becomes a literal.
     return starts[run] + offset, cut, copies[run] & (cut >= 3)

@@ -1,8 +1,8 @@
 """PLY, the Stanford polygon format, ascii and binary: the `vertex` element as a cloud.
 
-Other elements (faces, edges) are passed over. Normals are `nx ny nz`, colours `red green blue`, other fields of
-three columns `velocity_x`, `velocity_y`, `velocity_z`. PLY has no 64-bit integers: they are stored in 32 bits or
-as double where that is exact, else left out. Frame, name tables and metadata are kept in comment lines.
+Other elements (faces, edges) are skipped. Normals are `nx ny nz`, colours `red green blue`, other fields with three
+columns `velocity_x`, `velocity_y`, `velocity_z`. PLY has no 64-bit integers: they are stored in 32 bits or as double
+if that is exact, and skipped otherwise. Comment lines store frame, name tables and metadata.
 Source: http://paulbourke.net/dataformats/ply/
 """
 
@@ -38,7 +38,7 @@ _TYPES = {
     "double": "f8",
 }
 _NAMES = {np.dtype(code): name for name, code in _TYPES.items()}
-_TYPES |= {np.dtype(code).name: code for code in tuple(_TYPES.values())}  # int8, uint8, ... are in use too
+_TYPES |= {np.dtype(code).name: code for code in tuple(_TYPES.values())}  # int8, uint8, ... are in use as well
 _SPELLING = {"normal": ("nx", "ny", "nz"), "rgb": ("red", "green", "blue")}
 _LENGTH_CODES = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I"}
 _BYTE_ORDER = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}
@@ -49,7 +49,7 @@ class _Property:
     name: str
     dtype: np.dtype[Any]
     length: np.dtype[Any] | None = None
-    """Type of the number of values before a list; None for a single value."""
+    """Type of the length that precedes a list; None for a single value."""
 
 
 @dataclass(frozen=True)
@@ -81,10 +81,10 @@ def read(path: Path) -> PointCloud:
             break
         start = _after_lines(data, start, element, path) if header.ascii else _after(data, start, element, path)
     else:
-        raise FormatError(f"{path}: has no vertex element, so it holds no points")
+        raise FormatError(f"{path}: has no vertex element, so it contains no points")
     names = [entry.name for entry in element.properties]
     if not names or element.has_lists or len(set(names)) < len(names):
-        raise FormatError(f"{path}: its vertices have no properties, or lists, or one twice, so they make no cloud")
+        raise FormatError(f"{path}: its vertices have no properties, list properties, or a property twice")
     if header.ascii:
         values = parse_rows(data[start:], [entry.dtype for entry in element.properties], element.count, path)
     else:
@@ -140,7 +140,7 @@ def _parse_property(words: list[str], order: str, path: Path) -> _Property:
 
 
 def _truncated(element: _Element, path: Path) -> FormatError:
-    return FormatError(f"{path}: truncated, the {element.count} rows of element {element.name!r} are not all there")
+    return FormatError(f"{path}: truncated, some of the {element.count} rows of element {element.name!r} are missing")
 
 
 def _fixed_rows(data: bytes, start: int, element: _Element, path: Path) -> NDArray[Any]:
@@ -151,7 +151,7 @@ def _fixed_rows(data: bytes, start: int, element: _Element, path: Path) -> NDArr
 
 
 def _after_lines(data: bytes, start: int, element: _Element, path: Path) -> int:
-    """Where an ascii element ends: one line a row."""
+    """Offset after an ascii element, which has one line per row."""
     if element.count == 0:
         return start
     ends = np.flatnonzero(np.frombuffer(data, np.uint8, offset=start) == ord("\n"))
@@ -161,7 +161,7 @@ def _after_lines(data: bytes, start: int, element: _Element, path: Path) -> int:
 
 
 def _after(data: bytes, start: int, element: _Element, path: Path) -> int:
-    """Where a binary element ends."""
+    """Offset after a binary element."""
     if not element.has_lists:
         end = start + element.count * sum(entry.dtype.itemsize for entry in element.properties)
     else:
@@ -172,8 +172,8 @@ def _after(data: bytes, start: int, element: _Element, path: Path) -> int:
 
 
 def _after_equal_rows(data: bytes, start: int, element: _Element) -> int | None:
-    """Where an element ends whose lists are all as long as the first row's (triangles); None for others."""
-    size, lengths = 0, []  # bytes of a row; offset, type and value of each list's length
+    """Offset after an element whose lists all have the lengths of the first row (triangles); None for others."""
+    size, lengths = 0, []  # bytes per row; offset, type and value of the length of each list
     for entry in element.properties:
         count = 1
         if entry.length is not None:
@@ -194,10 +194,10 @@ def _after_equal_rows(data: bytes, start: int, element: _Element) -> int | None:
 
 
 def _after_ragged_rows(data: bytes, start: int, element: _Element, path: Path) -> int:
-    """Where an element of lists of many lengths ends: each row must be visited to find the next."""
+    """Offset after an element with lists of different lengths; each row must be visited to find the next."""
     steps, tail = _list_steps(element)
     position, end = start, len(data)
-    if len(steps) == 1 and steps[0][1] is None:  # faces as most programs write them
+    if len(steps) == 1 and steps[0][1] is None:  # faces in the form that most programs write
         before, _, head, size = steps[0]
         fixed = before + head + tail
         try:
@@ -220,8 +220,11 @@ def _after_ragged_rows(data: bytes, start: int, element: _Element, path: Path) -
 
 
 def _list_steps(element: _Element) -> tuple[list[tuple[int, Callable[..., Any] | None, int, int]], int]:
-    """For each list of a row: bytes before it, what reads its length (None: one byte is one), bytes of the length and
-    of a value. Then the bytes after the last list."""
+    """Layout of the lists in a row, and the number of bytes after the last list.
+
+    For each list: bytes before it, function that reads its length (None for a uint8), bytes of the length and of a
+    value.
+    """
     steps: list[tuple[int, Callable[..., Any] | None, int, int]] = []
     before = 0
     for entry in element.properties:
@@ -237,13 +240,13 @@ def _list_steps(element: _Element) -> tuple[list[tuple[int, Callable[..., Any] |
 
 
 def write(cloud: PointCloud, path: Path, *, encoding: str = "binary") -> tuple[str, ...]:
-    """Write a PLY file, `encoding` 'binary' (little-endian) or 'ascii'; returns the names of fields left out."""
+    """Write a PLY file, `encoding` 'binary' (little-endian) or 'ascii'. Return the names of skipped fields."""
     if encoding not in ENCODINGS:
         raise unknown_name("PLY encoding", encoding, ENCODINGS)
     table = split(cloud, path, _stored, _SPELLING)
     bad = [name for name in table.columns if not re.fullmatch(r"[!-~]+", name)]
     if bad:
-        raise FormatError(f"{path}: PLY cannot hold a field called {bad[0]!r}; names are ASCII without spaces")
+        raise FormatError(f"{path}: PLY cannot store a field called {bad[0]!r}; names are ASCII without spaces")
     head = [
         "ply",
         f"format {'ascii' if encoding == 'ascii' else 'binary_little_endian'} 1.0",
@@ -262,7 +265,7 @@ def write(cloud: PointCloud, path: Path, *, encoding: str = "binary") -> tuple[s
 
 
 def _stored(values: NDArray[Any]) -> NDArray[Any] | None:
-    """The column in one of PLY's types, where one holds every value exactly."""
+    """Column in a type of PLY that represents every value exactly; None if there is none."""
     column = numeric(values)
     if column is None or column.dtype in _NAMES:
         return column
@@ -270,7 +273,7 @@ def _stored(values: NDArray[Any]) -> NDArray[Any] | None:
         with np.errstate(invalid="ignore"):
             candidate = column.astype(code)
             exact = np.array_equal(candidate.astype(column.dtype), column)
-        # Beyond 2**53 a double may come back equal by the luck of rounding at the type's end.
+        # Beyond 2**53, a double may compare equal only because rounding saturates at the limit of the integer type.
         if exact and not np.any(np.abs(candidate.astype(np.float64)) > 2**53):
             return candidate
     return None

@@ -1,4 +1,4 @@
-"""Poses with their times, and how text files of them are read: errors name the file and the line."""
+"""Text files of timed poses, TUM and KITTI. Errors name the file and the line."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.files import atomic_write
-from parhelion.core.pose import LARGEST_POSITION_M, Floats, quat_rotate
+from parhelion.core.pose import LARGEST_POSITION_M, Floats, quat_rotate, quats_from_matrices
 from parhelion.core.reading import file_reader, read_bytes
 from parhelion.io.csv_table import format_rows
 
 LARGEST_QUATERNION_ERROR = 1e-2
-_KEPT_QUATERNION_ERROR = 1e-12
+_EXACT_QUATERNION_ERROR = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class TimedPoses:
     """Poses of one body over time."""
 
     times: Floats
-    """Rising times [s], shape (n,)."""
+    """Strictly increasing times [s], shape (n,)."""
     xyz: Floats
     """Positions [m], shape (n, 3)."""
     quat_xyzw: Floats
@@ -41,19 +41,20 @@ class TimedPoses:
 
 @dataclass(frozen=True)
 class NumberedRows:
-    """Rows of numbers of a text file, which can still name the line of each."""
+    """Rows of numbers from a text file, with the line number of each."""
 
     path: Path
     values: Floats
-    """Shape (n, columns), finite."""
+    """Finite numbers, shape (n, columns)."""
     text: str
+    """Content of the file."""
 
     def line_of(self, row: int) -> int:
-        """Number of the line, counted from 1, on which a row stands."""
+        """Line number of a row, counted from 1."""
         return _lines(self.text)[row][0]
 
     def refuse(self, wrong: NDArray[np.bool_], words: str, values: NDArray[Any] | None = None) -> None:
-        """Raise a `FormatError` for the first wrong row; `{}` in `words` is its entry of `values`."""
+        """Raise a `FormatError` for the first wrong row; `{}` in `words` is replaced by its entry in `values`."""
         if np.any(wrong):
             row = int(np.argmax(wrong))
             shown = words if values is None else words.format(values[row])
@@ -61,11 +62,11 @@ class NumberedRows:
 
 
 def read_rows(path: Path, columns: int, what: str) -> NumberedRows:
-    """All rows of a text file: `columns` finite numbers each, parted by white space; `#` starts a comment."""
+    """Read a text file with `columns` finite numbers per line, separated by white space; `#` starts a comment."""
     text = read_bytes(path).decode("utf-8-sig", "replace")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # NumPy only warns of a file without numbers
+            warnings.simplefilter("error")  # NumPy only warns if a file contains no numbers
             values = np.loadtxt(io.StringIO(text), dtype=np.float64, comments="#", ndmin=2)
     except (ValueError, UserWarning):
         values = np.empty((0, 0))
@@ -82,10 +83,10 @@ def _lines(text: str) -> list[tuple[int, list[str]]]:
 def _refuse(path: Path, text: str, columns: int, what: str) -> None:
     rows = _lines(text)
     if not rows:
-        raise FormatError(f"{path}: the file holds no {what}")
+        raise FormatError(f"{path}: the file contains no {what}")
     for number, words in rows:
         if len(words) != columns:
-            raise FormatError(f"{path}: line {number}: {what} are {columns} numbers a line, got {len(words)}")
+            raise FormatError(f"{path}: line {number}: {what} need {columns} numbers per line, got {len(words)}")
         for word in words:
             try:
                 value = float(word)
@@ -97,28 +98,26 @@ def _refuse(path: Path, text: str, columns: int, what: str) -> None:
 
 
 def require_rising(rows: NumberedRows, times: Floats) -> None:
-    """Refuse times that do not rise from row to row."""
-    rows.refuse(
-        np.concatenate([[False], np.diff(times) <= 0.0]), "the time {} does not come after the one before", times
-    )
+    """Raise FormatError unless times increase from row to row."""
+    rows.refuse(np.concatenate([[False], np.diff(times) <= 0.0]), "the time {} is not after the previous one", times)
 
 
 def refuse_far(rows: NumberedRows, xyz: Floats) -> None:
-    """Refuse positions that no pose may have."""
+    """Raise FormatError for positions beyond the limit of poses."""
     far = np.max(np.abs(xyz), axis=1)
     rows.refuse(far > LARGEST_POSITION_M, f"positions must lie within {LARGEST_POSITION_M:g} m, got {{:g}}", far)
 
 
 def unit_quaternions(rows: NumberedRows, quats: Floats) -> Floats:
-    """Quaternions made unit ones; those that are so to 1e-12 keep their bits, beyond 1e-2 is refused."""
+    """Normalise quaternions. A length within 1e-12 of 1 is left unchanged; an error above 1e-2 is rejected."""
     norm = np.linalg.norm(quats, axis=1)
     off = np.abs(norm - 1.0)
     rows.refuse(~(off <= LARGEST_QUATERNION_ERROR), "the quaternion has length {:.6g}, not 1", norm)
-    return np.where((off > _KEPT_QUATERNION_ERROR)[:, None], quats / norm[:, None], quats)
+    return np.where((off > _EXACT_QUATERNION_ERROR)[:, None], quats / norm[:, None], quats)
 
 
 def checked(poses: TimedPoses, path: Path) -> TimedPoses:
-    """The same poses as arrays of float64, refused where a file could not be read back."""
+    """Return the poses as float64 arrays. Raise FormatError if a file of them could not be read back."""
     arrays = [np.asarray(part, dtype=np.float64) for part in (poses.times, poses.xyz, poses.quat_xyzw)]
     count = len(arrays[0]) if arrays[0].ndim == 1 else 0
     if count == 0 or arrays[1].shape != (count, 3) or arrays[2].shape != (count, 4):
@@ -128,7 +127,7 @@ def checked(poses: TimedPoses, path: Path) -> TimedPoses:
         if not np.all(np.isfinite(array)):
             raise FormatError(f"{path}: {name} must be finite, got {array[~np.isfinite(array)][0]}")
     if np.any(np.diff(arrays[0]) <= 0.0):
-        raise FormatError(f"{path}: times must be rising")
+        raise FormatError(f"{path}: times must be strictly increasing")
     norm = np.linalg.norm(arrays[2], axis=1)
     if np.any(np.abs(norm - 1.0) > LARGEST_QUATERNION_ERROR):
         raise FormatError(f"{path}: quat_xyzw must be unit quaternions")
@@ -136,10 +135,7 @@ def checked(poses: TimedPoses, path: Path) -> TimedPoses:
 
 
 # ---- tum ------------------------------------------------------------------------------------------------------------
-# TUM trajectory files: one pose a line, `timestamp tx ty tz qx qy qz qw` in seconds and metres, `#` for comments.
-# poses = tum.read(Path("groundtruth.txt"))
-#     tum.write(poses, Path("copy.txt"))        # the same numbers again, bit for bit
-#
+# TUM trajectory files: one pose per line, `timestamp tx ty tz qx qy qz qw` in seconds and metres, `#` for comments.
 # Source: https://cvg.cit.tum.de/data/datasets/rgbd-dataset/file_formats
 
 
@@ -148,7 +144,7 @@ _HEAD = b"# timestamp tx ty tz qx qy qz qw\n"
 
 @file_reader()
 def read_tum(path: Path) -> TimedPoses:
-    """Read all poses. Times must rise; quaternions within 1e-2 of unit length are made unit ones."""
+    """Read all poses. Times must increase; quaternions within 1e-2 of unit length are normalised."""
     rows = read_rows(path, 8, "poses")
     require_rising(rows, rows.values[:, 0])
     refuse_far(rows, rows.values[:, 1:4])
@@ -157,7 +153,7 @@ def read_tum(path: Path) -> TimedPoses:
 
 
 def write_tum(poses: TimedPoses, path: Path) -> None:
-    """Write all poses with as many digits as it takes to read back the same bits."""
+    """Write all poses with enough digits to read back the same bits."""
     whole = checked(poses, path)
     columns = [whole.times, *whole.xyz.T, *whole.quat_xyzw.T]
     with atomic_write(path) as temporary, temporary.open("wb") as file:
@@ -165,16 +161,14 @@ def write_tum(poses: TimedPoses, path: Path) -> None:
         file.writelines(format_rows(columns, " "))
 
 
-# ---- KITTI odometry poses: one 3 x 4 matrix a line, row by row (12 numbers), without times --------------------------
-# poses = kitti_poses.read(Path("poses/00.txt"), times="sequences/00/times.txt", axes="camera")
-#     poses = kitti_poses.read(Path("poses.txt"), rate_hz=10.0)
-#
-# KITTI's own poses are those of the left camera (x right, y down, z forward) in its first frame; `axes="camera"` turns
-# both frames to x forward, y left, z up. Times stand in a file of their own, one number a line.
+# ---- KITTI odometry poses -------------------------------------------------------------------------------------------
+# One 3 x 4 matrix per line, row by row (12 numbers), without times. Times are in a separate file, one number per line.
+# KITTI's own poses are those of the left camera (x right, y down, z forward) in its first frame; `axes="camera"`
+# converts both frames to x forward, y left, z up.
 # Source: https://www.cvlibs.net/datasets/kitti/eval_odometry.php
 
 
-# Rows: the robot's x, y, z axes in those of the camera. Only zeros and signs, so turning loses no bits.
+# Rows: the robot's x, y, z axes in the camera frame. Only zeros and signs, so the conversion is exact.
 _ROBOT_FROM_CAMERA = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
 
 
@@ -186,10 +180,10 @@ def read_kitti(
     rate_hz: float | None = None,
     axes: Literal["robot", "camera"] = "robot",
 ) -> TimedPoses:
-    """Read all poses, with the times of a file or n/rate_hz [s].
+    """Read all poses, with times from the file `times` or n / rate_hz [s].
 
-    Rotations that are not quite such, as after rounding to few digits, are replaced by the nearest ones; beyond 1e-2
-    in any entry of R R^T they are refused.
+    Rotation matrices that are inexact, for example rounded to few digits, are replaced by the nearest rotation. An
+    error above 1e-2 in any entry of R R^T is rejected.
     """
     _check_axes(axes)
     if (times is None) == (rate_hz is None):
@@ -201,8 +195,8 @@ def read_kitti(
     rotation, xyz = matrices[:, :, :3], matrices[:, :, 3]
     refuse_far(rows, xyz)
     off = np.max(np.abs(rotation @ np.swapaxes(rotation, 1, 2) - np.eye(3)), axis=(1, 2))
-    rows.refuse(~(off <= LARGEST_QUATERNION_ERROR), "the first three columns are no rotation (off by {:.3g})", off)
-    rows.refuse(np.linalg.det(rotation) < 0.0, "the first three columns are a mirror image, no rotation")
+    rows.refuse(~(off <= LARGEST_QUATERNION_ERROR), "the first three columns are not a rotation (off by {:.3g})", off)
+    rows.refuse(np.linalg.det(rotation) < 0.0, "the first three columns are a reflection, not a rotation")
     if axes == "camera":
         rotation = _ROBOT_FROM_CAMERA @ rotation @ _ROBOT_FROM_CAMERA.T
         xyz = xyz @ _ROBOT_FROM_CAMERA.T
@@ -212,7 +206,7 @@ def read_kitti(
         clock = _times(Path(times), count, path)
     else:
         clock = np.arange(count) / rate_hz
-    return TimedPoses(clock, np.array(xyz), _quaternions(rotation))
+    return TimedPoses(clock, np.array(xyz), quats_from_matrices(rotation))
 
 
 def write_kitti(
@@ -222,9 +216,9 @@ def write_kitti(
     times: str | PathLike[str] | None = None,
     axes: Literal["robot", "camera"] = "robot",
 ) -> None:
-    """Write all poses, and their times to the file `times` where one is named. `axes` as for reading.
+    """Write all poses, and their times to the file `times` if given. `axes` is as for reading.
 
-    Positions and times read back as the same bits; orientations to rounding, since they are stored as matrices.
+    Positions and times read back bit for bit; orientations up to rounding, because they are stored as matrices.
     """
     _check_axes(axes)
     whole = checked(poses, path)
@@ -251,20 +245,6 @@ def _times(path: Path, count: int, poses_path: Path) -> Floats:
     rows = read_rows(path, 1, "times")
     times = rows.values[:, 0].copy()
     if len(times) != count:
-        raise FormatError(f"{path}: holds {len(times)} times, but {poses_path} holds {count} poses")
+        raise FormatError(f"{path}: has {len(times)} times, but {poses_path} has {count} poses")
     require_rising(rows, times)
     return times
-
-
-def _quaternions(rotation: Floats) -> Floats:
-    """Unit quaternions `xyzw`, w not negative, of the rotations nearest to matrices (n, 3, 3)."""
-    m = np.moveaxis(rotation, 0, -1)
-    # The eigenvector of the largest eigenvalue (Bar-Itzhack, 2000): no cases by the sign of the trace.
-    rows = [
-        [m[0, 0] - m[1, 1] - m[2, 2], m[1, 0] + m[0, 1], m[2, 0] + m[0, 2], m[2, 1] - m[1, 2]],
-        [m[1, 0] + m[0, 1], m[1, 1] - m[0, 0] - m[2, 2], m[2, 1] + m[1, 2], m[0, 2] - m[2, 0]],
-        [m[2, 0] + m[0, 2], m[2, 1] + m[1, 2], m[2, 2] - m[0, 0] - m[1, 1], m[1, 0] - m[0, 1]],
-        [m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1], m[0, 0] + m[1, 1] + m[2, 2]],
-    ]
-    quats = np.linalg.eigh(np.moveaxis(np.array(rows), -1, 0))[1][:, :, -1]
-    return np.where(quats[:, 3:] < 0.0, -quats, quats)

@@ -1,11 +1,12 @@
-"""KITTI `.bin` scans (x, y, z [m], intensity as float32 rows) and SemanticKITTI `.label` files beside them.
+"""Scans without a header: KITTI `.bin` with SemanticKITTI `.label`, and nuScenes `.pcd.bin`.
 
-A label file is one uint32 a point: the semantic class in the lower 16 bits, the instance in the upper 16.
+A KITTI scan has rows of x, y, z [m], intensity as float32. A label file has one uint32 per point: the semantic class in
+the lower 16 bits, the instance in the upper 16.
 
     cloud = read_cloud("velodyne/000000.bin", labels="labels/000000.label")
     write_cloud(cloud, "velodyne/000000.bin", labels="labels/000000.label")   # both files
-    write_cloud(cloud, "labels/000000.label")                                 # the labels alone
-    cloud = read_cloud("labels/000000.label")                # with the points found beside it or in ../velodyne
+    write_cloud(cloud, "labels/000000.label")                                 # only the labels
+    cloud = read_cloud("labels/000000.label")                # with the points in the same folder or in ../velodyne
 
 Sources: https://www.cvlibs.net/datasets/kitti/, http://semantic-kitti.org/dataset.html
 """
@@ -26,12 +27,12 @@ from parhelion.core.files import atomic_write
 from parhelion.core.reading import read_bytes
 from parhelion.io.columns import as_float32
 
-# ---- Files that are nothing but rows of little-endian float32, as KITTI and nuScenes keep their scans ---------------
-# Such a file has no header, so a file of no bytes is a cloud of no points.
+# ---- rows of little-endian float32, as in KITTI and nuScenes scans --------------------------------------------------
+# These files have no header, so an empty file is an empty cloud.
 
 
 def read_rows(path: Path, columns: int) -> NDArray[np.float32]:
-    """The rows of the file, shape (n, columns)."""
+    """Read the rows of a file, shape (n, columns)."""
     data = read_bytes(path)
     if len(data) % (4 * columns):
         raise FormatError(f"{path}: {len(data)} bytes are not a whole number of points of {4 * columns} bytes")
@@ -39,24 +40,24 @@ def read_rows(path: Path, columns: int) -> NDArray[np.float32]:
 
 
 def rows_of(cloud: PointCloud, fields: tuple[str, ...], path: Path) -> NDArray[np.float32]:
-    """x, y, z and the named fields as float32 rows; a field that the cloud has not is zero."""
+    """Rows of x, y, z and the named fields as float32; missing fields are zero."""
     rows = np.zeros((len(cloud), 3 + len(fields)), "<f4")
     rows[:, :3] = as_float32(cloud.xyz, "xyz", path)
     for column, name in enumerate(fields, start=3):
         if name in cloud.fields:
             values = cloud.fields[name]
             if values.ndim != 1:
-                raise FormatError(f"{path}: the field {name!r} must have one value a point, got shape {values.shape}")
+                raise FormatError(f"{path}: the field {name!r} must have one value per point, got shape {values.shape}")
             rows[:, column] = as_float32(values, name, path)
     return rows
 
 
 def left_out(cloud: PointCloud, held: tuple[str, ...]) -> tuple[str, ...]:
-    """Fields of the cloud that are not among those a format holds."""
+    """Fields of the cloud that are not in `held`."""
     return tuple(name for name in cloud.fields if name not in held)
 
 
-# ---- raw scans ------------------------------------------------------------------------------------------------------
+# ---- KITTI and SemanticKITTI ----------------------------------------------------------------------------------------
 
 
 KITTI_FIELDS = ("intensity",)
@@ -73,9 +74,9 @@ def read_kitti(path: Path, *, labels: str | PathLike[str] | None = None) -> Poin
 
 
 def write_kitti(cloud: PointCloud, path: Path, *, labels: str | PathLike[str] | None = None) -> tuple[str, ...]:
-    """Write a KITTI scan, and with `labels` its label file too. Returns the names of the fields left out.
+    """Write a KITTI scan, and with `labels` its label file. Return the names of skipped fields.
 
-    Intensity keeps its scale (KITTI's own is 0 to 1) and is zero where the cloud has none.
+    Intensity is not rescaled (KITTI's own scale is 0 to 1); it is zero if the cloud has none.
     """
     rows = rows_of(cloud, KITTI_FIELDS, path)
     with ExitStack() as files:
@@ -87,30 +88,30 @@ def write_kitti(cloud: PointCloud, path: Path, *, labels: str | PathLike[str] | 
 
 
 def labels_of(scan: Path) -> Path:
-    """Where SemanticKITTI has the labels of a scan: in `../labels` of a folder `velodyne`; elsewhere beside it."""
+    """Path of the labels of a scan in SemanticKITTI: `../labels` for a folder `velodyne`, otherwise the same folder."""
     name = scan.with_suffix(".label").name
     return scan.parent.parent / "labels" / name if scan.parent.name == "velodyne" else scan.with_name(name)
 
 
 def labels_there(scan: Path) -> Path | None:
-    """The label file of a scan, by that layout or beside it; None where there is none."""
+    """Existing label file of a scan, at `labels_of` or in the same folder; None if there is none."""
     return next((file for file in (labels_of(scan), scan.with_suffix(".label")) if file.is_file()), None)
 
 
 def read_label(path: Path, *, points: str | PathLike[str] | None = None) -> PointCloud:
-    """Read a label file with its scan: the one named by `points`, else `NAME.bin` beside it or in `../velodyne`."""
+    """Read a label file with its scan: `points`, or by default `NAME.bin` in the same folder or in `../velodyne`."""
     if points is not None:
         return read_kitti(Path(points), labels=path)
-    read_bytes(path)  # a missing or unreadable label file is the first thing to tell
+    read_bytes(path)  # reports a missing or unreadable label file before a missing scan
     places = [path.with_suffix(".bin"), path.parent.parent / "velodyne" / path.with_suffix(".bin").name]
     for place in places:
         if place.is_file():
             return read_kitti(place, labels=path)
-    raise FormatError(f"{path}: holds labels without points, and neither {places[0]} nor {places[1]} exists")
+    raise FormatError(f"{path}: contains labels without points, and neither {places[0]} nor {places[1]} exists")
 
 
 def write_label(cloud: PointCloud, path: Path) -> tuple[str, ...]:
-    """Write the cloud's labels and instances alone. Returns the names of all that is left out, `xyz` among it."""
+    """Write only the labels and instances of a cloud. Return the names of skipped fields, including `xyz`."""
     codes = _codes(cloud, path)
     with atomic_write(path) as temporary:
         codes.tofile(temporary)
@@ -120,7 +121,7 @@ def write_label(cloud: PointCloud, path: Path) -> tuple[str, ...]:
 def _read_codes(path: Path, points: int, points_path: Path) -> dict[str, NDArray[Any]]:
     data = read_bytes(path)
     if len(data) != 4 * points:
-        raise FormatError(f"{path}: holds {len(data) / 4:g} labels, but {points_path} holds {points} points")
+        raise FormatError(f"{path}: has {len(data) / 4:g} labels, but {points_path} has {points} points")
     codes = np.frombuffer(data, "<u4")
     return {"label": (codes & 0xFFFF).astype(np.uint16), "instance": (codes >> 16).astype(np.uint16)}
 
@@ -137,8 +138,9 @@ def _codes(cloud: PointCloud, path: Path) -> NDArray[np.uint32]:
     return codes
 
 
-# ---- nuScenes `.pcd.bin`: x, y, z [m], intensity, ring as float32 rows, without a header ----------------------------
-# Source: https://github.com/nutonomy/nuscenes-devkit (LidarPointCloud.from_file)
+# ---- nuScenes -------------------------------------------------------------------------------------------------------
+# Rows of x, y, z [m], intensity, ring as float32. Source: https://github.com/nutonomy/nuscenes-devkit
+# (LidarPointCloud.from_file)
 
 
 NUSCENES_FIELDS = ("intensity", "ring")
@@ -149,18 +151,18 @@ def read_nuscenes(path: Path) -> PointCloud:
     rows = read_rows(path, 5)
     ring = rows[:, 4]
     if not _are_rings(ring):
-        raise FormatError(f"{path}: its rings are not whole numbers from 0 to 65535, so this is no nuScenes scan")
+        raise FormatError(f"{path}: its rings are not integers from 0 to 65535, so this is not a nuScenes scan")
     fields: dict[str, NDArray[Any]] = {"intensity": np.ascontiguousarray(rows[:, 3]), "ring": ring.astype(np.uint16)}
     return PointCloud(np.ascontiguousarray(rows[:, :3]), fields)
 
 
 def _are_rings(values: NDArray[Any]) -> bool:
-    # NaN fails the first comparison, so nothing undefined reaches a cast.
+    # NaN fails the first comparison, so no undefined value is cast.
     return bool(np.all((values >= 0) & (values <= 65535)) and not np.any(values % 1))
 
 
 def write_nuscenes(cloud: PointCloud, path: Path) -> tuple[str, ...]:
-    """Write a nuScenes scan; intensity keeps its scale, a missing field is zero. Returns the fields left out."""
+    """Write a nuScenes scan. Intensity is not rescaled, missing fields are zero. Return the names of skipped fields."""
     rows = rows_of(cloud, NUSCENES_FIELDS, path)
     ring = rows[:, 4]
     if not _are_rings(ring):

@@ -1,8 +1,8 @@
-"""Values of records as JSON, exactly: numbers, texts, None, tuples, mappings, poses, lenses and nested records.
+"""Lossless JSON encoding of values of records: numbers, strings, None, tuples, mappings, poses, lenses, nested records.
 
-Arrays go elsewhere, through a function that returns what the JSON has in their place. A value that JSON lacks is an
-object with one key: {"tuple": [...]}, {"map": [[key, value], ...]}, {"array": name}; a dataclass is
-{"type": name, "values": {...}}. Only records and the few classes below are ever constructed.
+Arrays are stored elsewhere: a function stores each one and returns the JSON value that refers to it. A type that JSON
+lacks is an object with one key: {"tuple": [...]}, {"map": [[key, value], ...]}, {"array": name}; a dataclass is
+{"type": name, "values": {...}}. Decoding only ever constructs records and the classes in `PARTS`.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from parhelion.core.streams import GnssData, UwbData
 from parhelion.io.columns import plain_value
 
 KNOWN_RECORDS = (EchoScan, GnssData, RadarScan, UwbData)
-"""Their modules define the records of the package; `record_type` finds all that are defined."""
+"""Importing these defines all records of the package, so that `record_type` finds them."""
 PARTS = {one.__name__: one for one in (Pose, Intrinsics, SeenObject)}
-"""Classes of single values within records."""
+"""Classes of values within records."""
 
 Store = Callable[[str, NDArray[Any]], Any]
 
 
 def record_type(name: str, first: type[Record] = Record) -> type[Record] | None:
-    """The type of record called `name`, among the subclasses of `first` and then among all; None where unknown."""
+    """Return the type of record called `name`, searching the subclasses of `first` first; None if unknown."""
     for base in (first, Record):
         waiting: list[type[Record]] = [base]
         while waiting:
@@ -43,7 +43,7 @@ def record_type(name: str, first: type[Record] = Record) -> type[Record] | None:
 
 
 def safe_key(key: str, taken: Collection[str]) -> str:
-    """A name for an array within an archive: letters, digits, underscores and dots, and not taken yet."""
+    """Name for an array in an archive: ASCII letters, digits, underscores and dots, not in `taken`."""
     plain = key if key.isascii() and all(part.isidentifier() or part.isdigit() for part in key.split(".")) else "array"
     name, count = plain, 0
     while name in taken:
@@ -53,12 +53,12 @@ def safe_key(key: str, taken: Collection[str]) -> str:
 
 
 def encoded(value: Any, store: Store, key: str = "") -> Any:
-    """A value as JSON has it; raises TypeError for objects that are no data. `key` names it for `store`."""
+    """Encode a value for JSON; `key` names it for `store`. Raise TypeError for objects that are not plain data."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value.item() if isinstance(value, np.generic) else value
     if isinstance(value, np.ndarray):
         if value.dtype.hasobject:
-            raise TypeError(f"{key} holds Python objects")
+            raise TypeError(f"{key} contains Python objects")
         return store(key, value)
     if isinstance(value, Record) or type(value).__name__ in PARTS:
         inside = {one.name: getattr(value, one.name) for one in fields(value)}
@@ -69,19 +69,19 @@ def encoded(value: Any, store: Store, key: str = "") -> Any:
         }
     if isinstance(value, Mapping):
         if not all(isinstance(name, (str, int, np.integer)) for name in value):
-            raise TypeError(f"{key} has keys that are neither texts nor whole numbers")
+            raise TypeError(f"{key} has keys that are neither strings nor integers")
         pairs = ((name if isinstance(name, str) else int(name), part) for name, part in value.items())
         return {"map": [[name, encoded(part, store, f"{key}.{name}")] for name, part in pairs]}
     if isinstance(value, (tuple, list)):
         items = [encoded(part, store, f"{key}.{k}") for k, part in enumerate(value)]
         return items if isinstance(value, list) else {"tuple": items}
     if is_dataclass(value):
-        raise TypeError(f"{key} is a {type(value).__name__}, which is no record")
+        raise TypeError(f"{key} is a {type(value).__name__}, which is not a record")
     return plain_value(value)
 
 
 def decoded(value: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
-    """The value that was encoded; raises ValueError, TypeError or KeyError where the text is damaged."""
+    """Inverse of `encoded`. Raise ValueError, TypeError or KeyError if the data is damaged."""
     if isinstance(value, list):
         return [decoded(part, arrays) for part in value]
     if not isinstance(value, dict):
@@ -102,7 +102,7 @@ def decoded(value: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
 
 
 def made(kind: Any, values: dict[str, Any]) -> Any:
-    """A record, pose, lens or object with these values, whose types are checked first."""
+    """Construct a record, pose, lens or object from these values after checking their types."""
     for one in fields(kind):
         if one.name in values and not _fits(values[one.name], one.metadata, str(one.type)):
             raise ValueError(f"{kind.__name__}: {one.name} must be {one.type}, got {type(values[one.name]).__name__}")

@@ -1,4 +1,4 @@
-"""One reader of recordings: captures of packets, ROS 2 bags, cloud files and folders of cloud files."""
+"""Reader of recordings: network captures, ROS 2 bags, cloud files and folders of cloud files."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def clouds_of(
     read_as: str | None = None,
     keep_lost: bool = False,
 ) -> Iterator[tuple[str, PointCloud]]:
-    """The clouds of a recording in order, each with a label for messages.
+    """Iterate over the clouds of a recording, each with a label for messages.
 
-    `topic` chooses the clouds of a bag with several topics, `sensor` is the model of a capture whose packets do not
-    state it, `read_as` the format of files whose ending misleads. With `keep_lost`, revolutions of captures have their
-    shots without a return too, as NaN.
+    `topic` selects the topic of a bag that has several. `sensor` is the model of a capture whose packets do not state
+    it. `read_as` is the format of files with a misleading extension. With `keep_lost`, frames of captures include shots
+    without a return, as NaN.
     """
     file = existing(path)
     if is_bag(file):
@@ -38,13 +38,13 @@ def clouds_of(
             yield from clouds_of(one, sensor=sensor, read_as=read_as, keep_lost=keep_lost)
     elif is_capture(file, read_as):
         for number, scan in numbered_frames(file, sensor=sensor):
-            yield f"{file}: turn {number}", scan.with_lost_shots() if keep_lost else scan
+            yield f"{file}: frame {number}", scan.with_lost_shots() if keep_lost else scan
     else:
         yield str(file), read_cloud(file, format=read_as)
 
 
 def existing(path: str | PathLike[str]) -> Path:
-    """The path, which must be there."""
+    """Return the path. Raise FormatError if it does not exist."""
     file = Path(path)
     if not file.exists():
         raise FormatError(f"{file}: no such file or folder")
@@ -52,36 +52,36 @@ def existing(path: str | PathLike[str]) -> Path:
 
 
 def is_capture(file: Path, read_as: str | None = None) -> bool:
-    """Whether a file is to be read as a capture of packets."""
+    """Return whether a file is read as a network capture."""
     try:
         return file.is_file() and format_of(file, read_as).name == "pcap"
     except FormatError:
         return False
 
 
-def numbered_frames(file: Path, turn: int | None = None, sensor: str | None = None) -> Iterator[tuple[int, Scan]]:
-    """The revolutions of a capture with their numbers, or revolution `turn` alone."""
+def numbered_frames(file: Path, index: int | None = None, sensor: str | None = None) -> Iterator[tuple[int, Scan]]:
+    """Iterate over the frames of a capture with their numbers, or return frame `index` only."""
     last = -1
     for last, scan in enumerate(read_frames(file, model=sensor if sensor in named_models() else None)):
-        if turn in (None, last):
+        if index in (None, last):
             yield last, scan
-        if turn == last:
+        if index == last:
             return
     if last < 0:
-        raise FormatError(f"{file}: the capture holds no turn")
-    if turn is not None:
-        raise FormatError(f"{file}: has the turns 0 to {last}, not {turn}")
+        raise FormatError(f"{file}: the capture contains no frame")
+    if index is not None:
+        raise FormatError(f"{file}: has the frames 0 to {last}, not {index}")
 
 
 def cloud_files(
     folder: Path, read_as: str | None = None, *, nested: bool = False, without: Path | None = None
 ) -> list[Path]:
-    """The cloud files and captures in a folder, in order of path.
+    """Cloud files and captures in a folder, sorted by path.
 
-    With `nested`, those in the folders below it as well, except for the folder `without`.
+    With `nested`, subfolders are searched as well, except for the folder `without`.
     """
     kinds = FORMATS.values() if read_as is None else [format_of("", read_as)]
-    # Label files belong to scans and hold no points of their own.
+    # Label files belong to scans and contain no points.
     endings = tuple(end for kind in kinds if read_as or kind.name != "semantickitti" for end in kind.endings)
     found = [
         file
@@ -97,12 +97,12 @@ def cloud_files(
 
 
 def cloud_topics(bag: BagReader, topic: str | None = None) -> list[Topic]:
-    """The topics with point clouds, or the one of that name."""
+    """Topics with point clouds, or the one called `topic`."""
     if topic is not None:
         if topic not in bag.topics:
             raise unknown_name(f"topic of {bag.path}", topic, bag.topics)
         if bag.topics[topic].type != POINT_CLOUD:
-            raise ConfigError(f"{bag.path}: {topic} holds {bag.topics[topic].type}, not {POINT_CLOUD}")
+            raise ConfigError(f"{bag.path}: {topic} has the type {bag.topics[topic].type}, not {POINT_CLOUD}")
         return [bag.topics[topic]]
     found = bag.of_type(POINT_CLOUD)
     if not found:
@@ -112,9 +112,9 @@ def cloud_topics(bag: BagReader, topic: str | None = None) -> list[Topic]:
 
 
 def cloud_topic(bag: BagReader, topic: str | None = None) -> str:
-    """The only topic with point clouds, or the one of that name."""
+    """Name of the only topic with point clouds, or `topic` itself."""
     found = [one.name for one in cloud_topics(bag, topic)]
     if len(found) > 1:
         names = ", ".join(found)
-        raise ConfigError(f"{bag.path}: has several topics with point clouds ({names}); choose one with --topic")
+        raise ConfigError(f"{bag.path}: has several topics with point clouds ({names}); select one with --topic")
     return found[0]

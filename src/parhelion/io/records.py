@@ -1,8 +1,8 @@
-"""Records of any type as files: which formats each type has, and CSV tables of records with rows.
+"""Files of records: the formats of each type, and CSV tables of records with rows.
 
-A CSV file of samples has one header line and one line per row. A comment line before it, `# parhelion {...}`, holds the
-values without rows, so that the record can be read back exactly; other programs skip it
-(`pandas.read_csv(path, comment="#")`), and `describe=False` leaves it out.
+A CSV file of samples has one header line and one line per row. A comment line before it, `# parhelion {...}`, holds all
+other values, so that the record can be read back exactly. Other programs skip it
+(`pandas.read_csv(path, comment="#")`); `describe=False` omits it.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ _MARK = "parhelion "
 
 @dataclass(frozen=True)
 class RecordFiles:
-    """How records of one family are read and written."""
+    """Functions that read and write one family of records."""
 
     read: Callable[..., Record]
     """`read(type, path, format=, **options)`."""
     write: Callable[..., None]
     """`write(record, path, format=, **options)`."""
     ending: Callable[[str | PathLike[str] | None, str | None], str]
-    """Ending of a file by path (None for the family's usual format) and format; an unknown one raises FormatError."""
+    """File extension by path (None for the default format) and format; an unknown one raises FormatError."""
 
 
 def read_record(kind: type[Kind], path: str | PathLike[str], *, format: str | None = None, **options: Any) -> Kind:
-    """Read a record of type `kind` or a subclass; raises FormatError where the file holds another type."""
+    """Read a record of type `kind` or a subclass. Raise FormatError if the file contains another type."""
     found = RECORD_FILES.require(kind).read(kind, path, format=format, **options)
     if not isinstance(found, kind):
         name = type(found).__name__
@@ -64,7 +64,7 @@ def write_record(record: Record, path: str | PathLike[str], *, format: str | Non
 
 
 def ending_of(kind: type[Record], path: str | PathLike[str] | None = None, format: str | None = None) -> str:
-    """Return the ending of a file of records of a type, such as `.npz`; raise FormatError for an unknown format."""
+    """File extension for records of a type, for example `.npz`. Raise FormatError for an unknown format."""
     return RECORD_FILES.require(kind).ending(path, format)
 
 
@@ -73,13 +73,13 @@ def _chosen(path: str | PathLike[str], format: str | None) -> str:
         raise unknown_name("record format", format, ("npz", "csv"))
     name = format or Path(path).suffix.lower().removeprefix(".")
     if name not in ("npz", "csv"):
-        raise FormatError(f"{path}: unknown file ending, known are .csv, .npz; or name the format")
+        raise FormatError(f"{path}: unknown file extension; use .csv or .npz, or name the format")
     return name
 
 
 def _read_any(kind: type[Record], path: str | PathLike[str], *, format: str | None = None, **options: Any) -> Record:
     file = Path(path)
-    if kind is Record:  # any type at all: clouds and images by their own endings
+    if kind is Record:  # any type: clouds and images are recognised by their file extensions
         ending = file.suffix.lower()
         if format in IMAGE_FORMATS or (format is None and any(ending in one.endings for one in IMAGE_FORMATS.values())):
             if ending != ".npz":
@@ -103,7 +103,7 @@ def _any_ending(path: str | PathLike[str] | None, format: str | None) -> str:
 
 
 def _ending(choose: Callable[..., Any], default: str) -> Callable[[str | PathLike[str] | None, str | None], str]:
-    """The ending by a family's own table of formats."""
+    """Function that looks up the file extension in a family's table of formats."""
     return lambda path, format: str(choose(path or "", format or (None if path else default)).endings[0])
 
 
@@ -119,22 +119,22 @@ RECORD_FILES: Consumer[RecordFiles] = Consumer(
         ),
     },
 )
-"""Readers and writers by family of records."""
+"""Read and write functions by family of records."""
 
 
 # ---- CSV of records with rows ----------------------------------------------------------------------------------------
 
 
 def write_csv(record: Record, path: Path, *, describe: bool = True) -> None:
-    """Write a record with rows as a table; every number reads back as the same bits."""
+    """Write a record with rows as a table; every number reads back bit for bit."""
     rows = record._columns()
     if not rows:
-        raise FormatError(f"{path}: {type(record).__name__} is no table of rows; NPZ holds it")
+        raise FormatError(f"{path}: {type(record).__name__} has no rows, so it cannot be written as CSV; use NPZ")
     columns = {name: record._components(name) for name in rows}
     table = [part for parts in columns.values() for part in parts]
     bad = [part.name for part in table if set(part.name) & set(",\"'#\n\r")]
     if bad:
-        raise FormatError(f"{path}: CSV cannot hold a column called {bad[0]!r}; names have no commas or quotes")
+        raise FormatError(f"{path}: CSV cannot store a column called {bad[0]!r}; names have no commas or quotes")
     with atomic_write(path) as temporary, temporary.open("wb") as file:
         if describe:
             file.write(f"# {_MARK}{_description(record, rows, columns, path)}\n".encode("ascii"))
@@ -147,7 +147,7 @@ def _description(record: Record, rows: list[str], columns: Mapping[str, Any], pa
         if key in rows:
             return {"array": key}
         if values.dtype.name not in DTYPES:
-            raise TypeError(f"{key} holds {values.dtype}")
+            raise TypeError(f"{key} has the type {values.dtype}")
         return {"dtype": values.dtype.name, "numbers": values.tolist()}
 
     layout = {
@@ -156,27 +156,27 @@ def _description(record: Record, rows: list[str], columns: Mapping[str, Any], pa
         for name, parts in columns.items()
     }  # fmt: skip
     try:
-        facts = {**encoded(record, listed), "layout": layout, "units": record.units}
-        return json.dumps(facts, separators=(",", ":"))
+        description = {**encoded(record, listed), "layout": layout, "units": record.units}
+        return json.dumps(description, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
         raise FormatError(f"{path}: this {type(record).__name__} cannot be written as CSV ({error})") from None
 
 
 def read_csv(path: Path, kind: type[Record]) -> Record:
-    """Read a table of rows. Without a description, `kind` must need nothing beside its columns."""
+    """Read a table of rows. Without a description, `kind` must have no required values except its columns."""
     data = read_bytes(path)
     comments, names, body = table_head(data, path)
     text = next((line.strip()[len(_MARK) :] for line in comments if line.strip().startswith(_MARK)), None)
-    facts = _declared(kind, names, path) if text is None else json.loads(text)
-    stored = record_type(str(facts["type"]), kind)
+    about = _declared(kind, names, path) if text is None else json.loads(text)
+    stored = record_type(str(about["type"]), kind)
     if stored is None or not issubclass(stored, kind):
-        name = str(facts["type"])[:60]
+        name = str(about["type"])[:60]
         raise FormatError(f"{path}: contains {name}, expected {kind.__name__}; read it with {name}.load")
-    types = {part: _number_type(entry["dtype"]) for entry in facts["layout"].values() for part in entry["columns"]}
+    types = {part: _number_type(entry["dtype"]) for entry in about["layout"].values() for part in entry["columns"]}
     values = parse_rows(body, [np.dtype(types.get(name, "float64")) for name in names], None, path, ",")
     table = dict(zip(names, values, strict=True))
-    arrays = {name: _assembled(entry, table, len(values[0])) for name, entry in facts["layout"].items()}
-    return made(stored, {name: _numbers(value, arrays) for name, value in facts["values"].items()})  # type: ignore[no-any-return]
+    arrays = {name: _assembled(entry, table, len(values[0])) for name, entry in about["layout"].items()}
+    return made(stored, {name: _numbers(value, arrays) for name, value in about["values"].items()})  # type: ignore[no-any-return]
 
 
 def _number_type(dtype: str) -> str:
@@ -187,14 +187,14 @@ def _number_type(dtype: str) -> str:
 
 
 def _assembled(entry: Mapping[str, Any], table: Mapping[str, NDArray[Any]], count: int) -> NDArray[Any]:
-    """An array from its columns."""
+    """Assemble an array from its columns."""
     parts, shape, dtype = entry["columns"], tuple(entry["shape"]), np.dtype(entry["dtype"])
     if dtype.kind == "c":
         columns = [table[one] + 1j * table[other] for one, other in zip(parts[::2], parts[1::2], strict=True)]
     else:
         columns = [table[part] for part in parts]
     if len(columns) != math.prod(shape) or not all(isinstance(size, int) and size >= 0 for size in shape):
-        raise ValueError("the layout in it does not fit its columns")
+        raise ValueError("its layout does not match its columns")
     stacked = np.stack(columns, axis=1) if columns else np.zeros((count, 0))
     return stacked.astype(dtype).reshape(count, *shape)
 
@@ -206,7 +206,7 @@ def _numbers(value: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
 
 
 def _declared(kind: type[Record], names: list[str], path: Path) -> dict[str, Any]:
-    """What a description would state, from the columns that a type of record declares."""
+    """Description of a table without one, derived from the columns that a type of record declares."""
     layout: dict[str, Any] = {}
     for one in fields(kind):  # type: ignore[arg-type]
         shape = one.metadata.get("shape", ())
@@ -218,7 +218,7 @@ def _declared(kind: type[Record], names: list[str], path: Path) -> dict[str, Any
             layout[one.name] = {"columns": parts, "dtype": one.metadata["dtype"], "shape": list(shape[1:])}
         elif one.default is MISSING and one.default_factory is MISSING:
             raise FormatError(
-                f"{path}: has no {one.name} of {kind.__name__}; tables without a description hold columns only, "
-                "NPZ holds everything"
+                f"{path}: {one.name} of {kind.__name__} is missing; tables without a description contain columns only. "
+                "NPZ stores everything"
             )
     return {"type": kind.__name__, "layout": layout, "values": {name: {"array": name} for name in layout}}

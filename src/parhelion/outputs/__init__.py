@@ -1,1 +1,1 @@
-"""What becomes of measurements: files, bags, captures, data sets, Foxglove recordings, the report of a run."""
+"""Outputs of a run: files, bags, captures, data sets, Foxglove recordings and the run report."""

@@ -1,4 +1,4 @@
-"""Captures of a run: for every lidar with known packets, what the real one would have sent, as NAME.pcap."""
+"""Captures of a run: NAME.pcap with the packets of the real sensor, for every lidar whose packets are supported."""
 
 from __future__ import annotations
 
@@ -28,19 +28,20 @@ if TYPE_CHECKING:
 
 @dataclass
 class PacketSource:
-    """One lidar of a run and the IMU inside it, as a stream of packets."""
+    """Packets of one lidar of a run and its built-in IMU."""
 
     stream: PacketStream
+    """Encoder of the packets."""
     imu: str | None
-    """The IMU that the sensor has inside: the first on its vehicle."""
+    """Name of the built-in IMU: the first IMU on the same vehicle."""
     waiting: list[Datagram] = field(default_factory=list)
-    """IMU packets that are younger than the lidar's."""
+    """IMU packets that are later than the lidar's packets."""
 
     @classmethod
     def of(
         cls, scenario: Scenario, scanner: FrameOnBoard, codec: Codec, model: str, about: dict[str, Any], **options: Any
     ) -> PacketSource:
-        """The packets of a lidar like a preset's; `about` goes to the codec's metadata, `options` to its stream."""
+        """Packets of a lidar as `model`; `about` is passed to the codec's metadata, `options` to its stream."""
         imu = imu_inside(codec, scanner, scenario)
         place = None if imu is None else scanner.mount.inverse() @ imu.mount
         try:
@@ -52,7 +53,7 @@ class PacketSource:
         return cls(stream, None if imu is None else imu.name)
 
     def merged(self, packets: list[Datagram], end_s: float) -> Iterator[Datagram]:
-        """Packets of the lidar, and those of the IMU up to a time [s], in the order of time."""
+        """Packets of the lidar, and those of the IMU up to a time [s], in chronological order."""
         due = [datagram for datagram in self.waiting if datagram.time_s <= end_s]
         self.waiting = self.waiting[len(due) :]
         return heapq.merge(due, packets, key=lambda one: one.time_s)
@@ -63,11 +64,11 @@ class _Sensor:
     packets: PacketSource
     capture: PcapWriter
     lidar: list[Datagram] = field(default_factory=list)
-    """Lidar packets that wait for the IMU's of their time."""
+    """Lidar packets that wait for the IMU packets of the same time."""
 
-    def write(self, *, all_of_it: bool = False) -> None:
-        """Write what is there in the order of time: all packets of the lidar, and the IMU's up to them."""
-        end = self.lidar[-1].time_s if self.lidar and not all_of_it else float("inf")
+    def write(self, *, last: bool = False) -> None:
+        """Write all packets of the lidar and the IMU packets up to them (all if `last`), in chronological order."""
+        end = self.lidar[-1].time_s if self.lidar and not last else float("inf")
         for datagram in self.packets.merged(self.lidar, end):
             self.capture.write(*datagram)
         self.lidar = []
@@ -75,16 +76,16 @@ class _Sensor:
 
 PACKETS: Consumer[str] = Consumer(
     "packets",
-    {Scan: "packets of the lidar's maker, where they are known", ImuData: "of lidars with an IMU inside"},
+    {Scan: "packets of the lidar's maker, if supported", ImuData: "of lidars with a built-in IMU"},
 )
-"""Which types of record have packets of real sensors, and which."""
-PACKETS.skip(Samples, "no real sensor's packets are known for it")
-PACKETS.skip(FramePoints, "radars and sounders speak CAN or serial lines, not packets on a network")
-PACKETS.skip(Image, "cameras speak GigE Vision, USB or CSI, not packets that a capture could replay")
+"""Packets by type of record, as a description."""
+PACKETS.skip(Samples, "no packets of a real sensor are known for it")
+PACKETS.skip(FramePoints, "radars and echo sensors use CAN or serial lines, not network packets")
+PACKETS.skip(Image, "cameras use GigE Vision, USB or CSI, not packets that a capture could replay")
 
 
 class PcapSink:
-    """Writes the packets of a run's lidars; files appear when the run is over."""
+    """Writes the packets of the lidars of a run; files appear at the end of the run."""
 
     def __init__(self, scenario: Scenario, folder: Path) -> None:
         self._sensors: dict[str, _Sensor] = {}
@@ -103,7 +104,7 @@ class PcapSink:
             raise
 
     def take(self, step: Step) -> None:
-        """Write the packets that a step's scans fill."""
+        """Write the packets that the scans of a step complete."""
         for name, sensor in self._sensors.items():
             packets = sensor.packets
             for _, scan in step.scans.get(name, ()):
@@ -118,12 +119,12 @@ class PcapSink:
                 sensor.write()
 
     def close(self) -> list[Path]:
-        """Finish the captures: the files."""
+        """Finish the captures and return the files."""
         files: list[Path] = []
         try:
             for sensor in self._sensors.values():
                 sensor.lidar += sensor.packets.stream.finish()
-                sensor.write(all_of_it=True)
+                sensor.write(last=True)
                 sensor.capture.close()
                 files += [
                     sensor.capture.path,
@@ -136,24 +137,24 @@ class PcapSink:
         return files
 
     def abandon(self) -> None:
-        """Remove what was written: a capture is whole or not there."""
+        """Remove incomplete captures."""
         for sensor in self._sensors.values():
             sensor.capture.abandon()
         self._sensors = {}
 
 
 def packets_like(lidar: Lidar) -> tuple[Codec, str]:
-    """Codec of a lidar and the preset that sends the same packets; ConfigError with the reason if there is none.
+    """Codec of a lidar and the preset that sends the same packets. Raise ConfigError with the reason if there is none.
 
-    The maker that its data sheet names and its channels decide, so a copy of a sheet sends what the original does.
+    The maker in the data sheet and the channels decide, so a copy of a data sheet sends the same packets.
     """
     if not lidar.config.maker:
-        raise ConfigError("its data sheet names no maker")
+        raise ConfigError("its data sheet does not name a maker")
     return codec_for(lidar.config.maker, lidar.shots())
 
 
 def imu_inside(codec: Codec, scanner: FrameOnBoard, scenario: Scenario) -> StreamOnBoard | None:
-    """The IMU of a lidar whose packets include one: the first on its vehicle."""
+    """Built-in IMU of a lidar whose packets include one: the first IMU on its vehicle."""
     if not codec.has_imu or scanner.body is None:
         return None
     on_it = (one for one in scenario.stream_sensors if one.body is scanner.body)

@@ -1,4 +1,4 @@
-"""What files a run writes of each type of record: one a frame, or one table of all samples."""
+"""Files of each type of record: one per frame, or one table of all samples."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from parhelion.io import format_of, gnss, write_noting_drops
 from parhelion.io.columns import plain_value
 from parhelion.io.csv_table import format_rows
 from parhelion.io.images import image_format_of, png, truth
-from parhelion.io.images.metadata import facts_of
+from parhelion.io.images.metadata import metadata_of
 from parhelion.io.images.plain import put
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario
     from parhelion.scenario.sensors import OnBoard
 
-# ---- Files of a receiver: fixes and satellites as tables, NMEA sentences, a RINEX observation file ------------------
+# ---- GNSS: tables of fixes and satellites, NMEA sentences, RINEX observations ---------------------------------------
 
 
 _HEAD = (
@@ -38,12 +38,12 @@ _HEAD = (
 
 
 def gnss_companions(file: Path) -> list[Path]:
-    """What is written beside the table of fixes."""
+    """Files that are written together with the table of fixes."""
     return [file.with_name(f"{file.stem}-satellites.csv"), file.with_suffix(".nmea"), file.with_suffix(".rnx")]
 
 
 def fix_columns(data: GnssData) -> dict[str, np.ndarray]:
-    """One column a number of each fix; NaN where there is none."""
+    """Columns of the table of fixes; NaN without a fix."""
     columns = {"time_s": data.time, "mode": data.mode}
     for name in ("position", "velocity", "true_position"):
         columns |= {f"{name}_{axis}": getattr(data, name)[:, k] for k, axis in enumerate("xyz")}
@@ -54,7 +54,7 @@ def fix_columns(data: GnssData) -> dict[str, np.ndarray]:
 
 
 def write_satellites(data: GnssData, file: Path) -> None:
-    """A row a satellite above the horizon and time; empty cells where nothing was measured."""
+    """Write one row per epoch and satellite above the horizon; cells without a measurement are empty."""
     with atomic_write(file) as temporary, temporary.open("w", encoding="ascii", newline="") as stream:
         stream.write(_HEAD + "\n")
         for k, j in np.argwhere(data.status > 0):
@@ -69,8 +69,7 @@ def write_satellites(data: GnssData, file: Path) -> None:
 
 
 def write_gnss(data: GnssData, file: Path) -> list[str]:
-    """All files of a receiver."""
-
+    """Write all files of a GNSS receiver."""
     satellites, sentences, ranges = gnss_companions(file)
     write_satellites(data, satellites)
     gnss.write_nmea(data, sentences)
@@ -81,17 +80,17 @@ def write_gnss(data: GnssData, file: Path) -> list[str]:
     return []
 
 
-# ---- The files of a camera's frames: the picture, and a folder for each kind of truth beside it ---------------------
-# front/images/000000.png     what the camera reads
-#     front/depth/000000.png      and measured_depth, normal, label, instance, flow: see `parhelion.io.images.truth`
-#     front/right/000000.png      of the second lens of a stereo pair
-#     front/info/000000.json      time, pose, lens, bands, names, objects, and which colour each instance has
+# ---- cameras: the picture, and one folder per ground-truth array ----------------------------------------------------
+# front/images/000000.png     picture
+# front/depth/000000.png      and measured_depth, normal, label, instance, flow: see `parhelion.io.images.truth`
+# front/right/000000.png      second lens of a stereo pair
+# front/info/000000.json      time, pose, lens, bands, names, objects, and the colour of each instance
 #
-# EXR and NPZ hold all of it in one file a frame, front/images/000000.exr.
+# EXR and NPZ store everything in one file per frame, front/images/000000.exr.
 
 
 FOLDER = "images"
-"""Of the pictures, in that of the camera."""
+"""Folder of the pictures, in the folder of the camera."""
 INFO, RIGHT = "info", "right"
 TRUTH: dict[str, Callable[[Any], NDArray[Any]]] = {
     "depth": truth.depth_pixels,
@@ -101,47 +100,49 @@ TRUTH: dict[str, Callable[[Any], NDArray[Any]]] = {
     "instance": truth.instance_colours,
     "flow": truth.flow_pixels,
 }
-"""Folders of truth, and how each array becomes the pixels of a PNG file."""
+"""Functions that convert ground-truth arrays to the pixels of a PNG file, by name of the folder."""
 
 
 def image_ending(sensor: OnBoard, scenario: Scenario) -> str:
-    """Ending of a camera's pictures: as asked for, else PNG; TIFF for numbers of bands that PNG does not have, and EXR
-    for light that no sensor has read."""
+    """File extension of pictures: the requested one, or by default PNG.
+
+    The default is TIFF if PNG does not support the number of bands, and EXR for radiance without sensor model.
+    """
     count = len(getattr(sensor.sensor, "bands", ()))
-    usual = "png" if count in (0, 1, 3, 4) else "tiff"
-    usual = usual if getattr(sensor.sensor, "developed", True) else "exr"
-    return image_format_of(Path("image"), sensor.entry.format or usual).endings[0]
+    default = "png" if count in (0, 1, 3, 4) else "tiff"
+    default = default if getattr(sensor.sensor, "developed", True) else "exr"
+    return image_format_of(Path("image"), sensor.entry.format or default).endings[0]
 
 
 def write_frame(image: Image, file: Path) -> list[str]:
-    """Write a frame: the truth first, so that a picture that is there says that its truth is, too."""
+    """Write a frame: the ground truth first, so that an existing picture implies that its ground truth exists."""
     kind = image_format_of(file)
     if not kind.whole:
         for name, pixels in TRUTH.items():
             values = getattr(image, name)
             if values is not None:
-                _write(_beside(file, name, ".png"), png.encode(pixels(values)))
+                _write(_in_folder(file, name, ".png"), png.encode(pixels(values)))
         if image.right is not None:
-            right = _beside(file, RIGHT, file.suffix)
+            right = _in_folder(file, RIGHT, file.suffix)
             _make_folder(right)
             kind.write(_second(image), right)
-        _write(_beside(file, INFO, ".json"), info(image))
+        _write(_in_folder(file, INFO, ".json"), info(image))
     kind.write(image, file)
     return []
 
 
 def image_companions(file: Path) -> list[Path]:
-    """The files that belong to a picture: one in each folder of truth that there is."""
+    """Files that belong to a picture: one in each existing folder of ground truth."""
     found = []
     for name in (*TRUTH, RIGHT, INFO):
         if (file.parent.parent / name).is_dir():
-            found.append(_beside(file, name, {INFO: ".json", RIGHT: file.suffix}.get(name, ".png")))
+            found.append(_in_folder(file, name, {INFO: ".json", RIGHT: file.suffix}.get(name, ".png")))
     return [] if image_format_of(file).whole else found
 
 
 def info(image: Image) -> bytes:
-    """All that an image is besides its arrays, and its instances with their colours, as JSON."""
-    content = facts_of(image)
+    """Metadata of an image, and its instances with their colours, as JSON."""
+    content = metadata_of(image)
     if image.instance is not None:
         content["instances"] = _instances(image)
     try:
@@ -151,7 +152,7 @@ def info(image: Image) -> bytes:
 
 
 def _instances(image: Image) -> list[dict[str, Any]]:
-    """Number, colour, label and pixels of each instance that the mask shows."""
+    """Number, colour, label and pixels of each instance in the mask."""
     assert image.instance is not None
     numbers, first, counts = np.unique(image.instance, return_index=True, return_counts=True)
     colours = truth.instance_colours(numbers)
@@ -165,7 +166,7 @@ def _instances(image: Image) -> list[dict[str, Any]]:
 
 
 def _second(image: Image) -> Image:
-    """The picture of the second lens as an image of its own, where that lens is."""
+    """Picture of the second lens as a separate image, with the pose of that lens."""
     from parhelion.core.pose import Pose
 
     assert image.right is not None
@@ -176,7 +177,7 @@ def _second(image: Image) -> Image:
     )  # fmt: skip
 
 
-def _beside(file: Path, folder: str, ending: str) -> Path:
+def _in_folder(file: Path, folder: str, ending: str) -> Path:
     return file.parent.parent / folder / f"{file.stem}{ending}"
 
 
@@ -197,16 +198,16 @@ def _write(file: Path, data: bytes) -> None:
 
 @dataclass(frozen=True)
 class FileRule:
-    """How records of one type become files."""
+    """Files of one type of record."""
 
     ending: Callable[[OnBoard, Scenario], str]
     """File extension, for example '.pcd'."""
     write: Callable[[Any, Path], list[str]]
-    """Write a record; what the file's format could not hold."""
+    """Function that writes a record and returns notes on skipped fields."""
     folder: str = ""
-    """Where the files are in the sensor's folder, where that has several."""
-    beside: Callable[[Path], list[Path]] = lambda file: []
-    """Further files that belong to that of a record."""
+    """Subfolder of the sensor's folder, if it has several."""
+    companions: Callable[[Path], list[Path]] = lambda file: []
+    """Further files that belong to the file of a record."""
 
 
 def _cloud_ending(sensor: OnBoard, scenario: Scenario) -> str:
@@ -222,7 +223,7 @@ def _samples_ending(sensor: OnBoard, scenario: Scenario) -> str:
 
 
 def write_samples(samples: Samples, file: Path) -> list[str]:
-    """Write samples of a sensor as a CSV table, or as an NPZ file with all that the record holds."""
+    """Write samples of a sensor as a CSV table, or as an NPZ file with the complete record."""
     if file.suffix == ".npz":
         samples.save(file)  # type: ignore[attr-defined]
     else:
@@ -235,7 +236,7 @@ def _points_ending(sensor: OnBoard, scenario: Scenario) -> str:
 
 
 def write_points(points: FramePoints, file: Path) -> list[str]:
-    """Detections or echoes; a waveform comes beside them as a WAV file."""
+    """Write detections or echoes; a waveform becomes a WAV file with the same name."""
     heard = points.waveform if isinstance(points, EchoScan) else None
     if heard is not None:
         heard.save_wav(file.with_suffix(".wav"))
@@ -248,17 +249,17 @@ FILES: Consumer[FileRule] = Consumer(
         Scan: FileRule(_cloud_ending, _write_cloud),
         FramePoints: FileRule(_points_ending, write_points),
         Samples: FileRule(_samples_ending, write_samples),
-        GnssData: FileRule(_samples_ending, write_gnss, beside=gnss_companions),
+        GnssData: FileRule(_samples_ending, write_gnss, companions=gnss_companions),
         Image: FileRule(image_ending, write_frame, FOLDER, image_companions),
     },
 )
-"""How each type of record becomes files."""
+"""Files by type of record."""
 
 
 def columns_of(samples: Samples) -> dict[str, Any]:
-    """The arrays of a record that have a row a sample, one column a number."""
+    """Columns of the arrays of a record with one row per sample."""
     columns: dict[str, Any] = {"time_s": samples.time}
-    # By what the record declares: another array may have as many rows by chance.
+    # Selected by declaration, because other arrays may have the same number of rows by chance.
     for name in samples._columns():
         values = getattr(samples, name)
         if name == "time":
@@ -272,7 +273,7 @@ def columns_of(samples: Samples) -> dict[str, Any]:
 
 
 def write_columns(file: Path, columns: dict[str, Any]) -> None:
-    """A CSV file in which every number is written to its last digit."""
+    """Write a lossless CSV file."""
     with atomic_write(file) as temporary, temporary.open("wb") as stream:
         stream.write((",".join(columns) + "\n").encode())
         stream.writelines(format_rows([np.asarray(values, dtype=np.float64) for values in columns.values()], ","))

@@ -1,4 +1,4 @@
-"""The manifest of a run: what decides its result, and the hash of every file."""
+"""Manifest of a run: everything that determines its result, and the hash of every file."""
 
 from __future__ import annotations
 
@@ -18,45 +18,45 @@ MANIFEST = "manifest.json"
 
 
 class EarlierRun:
-    """What an earlier run of the same scenario left in a folder, as far as it can be trusted."""
+    """Valid files of an earlier run of the same scenario in a folder."""
 
     def __init__(self, folder: Path, known: dict[str, str], complete: bool) -> None:
         self._folder, self._known, self._complete = folder, known, complete
         self.hashes: dict[str, str] = {}
-        """Hashes of the files that were looked at and found as the manifest has them."""
+        """Hashes of the files that were checked and match the manifest."""
 
     @classmethod
     def of(cls, folder: Path, content: dict[str, Any], resume: bool) -> EarlierRun:
-        """Read the folder's manifest, and see that it belongs to the same scenario."""
+        """Read the manifest of a folder. Raise ConfigError if it belongs to another scenario."""
         earlier = _manifest_in(folder)
         if earlier is None:
             return cls(folder, {}, complete=False)
         if any(earlier.get(key) != content[key] for key in ("scenario_sha256", "versions")):
             raise ConfigError(
-                f"{folder}: holds a run of another scenario or version; choose another folder, or remove it first"
+                f"{folder}: contains a run of another scenario or version; choose another folder, or remove it first"
             )
         if not resume:
-            raise ConfigError(f"{folder}: holds a run of this scenario already; let it resume, or remove it first")
+            raise ConfigError(f"{folder}: already contains a run of this scenario; resume it, or remove it first")
         files = earlier.get("files")
         return cls(folder, files if isinstance(files, dict) else {}, complete=earlier.get("complete") is True)
 
     @classmethod
     def replaced(cls, folder: Path, content: dict[str, Any]) -> EarlierRun:
-        """A run of which nothing is kept; see that it is of a scenario of the same name."""
+        """Run to replace, without reusable files. Raise ConfigError if its scenario has another name."""
         earlier = _manifest_in(folder)
         if earlier is not None:
             scenario, name = earlier.get("scenario"), content["scenario"]["name"]
             if not isinstance(scenario, dict) or scenario.get("name") != name:
                 raise ConfigError(
-                    f"{folder}: holds a run of another scenario than {name!r}; choose another folder, or remove it"
+                    f"{folder}: contains a run of a scenario other than {name!r}; choose another folder, or remove it"
                 )
         return cls(folder, {}, complete=True)
 
     def has(self, *files: Path) -> bool:
-        """Whether files are there, and as they were written.
+        """Return whether files exist and are unchanged.
 
-        A finished run knows every file. One that was stopped knows those of the runs before it; the others it wrote
-        itself, each whole or not at all.
+        The manifest of a finished run lists every file. That of an interrupted run lists the files of earlier runs; its
+        own files were written atomically, so they are complete if they exist.
         """
         hashes: dict[str, str] = {}
         for file in files:
@@ -72,12 +72,12 @@ class EarlierRun:
         return True
 
     def hash_of(self, file: Path) -> str:
-        """The hash of a file that was kept or is new."""
+        """Hash of a file, reused if it was checked before."""
         return self.hashes.get(file.relative_to(self._folder).as_posix()) or sha256_of(file)
 
 
 def _manifest_in(folder: Path) -> dict[str, Any] | None:
-    """The manifest that an earlier run left in a folder, if any."""
+    """Manifest of an earlier run in a folder; None if there is none."""
     file = folder / MANIFEST
     if not file.exists():
         return None
@@ -97,7 +97,7 @@ def write_manifest(folder: Path, content: dict[str, Any], *, complete: bool, fil
 
 
 def content_of(scenario: Scenario) -> dict[str, Any]:
-    """What decides a run's result: the resolved scenario, the seed and the versions."""
+    """Everything that determines the result of a run: the resolved scenario, the seed and the versions."""
     packages = {name: _version(name) for name in ("parhelion", "mitsuba", "drjit", "numpy", "scipy")}
     settings = scenario.settings.model_dump(mode="json")
     text = json.dumps(settings, sort_keys=True)
@@ -112,12 +112,12 @@ def content_of(scenario: Scenario) -> dict[str, Any]:
 def _version(package: str) -> str:
     try:
         return version(package)
-    except PackageNotFoundError:  # run from a folder of sources
+    except PackageNotFoundError:  # run from a source folder
         return "not installed"
 
 
 def sha256_of(file: Path) -> str:
-    """SHA-256 of a file's bytes, as hexadecimal digits."""
+    """SHA-256 of a file, as hexadecimal digits."""
     digest = hashlib.sha256()
     with file.open("rb") as stream:
         while block := stream.read(1 << 20):

@@ -1,8 +1,7 @@
-"""Running a scenario to files: clouds as they are made, then streams, truth and a manifest.
+"""Run of a scenario to files: clouds during the run, then streams, truth and a manifest.
 
-Every file is written whole or not at all, and depends on the scenario alone. A run that was stopped goes on where it
-was: vehicles are driven anew, which is quick, and clouds that are there are not made again. Those that a manifest knows
-must have kept their bytes.
+Every file is written atomically and depends only on the scenario. An interrupted run can be resumed: vehicles are
+driven again, which is fast, and existing clouds are not measured again. Files that a manifest lists must be unchanged.
 """
 
 from __future__ import annotations
@@ -35,28 +34,31 @@ if TYPE_CHECKING:
     from parhelion.scenario.sensors import FrameOnBoard
 
 BATCH_S = 1.0
-"""Time of the run [s] whose samples are measured together."""
+"""Duration of a batch of samples [s of the run]."""
 
 
 @dataclass
 class RunSummary:
-    """What a run wrote."""
+    """Result of a run."""
 
     folder: Path
+    """Folder of the run."""
     frames: int = 0
-    """Frames of all sensors made in this run: clouds, pictures."""
+    """Number of frames of all sensors measured in this run: clouds, pictures, ..."""
     scans: int = 0
-    """Clouds among them."""
+    """Number of clouds among them."""
     found: int = 0
-    """Frames that an earlier run had left."""
+    """Number of frames from an earlier run."""
     points: int = 0
+    """Number of points."""
     seconds: float = 0.0
-    """Wall time."""
+    """Wall time [s]."""
     files: list[Path] = field(default_factory=list)
+    """Files written."""
     dropped: Counter[str] = field(default_factory=Counter)
-    """What the format of clouds could not hold, and in how many of them."""
+    """Notes on fields that the format of clouds cannot store, with the number of clouds."""
     report: Path | None = None
-    """The page that tells of the run, where one was asked for."""
+    """Run report, if requested."""
 
 
 def run(
@@ -69,18 +71,18 @@ def run(
     progress: Callable[[int, int], None] | None = None,
     watch: Watcher | None = None,
 ) -> RunSummary:
-    """Run a scenario and write all that it gives into a folder.
+    """Run a scenario and write all outputs into a folder.
 
-    `resume` keeps clouds of an earlier run of the same scenario. `replace` makes everything again, also where the
-    folder holds a run of a scenario of the same name with other values. `realtime` waits for the wall clock.
-    `progress` is told the number of scans that are there and of all. `watch` is given every step with all its frames,
-    as the outputs are.
+    `resume` reuses frames of an earlier run of the same scenario. `replace` measures everything again, even if the
+    folder contains a run of a scenario with the same name and other values. `realtime` waits for the wall clock.
+    `progress` is called with the number of finished frames and of all frames. `watch` receives every step with all its
+    frames, like the outputs.
     """
     began = wall.perf_counter()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise FormatError(f"{folder}: the folder cannot be made ({error.strerror})") from None
+        raise FormatError(f"{folder}: the folder cannot be created ({error.strerror})") from None
     with only_writer(folder):
         summary = _run(scenario, folder, resume, replace, realtime, progress, watch)
     summary.seconds = wall.perf_counter() - began
@@ -98,7 +100,7 @@ def _run(
 ) -> RunSummary:
     content = content_of(scenario)
     earlier = EarlierRun.replaced(folder, content) if replace else EarlierRun.of(folder, content, resume)
-    # Under the lock of this folder nobody else writes here: temporary files are those of runs that were killed.
+    # The folder is locked, so temporary files in it are from runs that were killed.
     remove_litter(folder)
     rules = {sensor.name: FILES.get(sensor.record_type) for sensor in scenario.sensors}
     frames = {
@@ -120,19 +122,21 @@ def _run(
             name: {
                 n
                 for n, file in enumerate(files)
-                if earlier.has(file, *_with(file, scenario, name in boxed), *_beside(file, rules[name]))
+                if earlier.has(
+                    file, *([_boxes_of(file, scenario)] if name in boxed else []), *_companions(file, rules[name])
+                )
             }
             for name, files in frames.items()
         }
         summary.found = sum(len(numbers) for numbers in present.values())
-        # A sink writes its file from beginning to end, so it needs the frames that an earlier run left, too.
+        # A sink writes its file from start to end, so it also needs the frames that an earlier run wrote.
         sinks = Sinks(scenario, folder, watch)
         done = 0
         writer = Writer()
         try:
             report = report_of(scenario, folder, resume=not replace)
             if replace:
-                # A run that is stopped trusts the frames it finds: those of another run must go before its manifest.
+                # A resumed run trusts existing frames, so those of the replaced run are removed before the manifest.
                 for file in (file for files in frames.values() for file in files):
                     file.unlink(missing_ok=True)
             write_manifest(folder, content, complete=False, files=earlier.hashes)
@@ -146,7 +150,7 @@ def _run(
                         rule = rules[name]
                         if rule is None or number in present[name]:
                             continue
-                        # Boxes are found here, not in the writer's thread: the next step changes the motions they read.
+                        # Computed here, not in the writer's thread, because the next step changes the motions.
                         boxes = truth[name].of(record, "points") if truth is not None and name in truth else None
                         writer.put(partial(_write_frame, scenario, rule, boxes, record, frames[name][number]))
                         summary.frames += 1
@@ -167,7 +171,7 @@ def _run(
             sinks.abandon()
             raise
     summary.files = [
-        one for name, files in frames.items() for file in files for one in (file, *_beside(file, rules[name]))
+        one for name, files in frames.items() for file in files for one in (file, *_companions(file, rules[name]))
     ]
     if truth is not None:
         summary.files += [_boxes_of(file, scenario) for name in truth for file in frames[name]]
@@ -185,7 +189,7 @@ def _run(
 
 
 def _frame_files(scenario: Scenario, sensor: FrameOnBoard, rule: FileRule, folder: Path) -> list[Path]:
-    """The files of a sensor's frames."""
+    """Files of the frames of a sensor."""
     place = folder / sensor.folder_name / rule.folder
     place.mkdir(parents=True, exist_ok=True)
     ending = rule.ending(sensor, scenario)
@@ -193,24 +197,19 @@ def _frame_files(scenario: Scenario, sensor: FrameOnBoard, rule: FileRule, folde
 
 
 def _boxes_of(cloud: Path, scenario: Scenario) -> Path:
-    """The file of the boxes of a cloud."""
+    """File of the boxes of a cloud."""
     ending = ".txt" if scenario.settings.boxes == "kitti" else ".json"
     return cloud.parent.with_name(cloud.parent.name + "-boxes") / (cloud.name.partition(".")[0] + ending)
 
 
-def _with(cloud: Path, scenario: Scenario, boxed: bool) -> list[Path]:
-    """The files that belong to a cloud."""
-    return [_boxes_of(cloud, scenario)] if boxed else []
-
-
-def _beside(file: Path, rule: FileRule | None) -> list[Path]:
-    """The files that the rule of a frame writes beside its own."""
-    return [] if rule is None else rule.beside(file)
+def _companions(file: Path, rule: FileRule | None) -> list[Path]:
+    """Further files that belong to the file of a frame."""
+    return [] if rule is None else rule.companions(file)
 
 
 def _write_frame(scenario: Scenario, rule: FileRule, boxes: Any, record: Any, file: Path) -> list[str]:
-    """Write a frame and its boxes; what the file's format cannot hold."""
-    # Boxes first: a cloud that is there says that its boxes are, too.
+    """Write a frame and its boxes. Return notes on skipped fields."""
+    # Boxes first, so that an existing cloud implies that its boxes exist.
     if boxes is not None and scenario.settings.boxes == "kitti":
         write_kitti_labels(boxes, _boxes_of(file, scenario), axes="lidar")
     elif boxes is not None:
@@ -220,7 +219,7 @@ def _write_frame(scenario: Scenario, rule: FileRule, boxes: Any, record: Any, fi
 
 @contextmanager
 def _paced(realtime: bool) -> Iterator[Callable[[float], None]]:
-    """Waits until the wall clock has come to a time of the run, if asked to."""
+    """Yield a function that waits until the wall clock reaches a time of the run, if `realtime`."""
     start = wall.monotonic()
 
     def wait(time_s: float) -> None:
@@ -244,12 +243,12 @@ def _write_streams(scenario: Scenario, streams: dict[str, list[Samples]], folder
         if rule is not None:
             file = folder / f"{sensor.name}{rule.ending(sensor, scenario)}"
             rule.write(samples, file)
-            files += [file, *rule.beside(file)]
+            files += [file, *rule.companions(file)]
     return files
 
 
 def _write_truth(scenario: Scenario, folder: Path) -> list[Path]:
-    """State of every vehicle at every step, and the pose of every frame sensor at the start of its frames."""
+    """Write the state of every vehicle at every step, and the pose of every frame sensor at the start of its frames."""
     files = []
     (folder / "truth").mkdir(exist_ok=True)
     times = np.arange(scenario.steps + 1) * scenario.settings.step_s

@@ -1,4 +1,4 @@
-"""Where the measurements of a run go, beside the clouds: one sink an output that the scenario asks for."""
+"""Sinks of a run: one per entry of `outputs` in the scenario, and the bag sink."""
 
 from __future__ import annotations
 
@@ -21,38 +21,34 @@ if TYPE_CHECKING:
 
 
 class Sink(Protocol):
-    """Takes the steps of a run in order, all of them, from the first.
+    """Consumer of all steps of a run, in order, from the first.
 
-    A run that goes on after an interruption begins its sinks anew: scans that are there already are measured again
-    for them, to the same bits.
+    A resumed run restarts its sinks: existing scans are measured again for them, with the same bits.
     """
 
     def take(self, step: Step) -> None:
-        """Write what a step gave."""
+        """Write the measurements of a step."""
         ...
 
     def close(self) -> list[Path]:
-        """Finish after the last step: the files that were written, whole."""
+        """Finish after the last step and return the files."""
         ...
 
     def abandon(self) -> None:
-        """Leave off where the run was stopped: what was written stays readable as far as it goes, or is removed."""
+        """Stop after an interruption: the files stay readable up to that point, or are removed."""
         ...
 
 
 class Watcher(Sink, Protocol):
-    """A sink that the caller of a run brings along: it takes every step, may write files and add to the run's page."""
+    """Sink of the caller of a run. It receives every step, may write files, and may add to the run report."""
 
     def on_page(self) -> str:
-        """HTML that the run's page shows before its list of files; asked for after `close`."""
+        """HTML to insert before the list of files in the run report; called after `close`."""
         ...
 
 
 class Sinks:
-    """All sinks that a scenario asks for, writing into a folder, and the caller's own after them.
-
-    Where one fails, the others are left off in order.
-    """
+    """All sinks of a scenario, followed by the caller's sink. If one fails, the others are abandoned."""
 
     def __init__(self, scenario: Scenario, folder: Path, watch: Sink | None = None) -> None:
         self._open: list[Sink] = []
@@ -68,12 +64,12 @@ class Sinks:
         return bool(self._open)
 
     def take(self, step: Step) -> None:
-        """Write what a step gave."""
+        """Write the measurements of a step."""
         for sink in self._open:
             sink.take(step)
 
     def close(self) -> list[Path]:
-        """Finish after the last step: the files of all."""
+        """Finish after the last step and return the files of all sinks."""
         files: list[Path] = []
         try:
             while self._open:
@@ -85,7 +81,7 @@ class Sinks:
         return files
 
     def abandon(self) -> None:
-        """Leave off where the run was stopped; what stopped it is to be told, not what goes wrong here, too."""
+        """Stop all sinks after an interruption. Errors are suppressed, because the original one is more important."""
         for sink in self._open:
             with suppress(ParhelionError, OSError):
                 sink.abandon()
@@ -93,7 +89,7 @@ class Sinks:
 
 
 def _sink(entry: OutputEntry, scenario: Scenario, folder: Path) -> Sink:
-    # Each brings packages of its own, so it is imported when it is asked for.
+    # Each sink needs further packages, so it is imported on use.
     if isinstance(entry, BagOutput):
         return BagSink(entry, scenario, folder)
     if isinstance(entry, PcapOutput):
@@ -110,15 +106,15 @@ def _sink(entry: OutputEntry, scenario: Scenario, folder: Path) -> Sink:
     return dataset_sink(entry.kind, scenario, folder)
 
 
-# ---- Files are written beside the simulation: while one frame goes to disk, the next is measured --------------------
+# ---- background writing: while one frame is written, the next is measured -------------------------------------------
 
 
 WAITING = 3
-"""Frames that may wait to be written; then the simulation waits, so that memory stays bounded on a slow disk."""
+"""Largest number of queued frames; beyond it the simulation waits, so that memory is bounded on a slow disk."""
 
 
 class Writer:
-    """Does jobs one after the other in a thread of its own. A failed job is told at the next `put` or at `close`."""
+    """Runs jobs one after the other in a background thread. The error of a failed job is raised by `put` or `close`."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="parhelion-writer")
@@ -126,34 +122,34 @@ class Writer:
         self._results: list[Any] = []
 
     def put(self, job: Callable[[], Any]) -> None:
-        """Have a job done."""
+        """Queue a job."""
         while self._waiting and (len(self._waiting) >= WAITING or self._waiting[0].done()):
             self._results.append(self._waiting.popleft().result())
         self._waiting.append(self._thread.submit(job))
 
     def close(self) -> list[Any]:
-        """Wait for all jobs: what they returned, in order."""
+        """Wait for all jobs and return their results in order."""
         while self._waiting:
             self._results.append(self._waiting.popleft().result())
         self._thread.shutdown()
         return self._results
 
     def abandon(self) -> None:
-        """Finish after an error elsewhere: what was measured is written, and further errors are not told."""
+        """Finish all queued jobs after an error elsewhere; further errors are ignored."""
         self._thread.shutdown(wait=True)
 
 
-# ---- A run as a ROS 2 bag: folder/bag with all measurements, truth, transforms and clock ----------------------------
+# ---- ROS 2 bag of a run: folder/bag with all measurements, truth, transforms and clock ------------------------------
 
 
 NAME = "bag"
-"""Folder of the bag in that of the run."""
+"""Folder of the bag in the folder of the run."""
 BATCH_S = 1.0
-"""Time of the run [s] whose messages are made together, as its samples are measured together."""
+"""Duration of a batch of messages [s of the run], the same as for samples."""
 
 
 class BagSink:
-    """Writes the messages of every step; a run that is stopped leaves a bag that can be read as far as it goes."""
+    """Writes the messages of every step. An interrupted run leaves a bag that is readable up to that point."""
 
     def __init__(self, entry: BagOutput, scenario: Scenario, folder: Path) -> None:
         self._feed = RosFeed(
@@ -165,7 +161,7 @@ class BagSink:
             epoch_s=entry.epoch_s,
             batch_s=BATCH_S,
         )
-        # The bag of an earlier run stays until this one is whole. LZ4: a run should not wait for its bag.
+        # The bag of an earlier run is replaced when this one is complete. LZ4 is fast, so the run need not wait.
         self._bag = BagWriter(folder / NAME, entry.storage, compression="lz4", overwrite=True)
         self._writer = Writer()
         self._write(self._feed.first())
@@ -175,20 +171,20 @@ class BagSink:
             self._bag.write(message)
 
     def take(self, step: Step) -> None:
-        """Write what a step gave."""
+        """Write the messages of a step."""
         messages = self._feed.of(step)
         if messages:
             self._writer.put(partial(self._write, messages))
 
     def close(self) -> list[Path]:
-        """Finish the bag: its files."""
+        """Finish the bag and return its files."""
         self._writer.put(partial(self._write, self._feed.last()))
         self._writer.close()
         self._bag.close()
         return self._bag.files
 
     def abandon(self) -> None:
-        """Finish the bag where the run was stopped, or leave an earlier one as it was."""
+        """Finish the bag of an interrupted run, or discard it if it would replace an earlier one."""
         try:
             self._writer.abandon()
             self._write(self._feed.last())

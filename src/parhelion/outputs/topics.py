@@ -1,7 +1,7 @@
 """Topics and frames of the sensors and vehicles of a scenario: those of the real drivers, in ROS and in Foxglove.
 
 `TOPICS` is the table by type of record. A type without an entry has the topic `/<sensor>` and the frame
-`<sensor>_link`, so that records which ROS leaves out still have a topic in Foxglove.
+`<sensor>_link`, so that records that ROS skips still have a topic in Foxglove.
 """
 
 from __future__ import annotations
@@ -24,16 +24,11 @@ from parhelion.scenario.sensors import OnBoard
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario
 
-# ---- How names of a scenario are spelt in ROS -----------------------------------------------------------------------
-
 
 def ros_name(text: str) -> str:
-    """A name of a scenario as ROS allows it: letters, digits and underscores, not beginning with a digit."""
+    """Convert a name to one that ROS allows: letters, digits and underscores, not starting with a digit."""
     plain = re.sub(r"[^A-Za-z0-9_]", "_", text)
     return f"_{plain}" if plain[0].isdigit() else plain
-
-
-# ---- topics ---------------------------------------------------------------------------------------------------------
 
 
 Layout = str
@@ -53,23 +48,23 @@ class TopicRule:
     names: Names
     """Topic and frame of a sensor, as the real driver names them."""
     of_vehicle: bool = False
-    """True if records are in the frame of the vehicle, not in one of the sensor."""
+    """True if records are in the frame of the vehicle instead of the sensor."""
     child_frames: Callable[[OnBoard, str], list[tuple[str, Pose]]] = lambda sensor, frame: []
-    """Frames below that of the sensor, and their poses in it."""
+    """Child frames of the sensor frame, with their poses in it."""
 
 
 def one_topic(topic: str, frame: str, *, of_vehicle: bool = False) -> TopicRule:
-    """Rule of sensors that all have the same topic and frame; their names come first if there are several."""
+    """Rule for sensors that share topic and frame; several sensors get their names as prefix."""
     return TopicRule(lambda sensor, layout: (topic, frame), of_vehicle)
 
 
 def own_topic(topic: str = "", frame: str = "") -> Names:
-    """Names of sensors with topic and frame of their own: `/<sensor><topic>` and `<sensor><frame>`."""
+    """Names of sensors with their own topic and frame: `/<sensor><topic>` and `<sensor><frame>`."""
     return lambda sensor, layout: (f"/{ros_name(sensor.name)}{topic}", f"{ros_name(sensor.name)}{frame}")
 
 
 def is_flat(sensor: OnBoard) -> bool:
-    """Return whether a lidar scans one plane, so that a LaserScan holds all it sees."""
+    """Return whether a lidar scans one plane, so that a LaserScan represents it completely."""
     pattern = sensor.sensor.config.pattern
     channels = getattr(pattern, "channels", None)
     elevation = list(getattr(channels, "elevation_deg", [])) if channels is not None else []
@@ -89,7 +84,7 @@ def optical_frame(frame: str, *, right: bool = False) -> str:
 
 
 def _optical_frames(sensor: Any, frame: str) -> list[tuple[str, Pose]]:
-    """Optical frames of a camera and their poses in its own; for a stereo camera, that of the second lens, too."""
+    """Optical frames of a camera with their poses in the camera frame; for a stereo camera, of both lenses."""
     found = [(optical_frame(frame), OPTICAL)]
     lens = getattr(sensor.sensor, "intrinsics", None)
     if isinstance(lens, Intrinsics) and lens.baseline_m > 0.0:
@@ -123,19 +118,20 @@ class TopicName:
     """Topic and frame of a sensor or vehicle."""
 
     topic: str
-    """For a vehicle: the prefix of its topics, such as '' or '/husky'."""
+    """Topic of a sensor; for a vehicle, the prefix of its topics, for example '' or '/husky'."""
     frame: str
+    """Frame."""
 
 
 def topic_rule(sensor: OnBoard) -> TopicRule:
-    """The rule for topic and frames of a sensor."""
+    """Rule for topic and frames of a sensor."""
     return TOPICS.require(sensor.record_type)
 
 
 def sensor_names(
     scenario: Scenario, topics: Mapping[str, str], frames: Mapping[str, str], layout: Layout = "driver"
 ) -> dict[str, TopicName]:
-    """Topic and frame of every sensor: as given, else the driver's, with the sensor's name before it if two clash."""
+    """Topic and frame of every sensor: as given, or the driver's, with the sensor's name as prefix if two clash."""
     default = {sensor.name: topic_rule(sensor).names(sensor, layout) for sensor in scenario.sensors}
     topics_used = [topic for topic, _ in default.values()]
     framed = [frame for _, frame in default.values()]
@@ -150,9 +146,10 @@ def sensor_names(
 
 
 def vehicle_names(scenario: Scenario, topics: Mapping[str, str], frames: Mapping[str, str]) -> dict[str, TopicName]:
-    """What a vehicle's topics begin with, and its frame.
+    """Prefix of the topics of each vehicle, and its frame.
 
-    One vehicle alone, or the one that carries all sensors, is plain base_link; others have their names before it.
+    A single vehicle, or the one that carries all sensors, is base_link without prefix; others have their name as
+    prefix.
     """
     carrying = {name for name, body in scenario.bodies.items() if any(s.body is body for s in scenario.sensors)}
     plain = carrying if len(carrying) == 1 else set(scenario.bodies) if len(scenario.bodies) == 1 else set()
@@ -164,7 +161,7 @@ def vehicle_names(scenario: Scenario, topics: Mapping[str, str], frames: Mapping
 
 
 def check_names(scenario: Scenario, topics: Mapping[str, str], frames: Mapping[str, str]) -> None:
-    """See that names stand for something, and that topics are such as ROS takes."""
+    """Raise ConfigError for names of unknown sensors or vehicles, and for invalid topics or frames."""
     known = [*(sensor.name for sensor in scenario.sensors), *scenario.bodies]
     for name in (*topics, *frames):
         if name not in known:
@@ -174,12 +171,12 @@ def check_names(scenario: Scenario, topics: Mapping[str, str], frames: Mapping[s
             raise ConfigError(f"topics: {name}: must be like /a/b of letters, digits and underscores, got {topic!r}")
     for name, frame in frames.items():
         if not frame or frame.startswith("/"):
-            raise ConfigError(f"frames: {name}: must not be empty or begin with '/', got {frame!r}")
+            raise ConfigError(f"frames: {name}: must not be empty or start with '/', got {frame!r}")
 
 
 def check_distinct(topics: list[str], frames: list[str]) -> None:
-    """See that no two sensors would share a topic, nor two frames a name."""
+    """Raise ConfigError if two sensors share a topic, or two frames a name."""
     for kind, names in (("topics", topics), ("frames", frames)):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ConfigError(f"{kind}: {twice[0]!r} would stand for two things; give one of them another name")
+            raise ConfigError(f"{kind}: {twice[0]!r} is used twice; give one of them another name")

@@ -156,7 +156,7 @@ def test_a_killed_writer_leaves_a_readable_bag(tmp_path: Path, storage: str) -> 
     assert reader.topics["/points"].count == len(found)
     assert len(ros.cloud_of(found[-1])) == 5000
     if storage == "mcap":
-        with pytest.warns(BagWarning, match="breaks off"):
+        with pytest.warns(BagWarning, match="is truncated"):
             BagReader(folder)
     else:
         with AnyReader([folder]) as other:
@@ -193,7 +193,7 @@ def test_files_cut_anywhere(tmp_path: Path, ending: str) -> None:
 def test_an_earlier_bag_stays_until_the_new_one_is_whole(tmp_path: Path, storage: str) -> None:
     place = tmp_path / "bag"
     sent = written(place, storage)
-    with pytest.raises(FormatError, match="there already"):
+    with pytest.raises(FormatError, match="already exists"):
         BagWriter(place, storage)
     bag = BagWriter(place, storage, overwrite=True)
     bag.write(sent[0])
@@ -210,7 +210,7 @@ def test_an_earlier_bag_stays_until_the_new_one_is_whole(tmp_path: Path, storage
 def test_folders_with_other_files_are_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "bag").mkdir()
     (tmp_path / "bag" / "thesis.tex").write_text("years of work")
-    with pytest.raises(FormatError, match="other files"):
+    with pytest.raises(FormatError, match="not part of a bag"):
         BagWriter(tmp_path / "bag", overwrite=True)
     assert (tmp_path / "bag" / "thesis.tex").exists()
 
@@ -254,7 +254,7 @@ def test_bags_of_humble_without_definitions(tmp_path: Path) -> None:
         ("a.db3", b"PK\x03\x04 something else", "not an SQLite file"),
         ("a.db3", b"SQLite format 3\x00" + bytes(200), "cannot be read"),
         ("a.bag", b"#ROSBAG V2.0\n", "ROS 1"),
-        ("a.txt", b"hello", "is no bag"),
+        ("a.txt", b"hello", "is not a bag"),
     ],
 )
 def test_files_that_are_no_bags(tmp_path: Path, name: str, content: bytes, words: str) -> None:
@@ -286,9 +286,9 @@ def test_places_that_are_no_bags(tmp_path: Path) -> None:
 def test_wrong_messages(tmp_path: Path) -> None:
     with BagWriter(tmp_path / "bag") as bag:
         bag.write(Message("/clock", ros.CLOCK, 1, ros.clock(1)))
-        with pytest.raises(ConfigError, match="holds rosgraph_msgs"):
+        with pytest.raises(ConfigError, match="has the type rosgraph_msgs"):
             bag.write(Message("/clock", ros.TF, 2, ros.tf_message([])))
-        with pytest.raises(ConfigError, match="before 0"):
+        with pytest.raises(ConfigError, match="negative times"):
             bag.write(Message("/clock", ros.CLOCK, -5, b""))
     with pytest.raises(ConfigError, match="closed"):
         bag.write(Message("/clock", ros.CLOCK, 2, ros.clock(2)))

@@ -230,7 +230,7 @@ def test_foreign_fields_go_back_in_their_own_units() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"is_bigendian": True}, "big endian"),
+        ({"is_bigendian": True}, "big-endian"),
         ({"width": 1000}, "bytes"),
         ({"point_step": 8}, "does not fit"),
     ],

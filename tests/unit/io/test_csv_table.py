@@ -56,12 +56,12 @@ def test_a_usual_name_with_unusual_values_is_read_as_numbers(tmp_path: Path) -> 
     ("text", "problem"),
     [
         ("1,2,3\n4,5,6\n", "first line must name the columns"),
-        ("x,y\n1,2\n", "first line must name the columns, x,y,z among them"),
+        ("x,y\n1,2\n", "first line must name the columns, including x,y,z"),
         ("x,y,z,z\n1,2,3,4\n", "first line must name the columns"),
         ("x,y,z\n1,2\n", "damaged"),
         ("x,y,z\n1,2,three\n", "damaged"),
         ("x,y,z\n1,,3\n", "damaged"),
-        ("# parhelion {broken\nx,y,z\n1,2,3\n", "description in it is damaged"),
+        ("# parhelion {broken\nx,y,z\n1,2,3\n", "parhelion description is damaged"),
         ('# parhelion {"layout":{"xyz":{"columns":"x","dtype":"float32"}}}\nx,y,z\n1,2,3\n', "three columns"),
     ],
 )

@@ -77,11 +77,11 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 
 def test_a_file_or_a_link_in_its_place_is_refused(tmp_path: Path) -> None:
     (tmp_path / "set").write_text("a file")
-    with pytest.raises(FormatError, match="not the folder of a data set"):
+    with pytest.raises(FormatError, match="is not a data set"):
         DatasetFolder(tmp_path / "set", "test", "")
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(FormatError, match="not the folder of a data set"):
+    with pytest.raises(FormatError, match="is not a data set"):
         DatasetFolder(tmp_path / "link", "test", "")
 
 
@@ -194,7 +194,7 @@ def test_the_table_turns_numbers() -> None:
     table = kitti.ClassTable({10: "car", 108: "wall", 260: "forklift", 261: "teapot"}, SEMANTIC_KITTI)
     assert table.at_rest[[10, 108, 260, 261]].tolist() == [10, 50, 20, 99]
     assert table.moving[[10, 20, 30, 50]].tolist() == [252, 259, 254, 50]
-    assert table.is_thing[[10, 252, 30, 50, 99]].tolist() == [True, True, True, False, False]
+    assert table.is_countable[[10, 252, 30, 50, 99]].tolist() == [True, True, True, False, False]
 
 
 # ---- nuScenes --------------------------------------------------------------------------------------------------------

@@ -158,7 +158,7 @@ def test_a_scenario_writes_all_of_it(tmp_path: Path) -> None:
     assert summary.report is not None
     page = summary.report.read_text()
     assert "gps: sky" in page
-    assert "gps: error of the position" in page
+    assert "gps: position error" in page
 
 
 @pytest.mark.slow

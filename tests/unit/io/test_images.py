@@ -170,13 +170,13 @@ def test_what_a_format_cannot_hold_is_told(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", FieldsDroppedWarning)  # a picture is a picture
         replace(whole(), right=None).save(tmp_path / "a.png")
-    with pytest.warns(FieldsDroppedWarning, match="png cannot hold right"):
+    with pytest.warns(FieldsDroppedWarning, match="png cannot store right"):
         replace(whole(), right=whole().colour).save(tmp_path / "a.png")
     for image, ending, words in (
-        (whole("float32", 3), "png", "TIFF, EXR and NPZ hold it"),
+        (whole("float32", 3), "png", "use TIFF, EXR or NPZ"),
         (whole("uint8", 5), "png", "1, 3 or 4 bands"),
         (whole("uint16", 3), "jpg", "8 bits"),
-        (whole(), "bmp", "unknown file ending"),
+        (whole(), "bmp", "unknown file extension"),
         (replace(whole(), instance=np.full((HEIGHT, WIDTH), 1 << 25)), "exr", "up to 2\\^24"),
     ):
         with pytest.raises(FormatError, match=words):
@@ -278,7 +278,7 @@ def test_every_instance_has_a_colour_of_its_own() -> None:
     assert truth.instance_colours(np.array(0)).tolist() == [0, 0, 0]
     near = truth.instance_colours(np.arange(1, 40)).astype(int)
     assert np.abs(np.diff(near, axis=0)).max(axis=1).min() > 60
-    with pytest.raises(FormatError, match="no colour of their own"):
+    with pytest.raises(FormatError, match="must be below 2\\^24"):
         truth.instance_colours(np.array([1 << 24]))
 
 

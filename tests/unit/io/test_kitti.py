@@ -46,7 +46,7 @@ def test_a_label_file_finds_its_scan_beside_it_or_in_velodyne(tmp_path: Path, fo
     (tmp_path / "labels").mkdir()
     (tmp_path / "velodyne").mkdir(exist_ok=True)
     labels = tmp_path / "labels" / "000001.label"
-    with pytest.warns(FieldsDroppedWarning, match="semantickitti cannot hold xyz, intensity; left out"):
+    with pytest.warns(FieldsDroppedWarning, match="semantickitti cannot store xyz, intensity; skipped"):
         write_cloud(CLOUD, labels)
     with pytest.raises(FormatError, match=r"labels without points, and neither .*000001\.bin nor .*velodyne"):
         read_cloud(labels)
@@ -57,7 +57,7 @@ def test_a_label_file_finds_its_scan_beside_it_or_in_velodyne(tmp_path: Path, fo
 def test_labels_that_do_not_fit_the_scan_or_sixteen_bits(tmp_path: Path) -> None:
     np.zeros((2, 4), "<f4").tofile(tmp_path / "a.bin")
     (tmp_path / "a.label").write_bytes(bytes(4))
-    with pytest.raises(FormatError, match=r"a\.label: holds 1 labels, but .*a\.bin holds 2 points"):
+    with pytest.raises(FormatError, match=r"a\.label: has 1 labels, but .*a\.bin has 2 points"):
         read_cloud(tmp_path / "a.label")
     wide = PointCloud(np.zeros((1, 3)), {"label": np.array([70000])})
     with pytest.raises(FormatError, match="'label' must be whole numbers from 0 to 65535"):

@@ -135,7 +135,7 @@ def test_long_descriptions_take_several_records(tmp_path: Path) -> None:
 
 def test_scale_and_reach(tmp_path: Path) -> None:
     wide = PointCloud(np.array([[-3e5, 0, 0], [3e5, 0, 0.0123]]))
-    with pytest.raises(FormatError, match=r"wider than ±215 km, all that scale_m=0.0001 can hold"):
+    with pytest.raises(FormatError, match=r"wider than ±215 km, the limit of scale_m=0.0001"):
         write_cloud(wide, tmp_path / "a.las")
     write_cloud(wide, tmp_path / "a.las", scale_m=0.001)
     np.testing.assert_allclose(read_cloud(tmp_path / "a.las").xyz, [[-3e5, 0, 0], [3e5, 0, 0.012]], rtol=0, atol=1e-9)
@@ -180,9 +180,9 @@ def test_lying_chunks_are_refused_before_memory_is_taken(tmp_path: Path) -> None
     row_size = struct.unpack_from("<H", whole, 105)[0]
     table = struct.unpack_from("<q", whole, start)[0]
     for place, code, value, problem in (
-        (start, "<q", 2**60, "table of chunks is missing"),
+        (start, "<q", 2**60, "chunk table is missing"),
         (table + 4, "<I", 2**32 - 1, "claims 4294967295 chunks"),
-        (start + 8 + row_size, "<I", 2**32 - 1, "50 points are promised and 4294967295 are there"),
+        (start + 8 + row_size, "<I", 2**32 - 1, "the header declares 50 points, the chunks contain 4294967295"),
         (start + 8 + row_size + 4, "<I", 2**32 - 1, "layers of a chunk do not fill it"),
     ):
         data = bytearray(whole)

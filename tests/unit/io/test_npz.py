@@ -129,7 +129,10 @@ def member(shape: str, dtype: str = "<f8", body: bytes = bytes(24)) -> bytes:
         ({"xyz.npy": member("(3, 1)")}, r"'xyz' must be numbers of shape \(n, 3\)"),
         ({"xyz.npy": b"nonsense"}, "damaged"),
         ({"points.npy": member("(1, 3)")}, "no array 'xyz'; it has: points"),
-        ({"xyz.npy": member("(1, 3)"), "parhelion.npy": member("(2,)", "|u1", b"{]")}, "description in it is damaged"),
+        (
+            {"xyz.npy": member("(1, 3)"), "parhelion.npy": member("(2,)", "|u1", b"{]")},
+            "parhelion description is damaged",
+        ),
         (
             {"xyz.npy": member("(1, 3)"), "parhelion.npy": member("(24,)", "|u1", b'{"extras":{"fields":[]}}')},
             "damaged",
@@ -163,7 +166,7 @@ def test_a_claim_beyond_what_compression_can_do_is_refused(tmp_path: Path) -> No
     [
         ({"motion.times": np.array([1.0, 0.0])}, "strictly increasing"),
         ({"motion.xyz": np.full((2, 3), np.nan)}, "must be finite"),
-        ({"motion.quat_xyzw": np.zeros((2, 3))}, "do not fit together"),
+        ({"motion.quat_xyzw": np.zeros((2, 3))}, "have inconsistent shapes"),
         ({"shots.time": np.zeros(3, np.float32)}, "shots.direction"),
         ({"ring": np.zeros(3, np.uint16)}, "field 'ring' has shape"),
         ({"shots.ring": None}, "'shots.ring' is missing"),

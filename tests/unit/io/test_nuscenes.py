@@ -32,7 +32,7 @@ def test_missing_fields_are_zero(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ring", [0.5, -1.0, np.nan, np.inf, 70000.0])
 def test_rings_that_are_no_channel_numbers_are_refused(tmp_path: Path, ring: float) -> None:
     np.array([1, 2, 3, 4, ring], "<f4").tofile(tmp_path / "a.pcd.bin")
-    with pytest.raises(FormatError, match="rings are not whole numbers"):
+    with pytest.raises(FormatError, match="rings are not integers"):
         read_cloud(tmp_path / "a.pcd.bin")
     with pytest.raises(FormatError, match="'ring' must be whole numbers"):
         write_cloud(PointCloud(np.zeros((1, 3)), {"ring": np.array([ring])}), tmp_path / "b.pcd.bin")

@@ -185,7 +185,7 @@ def test_ascii_keeps_every_bit(tmp_path: Path) -> None:
         ({"points": 10**12, "width": 10**12}, "truncated, 1000000000000 points need 12000000000000 bytes"),
         ({"points": 10**12, "width": 10**12, "data": "ascii"}, "truncated"),
         ({"points": 10**12, "width": 10**12, "data": "binary_compressed"}, "compressed"),
-        ({"points": -2, "width": -2}, "WIDTH must be a whole number, not negative"),
+        ({"points": -2, "width": -2}, "WIDTH must be a non-negative integer"),
         ({"points": 3}, "POINTS is 3, but WIDTH times HEIGHT is 2"),
         ({"count": "1 1 4000000000"}, "COUNT"),
         ({"count": "1 1 -1"}, "COUNT"),
@@ -210,7 +210,7 @@ def test_absurd_headers_are_refused_at_once(tmp_path: Path, changes: dict[str, A
     [
         ((24, 2**31), "2147483648 are compressed"),
         ((2**32 - 1, 24), "truncated"),
-        ((0, 24), "cannot hold 24 bytes"),
+        ((0, 24), "cannot expand to 24 bytes"),
         ((5, 24), "compressed data are damaged"),
     ],
 )

@@ -98,7 +98,7 @@ def test_wide_integers_that_ply_cannot_hold_are_dropped_with_a_warning(tmp_path:
         "frame": np.array([12]),
         "big": np.array([2**40]),
     }
-    with pytest.warns(FieldsDroppedWarning, match="ply cannot hold stamp; left out"):
+    with pytest.warns(FieldsDroppedWarning, match="ply cannot store stamp; skipped"):
         write_cloud(PointCloud(np.zeros((1, 3)), fields), tmp_path / "a.ply")
     back = read_cloud(tmp_path / "a.ply")
     assert {name: values.tolist() for name, values in back.fields.items()} == {"frame": [12], "big": [2**40]}
@@ -119,8 +119,8 @@ BINARY = "format binary_little_endian 1.0\n"
         (BINARY + "element face 900000000000\nproperty list uchar int v\n" + VERTEX, bytes(5000), "truncated"),
         (BINARY + "element none 900000000000\n" + VERTEX, bytes(9), "truncated"),
         (BINARY + "element face 1\nproperty list float int v\n" + VERTEX, b"", "not a whole number"),
-        (BINARY + "element vertex 1\nproperty list uchar int v", bytes(9), "make no cloud"),
-        (BINARY + "element vertex 1", bytes(9), "make no cloud"),
+        (BINARY + "element vertex 1\nproperty list uchar int v", bytes(9), "its vertices have no properties"),
+        (BINARY + "element vertex 1", bytes(9), "its vertices have no properties"),
         (BINARY + "element vertex 1\nproperty float x\nproperty float y", bytes(8), "no column 'z'"),
         (BINARY + "element face 0\nproperty int a", b"", "no vertex element"),
         (BINARY + "element vertex 1\nproperty quad x", bytes(9), "'quad x' is not valid"),

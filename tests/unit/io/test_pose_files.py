@@ -76,21 +76,21 @@ def test_a_written_tum_file_is_plain(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "the file holds no poses"),
-        ("# nothing\n\n", "the file holds no poses"),
-        ("# head\n" + LINE + "2.5 1 2 3 0 0 0\n", "line 3: poses are 8 numbers a line, got 7"),
-        (LINE + "\n2.5 1 2 3 0 0 0 1 9\n", "line 3: poses are 8 numbers a line, got 9"),
-        ("1 2 3\n", "line 1: poses are 8 numbers a line, got 3"),
+        ("", "the file contains no poses"),
+        ("# nothing\n\n", "the file contains no poses"),
+        ("# head\n" + LINE + "2.5 1 2 3 0 0 0\n", "line 3: poses need 8 numbers per line, got 7"),
+        (LINE + "\n2.5 1 2 3 0 0 0 1 9\n", "line 3: poses need 8 numbers per line, got 9"),
+        ("1 2 3\n", "line 1: poses need 8 numbers per line, got 3"),
         (LINE + "2.5 1 2 here 0 0 0 1\n", "line 2: 'here' is not a number"),
         (LINE + "2.5 1 nan 3 0 0 0 1\n", "line 2: numbers must be finite, got nan"),
         ("# head\n" + LINE + "# more\n2.5 1 2 inf 0 0 0 1\n", "line 4: numbers must be finite, got inf"),
-        (LINE + LINE, "line 2: the time 1.5 does not come after the one before"),
-        (LINE + "0.5 1 2 3 0 0 0 1\n", "line 2: the time 0.5 does not"),
+        (LINE + LINE, "line 2: the time 1.5 is not after the previous one"),
+        (LINE + "0.5 1 2 3 0 0 0 1\n", "line 2: the time 0.5 is not"),
         (LINE + "\n\n2.5 1 2 3 0 0 0 1.02\n", "line 4: the quaternion has length 1.02, not 1"),
         (LINE + "2.5 1 2 3 0 0 0 0\n", "line 2: the quaternion has length 0, not 1"),
         (LINE + "2.5 1 2 3 1e200 0 0 0\n", "line 2: the quaternion has length"),
-        (b"\x89PNG\r\n\x1a\n\x00\x00", "line 1: poses are 8 numbers a line"),
-        ("timestamp,tx,ty,tz,qx,qy,qz,qw\n", "line 1: poses are 8 numbers a line, got 1"),
+        (b"\x89PNG\r\n\x1a\n\x00\x00", "line 1: poses need 8 numbers per line"),
+        ("timestamp,tx,ty,tz,qx,qy,qz,qw\n", "line 1: poses need 8 numbers per line, got 1"),
     ],
 )
 def test_bad_tum_files_are_refused(tmp_path: Path, text: str | bytes, words: str) -> None:
@@ -118,7 +118,7 @@ def bad(**changes: Any) -> TimedPoses:
     [
         (bad(times=np.array([0.0, np.nan])), "times must be finite, got nan"),
         (bad(xyz=np.full((2, 3), np.inf)), "xyz must be finite, got inf"),
-        (bad(times=np.array([1.0, 1.0])), "times must be rising"),
+        (bad(times=np.array([1.0, 1.0])), "times must be strictly increasing"),
         (bad(quat_xyzw=np.ones((2, 4))), "unit quaternions"),
         (bad(xyz=np.zeros((3, 3))), r"got \(2,\), \(3, 3\), \(2, 4\)"),
         (TimedPoses(np.zeros(0), np.zeros((0, 3)), np.zeros((0, 4))), "n above 0"),
@@ -178,14 +178,14 @@ def test_rounded_matrices_give_the_nearest_rotations(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "the file holds no poses"),
-        (IDENTITY + "1 0 0 5 0 1 0 6 0 0 1\n", "line 2: poses are 12 numbers a line, got 11"),
+        ("", "the file contains no poses"),
+        (IDENTITY + "1 0 0 5 0 1 0 6 0 0 1\n", "line 2: poses need 12 numbers per line, got 11"),
         (IDENTITY + "1 0 0 5 0 1 0 6 0 0 1 nan\n", "line 2: numbers must be finite, got nan"),
-        (IDENTITY + "2 0 0 5 0 1 0 6 0 0 1 7\n", "line 2: the first three columns are no rotation (off by 3)"),
-        (IDENTITY + "1 0.02 0 5 0 1 0 6 0 0 1 7\n", "line 2: the first three columns are no rotation"),
-        (IDENTITY + "1e200 0 0 5 0 1 0 6 0 0 1 7\n", "line 2: the first three columns are no rotation"),
-        (IDENTITY + "-1 0 0 5 0 1 0 6 0 0 1 7\n", "line 2: the first three columns are a mirror image"),
-        (LINE, "line 1: poses are 12 numbers a line, got 8"),
+        (IDENTITY + "2 0 0 5 0 1 0 6 0 0 1 7\n", "line 2: the first three columns are not a rotation (off by 3)"),
+        (IDENTITY + "1 0.02 0 5 0 1 0 6 0 0 1 7\n", "line 2: the first three columns are not a rotation"),
+        (IDENTITY + "1e200 0 0 5 0 1 0 6 0 0 1 7\n", "line 2: the first three columns are not a rotation"),
+        (IDENTITY + "-1 0 0 5 0 1 0 6 0 0 1 7\n", "line 2: the first three columns are a reflection"),
+        (LINE, "line 1: poses need 12 numbers per line, got 8"),
     ],
 )
 def test_bad_kitti_files_are_refused(tmp_path: Path, text: str, words: str) -> None:
@@ -198,10 +198,10 @@ def test_bad_kitti_files_are_refused(tmp_path: Path, text: str, words: str) -> N
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("0.0\n", "holds 1 times, but .* holds 2 poses"),
-        ("0.0\n0.0\n", "line 2: the time 0.0 does not come after"),
+        ("0.0\n", "has 1 times, but .* has 2 poses"),
+        ("0.0\n0.0\n", "line 2: the time 0.0 is not after"),
         ("0.0\n\nsoon\n", "line 3: 'soon' is not a number"),
-        ("0.0 1.0\n", "line 1: times are 1 numbers a line, got 2"),
+        ("0.0 1.0\n", "line 1: times need 1 numbers per line, got 2"),
     ],
 )
 def test_bad_files_of_times_are_refused(tmp_path: Path, text: str, words: str) -> None:

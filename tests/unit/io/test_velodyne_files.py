@@ -99,7 +99,7 @@ def test_one_scan_or_one_sensor_of_a_capture(tmp_path: Path) -> None:
             for address in ("10.0.0.1", "10.0.0.2"):
                 capture.write(datagram.time_s, datagram.payload, (address, 2368), datagram.target)
     with pytest.raises(
-        FormatError, match=r"packets of the sensors 10\.0\.0\.1, 10\.0\.0\.2; name one of them as source"
+        FormatError, match=r"packets of the sensors 10\.0\.0\.1, 10\.0\.0\.2; pass one of them as source"
     ):
         read_cloud(file)
     assert len(read_cloud(file, source="10.0.0.2")) == len(scans[0]) + len(scans[1])
@@ -108,13 +108,15 @@ def test_one_scan_or_one_sensor_of_a_capture(tmp_path: Path) -> None:
 def test_what_a_capture_cannot_be_made_of_is_told(tmp_path: Path) -> None:
     scan = made_up_scan(ph.Lidar("velodyne/vlp-16"))
     file = tmp_path / "a.pcap"
-    with pytest.raises(FormatError, match=r"a.pcap: a capture holds every pulse of a scan"):
+    with pytest.raises(FormatError, match=r"a.pcap: a capture contains every pulse of a scan"):
         write_cloud(PointCloud(scan.xyz, scan.fields), file)
     other = ph.Lidar("velodyne/hdl-64e")
-    with pytest.raises(FormatError, match="the packets of velodyne/hdl-64e are not known; known are velodyne/vlp-16"):
+    with pytest.raises(
+        FormatError, match="the packets of velodyne/hdl-64e are not supported; supported are velodyne/vlp-16"
+    ):
         write_cloud(made_up_scan(other), file)
     assert list(tmp_path.iterdir()) == []
-    with pytest.warns(UserWarning, match="pcap cannot hold label; left out"):
+    with pytest.warns(UserWarning, match="pcap cannot store label; skipped"):
         write_cloud(scan.with_fields(label=scan.ring), file)
 
 
@@ -122,5 +124,5 @@ def test_captures_without_packets_that_are_known(tmp_path: Path) -> None:
     file = tmp_path / "a.pcap"
     with PcapWriter(file) as capture:
         capture.write(0.0, bytes(77))
-    with pytest.raises(FormatError, match=r"no Velodyne data packets .* datagrams there: 77 bytes"):
+    with pytest.raises(FormatError, match=r"no Velodyne data packets .* sizes of its datagrams: 77 bytes"):
         read_cloud(file)

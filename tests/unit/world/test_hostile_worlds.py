@@ -252,7 +252,7 @@ def test_poses_beyond_all_bounds(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"poses\.kitti: line 1: positions must lie within"):
         RecordedMotion.from_kitti(kitti, rate_hz=10.0)
     kitti.write_text("1e308 0 0 0 0 1 0 0 0 0 1 0\n")
-    with pytest.raises(FormatError, match=r"poses\.kitti: line 1: the first three columns are no rotation"):
+    with pytest.raises(FormatError, match=r"poses\.kitti: line 1: the first three columns are not a rotation"):
         RecordedMotion.from_kitti(kitti, rate_hz=10.0)
 
 

@@ -1,4 +1,4 @@
-"""Images as files: one table of formats, and the two functions that use it."""
+"""Image files: the table of formats, and the functions that read and write them."""
 
 from __future__ import annotations
 
@@ -22,22 +22,23 @@ class ImageFormat:
     """One file format of images."""
 
     name: str
-    """What `format=` calls it."""
+    """Name in `format=`."""
     endings: tuple[str, ...]
-    """File endings, lower case, with the dot."""
+    """File extensions, lower case, with the dot."""
     description: str
-    """One line for people."""
+    """One-line description."""
     read: Callable[[Path], Image]
+    """`read(path)`."""
     write: Callable[..., tuple[str, ...]]
-    """`write(image, path, **options)`; returns the names of the arrays that it left out."""
+    """`write(image, path, **options)`; returns the names of the skipped arrays."""
     whole: bool = False
-    """Whether it holds the truth, too, so that one file is enough for a frame."""
+    """True if it stores ground truth as well, so that one file per frame is sufficient."""
 
 
 _ALL = (
     ImageFormat("png", (".png",), "PNG of 8 or 16 bits, 1, 3 or 4 bands", plain.read_png, plain.write_png),
     ImageFormat("jpeg", (".jpg", ".jpeg"), "JPEG, lossy, 8 bits", plain.read_jpeg, plain.write_jpeg),
-    ImageFormat("tiff", (".tif", ".tiff"), "TIFF, one page a band, of any type", plain.read_tiff, plain.write_tiff),
+    ImageFormat("tiff", (".tif", ".tiff"), "TIFF, one page per band, of any type", plain.read_tiff, plain.write_tiff),
     ImageFormat("exr", (".exr",), "OpenEXR: picture and truth as named float channels", exr.read, exr.write, True),
     ImageFormat("npz", (".npz",), "NumPy archive: everything, exactly", metadata.read, metadata.write, True),
 )
@@ -47,7 +48,7 @@ IMAGE_FORMATS: dict[str, ImageFormat] = {entry.name: entry for entry in _ALL}
 
 
 def image_format_of(path: str | PathLike[str], name: str | None = None) -> ImageFormat:
-    """The format called `name`, or the one that the file's ending means."""
+    """Return the format called `name`, or the one selected by the file extension."""
     if name is not None:
         if name not in IMAGE_FORMATS:
             raise unknown_name("image format", name, IMAGE_FORMATS)
@@ -55,14 +56,15 @@ def image_format_of(path: str | PathLike[str], name: str | None = None) -> Image
     by_ending = {ending: entry for entry in _ALL for ending in entry.endings}
     ending = Path(path).suffix.lower()
     if ending not in by_ending:
-        raise FormatError(f"{path}: unknown file ending, known are {', '.join(sorted(by_ending))}; or name the format")
+        known = ", ".join(sorted(by_ending))
+        raise FormatError(f"{path}: unknown file extension; use one of {known}, or name the format")
     return by_ending[ending]
 
 
 def read_image(path: str | PathLike[str], *, format: str | None = None) -> Image:
-    """Read an image file; the format follows from the file's ending unless named.
+    """Read an image file; the file extension selects the format unless `format` names it.
 
-    Raises FormatError, which names the file and what is wrong with it.
+    Raise FormatError, which names the file and the problem.
     """
     file = Path(path)
     kind = image_format_of(file, format)
@@ -71,19 +73,19 @@ def read_image(path: str | PathLike[str], *, format: str | None = None) -> Image
 
 
 def write_image(image: Image, path: str | PathLike[str], *, format: str | None = None, **options: Any) -> None:
-    """Write an image; the format follows from the file's ending unless named.
+    """Write an image; the file extension selects the format unless `format` names it.
 
-    An earlier file of that name is replaced only when the new one is whole. PNG, JPEG and TIFF hold the picture alone;
-    EXR and NPZ hold its truth, too. A second picture that the format cannot hold is left out with one
-    `FieldsDroppedWarning`. Options: `quality=` for JPEG, `compress=False` for NPZ.
+    An existing file is replaced only when the new one is complete. PNG, JPEG and TIFF store the picture only; EXR and
+    NPZ store the ground truth as well. If the format cannot store a second picture, one `FieldsDroppedWarning` is
+    issued. Options: `quality=` for JPEG, `compress=False` for NPZ.
     """
     file = Path(path)
     kind = image_format_of(file, format)
     check_options(kind.write, options, f"writing {kind.name}")
     dropped = kind.write(image, file, **options)
     if not kind.whole:
-        # Who saves a picture means the picture: only another picture is missed.
+        # A user who saves a PNG, JPEG or TIFF wants the picture, so only a missing second picture deserves a warning.
         dropped = tuple(name for name in dropped if name == "right")
     if dropped:
-        note = f"{file}: {kind.name} cannot hold {', '.join(dropped)}; left out"
+        note = f"{file}: {kind.name} cannot store {', '.join(dropped)}; skipped"
         warnings.warn(note, FieldsDroppedWarning, stacklevel=2)

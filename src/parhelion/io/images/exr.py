@@ -1,12 +1,11 @@
-"""OpenEXR: everything that an image holds as named channels of 32 bits, with the facts in its header.
+"""OpenEXR: all arrays of an image as named 32-bit channels, with the metadata in the header.
 
-Channels of colour are R, G, B (and A) where the bands are those, else the names of the bands; truth comes in layers:
-depth.Z, measured_depth.Z, normal.X normal.Y normal.Z, flow.X flow.Y, label.Y, instance.Y, right.R ... Values are kept
-as they are; whole numbers up to 2^24 are exact.
+Colour channels are R, G, B (and A) if the bands are red, green, blue (and alpha), otherwise the names of the bands.
+Ground truth is in layers: depth.Z, measured_depth.Z, normal.X normal.Y normal.Z, flow.X flow.Y, label.Y, instance.Y,
+right.R, ... Values are stored unchanged; integers are exact up to 2^24.
 
-The codec is written from the format's public description (OpenEXR file layout): plain pictures, one part, scan lines,
-without compression, with run lengths or with zip's. Compiled readers hang or end the process on some damaged files;
-this one reads arrays and raises.
+The codec follows the public OpenEXR file layout: single-part scan-line images without compression, with run-length or
+with ZIP compression. Compiled readers hang or crash on some damaged files; this one raises an error.
 """
 
 from __future__ import annotations
@@ -27,28 +26,31 @@ from parhelion.core.reading import UnpackingBudget, read_bytes
 from parhelion.io.images import metadata
 
 _LAYERS = {"depth": "Z", "measured_depth": "Z", "normal": "XYZ", "flow": "XY", "label": "Y", "instance": "Y"}
-"""Channels of each array of truth."""
+"""Channels of each ground-truth array."""
 _TYPES = {"label": np.uint16, "instance": np.uint32}
 _MOST_EXACT = 1 << 24
 _RGB = ("red", "green", "blue")
+_CHANNELS = {"red": "R", "green": "G", "blue": "B", "alpha": "A"}
+"""Standard channel names, by band."""
 
 MAGIC = b"\x76\x2f\x31\x01"
 _ZIP = 3
 _LINES = {0: 1, 1: 1, 2: 1, _ZIP: 16}
-"""Lines of a chunk by the number of the compression: none, run lengths, zip by line, zip by 16 lines."""
+"""Lines per chunk, by number of the compression: none, run-length, ZIP by line, ZIP by 16 lines."""
 _OTHERS = {4: "PIZ", 5: "PXR24", 6: "B44", 7: "B44A", 8: "DWAA", 9: "DWAB"}
 _KINDS = (np.dtype("<u4"), np.dtype("<f2"), np.dtype("<f4"))
-"""Types of channels by number."""
+"""Types of channels, by number."""
 _LARGEST_SIDE = 1 << 16
 
 
 @dataclass(frozen=True)
 class Lines:
-    """A picture as named channels, and the texts of its header."""
+    """Content of a file: named channels, and the texts of the header."""
 
     channels: dict[str, NDArray[np.float32]]
-    """Shape (h, w) each, in the order of the file."""
+    """Channels of shape (h, w), in file order."""
     texts: dict[str, str]
+    """Further header attributes as text, by name."""
 
 
 def write(image: Image, path: Path) -> tuple[str, ...]:
@@ -64,7 +66,7 @@ def write(image: Image, path: Path) -> tuple[str, ...]:
         if values is None:
             continue
         if values.dtype.kind == "u" and int(values.max(initial=0)) > _MOST_EXACT:
-            raise FormatError(f"{path}: EXR keeps {name} numbers up to 2^24 only; NPZ holds all")
+            raise FormatError(f"{path}: EXR stores {name} numbers only up to 2^24; use NPZ")
         parts = values[:, :, None] if values.ndim == 2 else values
         channels |= {f"{name}.{axis}": parts[:, :, k] for k, axis in enumerate(axes)}
     about = f"{image.colour.dtype.name} {int(image.colour.ndim == 2)} {metadata.to_json(image)}"
@@ -78,18 +80,17 @@ def _colour_names(image: Image, bands: int) -> list[str]:
     names = list(image.bands)
     if not names:
         names = {1: ["Y"], 3: [*_RGB], 4: [*_RGB, "alpha"]}.get(bands, [f"band{k}" for k in range(bands)])
-    usual = {"red": "R", "green": "G", "blue": "B", "alpha": "A"}
     if tuple(names[:3]) == _RGB:
-        names = [usual.get(name, name) for name in names]
+        names = [_CHANNELS.get(name, name) for name in names]
     return [name.replace(".", "_") for name in names]
 
 
 def read(path: Path) -> Image:
-    """Read an image: channels of the layers above are truth, those without a layer are the picture."""
+    """Read an image: channels in the layers above are ground truth, channels without a layer are the picture."""
     lines = unpacked(read_bytes(path), path)
     there, names = lines.channels, list(lines.channels)
-    said = lines.texts.get(metadata.KEY, "")
-    dtype, flat, text = said.split(" ", 2) if said.count(" ") >= 2 else ("float32", "0", None)
+    about = lines.texts.get(metadata.KEY, "")
+    dtype, flat, text = about.split(" ", 2) if about.count(" ") >= 2 else ("float32", "0", None)
     if dtype not in ("uint8", "uint16", "float32"):
         raise FormatError(f"{path}: the description of the image is damaged")
     arrays: dict[str, Any] = {}
@@ -101,7 +102,7 @@ def read(path: Path) -> Image:
             arrays[name] = whole.astype(_TYPES.get(name, np.float32))
     order = _file_order([name for name in there if "." not in name], text)
     if not order:
-        raise FormatError(f"{path}: has no channels of a picture; it has: {', '.join(names)}")
+        raise FormatError(f"{path}: has no picture channels; it has: {', '.join(names)}")
     for field, layer_name in (("colour", ""), ("right", "right.")):
         if all(layer_name + name in there for name in order):
             values = np.stack([there[layer_name + name] for name in order], axis=2).astype(dtype)
@@ -110,11 +111,10 @@ def read(path: Path) -> Image:
 
 
 def _file_order(names: list[str], text: str | None) -> list[str]:
-    """Channels of the picture in the order of its bands: files keep channels by the alphabet."""
+    """Picture channels in the order of the bands; files store channels alphabetically."""
     if text is not None:
         bands = json.loads(text).get("bands") or []
-        usual = {"red": "R", "green": "G", "blue": "B", "alpha": "A"}
-        wanted = [usual[band] if usual.get(band) in names else str(band).replace(".", "_") for band in bands]
+        wanted = [_CHANNELS[band] if _CHANNELS.get(band) in names else str(band).replace(".", "_") for band in bands]
         if sorted(wanted) == sorted(names):
             return wanted
     if set(names) >= {"R", "G", "B"}:
@@ -122,11 +122,11 @@ def _file_order(names: list[str], text: str | None) -> list[str]:
     return sorted(names, key=lambda name: (len(name), name))
 
 
-# ---- the lines of files: writing -------------------------------------------------------------------------------------
+# ---- codec: writing --------------------------------------------------------------------------------------------------
 
 
 def packed(channels: dict[str, NDArray[np.float32]], texts: dict[str, str]) -> bytes:
-    """The bytes of a file with these channels as 32-bit numbers, packed by zip."""
+    """Encode channels as a file of 32-bit numbers with ZIP compression."""
     names = sorted(channels)
     height, width = channels[names[0]].shape
     window = np.array([0, 0, width - 1, height - 1], "<i4").tobytes()
@@ -158,7 +158,7 @@ def packed(channels: dict[str, NDArray[np.float32]], texts: dict[str, str]) -> b
 
 
 def _differences(raw: bytes) -> bytes:
-    """Even bytes, then odd ones, each as the difference from the one before plus 128: what zip packs well."""
+    """Even bytes, then odd bytes, each as the difference from the previous one plus 128, which ZIP compresses well."""
     values = np.frombuffer(raw, np.uint8)
     parted = np.concatenate([values[0::2], values[1::2]])
     changed = parted.copy()
@@ -167,7 +167,7 @@ def _differences(raw: bytes) -> bytes:
 
 
 def _summed(changed: bytes) -> bytes:
-    """The inverse of `_differences`."""
+    """Inverse of `_differences`."""
     values = np.frombuffer(changed, np.uint8).copy()
     values[1:] -= np.uint8(128)
     parted = np.cumsum(values, dtype=np.uint8)
@@ -177,25 +177,25 @@ def _summed(changed: bytes) -> bytes:
     return raw.tobytes()
 
 
-# ---- the lines of files: reading -------------------------------------------------------------------------------------
+# ---- codec: reading --------------------------------------------------------------------------------------------------
 
 
 def unpacked(data: bytes, path: Path) -> Lines:
-    """The channels of a file."""
+    """Decode the channels of a file."""
     if data[:4] != MAGIC:
-        raise FormatError(f"{path}: is no EXR file")
-    # Bit 10 of the version allows long names; the others stand for tiles, parts and depths.
+        raise FormatError(f"{path}: is not an EXR file")
+    # Bit 10 of the version allows long names; the others mark tiled, multi-part and deep images.
     if data[4:5] != b"\x02" or int.from_bytes(data[5:8], "little") & ~0x4:
-        raise FormatError(f"{path}: is an EXR file of tiles, of several parts or of depths; plain pictures are read")
+        raise FormatError(f"{path}: tiled, multi-part and deep EXR images are not supported; save it as scan lines")
     attributes, table = _attributes(data, path)
     window = attributes.get("dataWindow", b"")
     listed = attributes.get("channels", b"")
     compression = attributes.get("compression", b"\0")[:1]
     if len(window) != 16 or not listed or not compression:
-        raise FormatError(f"{path}: is damaged (its header is not whole)")
+        raise FormatError(f"{path}: is damaged (incomplete header)")
     if compression[0] not in _LINES:
         other = _OTHERS.get(compression[0], "unknown")
-        raise FormatError(f"{path}: has {other} compression; save it with none or with zip")
+        raise FormatError(f"{path}: {other} compression is not supported; save it with ZIP or without compression")
     left, top, right, bottom = np.frombuffer(window, "<i4").astype(np.int64).tolist()
     width, height = right - left + 1, bottom - top + 1
     if not (0 < width <= _LARGEST_SIDE and 0 < height <= _LARGEST_SIDE):
@@ -207,7 +207,7 @@ def unpacked(data: bytes, path: Path) -> Lines:
     lines = _LINES[compression[0]]
     starts = np.frombuffer(data[table : table + 8 * -(-height // lines)], "<u8")
     if len(starts) * lines < height:
-        raise FormatError(f"{path}: is cut off (in its table of lines)")
+        raise FormatError(f"{path}: is truncated (in its table of lines)")
     for start in starts.tolist():
         _take_chunk(data, start, top, compression[0], line_bytes, kinds, found, path)
     texts = {name: value.decode("utf-8", "replace") for name, value in attributes.items() if name not in _PLAIN}
@@ -230,22 +230,22 @@ def _take_chunk(
     """Read the lines of one chunk into the channels."""
     height, width = next(iter(found.values())).shape
     if start + 8 > len(data):
-        raise FormatError(f"{path}: is cut off or damaged (in its lines)")
+        raise FormatError(f"{path}: is truncated or damaged (in its lines)")
     first, size = np.frombuffer(data[start : start + 8], "<i4").tolist()
     row, packed_lines = first - top, data[start + 8 : start + 8 + max(size, 0)]
     count = min(_LINES[compression], height - row)
     if not 0 <= row < height or size < 0 or len(packed_lines) < size:
-        raise FormatError(f"{path}: is cut off or damaged (in its lines)")
+        raise FormatError(f"{path}: is truncated or damaged (in its lines)")
     wanted = count * line_bytes
     raw = packed_lines
     if size < wanted and compression:
         try:
             raw = _run_lengths(packed_lines, wanted) if compression == 1 else _inflated(packed_lines, wanted)
         except (zlib.error, ValueError):
-            raise FormatError(f"{path}: is damaged (its lines cannot be unpacked)") from None
+            raise FormatError(f"{path}: is damaged (its lines cannot be decompressed)") from None
         raw = _summed(raw)
     if len(raw) != wanted:
-        raise FormatError(f"{path}: is damaged (its lines have another length)")
+        raise FormatError(f"{path}: is damaged (its lines have the wrong length)")
     at = 0
     for line in range(row, row + count):
         for name, kind in kinds.items():
@@ -254,12 +254,13 @@ def _take_chunk(
 
 
 def _inflated(data: bytes, most: int) -> bytes:
-    """Unpack zip's data, and no more than is wanted."""
+    """Decompress ZIP data to at most `most` + 1 bytes."""
     return zlib.decompressobj().decompress(data, most + 1)
 
 
 def _run_lengths(data: bytes, most: int) -> bytes:
-    """Unpack runs: a count below 0 is followed by as many bytes, else one byte stands count + 1 times."""
+    """Decompress runs: a negative count is followed by that many bytes, another count by one byte to repeat count + 1
+    times."""
     out, at = bytearray(), 0
     while at < len(data):
         count = int.from_bytes(data[at : at + 1], "little", signed=True)
@@ -275,14 +276,14 @@ def _run_lengths(data: bytes, most: int) -> bytes:
 
 
 def _channels(listed: bytes, path: Path) -> dict[str, np.dtype[np.generic]]:
-    """Names and types of channels; each has a value for every pixel."""
+    """Names and types of channels. Raise FormatError for subsampled channels."""
     found: dict[str, np.dtype[np.generic]] = {}
     at = 0
     while at < len(listed) and listed[at]:
         end = listed.find(b"\0", at, at + 256)
         kind, _, across, down = np.frombuffer(listed[end + 1 : end + 17].ljust(16, b"\0"), "<u4").tolist()
         if end < 0 or kind >= len(_KINDS) or across != 1 or down != 1:
-            raise FormatError(f"{path}: is damaged (in its list of channels), or has channels of fewer pixels")
+            raise FormatError(f"{path}: is damaged (in its list of channels), or has subsampled channels")
         found[listed[at:end].decode("utf-8", "replace")] = _KINDS[kind]
         at = end + 17
     if not found:
@@ -291,7 +292,7 @@ def _channels(listed: bytes, path: Path) -> dict[str, np.dtype[np.generic]]:
 
 
 def _attributes(data: bytes, path: Path) -> tuple[dict[str, bytes], int]:
-    """Values of the header by name, and where it ends: each is a name, a type, a size and so many bytes."""
+    """Attributes of the header by name, and its end. An attribute is a name, a type, a size and its bytes."""
     found: dict[str, bytes] = {}
     at = 8
     while at < len(data) and data[at]:
@@ -300,7 +301,7 @@ def _attributes(data: bytes, path: Path) -> tuple[dict[str, bytes], int]:
         start = type_end + 5
         size = int.from_bytes(data[type_end + 1 : start], "little")
         if name_end < 0 or type_end < 0 or start + size > len(data):
-            raise FormatError(f"{path}: is cut off or damaged (in its header)")
+            raise FormatError(f"{path}: is truncated or damaged (in its header)")
         found[data[at:name_end].decode("utf-8", "replace")] = data[start : start + size]
         at = start + size
     return found, at + 1

@@ -1,4 +1,4 @@
-"""What an image is besides its arrays: lens, pose, time, objects, names and metadata as JSON."""
+"""Metadata of an image as JSON: lens, pose, time, objects, names and further values."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from parhelion.io.columns import plain_value
 from parhelion.io.npz import TEXT, read_record, write_archive, write_record
 
 KEY = "parhelion"
-"""Keyword of the facts in the files that carry them."""
+"""Keyword of the metadata in image files."""
 
 
-def facts_of(image: Image) -> dict[str, Any]:
-    """Everything but the arrays, as plain values."""
+def metadata_of(image: Image) -> dict[str, Any]:
+    """All values of an image except its arrays, as plain values."""
     return {
         "start_time": float(image.start_time),
         "pose": _pose(image.pose),
@@ -48,31 +48,31 @@ def facts_of(image: Image) -> dict[str, Any]:
 
 
 def to_json(image: Image) -> str:
-    """The facts as one line of ASCII JSON."""
+    """Metadata as one line of ASCII JSON."""
     try:
-        return json.dumps(facts_of(image), default=plain_value, separators=(",", ":"))
+        return json.dumps(metadata_of(image), default=plain_value, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
         raise FormatError(f"the image's metadata cannot be written as JSON ({error})") from None
 
 
 def image_of(arrays: Mapping[str, Any], text: str | None) -> Image:
-    """An image of arrays by field name, and of the facts in `text` where there are any."""
+    """Return the image with these arrays by field name and the metadata in `text`, if any."""
     plain = Image(**arrays)
     if text is None:
         return plain
     try:
-        facts = json.loads(text)
-        lens = facts["intrinsics"]
-        bands = tuple(str(band) for band in facts["bands"])
+        values = json.loads(text)
+        lens = values["intrinsics"]
+        bands = tuple(str(band) for band in values["bands"])
         return replace(
             plain,
             bands=bands if len(bands) == (1 if plain.colour.ndim == 2 else plain.colour.shape[2]) else (),
             intrinsics=None if lens is None else Intrinsics(**{**lens, "distortion": tuple(lens["distortion"])}),
-            start_time=float(facts["start_time"]),
-            pose=_read_pose(facts["pose"]),
-            objects=tuple(_object(one) for one in facts["objects"]),
-            names={kind: {int(n): str(word) for n, word in table.items()} for kind, table in facts["names"].items()},
-            metadata=dict(facts["metadata"]),
+            start_time=float(values["start_time"]),
+            pose=_read_pose(values["pose"]),
+            objects=tuple(_object(one) for one in values["objects"]),
+            names={kind: {int(n): str(word) for n, word in table.items()} for kind, table in values["names"].items()},
+            metadata=dict(values["metadata"]),
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise FormatError(f"the description of the image is damaged ({type(error).__name__}: {error})") from None
@@ -93,7 +93,7 @@ def _read_pose(found: Mapping[str, Any]) -> Pose:
 def _object(found: Mapping[str, Any]) -> SeenObject:
     boxes = [tuple(_numbers(found[name])) for name in ("visible_box", "full_box", "size_m")]
     if [len(box) for box in boxes] != [4, 4, 3] or not all(math.isfinite(v) for box in boxes for v in box):
-        raise ValueError("an object's boxes have the wrong numbers")
+        raise ValueError("the boxes of an object are invalid")
     return SeenObject(
         int(found["instance"]),
         int(found["label"]),
@@ -108,11 +108,11 @@ def _object(found: Mapping[str, Any]) -> SeenObject:
 
 
 # ---- npz ------------------------------------------------------------------------------------------------------------
-# NPZ: every array of an image under its own name, and the facts as JSON text in `parhelion`. No pickle.
+# NPZ: every array of an image under its own name, and the metadata as JSON text in `parhelion`. No pickle.
 
 
 def write(image: Image, path: Path, *, compress: bool = True) -> tuple[str, ...]:
-    """Write everything; without `compress` it is faster and larger."""
+    """Write everything; without `compress`, writing is faster and the file larger."""
     if type(image) is not Image:
         return write_record(image, path, compress=compress)
     names = ("colour", "right", *TRUTH)
@@ -123,5 +123,5 @@ def write(image: Image, path: Path, *, compress: bool = True) -> tuple[str, ...]
 
 
 def read(path: Path) -> Image:
-    """Read an image; an archive of another program needs an array `colour`."""
+    """Read an image; an archive from another program needs an array `colour`."""
     return read_record(path, Image)

@@ -1,4 +1,4 @@
-"""Files that hold the picture alone, with the facts beside it where they have a place for text: PNG, JPEG, TIFF."""
+"""Formats of the picture without ground truth: PNG and TIFF with metadata as text, and JPEG."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from parhelion.core.reading import UnpackingBudget, read_bytes
 from parhelion.io.images import metadata, png
 
 QUALITY = 92
-"""Of JPEG, where none is asked for."""
+"""Default JPEG quality."""
 _DESCRIPTION = 270
 """TIFF's tag ImageDescription."""
 _LEFT_OUT = ("depth", "normal", "label", "instance", "flow", "measured_depth", "right")
 
 
 def left_out(image: Image) -> tuple[str, ...]:
-    """Arrays that a file of the picture alone does not hold."""
+    """Names of the arrays that these formats do not store."""
     return tuple(name for name in _LEFT_OUT if getattr(image, name) is not None)
 
 
 def write_png(image: Image, path: Path) -> tuple[str, ...]:
-    """The picture as PNG, 8 or 16 bits, with all facts as text."""
+    """Write the picture as PNG, 8 or 16 bits, with all metadata as text. Return the names of skipped arrays."""
     if not png.fits(image.colour):
         raise FormatError(
-            f"{path}: PNG holds 1, 3 or 4 bands of 8 or 16 bits, not {image.colour.dtype} {image.colour.shape}; "
-            "TIFF, EXR and NPZ hold it"
+            f"{path}: PNG stores 1, 3 or 4 bands of 8 or 16 bits, not {image.colour.dtype} {image.colour.shape}; "
+            "use TIFF, EXR or NPZ"
         )
     put(path, png.encode(image.colour, {metadata.KEY: metadata.to_json(image)}))
     return left_out(image)
 
 
 def read_png(path: Path) -> Image:
-    """A PNG file, and the facts where it was written here."""
+    """Read a PNG file, with the metadata if Parhelion wrote it."""
     pixels, text = png.read(path)
     return metadata.image_of({"colour": pixels}, text.get(metadata.KEY))
 
 
 def put(path: Path, data: bytes) -> None:
-    """Write bytes as a file, whole or not at all."""
+    """Write bytes to a file atomically."""
     with atomic_write(path) as temporary:
         temporary.write_bytes(data)
 
@@ -55,18 +55,18 @@ def put(path: Path, data: bytes) -> None:
 
 
 def jpeg(pixels: NDArray[Any], quality: int = QUALITY) -> bytes:
-    """The bytes of a JPEG file of pixels (h, w) or (h, w, 3), uint8."""
+    """Encode pixels (h, w) or (h, w, 3), uint8, as JPEG."""
     from PIL import Image as Picture
 
     if pixels.dtype != np.uint8 or (pixels.ndim == 3 and pixels.shape[2] != 3):
-        raise FormatError(f"JPEG holds 1 or 3 bands of 8 bits, not {pixels.dtype} {pixels.shape}")
+        raise FormatError(f"JPEG stores 1 or 3 bands of 8 bits, not {pixels.dtype} {pixels.shape}")
     stream = BytesIO()
     Picture.fromarray(np.ascontiguousarray(pixels)).save(stream, "JPEG", quality=int(quality))
     return stream.getvalue()
 
 
 def compressed(pixels: NDArray[Any], bands: tuple[str, ...], format: str) -> tuple[bytes, NDArray[Any]]:
-    """A picture as PNG, which keeps every bit where PNG can hold them, or as JPEG; and the pixels that it shows."""
+    """Encode a picture as PNG (lossless if PNG supports the pixels) or JPEG. Return bytes and encoded pixels."""
     if format == "png" and png.fits(pixels):
         return png.encode(pixels), pixels
     shown = shown_colours(pixels, bands)
@@ -74,14 +74,14 @@ def compressed(pixels: NDArray[Any], bands: tuple[str, ...], format: str) -> tup
 
 
 def write_jpeg(image: Image, path: Path, *, quality: int = QUALITY) -> tuple[str, ...]:
-    """The picture as JPEG, which is lossy, of 8 bits; it holds no facts."""
+    """Write the picture as 8-bit JPEG, which is lossy and has no metadata. Return the names of skipped arrays."""
     pixels = image.colour[:, :, 0] if image.colour.ndim == 3 and image.colour.shape[2] == 1 else image.colour
     put(path, jpeg(pixels, quality))
     return left_out(image)
 
 
 def read_jpeg(path: Path) -> Image:
-    """A JPEG file."""
+    """Read a JPEG file."""
     return Image(_pillow(path, "JPEG")[0])
 
 
@@ -89,7 +89,7 @@ def read_jpeg(path: Path) -> Image:
 
 
 def write_tiff(image: Image, path: Path) -> tuple[str, ...]:
-    """The picture as TIFF: one page a band, of whatever type, with all facts in the description of the first page."""
+    """Write the picture as TIFF: one page per band of any type, with all metadata in the description of page 1."""
     from PIL import Image as Picture
     from PIL.TiffImagePlugin import ImageFileDirectory_v2
 
@@ -106,7 +106,7 @@ def write_tiff(image: Image, path: Path) -> tuple[str, ...]:
 
 
 def read_tiff(path: Path) -> Image:
-    """A TIFF file; several pages of one size are bands."""
+    """Read a TIFF file; several pages of the same size are bands."""
     pixels, text = _pillow(path, "TIFF")
     return metadata.image_of(
         {"colour": pixels}, text if text is not None and text.startswith('{"start_time"') else None
@@ -116,11 +116,11 @@ def read_tiff(path: Path) -> Image:
 def _pillow(path: Path, kind: str) -> tuple[NDArray[Any], str | None]:
     """All pages of a file as bands, and its description."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of damaged tags: what comes of them is checked
-        pages, said = _pages(path, kind)
+        warnings.simplefilter("ignore")  # Pillow warns of damaged tags; the decoded values are checked below
+        pages, text = _pages(path, kind)
     if len({page.shape for page in pages}) > 1:
-        raise FormatError(f"{path}: its pages have different sizes, so they are no bands of one picture")
-    return pages[0] if len(pages) == 1 else np.dstack(pages), said if isinstance(said, str) else None
+        raise FormatError(f"{path}: its pages have different sizes, so they are not bands of one picture")
+    return pages[0] if len(pages) == 1 else np.dstack(pages), text if isinstance(text, str) else None
 
 
 def _pages(path: Path, kind: str) -> tuple[list[NDArray[Any]], Any]:
@@ -130,28 +130,28 @@ def _pages(path: Path, kind: str) -> tuple[list[NDArray[Any]], Any]:
     budget = UnpackingBudget(path, len(data))
     pages = []
     with Picture.open(BytesIO(data), formats=[kind]) as picture:
-        said = picture.tag_v2.get(_DESCRIPTION) if kind == "TIFF" else None  # type: ignore[attr-defined]
+        text = picture.tag_v2.get(_DESCRIPTION) if kind == "TIFF" else None  # type: ignore[attr-defined]
         for number in range(getattr(picture, "n_frames", 1)):
             picture.seek(number)
             budget.spend(picture.width * picture.height * 4)
             if picture.mode not in ("L", "RGB", "RGBA", "F", "I;16", "I;16B"):
-                raise FormatError(f"{path}: holds pixels of the kind {picture.mode}, which is not read")
+                raise FormatError(f"{path}: pixels of the kind {picture.mode} are not supported")
             page = np.asarray(picture)
             pages.append(page.astype(np.uint16) if page.dtype.kind in "iu" and page.itemsize > 1 else page)
-    return pages, said
+    return pages, text
 
 
-# ---- Any picture as 8-bit colours, for eyes and for formats that hold nothing else ----------------------------------
+# ---- any picture as 8-bit colours, for display and for 8-bit formats ------------------------------------------------
 
 
 _RGB = ("red", "green", "blue")
 
 
 def shown_colours(colour: NDArray[Any], bands: tuple[str, ...] = ()) -> NDArray[np.uint8]:
-    """Pixels (h, w) or (h, w, bands) as grey (h, w) or red, green, blue (h, w, 3), uint8.
+    """Convert pixels (h, w) or (h, w, bands) to grey (h, w) or red, green, blue (h, w, 3), uint8.
 
-    Of more bands than three those called red, green and blue are shown, or else the first three; of two the first.
-    16 bits are cut to their upper 8. Numbers of floating point are spread from 0 to their 99.5th percentile.
+    With more than three bands, those called red, green and blue are used, or the first three; with two bands, the
+    first. 16-bit values keep their upper 8 bits. Floating-point values are scaled from 0 to their 99.5th percentile.
     """
     pixels = colour if colour.ndim == 3 else colour[:, :, None]
     if pixels.shape[2] != 3 and all(band in bands for band in _RGB):
@@ -171,6 +171,6 @@ def shown_colours(colour: NDArray[Any], bands: tuple[str, ...] = ()) -> NDArray[
 
 
 def red_green_blue(colour: NDArray[Any], bands: tuple[str, ...] = ()) -> NDArray[np.uint8]:
-    """The same, always (h, w, 3)."""
+    """Like `shown_colours`, but always with shape (h, w, 3)."""
     pixels = shown_colours(colour, bands)
     return np.repeat(pixels[:, :, None], 3, axis=2) if pixels.ndim == 2 else pixels

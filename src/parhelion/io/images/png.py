@@ -1,4 +1,4 @@
-"""PNG files of 8 and 16 bits with up to four bands, which no other package here writes in all of these forms."""
+"""PNG files of 8 and 16 bits with up to four bands; none of our dependencies writes all of these variants."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from parhelion.core.reading import UnpackingBudget, read_bytes
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _COLOUR_TYPES = {1: 0, 3: 2, 4: 6}
-"""Of PNG, by the number of bands: grey, colour, colour with alpha."""
+"""PNG colour type by number of bands: grey, colour, colour with alpha."""
 _BANDS = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}
-"""The other way round; 3 is a palette, which is read as the colours it stands for."""
+"""Number of bands by colour type; type 3 is a palette, which is read as its colours."""
 _LEVEL = 2
-"""Of zlib: beyond it the files of noisy pictures shrink by a fiftieth, and take twice as long."""
+"""zlib level. Higher levels shrink files of noisy pictures by 2 % and take twice as long."""
 
 
 def fits(pixels: NDArray[Any]) -> bool:
-    """Whether PNG can hold these pixels as they are."""
+    """Return whether PNG can store these pixels without conversion."""
     bands = 1 if pixels.ndim == 2 else pixels.shape[2]
     return pixels.dtype in (np.uint8, np.uint16) and bands in _COLOUR_TYPES
 
 
 def encode(pixels: NDArray[Any], text: Mapping[str, str] | None = None) -> bytes:
-    """The bytes of a PNG file of pixels (h, w) or (h, w, 1, 3 or 4), uint8 or uint16; `text` by keyword, ASCII.
+    """Encode pixels (h, w) or (h, w, 1, 3 or 4), uint8 or uint16, as PNG; `text` holds ASCII texts by keyword.
 
     The same pixels give the same bytes.
     """
     if not fits(pixels):
-        raise FormatError(f"PNG holds 1, 3 or 4 bands of 8 or 16 bits, not {pixels.dtype} {pixels.shape}")
+        raise FormatError(f"PNG stores 1, 3 or 4 bands of 8 or 16 bits, not {pixels.dtype} {pixels.shape}")
     height, width = pixels.shape[:2]
     bands = 1 if pixels.ndim == 2 else pixels.shape[2]
     deep = pixels.dtype == np.uint16
@@ -56,9 +56,9 @@ def _chunk(kind: bytes, content: bytes) -> bytes:
 
 
 def _filtered(rows: NDArray[np.uint8], step: int) -> NDArray[np.uint8]:
-    """Each row less its left or upper neighbours, whichever leaves the smaller numbers, after the number of its filter.
+    """Filter each row by its left or upper neighbours, whichever gives smaller residuals; column 0 is the filter type.
 
-    Masks stay as they are: equal bytes next to each other pack best.
+    Masks are not filtered, because runs of equal bytes compress best.
     """
     out = np.zeros((rows.shape[0], rows.shape[1] + 1), np.uint8)
     out[:, 1:] = rows
@@ -75,17 +75,17 @@ def _filtered(rows: NDArray[np.uint8], step: int) -> NDArray[np.uint8]:
 
 
 def read(path: Path) -> tuple[NDArray[Any], dict[str, str]]:
-    """The pixels (h, w) or (h, w, bands) of a PNG file, and its texts by keyword."""
+    """Read the pixels (h, w) or (h, w, bands) of a PNG file, and its texts by keyword."""
     data = read_bytes(path)
     if data[:8] != SIGNATURE or len(data) < 33 or data[12:16] != b"IHDR":
-        raise FormatError(f"{path}: is no PNG file")
+        raise FormatError(f"{path}: is not a PNG file")
     width, height, bits, kind = struct.unpack(">IIBB", data[16:26])
     if kind not in _BANDS or not width or not height:
-        raise FormatError(f"{path}: is damaged (its header makes no sense)")
+        raise FormatError(f"{path}: is damaged (invalid header)")
     UnpackingBudget(path, len(data)).spend(width * height * _BANDS[kind] * max(bits, 8) // 8)
     text = _texts(data, path)
     if bits == 16 and kind in (2, 6):
-        return _deep_colours(path), text  # Pillow would cut them to 8 bits
+        return _deep_colours(path), text  # Pillow would reduce them to 8 bits
     from PIL import Image
 
     with Image.open(BytesIO(data), formats=["PNG"]) as picture:
@@ -100,19 +100,19 @@ def read(path: Path) -> tuple[NDArray[Any], dict[str, str]]:
 def _deep_colours(path: Path) -> NDArray[Any]:
     import mitsuba as mi
 
-    # Needs no variant, and sets none.
+    # `mi.Bitmap` needs no Mitsuba variant, and does not set one.
     return np.array(mi.Bitmap(str(path))).astype(np.uint16, copy=False)
 
 
 def _texts(data: bytes, path: Path) -> dict[str, str]:
-    """Texts of a file that lie before its pixels, where `encode` puts them; all chunks are checked for damage."""
+    """Texts of a file by keyword; the checksum of every chunk is verified."""
     found: dict[str, str] = {}
     at, budget = 8, UnpackingBudget(path, len(data))
     while at < len(data):
         size, kind = struct.unpack(">I4s", data[at : at + 8])
         content = data[at + 8 : at + 8 + size]
         if data[at + 8 + size : at + 12 + size] != struct.pack(">I", zlib.crc32(kind + content)):
-            raise FormatError(f"{path}: is cut off or damaged (the sum of the part {kind!r} at byte {at} is wrong)")
+            raise FormatError(f"{path}: is truncated or damaged (wrong checksum of chunk {kind!r} at byte {at})")
         keyword, _, rest = content.partition(b"\0")
         if kind == b"tEXt":
             found[keyword.decode("latin-1")] = rest.decode("latin-1")
@@ -121,7 +121,7 @@ def _texts(data: bytes, path: Path) -> dict[str, str]:
             words = unpack.decompress(rest[1:], min(budget.left, 1 << 26))
             budget.spend(len(words))
             if not unpack.eof:
-                raise FormatError(f"{path}: a text in it is cut off, or larger than 64 MiB")
+                raise FormatError(f"{path}: one of its texts is truncated, or larger than 64 MiB")
             found[keyword.decode("latin-1")] = words.decode("latin-1")
         if kind == b"IEND":
             break

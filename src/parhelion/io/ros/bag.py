@@ -1,4 +1,4 @@
-"""ROS 2 bags: folders with metadata.yaml as rosbag2 makes them, or single .mcap and .db3 files.
+"""ROS 2 bags: folders with metadata.yaml as rosbag2 writes them, or single .mcap and .db3 files.
 
 with BagWriter("bag") as bag:
     bag.write(Message("/imu/data", IMU, time_ns, data))
@@ -34,20 +34,20 @@ from parhelion.io.ros.types import Message
 __all__ = ["STORAGES", "BagReader", "BagWarning", "BagWriter", "Topic", "is_bag", "read_bag"]
 
 STORAGES = {"mcap": ".mcap", "sqlite3": ".db3"}
-"""Kinds of storage and their file endings."""
-_METADATA_EVERY = 16  # flushes between two looks at metadata.yaml while a bag grows
+"""Storage plugins and their file extensions."""
+_METADATA_EVERY = 16  # flushes between two updates of metadata.yaml
 
 
 def is_bag(path: str | PathLike[str]) -> bool:
-    """Whether a path is that of a bag: a folder with one in it, or a file with a bag's ending."""
+    """Return whether a path is a bag: a folder that contains one, or a file with the extension of a bag."""
     place = Path(path)
     if place.is_dir():
-        return any(_storage_files(place)) or _says_bag(place / METADATA)
+        return any(_storage_files(place)) or _is_bag_metadata(place / METADATA)
     return place.suffix.lower() in STORAGES.values()
 
 
-def _says_bag(file: Path) -> bool:
-    """Whether a metadata.yaml is one of rosbag2: other programs use the name, too."""
+def _is_bag_metadata(file: Path) -> bool:
+    """Return whether a metadata.yaml belongs to rosbag2; other programs use the name as well."""
     if not is_regular_file(file):
         return False
     with open_file(file) as stream:
@@ -59,11 +59,11 @@ def _storage_files(folder: Path) -> list[Path]:
 
 
 class BagWriter:
-    """Writes a bag, message by message. Topics of ROS 2's own types need no announcement.
+    """Writer of bags, message by message. Topics with message types of ROS 2 need not be added first.
 
-    A path that ends with .mcap or .db3 is one file; any other is a folder with the file and metadata.yaml. A writer
-    that is killed leaves a bag that can be read up to its last chunk or commit, both of about 1 MiB. With `overwrite`,
-    a bag that is there already stays until the new one is whole.
+    A path that ends with .mcap or .db3 is a single file; any other is a folder with the file and metadata.yaml. If the
+    program is killed, the bag can be read up to its last chunk or commit, both of about 1 MiB. With `overwrite`, an
+    existing bag is replaced when the new one is complete.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class BagWriter:
         compression: str = "zstd",
         overwrite: bool = False,
     ) -> None:
-        """`storage` is 'mcap' (the default of folders) or 'sqlite3'; `compression` of MCAP 'zstd', 'lz4' or 'none'."""
+        """Open a bag. `storage` is 'mcap' (default) or 'sqlite3'; `compression` (MCAP) is 'zstd', 'lz4' or 'none'."""
         self.path = Path(path)
         self._single = self.path.suffix.lower() in STORAGES.values()
         meant = next((k for k, ending in STORAGES.items() if ending == self.path.suffix.lower()), "mcap")
@@ -82,7 +82,7 @@ class BagWriter:
         if self.storage not in STORAGES:
             raise unknown_name("storage of bags", self.storage, STORAGES)
         if self._single and self.storage != meant:
-            raise ConfigError(f"{self.path}: a file with this ending holds {meant}, not {self.storage}")
+            raise ConfigError(f"{self.path}: a file with this extension uses {meant}, not {self.storage}")
         self._place = self._free_place(overwrite)
         ending = STORAGES[self.storage]
         self._file = self._place if self._single else self._place / f"{self.path.name}_0{ending}"
@@ -103,7 +103,7 @@ class BagWriter:
             raise FormatError(f"{self.path}: the bag cannot be written ({reason})") from None
 
     def _free_place(self, overwrite: bool) -> Path:
-        """Where to write: the path itself, or beside it while an earlier bag is there."""
+        """Path to write to: the path itself, or a temporary one in the same folder if a bag exists."""
         if not self.path.exists():
             if self._single and not self.path.absolute().parent.is_dir():
                 raise FormatError(f"{self.path}: the folder {self.path.absolute().parent} does not exist")
@@ -115,9 +115,9 @@ class BagWriter:
             self.path.rmdir()
             return self.path
         if not overwrite:
-            raise FormatError(f"{self.path}: is there already")
+            raise FormatError(f"{self.path}: already exists")
         if self.path.is_dir() and not _only_a_bag(self.path):
-            raise FormatError(f"{self.path}: holds other files than a bag's, so it is not replaced")
+            raise FormatError(f"{self.path}: contains files that are not part of a bag, so it is not replaced")
         place = self.path.with_name(
             f"{self.path.stem}.new{self.path.suffix}" if self._single else f"{self.path.name}.new"
         )
@@ -126,29 +126,29 @@ class BagWriter:
 
     @property
     def files(self) -> list[Path]:
-        """The files of the finished bag."""
+        """Files of the finished bag."""
         if self._single:
             return [self.path]
         return [self.path / self._file.name, self.path / METADATA]
 
     def add(self, topic: Topic) -> None:
-        """Announce a topic, such as one of another bag with a type of its own."""
+        """Add a topic, for example from another bag with custom types."""
         if topic.name not in self._numbers:
             known = with_definition(replace(topic, count=0))
             self._numbers[topic.name] = self._out.add(known)
             self._topics[topic.name] = known
 
     def write(self, message: Message) -> None:
-        """Write one message; those of a bag come in the order of time."""
+        """Write one message; messages must be in chronological order."""
         if not self._open:
             raise ConfigError(f"{self.path}: the bag is closed")
         if message.time_ns < 0:
-            raise ConfigError(f"{message.topic}: a bag cannot hold the time {message.time_ns / 1e9:g} s before 0")
+            raise ConfigError(f"{message.topic}: a bag cannot store negative times, got {message.time_ns / 1e9:g} s")
         if message.topic not in self._numbers:
             self.add(topic_of(message.topic, message.type))
         topic = self._topics[message.topic]
         if topic.type != message.type:
-            raise ConfigError(f"{message.topic}: holds {topic.type}, so a message of {message.type} cannot be there")
+            raise ConfigError(f"{message.topic}: has the type {topic.type}, so it cannot take a {message.type}")
         try:
             flushed = self._out.write(self._numbers[message.topic], message.time_ns, message.data)
         except (OSError, sqlite3.Error) as error:
@@ -167,7 +167,7 @@ class BagWriter:
             write_metadata(self._place, self._file.name, self.storage, list(self._topics.values()), self._span)
 
     def close(self) -> None:
-        """Finish the bag; an earlier one of the same name is replaced only now."""
+        """Finish the bag and replace an existing one."""
         if not self._open:
             return
         self._open = False
@@ -185,14 +185,14 @@ class BagWriter:
             raise FormatError(f"{self.path}: cannot be written ({reason})") from None
 
     def leave_off(self) -> None:
-        """Finish what was written so far; where an earlier bag of the same name is there, that one stays instead."""
+        """Stop early: finish a new bag, but discard one that would replace an existing bag."""
         if self._place == self.path:
             self.close()
         else:
             self.discard()
 
     def discard(self) -> None:
-        """Take back what was written; an earlier bag of the same name stays."""
+        """Remove what was written; an existing bag stays unchanged."""
         if self._open:
             self._open = False
             self._out.drop()
@@ -221,14 +221,14 @@ def _remove(place: Path) -> None:
 
 
 class BagReader:
-    """Reads a bag: a folder, split or not, or a single .mcap or .db3 file. A broken end is told in a BagWarning."""
+    """Reader of bags: a folder, split or not, or a single .mcap or .db3 file. A damaged end causes a BagWarning."""
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = Path(path)
         with reading(self.path):
             self._stores = self._opened()
         self.topics: dict[str, Topic] = {}
-        """Topics by name, with their types and numbers of messages."""
+        """Topics by name, with type and number of messages."""
         for store in self._stores:
             for name, topic in store.topics.items():
                 earlier = self.topics.get(name)
@@ -252,27 +252,27 @@ class BagReader:
             raise FormatError(f"{self.path}: cannot be read ({error.strerror or error})") from None
 
     def _listed(self, about: dict[str, object]) -> list[Path]:
-        """The files that metadata.yaml names, in its order."""
+        """Files listed in metadata.yaml, in order."""
         names = about.get("relative_file_paths")
         files = [self.path / Path(str(name)).name for name in names] if isinstance(names, list) else []
         files = list(dict.fromkeys(files))
         missing = [file for file in files if not file.exists()]
         if missing:
-            raise FormatError(f"{missing[0]}: the file is missing, though {METADATA} names it")
+            raise FormatError(f"{missing[0]}: the file is missing, but {METADATA} lists it")
         return files
 
     @staticmethod
     def _store(file: Path, about: dict[str, object]) -> McapIn | SqliteIn:
         mode = str(about.get("compression_mode") or "").lower()
         if mode == "file" or file.suffix.lower() == ".zstd":
-            raise FormatError(f"{file}: is compressed as a whole; unpack it first: zstd -d {file.name}")
+            raise FormatError(f"{file}: the whole file is compressed; decompress it first: zstd -d {file.name}")
         if file.suffix.lower() == ".mcap":
             return McapIn(file)
         if file.suffix.lower() == ".db3":
             return SqliteIn(file, mode)
         if file.suffix.lower() == ".bag":
-            raise FormatError(f"{file}: is a bag of ROS 1; convert it first: rosbags-convert {file.name}")
-        raise FormatError(f"{file}: is no bag; known are {', '.join(STORAGES.values())} and folders of them")
+            raise FormatError(f"{file}: is a ROS 1 bag; convert it first: rosbags-convert {file.name}")
+        raise FormatError(f"{file}: is not a bag; supported are {', '.join(STORAGES.values())} and folders of them")
 
     @property
     def count(self) -> int:
@@ -280,11 +280,11 @@ class BagReader:
         return sum(topic.count for topic in self.topics.values())
 
     def of_type(self, kind: str) -> list[Topic]:
-        """The topics of a type, such as 'sensor_msgs/msg/PointCloud2'."""
+        """Topics of a type, for example 'sensor_msgs/msg/PointCloud2'."""
         return [topic for topic in self.topics.values() if topic.type == kind]
 
     def messages(self, topics: Collection[str] | None = None) -> Iterator[Message]:
-        """Messages in the order of time, of some topics or of all."""
+        """Iterate over messages in chronological order, of the given topics or of all."""
         if topics is not None:
             for name in topics:
                 if name not in self.topics:
@@ -297,5 +297,5 @@ class BagReader:
 
 
 def read_bag(path: str | PathLike[str], topics: Collection[str] | None = None) -> Iterator[Message]:
-    """The messages of a bag in the order of time, of some topics or of all."""
+    """Iterate over the messages of a bag in chronological order, of the given topics or of all."""
     return BagReader(path).messages(topics)

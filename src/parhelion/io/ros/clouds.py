@@ -1,4 +1,4 @@
-"""PointCloud2, both ways: clouds in the layout of a maker's driver (`parhelion.makers.layouts`), and back."""
+"""Conversion of clouds to PointCloud2 in the layout of a maker's driver (`parhelion.makers.layouts`), and back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from parhelion.core.clouds import FIELDS, PointCloud
 from parhelion.core.errors import FormatError
 from parhelion.core.reading import reading
-from parhelion.io.columns import Columns
+from parhelion.io.columns import Columns, column_names, packed_rgb, unpacked_rgb
 from parhelion.io.ros.types import Message, decode, encode, header, nanoseconds, new
 from parhelion.makers.layouts import XYZIRT, CloudLayout, driver_called, layouts, whole, with_xyz
 
@@ -24,15 +24,15 @@ _LARGEST_POINT = 1 << 20
 # Fields of other drivers.
 _SAME_RING = ("line", "channel", "laser_id")
 _SAME = {"intensities": "intensity", "i": "intensity", "ambient": "near_ir", **dict.fromkeys(_SAME_RING, "ring")}
-"""Names that mean one of ours in the same unit."""
+"""Our name of fields with the same unit, by their name in other drivers."""
 _RELATIVE_TIME = ("t", "time", "offset_time")
-"""Time after the header's stamp: seconds where they have a fraction, else nanoseconds."""
+"""Names of times after the header's stamp: floats are seconds, integers nanoseconds."""
 _CLOCK_TIME = ("timestamp", "time_stamp")
-"""Time on the sensor's clock, in s or ns."""
+"""Names of times on the sensor's clock, in s or ns."""
 _OF_SHOTS = ("ring", "column", *_SAME_RING, *_RELATIVE_TIME, *_CLOCK_TIME)
-"""Fields that belong to a shot whether or not it had a return."""
+"""Fields that are valid for shots without a return."""
 _NANOSECONDS_FROM = 1e14
-"""A clock's number above this can only be nanoseconds: as seconds it would be three million years."""
+"""Clock times above this are nanoseconds; as seconds they would be three million years."""
 
 
 # ---- to messages ---------------------------------------------------------------------------------------------------
@@ -43,10 +43,9 @@ def point_cloud2(
 ) -> bytes:
     """CDR bytes of a sensor_msgs/PointCloud2.
 
-    `layout` is that of a driver, by the maker's name such as 'velodyne' or as an object, or 'all': every field of the
-    cloud that is a number. `time_ns` is the time of the scan's start, from which the points' own times count. Layouts
-    of one return per shot, such as 'ouster', take the strongest, or the next for `echo` = 1. Fields that the cloud does
-    not have are 0.
+    `layout` is the layout of a driver, by the name of the maker ('velodyne') or as an object, or 'all' for every
+    numeric field of the cloud. `time_ns` is the start of the scan; times of points are relative to it. Layouts with one
+    return per shot ('ouster') use the strongest return, or the next one for `echo` = 1. Missing fields are 0.
     """
     if layout == "all":
         return _message(_all_rows(cloud), (1, len(cloud)), frame_id, time_ns)
@@ -73,7 +72,7 @@ def _message(rows: NDArray[Any], shape: tuple[int, int], frame_id: str, time_ns:
 
 
 def point_fields(dtype: np.dtype[Any]) -> list[Any]:
-    """The PointField messages of a structure of points."""
+    """PointField messages of a structured type."""
     assert dtype.names is not None
     assert dtype.fields is not None
     fields = []
@@ -92,12 +91,12 @@ def _all_rows(cloud: PointCloud) -> NDArray[Any]:
         if values.dtype.kind not in "biuf":
             continue
         if name == "rgb" and values.dtype == np.uint8 and values.shape[1:] == (3,):
-            columns[name] = _packed_colour(values)
+            columns[name] = packed_rgb(values)
         elif values.ndim == 1:
             columns[name] = _storable(values)
         else:
-            suffixes = "xyz" if values.shape[1] == 3 else [str(k) for k in range(values.shape[1])]
-            columns |= {f"{name}_{suffix}": _storable(values[:, k]) for k, suffix in enumerate(suffixes)}
+            parts = column_names(name, values.shape[1])
+            columns |= {part: _storable(values[:, k]) for k, part in enumerate(parts)}
     dtype = np.dtype([(name, column.dtype) for name, column in columns.items()], align=True)
     rows = np.zeros(len(cloud), dtype)
     for name, column in columns.items():
@@ -106,7 +105,7 @@ def _all_rows(cloud: PointCloud) -> NDArray[Any]:
 
 
 def _storable(values: NDArray[Any]) -> NDArray[Any]:
-    """As one of the eight types of PointField."""
+    """Convert a column to one of the eight types of PointField."""
     if values.dtype.str[1:] in _CODES:
         return values.astype(values.dtype.newbyteorder("<"), copy=False)
     return values.astype("<u1" if values.dtype.kind == "b" else "<f4" if values.dtype.itemsize < 4 else "<f8")
@@ -116,11 +115,11 @@ def _storable(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def cloud_of(message: Message, *, keep_missing: bool = False) -> PointCloud:
-    """The cloud of a PointCloud2 message, with our field names and units; other fields keep their names.
+    """Convert a PointCloud2 message to a cloud with our field names and units; unknown fields keep their names.
 
-    Points with NaN coordinates are dropped, and those at 0, 0, 0 if the driver marks missing returns so;
-    `keep_missing` keeps them, and numbers the cells of organised clouds in the field `shot`. The header is in the
-    metadata: `time` [s], `frame_id`. Raises FormatError for big-endian data and for fields that do not fit the data.
+    Points with NaN coordinates are dropped, as are points at 0, 0, 0 if the driver marks missing returns that way.
+    `keep_missing` includes them, and adds the cell number in organised clouds as field `shot`. The header is in the
+    metadata: `time` [s], `frame_id`. Raise FormatError for big-endian data and for fields that do not match the data.
     """
     with reading(message.topic):
         return _cloud_of(message, keep_missing)
@@ -137,7 +136,7 @@ def _cloud_of(message: Message, keep_missing: bool) -> PointCloud:
     if keep_missing and organised and "shot" not in columns:
         columns["shot"] = np.arange(len(rows), dtype=np.uint32)
     if any(columns[axis].ndim != 1 for axis in "xyz"):
-        raise FormatError(f"{message.topic}: the fields x, y and z must hold one number each")
+        raise FormatError(f"{message.topic}: the fields x, y and z must have one number each")
     xyz = np.stack([columns.pop(axis) for axis in "xyz"], axis=1)
     if xyz.dtype not in (np.float32, np.float64):
         xyz = xyz.astype(np.float64)
@@ -153,10 +152,9 @@ def _cloud_of(message: Message, keep_missing: bool) -> PointCloud:
 
 
 def like(message: Message, cloud: PointCloud) -> bytes:
-    """The PointCloud2 of another cloud, with the header, the fields and the layout of a message.
+    """Convert a cloud to a PointCloud2 with the header, the fields and the layout of an existing message.
 
-    An organised message stays so where the cloud's field `shot` numbers its cells, one point each. Fields that the
-    cloud does not have are 0.
+    The result is organised like the message if the field `shot` of the cloud holds cell numbers. Missing fields are 0.
     """
     with reading(message.topic):
         return _like(message, cloud)
@@ -182,13 +180,13 @@ def _like(message: Message, cloud: PointCloud) -> bytes:
     if decoded.height <= 1 or "shot" not in cloud.fields:
         return _message(rows, (1, len(rows)), frame_id, stamp_ns)
     image = _emptied(before)
-    # Backwards, so that of several returns of a shot the first, which is the nearest, stays.
+    # In reverse order, so that the first (nearest) of several returns of a shot is written last.
     image[cloud.fields["shot"][::-1]] = rows[::-1]
     return _message(image, (int(decoded.height), int(decoded.width)), frame_id, stamp_ns)
 
 
 def _emptied(rows: NDArray[Any]) -> NDArray[Any]:
-    """The cells of an organised cloud without any return, marked as it marks them: NaN or zeros."""
+    """Cells of an organised cloud without returns, marked like in `rows`: NaN or zeros."""
     image = np.zeros(len(rows), rows.dtype)
     xyz = np.stack([rows[axis] for axis in "xyz"])
     zeros = np.isfinite(xyz).all() and bool(np.any(np.all(xyz == 0.0, axis=0)))
@@ -205,28 +203,28 @@ def _decoded(message: Message) -> Any:
         raise FormatError(f"{message.topic}: is {message.type}, not {POINT_CLOUD}")
     decoded = decode(POINT_CLOUD, message.data)
     if decoded.is_bigendian:
-        raise FormatError(f"{message.topic}: the points are big endian, which is not read; only little endian is")
+        raise FormatError(f"{message.topic}: big-endian points are not supported, only little-endian ones")
     return decoded
 
 
 def _layout_of(dtype: np.dtype[Any]) -> CloudLayout | None:
-    """The driver's layout that messages of this structure have; None where common names and units suffice."""
+    """Driver layout that matches a structured type; None if there is none."""
     return next((layout for layout in layouts().values() if layout.matches(dtype)), None)
 
 
 def _record(decoded: Any, topic: str) -> np.dtype[Any]:
-    """The structure of a point."""
+    """Structured type of a point."""
     step = int(decoded.point_step)
     names, formats, offsets = [], [], []
     if step > _LARGEST_POINT:
-        raise FormatError(f"{topic}: a point of {step} bytes is too large, allowed are {_LARGEST_POINT}")
+        raise FormatError(f"{topic}: a point has {step} bytes, the limit is {_LARGEST_POINT}")
     if len(decoded.fields) > _MOST_FIELDS:
-        raise FormatError(f"{topic}: a point has {len(decoded.fields)} fields, allowed are {_MOST_FIELDS}")
+        raise FormatError(f"{topic}: a point has {len(decoded.fields)} fields, the limit is {_MOST_FIELDS}")
     for field in decoded.fields:
         dtype = _DTYPES.get(int(field.datatype))
         if dtype is None:
             raise FormatError(f"{topic}: the field {field.name!r} has the unknown datatype {field.datatype}")
-        count = max(int(field.count), 1)  # some drivers leave it at 0 and mean 1
+        count = max(int(field.count), 1)  # some drivers send 0 for 1
         if field.offset + dtype.itemsize * count > step:
             raise FormatError(f"{topic}: the field {field.name!r} does not fit into a point of {step} bytes")
         if field.name in names:
@@ -242,7 +240,7 @@ def _record(decoded: Any, topic: str) -> np.dtype[Any]:
 
 
 def _rows(decoded: Any, topic: str) -> NDArray[Any]:
-    """All points as a structured array, row after row; bytes between rows are skipped."""
+    """All points as a structured array, row by row; padding between rows is skipped."""
     dtype = _record(decoded, topic)
     height, width, row_step = int(decoded.height), int(decoded.width), int(decoded.row_step)
     data = np.asarray(decoded.data, np.uint8)
@@ -251,7 +249,7 @@ def _rows(decoded: Any, topic: str) -> NDArray[Any]:
         raise FormatError(f"{topic}: row_step is {row_step}, but a row of {width} points has {used} bytes")
     needed = (height - 1) * row_step + used if height > 1 else used * height
     if len(data) < needed:
-        raise FormatError(f"{topic}: {height} x {width} points need {needed} bytes, and {len(data)} are there")
+        raise FormatError(f"{topic}: {height} x {width} points need {needed} bytes, the message has {len(data)}")
     if height > 1 and row_step != used:
         padded = np.zeros(height * row_step, np.uint8)
         padded[: min(len(data), len(padded))] = data[: len(padded)]
@@ -263,7 +261,7 @@ def _rows(decoded: Any, topic: str) -> NDArray[Any]:
 
 
 def _to_our_units(columns: Columns) -> Columns:
-    """Fields by our names and units, where it is known what they mean; the rest as they are."""
+    """Convert known fields to our names and units; the others are unchanged."""
     found: Columns = {}
     for name, values in columns.items():
         ours = _SAME.get(name, name)
@@ -272,7 +270,7 @@ def _to_our_units(columns: Columns) -> Columns:
         elif name == "range" and values.dtype.kind in "iu":
             found["range"] = (values * 1e-3).astype(np.float32)
         elif name in ("rgb", "rgba") and values.dtype.itemsize == 4 and values.ndim == 1:
-            found |= _colour(name, values)
+            found |= unpacked_rgb(name, values)
         elif ours == "near_ir":
             found["near_ir"] = values.astype(np.float32)
         elif ours == "ring" and values.dtype.kind in "iuf":
@@ -293,7 +291,7 @@ def _seconds(values: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def _clock(values: NDArray[Any]) -> tuple[float, float]:
-    """When the first point was measured, in the clock's own unit, and how many seconds that unit is."""
+    """Time of the first point in the unit of the clock, and that unit [s]."""
     finite = values[np.isfinite(values)].astype(np.float64)
     first = float(finite.min(initial=np.inf)) if len(finite) else 0.0
     return first, 1e-9 if first > _NANOSECONDS_FROM else 1.0
@@ -305,9 +303,9 @@ def _since_first(clock: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def _their_values(name: str, before: NDArray[Any], cloud: PointCloud) -> NDArray[Any] | None:
-    """A field of another driver from our fields, or None where the name means the same to us.
+    """Values of another driver's field computed from our fields; None if the field has the same meaning here.
 
-    `before` are the values that the field had: they say in which unit it counts.
+    `before` are the previous values of the field, from which its unit is derived.
     """
     fields, whole = cloud.fields, before.dtype.kind in "iu"
     if name in _CLOCK_TIME and "time" in fields:
@@ -318,29 +316,13 @@ def _their_values(name: str, before: NDArray[Any], cloud: PointCloud) -> NDArray
     if name == "range" and whole and "range" in fields:
         return fields["range"].astype(np.float64) * 1000.0
     if name == "rgba" and "rgb" in fields:
-        return _packed_colour(fields["rgb"], fields.get("alpha")).view(before.dtype)
+        return packed_rgb(fields["rgb"], fields.get("alpha")).view(before.dtype)
     ours = _SAME.get(name)
     return None if ours is None else fields.get(ours)
 
 
-def _packed_colour(rgb: NDArray[Any], alpha: NDArray[Any] | None = None) -> NDArray[np.float32]:
-    """Colours as PCL packs them: blue, green, red and alpha as the bytes of a float32."""
-    packed = np.zeros((len(rgb), 4), np.uint8)
-    packed[:, 2::-1] = rgb
-    if alpha is not None:
-        packed[:, 3] = alpha
-    return packed.view("<f4")[:, 0]
-
-
-def _colour(name: str, values: NDArray[Any]) -> Columns:
-    """PCL's packed colour: blue, green, red, alpha in the bytes of one word, whatever its declared type."""
-    packed = values.view(np.uint8).reshape(-1, 4)
-    colour = {"rgb": np.ascontiguousarray(packed[:, 2::-1])}
-    return colour if name == "rgb" else {**colour, "alpha": packed[:, 3].copy()}
-
-
 def _vectors(columns: Columns) -> Columns:
-    """Three fields called name_x, name_y and name_z are one of three columns."""
+    """Merge fields called name_x, name_y and name_z into one field with three columns."""
     found: Columns = {}
     for name, values in columns.items():
         stem = name[:-2]
@@ -353,4 +335,4 @@ def _vectors(columns: Columns) -> Columns:
     return found
 
 
-assert set(_CODES) >= {np.dtype(spec.dtype).str[1:] for spec in FIELDS.values()}  # every field of ours has a datatype
+assert set(_CODES) >= {np.dtype(spec.dtype).str[1:] for spec in FIELDS.values()}  # every field has a PointField type

@@ -1,4 +1,4 @@
-"""Bags as MCAP files, profile ros2: chunks are on disk when they are full, so a killed writer loses the last one."""
+"""Bags as MCAP files, profile ros2. Full chunks are flushed to disk, so a killed program loses at most the last one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from parhelion.core.errors import ConfigError, FormatError, MissingDependencyError
 from parhelion.core.reading import UnpackingBudget, open_file
-from parhelion.io.ros.storage import LARGEST_PIECE, BagWarning, Topic, unpacked
+from parhelion.io.ros.storage import LARGEST_CHUNK, BagWarning, Topic, unpacked
 from parhelion.io.ros.types import Message
 
 MAGIC = b"\x89MCAP0\r\n"
@@ -29,11 +29,11 @@ def need_mcap() -> None:
     try:
         import mcap  # noqa: F401
     except ImportError:
-        raise MissingDependencyError("MCAP files need the package mcap: run 'pip install mcap'") from None
+        raise MissingDependencyError("MCAP files need the package mcap: pip install mcap") from None
 
 
-class _Through:
-    """A file whose every write reaches the operating system at once: buffers die with their process."""
+class _Unbuffered:
+    """File that flushes every write, because buffers are lost if the process is killed."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self.writes = file, 0
@@ -44,15 +44,15 @@ class _Through:
         self._file.flush()
         return count
 
-    def tell(self) -> int:
-        return self._file.tell()
+    def tell(self) -> int:  # wording: ok
+        return self._file.tell()  # wording: ok
 
     def flush(self) -> None:
         self._file.flush()
 
 
 class McapOut:
-    """Writes one MCAP file."""
+    """Writer of one MCAP file."""
 
     def __init__(self, path: Path, compression: str) -> None:
         need_mcap()
@@ -61,14 +61,14 @@ class McapOut:
         if compression not in COMPRESSIONS:
             raise ConfigError(f"bag: compression must be one of {', '.join(COMPRESSIONS)}, got {compression!r}")
         self._file = path.open("wb")
-        self._stream = _Through(self._file)
+        self._stream = _Unbuffered(self._file)
         chosen = CompressionType[compression.upper()]
         self._writer: Any = Writer(self._stream, chunk_size=CHUNK_BYTES, compression=chosen)  # type: ignore[arg-type]
         self._writer.start(profile="ros2", library=LIBRARY)
         self._schemas: dict[tuple[str, str], int] = {}
 
     def add(self, topic: Topic) -> int:
-        """Announce a topic: its number."""
+        """Add a topic and return its number."""
         key = (topic.type, topic.definition)
         if key not in self._schemas:
             self._schemas[key] = self._writer.register_schema(
@@ -78,9 +78,9 @@ class McapOut:
         return int(self._writer.register_channel(topic.name, topic.serialization, self._schemas[key], about))
 
     def write(self, number: int, time_ns: int, data: bytes) -> bool:
-        """Write a message: whether all messages up to this one are on disk now."""
+        """Write a message. Return whether all messages so far are on disk."""
         before = self._stream.writes
-        # A chunk that begins at 0 is one without messages, by the format's own rule, and readers skip it.
+        # By the specification, a chunk that starts at time 0 has no messages, so programs skip it.
         at = max(time_ns, 1)
         self._writer.add_message(number, log_time=at, data=data, publish_time=at)
         return self._stream.writes != before
@@ -94,35 +94,34 @@ class McapOut:
                 self._file.close()
 
     def drop(self) -> None:
-        """Close without an end."""
+        """Close the file without writing index and footer."""
         self._file.close()
 
 
-# ---- mcap read ------------------------------------------------------------------------------------------------------
-# MCAP files as anyone may have made them: chunks are unpacked one by one, within limits, and a broken end is told.
-# Layout: https://mcap.dev/spec. The package mcap takes the records apart; it unpacks chunks as a whole, however large
-# they claim to be, so chunks are opened here.
+# ---- reading --------------------------------------------------------------------------------------------------------
+# Untrusted MCAP files: chunks are decompressed one at a time, within limits, and a damaged end causes a warning.
+# Layout: https://mcap.dev/spec. The package mcap parses the records. It would decompress chunks of any claimed size,
+# so chunks are decompressed here.
 
 
 _FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _CHUNK_INDEX, _STATISTICS = 2, 3, 4, 5, 6, 8, 11
 _HEAD = struct.Struct("<BQ")  # kind and length of a record
 _MESSAGE_HEAD = struct.Struct("<HIQQ")  # channel, sequence, times of logging and of publishing
-_CHUNK_HEAD = struct.Struct(
-    "<QQQII"
-)  # first and last time, size and sum when unpacked, length of the compression's name
+# First and last time, decompressed size and checksum, length of the name of the compression.
+_CHUNK_HEAD = struct.Struct("<QQQII")
 _FOOTER_BYTES = _HEAD.size + 20 + len(MAGIC)
 
 
 def _in_file(file: BinaryIO, size: int, wanted: Collection[int]) -> Iterator[tuple[int, bytes]]:
-    """Kind and content of each record from here to the footer, or to the end of the file; others are skipped."""
+    """Kind and content of each record of the wanted kinds, from the current position to the footer or end of file."""
     while True:
         head = file.read(_HEAD.size)
         if len(head) < _HEAD.size:
             raise EOFError
         kind, length = _HEAD.unpack(head)
-        place = file.tell()
+        place = file.tell()  # wording: ok
         if kind == 0 or length > size - place:
-            raise EOFError("" if kind else "a record of no kind")
+            raise EOFError("" if kind else "a record of kind 0")
         if kind == _FOOTER:
             return
         if kind in wanted:
@@ -146,20 +145,20 @@ def _in_chunk(data: bytes) -> Iterator[tuple[int, int, int]]:
 
 
 def _opened(content: bytes, budget: UnpackingBudget) -> bytes:
-    """The records in the content of a chunk."""
+    """Decompress the records of a chunk."""
     size, _, letters = _CHUNK_HEAD.unpack_from(content)[2:]
     place = _CHUNK_HEAD.size + letters + 8
     if place > len(content):
         raise ValueError("a chunk is too short")
     length = int.from_bytes(content[place - 8 : place], "little")
     if length > len(content) - place:
-        raise ValueError("a chunk is cut off")
+        raise ValueError("a chunk is truncated")
     name = content[_CHUNK_HEAD.size : place - 8].decode("utf-8", "replace")
     return unpacked(name, content[place : place + length], size, budget)
 
 
-def _taken_apart(kind: int, content: bytes) -> Any:
-    """A record of the kinds that the package mcap reads for us."""
+def _parsed(kind: int, content: bytes) -> Any:
+    """Parse a schema, channel, chunk index or statistics record with the package mcap."""
     from mcap import records
     from mcap.data_stream import ReadDataStream
 
@@ -173,7 +172,7 @@ def _taken_apart(kind: int, content: bytes) -> Any:
 
 
 class _Chunk:
-    """The messages of one chunk in the order of time; the chunk itself is all that is kept of them."""
+    """Messages of one chunk in chronological order. Only the chunk is in memory, not a copy of each message."""
 
     def __init__(self, offset: int, data: bytes) -> None:
         self.offset, self._data = offset, data
@@ -188,7 +187,7 @@ class _Chunk:
         self._times, self._starts, self._ends = times, starts, ends
 
     def next(self) -> tuple[int, int, int, int, bytes] | None:
-        """Time, offset of the chunk, number within it, channel and content of the next message."""
+        """Time, offset of the chunk, number in the chunk, channel and content of the next message."""
         row = next(self._rows, None)
         if row is None:
             return None
@@ -198,7 +197,7 @@ class _Chunk:
 
 
 class McapIn:
-    """Reads one MCAP file, with or without its end."""
+    """Reader of one MCAP file, complete or truncated."""
 
     def __init__(self, path: Path) -> None:
         need_mcap()
@@ -212,15 +211,15 @@ class McapIn:
         self.topics: dict[str, Topic] = {}
         self._in_order = True
         self._index: list[Any] = []
-        """Where the chunks are; empty for a file that is read from the front."""
+        """Index of the chunks; empty for a file that is read sequentially."""
         if not (whole and self._read_summary()):
             self._scan()
 
     def _budget(self) -> UnpackingBudget:
-        return UnpackingBudget(self.path, self._size, once=LARGEST_PIECE)
+        return UnpackingBudget(self.path, self._size, once=LARGEST_CHUNK)
 
     def _read_summary(self) -> bool:
-        """Take topics and places of the chunks from the file's end; whether it has what helps."""
+        """Read topics and chunk index from the end of the file. Return whether they are available."""
         schemas: dict[int, Any] = {}
         channels: dict[int, Any] = {}
         index, statistics = [], None
@@ -233,7 +232,7 @@ class McapIn:
                     return False
                 file.seek(start)
                 for kind, content in _in_file(file, self._size, wanted):
-                    record = _taken_apart(kind, content)
+                    record = _parsed(kind, content)
                     if kind == _SCHEMA:
                         schemas[record.id] = record
                     elif kind == _CHANNEL:
@@ -242,7 +241,7 @@ class McapIn:
                         index.append(record)
                     else:
                         statistics = record
-        except Exception:  # a damaged summary fails in many ways; the messages themselves are read then
+        except Exception:  # a damaged summary raises many types of exceptions; the messages are read sequentially then
             return False
         if statistics is None or not index:
             return False
@@ -270,7 +269,7 @@ class McapIn:
         )
 
     def _from_front(self) -> Iterator[tuple[int, bytes]]:
-        """Kind and content of every schema, channel and message, in the order of the file."""
+        """Kind and content of every schema, channel and message, in file order."""
         budget = self._budget()
         with open_file(self.path) as file:
             file.seek(len(MAGIC))
@@ -283,23 +282,23 @@ class McapIn:
                     if inner in (_SCHEMA, _CHANNEL, _MESSAGE):
                         yield inner, data[start:end]
 
-    def _records(self, tell: bool) -> Iterator[tuple[Any, Any, Message | None]]:
-        """Schema, channel and message one after the other, from the front, as far as they can be read."""
+    def _records(self, warn: bool) -> Iterator[tuple[Any, Any, Message | None]]:
+        """Schema, channel and message of each record in file order, as far as the file can be read."""
         schemas: dict[int, Any] = {}
         channels: dict[int, Any] = {}
         records = self._from_front()
         while True:
             try:
                 kind, content = next(records)
-                record: Any = None if kind == _MESSAGE else _taken_apart(kind, content)
+                record: Any = None if kind == _MESSAGE else _parsed(kind, content)
             except StopIteration:
                 return
             except FormatError:
-                raise  # a trap, and no damage
-            except Exception as error:  # cut off within a record: which error depends on where
-                if tell:
-                    reason = "it was not closed" if not str(error) else f"it is damaged there: {error}"
-                    text = f"{self.path}: the file breaks off ({reason}); what came before is read"
+                raise  # the file exceeds a limit, so it is malicious rather than truncated
+            except Exception as error:  # truncated within a record; the type of the exception depends on the position
+                if warn:
+                    reason = "it was not closed" if not str(error) else f"it is damaged: {error}"
+                    text = f"{self.path}: the file is truncated ({reason}); the part before is read"
                     warnings.warn(text, BagWarning, stacklevel=4)
                 return
             if kind == _SCHEMA:
@@ -319,7 +318,7 @@ class McapIn:
     def _scan(self) -> None:
         last = 0
         counts: dict[str, int] = {}
-        for schema, channel, message in self._records(tell=True):
+        for schema, channel, message in self._records(warn=True):
             if message is None:
                 self._note(self.topics, channel, schema, 0)
                 continue
@@ -330,20 +329,20 @@ class McapIn:
             self.topics[name] = Topic(**{**topic.__dict__, "count": counts.get(name, 0)})
 
     def messages(self, names: Collection[str] | None) -> Iterator[Message]:
-        """Messages in the order of time."""
+        """Iterate over messages in chronological order."""
         if self._index:
             yield from self._by_index(names)
             return
         found = (
             message
-            for _, channel, message in self._records(tell=False)
+            for _, channel, message in self._records(warn=False)
             if message is not None and (names is None or channel.topic in names)
         )
         yield from found if self._in_order else sorted(found, key=lambda message: message.time_ns)
 
     def _by_index(self, names: Collection[str] | None) -> Iterator[Message]:
         wanted = {number for number, one in self._channels.items() if names is None or one.topic in names}
-        # A chunk without an index of its own may hold anything.
+        # A chunk without a message index may contain any channel.
         waiting = [
             one for one in self._index if not one.message_index_offsets or wanted & one.message_index_offsets.keys()
         ]
@@ -352,7 +351,7 @@ class McapIn:
         try:
             with open_file(self.path) as file:
                 for place in [*waiting, None]:
-                    # Open chunks give their messages up to where the next one begins.
+                    # Yield the messages of open chunks up to the start of the next chunk.
                     while heap and (place is None or heap[0][0] < place.message_start_time):
                         time_ns, _, _, number, data, chunk = heapq.heappop(heap)
                         self._push(heap, chunk)

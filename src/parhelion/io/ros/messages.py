@@ -1,6 +1,6 @@
-"""Measurements as ROS 2 messages: each function gives the CDR bytes of one, and `decode` reads any of them.
+"""Measurements as ROS 2 messages. Each function returns the CDR bytes of one message; `decode` reads any of them.
 
-Units and frames are those of REP 103 and of the message definitions: m, s, rad, Pa, T; quaternions `xyzw`.
+Units and frames follow REP 103 and the message definitions: m, s, rad, Pa, T; quaternions `xyzw`.
 """
 
 from __future__ import annotations
@@ -38,29 +38,32 @@ NAV_SAT_FIX = "sensor_msgs/msg/NavSatFix"
 TWIST = "geometry_msgs/msg/TwistStamped"
 POSE_WITH_COVARIANCE = "geometry_msgs/msg/PoseWithCovarianceStamped"
 
-_FULL_TURN_SLACK = 1.5
-"""A laser scan whose ends are less than this many steps apart covers the whole circle."""
+_FULL_CIRCLE_SLACK = 1.5
+"""A laser scan whose ends are less than this many steps apart covers the full circle."""
 
 
 class Transform(NamedTuple):
-    """Pose of a frame in its parent at a time."""
+    """Pose of a frame in its parent frame at a time."""
 
     parent: str
+    """Name of the parent frame."""
     child: str
+    """Name of the frame."""
     time_ns: int
+    """Time [ns]."""
     xyz: ArrayLike
-    """Of the child's origin in the parent [m]."""
+    """Origin of the child in the parent frame [m], shape (3,)."""
     quat_xyzw: ArrayLike
-    """Child to parent, unit quaternion."""
+    """Unit quaternion, child to parent, shape (4,)."""
 
 
 def _stamped(kind: str, time_ns: int, frame_id: str, **fields: Any) -> bytes:
-    """CDR bytes of a message that begins with a header."""
+    """CDR bytes of a message that starts with a header."""
     return encode(kind, new(kind, header=header(time_ns, frame_id), **fields))
 
 
 def _axes(kind: str, values: ArrayLike) -> Any:
-    """A Vector3, Point or Quaternion."""
+    """Vector3, Point or Quaternion message."""
     numbers = np.asarray(values, dtype=np.float64).tolist()
     return new(f"geometry_msgs/msg/{kind}", **dict(zip("xyzw", numbers, strict=False)))
 
@@ -70,7 +73,7 @@ def _vector(values: ArrayLike) -> Any:
 
 
 def _covariance(values: ArrayLike | None, size: int) -> NDArray[np.float64]:
-    """Row by row; zeros say that it is not known."""
+    """Covariance row by row; zeros mean unknown."""
     flat = np.zeros(size * size) if values is None else np.asarray(values, dtype=np.float64).ravel()
     if flat.shape != (size * size,):
         raise ConfigError(f"ROS: a covariance must be {size} x {size}, got {flat.shape[0]} numbers")
@@ -88,9 +91,9 @@ def imu(
     specific_force_covariance: ArrayLike | None = None,
     orientation_covariance: ArrayLike | None = None,
 ) -> bytes:
-    """sensor_msgs/Imu: turn rate [rad/s], acceleration less gravity [m/s²], 9.81 upward at rest.
+    """sensor_msgs/Imu: angular rate [rad/s], acceleration minus gravity [m/s²], 9.81 upward at rest.
 
-    Without an orientation its covariance begins with -1, as the definition asks for.
+    Without an orientation, the first element of its covariance is -1, as the message definition requires.
     """
     spread = _covariance(orientation_covariance, 3)
     if orientation is None:
@@ -126,7 +129,7 @@ def odometry(
     velocity: ArrayLike,
     angular_velocity: ArrayLike,
 ) -> bytes:
-    """nav_msgs/Odometry: pose of the child in `frame_id` [m], velocity [m/s] and turn rate [rad/s] in the child."""
+    """nav_msgs/Odometry: pose of the child in `frame_id` [m], velocity [m/s] and angular rate [rad/s] in the child."""
     twist = new("geometry_msgs/msg/Twist", linear=_vector(velocity), angular=_vector(angular_velocity))
     spread = _covariance(None, 6)
     return _stamped(
@@ -147,13 +150,13 @@ def pose_stamped(time_ns: int, frame_id: str, xyz: ArrayLike, quat_xyzw: ArrayLi
 def pose_with_covariance(
     time_ns: int, frame_id: str, xyz: ArrayLike, quat_xyzw: ArrayLike, covariance: ArrayLike | None = None
 ) -> bytes:
-    """geometry_msgs/PoseWithCovarianceStamped [m]; covariance 6 x 6 of position [m²] and small turns [rad²]."""
+    """geometry_msgs/PoseWithCovarianceStamped [m]; covariance 6 x 6 of position [m²] and small rotations [rad²]."""
     pose = _pose_with_covariance(xyz, quat_xyzw, covariance)
     return _stamped(POSE_WITH_COVARIANCE, time_ns, frame_id, pose=pose)
 
 
 def plain_cloud(time_ns: int, frame_id: str, columns: dict[str, NDArray[Any]]) -> bytes:
-    """sensor_msgs/PointCloud2 of columns (n,) as they come: whole numbers of one byte as uint8, others as float32."""
+    """sensor_msgs/PointCloud2 with columns (n,) in the given order: uint8 unchanged, other types as float32."""
     kinds = {name: "u1" if values.dtype == np.uint8 else "<f4" for name, values in columns.items()}
     rows = np.zeros(len(next(iter(columns.values()))), dtype=list(kinds.items()))
     for name, values in columns.items():
@@ -166,7 +169,7 @@ def plain_cloud(time_ns: int, frame_id: str, columns: dict[str, NDArray[Any]]) -
 
 
 def tf_message(transforms: Iterable[Transform]) -> bytes:
-    """tf2_msgs/TFMessage of any number of transforms."""
+    """tf2_msgs/TFMessage with any number of transforms."""
     entries = [
         new(
             "geometry_msgs/msg/TransformStamped",
@@ -184,7 +187,7 @@ def tf_message(transforms: Iterable[Transform]) -> bytes:
 
 
 def clock(time_ns: int) -> bytes:
-    """rosgraph_msgs/Clock: the time [ns] of a simulation."""
+    """rosgraph_msgs/Clock: simulation time [ns]."""
     return encode(CLOCK, new(CLOCK, clock=stamp(time_ns)))
 
 
@@ -215,9 +218,9 @@ def nav_sat_fix(
     service: int,
     covariance_enu: ArrayLike | None = None,
 ) -> bytes:
-    """sensor_msgs/NavSatFix: height above the ellipsoid; without a fix the status is -1 and the numbers are NaN.
+    """sensor_msgs/NavSatFix with the height above the ellipsoid; without a fix, status is -1 and the numbers are NaN.
 
-    `service` adds up 1 for GPS, 2 for GLONASS, 4 for BeiDou, 8 for Galileo.
+    `service` is the sum of 1 for GPS, 2 for GLONASS, 4 for BeiDou, 8 for Galileo.
     """
     known = fix and covariance_enu is not None
     return _stamped(
@@ -234,7 +237,7 @@ def nav_sat_fix(
 
 
 def twist_stamped(time_ns: int, frame_id: str, velocity: ArrayLike) -> bytes:
-    """geometry_msgs/TwistStamped of a velocity [m/s] along the axes of the frame; no turn rate."""
+    """geometry_msgs/TwistStamped with a velocity [m/s] along the axes of the frame and no angular rate."""
     twist = new("geometry_msgs/msg/Twist", linear=_vector(velocity), angular=_vector((0.0, 0.0, 0.0)))
     return _stamped(TWIST, time_ns, frame_id, twist=twist)
 
@@ -244,8 +247,8 @@ def laser_scan(
 ) -> bytes:
     """sensor_msgs/LaserScan of a lidar with one ring that scans the plane z = 0.
 
-    Beams are in the order of their angle, counter-clockwise, evenly from the first to the last shot; a shot without a
-    return has the range infinity, as the message's own checks expect. Of several returns the nearest is taken.
+    Beams are sorted by angle, counter-clockwise and evenly spaced from the first to the last shot. A shot without a
+    return has the range infinity (REP 117). Of several returns, the nearest is used.
     """
     shots = scan.shots
     if len(shots) < 2 or len(np.unique(shots.ring)) != 1:
@@ -261,10 +264,10 @@ def laser_scan(
     angles = np.unwrap(np.arctan2(shots.direction[order, 1], shots.direction[order, 0]).astype(np.float64))
     if angles[-1] < angles[0]:
         order, angles = order[::-1], angles[::-1]
-    # Jitter of single shots moves the ends by less than a step; the mean step is what receivers multiply.
+    # Jitter of single shots moves the ends by less than a step. Receivers multiply the mean step.
     step = (angles[-1] - angles[0]) / (len(angles) - 1)
     begin = float(np.mean(angles - step * np.arange(len(angles))))
-    if begin + step * (len(angles) - 1) > np.pi + _FULL_TURN_SLACK * step or begin > np.pi:
+    if begin + step * (len(angles) - 1) > np.pi + _FULL_CIRCLE_SLACK * step or begin > np.pi:
         begin -= 2.0 * np.pi
     return _stamped(
         LASER_SCAN,
@@ -282,17 +285,17 @@ def laser_scan(
     )
 
 
-# ---- Radar and pulse-echo messages: radar_msgs/RadarScan and sensor_msgs/Range --------------------------------------
+# ---- radar and echo messages: radar_msgs/RadarScan and sensor_msgs/Range --------------------------------------------
 
 
 RADAR_SCAN = "radar_msgs/msg/RadarScan"
 RANGE = "sensor_msgs/msg/Range"
 ULTRASOUND = 0
-"""Range.radiation_type of sound."""
+"""Range.radiation_type of ultrasound."""
 
 
 def radar_scan(cloud: PointCloud, frame_id: str, time_ns: int) -> bytes:
-    """CDR bytes of a radar_msgs/RadarScan; the amplitude is the signal over noise [dB]."""
+    """radar_msgs/RadarScan; the amplitude is the signal-to-noise ratio [dB]."""
     names = ("range", "azimuth", "elevation", "radial_velocity", "snr")
     columns = [cloud.fields[name].tolist() for name in names]
     returns = [
@@ -305,7 +308,7 @@ def radar_scan(cloud: PointCloud, frame_id: str, time_ns: int) -> bytes:
 def range_message(
     range_m: float, limits_m: tuple[float, float], field_of_view_rad: float, frame_id: str, time_ns: int
 ) -> bytes:
-    """CDR bytes of a sensor_msgs/Range; infinite where nothing was heard (REP 117)."""
+    """sensor_msgs/Range; infinite without an echo (REP 117)."""
     return _stamped(
         RANGE,
         time_ns,
@@ -318,8 +321,8 @@ def range_message(
     )
 
 
-# ---- Images as ROS 2 messages: sensor_msgs/Image, CompressedImage and CameraInfo ------------------------------------
-# Depth is in metres as 32FC1 (REP 118): NaN where there is no answer, infinity where nothing is seen.
+# ---- images: sensor_msgs/Image, CompressedImage and CameraInfo ------------------------------------------------------
+# Depth is in metres as 32FC1 (REP 118): NaN without a measurement, infinity without a surface.
 
 
 IMAGE = "sensor_msgs/msg/Image"
@@ -333,7 +336,7 @@ _COEFFICIENTS = {"plumb_bob": 5, "rational_polynomial": 8, "equidistant": 4}
 
 
 def encoding_of(pixels: NDArray[Any], bands: tuple[str, ...] = ()) -> str:
-    """ROS's name of a kind of pixels: rgb8, mono16 and the like for colours, else such as 32FC1."""
+    """ROS encoding of pixels: rgb8, mono16 and similar for colours, otherwise for example 32FC1."""
     count = 1 if pixels.ndim == 2 else pixels.shape[2]
     bits = 8 * pixels.dtype.itemsize
     colours = (
@@ -349,10 +352,10 @@ def encoding_of(pixels: NDArray[Any], bands: tuple[str, ...] = ()) -> str:
 
 
 def image(time_ns: int, frame_id: str, pixels: NDArray[Any], encoding: str | None = None) -> bytes:
-    """sensor_msgs/Image of pixels (h, w) or (h, w, bands), row by row from the top."""
+    """sensor_msgs/Image with pixels (h, w) or (h, w, bands), row by row from the top."""
     rows = np.ascontiguousarray(pixels, dtype=pixels.dtype.newbyteorder("<"))
     if rows.dtype == np.uint32:
-        rows = rows.view("<i4")  # ROS knows no unsigned numbers of 32 bits
+        rows = rows.view("<i4")  # ROS has no encoding for unsigned 32-bit integers
     height, width = rows.shape[:2]
     return _stamped(
         IMAGE,
@@ -370,9 +373,9 @@ def image(time_ns: int, frame_id: str, pixels: NDArray[Any], encoding: str | Non
 def compressed_image(
     time_ns: int, frame_id: str, pixels: NDArray[Any], bands: tuple[str, ...] = (), *, format: str = "png"
 ) -> bytes:
-    """sensor_msgs/CompressedImage as PNG, which keeps every bit, or JPEG of 8 bits.
+    """sensor_msgs/CompressedImage as lossless PNG or 8-bit JPEG.
 
-    The field `format` is what image_transport's plugin for compressed pictures writes.
+    The field `format` is the same as in image_transport's compressed plugin.
     """
     data, shown = compressed(pixels, bands, format)
     named = encoding_of(shown, bands if shown is pixels else ())
@@ -386,7 +389,7 @@ def compressed_image(
 
 
 def camera_info(time_ns: int, frame_id: str, lens: Intrinsics, *, right: bool = False) -> bytes:
-    """sensor_msgs/CameraInfo. Of the right picture of a stereo pair, P tells the baseline: P[3] = -fx baseline."""
+    """sensor_msgs/CameraInfo. For the right image of a stereo pair, P holds the baseline: P[3] = -fx baseline."""
     numbers = np.zeros(_COEFFICIENTS[lens.model])
     numbers[: len(lens.distortion)] = lens.distortion
     projection = np.concatenate([lens.matrix, np.zeros((3, 1))], axis=1)

@@ -1,4 +1,4 @@
-"""Bags as SQLite files, as rosbag2 lays them out: a killed writer loses what came after the last commit."""
+"""Bags as SQLite files in the layout of rosbag2. A killed program loses the messages after the last commit."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from urllib.parse import quote
 
 from parhelion.core.errors import FormatError
 from parhelion.core.reading import UnpackingBudget, open_file
-from parhelion.io.ros.storage import LARGEST_PIECE, BagWarning, Topic, unpacked
+from parhelion.io.ros.storage import LARGEST_CHUNK, BagWarning, Topic, unpacked
 from parhelion.io.ros.types import Message
 
 COMMIT_BYTES = 1 << 20
 _STEPS_AT_ONCE = 100_000
 _FREE_STEPS = 2_000_000
 _STEPS_PER_BYTE = 4
-"""A row of a few bytes takes a dozen steps of SQLite's machine to read, and some more to sort."""
+"""SQLite needs about a dozen virtual-machine steps to read a row of a few bytes, and some more to sort it."""
 _HEAD = b"SQLite format 3\x00"
 _TABLES = """
 CREATE TABLE schema(schema_version INTEGER PRIMARY KEY, ros_distro TEXT NOT NULL);
@@ -38,11 +38,11 @@ INSERT INTO schema VALUES (4, 'iron');
 
 
 class SqliteOut:
-    """Writes one SQLite file."""
+    """Writer of one SQLite file."""
 
     def __init__(self, path: Path) -> None:
         path.unlink(missing_ok=True)
-        # Whoever writes takes turns: one thread opens and closes, another may write in between.
+        # One thread may open and close the file and another write to it, but never at the same time.
         self._base = sqlite3.connect(path, check_same_thread=False)
         self._base.executescript(_TABLES)
         self._base.commit()
@@ -51,7 +51,7 @@ class SqliteOut:
         self._pending = 0
 
     def add(self, topic: Topic) -> int:
-        """Announce a topic: its number."""
+        """Add a topic and return its number."""
         if topic.type not in self._types and topic.definition:
             self._types.add(topic.type)
             row = (topic.type, topic.encoding, topic.definition, topic.hash)
@@ -62,7 +62,7 @@ class SqliteOut:
         return self._topics
 
     def write(self, number: int, time_ns: int, data: bytes) -> bool:
-        """Write a message: whether all messages up to this one are on disk now."""
+        """Write a message. Return whether all messages so far are on disk."""
         self._base.execute("INSERT INTO messages VALUES (NULL, ?, ?, ?)", (number, time_ns, data))
         self._pending += len(data) + 64
         if self._pending < COMMIT_BYTES:
@@ -72,17 +72,17 @@ class SqliteOut:
         return True
 
     def close(self) -> None:
-        """Commit the rest."""
+        """Commit the remaining messages and close the file."""
         self._base.commit()
         self._base.close()
 
     def drop(self) -> None:
-        """Close without the last messages."""
+        """Close the file without committing the last messages."""
         self._base.close()
 
 
 class SqliteIn:
-    """Reads one SQLite file."""
+    """Reader of one SQLite file."""
 
     def __init__(self, path: Path, compression: str = "") -> None:
         self.path, self._packed = path, compression == "message"
@@ -101,21 +101,21 @@ class SqliteIn:
         try:
             base = self._open()
             try:
-                self._look(base)
+                self._read_topics(base)
             finally:
                 base.close()
         except sqlite3.Error as error:
             raise FormatError(f"{path}: cannot be read as a bag ({error})") from None
 
     def _fill(self, head: bytes) -> None:
-        """Of a file that is cut off, take a copy of the right length: SQLite does not open it otherwise."""
+        """Extend a copy of a truncated file to the declared size, because SQLite does not open it otherwise."""
         if len(head) < 100:
-            raise FormatError(f"{self.path}: the file breaks off in its head")
+            raise FormatError(f"{self.path}: truncated within its header")
         page, pages = struct.unpack(">H", head[16:18])[0], struct.unpack(">I", head[28:32])[0]
         size = (65536 if page == 1 else page) * pages
         if self.path.stat().st_size >= size:
             return
-        warnings.warn(f"{self.path}: the file breaks off; what came before is read", BagWarning, stacklevel=5)
+        warnings.warn(f"{self.path}: the file is truncated; the part before is read", BagWarning, stacklevel=5)
         self._filled = tempfile.TemporaryDirectory(prefix="parhelion-bag-")
         copy = Path(self._filled.name) / "bag.db3"
         shutil.copyfile(self.path, copy)
@@ -123,8 +123,8 @@ class SqliteIn:
 
     def _open(self) -> sqlite3.Connection:
         base = self._connected()
-        # Rows take room in the file, and steps to read: more steps than these go in circles, through pages that are
-        # named over and over.
+        # The number of steps is limited by the size of the file: a malicious file can refer to the same pages over and
+        # over, so that reading never ends.
         left = (_FREE_STEPS + _STEPS_PER_BYTE * self._size) // _STEPS_AT_ONCE
 
         def count() -> bool:
@@ -139,27 +139,27 @@ class SqliteIn:
     def _connected(self) -> sqlite3.Connection:
         if self._filled is not None:
             return sqlite3.connect(Path(self._filled.name) / "bag.db3")
-        # Writable where an unfinished commit has to be taken back, which SQLite does by itself.
+        # Opened for writing if SQLite has to roll back an unfinished commit.
         left = any(self.path.with_name(self.path.name + ending).exists() for ending in ("-journal", "-wal"))
         mode = "rw" if left else "ro"
         return sqlite3.connect(f"file:{quote(str(self.path.absolute()))}?mode={mode}", uri=True)
 
     def _columns(self, base: sqlite3.Connection, table: str) -> set[str]:
-        """Names of a table's columns, none where there is no such table.
+        """Names of the columns of a table; empty if there is no such table.
 
-        Views, virtual tables and computed columns can hold more than the file does, so they do not count.
+        Views, virtual tables and computed columns are ignored, because they can expand to more data than the file has.
         """
         found = base.execute(
             "SELECT count(*) FROM sqlite_master WHERE name = ? AND type = 'table' AND rootpage > 0", (table,)
         ).fetchone()
         return {row[1] for row in base.execute(f"PRAGMA table_info({table})")} if found[0] else set()
 
-    def _look(self, base: sqlite3.Connection) -> None:
+    def _read_topics(self, base: sqlite3.Connection) -> None:
         columns = self._columns(base, "topics")
         if not {"id", "name", "type", "serialization_format"} <= columns:
-            raise FormatError(f"{self.path}: has no table of topics, so it is no ROS 2 bag")
+            raise FormatError(f"{self.path}: has no table of topics, so it is not a ROS 2 bag")
         if not {"id", "topic_id", "timestamp", "data"} <= self._columns(base, "messages"):
-            raise FormatError(f"{self.path}: has no table of messages, so it is no ROS 2 bag")
+            raise FormatError(f"{self.path}: has no table of messages, so it is not a ROS 2 bag")
         definitions = {}
         if {"topic_type", "encoding", "encoded_message_definition"} <= self._columns(base, "message_definitions"):
             for kind, encoding, text in base.execute(
@@ -174,7 +174,7 @@ class SqliteIn:
         ):
             if not isinstance(number, int) or not isinstance(name, str) or not isinstance(kind, str):
                 raise FormatError(
-                    f"{self.path}: the topic {str(name)[:40]!r} must have a number, and words as name and type"
+                    f"{self.path}: the topic {str(name)[:40]!r} must have an integer number, and text as name and type"
                 )
             text, encoding = definitions.get(kind, ("", "ros2msg"))
             self.topics[name] = Topic(
@@ -189,17 +189,17 @@ class SqliteIn:
             self._broken = True
         counts: dict[int, int] = {}
         try:
-            # Row by row, as far as it goes: the count alone would fail as a whole.
+            # Count row by row up to the damage, because `count(*)` fails completely.
             for (number,) in base.execute("SELECT topic_id FROM messages NOT INDEXED"):
                 counts[number] = counts.get(number, 0) + 1
         except sqlite3.DatabaseError as error:
             if self._filled is None:
-                text = f"{self.path}: the file is damaged ({error}); what came before is read"
+                text = f"{self.path}: the file is damaged ({error}); the part before is read"
                 warnings.warn(text, BagWarning, stacklevel=6)
         return counts
 
     def messages(self, names: Collection[str] | None) -> Iterator[Message]:
-        """Messages in the order of time; of a damaged file, in the order in which they were written."""
+        """Iterate over messages in chronological order, or in order of writing if the file is damaged."""
         base = self._open()
         try:
             chosen = {
@@ -215,7 +215,7 @@ class SqliteIn:
             for number, time_ns, data in base.execute(query, list(chosen)):
                 if not isinstance(time_ns, int) or not isinstance(data, bytes):
                     raise FormatError(
-                        f"{self.path}: a message of {chosen[number][0]} must be bytes with a whole number as time, got "
+                        f"{self.path}: a message of {chosen[number][0]} must be bytes with an integer time, got "
                         f"{type(data).__name__} and {type(time_ns).__name__}"
                     )
                 yield Message(*chosen[number], time_ns, unpack(data))
@@ -228,10 +228,10 @@ class SqliteIn:
     def _unpacker(self) -> Callable[[bytes], bytes]:
         if not self._packed:
             return bytes
-        budget = UnpackingBudget(self.path, self._size, once=LARGEST_PIECE)
+        budget = UnpackingBudget(self.path, self._size, once=LARGEST_CHUNK)
         return lambda data: unpacked("zstd", data, None, budget)
 
 
 def _text(value: object) -> str:
-    """Text of a column that may hold anything."""
+    """Return the value if it is text, otherwise an empty text."""
     return value if isinstance(value, str) else ""

@@ -1,4 +1,4 @@
-"""What a bag says of its topics, and the file metadata.yaml that lies beside the messages."""
+"""Topics of a bag, its metadata.yaml, and decompression of its chunks."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from parhelion.core.reading import UnpackingBudget
 from parhelion.io.ros.types import definition_of, known_type
 
 METADATA = "metadata.yaml"
-_VERSION = 8  # of metadata.yaml; newer distributions read it, older ones skip what they do not know
+_VERSION = 8  # of metadata.yaml; newer distributions read it, older ones skip unknown entries
 
-# Durations of "for ever" and enumerations as rosbag2 writes them up to version 8: keep all, reliable, transient local.
+# Infinite durations and enumerations as rosbag2 writes them up to version 8: keep all, reliable, transient local.
 _FOREVER = "{sec: 9223372036, nsec: 854775807}"
 LATCHED = f"""- history: 1
   depth: 1
@@ -29,11 +29,11 @@ LATCHED = f"""- history: 1
   liveliness_lease_duration: {_FOREVER}
   avoid_ros_namespace_conventions: false
 """
-"""Quality of service of topics whose last message later listeners get, too: /tf_static."""
+"""Quality of service of latched topics, whose last message late subscribers receive: /tf_static."""
 
 
 class BagWarning(UserWarning):
-    """A bag is damaged at its end; what came before can be read."""
+    """A bag is damaged at its end; the part before can be read."""
 
 
 @dataclass(frozen=True)
@@ -41,29 +41,31 @@ class Topic:
     """One topic of a bag."""
 
     name: str
+    """Name of the topic."""
     type: str
-    """As in 'sensor_msgs/msg/PointCloud2'."""
+    """Message type, for example 'sensor_msgs/msg/PointCloud2'."""
     count: int = 0
     """Number of messages."""
     definition: str = ""
-    """Text of the message's definition with all types in it; empty where the bag has none."""
+    """Message definition including all nested types; empty if the bag has none."""
     encoding: str = "ros2msg"
     """Language of the definition."""
     qos: str = ""
-    """Offered quality of service, YAML; empty for the default."""
+    """Offered quality of service as YAML; empty for the default."""
     hash: str = ""
-    """Of the type's description (RIHS01), or empty."""
+    """Hash of the type description (RIHS01), or empty."""
     serialization: str = "cdr"
+    """Serialization format."""
 
 
 def topic_of(name: str, type: str) -> Topic:
-    """A topic of a type that ROS 2 itself has."""
+    """Return a topic with a message type of ROS 2."""
     definition, code = definition_of(type)
     return Topic(name, type, definition=definition, hash=code, qos=LATCHED if name.endswith("/tf_static") else "")
 
 
 def with_definition(topic: Topic) -> Topic:
-    """The topic with a definition, where the bag had none and the type is one of ROS 2's own."""
+    """Return the topic with its definition added if the bag has none and the type is known."""
     if topic.definition or not known_type(topic.type):
         return topic
     definition, code = definition_of(topic.type)
@@ -71,12 +73,12 @@ def with_definition(topic: Topic) -> Topic:
 
 
 def write_metadata(folder: Path, file: str, storage: str, topics: list[Topic], span_ns: tuple[int, int] | None) -> None:
-    """Write metadata.yaml of a bag of one file, whole."""
+    """Write the metadata.yaml of a bag with one file, atomically."""
     start, last = span_ns or (0, 0)
     total = sum(topic.count for topic in topics)
 
     def times() -> dict[str, Any]:
-        # Made anew each time: YAML would write the same object twice as a reference.
+        # A new object per call: YAML would write the second occurrence of one object as an alias.
         return {
             "starting_time": {"nanoseconds_since_epoch": start},
             "duration": {"nanoseconds": last - start},
@@ -112,7 +114,7 @@ def write_metadata(folder: Path, file: str, storage: str, topics: list[Topic], s
 
 
 def read_metadata(folder: Path) -> dict[str, Any]:
-    """What metadata.yaml says; empty where there is none."""
+    """Read metadata.yaml; empty if there is none."""
     file = folder / METADATA
     if not file.exists():
         return {}
@@ -126,17 +128,17 @@ def read_metadata(folder: Path) -> dict[str, Any]:
     return found
 
 
-# ---- Unpacking pieces of bags: no more than they say, and no more than a file of that size may become ---------------
+# ---- decompression of chunks, limited to their declared size and to the budget of the file --------------------------
 
 
-LARGEST_PIECE = 256 * 1024 * 1024
-"""Bytes of one chunk or message; rosbag2 makes chunks of less than 1 MiB, and clouds have some 10 MiB."""
+LARGEST_CHUNK = 256 * 1024 * 1024
+"""Limit of one chunk or message [bytes]; chunks of rosbag2 are below 1 MiB, clouds have about 10 MiB."""
 
 
 def unpacked(kind: str, data: bytes, size: int | None, budget: UnpackingBudget) -> bytes:
-    """What `data` stands for by the compression `kind`; `size` is how much that should be, None where it is not known.
+    """Decompress `data` with the compression `kind`; `size` is the declared size of the result, None if unknown.
 
-    Raises ValueError where it is something else.
+    Raise ValueError if the data is damaged or has another size.
     """
     if kind == "":
         whole = data
@@ -145,7 +147,7 @@ def unpacked(kind: str, data: bytes, size: int | None, budget: UnpackingBudget) 
     elif kind == "lz4":
         whole = _lz4(data, size, budget)
     else:
-        raise ValueError(f"the compression {kind[:20]!r} is not known")
+        raise ValueError(f"the compression {kind[:20]!r} is not supported")
     if size is not None and len(whole) != size:
         raise ValueError(f"a chunk of {size} bytes has another length")
     return whole
@@ -155,32 +157,32 @@ def _zstd(data: bytes, size: int | None, budget: UnpackingBudget) -> bytes:
     try:
         import zstandard
     except ImportError:
-        raise MissingDependencyError("packed bags need the package zstandard: run 'pip install zstandard'") from None
+        raise MissingDependencyError("compressed bags need the package zstandard: pip install zstandard") from None
     try:
         claimed = zstandard.get_frame_parameters(data).content_size
         known = claimed < zstandard.CONTENTSIZE_ERROR
         if known and size is not None and claimed != size:
-            raise ValueError(f"a chunk of {size} bytes claims {claimed} when it is unpacked")
+            raise ValueError(f"a chunk of {size} bytes claims to decompress to {claimed}")
         if known or size is not None:
             most = claimed if known else size or 0
             budget.spend(most)
             return bytes(zstandard.ZstdDecompressor().decompress(data, max_output_size=most)) if most else b""
         with zstandard.ZstdDecompressor().stream_reader(data) as stream:
-            whole = bytes(stream.read(min(LARGEST_PIECE, max(budget.left, 0)) + 1))
+            whole = bytes(stream.read(min(LARGEST_CHUNK, max(budget.left, 0)) + 1))
         budget.spend(len(whole))
         return whole
     except zstandard.ZstdError as error:
-        raise ValueError(f"packed data are damaged: {error}") from None
+        raise ValueError(f"compressed data are damaged: {error}") from None
 
 
 def _lz4(data: bytes, size: int | None, budget: UnpackingBudget) -> bytes:
     try:
         import lz4.frame  # type: ignore[import-untyped]
     except ImportError:
-        raise MissingDependencyError("packed bags need the package lz4: run 'pip install lz4'") from None
-    most = LARGEST_PIECE if size is None else size
+        raise MissingDependencyError("compressed bags need the package lz4: pip install lz4") from None
+    most = LARGEST_CHUNK if size is None else size
     budget.spend(most)
     try:
         return bytes(lz4.frame.LZ4FrameDecompressor().decompress(data, max_length=most + 1))
     except RuntimeError as error:
-        raise ValueError(f"packed data are damaged: {error}") from None
+        raise ValueError(f"compressed data are damaged: {error}") from None

@@ -1,7 +1,7 @@
-"""A run as a public data set: folder/<kind> in the layout of KITTI, SemanticKITTI, nuScenes or COCO.
+"""Run as a public data set: folder/<kind> in the layout of KITTI, SemanticKITTI, nuScenes or COCO.
 
-Clouds are those at the start of each scan, the sensor's own motion taken out, as in the real sets. Boxes lie where the
-points of their thing are: at the mean time of those points.
+Clouds are deskewed to the start of each scan, as in the real data sets. Each box is at the mean time of the points on
+its object, so that it encloses them.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ SINKS: dict[str, type[DatasetSink]] = {
     "nuscenes": NuScenesSink,
     "coco-panoptic": CocoPanopticSink,
 }
-"""The sinks by kind."""
+"""Sinks by kind."""
 
 
 def dataset_sink(kind: str, scenario: Scenario, folder: Path) -> Sink:
-    """The sink that writes a run as a data set into folder/<kind>."""
+    """Return the sink that writes a run as a data set into folder/<kind>."""
     folders = {sensor.folder_name for sensor in scenario.frame_sensors}
     if kind in folders | {f"{folder}-boxes" for folder in folders}:
-        raise ConfigError(f"outputs: {kind}: a sensor's files have the same folder; give the sensor another name")
+        raise ConfigError(f"outputs: {kind}: the files of a sensor use the same folder; rename the sensor")
     if sum(entry.kind == kind for entry in scenario.settings.outputs) > 1:
         raise ConfigError(f"outputs: {kind} is given twice")
     needed, words = SINKS[kind].needs

@@ -1,4 +1,4 @@
-"""What the data sets of runs have in common: a folder, lidars whose scans come in order, cameras and radars beside."""
+"""Base of data-set outputs: a folder, and the frames of lidars, cameras and radars."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 _OF_DATA_SETS = scale_called("velodyne")  # the scale of the published data sets
 MOVING_M_S = 0.2
-"""A thing that is faster than this [m/s] moves; slower ones stand."""
+"""Speed [m/s] above which an object counts as moving."""
 
 
 class DatasetSink(ABC):
-    """What the data sets have in common: a folder, and lidars whose scans come in order."""
+    """Base of sinks that write a run as a data set."""
 
-    needs: tuple[type, str] = (Scan, "lidar that makes a whole scan")
-    """The type of record without which there is no set, and in words what gives it."""
+    needs: tuple[type, str] = (Scan, "lidar that completes a scan")
+    """Type of record that the data set requires, and a description of the sensor."""
 
     def __init__(self, kind: str, scenario: Scenario, folder: Path) -> None:
         self.scenario = scenario
@@ -47,7 +47,7 @@ class DatasetSink(ABC):
         self._taken = 0
 
     def take(self, step: Step) -> None:
-        """Write the scans and pictures that a step finished."""
+        """Write the frames of a step."""
         sensors = {sensor.name: sensor for sensor in self.scenario.frame_sensors}
         for name, frames in step.frames.items():
             rule = DATASETS.get(sensors[name].record_type)
@@ -57,7 +57,7 @@ class DatasetSink(ABC):
                     self._taken += rule.is_main
 
     def close(self) -> list[Path]:
-        """Write what is known only at the end, and put the folder in its place: its files."""
+        """Write the final files, rename the folder to its final name, and return its files."""
         try:
             self.finish()
             self.folder.close()
@@ -67,30 +67,30 @@ class DatasetSink(ABC):
         return self.folder.files
 
     def abandon(self) -> None:
-        """Keep the scans so far as a smaller set, unless an earlier, whole one is there."""
+        """Finish a smaller data set with the frames so far, unless it would replace an earlier one."""
         if self._taken and not self.folder.path.exists():
-            with suppress(ParhelionError):  # what stopped the run is to be told, not that the disk is full here, too
+            with suppress(ParhelionError):  # the error that stopped the run is more important
                 self.close()
         self.folder.discard()
 
     @abstractmethod
     def add(self, scanner: FrameOnBoard, number: int, scan: Scan) -> None:
-        """Take one scan."""
+        """Write one scan."""
 
     @abstractmethod
     def add_image(self, camera: FrameOnBoard, number: int, image: Image) -> None:
-        """Take one picture."""
+        """Write one picture."""
 
     def add_radar(self, radar: FrameOnBoard, number: int, scan: RadarScan) -> None:
-        """Take one frame of a radar; sets that hold no radars leave it out."""
+        """Write one frame of a radar; data sets without radars skip it."""
         return
 
     @abstractmethod
     def finish(self) -> None:
-        """Write what is known only at the end."""
+        """Write the files that are complete only at the end."""
 
     def movable(self) -> set[int]:
-        """Instances of what moves or can be moved."""
+        """Instance numbers of moving and movable objects."""
         world = self.scenario.world
         movable = {number for number, kind in mobility_table(world).items() if kind != "static"}
         return movable | {item.instance for item in world.objects if item.is_actor}
@@ -98,13 +98,14 @@ class DatasetSink(ABC):
 
 @dataclass(frozen=True)
 class DatasetRule:
-    """How data sets take the frames of one type of record."""
+    """Handling of one type of record by data sets."""
 
     take: Callable[[DatasetSink, FrameOnBoard, int, Any], None]
+    """Function that writes one frame."""
     summary: str
-    """What the sets hold of it, for lists."""
+    """Contents of the data sets, for lists."""
     is_main: bool = True
-    """False if a set without other frames is not worth keeping."""
+    """False if a data set with only these frames is useless."""
 
 
 DATASETS: Consumer[DatasetRule] = Consumer(
@@ -112,16 +113,16 @@ DATASETS: Consumer[DatasetRule] = Consumer(
     {
         Scan: DatasetRule(lambda sink, *frame: sink.add(*frame), "clouds, poses, boxes and labels"),
         Image: DatasetRule(lambda sink, *frame: sink.add_image(*frame), "pictures, calibration, boxes and masks"),
-        RadarScan: DatasetRule(lambda sink, *frame: sink.add_radar(*frame), "detections, in nuScenes' sets", False),
+        RadarScan: DatasetRule(lambda sink, *frame: sink.add_radar(*frame), "detections, in nuScenes data sets", False),
     },
 )
-"""How data sets take frames, by type of record."""
-DATASETS.skip(FramePoints, "these data sets hold lidars, cameras and radars; the run's own files hold the rest")
-DATASETS.skip(Samples, "these data sets hold no streams of samples; the run's own CSV files do")
+"""Handling of frames by data sets, by type of record."""
+DATASETS.skip(FramePoints, "these data sets contain lidars, cameras and radars; the files of the run contain the rest")
+DATASETS.skip(Samples, "these data sets contain no streams of samples; the CSV files of the run do")
 
 
 def cloud_of(scan: Scan, scanner: FrameOnBoard, largest: float) -> PointCloud:
-    """The points at the scan's start, with intensity from 0 to `largest`."""
+    """Points deskewed to the start of the scan, with intensity from 0 to `largest`."""
     value = scan.fields["intensity"]
     if scale_called(scanner.sensor.config.intensity.scale).bits != 8:
         value = _OF_DATA_SETS.encode(scan.fields["power"], scan.fields["reflectivity"], None)
@@ -130,14 +131,14 @@ def cloud_of(scan: Scan, scanner: FrameOnBoard, largest: float) -> PointCloud:
 
 
 def moving(box: Box) -> bool:
-    """Whether a thing moves."""
+    """Return whether an object moves faster than `MOVING_M_S`."""
     return bool(np.linalg.norm(box.velocity) > MOVING_M_S)
 
 
 def hidden_shares(scan: Scan, frame: BoxFrame, known: Collection[int] = ()) -> Iterator[tuple[Box, float]]:
-    """Boxes of a scan in the world, each with the share of it that other things hide.
+    """Boxes of a scan in the world, each with the fraction that other objects hide.
 
-    Those with points, and of the others the instances that are `known`.
+    Includes boxes with points, and boxes without points whose instance is in `known`.
     """
     shares = HiddenShare(scan)
     for box, local in zip(frame.world, frame.sensor, strict=True):

@@ -1,4 +1,4 @@
-"""Ground-truth boxes as KITTI's labels and nuScenes' annotations.
+"""Ground-truth boxes as KITTI labels and nuScenes annotations.
 
 frame = BoxTruth(world).of(scan)
 write_kitti_labels(frame, "label_2/000000.txt")
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def movable_truth(scenario: Scenario, scanner: FrameOnBoard) -> BoxTruth:
-    """Boxes of what moves or can be moved, but for the robot that carries the lidar."""
+    """Boxes of moving and movable objects, except the robot that carries the lidar."""
     return BoxTruth(
         scenario.world,
         mobility=("movable", "dynamic"),
@@ -49,20 +49,20 @@ KITTI_TYPES = {
     "moving-bicyclist": "Cyclist",
     "on-rails": "Tram",
 }
-"""KITTI's types of our labels; all else is Misc."""
+"""KITTI type by label; all other labels are Misc."""
 CAMERA_FROM_LIDAR = np.array([[0.0, -1.0, 0.0], [0.0, 0.0, -1.0], [1.0, 0.0, 0.0]])
-"""KITTI's camera axes (x right, y down, z forward) of a camera that sits in the lidar and looks along its x axis."""
+"""Rotation from lidar axes to KITTI's camera axes (x right, y down, z forward); the camera faces along the x axis."""
 
 
 def kitti_lines(boxes: Iterable[Box], *, frame: Literal["camera", "lidar"] = "camera") -> list[str]:
-    """Lines of a KITTI label file (object benchmark, label_2): 15 words each.
+    """Lines of a KITTI label file (object benchmark, label_2), 15 words each.
 
-    type, truncated (0), occluded (3: unknown), alpha, 2D box (-1 four times: there is no image), height, width, length
-    [m], location x, y, z [m] of the middle of the box's lower face, rotation. With `frame="camera"` location and
-    rotation_y are in camera axes at the lidar's own place (calibration: `CAMERA_FROM_LIDAR`, no shift), which KITTI's
-    tools expect; rotation_y = 0 faces along the camera's x axis, alpha is rotation_y less the bearing atan2(x, z). With
-    `frame="lidar"` they are in the lidar's axes, the rotation is the yaw about z, and alpha is the yaw less the bearing
-    atan2(y, x). Things tilted against the frame are given by heading alone, as the format has one angle.
+    type, truncated (0), occluded (3: unknown), alpha, 2D box (four times -1: no image), height, width, length [m],
+    location x, y, z [m] of the centre of the lower face, rotation. With `frame="camera"`, location and rotation_y are
+    in camera axes at the position of the lidar (calibration: `CAMERA_FROM_LIDAR`, no translation), as KITTI's tools
+    expect; rotation_y = 0 faces along the camera's x axis, and alpha is rotation_y minus the bearing atan2(x, z). With
+    `frame="lidar"`, they are in lidar axes, the rotation is the yaw about z, and alpha is the yaw minus the bearing
+    atan2(y, x). The format has one angle, so only the heading of tilted objects is given.
     """
     if frame not in ("camera", "lidar"):
         raise ConfigError(f"kitti labels: frame must be camera or lidar, got {frame!r}")
@@ -70,12 +70,12 @@ def kitti_lines(boxes: Iterable[Box], *, frame: Literal["camera", "lidar"] = "ca
     for box in boxes:
         length, width, height = box.size
         foot = box.centre + quat_rotate(box.quat_xyzw, np.array([0.0, 0.0, -0.5 * height]))
-        turn = box.yaw
+        rotation = box.yaw
         bearing = np.arctan2(foot[1], foot[0])
         if frame == "camera":
             foot = CAMERA_FROM_LIDAR @ foot
-            turn, bearing = wrapped(-turn - 0.5 * np.pi), np.arctan2(foot[0], foot[2])
-        numbers = [wrapped(turn - bearing), -1.0, -1.0, -1.0, -1.0, height, width, length, *foot, turn]
+            rotation, bearing = wrapped(-rotation - 0.5 * np.pi), np.arctan2(foot[0], foot[2])
+        numbers = [wrapped(rotation - bearing), -1.0, -1.0, -1.0, -1.0, height, width, length, *foot, rotation]
         kind = KITTI_TYPES.get(box.label, "Misc")
         lines.append(" ".join([kind, "0.00", "3", *(f"{number + 0.0:.4f}" for number in numbers)]))
     return lines
@@ -88,15 +88,15 @@ def write_kitti_labels(
     axes: Literal["camera", "lidar"] = "camera",
     least_points: int = 1,
 ) -> None:
-    """Write the boxes of one scan, in the sensor's frame, that have at least so many points; see `kitti_lines`."""
-    kept = [box for box in frame.sensor if box.points >= least_points]
-    text = "".join(f"{line}\n" for line in kitti_lines(kept, frame=axes))
+    """Write the boxes of one scan with at least `least_points` points, in the sensor frame; see `kitti_lines`."""
+    chosen = [box for box in frame.sensor if box.points >= least_points]
+    text = "".join(f"{line}\n" for line in kitti_lines(chosen, frame=axes))
     with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def wrapped(angle: float) -> float:
-    """The same angle [rad] from -pi to pi."""
+    """Wrap an angle [rad] to -pi .. pi."""
     return float(np.mod(angle + np.pi, 2.0 * np.pi) - np.pi)
 
 
@@ -114,14 +114,14 @@ NUSCENES_CATEGORIES = {
     "cone": "movable_object.trafficcone",
     "forklift": "vehicle.construction",
 }
-"""nuScenes' categories of our labels; all else is `static_object.`, `movable_object.` or `dynamic_object.` and the
-label."""
+"""nuScenes category by label; all other labels get `static_object.`, `movable_object.` or `dynamic_object.` as
+prefix."""
 
 
 def nuscenes_annotations(boxes: Iterable[Box], sample: str) -> list[dict[str, object]]:
-    """Boxes as nuScenes annotates them: centre, size as width, length, height, and rotation as w, x, y, z.
+    """Boxes as nuScenes annotations: centre, size as width, length, height, and rotation as w, x, y, z.
 
-    Velocity is [x, y, z] along the same axes as the translation [m/s]. Tokens are made from sample and instance alone.
+    Velocity is [x, y, z] in the axes of the translation [m/s]. Tokens depend only on sample and instance.
     """
     rows: list[dict[str, object]] = []
     for box in boxes:
@@ -153,14 +153,14 @@ def write_nuscenes_boxes(
     frame: Literal["world", "sensor"] = "world",
     least_points: int = 0,
 ) -> None:
-    """Write the boxes of scans as one JSON file: a list of annotations by sample token, in order of the frames."""
+    """Write the boxes of scans as one JSON file: lists of annotations by sample token, in order of the frames."""
     if frame not in ("world", "sensor"):
         raise ConfigError(f"nuscenes boxes: frame must be world or sensor, got {frame!r}")
     samples: dict[str, list[dict[str, object]]] = {}
     for number, one in enumerate(frames):
-        kept = [box for box in (one.world if frame == "world" else one.sensor) if box.points >= least_points]
+        chosen = [box for box in (one.world if frame == "world" else one.sensor) if box.points >= least_points]
         name = f"{number} {one.time!r}"
-        samples[_token(name)] = nuscenes_annotations(kept, name)
+        samples[_token(name)] = nuscenes_annotations(chosen, name)
     content = {"meta": {"frame": frame, "units": "m, m/s", "use_lidar": True}, "results": samples}
     with atomic_write(path) as temporary:
         temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

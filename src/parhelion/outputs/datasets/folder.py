@@ -1,4 +1,4 @@
-"""A data set's folder: written beside its place under another name, and put there when it is whole."""
+"""Folder of a data set: written under a temporary name and renamed when complete; and the hidden fraction of boxes."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from parhelion.core.errors import FormatError
 from parhelion.core.pose import Floats
 
 README = "README.txt"
-"""Every data set says in this file what it is; a folder without it is not replaced."""
+"""File that describes the data set; a folder without it is never replaced."""
 FIRST_LINE = "Parhelion data set: "
 
 
 class DatasetFolder:
-    """The folder of one data set. An earlier one of the same name stays until the new one is whole.
+    """Folder of one data set. An existing one is replaced only when the new one is complete.
 
-    folder = DatasetFolder(Path("out/nuscenes"), "nuScenes", "What is in it.")
+    folder = DatasetFolder(Path("out/nuscenes"), "nuScenes", "Description of the contents.")
     folder.write("maps/1.png", data)
-    kitti.write(cloud, folder.place("training/velodyne/000000.bin"))
-    folder.close()                      # out/nuscenes is there
+    write_kitti(cloud, folder.place("training/velodyne/000000.bin"))
+    folder.close()                      # renames the folder to out/nuscenes
     """
 
     def __init__(self, path: Path, kind: str, about: str) -> None:
@@ -35,22 +35,22 @@ class DatasetFolder:
         for place in (path, self._stage, self._earlier):
             _only_a_dataset(place)
         try:
-            if self._earlier.exists() and not path.exists():  # stopped between the two renames of an earlier `close`
+            if self._earlier.exists() and not path.exists():  # an earlier `close` was stopped between its two renames
                 self._earlier.rename(path)
             for place in (self._stage, self._earlier):
                 _remove(place)
         except OSError as error:
-            raise FormatError(f"{path}: the folder cannot be made ({error.strerror or error})") from None
+            raise FormatError(f"{path}: the folder cannot be created ({error.strerror or error})") from None
         self._readme = f"{FIRST_LINE}{kind}\n\n{about.strip()}\n".encode()
 
     @property
     def files(self) -> list[Path]:
-        """All files, where they are once the folder is closed."""
+        """Paths of all files after `close`."""
         return [self.path / name for name in sorted(self._names)]
 
     def place(self, name: str) -> Path:
-        """Where to write a file of the set now; its folder is made."""
-        # The note comes first, so that what a killed run leaves is known as ours; before it, nothing is there at all.
+        """Temporary path for a file of the data set; its folder is created."""
+        # The README is written first, so that the remains of a killed run are recognised as ours.
         if not self._names:
             self._names.add(README)
             self.write(README, self._readme)
@@ -63,14 +63,14 @@ class DatasetFolder:
         return file
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file of the set."""
+        """Write a file of the data set."""
         try:
             self.place(name).write_bytes(data)
         except OSError as error:
             raise FormatError(f"{self.path / name}: cannot be written ({error.strerror or error})") from None
 
     def close(self) -> None:
-        """Put the folder in its place; an earlier one is removed only now."""
+        """Rename the folder to its final name and remove an existing one."""
         if not self._open:
             return
         self._open = False
@@ -84,14 +84,14 @@ class DatasetFolder:
             raise FormatError(f"{self.path}: cannot be written ({error.strerror or error})") from None
 
     def discard(self) -> None:
-        """Take back what was written; an earlier data set of the same name stays."""
+        """Remove what was written; an existing data set stays unchanged."""
         if self._open:
             self._open = False
             shutil.rmtree(self._stage, ignore_errors=True)
 
 
 def _only_a_dataset(folder: Path) -> None:
-    """Refuse to replace what was not written here."""
+    """Raise FormatError if a folder is not a data set that Parhelion wrote."""
     try:
         if not folder.exists() and not folder.is_symlink():
             return
@@ -102,7 +102,7 @@ def _only_a_dataset(folder: Path) -> None:
     except OSError as error:
         raise FormatError(f"{folder}: cannot be read ({error.strerror or error})") from None
     if not ours:
-        raise FormatError(f"{folder}: is not the folder of a data set of an earlier run, so it is not replaced")
+        raise FormatError(f"{folder}: is not a data set of an earlier run, so it is not replaced")
 
 
 def _remove(folder: Path) -> None:
@@ -110,16 +110,16 @@ def _remove(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-# ---- What each data set's README.txt says ---------------------------------------------------------------------------
+# ---- content of README.txt ------------------------------------------------------------------------------------------
 
 
 _CAMERA = """
 
-image_2 is the first camera on the lidar's vehicle, image_3 its second lens where it has two: the picture nearest in
-time to the scan's start, with the distortion of the lens taken out. P0 and P2 are the left picture, P1 and P3 the right
-one. Without a camera there are no pictures, and the camera of the calibration is a nominal one that sits in the lidar
-and looks along its x axis. The sensor's own motion during a scan is taken out: points are in the lidar's frame at the
-scan's start. Intensity is that of Velodyne's scale, 0 to 255, divided by 255.
+image_2 is the first camera on the lidar's vehicle, image_3 its second lens if it has two: the undistorted picture
+nearest in time to the start of the scan. P0 and P2 are the left picture, P1 and P3 the right one. Without a camera
+there are no pictures, and the calibration is that of a nominal camera at the position of the lidar that faces along its
+x axis. Points are deskewed: they are in the lidar frame at the start of the scan. Intensity is on Velodyne's scale, 0
+to 255, divided by 255.
 """
 
 TITLES = {
@@ -129,53 +129,52 @@ TITLES = {
     "nuscenes": "nuScenes",
     "coco-panoptic": "COCO panoptic",
 }
-"""The sets by kind."""
+"""Name of the data set, by kind."""
 
 ABOUT = {
     "kitti-odometry": """
-A sequence for every lidar, times on the run's clock [s], and the poses of the camera in its first frame.
+One sequence per lidar, times on the clock of the run [s], and the poses of the camera in its first frame.
 """
     + _CAMERA,
     "semantic-kitti": """
-As KITTI odometry, with a class and an instance for every point. semantic-kitti.yaml is for the set's own tools,
-label-map.yaml says what the words of this run became.
+Like KITTI odometry, with a class and an instance for every point. semantic-kitti.yaml is for SemanticKITTI's tools,
+label-map.yaml maps the labels of this run to classes.
 """
     + _CAMERA,
     "kitti-object": """
-frames.csv says which scan a frame is. label_2 holds what is in the picture, label_360 all around. Tr_velo_to_cam goes
-from the lidar at the scan's start to the camera at the picture's. A nominal camera is level, whatever the lidar is, so
-that boxes stand upright in its frame; a real one is as it is mounted, and rotation_y is about its y axis.
+frames.csv lists the scan of each frame. label_2 contains objects in the picture, label_360 objects all around.
+Tr_velo_to_cam transforms from the lidar at the start of the scan to the camera at the start of the picture. A nominal
+camera is level even if the lidar is not, so that boxes are upright in its frame. A real camera is as mounted, and
+rotation_y is about its y axis.
 """
     + _CAMERA,
     "nuscenes": """
-Load it as version v1.0-mini. The global frame is the world's, timestamps are on the run's clock in microseconds.
-Lidars, cameras and radars are there; LIDAR_TOP is the first lidar of a vehicle, CAM_FRONT a camera called front and
-RADAR_FRONT such a radar, whose velocities are those along the line of sight. Points are in the lidar's frame at the
-scan's start, the vehicle's motion during it taken out; intensity is that of Velodyne's scale, 0 to 255. Pictures are
-PNG files with the distortion of the lens taken out.
+Load it as version v1.0-mini. The global frame is the world frame, timestamps are on the clock of the run [us]. It
+contains lidars, cameras and radars: LIDAR_TOP is the first lidar of a vehicle, CAM_FRONT a camera called front, and
+RADAR_FRONT a radar called front, with velocities along the line of sight. Points are deskewed: they are in the lidar
+frame at the start of the scan. Intensity is on Velodyne's scale, 0 to 255. Pictures are undistorted PNG files.
 """,
     "coco-panoptic": """
-images holds the pictures of all cameras, as their lenses saw them, annotations/panoptic the segments of each as a PNG
-file, and annotations/panoptic.json what they are. A segment's number is red + 256 green + 65536 blue: the number of the
-label for stuff, 65536 + the instance for things, 0 where nothing is seen. Things are labels of what moves or can be
-moved.
+images contains the pictures of all cameras with the distortion of their lenses, annotations/panoptic the segments of
+each as a PNG file, and annotations/panoptic.json their description. A segment number is red + 256 green + 65536 blue:
+the number of the label for static surfaces, 65536 + the instance for moving and movable objects, 0 without a surface.
 """,
 }
-"""What is in a set, by kind."""
+"""Description of the contents, by kind."""
 
 
-# ---- How much of a thing is hidden from a lidar by others, told from its shots --------------------------------------
+# ---- fraction of an object that others hide from a lidar, estimated from the shots ----------------------------------
 
 
 SLACK_M = 0.1
-"""A return this little [m] before a box is still on it: range noise."""
+"""Tolerance for range noise [m]: a return this close in front of a box still counts as on it."""
 
 
 def first_ranges(scan: Scan) -> Floats:
-    """Range [m] of every shot's nearest return from a surface; infinite where it met none."""
+    """Range [m] of the nearest surface return of every shot; infinite without one."""
     ranges = np.full(len(scan.shots), np.inf)
     distance, shot = scan.fields["range"], scan.fields["shot"]
-    if "origin" in scan.fields:  # drops hide nothing
+    if "origin" in scan.fields:  # drops do not occlude
         solid = scan.fields["origin"] == 0
         distance, shot = distance[solid], shot[solid]
     np.minimum.at(ranges, shot, distance.astype(np.float64))
@@ -183,7 +182,7 @@ def first_ranges(scan: Scan) -> Floats:
 
 
 class HiddenShare:
-    """Shares of boxes that other things hide, for the shots of one scan."""
+    """Fractions of boxes that other objects hide, estimated from the shots of one scan."""
 
     def __init__(self, scan: Scan) -> None:
         self._origin = scan.shots.origin.astype(np.float64)
@@ -191,11 +190,11 @@ class HiddenShare:
         self._first = first_ranges(scan)
 
     def of(self, centre: Floats, half: Floats, axes: Floats) -> float:
-        """Share of the shots through a box that end before it; NaN where none goes through it.
+        """Fraction of the shots through a box that end in front of it; NaN if no shot passes through it.
 
-        `centre` (3,) and half lengths `half` (3,) in metres, `axes` (3, 3) with the box's axes as columns, all in the
-        sensor's frame at the time of the shots. Shots end before the box as often where they would have met the thing
-        in it as where not, so this is the hidden share of the thing, too.
+        `centre` (3,) and half lengths `half` (3,) are in metres, `axes` (3, 3) has the axes of the box as columns, all
+        in the sensor frame at the time of the shots. Occlusion is equally likely for shots that would hit the object
+        and for shots that would miss it within its box, so this is also the hidden fraction of the object.
         """
         start, along, first = self._near(centre, float(np.linalg.norm(half)))
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -207,7 +206,7 @@ class HiddenShare:
         return float(np.count_nonzero(through & (first < enter - SLACK_M)) / count) if count else float("nan")
 
     def _near(self, centre: Floats, radius: float) -> tuple[Floats, Floats, Floats]:
-        """Origins, directions and first ranges of the shots that may meet a ball."""
+        """Origins, directions and first ranges of the shots that may intersect a sphere."""
         away = centre - self._origin
         ahead = np.einsum("ij,ij->i", away, self._direction)
         off = np.einsum("ij,ij->i", away, away) - ahead * ahead

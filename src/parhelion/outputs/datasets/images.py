@@ -1,4 +1,4 @@
-"""Pictures for data sets: straightened where the lens bends, and each scan paired with the picture nearest to it."""
+"""Pictures of data sets: undistorted, and paired with the nearest scan in time."""
 
 from __future__ import annotations
 
@@ -21,21 +21,18 @@ if TYPE_CHECKING:
 
 
 def bends(lens: Intrinsics | None) -> bool:
-    """Whether a lens needs straightening: whether its picture is not that of a pinhole camera."""
+    """Return whether a lens has distortion, so that its picture differs from that of a pinhole camera."""
     return lens is not None and (lens.model == "equidistant" or any(lens.distortion))
 
 
 def straight(pixels: NDArray[Any], image: Image) -> NDArray[np.uint8]:
-    """A picture of an image's camera as 8-bit colours of a pinhole camera with the same matrix.
-
-    What the lens did not see is black.
-    """
+    """Picture as 8-bit colours of a pinhole camera with the same matrix; pixels outside the lens image are black."""
     shown = shown_colours(pixels, image.bands)
     return straightened(shown, image.intrinsics) if image.intrinsics is not None and bends(image.intrinsics) else shown
 
 
 def straightened(pixels: NDArray[np.uint8], lens: Intrinsics) -> NDArray[np.uint8]:
-    """Pixels (h, w) or (h, w, bands) with the distortion taken out, linearly between neighbours."""
+    """Undistort pixels (h, w) or (h, w, bands) with bilinear interpolation."""
     row, column, down, right, seen = _map(lens)
     values = pixels.astype(np.float32).reshape(*pixels.shape[:2], -1)
     upper = values[row, column] * (1.0 - right) + values[row, column + 1] * right
@@ -46,8 +43,8 @@ def straightened(pixels: NDArray[np.uint8], lens: Intrinsics) -> NDArray[np.uint
 
 @lru_cache(maxsize=4)
 def _map(lens: Intrinsics) -> tuple[NDArray[Any], ...]:
-    """For each pixel of the straight picture: row and column above and left of its place in the bent one, how far it
-    is from them, and whether it is there at all."""
+    """Undistortion map: row, column, and the offsets down and right, of each undistorted pixel in the original picture,
+    and whether it lies within that picture."""
     from parhelion.sensors.optics.camera.lens import project
 
     v, u = np.mgrid[: lens.height, : lens.width].reshape(2, -1).astype(np.float64)
@@ -68,7 +65,7 @@ def _map(lens: Intrinsics) -> tuple[NDArray[Any], ...]:
 
 
 def projection_of(lens: Intrinsics, *, right: bool = False) -> Floats:
-    """Matrix (3, 4) of the straightened picture, of the second lens where `right`."""
+    """Projection matrix (3, 4) of the undistorted picture; with `right`, of the second lens."""
     found = np.concatenate([lens.matrix, np.zeros((3, 1))], axis=1)
     found[0, 3] = -lens.fx * lens.baseline_m if right else 0.0
     return found
@@ -76,7 +73,7 @@ def projection_of(lens: Intrinsics, *, right: bool = False) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """A scan, and the picture that was taken nearest to its start."""
+    """A scan and the picture nearest to its start."""
 
     scanner: FrameOnBoard
     number: int
@@ -85,22 +82,22 @@ class Pair:
 
 
 class Pairs:
-    """Pairs the scans of each lidar with pictures of the first camera on the same vehicle, whichever comes first."""
+    """Pairs the scans of each lidar with pictures of the first camera on the same vehicle, in any order of arrival."""
 
     def __init__(self, scenario: Scenario, scanners: dict[str, FrameOnBoard]) -> None:
         self.cameras: dict[str, FrameOnBoard] = {}
-        """By lidar; none for those without a camera beside them."""
+        """Camera of each lidar that has one on its vehicle."""
         self._wanted: dict[str, NDArray[np.intp]] = {}
         self._users: dict[tuple[str, int], int] = {}
         self._images: dict[tuple[str, int], Image] = {}
         self._waiting: dict[tuple[str, int], list[tuple[FrameOnBoard, int, Scan]]] = {}
         for name, scanner in scanners.items():
-            beside = [
+            cameras = [
                 one for one in scenario.giving(Image) if one.body is scanner.body and one.count(scenario.duration_s)
             ]
-            if not beside:
+            if not cameras:
                 continue
-            camera = self.cameras[name] = beside[0]
+            camera = self.cameras[name] = cameras[0]
             starts, times = (
                 one.start(0) + one.period_s * np.arange(one.count(scenario.duration_s)) for one in (camera, scanner)
             )
@@ -110,7 +107,7 @@ class Pairs:
                 self._users[key] = self._users.get(key, 0) + 1
 
     def scan(self, scanner: FrameOnBoard, number: int, scan: Scan) -> Iterator[Pair]:
-        """The pair that a scan makes, once its picture is there."""
+        """Add a scan; yield its pair if the picture is available."""
         if scanner.name not in self.cameras:
             yield Pair(scanner, number, scan, None)
             return
@@ -119,7 +116,7 @@ class Pairs:
         yield from self._ready(key)
 
     def image(self, camera: FrameOnBoard, number: int, image: Image) -> Iterator[Pair]:
-        """The pairs that wait for a picture."""
+        """Add a picture; yield the pairs that wait for it."""
         key = (camera.name, number)
         if key in self._users:
             self._images[key] = image

@@ -1,4 +1,4 @@
-"""A run as KITTI odometry, SemanticKITTI and KITTI object."""
+"""Run as KITTI odometry, SemanticKITTI and KITTI object data sets."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario
     from parhelion.scenario.sensors import FrameOnBoard
 
-# ---- KITTI's calibration files, and labels of its object benchmark --------------------------------------------------
-# Where a run has no camera beside the lidar, a nominal one stands for all four, with the focal length and picture size
-# of KITTI's own. It sits in the lidar and looks along the lidar's x axis, so that tools find the matrices that they
-# need.
+# ---- calibration files, and labels of the object benchmark ----------------------------------------------------------
+# If a lidar has no camera on its vehicle, a nominal camera replaces all four cameras of KITTI, with the focal length
+# and image size of KITTI. It is at the position of the lidar and faces along its x axis, so that tools find the
+# matrices that they need.
 # Sources: https://www.cvlibs.net/datasets/kitti/setup.php, the readme of the object development kit (Geiger et al.
 # 2012).
 
 
 IMAGE_SIZE = (1242, 375)
-"""Width and height of the nominal picture [pixels]."""
+"""Width and height of the nominal image [pixels]."""
 PROJECTION = np.array([[721.5377, 0.0, 609.5593, 0.0], [0.0, 721.5377, 172.854, 0.0], [0.0, 0.0, 1.0, 0.0]])
-"""The nominal camera: focal length and middle [pixels] of KITTI's object benchmark, without a baseline."""
+"""Nominal camera: focal length and principal point [pixels] of KITTI's object benchmark, without a baseline."""
 NEAR_M = 0.1
-"""What is nearer to the camera's plane than this [m], or behind it, is not in the picture."""
+"""Near plane of the camera [m]."""
 OCCLUSION_STEPS = (0.1, 0.5)
-"""Hidden shares up to which a thing counts as fully visible (0) and as partly hidden (1); above it is largely (2)."""
+"""Largest hidden fractions of fully visible (0) and partly occluded (1) objects; above is largely occluded (2)."""
 UNKNOWN_OCCLUSION = 3
 
-# Corner numbers of a box's twelve edges: those that differ in one bit.
+# Pairs of corner numbers of the twelve edges of a box: those that differ in one bit.
 _EDGES = np.array([(a, a | 1 << k) for a in range(8) for k in range(3) if not a >> k & 1])
 
 
 def calibration(rows: Mapping[str, ArrayLike]) -> bytes:
-    """A calibration file: one matrix a line, row by row, after its name."""
+    """Calibration file: one line per matrix, with its name and its elements row by row."""
     lines = []
     for name, matrix in rows.items():
         numbers = " ".join(f"{number + 0.0:.12e}" for number in np.asarray(matrix, dtype=np.float64).ravel())
@@ -65,9 +65,9 @@ def calibration(rows: Mapping[str, ArrayLike]) -> bytes:
 def odometry_calibration(
     left: Floats = PROJECTION, right: Floats = PROJECTION, camera_from_lidar: Floats | None = None
 ) -> bytes:
-    """calib.txt of a sequence: P0 and P2 are the left camera (3, 4), P1 and P3 the right one, Tr goes to the left one.
+    """Content of calib.txt: P0 and P2 are the left camera (3, 4), P1 and P3 the right one, Tr is lidar to left camera.
 
-    Without arguments all are the nominal camera.
+    By default, all are the nominal camera.
     """
     if camera_from_lidar is None:
         camera_from_lidar = np.concatenate([CAMERA_FROM_LIDAR, np.zeros((3, 1))], axis=1)
@@ -81,7 +81,7 @@ def _cameras(left: Floats, right: Floats) -> dict[str, Floats]:
 def object_calibration(
     camera_from_lidar: Floats, lidar_from_vehicle: Floats, left: Floats = PROJECTION, right: Floats = PROJECTION
 ) -> bytes:
-    """A frame's calibration: the matrices (3, 4) from lidar to camera and (4, 4) from vehicle to lidar, and cameras."""
+    """Calibration of a frame: matrices (3, 4) from lidar to camera and (4, 4) from vehicle to lidar, and cameras."""
     return calibration(
         {
             **_cameras(left, right),
@@ -94,23 +94,23 @@ def object_calibration(
 
 @dataclass(frozen=True)
 class InPicture:
-    """Where a box is in the picture."""
+    """Rectangle of a box in the image [pixels]."""
 
     left: float
     top: float
     right: float
     bottom: float
     truncated: float
-    """Share of its rectangle that lies outside the picture, 0 to 1."""
+    """Fraction of the rectangle outside the image, 0 to 1."""
 
 
 def in_picture(
     corners: Floats, projection: Floats = PROJECTION, size: tuple[int, int] = IMAGE_SIZE
 ) -> InPicture | None:
-    """The rectangle [pixels] around a box's corners (8, 3) [m] in camera axes; None where it is out of the picture."""
+    """Rectangle around the corners (8, 3) [m] of a box in camera axes; None if it is outside the image."""
     ends = corners[_EDGES]
     depth = ends[:, :, 2]
-    # Edges that cross the near plane are cut there, since points behind a camera have no picture.
+    # Edges that cross the near plane are clipped there, because points behind a camera cannot be projected.
     crossing = (depth[:, 0] - NEAR_M) * (depth[:, 1] - NEAR_M) < 0.0
     share = (NEAR_M - depth[crossing, 0]) / (depth[crossing, 1] - depth[crossing, 0])
     cut = ends[crossing, 0] + share[:, None] * (ends[crossing, 1] - ends[crossing, 0])
@@ -132,7 +132,7 @@ def in_picture(
 
 
 def occlusion(hidden: float) -> int:
-    """KITTI's number of how much is hidden: 0 none, 1 partly, 2 largely, 3 where the share is not known (NaN)."""
+    """KITTI's occlusion level of a hidden fraction: 0 none, 1 partly, 2 largely, 3 unknown (NaN)."""
     if not np.isfinite(hidden):
         return UNKNOWN_OCCLUSION
     return int(np.searchsorted(OCCLUSION_STEPS, hidden))
@@ -141,28 +141,28 @@ def occlusion(hidden: float) -> int:
 def label_line(
     kind: str, size: Floats, foot: Floats, rotation_y: float, *, picture: InPicture | None, occluded: int
 ) -> str:
-    """A line of a label file (15 words).
+    """Line of a label file (15 words).
 
-    `size` is length, width and height [m], `foot` the middle of the lower face [m] in camera axes, `rotation_y` [rad]
-    about the camera's y axis. What is out of the picture is wholly truncated and has the rectangle -1 -1 -1 -1.
+    `size` is length, width and height [m], `foot` the centre of the lower face [m] in camera axes, `rotation_y` [rad]
+    the rotation about the camera's y axis. An object outside the image has truncation 1 and rectangle -1 -1 -1 -1.
     """
     length, width, height = size.tolist()
-    turn = wrapped(rotation_y)
-    alpha = wrapped(turn - float(np.arctan2(foot[0], foot[2])))
+    rotation = wrapped(rotation_y)
+    alpha = wrapped(rotation - float(np.arctan2(foot[0], foot[2])))
     rectangle = (-1.0,) * 4 if picture is None else (picture.left, picture.top, picture.right, picture.bottom)
     truncated = 1.0 if picture is None else picture.truncated
-    numbers = [alpha, *rectangle, height, width, length, *foot.tolist(), turn]
+    numbers = [alpha, *rectangle, height, width, length, *foot.tolist(), rotation]
     return " ".join([kind, f"{truncated:.2f}", str(occluded), *(f"{number + 0.0:.4f}" for number in numbers)])
 
 
-# ---- SemanticKITTI's classes: which of them our words are, which move, and the file that its tools read -------------
+# ---- classes of SemanticKITTI ---------------------------------------------------------------------------------------
 # Source: Behley et al., "SemanticKITTI: A Dataset for Semantic Scene Understanding of LiDAR Sequences", ICCV 2019, and
-# the label definition that comes with it.
+# its label definition.
 
 
 OUTLIER = "outlier"
 OTHER = "other-object"
-"""What has no class of its own."""
+"""Class of objects without a class of their own."""
 
 NEAREST: Mapping[str, str] = {
     "vehicle": "other-vehicle", "vessel": "other-vehicle", "forklift": "other-vehicle", "robot": "other-vehicle",
@@ -173,7 +173,7 @@ NEAREST: Mapping[str, str] = {
     "bridge": "other-structure", "crane": "other-structure", "tank": "other-structure", "pipe": "other-structure",
     "column": "other-structure", "stairs": "other-structure",
 }  # fmt: skip
-"""The nearest class of words that SemanticKITTI does not have; all further ones are `OTHER`."""
+"""Nearest class of labels that SemanticKITTI does not have; all further ones are `OTHER`."""
 
 MOVING: Mapping[str, str] = {
     "car": "moving-car",
@@ -185,9 +185,9 @@ MOVING: Mapping[str, str] = {
     "truck": "moving-truck",
     "other-vehicle": "moving-other-vehicle",
 }
-"""Classes of what moves, by the class of the same thing at rest."""
+"""Class of moving objects, by the class of the same object at rest."""
 
-THINGS = ("car", "bicycle", "bus", "motorcycle", "on-rails", "truck", "other-vehicle", "person", "bicyclist",
+COUNTABLE = ("car", "bicycle", "bus", "motorcycle", "on-rails", "truck", "other-vehicle", "person", "bicyclist",
           "motorcyclist", *MOVING.values())  # fmt: skip
 """Classes whose points carry an instance number."""
 
@@ -199,7 +199,7 @@ LEARNING: tuple[tuple[str, ...], ...] = (
     ("road", "lane-marking"), ("parking",), ("sidewalk",), ("other-ground",), ("building",), ("fence",),
     ("vegetation",), ("trunk",), ("terrain",), ("pole",), ("traffic-sign",),
 )  # fmt: skip
-"""The classes that are learned, 0 (not counted) to 19, each with the labels that fall under it, its own name first."""
+"""Learned classes from 0 (ignored) to 19: for each, its name and the other labels that belong to it."""
 
 COLOURS: Mapping[str, tuple[int, int, int]] = {
     "unlabeled": (0, 0, 0), "outlier": (0, 0, 255), "car": (245, 150, 100), "bicycle": (245, 230, 100),
@@ -210,16 +210,16 @@ COLOURS: Mapping[str, tuple[int, int, int]] = {
     "lane-marking": (170, 255, 150), "vegetation": (0, 175, 0), "trunk": (0, 60, 135), "terrain": (80, 240, 150),
     "pole": (150, 240, 255), "traffic-sign": (0, 0, 255), "other-object": (255, 255, 50),
 }  # fmt: skip
-"""Colours of SemanticKITTI's tools, blue green red; what moves has that of the same thing at rest."""
+"""Colours in SemanticKITTI's tools, blue green red; moving objects have the colour of the same object at rest."""
 
 
 def class_of(word: str, numbers: Mapping[str, int]) -> str:
-    """SemanticKITTI's class of one of our words; `numbers` are the label numbers of its classes."""
+    """SemanticKITTI class of a label; `numbers` are the label numbers of its classes."""
     return word if word in numbers else NEAREST.get(word, OTHER)
 
 
 class ClassTable:
-    """Turns label numbers of a world into SemanticKITTI's, many at once."""
+    """Converts label numbers of a world to those of SemanticKITTI, vectorised."""
 
     def __init__(self, names: Mapping[int, str], numbers: Mapping[str, int]) -> None:
         self.names = dict(names)
@@ -230,12 +230,12 @@ class ClassTable:
         self.moving: NDArray[np.uint16] = np.arange(1 << 16, dtype=np.uint16)
         for word, goes in MOVING.items():
             self.moving[numbers[word]] = numbers[goes]
-        self.is_thing: NDArray[np.bool_] = np.zeros(1 << 16, bool)
-        self.is_thing[[numbers[word] for word in THINGS]] = True
+        self.is_countable: NDArray[np.bool_] = np.zeros(1 << 16, bool)
+        self.is_countable[[numbers[word] for word in COUNTABLE]] = True
 
 
 def config_file(numbers: Mapping[str, int], sequences: Sequence[int]) -> bytes:
-    """semantic-kitti.yaml, in the form that SemanticKITTI's own tools read. Every sequence is in train and valid."""
+    """Content of semantic-kitti.yaml for SemanticKITTI's tools. Every sequence is in train and valid."""
     resting = {goes: word for word, goes in MOVING.items()}
     learned = {word: row for row, words in enumerate(LEARNING) for word in words}
     content: dict[str, Any] = {
@@ -250,7 +250,7 @@ def config_file(numbers: Mapping[str, int], sequences: Sequence[int]) -> bytes:
 
 
 def map_file(words: Mapping[str, int], numbers: Mapping[str, int]) -> bytes:
-    """label-map.yaml: for every word of the run its number in our clouds, and the class that it became here."""
+    """Content of label-map.yaml: for every label of the run, its number in our clouds and its SemanticKITTI class."""
     rows = {}
     for word, number in sorted(words.items(), key=lambda item: item[1]):
         name = class_of(word, numbers)
@@ -265,14 +265,14 @@ def map_file(words: Mapping[str, int], numbers: Mapping[str, int]) -> bytes:
 
 
 class _PairedSink(DatasetSink):
-    """A set whose scans are written together with the pictures nearest to them."""
+    """Data set whose scans are written together with the nearest pictures in time."""
 
     def __init__(self, kind: str, scenario: Scenario, folder: Path) -> None:
         super().__init__(kind, scenario, folder)
         self._pairs = Pairs(scenario, self.scanners)
 
     def add(self, scanner: FrameOnBoard, number: int, scan: Scan) -> None:
-        """Write a scan if its picture is there."""
+        """Write a scan if its picture is available."""
         for pair in self._pairs.scan(scanner, number, scan):
             self.write_pair(pair)
 
@@ -290,7 +290,7 @@ class _PairedSink(DatasetSink):
 
 
 class KittiOdometrySink(_PairedSink):
-    """sequences/<nn>/velodyne, calib.txt and times.txt, and poses/<nn>.txt; a sequence for every lidar."""
+    """Writes sequences/<nn>/velodyne, calib.txt and times.txt, and poses/<nn>.txt; one sequence per lidar."""
 
     def __init__(self, kind: str, scenario: Scenario, folder: Path) -> None:
         super().__init__(kind, scenario, folder)
@@ -299,7 +299,7 @@ class KittiOdometrySink(_PairedSink):
         self._lenses: dict[str, Intrinsics] = {}
 
     def write_pair(self, pair: Pair) -> None:
-        """Write a scan with its picture, and note its time and pose."""
+        """Write a scan with its picture, and store its time and pose."""
         name = pair.scanner.name
         sequence = f"sequences/{self._sequences[name]}"
         self.write_scan(pair.scanner, pair.scan, sequence, f"{pair.number:06d}")
@@ -310,7 +310,7 @@ class KittiOdometrySink(_PairedSink):
         self._poses.setdefault(name, []).append((pair.scan.start_time, pair.scan.pose @ self._to_camera(name)))
 
     def _to_camera(self, name: str) -> Pose:
-        """The camera (x forward) in the lidar's frame; the nominal one is the lidar's."""
+        """Pose of the camera (x forward) in the lidar frame; the identity for the nominal camera."""
         camera = self._pairs.cameras.get(name)
         return Pose() if camera is None else self.scanners[name].mount.inverse() @ camera.mount
 
@@ -335,16 +335,16 @@ class KittiOdometrySink(_PairedSink):
         if name not in self._lenses:
             return odometry_calibration()
         lens = self._lenses[name]
-        turn = (self._to_camera(name) @ OPTICAL).inverse().matrix[:3]
-        return odometry_calibration(projection_of(lens), projection_of(lens, right=True), turn)
+        camera_from_lidar = (self._to_camera(name) @ OPTICAL).inverse().matrix[:3]
+        return odometry_calibration(projection_of(lens), projection_of(lens, right=True), camera_from_lidar)
 
     def pose_files(self, sequence: str) -> list[str]:
-        """Where tools look for a sequence's poses."""
+        """Files in which tools expect the poses of a sequence."""
         return [f"poses/{sequence}.txt"]
 
 
 class SemanticKittiSink(KittiOdometrySink):
-    """As for KITTI odometry, with sequences/<nn>/labels and the files that say what the labels are."""
+    """Writes the files of KITTI odometry, sequences/<nn>/labels, and the definition of the labels."""
 
     def __init__(self, kind: str, scenario: Scenario, folder: Path) -> None:
         super().__init__(kind, scenario, folder)
@@ -363,13 +363,13 @@ class SemanticKittiSink(KittiOdometrySink):
         )
 
     def labels_of(self, scan: Scan, scanner: FrameOnBoard) -> tuple[NDArray[np.uint16], NDArray[np.uint32]]:
-        """SemanticKITTI's class of every point, and the instance of those on things; drops and ghosts are outliers."""
+        """Class of every point, and instance number on countable objects; drops and multipath points are outliers."""
         names = scan.names["label"]
         if self._table.names != names:
             self._table = ClassTable(names, SEMANTIC_KITTI)
             self._words |= {word: number for number, word in names.items()}
         ours = scan.fields["instance"]
-        # Of a walking person one foot stands: the fastest point tells.
+        # One foot of a walking person is at rest, so the fastest point of an instance decides.
         speed = np.linalg.norm(scan.fields["velocity"], axis=1)
         moves = np.isin(ours, np.unique(ours[speed > MOVING_M_S]))
         label = self._table.at_rest[scan.fields["label"]]
@@ -377,15 +377,15 @@ class SemanticKittiSink(KittiOdometrySink):
         own = np.isin(ours, self.scenario.own_instances(scanner))
         stray = (scan.fields["origin"] != 0) | own
         label = np.where(stray, np.uint16(SEMANTIC_KITTI[OUTLIER]), label)
-        thing = self._table.is_thing[label] | np.isin(ours, self._movable)
-        return label, np.where(thing & ~stray, ours, np.uint32(0))
+        countable = self._table.is_countable[label] | np.isin(ours, self._movable)
+        return label, np.where(countable & ~stray, ours, np.uint32(0))
 
     def pose_files(self, sequence: str) -> list[str]:
-        """SemanticKITTI keeps poses with the sequence, KITTI beside all sequences."""
+        """Files in which tools expect the poses: SemanticKITTI in the sequence, KITTI in a common folder."""
         return [f"poses/{sequence}.txt", f"sequences/{sequence}/poses.txt"]
 
     def finish(self) -> None:
-        """Write what the labels mean, too."""
+        """Write calibration, times, poses and the definition of the labels."""
         super().finish()
         sequences = [int(self._sequences[name]) for name in self._poses]
         self.folder.write("semantic-kitti.yaml", config_file(SEMANTIC_KITTI, sequences))
@@ -396,7 +396,7 @@ class SemanticKittiSink(KittiOdometrySink):
 
 
 class KittiObjectSink(_PairedSink):
-    """training/velodyne, calib and label_2; the frames of one lidar after those of another."""
+    """Writes training/velodyne, calib and label_2; the frames of all lidars one after the other."""
 
     def __init__(self, kind: str, scenario: Scenario, folder: Path) -> None:
         super().__init__(kind, scenario, folder)
@@ -413,14 +413,14 @@ class KittiObjectSink(_PairedSink):
         if image is not None and lens is not None:
             camera = image.pose
             cameras = (projection_of(lens), projection_of(lens, right=True))
-            turn = ((camera @ OPTICAL).inverse() @ sensor).matrix[:3]
+            camera_from_lidar = ((camera @ OPTICAL).inverse() @ sensor).matrix[:3]
             size = (lens.width, lens.height)
         else:
             camera = Pose(sensor.xyz, about(2, heading_of(sensor.quat_xyzw[None])[0]))
             cameras = (PROJECTION, PROJECTION)
-            turn = (OPTICAL.inverse() @ camera.inverse() @ sensor).matrix[:3]
+            camera_from_lidar = (OPTICAL.inverse() @ camera.inverse() @ sensor).matrix[:3]
             size = IMAGE_SIZE
-        calibration = object_calibration(turn, scanner.mount.inverse().matrix, *cameras)
+        calibration = object_calibration(camera_from_lidar, scanner.mount.inverse().matrix, *cameras)
         around, ahead = [], []
         for box, hidden in hidden_shares(scan, self._truth[scanner.name].of(scan, "points")):
             line, in_view = object_line(box.seen_from(camera), hidden, cameras[0], size)
@@ -438,10 +438,10 @@ class KittiObjectSink(_PairedSink):
         self._frames.append((frame, scanner.name, number, scan.start_time))
 
     def _seen(self, scanner: FrameOnBoard, image: Image, lens: Intrinsics) -> list[str]:
-        """Lines of what a picture shows of things that move or can be moved, but for the robot itself."""
-        things = self.movable() - set(self.scenario.own_instances(scanner))
+        """Lines of the visible moving and movable objects, except the robot itself."""
+        movable = self.movable() - set(self.scenario.own_instances(scanner))
         words = image.names.get("label", {})
-        return [seen_line(one, words.get(one.label, ""), lens) for one in image.objects if one.instance in things]
+        return [seen_line(one, words.get(one.label, ""), lens) for one in image.objects if one.instance in movable]
 
     def finish(self) -> None:
         """Write the lists of frames."""
@@ -454,15 +454,15 @@ class KittiObjectSink(_PairedSink):
 
 
 def write_pictures(folder: DatasetFolder, image: Image, place: str, number: str) -> None:
-    """Write image_2, and image_3 of a stereo pair, straightened."""
+    """Write the undistorted image_2, and image_3 of a stereo pair."""
     for name, pixels in (("image_2", image.colour), ("image_3", image.right)):
         if pixels is not None:
             folder.write(f"{place}/{name}/{number}.png", png.encode(straight(pixels, image)))
 
 
 def seen_line(one: SeenObject, word: str, lens: Intrinsics) -> str:
-    """The line of what a picture shows; its rectangle is that of the whole thing, were nothing in front of it."""
-    turn = one.pose.rotation
+    """Label line of a visible object; its rectangle is that of the whole object without occlusion."""
+    rotation = one.pose.rotation
     size = np.array(one.size_m)
     if bends(lens):
         bits = (np.arange(8)[:, None] >> np.arange(3)) & 1
@@ -470,10 +470,10 @@ def seen_line(one: SeenObject, word: str, lens: Intrinsics) -> str:
         picture = in_picture(corners @ CAMERA_FROM_LIDAR.T, projection_of(lens), (lens.width, lens.height))
     else:
         left, top, right, bottom = one.full_box
-        # KITTI's rectangles end on the last pixel, ours on the first one outside.
+        # KITTI's rectangles are inclusive, ours are exclusive at right and bottom.
         picture = InPicture(left, top, right - 1.0, bottom - 1.0, one.truncation)
-    foot = CAMERA_FROM_LIDAR @ (one.pose.xyz - 0.5 * size[2] * turn[:, 2])
-    ahead = CAMERA_FROM_LIDAR @ turn[:, 0]
+    foot = CAMERA_FROM_LIDAR @ (one.pose.xyz - 0.5 * size[2] * rotation[:, 2])
+    ahead = CAMERA_FROM_LIDAR @ rotation[:, 0]
     rotation_y = float(np.arctan2(-ahead[2], ahead[0]))
     kind, occluded = KITTI_TYPES.get(word, "Misc"), occlusion(one.occlusion)
     return label_line(kind, size, foot, rotation_y, picture=picture, occluded=occluded)
@@ -482,10 +482,10 @@ def seen_line(one: SeenObject, word: str, lens: Intrinsics) -> str:
 def object_line(
     box: Box, hidden: float, projection: Floats = PROJECTION, size: tuple[int, int] = IMAGE_SIZE
 ) -> tuple[str, bool]:
-    """The line of a box that is given in the camera's frame (x forward), and whether it is in the picture."""
+    """Label line of a box in the camera frame (x forward), and whether it is in the image."""
     picture = in_picture(box.corners() @ CAMERA_FROM_LIDAR.T, projection, size)
     foot = CAMERA_FROM_LIDAR @ (box.centre - np.array([0.0, 0.0, 0.5 * box.size[2]]))
-    turn = -box.yaw - 0.5 * np.pi
+    rotation_y = -box.yaw - 0.5 * np.pi
     kind = KITTI_TYPES.get(box.label, "Misc")
-    line = label_line(kind, box.size, foot, turn, picture=picture, occluded=occlusion(hidden))
+    line = label_line(kind, box.size, foot, rotation_y, picture=picture, occluded=occlusion(hidden))
     return line, picture is not None

@@ -1,4 +1,4 @@
-"""A run as nuScenes."""
+"""Run as a nuScenes data set."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from parhelion.scenario.sensors import FrameOnBoard
 
 DRIVEABLE = ("road", "lane-marking", "parking", "sidewalk", "floor", "quay", "other-ground")
-"""Labels of what a map's mask shows."""
+"""Labels that the map mask shows."""
 MAP_MARGIN_M, MAP_LARGEST_M = 100.0, 500.0
-"""How far beyond the vehicle's way a map's mask goes, and its largest side [m]."""
+"""Margin of the map mask around the vehicle's track, and its largest side [m]."""
 
 
 class _Group:
-    """The lidars, cameras and radars of one vehicle, and the scene that they make."""
+    """Lidars, cameras and radars of one vehicle, and their scene."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class _Group:
 
 
 class NuScenesSink(DatasetSink):
-    """Tables, samples and sweeps; a scene for every vehicle with a lidar, and one for lidars that stand."""
+    """Writes tables, samples and sweeps; one scene per vehicle with a lidar, and one for static lidars."""
 
     def __init__(self, kind: str, scenario: Scenario, folder: Path) -> None:
         super().__init__(kind, scenario, folder)
@@ -108,7 +108,7 @@ class NuScenesSink(DatasetSink):
     def _sweep(
         self, group: _Group, sensor: FrameOnBoard, number: int, start_time: float, ending: str
     ) -> tuple[str, int | None]:
-        """Enter a frame into the tables: the name of its file, and the number of its sample if it is a key frame."""
+        """Add a frame to the tables. Return the name of its file, and the number of its sample if it is a key frame."""
         channel, sample = group.channels[sensor.name], group.samples[sensor.name].get(number)
         stamp = round(1e6 * start_time)
         kind = "sweeps" if sample is None else "samples"
@@ -118,7 +118,7 @@ class NuScenesSink(DatasetSink):
         return name, sample
 
     def add_image(self, camera: FrameOnBoard, number: int, image: Image) -> None:
-        """Write a picture; cameras of vehicles without a lidar are left out, since samples are a lidar's."""
+        """Write a picture; cameras of vehicles without a lidar are skipped, because the lidar defines the samples."""
         group = self._groups.get(camera.name)
         if group is None:
             return
@@ -131,7 +131,7 @@ class NuScenesSink(DatasetSink):
         self.folder.write(name, png.encode(straight(image.colour, image)))
 
     def add_radar(self, radar: FrameOnBoard, number: int, scan: RadarScan) -> None:
-        """Write the detections of a frame; radars of vehicles without a lidar are left out."""
+        """Write the detections of a frame; radars of vehicles without a lidar are skipped."""
         group = self._groups.get(radar.name)
         if group is None:
             return
@@ -140,7 +140,7 @@ class NuScenesSink(DatasetSink):
             group.scene.channels[channel] = radar.mount
             group.scene.radars.add(channel)
         name, sample = self._sweep(group, radar, number, scan.start_time, ".pcd")
-        # Speeds are those of the frame's middle.
+        # Speeds are those at the middle of the frame.
         motion, middle = radar.motion, scan.start_time + 0.5 * scan.duration
         own = pose_at(motion, middle).rotation.T @ velocity_at(motion, middle)
         speeds = radar.sensor.axes.speed
@@ -178,13 +178,13 @@ class NuScenesSink(DatasetSink):
         triangles = _driveable(self.scenario)
         for scene in self._tables.scenes:
             if scene.samples:
-                way = np.array([sweep.ego.xyz[:2] for sweep in scene.sweeps])
-                width, height = np.clip(way.max(axis=0) + MAP_MARGIN_M, 1.0, MAP_LARGEST_M).tolist()
+                track = np.array([sweep.ego.xyz[:2] for sweep in scene.sweeps])
+                width, height = np.clip(track.max(axis=0) + MAP_MARGIN_M, 1.0, MAP_LARGEST_M).tolist()
                 self.folder.write(self._tables.map_name(scene), nuscenes_tables.map_mask(triangles, width, height))
 
 
 def category_of(box: Box) -> str:
-    """nuScenes' category of a thing; what it has no word for and moves by itself gets a category of its own."""
+    """nuScenes category of an object; other dynamic objects get a category `dynamic_object.<label>`."""
     further = {"bicyclist": "vehicle.bicycle", "motorcyclist": "vehicle.motorcycle", "moving-truck": "vehicle.truck"}
     other = "movable_object.pushable_pullable" if box.mobility == "movable" else f"dynamic_object.{box.label}"
     return (NUSCENES_CATEGORIES | further).get(box.label, other)
@@ -201,7 +201,7 @@ def _points_in(box: Box, xyz: Floats) -> int:
 
 
 def _driveable(scenario: Scenario) -> Floats:
-    """Triangles (n, 3, 2) [m] of all that can be driven or walked on."""
+    """Triangles (n, 3, 2) [m] of all surfaces to drive or walk on, seen from above."""
     standing = [item for item in scenario.world.objects if item.label in DRIVEABLE and not item.is_actor]
     found = [part.placed[part.mesh.faces][:, :, :2] for item in standing for part in item.parts]
     return np.concatenate(found) if found else np.zeros((0, 3, 2))

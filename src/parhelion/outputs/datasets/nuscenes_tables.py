@@ -1,7 +1,7 @@
-"""The tables of a nuScenes data set, built up scan by scan.
+"""Tables of a nuScenes data set, built scan by scan, and its radar files.
 
 Source: the schema of the nuScenes development kit (Caesar et al., "nuScenes: A multimodal dataset for autonomous
-driving", CVPR 2020). Tokens are hashes of what a row stands for, so the same run gives the same tokens.
+driving", CVPR 2020). Tokens are hashes of the identity of a row, so the same run gives the same tokens.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from parhelion.core.image import OPTICAL
 from parhelion.core.pose import Floats, Pose, quat_conjugate, quat_rotate
 
 VERSION = "v1.0-mini"
-"""Folder of the tables, which is also what tools are told to load."""
+"""Folder of the tables, and the version to load with nuScenes tools."""
 SAMPLE_PERIOD_S = 0.5
-"""Key frames, which are annotated, come at 2 Hz."""
+"""Period of the annotated key frames [s]."""
 SCENE_NAMES = (
     "scene-0061",
     "scene-0553",
@@ -35,9 +35,9 @@ SCENE_NAMES = (
     "scene-0103",
     "scene-0916",
 )
-"""Names of the split mini_train, then of mini_val: tools that look for splits by name find no other scenes."""
-TURN = Pose(rpy_deg=(0.0, 0.0, -90.0))
-"""The axes of nuScenes' lidar (x right, y forward, z up) in ours (x forward, y left, z up)."""
+"""Scene names of the splits mini_train and mini_val; tools that use splits find no other names."""
+LIDAR_AXES = Pose(rpy_deg=(0.0, 0.0, -90.0))
+"""Pose of the axes of a nuScenes lidar (x right, y forward, z up) in ours (x forward, y left, z up)."""
 
 CATEGORIES = (
     "human.pedestrian.adult", "human.pedestrian.child", "human.pedestrian.wheelchair", "human.pedestrian.stroller",
@@ -47,7 +47,7 @@ CATEGORIES = (
     "vehicle.trailer", "movable_object.barrier", "movable_object.trafficcone", "movable_object.pushable_pullable",
     "movable_object.debris", "static_object.bicycle_rack",
 )  # fmt: skip
-"""nuScenes' own categories; a set has them all, and more where its things fall under none."""
+"""Categories of nuScenes; a data set has all of them, and further ones for other objects."""
 ATTRIBUTES = {
     "vehicle.moving": "Vehicle is moving.",
     "vehicle.stopped": "Vehicle stands, and could drive on.",
@@ -59,17 +59,17 @@ ATTRIBUTES = {
     "pedestrian.moving": "The person moves.",
 }
 VISIBILITY = ("v0-40", "v40-60", "v60-80", "v80-100")
-"""Visible shares in percent; the tokens are 1 to 4."""
+"""Visible fractions in percent; the tokens are 1 to 4."""
 
 
 def visibility_token(hidden: float) -> str:
-    """Token of a visible share, from the hidden one; what no shot could meet (NaN) is not visible."""
+    """Token of the visible fraction, from the hidden one; NaN (no shot passes through the box) is not visible."""
     visible = 0.0 if not np.isfinite(hidden) else 1.0 - hidden
     return str(1 + int(np.searchsorted((0.4, 0.6, 0.8), visible, side="right")))
 
 
 def attribute_of(category: str, label: str, *, moving: bool, parked: bool) -> str | None:
-    """Attribute of a thing in a category; None where nuScenes has none for it."""
+    """Attribute of an object in a category; None if nuScenes has none for it."""
     if category in ("vehicle.bicycle", "vehicle.motorcycle"):
         return "cycle.with_rider" if label in ("bicyclist", "motorcyclist") else "cycle.without_rider"
     if category.startswith("human.pedestrian."):
@@ -80,12 +80,12 @@ def attribute_of(category: str, label: str, *, moving: bool, parked: bool) -> st
 
 
 def camera_channel(name: str) -> str:
-    """Channel of a camera: front and cam_front are CAM_FRONT."""
+    """Channel of a camera: front and cam_front become CAM_FRONT."""
     return f"CAM_{_plain(name, 'CAMERA_', 'CAM_')}"
 
 
 def radar_channel(name: str) -> str:
-    """Channel of a radar: front and radar-front are RADAR_FRONT."""
+    """Channel of a radar: front and radar-front become RADAR_FRONT."""
     return f"RADAR_{_plain(name, 'RADAR_')}"
 
 
@@ -97,7 +97,7 @@ def _plain(name: str, *prefixes: str) -> str:
 
 
 def key_frames(starts: Floats) -> NDArray[np.int64]:
-    """Numbers of the scans, of those that begin at even times `starts` [s], which are samples: one every 0.5 s."""
+    """Numbers of the scans that are samples, one every 0.5 s, from evenly spaced start times `starts` [s]."""
     if len(starts) < 2:
         return np.arange(len(starts))
     period = (starts[-1] - starts[0]) / (len(starts) - 1)
@@ -106,9 +106,10 @@ def key_frames(starts: Floats) -> NDArray[np.int64]:
 
 
 def nearest_of(starts: Floats, samples: Floats, reach_s: float) -> dict[int, int]:
-    """For scans that begin at `starts` [s], the number of the sample [s] of which each is the key frame, if of any.
+    """Numbers of the samples by number of their key frame, from the start times of scans and the times of samples [s].
 
-    That is the scan nearest to the sample's time, at most `reach_s` away, and each scan of one sample only.
+    The key frame of a sample is the nearest scan in time, at most `reach_s` [s] away. A scan is the key frame of one
+    sample at most.
     """
     if not len(starts) or not len(samples):
         return {}
@@ -123,26 +124,26 @@ def nearest_of(starts: Floats, samples: Floats, reach_s: float) -> dict[int, int
 
 @dataclass(frozen=True, eq=False)
 class Annotation:
-    """A box of one sample, in the global frame."""
+    """Box of an object in one sample, in the global frame."""
 
     instance: int
     category: str
     attribute: str | None
     visibility: str
     centre: Floats
-    """[m], shape (3,)."""
+    """Centre [m], shape (3,)."""
     size: Floats
     """Length, width, height [m]."""
     quat_xyzw: Floats
     velocity: Floats
-    """True velocity [m/s], shape (3,): a field that nuScenes does not have."""
+    """True velocity [m/s], shape (3,); nuScenes does not have this field."""
     points: int
-    """Lidar points in the box."""
+    """Number of lidar points in the box."""
 
 
 @dataclass(frozen=True, eq=False)
 class CameraChannel:
-    """What the tables say of a camera."""
+    """Calibration of a camera in the tables."""
 
     matrix: Floats
     """Camera matrix, shape (3, 3)."""
@@ -161,7 +162,7 @@ class _Sweep:
 
 @dataclass
 class SceneTables:
-    """One scene: what one vehicle saw."""
+    """One scene: the measurements of one vehicle."""
 
     name: str
     logfile: str
@@ -171,32 +172,34 @@ class SceneTables:
     channels: dict[str, Pose] = field(default_factory=dict)
     """Pose of each sensor on the vehicle, in our axes, by channel."""
     cameras: dict[str, CameraChannel] = field(default_factory=dict)
-    """Channels that are cameras."""
+    """Calibration of cameras, by channel."""
     radars: set[str] = field(default_factory=set)
-    """Channels that are radars."""
+    """Channels of radars."""
     samples: list[int] = field(default_factory=list)
-    """Timestamps [µs]."""
+    """Timestamps of the samples [µs]."""
     sweeps: list[_Sweep] = field(default_factory=list)
+    """All frames."""
     tracks: dict[int, list[tuple[int, Annotation]]] = field(default_factory=dict)
-    """By instance: numbers of samples, and the boxes there."""
+    """Numbers of samples with the box in each, by instance."""
     radar_points: dict[int, list[Floats]] = field(default_factory=dict)
-    """By number of the sample: places (n, 3) [m] of the radars' detections in the global frame."""
+    """Positions (n, 3) [m] of radar detections in the global frame, by number of the sample."""
     _unseen: dict[int, list[tuple[int, Annotation]]] = field(default_factory=dict)
 
     def radar_points_in(self, sample: int, box: Annotation) -> int:
-        """Detections of a sample above a box's ground: radars tell heights poorly, or not at all."""
+        """Number of detections of a sample above the footprint of a box; radars hardly measure heights."""
         found = np.concatenate([np.zeros((0, 3)), *self.radar_points.get(sample, [])])
         local = quat_rotate(quat_conjugate(box.quat_xyzw), found - box.centre)
         return int(np.count_nonzero(np.all(np.abs(local[:, :2]) <= 0.5 * box.size[:2], axis=1)))
 
     def add_sweep(self, channel: str, timestamp: int, filename: str, ego: Pose, sample: int | None) -> None:
-        """A scan at a time [µs]; `sample` is the number of the sample whose key frame it is."""
+        """Add a frame at a time [µs]; `sample` is the number of its sample if it is a key frame."""
         self.sweeps.append(_Sweep(channel, timestamp, filename, ego, sample))
 
     def add_sample(self, timestamp: int, seen: Iterable[Annotation], unseen: Iterable[Annotation]) -> None:
-        """The next sample: boxes with points of it, and those without.
+        """Add the next sample, with its boxes with points and those without.
 
-        A box without points is kept only between two samples in which the thing was seen, so that tracks are whole.
+        A box without points is included only between two samples in which the object was visible, so that tracks have
+        no gaps.
         """
         number = len(self.samples)
         self.samples.append(timestamp)
@@ -210,29 +213,29 @@ class SceneTables:
 
 
 class Tables:
-    """All tables of a set."""
+    """All tables of a data set."""
 
     def __init__(self, *key: object) -> None:
-        """`key` is what tells this set from others: tokens follow from it."""
+        """Create empty tables; `key` identifies the data set and is part of all tokens."""
         self._key = key
         self.scenes: list[SceneTables] = []
 
     def token(self, *parts: object) -> str:
-        """A token of 32 hexadecimal digits."""
+        """Token of 32 hexadecimal digits."""
         return hashlib.blake2b(repr((self._key, parts)).encode(), digest_size=16).hexdigest()
 
     def map_name(self, scene: SceneTables) -> str:
-        """File of a scene's map."""
+        """File name of the map of a scene."""
         return f"maps/{self.token('map', scene.name)}.png"
 
     def files(self) -> dict[str, bytes]:
-        """The JSON file of every table, by its path in the set."""
+        """JSON file of every table, by path in the data set."""
         return {
             f"{VERSION}/{name}.json": (json.dumps(rows, indent=1) + "\n").encode() for name, rows in self.rows().items()
         }
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
-        """The rows of every table, of the scenes that have samples."""
+        """Rows of every table, for the scenes that have samples."""
         scenes = [scene for scene in self.scenes if scene.samples]
         used = {one.category for scene in scenes for track in scene.tracks.values() for _, one in track}
         categories = [*CATEGORIES, *sorted(used - set(CATEGORIES))]
@@ -314,7 +317,7 @@ class Tables:
             )
             sweeps = [sweep for sweep in scene.sweeps if sweep.channel == channel]
             data = [token("sample_data", name, channel, sweep.timestamp) for sweep in sweeps]
-            # A sweep belongs to the sample that follows it, since tools find its boxes between that and the one before.
+            # A sweep belongs to the next sample, because tools interpolate its boxes between that and the previous one.
             following = np.searchsorted(scene.samples, [sweep.timestamp for sweep in sweeps])
             for row, sweep in enumerate(sweeps):
                 key = sweep.sample is not None and sweep.sample < len(samples)
@@ -377,8 +380,8 @@ def _modality(channel: str, scenes: Iterable[SceneTables]) -> str:
 
 
 def _axes_of(scene: SceneTables, channel: str) -> Pose:
-    """nuScenes' axes of a sensor in ours: radars there look along x, too."""
-    return OPTICAL if channel in scene.cameras else Pose() if channel in scene.radars else TURN
+    """Pose of the nuScenes axes of a sensor in ours; those of radars are the same, with x forward."""
+    return OPTICAL if channel in scene.cameras else Pose() if channel in scene.radars else LIDAR_AXES
 
 
 def _links(tokens: list[str], row: int) -> dict[str, str]:
@@ -390,9 +393,9 @@ def _placed(pose: Pose) -> dict[str, list[float]]:
 
 
 def map_mask(triangles: Floats, width_m: float, height_m: float) -> bytes:
-    """A map's mask as PNG, 0.1 m a pixel: white where triangles (n, 3, 2) [m] lie, seen from above.
+    """Map mask as PNG with 0.1 m per pixel: white on triangles (n, 3, 2) [m], seen from above.
 
-    The picture's lower left corner is the origin of the global frame, as the development kit takes it.
+    The lower left corner is the origin of the global frame, as the development kit assumes.
     """
     from io import BytesIO
 
@@ -410,9 +413,9 @@ def map_mask(triangles: Floats, width_m: float, height_m: float) -> bytes:
     return data.getvalue()
 
 
-# ---- nuScenes' radar files: a binary PCD of 18 fields, one row a detection ------------------------------------------
-# Source: https://github.com/nutonomy/nuscenes-devkit (RadarPointCloud.from_file), which says what the codes mean. Its
-# reader wants a row in every file, so a frame without detections has one of NaN, and a byte behind the last row.
+# ---- radar files: a binary PCD with 18 fields, one row per detection ------------------------------------------------
+# Source: https://github.com/nutonomy/nuscenes-devkit (RadarPointCloud.from_file), which defines the codes. It requires
+# at least one row, so a frame without detections has one row of NaN, and a byte after the last row.
 
 
 LAYOUT = np.dtype(
@@ -422,22 +425,22 @@ LAYOUT = np.dtype(
         ("x_rms", "i1"), ("y_rms", "i1"), ("invalid_state", "i1"), ("pdh0", "i1"), ("vx_rms", "i1"), ("vy_rms", "i1"),
     ]
 )  # fmt: skip
-"""A row: x ahead and y to the left in the radar's frame [m], cross-section [dBsm], velocities [m/s]."""
+"""Fields of a detection: x forward and y left in the radar frame [m], cross-section [dBsm], velocities [m/s]."""
 MOVING, STATIONARY, ONCOMING = 0, 1, 2
 """Codes of `dyn_prop`."""
 UNAMBIGUOUS = 3
-"""Code of `ambig_state`; tools leave out detections with others."""
+"""Code of `ambig_state`; tools skip detections with other codes."""
 LIKELY_REAL = 1
-"""Code of `pdh0`: less than 25 % chance of a false alarm."""
+"""Code of `pdh0`: probability of a false alarm below 25 %."""
 
 
 def rows_of(scan: RadarScan, own_velocity: NDArray[np.float64], moving_m_s: float) -> NDArray[np.void]:
-    """The rows of a frame.
+    """Rows of a frame.
 
-    `own_velocity` (3,) [m/s] is the radar's over ground, in its own frame. A radar measures the velocity along the line
-    of sight alone: `vx` and `vy` are that as a vector; `vx_comp` and `vy_comp` have the radar's own share taken out.
-    What is faster than `moving_m_s` moves away or comes. Rows carry what a radar knows, so mirrored and false ones are
-    not marked; the fields of accuracy (`rms`) are 0.
+    `own_velocity` (3,) [m/s] is the velocity of the radar over ground, in its own frame. A radar measures only the
+    velocity along the line of sight: `vx` and `vy` are its components; `vx_comp` and `vy_comp` are compensated for the
+    motion of the radar. Detections faster than `moving_m_s` count as moving or oncoming. As in real data, multipath
+    detections and false alarms are not marked. The fields of accuracy (`rms`) are 0.
     """
     rows = np.zeros(len(scan), LAYOUT)
     xyz = scan.xyz.astype(np.float64)
@@ -457,7 +460,7 @@ def rows_of(scan: RadarScan, own_velocity: NDArray[np.float64], moving_m_s: floa
 
 
 def encode(rows: NDArray[np.void]) -> bytes:
-    """The file of some rows."""
+    """Encode rows as a file."""
     if not len(rows):
         rows = np.zeros(1, LAYOUT)
         for name in LAYOUT.names or ():

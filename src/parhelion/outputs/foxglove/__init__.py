@@ -1,1 +1,1 @@
-"""Measurements and truth as Foxglove has them, for recordings and for the live server."""
+"""Measurements and truth as Foxglove messages, for recordings and for the live server."""

@@ -1,15 +1,15 @@
-"""A scenario as Foxglove sees it: the messages of every step, for a live server and for recordings alike.
+"""Foxglove messages of every step of a scenario, for a live server and for recordings.
 
     feed = FoxgloveFeed(scenario)
     channels = Channels(context, feed.topics)
-    for message in feed.first():            # the scene, where sensors are mounted, what numbers mean
+    for message in feed.first():            # scene, static transforms, names of codes
         channels.log(message)
     for step in scenario:
         for message in feed.of(step):       # clouds, samples, truth, transforms, boxes, clock
             channels.log(message)
 
-Topics and frames have the names that they have in ROS. A scan is stamped with the time of its first shot and sent when
-its last shot is over; its points are as measured, each in the sensor's frame at its own shot.
+Topics and frames have the same names as in ROS. A scan is stamped with the time of its first shot and sent after its
+last shot. Its points are as measured, each in the sensor frame at the time of its shot.
 """
 
 from __future__ import annotations
@@ -50,22 +50,22 @@ if TYPE_CHECKING:
 
 SCENE, BOXES, TF, TF_STATIC, CLOCK, NAMES = "/scene", "/boxes", "/tf", "/tf_static", "/clock", "/names"
 LATCHED = (SCENE, TF_STATIC, NAMES)
-"""Topics that are told once, and again to whoever comes later."""
+"""Topics that are sent once, and again to late subscribers."""
 TRUTH_PERIOD_S = 0.02
-"""Truth, transforms and clock are told this often, or once a step where steps are longer."""
+"""Period of truth, transforms and clock [s]; once per step if steps are longer."""
 BOXES_PERIOD_S = 0.1
 PATH_PERIOD_S = 0.5
-"""How often the way so far is told; it has a place for each `TRUTH_PERIOD_S`, or fewer once there are many."""
+"""Period of path messages [s]. A path has one pose per `TRUTH_PERIOD_S`, and fewer if it is long."""
 MOST_PATH_POSES = 1000
 
 
 class FoxgloveFeed(Feed[FoxgloveMessage]):
-    """Turns the steps of a scenario into messages of Foxglove, in the order of time."""
+    """Converts the steps of a scenario to Foxglove messages in chronological order."""
 
     def __init__(self, scenario: Scenario, *, images: str = "png", epoch_s: float = 0.0, batch_s: float = 0.0) -> None:
-        """`epoch_s` [s] is the time at the scenario's start; `images`, png or jpeg, how pictures are compressed.
+        """Start a feed. `epoch_s` [s] is the time at the start of the scenario; `images` is png or jpeg.
 
-        With `batch_s` [s] messages are held back and given together for so long a time, which costs much less.
+        With `batch_s` [s], messages are created in batches of that duration, which is much faster.
         """
         need_foxglove()
         super().__init__(
@@ -75,16 +75,16 @@ class FoxgloveFeed(Feed[FoxgloveMessage]):
         self._boxes = BoxTruth(scenario.world, mobility=("movable", "dynamic"), sensor=())
         self._colours: dict[str, Floats] = {}
         self.topics = self._schemas()
-        """What is told on each topic, as schemas of the SDK."""
+        """Schema of the SDK, by topic."""
         heard = [self.sensors[sensor.name].topic for sensor in self._heard()]
         self._check_distinct([*heard, SCENE, BOXES, TF, TF_STATIC, CLOCK, NAMES])
         for sensor in self._heard():
             named, length_s = self.sensors[sensor.name], getattr(sensor, "length_s", 0.0)
             context = FoxgloveContext(named.topic, named.frame, self.stamp, length_s, images)
-            self._told[sensor.name] = FOXGLOVE.require(sensor.record_type), context
+            self._rules[sensor.name] = FOXGLOVE.require(sensor.record_type), context
 
     def restart(self) -> None:
-        """Begin again, with the scenario."""
+        """Restart together with the scenario."""
         super().restart()
         self._truth_due, self._boxes_due = _Due(TRUTH_PERIOD_S), _Due(BOXES_PERIOD_S)
         self._truth_at: list[float] = []
@@ -93,11 +93,11 @@ class FoxgloveFeed(Feed[FoxgloveMessage]):
         self._paths: dict[str, _Path] = {name: _Path() for name in self.vehicles}
 
     def _heard(self) -> list[OnBoard]:
-        """Sensors that have a topic; it is the same as in ROS."""
+        """Sensors with a topic, which is the same as in ROS."""
         return [sensor for sensor in self.scenario.sensors if FOXGLOVE.get(sensor.record_type) is not None]
 
     def _framed(self) -> list[OnBoard]:
-        """Sensors with a frame of their own; what odometry says is of its vehicle's."""
+        """Sensors with their own frame; odometry uses the frame of its vehicle."""
         return [sensor for sensor in self._heard() if not topic_rule(sensor).of_vehicle]
 
     def _schemas(self) -> dict[str, Any]:
@@ -118,7 +118,7 @@ class FoxgloveFeed(Feed[FoxgloveMessage]):
         return found
 
     def _names(self) -> dict[str, dict[str, str]]:
-        """Words for the numbers in coded fields of clouds."""
+        """Names of the codes in coded fields of clouds."""
         world = self.scenario.world
         tables = {
             "label": world.label_names,
@@ -128,10 +128,10 @@ class FoxgloveFeed(Feed[FoxgloveMessage]):
         }
         return {field: {str(number): word for number, word in table.items()} for field, table in tables.items()}
 
-    # ---- what is told when ---------------------------------------------------------------------------------------
+    # ---- schedule of messages ------------------------------------------------------------------------------------
 
     def first(self) -> list[FoxgloveMessage]:
-        """What is told once, at the start."""
+        """Messages that are sent once, at the start."""
         at = self.stamp(0.0)
         placed = [(parent, child, pose.xyz, pose.quat_xyzw) for parent, child, pose in self._mounts()]
         return [
@@ -159,11 +159,11 @@ class FoxgloveFeed(Feed[FoxgloveMessage]):
 
         if not times:
             return
-        asked = np.array(times)
-        places = {name: self.scenario.body(name).state(asked) for name in self.vehicles}
-        actors = [(frame, *motion.sample(asked)) for frame, motion in self._moving]
+        at_times = np.array(times)
+        places = {name: self.scenario.body(name).state(at_times) for name in self.vehicles}
+        actors = [(frame, *motion.sample(at_times)) for frame, motion in self._moving]
         for row, time_s in enumerate(times):
-            at, tell_path = self.stamp(time_s), self._path_due(time_s)
+            at, path_due = self.stamp(time_s), self._path_due(time_s)
             moved = [(MAP, frame, xyz[row], quat[row]) for frame, xyz, quat in actors]
             yield FoxgloveMessage(CLOCK, at, as_json({"timestamp": time_fields(at)}))
             for name, vehicle in self.vehicles.items():
@@ -172,7 +172,7 @@ class FoxgloveFeed(Feed[FoxgloveMessage]):
                 pose = PoseInFrame(timestamp=timestamp(at), frame_id=MAP, pose=pose_of(xyz, quat))
                 yield FoxgloveMessage(f"{vehicle.topic}/ground_truth/pose", at, pose.encode())
                 self._paths[name].add(xyz, quat)
-                if tell_path:
+                if path_due:
                     path = self._paths[name].message(at)
                     yield FoxgloveMessage(f"{vehicle.topic}/ground_truth/path", at, path)
             if moved:
@@ -190,7 +190,7 @@ class FoxgloveFeed(Feed[FoxgloveMessage]):
 
 
 class _Due:
-    """Picks, of times that rise, about one a period."""
+    """Selects about one of increasing times per period."""
 
     def __init__(self, period_s: float) -> None:
         self._period_s, self._next = period_s, 0.0
@@ -203,7 +203,7 @@ class _Due:
 
 
 class _Path:
-    """Where a vehicle was; of a long way every second, fourth, ... place is kept."""
+    """Past poses of a vehicle; a long path is thinned out to every second, fourth, ... pose."""
 
     def __init__(self) -> None:
         self._poses: list[Any] = []
@@ -226,16 +226,16 @@ class _Path:
 
 
 # ---- output ---------------------------------------------------------------------------------------------------------
-# A run as a recording for Foxglove: folder/foxglove.mcap with the scene, clouds, samples, truth and boxes.
+# Recording of a run for Foxglove: folder/foxglove.mcap with the scene, clouds, samples, truth and boxes.
 
 
 NAME = "foxglove.mcap"
 BATCH_S = 1.0
-"""Time of the run [s] whose messages are made together."""
+"""Duration of a batch of messages [s of the run]."""
 
 
-class _Through:
-    """A file whose every chunk reaches the operating system at once; what fails is kept, to be told by its name."""
+class _Unbuffered:
+    """Unbuffered file that stores its first error, because the SDK's own errors do not name the file."""
 
     def __init__(self, place: Path) -> None:
         self.failure: OSError | None = None
@@ -243,7 +243,7 @@ class _Through:
 
     def write(self, data: bytes) -> int:
         try:
-            # Without a buffer a write may take a part only.
+            # An unbuffered write may be partial.
             view = memoryview(data)
             done = 0
             while done < len(view):
@@ -257,16 +257,16 @@ class _Through:
         return self._file.seek(offset, whence)
 
     def flush(self) -> None:
-        """Nothing to do: all is written already."""
+        """Do nothing; the file is not buffered."""
 
     def close(self) -> None:
         self._file.close()
 
 
 class FoxgloveSink:
-    """Writes the messages of every step; a run that is stopped leaves a recording that can be read as far as it goes.
+    """Writes the messages of every step. An interrupted run leaves a recording that is readable up to that point.
 
-    A recording of an earlier run stays until this one is whole.
+    A recording of an earlier run is replaced only when the new one is complete.
     """
 
     def __init__(self, scenario: Scenario, folder: Path, images: str = "png") -> None:
@@ -278,13 +278,13 @@ class FoxgloveSink:
         if self.path.is_dir():
             raise FormatError(f"{self.path}: is a folder, not a file")
         self._place = self.path.with_name("foxglove.new.mcap") if self.path.exists() else self.path
-        # Channels let go of their sinks with the context, so it is kept.
+        # Channels lose their sinks when the context is deleted, so a reference is stored.
         self._context = foxglove.Context()
         try:
-            self._file = _Through(self._place)
+            self._file = _Unbuffered(self._place)
         except OSError as error:
             raise FormatError(f"{self.path}: cannot be written ({error.strerror})") from None
-        # One thread and no seeking back: the same bits on every machine, and whole chunks on disk.
+        # One thread and no seeking: the same bits on every machine, and only complete chunks on disk.
         options = MCAPWriteOptions(compression_threads=0, disable_seeking=True)
         self._writer: Any = foxglove.open_mcap(self._file, context=self._context, writer_options=options)
         self._channels = Channels(self._context, self._feed.topics)
@@ -295,11 +295,11 @@ class FoxgloveSink:
             raise
 
     def take(self, step: Step) -> None:
-        """Write what a step gave."""
+        """Write the messages of a step."""
         self._write(self._feed.of(step))
 
     def close(self) -> list[Path]:
-        """Finish the recording: its file."""
+        """Finish the recording and return its file."""
         self._write(self._feed.last())
         self._finish()
         if self._place != self.path:
@@ -310,7 +310,7 @@ class FoxgloveSink:
         return [self.path]
 
     def abandon(self) -> None:
-        """Finish the recording where the run was stopped, or leave an earlier one as it was."""
+        """Finish the recording of an interrupted run, or discard it if it would replace an earlier one."""
         with suppress(FormatError):
             if self._file.failure is None:
                 self._write(self._feed.last())
@@ -329,7 +329,7 @@ class FoxgloveSink:
         self._channels.close()
         try:
             self._writer.close()
-        except Exception as error:  # the SDK's own, which names no file
+        except Exception as error:  # errors of the SDK do not name the file
             raise self._unwritten(error) from None
         finally:
             self._file.close()

@@ -1,4 +1,4 @@
-"""Single messages of Foxglove, made from clouds, samples and poses, and the channels that carry them."""
+"""Foxglove messages of clouds, samples and poses, and the channels that send them."""
 
 from __future__ import annotations
 
@@ -26,23 +26,25 @@ _SPELLING = {"rgb": ("red", "green", "blue")}
 
 @dataclass(frozen=True)
 class FoxgloveMessage:
-    """One message: what it says, or how to find out."""
+    """One message."""
 
     topic: str
+    """Name of the topic."""
     time_ns: int
-    """When it is told [ns]."""
+    """Time of sending [ns]."""
     body: bytes | Callable[[], bytes]
+    """Serialized message, or a function that returns it."""
     schema: Any = None
-    """Of a topic that the feed did not know of beforehand."""
+    """Schema, for topics that the feed did not announce."""
 
     @property
     def data(self) -> bytes:
-        """Its bytes."""
+        """Serialized message."""
         return self.body if isinstance(self.body, bytes) else self.body()
 
 
 def need_foxglove() -> Any:
-    """The package foxglove, or an error that says how to get it."""
+    """Import the package foxglove. Raise MissingDependencyError with the install command if it is missing."""
     try:
         import foxglove
     except ImportError:
@@ -51,7 +53,7 @@ def need_foxglove() -> Any:
 
 
 class Channels:
-    """The topics of a feed in a context of Foxglove's SDK."""
+    """Topics of a feed in a context of the Foxglove SDK."""
 
     def __init__(self, context: Any, topics: Mapping[str, Any]) -> None:
         self._context = context
@@ -66,27 +68,27 @@ class Channels:
         )
 
     def log(self, message: FoxgloveMessage) -> None:
-        """Tell a message to all who listen; nothing is made where nobody does."""
+        """Send a message to all subscribers; without subscribers it is not serialized."""
         if message.topic not in self._channels and message.schema is not None:
             self._add(message.topic, message.schema)
         channel = self._channels[message.topic]
         if channel.has_sinks():
-            # At 0 a chunk of a recording would pass for one without messages.
+            # A chunk of a recording that starts at 0 would be regarded as empty.
             channel.log(message.data, log_time=max(message.time_ns, 1))
 
     @property
     def heard(self) -> bool:
-        """Whether anybody listens to any of them."""
+        """True if any topic has a subscriber."""
         return any(channel.has_sinks() for channel in self._channels.values())
 
     def close(self) -> None:
-        """Take the topics back."""
+        """Close all topics."""
         for channel in self._channels.values():
             channel.close()
 
 
 def cloud_message(cloud: PointCloud, frame: str, time_ns: int) -> bytes:
-    """A cloud with all its fields, fields of several columns as `velocity_x` and so on."""
+    """foxglove.PointCloud with all fields of a cloud; fields with several columns become `velocity_x` etc."""
     from foxglove.messages import PackedElementField, PackedElementFieldNumericType
     from foxglove.messages import PointCloud as CloudMessage
 
@@ -111,13 +113,13 @@ def cloud_message(cloud: PointCloud, frame: str, time_ns: int) -> bytes:
 
 
 def _stored(values: NDArray[Any]) -> NDArray[Any] | None:
-    """A column in a type that Foxglove knows: whole numbers of 8 bytes it does not."""
+    """Convert a column to a type of Foxglove, which has no 64-bit integers."""
     plain = numeric(values)
     return plain.astype("<f8") if plain is not None and plain.dtype.kind in "iu" and plain.itemsize == 8 else plain
 
 
 def transforms_message(placed: list[tuple[str, str, Floats, Floats]], time_ns: int) -> bytes:
-    """Where frames are: parent, child, position [m] and orientation of each."""
+    """foxglove.FrameTransforms from parent, child, position [m] and orientation of each frame."""
     from foxglove.messages import FrameTransform, FrameTransforms, Quaternion, Vector3
 
     at = timestamp(time_ns)
@@ -136,24 +138,24 @@ def transforms_message(placed: list[tuple[str, str, Floats, Floats]], time_ns: i
 
 
 def as_json(content: dict[str, Any]) -> bytes:
-    """A message in JSON."""
+    """Serialize a message as JSON."""
     return json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
 
 
 def time_fields(time_ns: int) -> dict[str, int]:
-    """A time [ns] as messages in JSON have it."""
+    """Time stamp [ns] as fields of a JSON message."""
     return {"sec": time_ns // 10**9, "nsec": time_ns % 10**9}
 
 
 def schema_of(name: str) -> Any:
-    """The schema of one of Foxglove's own messages, such as 'PointCloud'."""
+    """Schema of a Foxglove message, for example 'PointCloud'."""
     from foxglove import messages
 
     return getattr(messages, name).get_schema()
 
 
 def json_schema(name: str, properties: dict[str, Any]) -> Any:
-    """The schema of messages in JSON."""
+    """Schema of JSON messages."""
     from foxglove import Schema
 
     content = {"title": name, "type": "object", "properties": properties}
@@ -164,8 +166,8 @@ def json_schema(name: str, properties: dict[str, Any]) -> Any:
 
 
 def samples_schema(samples: Samples) -> Any:
-    """The schema of one sample of a small sensor, with units and frames."""
-    told = units(samples)
+    """Schema of one sample of a stream sensor, with units and frames."""
+    known = units(samples)
     properties: dict[str, Any] = {"timestamp": TIME_SCHEMA, "frame_id": {"type": "string"}}
     for name, axes in _sample_fields(samples).items():
         kind: dict[str, Any] = _NUMBER
@@ -173,13 +175,13 @@ def samples_schema(samples: Samples) -> Any:
             kind = {"type": "object", "properties": dict.fromkeys(axes, _NUMBER)}
         elif getattr(samples, name).ndim > 1:
             kind = {"type": "array", "items": _NUMBER}
-        unit, frame = told[name]
+        unit, frame = known[name]
         properties[name] = {**kind, "description": f"[{unit}] {frame}".strip()}
     return json_schema(f"parhelion.{type(samples).__name__}", properties)
 
 
 def samples_content(samples: Samples) -> Iterator[tuple[float, dict[str, Any]]]:
-    """Time [s] and fields of each sample; vectors by their axes."""
+    """Time [s] and fields of each sample; vectors have one entry per axis."""
     axes = _sample_fields(samples)
     columns = [_listed(getattr(samples, name)) for name in axes]
     for time_s, *values in zip(samples.time.tolist(), *columns, strict=True):
@@ -188,20 +190,20 @@ def samples_content(samples: Samples) -> Iterator[tuple[float, dict[str, Any]]]:
 
 
 def _listed(values: NDArray[Any]) -> list[Any]:
-    """Values as JSON has them: null for what is not a number, 0 and 1 for no and yes."""
+    """Values for JSON: null for NaN and infinity, 0 and 1 for booleans."""
     if values.dtype == bool:
         return list(values.astype(np.uint8).tolist())
     if values.dtype.kind == "f" and not np.all(np.isfinite(values)):
-        told = values.astype(object)
-        told[~np.isfinite(values)] = None
-        return list(told.tolist())
+        found = values.astype(object)
+        found[~np.isfinite(values)] = None
+        return list(found.tolist())
     return list(values.tolist())
 
 
 def _sample_fields(samples: Samples) -> dict[str, str]:
-    """Fields with a row a sample, the time left out, and the axes of those that are vectors in space.
+    """Fields with one row per sample except the time, and the axes of those that are vectors in space.
 
-    Complex numbers are left out: JSON has none.
+    Complex fields are skipped, because JSON has no complex numbers.
     """
     found = {}
     for one in fields(samples):

@@ -1,4 +1,4 @@
-"""What Foxglove makes of each type of record: the schema of its topic, and the messages."""
+"""Foxglove schemas and messages of each type of record."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario
 
 # ---- gnss -----------------------------------------------------------------------------------------------------------
-# What Foxglove makes of fixes: LocationFix, for its map. A time without a fix has no message: the schema knows none.
+# foxglove.LocationFix for the map panel. Epochs without a fix have no message, because the schema cannot express them.
 
 
 def fix_messages(data: GnssData, context: FoxgloveContext) -> Iterator[FoxgloveMessage]:
-    """A message for each fix."""
+    """Messages of all fixes."""
     for row, time in enumerate(data.time.tolist()):
         if data.mode[row] != NO_FIX:
             at = context.stamp(time)
@@ -45,7 +45,7 @@ def fix_messages(data: GnssData, context: FoxgloveContext) -> Iterator[FoxgloveM
 
 
 def location_fix(data: GnssData, row: int, frame: str, time_ns: int) -> bytes:
-    """foxglove.LocationFix with velocity and covariance by east, north and up."""
+    """foxglove.LocationFix with velocity and covariance in east, north and up."""
     from foxglove.messages import LocationFix, LocationFixPositionCovarianceType, Vector3
 
     east, north, up = data.to_enu(data.velocity[row]).tolist()
@@ -64,9 +64,9 @@ def location_fix(data: GnssData, row: int, frame: str, time_ns: int) -> bytes:
 
 
 # ---- images ---------------------------------------------------------------------------------------------------------
-# What Foxglove makes of images: CompressedImage and CameraCalibration, raw depth, and boxes over the picture.
-# Topics are those of ROS: /front/image_raw, /front/camera_info, /front/depth/image_raw, /front/right/...; the boxes of
-# what is seen are on /front/objects, for the picture's panel to draw.
+# CompressedImage and CameraCalibration, raw depth, and boxes on top of the picture. Topics are those of ROS:
+# /front/image_raw, /front/camera_info, /front/depth/image_raw, /front/right/...; boxes of visible objects are on
+# /front/objects, for the image panel.
 
 
 _BOX_COLOUR = (1.0, 0.7, 0.33)
@@ -78,30 +78,30 @@ def image_topics(topic: str) -> dict[str, str]:
 
 
 def image_messages(image: Image, context: FoxgloveContext) -> Iterator[FoxgloveMessage]:
-    """All messages of one exposure; pictures are packed when they are sent."""
+    """Messages of one exposure; pictures are compressed when they are sent."""
     base, frame = base_topic(context.topic), optical_frame(context.frame)
     stamp, over = context.stamp(image.start_time), context.stamp(image.start_time + context.length_s)
 
-    def told(topic: str, kind: str, make: Any, *arguments: Any) -> FoxgloveMessage:
+    def message(topic: str, kind: str, make: Any, *arguments: Any) -> FoxgloveMessage:
         return FoxgloveMessage(topic, over, partial(make, *arguments), schema_of(kind))
 
     bands, form = image.bands, context.images
-    yield told(context.topic, "CompressedImage", picture, image.colour, bands, frame, stamp, form)
+    yield message(context.topic, "CompressedImage", picture, image.colour, bands, frame, stamp, form)
     lens = image.intrinsics
     if lens is not None:
-        yield told(f"{base}/camera_info", "CameraCalibration", calibration, lens, frame, stamp, False)
+        yield message(f"{base}/camera_info", "CameraCalibration", calibration, lens, frame, stamp, False)
     if image.right is not None:
         aside = optical_frame(context.frame, right=True)
-        yield told(f"{base}/right/image_raw", "CompressedImage", picture, image.right, bands, aside, stamp, form)
+        yield message(f"{base}/right/image_raw", "CompressedImage", picture, image.right, bands, aside, stamp, form)
         if lens is not None:
-            yield told(f"{base}/right/camera_info", "CameraCalibration", calibration, lens, aside, stamp, True)
+            yield message(f"{base}/right/camera_info", "CameraCalibration", calibration, lens, aside, stamp, True)
     depth = image.depth if image.measured_depth is None else image.measured_depth
     if depth is not None:
-        yield told(f"{base}/depth/image_raw", "RawImage", raw, depth, "32FC1", frame, stamp)
+        yield message(f"{base}/depth/image_raw", "RawImage", raw, depth, "32FC1", frame, stamp)
     if image.label is not None:
-        yield told(f"{base}/ground_truth/label/image_raw", "RawImage", raw, image.label, "16UC1", frame, stamp)
+        yield message(f"{base}/ground_truth/label/image_raw", "RawImage", raw, image.label, "16UC1", frame, stamp)
     if image.objects:
-        yield told(f"{base}/objects", "ImageAnnotations", boxes_over, image, stamp)
+        yield message(f"{base}/objects", "ImageAnnotations", boxes_over, image, stamp)
 
 
 def picture(pixels: NDArray[Any], bands: tuple[str, ...], frame: str, stamp: int, form: str) -> bytes:
@@ -129,7 +129,7 @@ def calibration(lens: Intrinsics, frame: str, stamp: int, right: bool) -> bytes:
 
     projection = np.concatenate([lens.matrix, np.zeros((3, 1))], axis=1)
     projection[0, 3] = -lens.fx * lens.baseline_m if right else 0.0
-    # Foxglove calls ROS's equidistant lens by the authors of its model.
+    # Foxglove names the equidistant lens of ROS after the authors of the model.
     model = "kannala_brandt" if lens.model == "equidistant" else lens.model
     least = {"plumb_bob": 5, "rational_polynomial": 8}.get(lens.model, 4)
     numbers = [*lens.distortion, *[0.0] * (least - len(lens.distortion))]
@@ -163,10 +163,10 @@ def boxes_over(image: Image, stamp: int) -> bytes:
                 outline_color=colour, thickness=1.0,
             )
         )  # fmt: skip
-        said = f"{words.get(one.label, f'label {one.label}')} {one.instance}"
+        text = f"{words.get(one.label, f'label {one.label}')} {one.instance}"
         texts.append(
             TextAnnotation(
-                timestamp=at, position=Point2(x=left, y=top), text=said, font_size=10.0, text_color=colour,
+                timestamp=at, position=Point2(x=left, y=top), text=text, font_size=10.0, text_color=colour,
                 background_color=dark,
             )
         )  # fmt: skip
@@ -178,38 +178,40 @@ def boxes_over(image: Image, stamp: int) -> bytes:
 
 @dataclass(frozen=True)
 class FoxgloveContext:
-    """How one sensor's records are told."""
+    """Topic, frame and options for the messages of one sensor."""
 
     topic: str
+    """Topic of the sensor."""
     frame: str
+    """Frame of the sensor."""
     stamp: Callable[[float], int]
-    """A time of the scenario [s] as messages have it [ns]."""
+    """Function from a time of the scenario [s] to a time stamp [ns]."""
     length_s: float = 0.0
-    """How long a frame takes."""
+    """Duration of a frame [s]."""
     images: str = "png"
-    """How pictures are compressed: png or jpeg."""
+    """Compression of pictures: png or jpeg."""
 
 
 @dataclass(frozen=True)
 class FoxgloveRule:
-    """What Foxglove makes of one type of record."""
+    """Schemas and messages of one type of record."""
 
     schema: str | Callable[[Any, Scenario], Any]
-    """Of a sensor's topic: the name of one of Foxglove's own, or made for the sensor on board and its scenario."""
+    """Schema of a sensor's topic: the name of a Foxglove schema, or a function of the sensor and its scenario."""
     messages: Callable[[Any, FoxgloveContext], Iterator[FoxgloveMessage]]
-    """The messages of a record."""
-    beside: Callable[[str], dict[str, str]] = lambda topic: {}
-    """Further topics that a sensor is sure to have, from its own topic's name, and the names of their schemas."""
+    """Messages of a record."""
+    further_topics: Callable[[str], dict[str, str]] = lambda topic: {}
+    """Names of the schemas of further topics that a sensor always has, by topic, from the name of its own topic."""
 
     def schemas(self, sensor: Any, scenario: Scenario, topic: str) -> dict[str, Any]:
-        """All topics that a sensor is sure to have, with their schemas."""
+        """Schemas of all topics that a sensor always has, by topic."""
         own = schema_of(self.schema) if isinstance(self.schema, str) else self.schema(sensor, scenario)
-        return {topic: own, **{name: schema_of(kind) for name, kind in self.beside(topic).items()}}
+        return {topic: own, **{name: schema_of(kind) for name, kind in self.further_topics(topic).items()}}
 
 
 def _cloud(scan: Scan, context: FoxgloveContext) -> Iterator[FoxgloveMessage]:
     over = context.stamp(scan.start_time + float(scan.shots.time.max(initial=0.0)))
-    # Packed when it is sent: many megabytes need not be made where nobody listens.
+    # Serialized when it is sent: without subscribers, many megabytes need not be created.
     yield FoxgloveMessage(
         context.topic, over, partial(cloud_message, scan, context.frame, context.stamp(scan.start_time))
     )
@@ -243,4 +245,4 @@ FOXGLOVE: Consumer[FoxgloveRule] = Consumer(
         Image: FoxgloveRule("CompressedImage", image_messages, image_topics),
     },
 )
-"""What Foxglove makes of each type of record."""
+"""Foxglove schemas and messages by type of record."""

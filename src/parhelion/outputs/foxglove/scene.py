@@ -1,6 +1,6 @@
-"""A world as Foxglove draws it: what stands and what moves as models (glTF binary), and boxes around things.
+"""Scene messages of a world for Foxglove: static and moving objects as models (glTF binary), and bounding boxes.
 
-Models are in glTF's own axes, y up, which viewers turn back to z up; lengths are metres.
+Models use the axes of glTF, y up, which viewers convert to z up. Lengths are in metres.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from parhelion.world.world import World
 
 MEDIA_TYPE = "model/gltf-binary"
 STANDING = "world"
-"""Identity of what stands still, within the scene."""
+"""Identifier of the static part of the scene."""
 _RED_GREEN_BLUE_NM = (640.0, 550.0, 465.0)
-_WATER_COLOUR = (0.03, 0.09, 0.14)  # what one sees of water is mostly sky
+_WATER_COLOUR = (0.03, 0.09, 0.14)  # water mostly reflects the sky
 _SEE_THROUGH = {"GlassPane": 0.35, "WaterSurface": 0.85}
 _BOX_ALPHA = 0.3
 _JSON_CHUNK, _BINARY_CHUNK = b"JSON", b"BIN\0"
@@ -31,17 +31,17 @@ _ARRAY_BUFFER, _ELEMENT_BUFFER, _FLOAT32, _UINT32 = 34962, 34963, 5126, 5125
 
 
 def actor_frame(item: WorldObject) -> str:
-    """The frame of something that moves."""
+    """Name of the frame of a moving object."""
     return f"actor/{item.index}-{item.name}"
 
 
 def moving(world: World) -> list[tuple[str, Trajectory]]:
-    """Frame and motion of everything that moves."""
+    """Frame and trajectory of every moving object."""
     return [(actor_frame(item), item.trajectory) for item in world.objects if item.trajectory is not None]
 
 
 def scene_update(world: World, frame: str, time_ns: int) -> bytes:
-    """The whole world as a SceneUpdate: what stands in `frame`, and each thing that moves in a frame of its own."""
+    """SceneUpdate of the whole world: static objects in `frame`, and each moving object in its own frame."""
     from foxglove.messages import SceneUpdate
 
     standing = [part for item in world.objects if not item.is_actor for part in item.parts]
@@ -54,7 +54,7 @@ def scene_update(world: World, frame: str, time_ns: int) -> bytes:
 
 
 def boxes_update(boxes: Iterable[Box], colours: Mapping[str, Floats], frame: str, time_ns: int) -> bytes:
-    """Boxes around instances as a SceneUpdate; `colours` are red, green and blue in [0, 1] by label."""
+    """SceneUpdate with boxes around instances; `colours` are red, green and blue in [0, 1] by label."""
     from foxglove.messages import Color, CubePrimitive, SceneEntity, SceneUpdate, Vector3
 
     entities = []
@@ -79,26 +79,26 @@ def boxes_update(boxes: Iterable[Box], colours: Mapping[str, Floats], frame: str
 
 
 def packed(message: Any) -> bytes:
-    """The bytes of a message of the SDK, whose types are not known here."""
+    """Serialize a message of the SDK, which has no type annotations."""
     return bytes(message.encode())
 
 
 def timestamp(time_ns: int) -> Any:
-    """A time [ns] as Foxglove has it."""
+    """foxglove.Timestamp of a time [ns]."""
     from foxglove.messages import Timestamp
 
     return Timestamp(time_ns // 10**9, time_ns % 10**9)
 
 
 def pose_of(xyz: Floats, quat_xyzw: Floats) -> Any:
-    """A pose [m] as Foxglove has it."""
+    """foxglove.Pose of a position [m] and quaternion."""
     from foxglove.messages import Pose, Quaternion, Vector3
 
     return Pose(position=Vector3(**axes_of(xyz)), orientation=Quaternion(**axes_of(quat_xyzw)))
 
 
 def axes_of(values: Floats) -> dict[str, float]:
-    """The numbers of a vector or quaternion by their axes."""
+    """Components of a vector or quaternion by axis."""
     return dict(zip("xyzw", values.tolist(), strict=False))
 
 
@@ -117,7 +117,7 @@ def _entity(name: str, frame: str, parts: Iterable[WorldPart], about: Mapping[st
         media_type=MEDIA_TYPE,
         data=glb(parts),
     )
-    # Locked to its frame, it goes where the transforms of later times say.
+    # Locked to its frame, so that it follows later transforms.
     return SceneEntity(
         timestamp=timestamp(time_ns), frame_id=frame, id=name, frame_locked=True, metadata=_pairs(about), models=[model]
     )
@@ -127,7 +127,7 @@ def _entity(name: str, frame: str, parts: Iterable[WorldPart], about: Mapping[st
 
 
 def glb(parts: Iterable[WorldPart]) -> bytes:
-    """Triangles as a glTF 2.0 binary file, one piece a material, flat-shaded and seen from both sides."""
+    """glTF 2.0 binary file of triangles, one primitive per material, flat-shaded and double-sided."""
     groups: dict[str, list[WorldPart]] = {}
     for part in parts:
         groups.setdefault(part.material.name, []).append(part)
@@ -175,7 +175,7 @@ def glb(parts: Iterable[WorldPart]) -> bytes:
 
 
 def _triangles(group: list[WorldPart]) -> tuple[Any, Any]:
-    """Vertices (n, 3) float32 in glTF's axes and indices (m,) uint32 of all parts together."""
+    """Vertices (n, 3) float32 in glTF axes and indices (m,) uint32 of all parts."""
     starts = np.cumsum([0, *(len(part.placed) for part in group[:-1])])
     placed = np.concatenate([part.placed for part in group])
     faces = np.concatenate([part.mesh.faces + start for part, start in zip(group, starts, strict=True)])
@@ -184,7 +184,7 @@ def _triangles(group: list[WorldPart]) -> tuple[Any, Any]:
 
 
 def linear_colour(material: Material) -> tuple[list[float], float | None]:
-    """Reflectance in red, green and blue, and the opacity of what one can see through; None for all else."""
+    """Reflectance in red, green and blue, and the opacity of transparent materials; None for opaque ones."""
     low, high = material.wavelength_range_nm
     colour = [float(material.reflectance_at(min(max(nm, low), high))) for nm in _RED_GREEN_BLUE_NM]
     kind = type(material.specular).__name__
@@ -192,7 +192,7 @@ def linear_colour(material: Material) -> tuple[list[float], float | None]:
 
 
 def _gltf_material(material: Material) -> dict[str, Any]:
-    """Colour from the reflectance, which glTF wants linear."""
+    """glTF material with the reflectance as linear colour."""
     colour, opacity = linear_colour(material)
     alpha = 1.0 if opacity is None else opacity
     return {

@@ -1,1 +1,1 @@
-"""The page that tells of a run."""
+"""Run report."""

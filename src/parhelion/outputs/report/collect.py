@@ -1,12 +1,12 @@
-"""The page of a run, report.html: what was asked for, what the sensors gave, and where it lies.
+"""Run report, report.html: the configuration, the measurements and the files of a run.
 
     report = RunReport(scenario, folder)
     for step in scenario.walk(wanted):
-        report.take(step)                   # counts every scan, keeps points of some
-    report.sampled("imu", samples)          # streams, as they are written
+        report.take(step)                   # counts every scan, stores points of some
+    report.sampled("imu", samples)          # streams
     report.write(hashes)
 
-All but the elements of class `timing` follows from the scenario alone.
+Except for elements of class `timing`, the report depends only on the scenario.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from parhelion.core.streams import (
     UwbData,
     units,
 )
-from parhelion.outputs.report.frames import KEPT, CountsFile, counts_of
+from parhelion.outputs.report.frames import SAMPLED, CountsFile, counts_of
 from parhelion.pictures import html
 from parhelion.pictures.charts import Curve, sky_plot
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario, Step
 
-# ---- What the report of a run tells of ranges to radio anchors ------------------------------------------------------
+# ---- ranges to radio anchors ----------------------------------------------------------------------------------------
 
 
 def ranges_table(found: UwbData) -> str:
-    """Each anchor: how often it was heard and seen, and the errors of its ranges in and out of sight."""
+    """Table of anchors: share received, share in line of sight, and range errors with and without line of sight."""
     rows = []
     for k, name in enumerate(found.anchors):
         heard = np.isfinite(found.range[:, k])
@@ -52,7 +52,7 @@ def ranges_table(found: UwbData) -> str:
         strength = f"{np.mean(found.rssi[heard, k]):.1f} dBm" if heard.any() else ""
         errors = _error(error[heard & sight]), _error(error[heard & ~sight])
         rows.append((name, place, _share(heard), _share(sight), strength, *errors))
-    columns = ("anchor", "place [m]", "heard", "in sight", "RSSI", "error in sight", "error out of sight")
+    columns = ("anchor", "position [m]", "received", "line of sight", "RSSI", "error, LOS", "error, NLOS")
     note = ""
     fixed = np.all(np.isfinite(found.position), axis=1)
     if len(found):
@@ -72,7 +72,7 @@ def _error(error: np.ndarray[tuple[int], np.dtype[np.float64]]) -> str:
 TABLES: Consumer[Callable[[Any], str]] = Consumer(
     "report, tables of streams", {Samples: lambda samples: "", UwbData: ranges_table}
 )
-"""A table of what a stream of samples says, by type of record; most have none."""
+"""Table of a stream of samples as HTML, by type of record; most types have none."""
 
 
 # ---- collect --------------------------------------------------------------------------------------------------------
@@ -80,27 +80,27 @@ TABLES: Consumer[Callable[[Any], str]] = Consumer(
 
 PAGE = "report.html"
 COUNTS = "statistics.jsonl"
-"""File of the counts of every scan."""
+"""File of the statistics of every scan."""
 
 _CLOUDS = 48
-"""Scans of which points are kept for the picture of all of them."""
+"""Number of scans in the point picture."""
 _MOST_POINTS = 500_000
-"""Points that the picture is made of."""
+"""Number of points in the point picture."""
 _POSES = 101
-"""Poses of the sensor within one scan of the picture."""
+"""Number of sensor poses per scan in the point picture."""
 _GOLDEN = 0.6180339887498949
 
 Drawn = tuple[tuple[str, str, str, float], ...]
-"""Field, words, unit and factor from the record's unit, of each plot."""
+"""Field, title, unit, and factor from the unit of the record, for each plot."""
 
 
 def _all_fields(samples: Samples) -> Drawn:
-    """Every field of a record that is one number or a vector, in the units that it has."""
-    told = units(samples)
+    """Every scalar or vector field of a record, in its own unit."""
+    known = units(samples)
     return tuple(
-        (name, name.replace("_", " ").capitalize(), told[name][0], 1.0)
+        (name, name.replace("_", " ").capitalize(), known[name][0], 1.0)
         for name in samples._columns()
-        if name != "time" and name in told and getattr(samples, name)[:1].size <= 3
+        if name != "time" and name in known and getattr(samples, name)[:1].size <= 3
     )
 
 
@@ -113,21 +113,19 @@ STREAMS: Consumer[Callable[[Samples], Drawn]] = Consumer(
     {
         Samples: _all_fields,
         ImuData: _these(
-            ("specific_force", "Specific force", "m/s²", 1.0), ("angular_rate", "Turn rate", "°/s", 180.0 / np.pi)
+            ("specific_force", "Specific force", "m/s²", 1.0), ("angular_rate", "Angular rate", "°/s", 180.0 / np.pi)
         ),
         OdometryData: _these(
-            ("velocity", "Velocity by wheels", "m/s", 1.0),
-            ("angular_velocity", "Turn rate by wheels", "°/s", 180.0 / np.pi),
+            ("velocity", "Velocity from wheels", "m/s", 1.0),
+            ("angular_velocity", "Angular rate from wheels", "°/s", 180.0 / np.pi),
         ),
-        BarometerData: _these(("pressure", "Pressure", "hPa", 0.01), ("altitude", "Altitude by pressure", "m", 1.0)),
+        BarometerData: _these(("pressure", "Pressure", "hPa", 0.01), ("altitude", "Altitude from pressure", "m", 1.0)),
         MagnetometerData: _these(("magnetic_field", "Magnetic field", "µT", 1e6)),
-        GnssData: _these(
-            ("error", "Error of the position", "m", 1.0), ("satellites_used", "Satellites in the fix", "", 1.0)
-        ),
+        GnssData: _these(("error", "Position error", "m", 1.0), ("satellites_used", "Satellites in the fix", "", 1.0)),
         UwbData: _these(("range", "Range", "m", 1.0), ("error", "Range error", "m", 1.0), ("rssi", "RSSI", "dBm", 1.0)),
     },
 )
-"""What of a stream of samples is drawn, by type of record; of unknown ones, everything."""
+"""Plots of a stream of samples, by type of record; for unknown types, all fields."""
 
 
 def _no_pictures(samples: Samples) -> list[tuple[str, str, str]]:
@@ -136,70 +134,71 @@ def _no_pictures(samples: Samples) -> list[tuple[str, str, str]]:
 
 def _sky(samples: GnssData) -> list[tuple[str, str, str]]:
     lost = int(np.count_nonzero(samples.mode == 0))
-    caption = "Green: direct. Amber: with mirrors, or by mirrors or edges alone where hollow. Grey: blocked."
-    return [("sky", sky_plot(samples), f"{caption} {lost} of {len(samples)} times without a fix.")]
+    caption = "Green: direct. Amber: with reflections; hollow: only by reflection or diffraction. Grey: blocked."
+    return [("sky", sky_plot(samples), f"{caption} {lost} of {len(samples)} epochs without a fix.")]
 
 
 STREAM_PICTURES: Consumer[Callable[[Any], list[tuple[str, str, str]]]] = Consumer(
     "report, pictures of streams", {Samples: _no_pictures, GnssData: _sky}
 )
-"""Pictures of a stream beside its curves: title, SVG and caption of each."""
+"""Further pictures of a stream: title, SVG and caption of each."""
 
 
 class NoReport:
-    """The report of a run that wants none."""
+    """Report of a run without one: all methods do nothing."""
 
     def wants(self, sensor: str, number: int) -> bool:
-        """Whether a frame is needed that the run itself has already."""
+        """Return whether the report needs a frame that an earlier run has already written."""
         return False
 
     def take(self, step: Step) -> None:
-        """Take what a step gave. To be called before its clouds are written, so that every cloud has its counts."""
+        """Add the measurements of a step. Call this before its clouds are written, so that every cloud is counted."""
 
     def sampled(self, name: str, samples: Samples) -> None:
-        """Take all samples of a sensor."""
+        """Add all samples of a sensor."""
 
     def counts(self) -> list[Path]:
-        """Finish the counts after the last step: their files."""
+        """Finish the statistics after the last step and return their files."""
         return []
 
     def write(self, hashes: Mapping[str, str], found: int = 0, more: str = "") -> Path | None:
-        """Write the page.
+        """Write the report.
 
-        `hashes` gives the SHA-256 of every file by its path in the folder; `found` is the number of clouds that an
-        earlier run had left; `more` is HTML that comes before the list of files.
+        `hashes` holds the SHA-256 of every file by its path in the folder; `found` is the number of clouds from an
+        earlier run; `more` is HTML that is inserted before the list of files.
         """
         return None
 
 
 class RunReport(NoReport):
-    """Collects what a run gives, a little of every scan, and writes the page."""
+    """Collects statistics and sampled frames during a run, and writes the report."""
 
     def __init__(self, scenario: Scenario, folder: Path, *, resume: bool = True) -> None:
-        """`resume` goes on with the counts of an earlier run in the folder."""
+        """Start a report; `resume` continues the statistics of an earlier run in the folder."""
         self.scenario, self.folder = scenario, folder
         self.began = self.measured = wall.perf_counter()
-        """Wall clock [s] at the beginning, and after the last step."""
+        """Wall time [s] at the start, and after the last step."""
         self.collecting_s = 0.0
-        """Wall time that collecting took."""
+        """Wall time spent on collecting [s]."""
         self.curves: dict[str, list[tuple[str, str, list[Curve]]]] = {}
-        """By sensor: words, unit and curves of each plot."""
+        """Title, unit and curves of each plot, by sensor."""
         self.pictures: dict[str, list[tuple[str, str, str]]] = {}
-        """By stream sensor: title, SVG and caption of each picture."""
+        """Title, SVG and caption of each picture, by stream sensor."""
         self.sample_counts: dict[str, int] = {}
+        """Number of samples, by sensor."""
         self.sample_tables: dict[str, str] = {}
-        """By sensor: a table of what its samples say, where their type has one."""
-        self.kept: dict[str, dict[int, Any]] = {}
-        """Some frames of each sensor that gives frames, the first and the last among them, or what is kept of them."""
+        """Table of the samples as HTML, by sensor; may be empty."""
+        self.sampled_frames: dict[str, dict[int, Any]] = {}
+        """Some frames of each frame sensor, including the first and the last, reduced by `SampledFrames.keep`."""
         self._clouds: dict[tuple[str, int], dict[str, NDArray[Any]]] = {}
-        """Some points of some scans, and how the sensor moved; see `points`."""
+        """Some points of some scans with the motion of the sensor; see `points`."""
         self._shown: dict[str, set[int]] = {}
         self._sampled: dict[str, set[int]] = {}
         counts = {scanner.name: scanner.count(scenario.duration_s) for scanner in scenario.giving(Scan)}
         for sensor in scenario.frame_sensors:
             number = sensor.count(scenario.duration_s)
-            rule = KEPT.require(sensor.record_type)
-            alike = sum(KEPT.require(other.record_type) is rule for other in scenario.frame_sensors)
+            rule = SAMPLED.require(sensor.record_type)
+            alike = sum(SAMPLED.require(other.record_type) is rule for other in scenario.frame_sensors)
             most = min(number, max(3, rule.most // alike))
             spread = [0, number // 2, number - 1]
             if most > 3:
@@ -210,36 +209,36 @@ class RunReport(NoReport):
             share = min(count, max(3, _CLOUDS // len(counts)))
             self._sampled[name] = set(np.linspace(0, count - 1, share).round().astype(int).tolist())
         chosen = sum(map(len, self._sampled.values()))
-        self._points_a_cloud = _MOST_POINTS // max(chosen, 1)
+        self._points_per_cloud = _MOST_POINTS // max(chosen, 1)
         there = {(name, number) for name, count in counts.items() for number in range(count)}
         self.tally = CountsFile(folder / COUNTS, there if resume else frozenset())
         self._lidars = set(counts)
         self._moving = {item.instance for item in scenario.world.objects if item.is_actor}
 
     def wants(self, sensor: str, number: int) -> bool:
-        """Whether a frame is needed for the page: one that is drawn, or a scan whose counts are lost."""
+        """Return whether the report needs a frame: one that is drawn, or a scan without statistics."""
         if number in self._shown[sensor] or number in self._sampled[sensor]:
             return True
         return sensor in self._lidars and (sensor, number) not in self.tally.rows
 
     def take(self, step: Step) -> None:
-        """Take what a step gave."""
+        """Add the measurements of a step."""
         before = wall.perf_counter()
         for name, frames in step.frames.items():
             for number, record in frames:
                 if number in self._shown[name]:
-                    self.kept.setdefault(name, {})[number] = KEPT.require(type(record)).keep(record)
+                    self.sampled_frames.setdefault(name, {})[number] = SAMPLED.require(type(record)).keep(record)
                 if not isinstance(record, Scan):
                     continue
                 if (name, number) not in self.tally.rows:
                     self.tally.add(counts_of(name, number, record, self._moving))
                 if number in self._sampled[name]:
-                    self._clouds[name, number] = _some_points(record, self._points_a_cloud)
+                    self._clouds[name, number] = _some_points(record, self._points_per_cloud)
         self.measured = wall.perf_counter()
         self.collecting_s += self.measured - before
 
     def sampled(self, name: str, samples: Samples) -> None:
-        """Take all samples of a sensor; only what is drawn is kept."""
+        """Add all samples of a sensor; only the plotted data is stored."""
         self.sample_counts[name] = len(samples)
         self.sample_tables[name] = TABLES.require(type(samples))(samples)
         plots = []
@@ -256,18 +255,18 @@ class RunReport(NoReport):
 
     def points(self) -> list[dict[str, NDArray[Any]]]:
         """Some points of some scans, spread over the run: `xyz` in the world [m], `label`, `origin`, `brightness`."""
-        # Moved now and not as they come: the run is not to wait for its picture.
+        # Transformed at the end, so that the run does not wait for its picture.
         return [_in_world(self._clouds[key]) for key in sorted(self._clouds)]
 
     def counts(self) -> list[Path]:
-        """Finish the counts after the last step: their file, where there are lidars."""
+        """Finish the statistics after the last step; return their file if there are lidars."""
         if not self.scenario.giving(Scan):
             return []
         self.tally.finish()
         return [self.tally.file]
 
     def write(self, hashes: Mapping[str, str], found: int = 0, more: str = "") -> Path | None:
-        """Write the page."""
+        """Write the report."""
         from parhelion.core.files import write_whole
         from parhelion.outputs.report.page import page_of
 
@@ -277,17 +276,17 @@ class RunReport(NoReport):
 
 
 def report_of(scenario: Scenario, folder: Path, *, resume: bool = True) -> NoReport:
-    """The report that a scenario asks for, written into a folder; `resume` as for `RunReport`."""
+    """Return the report of a run: `RunReport`, or `NoReport` if the scenario disables it."""
     return RunReport(scenario, folder, resume=resume) if scenario.settings.report else NoReport()
 
 
 def _some_points(scan: Scan, most: int) -> dict[str, NDArray[Any]]:
-    """At most so many points of a scan, spread evenly over it, and what moves them into the world."""
+    """At most `most` points of a scan, spread evenly, with the poses that transform them into the world."""
     rows = np.arange(len(scan))
     if len(scan) > most:
-        # Steps of the golden ratio fall in with no order of rings and columns.
+        # Steps of the golden ratio do not align with the order of rings and columns.
         rows = (np.arange(most) * _GOLDEN % 1.0 * len(scan)).astype(np.intp)
-    # A picture does not show how far a sensor goes within a hundredth of a scan.
+    # The motion of a sensor within a hundredth of a scan is not visible in the picture.
     times = np.linspace(0.0, float(scan.shots.time.max(initial=0.0)), _POSES)
     late = scan.shots.time[scan.fields["shot"][rows]]
     positions, quats = scan.motion.sample(scan.start_time + times)
@@ -303,8 +302,8 @@ def _some_points(scan: Scan, most: int) -> dict[str, NDArray[Any]]:
     }
 
 
-def _in_world(kept: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Points that were kept of a scan, in the world [m]."""
-    pose = kept["pose"]
-    moved = quat_rotate(kept["quats"][pose], kept["xyz"].astype(np.float64)) + kept["positions"][pose]
-    return {"xyz": moved, **{name: kept[name] for name in ("label", "origin", "brightness")}}
+def _in_world(points: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Stored points of a scan, in the world [m]."""
+    pose = points["pose"]
+    moved = quat_rotate(points["quats"][pose], points["xyz"].astype(np.float64)) + points["positions"][pose]
+    return {"xyz": moved, **{name: points[name] for name in ("label", "origin", "brightness")}}

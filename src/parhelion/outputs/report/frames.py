@@ -1,4 +1,4 @@
-"""What the page of a run shows of each type of frame."""
+"""Sections of the run report for each type of frame, and statistics of every scan."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ def scans_section(name: str, model: str, scans: dict[int, Scan]) -> str:
         ends = (f"{low:.3g} m", f"{high:.3g} m") if field == "range" else (f"{low:.3g}", f"{high:.3g} (vendor scale)")
         lines = [html.scale(*ends, gradient(field))]
         for number, scan in scans.items():
-            said = f"{words} of scan {number} at {scan.start_time:.2f} s"
+            text = f"{words} of scan {number} at {scan.start_time:.2f} s"
             kind = "scan" if organised else "frame"
-            lines.append(html.image(field_uri(scan, field, (low, high)), said, kind))
+            lines.append(html.image(field_uri(scan, field, (low, high)), text, kind))
             lines.append(html.paragraph(f"Scan {number}, {scan.start_time:.2f} s, {count(len(scan))} points"))
         figures.append(html.figure(f"{words}, {title}", "".join(lines)))
-    # A turn is wide and low, so its pictures want the whole width; a frame has room beside it.
+    # Pictures of a full revolution are wide and low, so each takes the full width; others are shown in pairs.
     return "".join(figures) if organised else html.pair(*figures)
 
 
 def _profile(title: str, scans: dict[int, Scan]) -> str:
-    """Range over azimuth, for sensors of one or two rings."""
+    """Range over azimuth, for sensors with one or two rings."""
     curves = []
     for k, (number, scan) in enumerate(scans.items()):
         azimuth = np.degrees(np.arctan2(scan.xyz[:, 1], scan.xyz[:, 0]))
@@ -68,7 +68,7 @@ _THUMBNAIL_WIDTH = 320
 
 
 def images_section(name: str, model: str, images: dict[int, Image]) -> str:
-    """A contact sheet: frames spread over the run with their times, and the truth of the middle one."""
+    """Contact sheet of frames spread over the run with their times, and the ground truth of the middle frame."""
     cells = [
         html.cell(_picture(image_colours(image), f"Frame {number} of {name}"), f"{image.start_time:.2f} s")
         for number, image in images.items()
@@ -82,7 +82,7 @@ def images_section(name: str, model: str, images: dict[int, Image]) -> str:
         truth.append(html.cell(_picture(shown, f"Labels of {name}"), "labels"))
     parts = html.figure(f"{name}, {model}", html.contact_sheet(*cells))
     if truth:
-        parts += html.figure(f"{name}, the truth at {middle.start_time:.2f} s", html.contact_sheet(*truth))
+        parts += html.figure(f"{name}, ground truth at {middle.start_time:.2f} s", html.contact_sheet(*truth))
     return parts
 
 
@@ -91,86 +91,88 @@ def _picture(pixels: Any, words: str) -> str:
 
 
 def points_section(name: str, model: str, found: dict[int, FramePoints]) -> str:
-    """Detections or echoes of some frames from above, with the cube where it was kept."""
+    """Detections or echoes of some frames from above, with the radar cube if available."""
     figures = []
     for number, points in found.items():
-        said = f"Frame {number} of {name} at {points.start_time:.2f} s: {count(len(points))} found"
-        figures.append(html.image(rgb_uri(frame_pixels(points) / 255.0), said, "frame"))
-        figures.append(html.paragraph(said))
+        text = f"Frame {number} of {name} at {points.start_time:.2f} s: {count(len(points))} found"
+        figures.append(html.image(rgb_uri(frame_pixels(points) / 255.0), text, "frame"))
+        figures.append(html.paragraph(text))
     return html.figure(f"{name}, {model}", "".join(figures))
 
 
 FRAMES: Consumer[Callable[[str, str, dict[int, Any]], str]] = Consumer(
     "report, frames", {Scan: scans_section, Image: images_section, FramePoints: points_section}
 )
-"""A part of the page for some frames of a sensor, of its name, model and frames by number."""
+"""Function that returns the section for a sensor, from its name, model and frames by number."""
 
 
 @dataclass(frozen=True)
 class SampledFrames:
-    """What the page keeps of frames while the run goes on."""
+    """Frames of one type that the report stores during the run."""
 
     most: int
-    """Frames of all sensors of the type together, though at least three of each: they are spread over the run."""
+    """Number of frames of all sensors of the type, spread over the run; at least three per sensor."""
     keep: Callable[[Any], Any]
-    """What is kept of a frame."""
+    """Function that reduces a frame to what is stored."""
     anchor: str
-    """Of the section that shows them."""
+    """Anchor of the section."""
     title: str
+    """Title of the section."""
     word: str
-    """What several of them are called."""
+    """Plural noun for the frames."""
 
 
-KEPT: Consumer[SampledFrames] = Consumer(
-    "report, kept frames",
+SAMPLED: Consumer[SampledFrames] = Consumer(
+    "report, sampled frames",
     {
         object: SampledFrames(3, lambda record: record, "scans", "Scans", "frames"),
-        FramePoints: SampledFrames(
-            3, lambda record: record, "waves", "Radar and echoes", "frames of radars and sounders"
-        ),
+        FramePoints: SampledFrames(3, lambda record: record, "waves", "Radar and echoes", "radar and echo frames"),
         Image: SampledFrames(24, lambda image: thumbnail(image, _THUMBNAIL_WIDTH), "pictures", "Pictures", "pictures"),
     },
 )
-"""What is kept of each type of frame."""
+"""Sampled frames by type of record."""
 
 
 # ---- counts ---------------------------------------------------------------------------------------------------------
-# Counts of every scan of a run, one line of JSON a scan, written as the run goes and read again when it goes on.
+# Statistics of every scan of a run, one line of JSON per scan, written during the run and read when it is resumed.
 
 
 _LARGEST_TABLE = 1 << 20
-"""Instance numbers beyond this are not counted: a table of them would not be small."""
+"""Larger instance numbers are not counted, because the table would be too large."""
 
 
 @dataclass(frozen=True)
 class ScanCounts:
-    """What one scan gave."""
+    """Statistics of one scan."""
 
     lidar: str
+    """Name of the lidar."""
     scan: int
-    """Its number."""
+    """Number of the scan."""
     time_s: float
-    """When it began."""
+    """Start time [s]."""
     points: int
+    """Number of points."""
     shots: int
+    """Number of shots."""
     lost: int
-    """Shots without a return."""
+    """Number of shots without a return."""
     range_m: tuple[float, float, float] | None
-    """Least, median and largest range; None without points."""
+    """Smallest, median and largest range [m]; None without points."""
     origins: dict[str, int]
-    """Points by what made them: surface, rain, fog ..."""
+    """Number of points by origin: surface, rain, fog, ..."""
     labels: dict[str, int]
-    """Points by label."""
+    """Number of points by label."""
     instances: dict[str, int]
-    """Points on each thing that moves, by its instance number."""
+    """Number of points on each moving object, by instance number."""
 
 
 def counts_of(lidar: str, number: int, scan: Scan, moving: Collection[int]) -> ScanCounts:
-    """Count a scan; `moving` holds the instance numbers of what moves."""
+    """Statistics of a scan; `moving` are the instance numbers of moving objects."""
     distance = scan.fields["range"]
     range_m = None
     if len(scan):
-        # Ranges come in steps of millimetres and more; the digits beyond would only fill the file.
+        # Ranges have a resolution of millimetres at best; further digits would only enlarge the file.
         least, median, most = (round(float(v), 4) for v in (distance.min(), np.median(distance), distance.max()))
         range_m = (least, median, most)
     names = origin_names()
@@ -185,7 +187,7 @@ def counts_of(lidar: str, number: int, scan: Scan, moving: Collection[int]) -> S
 
 
 def _counted(scan: Scan, name: str) -> NDArray[np.int64]:
-    """How often each number occurs in a field; empty where there is no such field."""
+    """Number of occurrences of each value of a field; empty without the field."""
     values = scan.fields.get(name)
     if values is None or not len(values) or int(values.max()) > _LARGEST_TABLE:
         return np.zeros(0, np.int64)
@@ -193,13 +195,13 @@ def _counted(scan: Scan, name: str) -> NDArray[np.int64]:
 
 
 class CountsFile:
-    """The counts of a run in a file that grows by a line a scan, so that a run that is stopped loses none."""
+    """File of the statistics of a run; one line per scan is appended, so that an interrupted run loses none."""
 
     def __init__(self, file: Path, expected: Collection[tuple[str, int]]) -> None:
-        """Of an earlier file only the scans that are `expected`, by lidar and number, are kept."""
+        """Read an existing file; only scans in `expected`, by lidar and number, are used."""
         self.file = file
         self.rows: dict[tuple[str, int], ScanCounts] = {}
-        """Counts by lidar and number."""
+        """Statistics by lidar and number."""
         if file.exists():
             try:
                 lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -209,11 +211,11 @@ class CountsFile:
                 found = _parsed(line)
                 if found is not None and (found.lidar, found.scan) in expected:
                     self.rows[found.lidar, found.scan] = found
-            # A line that was cut off is not to be written on.
+            # Rewrite the file, because its last line may be incomplete.
             self.finish()
 
     def add(self, counts: ScanCounts) -> None:
-        """Take down one more scan."""
+        """Append one scan."""
         self.rows[counts.lidar, counts.scan] = counts
         try:
             with self.file.open("a", encoding="utf-8") as stream:
@@ -222,7 +224,7 @@ class CountsFile:
             raise FormatError(f"{self.file}: cannot be written ({error.strerror})") from None
 
     def finish(self) -> None:
-        """Write the file anew, in the order of lidars and scans."""
+        """Rewrite the file, sorted by lidar and scan."""
         with atomic_write(self.file) as temporary:
             temporary.write_text("".join(_line(self.rows[key]) for key in sorted(self.rows)), encoding="utf-8")
 
@@ -232,7 +234,7 @@ def _line(counts: ScanCounts) -> str:
 
 
 def _parsed(line: str) -> ScanCounts | None:
-    """The counts that a line holds; None for a line that was cut off, or that is none of ours."""
+    """Statistics in a line; None if the line is incomplete or invalid."""
     try:
         values: dict[str, Any] = json.loads(line)
         values["range_m"] = None if values["range_m"] is None else tuple(map(float, values["range_m"]))

@@ -1,4 +1,4 @@
-"""What stands on the page of a run, part by part."""
+"""Sections of the run report."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.clouds import Scan, origin_names
-from parhelion.outputs.report.frames import FRAMES, KEPT
+from parhelion.outputs.report.frames import FRAMES, SAMPLED
 from parhelion.outputs.report.tables import (
-    SeenMoving,
+    MovingObject,
     actors_table,
     files_table,
-    moving_things,
+    moving_objects,
     percent,
     seconds,
     sensors_table,
@@ -36,41 +36,41 @@ if TYPE_CHECKING:
     from parhelion.outputs.report.collect import RunReport
 
 _LIDARS_IN_FULL = 3
-"""With more lidars, one scan of each is drawn, not three."""
+"""With more lidars, one scan per lidar is drawn instead of three."""
 _MOST_IMAGES = 24
 _TIMES = 1500
-"""Times at which ways and speeds are looked at."""
-_MOST_WAYS = 60
+"""Number of times at which tracks and speeds are sampled."""
+_MOST_TRACKS = 60
 
 
 def page_of(report: RunReport, hashes: Mapping[str, str], found: int, more: str) -> str:
-    """The whole page as HTML; `hashes`, `found` and `more` as in `RunReport.write`."""
+    """Complete run report as HTML; `hashes`, `found` and `more` are as in `RunReport.write`."""
     drawing = wall.perf_counter()
     settings = report.scenario.settings
     title = settings.name or "Run of a scenario"
-    things = moving_things(report.scenario)
+    moving = moving_objects(report.scenario)
     parts = [
         _points(report),
-        _map(report, things),
+        _map(report, moving),
         _frames(report),
         _over_time(report),
         _streams(report),
         html.section("sensors", "Sensors", sensors_table(report)),
         html.section("weather", "Weather", weather_table(report.scenario)),
         _labels(report),
-        html.section("actors", "What moves", actors_table(report, things)),
+        html.section("actors", "Moving objects", actors_table(report, moving)),
         more,
         html.section("files", "Files", files_table(report.folder, hashes)),
-        _origin_of_it(report),
+        _reproduction(report),
     ]
     return html.page(title, *parts, _timings(report, found, drawing), lead=_lead(report, drawing), facts=_facts(report))
 
 
-# ---- what and when -------------------------------------------------------------------------------------------------
+# ---- summary -------------------------------------------------------------------------------------------------------
 
 
 def _lead(report: RunReport, drawing: float) -> tuple[str, html.Raw]:
-    """World and weather; the pace of the run."""
+    """World and weather, and the speed of the run."""
     scenario = report.scenario
     needed = drawing - report.began
     world = scenario.settings.world
@@ -83,35 +83,35 @@ def _lead(report: RunReport, drawing: float) -> tuple[str, html.Raw]:
 
 
 def _facts(report: RunReport) -> list[tuple[str, Any]]:
-    """Numbers of what the run gave."""
+    """Key figures of the run."""
     scenario = report.scenario
     rows = report.tally.rows.values()
     facts: list[tuple[str, Any]] = [("simulated", seconds(scenario.duration_s)), ("seed", scenario.seed)]
     if scenario.giving(Scan):
         facts += [("scans", count(len(rows))), ("points", count(sum(row.points for row in rows)))]
     others = [sensor for sensor in scenario.frame_sensors if not issubclass(sensor.record_type, Scan)]
-    for word in dict.fromkeys(KEPT.require(sensor.record_type).word for sensor in others):
-        alike = [sensor for sensor in others if KEPT.require(sensor.record_type).word == word]
+    for word in dict.fromkeys(SAMPLED.require(sensor.record_type).word for sensor in others):
+        alike = [sensor for sensor in others if SAMPLED.require(sensor.record_type).word == word]
         facts.append((word, count(sum(sensor.count(scenario.duration_s) for sensor in alike))))
     if report.sample_counts:
         facts.append(("samples", count(sum(report.sample_counts.values()))))
-    for word, things in (("vehicle", scenario.bodies), ("sensor", scenario.sensors)):
-        facts.append((word if len(things) == 1 else f"{word}s", count(len(things))))
+    for word, items in (("vehicle", scenario.bodies), ("sensor", scenario.sensors)):
+        facts.append((word if len(items) == 1 else f"{word}s", count(len(items))))
     return facts
 
 
-def _origin_of_it(report: RunReport) -> str:
+def _reproduction(report: RunReport) -> str:
     from parhelion.outputs.manifest import content_of
 
     content = content_of(report.scenario)
     rows = [
         ("scenario", html.code(content["scenario_sha256"])),
         ("seed", report.scenario.seed),
-        ("step of the clock", f"{report.scenario.settings.step_s:g} s"),
+        ("time step", f"{report.scenario.settings.step_s:g} s"),
         *content["versions"].items(),
     ]
     note = html.paragraph("The same scenario, seed and versions give the same files, bit for bit.")
-    return html.section("origin", "To make it again", html.table((), rows), note)
+    return html.section("origin", "Reproduction", html.table((), rows), note)
 
 
 def _timings(report: RunReport, found: int, drawing: float) -> str:
@@ -119,11 +119,11 @@ def _timings(report: RunReport, found: int, drawing: float) -> str:
     made = scenario.frame_count - found
     clouds_only = len(scenario.giving(Scan)) == len(scenario.frame_sensors)
     rows: list[tuple[str, Any]] = [
-        ("clouds" if clouds_only else "frames", f"{count(made)} made, {count(found)} kept from an earlier run"),
+        ("clouds" if clouds_only else "frames", f"{count(made)} made, {count(found)} from an earlier run"),
         ("driving, measuring, writing clouds", f"{report.measured - report.began:.2f} s"),
         ("streams, truth, hashes", f"{max(drawing - report.measured, 0.0):.2f} s"),
-        ("counting for this page", f"{report.collecting_s:.3f} s"),
-        ("drawing this page", f"{wall.perf_counter() - drawing:.2f} s"),
+        ("counting for this report", f"{report.collecting_s:.3f} s"),
+        ("drawing this report", f"{wall.perf_counter() - drawing:.2f} s"),
         ("times real time", f"{scenario.duration_s / max(drawing - report.began, 1e-9):.3g}"),
         (
             "machine",
@@ -144,7 +144,7 @@ def _points(report: RunReport) -> str:
     times = _times(report, 50)
     ways = [np.asarray(scanner.motion.sample(times)[0], np.float64) for scanner in report.scenario.giving(Scan)]
     names = report.scenario.world.label_names
-    # Relative to the first place: map coordinates would not fit the camera's arithmetic.
+    # Relative to the first position, because map coordinates would exceed the precision of the renderer.
     address = points_uri(
         points["xyz"] - ways[0][0],
         points["label"],
@@ -155,15 +155,15 @@ def _points(report: RunReport) -> str:
     )
     caption = (
         f"{count(len(points['xyz']))} points of {count(len(batches))} scans spread over the run, seen from behind and "
-        "above. Colour is the label, light the reflectance."
+        "above. Colour shows the label, brightness the reflectance."
     )
     if np.any(points["origin"]):
-        caption += " What no surface made is pale; ghosts of reflections are pink."
+        caption += " Points that are not from a surface are pale; multipath points are pink."
     picture = html.image(address, "Points of the run from behind and above", "cloud")
     return html.section("points", "Points", html.figure("", picture, caption))
 
 
-def _map(report: RunReport, things: list[SeenMoving]) -> str:
+def _map(report: RunReport, moving: list[MovingObject]) -> str:
     scenario = report.scenario
     times = _times(report, _TIMES)
     ways = [Way(name, body.state(times).xyz, k) for k, (name, body) in enumerate(scenario.bodies.items())]
@@ -172,18 +172,18 @@ def _map(report: RunReport, things: list[SeenMoving]) -> str:
         Way(sensor.name, np.array([sensor.mount.xyz] * 2, np.float64), len(scenario.bodies) + k)
         for k, sensor in enumerate(standing)
     ]
-    # A vehicle's body has its vehicle's way.
+    # The body of a vehicle follows the track of the vehicle, which is drawn already.
     own = {robot.instance for robot in scenario.robots.values()}
-    own |= {thing.instance for thing in things if thing.name in scenario.bodies}
-    others = [thing.way for thing in things if thing.instance not in own and thing.way.length_m > 0.2]
+    own |= {item.instance for item in moving if item.name in scenario.bodies}
+    others = [item.way for item in moving if item.instance not in own and item.way.length_m > 0.2]
     entries = [
         (f"{way.name} ({way.length_m:.1f} m)" if way.length_m > 0.05 else f"{way.name} (stands)", way.colour or 0)
         for way in ways
     ]
     caption = "Ring: start. Dot: end."
     if others:
-        caption += f" Dotted: {count(len(others))} other things that move."
-    content = way_map(scenario.world, [*ways, *others[:_MOST_WAYS]]) + html.key(entries, on_map=True)
+        caption += f" Dotted: {count(len(others))} other moving objects."
+    content = way_map(scenario.world, [*ways, *others[:_MOST_TRACKS]]) + html.key(entries, on_map=True)
     return html.section("map", "From above", html.figure("", content, caption))
 
 
@@ -192,24 +192,24 @@ def _frames(report: RunReport) -> str:
     images = 0
     sensors = report.scenario.frame_sensors
     for sensor in sensors:
-        show, rule = FRAMES.get(sensor.record_type), KEPT.require(sensor.record_type)
-        kept = report.kept.get(sensor.name, {})
-        numbers = sorted(kept)
-        large = rule is KEPT.require(Scan)
+        show, rule = FRAMES.get(sensor.record_type), SAMPLED.require(sensor.record_type)
+        sampled = report.sampled_frames.get(sensor.name, {})
+        numbers = sorted(sampled)
+        large = rule is SAMPLED.require(Scan)
         if large and len(sensors) > _LIDARS_IN_FULL:
             numbers = numbers[len(numbers) // 2 :][:1]
         if show is None or not numbers or (large and images >= _MOST_IMAGES):
             continue
         images += 2 * len(numbers) if large else 0
-        part = show(sensor.name, sensor.entry.model, {n: kept[n] for n in numbers})
+        part = show(sensor.name, sensor.entry.model, {n: sampled[n] for n in numbers})
         sections.setdefault((rule.anchor, rule.title), []).append(part)
     return "".join(html.section(anchor, title, *parts) for (anchor, title), parts in sections.items())
 
 
 def _times(report: RunReport, number: int) -> NDArray[np.float64]:
-    """Times from the beginning to the last step, which a driven vehicle has come to."""
+    """Times from the start to the last step that vehicles were driven to."""
     scenario = report.scenario
-    # A hair less: sums of steps may end before their product, and beyond its last step a vehicle stands.
+    # Slightly less, because the sum of steps may be below their product, and vehicles are at rest after the last step.
     return np.linspace(0.0, scenario.steps * scenario.settings.step_s * (1.0 - 1e-9), number)
 
 
@@ -239,7 +239,7 @@ def _over_time(report: RunReport) -> str:
         seen = [word for word in codes if any(row.origins.get(word) for row in rows)]
         times_s = [row.time_s for row in rows]
         curves = [Curve.of(word, times_s, [row.origins.get(word, 0) for row in rows], codes[word]) for word in seen]
-        title = f"Points per scan {'from ' + seen[0] if len(seen) == 1 else 'that no surface made'}"
+        title = f"Points per scan {'from ' + seen[0] if len(seen) == 1 else 'that are not from a surface'}"
         plots.append(Chart(curves, "points", zero=True).figure(title + (f", {name}" if len(by_lidar) > 1 else "")))
     return html.section("time", "Over time", html.pair(*plots))
 
@@ -256,7 +256,7 @@ def _streams(report: RunReport) -> str:
         for title, picture, caption in drawn
     ]
     tables = [f"<h3>{html.text(name)}</h3>{table}" for name, table in report.sample_tables.items() if table]
-    return html.section("streams", "Small sensors", html.pair(*plots) + "".join(tables))
+    return html.section("streams", "Stream sensors", html.pair(*plots) + "".join(tables))
 
 
 # ---- labels --------------------------------------------------------------------------------------------------------
@@ -267,7 +267,7 @@ def _labels(report: RunReport) -> str:
     for row in report.tally.rows.values():
         totals.update(row.labels)
     whole = max(sum(totals.values()), 1)
-    # Colours go with the label's number, as in the pictures.
+    # The number of a label selects its colour, as in the pictures.
     names = report.scenario.world.label_names
     colours = {names[number]: colour for number, colour in label_colours(names).items()}
     pale = np.array([0.62, 0.70, 0.78])

@@ -1,4 +1,4 @@
-"""The tables of a run's page: sensors, weather, what moves, files."""
+"""Tables of the run report: sensors, weather, moving objects, files."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 _TIMES = 400
 _MOST_ACTORS = 60
 _MANY_FILES = 8
-"""More files than this in one folder are one row of the table."""
+"""More files than this in one folder become one row of the table."""
 _MOST_LISTED = 400
 
 
 def percent(share: float) -> str:
-    """A share of 1 as percent, tiny ones not rounded to nothing."""
+    """Format a fraction as percent; tiny fractions are not rounded to 0."""
     return "0 %" if share == 0 else f"{100 * share:.1f} %" if share >= 0.0005 else "< 0.1 %"
 
 
 def seconds(time_s: float) -> str:
-    """A time, in minutes and hours where it is long."""
+    """Format a duration [s], in minutes and hours if it is long."""
     if time_s < 300:
         return f"{time_s:g} s"
     hours, rest = divmod(round(time_s), 3600)
@@ -40,7 +40,7 @@ def seconds(time_s: float) -> str:
 
 
 def size_of(size: int) -> str:
-    """Bytes in a unit that fits."""
+    """Format a size [bytes] with a suitable unit."""
     value = float(size)
     for unit in ("B", "kB", "MB", "GB"):
         if value < 999.5 or unit == "GB":
@@ -53,9 +53,9 @@ def size_of(size: int) -> str:
 
 
 def sensors_table(report: RunReport) -> str:
-    """Model, rate, place, and what came of each sensor."""
+    """Model, rate, mount and output of each sensor."""
     from parhelion.core.clouds import Scan
-    from parhelion.outputs.report.frames import KEPT
+    from parhelion.outputs.report.frames import SAMPLED
     from parhelion.scenario.sensors import FrameOnBoard
 
     rows = []
@@ -64,11 +64,11 @@ def sensors_table(report: RunReport) -> str:
         place = "(" + ", ".join(f"{value:.4g}" for value in mount.xyz + 0.0) + ")"
         turned = np.round(mount.rpy_deg, 2) + 0.0
         if np.any(turned):
-            place += " turned " + ", ".join(f"{value:g}°" for value in turned)
+            place += " rotated " + ", ".join(f"{value:g}°" for value in turned)
         carrier = (entry.vehicle or "in the world") + (f", {entry.link}" if entry.link else "")
         if isinstance(sensor, FrameOnBoard) and not issubclass(sensor.record_type, Scan):
             number = sensor.count(report.scenario.duration_s)
-            given: tuple[Any, ...] = (f"{count(number)} {KEPT.require(sensor.record_type).word}", "", "", "")
+            given: tuple[Any, ...] = (f"{count(number)} {SAMPLED.require(sensor.record_type).word}", "", "", "")
         elif isinstance(sensor, FrameOnBoard):
             counts = [row for key, row in report.tally.rows.items() if key[0] == sensor.name]
             points, shots = sum(row.points for row in counts), sum(row.shots for row in counts)
@@ -78,7 +78,7 @@ def sensors_table(report: RunReport) -> str:
             given = (f"{count(report.sample_counts.get(sensor.name, 0))} samples", "", "", "")
         rate = f"{float(sensor.sensor.rate_hz):g} Hz"
         rows.append((sensor.name, entry.type, entry.model, rate, carrier, place, *given))
-    columns = ("name", "kind", "model", "rate", "on", "mount [m]", "gave", "points", "lost shots", "range")
+    columns = ("name", "kind", "model", "rate", "on", "mount [m]", "output", "points", "lost shots", "range")
     return html.table(columns, rows, kinds="---n--nnnn")
 
 
@@ -93,7 +93,7 @@ def _ranges(counts: Sequence[Any]) -> str:
 
 
 def weather_table(scenario: Scenario) -> str:
-    """What is in the air, how much, and when."""
+    """Contents of the air and the water: name, amount and time."""
     weather = scenario.world.weather
     rows: list[tuple[str, str, str]] = []
     if weather is not None:
@@ -103,81 +103,82 @@ def weather_table(scenario: Scenario) -> str:
             rows.append(("wind", f"({wind}) m/s", "all the time"))
     water = scenario.settings.water
     if water is not None:
-        said = _said(water.model_dump(exclude_defaults=True, exclude={"kind"}))
-        rows.append(("water", f"{water.kind}: {said}" if said else water.kind, "all the time"))
+        text = _listed(water.model_dump(exclude_defaults=True, exclude={"kind"}))
+        rows.append(("water", f"{water.kind}: {text}" if text else water.kind, "all the time"))
     if not rows:
         return html.paragraph("Clear air, no wind.")
     return html.table(("what", "how much", "when"), rows, kinds="-ll")
 
 
-def _said(values: Mapping[str, Any]) -> str:
-    """Fields as they stand in a file; of lists, how many there are."""
+def _listed(values: Mapping[str, Any]) -> str:
+    """Fields with their values; for lists, the number of entries."""
     words = (f"{len(v)} {name}" if isinstance(v, list) else f"{name} {v:g}" for name, v in values.items())
     return ", ".join(words)
 
 
-# ---- what moves ----------------------------------------------------------------------------------------------------
+# ---- moving objects ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class SeenMoving:
-    """Something in the world that moves, with all its parts."""
+class MovingObject:
+    """A moving object of the world, with all its parts."""
 
     instance: int
     label: str
     parts: int
+    """Number of parts."""
     name: str
     way: Way
-    """Of its first part."""
+    """Track of the first part."""
     fastest_m_s: float
+    """Highest speed [m/s]."""
 
 
-def moving_things(scenario: Scenario) -> list[SeenMoving]:
-    """The world's actors; parts that share an instance number are one thing."""
+def moving_objects(scenario: Scenario) -> list[MovingObject]:
+    """Actors of the world; parts with the same instance number are one object."""
     times = np.linspace(0.0, scenario.duration_s, _TIMES)
     parts: dict[int, list[Any]] = {}
     for item in scenario.world.objects:
         if item.trajectory is not None:
             parts.setdefault(item.instance, []).append(item)
-    things = []
+    found = []
     for instance, items in parts.items():
         xyz = np.asarray(items[0].trajectory.sample(times)[0], np.float64)
         fastest = np.linalg.norm(np.diff(xyz, axis=0), axis=1).max(initial=0.0) / (times[1] - times[0])
-        # Parts are named after the whole: walker/torso.
+        # Names of parts start with the name of the object: walker/torso.
         name = items[0].name.partition("/")[0] if len(items) > 1 else items[0].name
-        things.append(SeenMoving(instance, items[0].label, len(items), name, Way(name, xyz), float(fastest)))
-    return things
+        found.append(MovingObject(instance, items[0].label, len(items), name, Way(name, xyz), float(fastest)))
+    return found
 
 
-def actors_table(report: RunReport, things: Sequence[SeenMoving]) -> str:
-    """What moves in the world: how far, how fast, and how many points it got."""
+def actors_table(report: RunReport, moving: Sequence[MovingObject]) -> str:
+    """Moving objects with distance, highest speed and number of points."""
     points: Counter[str] = Counter()
     for row in report.tally.rows.values():
         points.update(row.instances)
-    things = sorted(things, key=lambda thing: (-points[str(thing.instance)], thing.instance))
     rows = [
         (
-            thing.name,
-            thing.label,
-            thing.instance,
-            count(thing.parts),
-            f"{thing.way.length_m:.1f} m",
-            f"{thing.fastest_m_s:.2f} m/s",
-            count(points[str(thing.instance)]),
+            one.name,
+            one.label,
+            one.instance,
+            count(one.parts),
+            f"{one.way.length_m:.1f} m",
+            f"{one.fastest_m_s:.2f} m/s",
+            count(points[str(one.instance)]),
         )
-        for thing in things
+        for one in sorted(moving, key=lambda one: (-points[str(one.instance)], one.instance))
     ]
-    columns = ("name", "label", "instance", "parts", "way", "fastest", "points")
+    columns = ("name", "label", "instance", "parts", "distance", "highest speed", "points")
     shown = html.table(columns, rows[:_MOST_ACTORS], kinds="--nnnnn")
     left = len(rows) - _MOST_ACTORS
-    return shown + html.paragraph(f"{count(left)} more, with fewer points, are left out here." if left > 0 else "")
+    return shown + html.paragraph(f"{count(left)} more with fewer points are not shown." if left > 0 else "")
 
 
 # ---- files ---------------------------------------------------------------------------------------------------------
 
 
 def files_table(folder: Path, hashes: Mapping[str, str]) -> str:
-    """Files with sizes and hashes; many of one folder are one row, and listed where they are not too many."""
+    """Files with sizes and hashes. Many files in one folder are one row, with a folded list if it is not too long."""
     by_folder: dict[str, list[str]] = {}
     for name in sorted(hashes):
         by_folder.setdefault(name.rpartition("/")[0], []).append(name)
@@ -195,11 +196,13 @@ def files_table(folder: Path, hashes: Mapping[str, str]) -> str:
         rows.append((span, len(names), size_of(sum(sizes)), _short(together)))
     shown = [(html.code(name), count(n), size, hash) for name, n, size, hash in rows]
     columns = ("file", "files", "size", "SHA-256")
-    note = f"{count(len(hashes))} files, {size_of(total)}. Of many files: the hash of their hashes in order."
+    note = (
+        f"{count(len(hashes))} files, {size_of(total)}. A row of several files has the hash of their hashes in order."
+    )
     more = ""
     if 0 < len(listed) <= _MOST_LISTED:
         each = [(html.code(name), size, hash) for name, _, size, hash in listed]
-        more = html.folded("Each of them", html.table(("file", "size", "SHA-256"), each, kinds="-n-"))
+        more = html.folded("All files", html.table(("file", "size", "SHA-256"), each, kinds="-n-"))
     return html.table(columns, shown, kinds="-nn-") + html.paragraph(note) + more
 
 

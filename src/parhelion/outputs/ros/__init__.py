@@ -1,1 +1,1 @@
-"""Measurements and truth as ROS 2 has them, for bags and for live topics."""
+"""Measurements and truth as ROS 2 messages, for bags and for live topics."""

@@ -1,12 +1,12 @@
-"""A scenario as ROS 2 sees it: the messages of every step, on the topics of the real drivers.
+"""ROS 2 messages of every step of a scenario, on the topics of the real drivers.
 
     feed = RosFeed(scenario)
     send(feed.first())                      # static transforms
     for step in scenario:
-        send(feed.of(step))                 # what was measured, truth, transforms, clock
+        send(feed.of(step))                 # measurements, truth, transforms, clock
 
-A scan is stamped with the time of its first shot, as ouster-ros does, and velodyne_driver with timestamp_first_packet;
-the points' own times count from there. It is sent when its last shot is over.
+A scan is stamped with the time of its first shot, as in ouster-ros, and in velodyne_driver with timestamp_first_packet.
+Times of points are relative to it. The scan is sent after its last shot.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario, Step
 
 TRUTH_PERIOD_S = 0.01
-"""Truth, transforms and clock are told this often, or once a step where steps are longer."""
+"""Period of truth, transforms and clock [s]; once per step if steps are longer."""
 
 
 class RosFeed(Feed[Message]):
-    """Turns the steps of a scenario into messages of ROS, in the order of time."""
+    """Converts the steps of a scenario to ROS messages in chronological order."""
 
     def __init__(
         self,
@@ -45,12 +45,12 @@ class RosFeed(Feed[Message]):
         epoch_s: float = 0.0,
         batch_s: float = 0.0,
     ) -> None:
-        """`topics` and `frames` name them by sensor or vehicle, other than the drivers' own.
+        """Start a feed. `topics` and `frames` override the names of the drivers, by sensor or vehicle.
 
-        For a vehicle, `topics` is what its topics begin with. `layout` is that of point clouds; 'driver' takes the
-        sensor maker's, with a LaserScan for lidars of one plane. `images` compresses pictures, as png or jpeg.
-        `epoch_s` [s] is the time at the scenario's start. With `batch_s` [s] messages are held back and given together
-        for so long a time, which costs less.
+        For a vehicle, `topics` holds the prefix of its topics. `layout` is the layout of point clouds; 'driver' selects
+        that of the sensor's maker, and LaserScan for lidars that scan one plane. `images` is raw, png or jpeg.
+        `epoch_s` [s] is the time at the start of the scenario. With `batch_s` [s], messages are created in batches of
+        that duration, which is faster.
         """
         given_topics, given_frames = dict(topics or {}), dict(frames or {})
         check_names(scenario, given_topics, given_frames)
@@ -62,11 +62,11 @@ class RosFeed(Feed[Message]):
             rule, named = rule_of(sensor), self.sensors[sensor.name]
             if rule is not None:
                 context = TopicContext(sensor, named.topic, named.frame, layout, self.stamp, images)
-                self._told[sensor.name] = rule, context
+                self._rules[sensor.name] = rule, context
         self._every = max(1, round(TRUTH_PERIOD_S / scenario.settings.step_s))
 
     def _settle_frames(self, given: Mapping[str, str]) -> None:
-        """What is told of a vehicle has the vehicle's own frame where the sensor is there, else one at the axle."""
+        """Set the frame of odometry: that of the vehicle if the sensor is at its origin, otherwise `axle_link`."""
         for sensor in self.scenario.sensors:
             if not topic_rule(sensor).of_vehicle or sensor.name in given:
                 continue
@@ -76,7 +76,7 @@ class RosFeed(Feed[Message]):
             self.sensors[sensor.name] = TopicName(self.sensors[sensor.name].topic, frame)
 
     def _framed(self) -> list[OnBoard]:
-        """Sensors with a frame of their own."""
+        """Sensors with their own frame."""
         shared = {vehicle.frame for vehicle in self.vehicles.values()}
         return [
             sensor
@@ -87,19 +87,19 @@ class RosFeed(Feed[Message]):
 
     @property
     def advertised(self) -> dict[str, str]:
-        """Topics that the sensors are sure to have, and their types."""
+        """Topics that the sensors always have, and their types."""
         found: dict[str, str] = {}
-        for rule, context in self._told.values():
+        for rule, context in self._rules.values():
             found |= rule.topics(context)
         return found
 
     def restart(self) -> None:
-        """Begin again, with the scenario."""
+        """Restart together with the scenario."""
         super().restart()
         self._truth_at: list[float] = []
 
     def first(self) -> list[Message]:
-        """What is told once, at the start: where the sensors are mounted, on /tf_static."""
+        """Messages that are sent once, at the start: the mounts of the sensors on /tf_static."""
         self.restart()
         at = self.stamp(0.0)
         placed = [Transform(parent, child, at, pose.xyz, pose.quat_xyzw) for parent, child, pose in self._mounts()]

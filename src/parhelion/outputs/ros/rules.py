@@ -1,4 +1,4 @@
-"""ROS messages of each type of record; topics and frames are those of `TOPICS`."""
+"""ROS messages of each type of record. `TOPICS` defines topics and frames."""
 
 from __future__ import annotations
 
@@ -25,37 +25,37 @@ from parhelion.scenario.sensors import OnBoard
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# ---- What ROS makes of images: topics as image_transport has them, frames as REP 103 has them -----------------------
+# ---- images: topics as in image_transport, frames as in REP 103 -----------------------------------------------------
 # /front/image_raw                     or /front/image_raw/compressed
-#     /front/camera_info
-#     /front/depth/image_raw               what a depth camera measures; of other cameras the true depth, if asked for
-#     /front/right/image_raw, camera_info  of the second lens of a stereo pair
-#     /front/ground_truth/depth/image_raw  the true depth beside a measured one; likewise label, instance
+# /front/camera_info
+# /front/depth/image_raw               measurement of a depth camera; for other cameras the true depth, if requested
+# /front/right/image_raw, camera_info  second lens of a stereo pair
+# /front/ground_truth/depth/image_raw  true depth of a depth camera; likewise label, instance
 #
-# Pictures are in the frame front_optical_frame (x right, y down, z forward), which /tf_static puts into front.
+# Pictures are in the frame front_optical_frame (x right, y down, z forward), a child of front in /tf_static.
 
 
 IMAGE_TOPIC = "image_raw"
 
 
 def image_topics(context: TopicContext) -> dict[str, str]:
-    """Topics that every camera has, and their types."""
+    """Topics that every camera has, with their types."""
     topic, kind = _picture_topic(context.topic, context.images)
-    return {topic: kind, beside(context.topic, "camera_info"): ros.CAMERA_INFO}
+    return {topic: kind, sibling(context.topic, "camera_info"): ros.CAMERA_INFO}
 
 
 def base_topic(topic: str) -> str:
-    """What all topics of a camera begin with."""
+    """Common prefix of all topics of a camera."""
     return topic.rpartition("/")[0]
 
 
-def beside(topic: str, word: str) -> str:
-    """A topic beside another, such as /uwb/position beside /uwb/ranges."""
+def sibling(topic: str, word: str) -> str:
+    """Topic with the same prefix as another, for example /uwb/position for /uwb/ranges."""
     return f"{base_topic(topic)}/{word}"
 
 
 def image_messages(image: Image, context: TopicContext) -> Iterator[Message]:
-    """All messages of one exposure."""
+    """Messages of one exposure."""
     base, frame = base_topic(context.topic), optical_frame(context.frame)
     stamp = context.stamp(image.start_time)
     over = context.stamp(image.start_time + float(context.sensor.sensor.frame_duration_s))
@@ -100,22 +100,22 @@ def _picture_topic(topic: str, images: str) -> tuple[str, str]:
     return (topic, ros.IMAGE) if images == "raw" else (f"{topic}/compressed", ros.COMPRESSED_IMAGE)
 
 
-# ---- What ROS makes of ranges to radio anchors, in message types that every ROS 2 has -------------------------------
-# /uwb/ranges     sensor_msgs/PointCloud2 in the frame map: a point for each anchor, at its place, with the fields
-#                     range, range_std [m], rssi [dBm], snr [dB] and los (1: nothing in between)
-#     /uwb/position   geometry_msgs/PoseWithCovarianceStamped in the frame map; only where the ranges give a position
+# ---- ranges to radio anchors, in standard message types -------------------------------------------------------------
+# /uwb/ranges     sensor_msgs/PointCloud2 in the frame map: one point per anchor, at its position, with the fields
+#                 range, range_std [m], rssi [dBm], snr [dB] and los (1: line of sight)
+# /uwb/position   geometry_msgs/PoseWithCovarianceStamped in the frame map; only if the ranges determine a position
 #
-# An anchor that was not heard has NaN in these fields. A position has no orientation: that is the identity, with a
-# variance of pi^2 / 3 of each angle, as of one not known.
+# The fields of an anchor that was not received are NaN. The orientation is unknown: it is the identity, with a variance
+# of pi^2 / 3 for each angle.
 
 
 def range_topics(context: TopicContext) -> dict[str, str]:
-    """Topics that every tag has, and their types."""
-    return {context.topic: ros.POINT_CLOUD, beside(context.topic, "position"): ros.POSE_WITH_COVARIANCE}
+    """Topics that every tag has, with their types."""
+    return {context.topic: ros.POINT_CLOUD, sibling(context.topic, "position"): ros.POSE_WITH_COVARIANCE}
 
 
 def range_messages(found: UwbData, context: TopicContext) -> Iterator[Message]:
-    """The messages of samples."""
+    """Messages of samples."""
     for row, time in enumerate(found.time.tolist()):
         at = context.stamp(time)
         columns: dict[str, Any] = {axis: found.anchor_xyz[:, k] for k, axis in enumerate("xyz")}
@@ -126,78 +126,84 @@ def range_messages(found: UwbData, context: TopicContext) -> Iterator[Message]:
             covariance = np.diag([0.0] * 3 + [np.pi**2 / 3.0] * 3)
             covariance[:3, :3] = found.position_covariance[row]
             data = ros.pose_with_covariance(at, MAP, found.position[row], (0.0, 0.0, 0.0, 1.0), covariance)
-            yield Message(beside(context.topic, "position"), ros.POSE_WITH_COVARIANCE, at, data)
+            yield Message(sibling(context.topic, "position"), ros.POSE_WITH_COVARIANCE, at, data)
 
 
-# ---- What ROS makes of radars and pulse-echo sensors ----------------------------------------------------------------
-# /front/detections   sensor_msgs/PointCloud2 with every field
-# /front/scan         radar_msgs/RadarScan of radars
-# /sonar/echoes       sensor_msgs/PointCloud2, and /sonar/range sensor_msgs/Range of the first echo
+# ---- radars and echo sensors ----------------------------------------------------------------------------------------
+# /front/detections   sensor_msgs/PointCloud2 with all fields
+# /front/scan         radar_msgs/RadarScan
+# /sonar/echoes       sensor_msgs/PointCloud2
+# /sonar/range        sensor_msgs/Range of the first echo
 
 
 def radar_topics(context: TopicContext) -> dict[str, str]:
-    """Topics of a radar and their types."""
-    return {context.topic: POINT_CLOUD, beside(context.topic, "scan"): RADAR_SCAN}
+    """Topics of a radar, with their types."""
+    return {context.topic: POINT_CLOUD, sibling(context.topic, "scan"): RADAR_SCAN}
 
 
 def echo_topics(context: TopicContext) -> dict[str, str]:
-    """Topics of a pulse-echo sensor and their types."""
-    return {context.topic: POINT_CLOUD, beside(context.topic, "range"): RANGE}
+    """Topics of an echo sensor, with their types."""
+    return {context.topic: POINT_CLOUD, sibling(context.topic, "range"): RANGE}
 
 
 def radar_messages(scan: RadarScan, context: TopicContext) -> Iterator[Message]:
-    """The detections as a cloud and as a RadarScan."""
+    """Detections as a cloud and as a RadarScan."""
     stamp, over = context.stamp(scan.start_time), context.stamp(scan.start_time + scan.duration)
     yield Message(context.topic, POINT_CLOUD, over, point_cloud2(scan, context.frame, stamp, "all"))
-    yield Message(beside(context.topic, "scan"), RADAR_SCAN, over, radar_scan(scan, context.frame, stamp))
+    yield Message(sibling(context.topic, "scan"), RADAR_SCAN, over, radar_scan(scan, context.frame, stamp))
 
 
 def echo_messages(scan: EchoScan, context: TopicContext) -> Iterator[Message]:
-    """The echoes as a cloud, and the range of the first."""
+    """Echoes as a cloud, and the range of the first echo."""
     config = context.sensor.sensor.config
     stamp, over = context.stamp(scan.start_time), context.stamp(scan.start_time + scan.duration)
     yield Message(context.topic, POINT_CLOUD, over, point_cloud2(scan, context.frame, stamp, "all"))
     width = float(np.radians(config.receiver.azimuth_width_deg))
     data = range_message(scan.nearest, config.range_m, width, context.frame, stamp)
-    yield Message(beside(context.topic, "range"), RANGE, over, data)
+    yield Message(sibling(context.topic, "range"), RANGE, over, data)
 
 
 # ---- rules ----------------------------------------------------------------------------------------------------------
 
 
 Images = Literal["raw", "png", "jpeg"]
-"""How pictures are told: sensor_msgs/Image, or CompressedImage of one of two kinds."""
+"""Message type of pictures: sensor_msgs/Image, or CompressedImage with one of two compressions."""
 
 
 @dataclass(frozen=True)
 class TopicContext:
-    """How one sensor's records are told: its names, the layout of clouds, and the clock of stamps."""
+    """Names and options for the messages of one sensor."""
 
     sensor: OnBoard
+    """The sensor."""
     topic: str
+    """Topic of the sensor."""
     frame: str
+    """Frame of the sensor."""
     layout: Layout
+    """Layout of point clouds."""
     stamp: Callable[[float], int]
-    """A time of the scenario [s] as ROS has it [ns]."""
+    """Function from a time of the scenario [s] to a time stamp [ns]."""
     images: Images = "raw"
+    """Message type of pictures."""
 
 
 @dataclass(frozen=True)
 class RosRule:
-    """What ROS makes of one type of record."""
+    """Topics and messages of one type of record."""
 
     topics: Callable[[TopicContext], dict[str, str]]
-    """Topics that a sensor is sure to have, and their types."""
+    """Topics that a sensor always has, with their types."""
     messages: Callable[[Any, TopicContext], Iterator[Message]]
-    """The messages of a record."""
+    """Messages of a record."""
 
 
 ROS: Consumer[RosRule] = Consumer("ROS messages", {})
-"""What ROS makes of each type of record."""
+"""ROS topics and messages by type of record."""
 
 
 def rule_of(sensor: OnBoard) -> RosRule | None:
-    """The rule for a sensor's records; None where ROS leaves them out."""
+    """Rule for the records of a sensor; None if ROS skips them."""
     return ROS.get(sensor.record_type)
 
 
@@ -238,11 +244,11 @@ ROS.add(RadarScan, RosRule(radar_topics, radar_messages))
 ROS.add(EchoScan, RosRule(echo_topics, echo_messages))
 
 
-# ---- small sensors --------------------------------------------------------------------------------------------------
+# ---- stream sensors -------------------------------------------------------------------------------------------------
 
 
 def sampled(kind: str, one: Callable[[Any, int, int, str], bytes]) -> RosRule:
-    """A rule for samples: `one(samples, row, stamp_ns, frame)` is the message of one sample."""
+    """Rule for samples: `one(samples, row, stamp_ns, frame)` returns the message of one sample."""
 
     def messages(samples: Any, context: TopicContext) -> Iterator[Message]:
         for row, time in enumerate(samples.time.tolist()):
@@ -288,7 +294,7 @@ _SERVICE = {"G": 1, "R": 2, "C": 4, "E": 8}
 
 
 def _velocity_topic(topic: str) -> str:
-    """As u-blox's driver has it: /fix and /fix_velocity."""
+    """Topic of velocities, as in the u-blox driver: /fix and /fix_velocity."""
     return f"{topic}_velocity"
 
 
