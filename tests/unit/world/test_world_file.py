@@ -214,7 +214,7 @@ def test_what_a_file_cannot_hold_is_named_and_nothing_is_written(tmp_path: Path)
     world.add_actor(shapes.box(1, 1, 1), trajectory=ConstantTwist(Pose(), angular_velocity=(1.0, 0, 0)))
     with pytest.raises(ConfigError, match="rotation about z"):
         world.save(tmp_path / "w.yaml")
-    with pytest.raises(ConfigError, match=r"ends in \.yaml"):
+    with pytest.raises(ConfigError, match=r"must end in \.yaml"):
         world.save(tmp_path / "w.json")
 
 
