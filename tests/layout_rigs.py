@@ -1,4 +1,4 @@
-"""Small layouts of every rule, and things put together by hand, for tests of lists."""
+"""Small layouts of every generator, and objects for layouts written by hand."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def made(rule: str, seed: int = 0) -> Layout:
     return layout
 
 
-def thing(kind: str, x: float = 0.0, y: float = 0.0, size: Any = (1.0, 1.0, 1.0), **more: Any) -> LayoutObject:
+def layout_object(kind: str, x: float = 0.0, y: float = 0.0, size: Any = (1.0, 1.0, 1.0), **more: Any) -> LayoutObject:
     z, yaw = more.pop("z", 0.0), more.pop("yaw", 0.0)
     return LayoutObject(kind=kind, pose=LayoutPose(xyz=(x, y, z), yaw_deg=yaw), size=size, **more)
 
 
 def basin(*objects: LayoutObject, **more: Any) -> Layout:
-    water = thing("basin", size=(60.0, 30.0, 1.6), params={"land_m": 20.0, "ends_m": 20.0})
+    water = layout_object("basin", size=(60.0, 30.0, 1.6), params={"land_m": 20.0, "ends_m": 20.0})
     return Layout(size=(100.0, 70.0), objects=(water, *objects), **more)
 
 

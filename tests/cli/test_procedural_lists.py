@@ -1,4 +1,4 @@
-"""`parhelion worlds` with parameters, object lists and plans."""
+"""`parhelion worlds` with parameters, layouts and plans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scenarios: what a file may say, running to files, going on after a stop, and commands while running."""
+"""Scenarios: fields of a file, runs that write files, resuming, and commands during a run."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def test_wrong_fields_are_named(folder: Path, name: str) -> None:
         (lambda d: d["sensors"][1].update(name="../imu"), "name"),
     ],
 )
-def test_wrong_values_are_told_in_one_sentence(folder: Path, change: Any, words: str) -> None:
+def test_wrong_values_are_reported_in_one_sentence(folder: Path, change: Any, words: str) -> None:
     fields = copy.deepcopy(DRIVE)
     change(fields)
     with pytest.raises(ParhelionError, match=words) as error:
@@ -259,13 +259,13 @@ def test_any_wrong_value_gives_a_sentence_or_a_scenario(folder: Path, place: tup
     for key in place[:-1]:
         inner = inner[key]
     inner[place[-1]] = value
-    said = "a scenario"
+    message = "a scenario"
     try:
         Scenario.from_mapping(fields, folder)
     except ParhelionError as error:
-        said = str(error)
-    assert said
-    assert "\n" not in said
+        message = str(error)
+    assert message
+    assert "\n" not in message
 
 
 def test_a_vehicle_is_hidden_from_its_own_lidar_alone_whatever_that_is_called(folder: Path) -> None:

@@ -98,7 +98,7 @@ def files_of(place: Path) -> dict[str, bytes]:
 
 
 def built(fields: dict[str, Any], folder: Path) -> Scenario:
-    # The rover's file leaves some materials to guess, which a warning says.
+    # A warning lists the materials that are guessed for the rover.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return Scenario.from_mapping(fields, folder)
@@ -165,7 +165,7 @@ def test_a_cycle_begins_anew(folder: Path) -> None:
         assert opening(time + 1.5) == pytest.approx(opening(time), abs=1e-9)
 
 
-def test_things_that_a_world_by_rule_calls_movable_get_boxes(tmp_path: Path) -> None:
+def test_objects_that_a_procedural_world_calls_movable_get_boxes(tmp_path: Path) -> None:
     fields: dict[str, Any] = {
         "duration_s": 0.1, "boxes": "kitti", "world": {"name": "warehouse", "params": {"size_m": [20, 15]}},
         "sensors": [{"name": "eye", "type": "lidar", "model": "velodyne/vlp-16", "mount": {"xyz": [0, 0, 1.5]}}],
@@ -230,9 +230,9 @@ def test_a_robot_has_a_box_for_others_and_none_for_itself(folder: Path) -> None:
     eye = {"name": "eye", "type": "lidar", "model": "velodyne/vlp-16", "mount": {"xyz": [5, 5, 1]}}
     fields = {**fields, "duration_s": 0.1, "sensors": [*fields["sensors"], {**eye, "options": {"sub_rays": 1}}]}
     built(fields, folder).run(folder / "ego")
-    said = {name: (folder / "ego" / f"{name}-boxes" / "000000.json").read_text() for name in ("top", "eye")}
-    assert "dynamic_object.robot" in said["eye"]
-    assert "dynamic_object.robot" not in said["top"]
+    message = {name: (folder / "ego" / f"{name}-boxes" / "000000.json").read_text() for name in ("top", "eye")}
+    assert "dynamic_object.robot" in message["eye"]
+    assert "dynamic_object.robot" not in message["top"]
 
 
 def test_other_seeds_change_what_has_no_seed_of_its_own(folder: Path) -> None:
@@ -280,7 +280,7 @@ def test_other_seeds_change_what_has_no_seed_of_its_own(folder: Path) -> None:
         ("sensors", lambda s: s[0].update(link="arm"), r"sensors\[0\]: .*moves with joint 'arm_joint'"),
     ],
 )
-def test_wrong_values_are_told_with_their_place(folder: Path, field: str, change: Any, words: str) -> None:
+def test_wrong_values_are_reported_with_their_place(folder: Path, field: str, change: Any, words: str) -> None:
     fields = copy.deepcopy(LIVING)
     change(fields[field])
     with pytest.raises(ParhelionError, match=words) as error:
@@ -325,16 +325,16 @@ def test_any_change_gives_a_scenario_or_the_place_of_what_is_wrong(
     try:
         built(fields, folder)
     except ParhelionError as error:
-        said = str(error)
+        message = str(error)
     else:
         return
-    assert "\n" not in said
-    # Vehicles and sensors name each other, so what is wrong with one may be told of the other.
+    assert "\n" not in message
+    # Vehicles and sensors refer to each other, so a problem of one may be reported for the other.
     if place[0] in ("vehicles", "sensors"):
-        assert "vehicles" in said or "sensors" in said
+        assert "vehicles" in message or "sensors" in message
     else:
-        assert place[0] in said
-        assert len(place) < 2 or action != "set" or f"{place[0]}[{place[1]}]" in said
+        assert place[0] in message
+        assert len(place) < 2 or action != "set" or f"{place[0]}[{place[1]}]" in message
 
 
 def test_the_schema_for_editors_knows_the_short_forms(folder: Path) -> None:

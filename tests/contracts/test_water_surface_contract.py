@@ -142,10 +142,10 @@ def test_calm_water_and_taking_waves_away_leave_the_world_as_it_was() -> None:
     assert same_bits(before, lidar.scan(world, pose=pose, seed=1))
 
 
-def test_water_that_does_not_fit_is_told() -> None:
-    with pytest.raises(ConfigError, match="nothing that stands in it is labelled 'water'"):
+def test_water_that_does_not_fit_is_reported() -> None:
+    with pytest.raises(ConfigError, match="no static object has the label 'water'"):
         ph.World().set_water(CROSSING)
-    with pytest.raises(ConfigError, match="within 1 m of the water's level 5 m"):
+    with pytest.raises(ConfigError, match="within 1 m of the water level 5 m"):
         basin(None).set_water(GerstnerWater(CROSSING.waves, level_m=5.0))
     with pytest.raises(ConfigError, match="must be a Water"):
         basin(None).set_water("waves")
@@ -199,9 +199,9 @@ def test_a_scenario_shows_the_waves_that_its_vessel_rides(tmp_path: Path) -> Non
     assert clouds == {file.name: file.read_bytes() for file in sorted((tmp_path / "whole" / "down").iterdir())}
 
 
-def test_a_scenario_at_another_level_is_told() -> None:
+def test_a_scenario_at_another_level_is_reported() -> None:
     water = {**SCENARIO["water"], "level_m": 7.0}
-    with pytest.raises(ConfigError, match="scenario: water: world: nothing that stands in it"):
+    with pytest.raises(ConfigError, match="scenario: water: world: no static object has the label"):
         ph.Scenario.from_mapping({**SCENARIO, "water": water})
 
 

@@ -17,7 +17,7 @@ from parhelion.scenario.motions import (
     Seed,
     SplineEntry,
 )
-from parhelion.world.schema import Coordinate, ObjectEntry, PoseEntry, Thing, Xyz
+from parhelion.world.schema import Coordinate, ObjectEntry, ObjectFields, PoseEntry, Xyz
 
 Mobility = Literal["static", "movable", "dynamic"]
 
@@ -32,7 +32,7 @@ class StaticObject(ObjectEntry):
     """Class of the object in ground-truth boxes: built in, movable, or moving on its own."""
 
 
-class MovingObject(Thing):
+class MovingObject(ObjectFields):
     """An additional moving object, as in a world file, but along any motion."""
 
     trajectory: MotionEntry

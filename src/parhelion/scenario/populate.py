@@ -42,7 +42,7 @@ from parhelion.scenario.actors import (
 )
 from parhelion.scenario.bodies import motion_of, spline_of
 from parhelion.scenario.motions import MotionEntry, schedule_of
-from parhelion.world.file import thing_of
+from parhelion.world.file import mesh_and_options
 from parhelion.world.schema import PoseEntry
 from parhelion.world.world import World
 
@@ -126,12 +126,12 @@ class Populate:
     # ---- one method per kind -------------------------------------------------------------------------------------
 
     def _object(self, row: int, entry: StaticObject) -> None:
-        mesh, options = thing_of(entry, self.folder / "scenario.yaml", {})
+        mesh, options = mesh_and_options(entry, self.folder / "scenario.yaml", {})
         item = self.world.add(mesh, pose=self._pose(entry.pose), **options)
         set_mobility(self.world, item.instance, entry.mobility)
 
     def _actor(self, row: int, entry: MovingObject) -> None:
-        mesh, options = thing_of(entry, self.folder / "scenario.yaml", {})
+        mesh, options = mesh_and_options(entry, self.folder / "scenario.yaml", {})
         item = self.world.add_actor(mesh, trajectory=self._motion(entry.trajectory, "trajectory"), **options)
         set_mobility(self.world, item.instance, entry.mobility)
 

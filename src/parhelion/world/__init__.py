@@ -1,4 +1,4 @@
-"""Worlds: geometry with materials and labels, built in code, from files, or built in. Imports core, rays, surfaces."""
+"""Worlds: geometry with materials and labels, from code, from files, or built in."""
 
 from parhelion.world.labels import LABELS, label_id, label_name
 from parhelion.world.loaders import MESH_SUFFIXES, load_mesh

@@ -1,4 +1,4 @@
-"""From a world's objects to the triangles that the ray engine takes."""
+"""Conversion of a world's objects to the triangles of the ray engine; mesh sources and textures of a world."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     import trimesh
 
 SENSOR_HEIGHT_M = 2.0
-"""Height of a default viewpoint above the ground."""
+"""Height of the default viewpoint above the ground [m]."""
 
 
 def assemble(objects: Iterable[WorldObject], water: Waves | None = None) -> SceneGeometry:
-    """Standing objects merged into one soup; each actor a body of its own; sheets of water raised by its waves."""
-    standing: list[WorldPart] = []
+    """Merge static objects into one triangle soup; actors are separate bodies, and water follows its waves."""
+    static: list[WorldPart] = []
     actors: list[MovingTriangles] = []
     sheets: list[WorldPart] = []
     for item in objects:
@@ -37,15 +37,15 @@ def assemble(objects: Iterable[WorldObject], water: Waves | None = None) -> Scen
         elif water is not None and is_sheet(item, water):
             sheets.extend(item.parts)
         else:
-            standing.extend(item.parts)
+            static.extend(item.parts)
     if water is None or not sheets:
-        return SceneGeometry(merged(standing), actors)
+        return SceneGeometry(merged(static), actors)
     surface = WaterSurface(water, [(part.number, sheet_corners(part)) for part in sheets])
-    return SceneGeometry(merged(standing), actors, surface)
+    return SceneGeometry(merged(static), actors, surface)
 
 
 def merged(parts: Sequence[WorldPart]) -> Triangles:
-    """All triangles of the parts, with their part numbers; UVs where any part has a texture."""
+    """Return all triangles of the parts with their part numbers, and UVs if any part has a texture."""
     if not parts:
         return Triangles.empty()
     vertex_counts = np.array([len(part.placed) for part in parts])
@@ -69,16 +69,17 @@ def _texture_coordinates(parts: Sequence[WorldPart], face_counts: NDArray[np.int
     return uv
 
 
-def default_viewpoint(standing: Triangles) -> Pose:
-    """A place from which a sensor sees something: over the centre, 2 m above the lowest ground with room above it.
+def default_viewpoint(static: Triangles) -> Pose:
+    """Default pose of a sensor: at the centre, 2 m above the lowest ground with free space above it.
 
-    Ground is a surface that faces up. Where nothing lies under the centre, half-way up what stands around it.
+    Ground is a surface that faces up. Without ground at the centre, the height is half of that of the objects, and at
+    most 2 m above the lowest point.
     """
-    if len(standing) == 0:
+    if len(static) == 0:
         return Pose(xyz=(0.0, 0.0, SENSOR_HEIGHT_M))
-    lower, upper = standing.vertices.min(axis=0), standing.vertices.max(axis=0)
+    lower, upper = static.vertices.min(axis=0), static.vertices.max(axis=0)
     centre = (lower + upper) / 2.0
-    heights, faces_up = _surfaces_on_vertical(standing, centre)
+    heights, faces_up = _surfaces_on_vertical(static, centre)
     if len(heights) == 0:
         return Pose(xyz=(centre[0], centre[1], min(centre[2], lower[2] + SENSOR_HEIGHT_M)))
     ceiling = np.append(heights[1:], np.inf)
@@ -87,11 +88,11 @@ def default_viewpoint(standing: Triangles) -> Pose:
     return Pose(xyz=(centre[0], centre[1], ground + SENSOR_HEIGHT_M))
 
 
-def _surfaces_on_vertical(standing: Triangles, centre: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """Heights [m], rising, at which the vertical line through `centre` meets triangles, and which of them face up."""
-    x, y, z = (standing.vertices[:, axis][standing.faces] for axis in range(3))
+def _surfaces_on_vertical(static: Triangles, centre: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+    """Sorted heights [m] at which the vertical line through `centre` hits triangles, and a mask of upward faces."""
+    x, y, z = (static.vertices[:, axis][static.faces] for axis in range(3))
     x, y = x - centre[0], y - centre[1]
-    # Twice the signed areas, seen from above, of the three triangles that the line's foot makes with the sides.
+    # Twice the signed areas, seen from above, of the three triangles between the vertical line and the sides.
     weights = np.stack(
         [
             x[:, 1] * y[:, 2] - x[:, 2] * y[:, 1],
@@ -107,23 +108,23 @@ def _surfaces_on_vertical(standing: Triangles, centre: Floats) -> tuple[Floats, 
     return heights[order], (area[met] > 0)[order]
 
 
-# ---- What a world takes for a mesh, and the triangles in it ---------------------------------------------------------
+# ---- Mesh sources ---------------------------------------------------------------------------------------------------
 
 
 MeshLike = Union[
     str, PathLike[str], Mesh, DescribedShape, "tuple[ArrayLike, ArrayLike]", "trimesh.Trimesh", "trimesh.Scene"
 ]
-"""A mesh file's path, a mesh, a described shape, vertices (n, 3) with faces (m, 3), or a trimesh mesh or scene."""
+"""Path of a mesh file, a mesh, a primitive shape, vertices (n, 3) with faces (m, 3), or a trimesh mesh or scene."""
 
 
 class MeshSources:
-    """The meshes that a world was given; a file is read once for all the objects that use it."""
+    """Meshes of a world; a file is read once for all objects that use it."""
 
     def __init__(self) -> None:
         self._files: dict[tuple[Any, ...], LoadedMesh] = {}
 
     def triangles(self, mesh: MeshLike, up: Up) -> tuple[LoadedMesh, Origin]:
-        """The triangles by material, and where they came from."""
+        """Return the triangles by material, and their origin."""
         if isinstance(mesh, Mesh):
             return LoadedMesh((LoadedPart(mesh, None),), "mesh"), Origin()
         if isinstance(mesh, DescribedShape):
@@ -142,7 +143,7 @@ class MeshSources:
         key = file_key(path, up)
         if key not in self._files:
             loaded = load_mesh(path, up=up)
-            # Of a file that was written anew, the old content is asked for no more.
+            # The old content of a file that was overwritten is no longer needed.
             for old in [old for old in self._files if (old[0], old[-1]) == (key[0], up)]:
                 del self._files[old]
             self._files[key] = loaded
@@ -150,7 +151,7 @@ class MeshSources:
 
 
 def file_key(path: Path, *more: str) -> tuple[Any, ...]:
-    """Names a file's content: another one after the file was written anew. Missing files get a key, too."""
+    """Cache key of a file's content, which changes when the file is overwritten; missing files have a key as well."""
     try:
         state = path.stat()
         return (str(path.absolute()), state.st_mtime_ns, state.st_size, *more)
@@ -158,31 +159,31 @@ def file_key(path: Path, *more: str) -> tuple[Any, ...]:
         return (str(path), *more)
 
 
-# ---- The textures of a world, by row: one row for all the objects that use the same file or array -------------------
+# ---- Textures of a world, by row: one row for all objects that use the same file or array ---------------------------
 
 
 SPARE_BYTES = 32 * 1024 * 1024
-"""Textures that no object uses any more are kept up to this size: to move an object is to remove it and add it anew."""
+"""Unused textures are cached up to this size, because moving an object means to remove it and add it again."""
 
 
 class TextureRows:
-    """Images with a count of the objects that use each; rows that nobody uses are taken by the next textures."""
+    """Images with a count of the objects that use them; unused rows are reused for new textures."""
 
     def __init__(self) -> None:
         self.images: list[NDArray[np.float32]] = []
         """Factors on the reflectance in [0, 1], each of shape (height, width); a white texel in free rows."""
         self.colours: dict[int, NDArray[np.uint8]] = {}
-        """Colours of each texture that has some, 8 bits of sRGB each, shape (height, width, 3)."""
+        """Colours of the textures that are not grey, sRGB of 8 bits, shape (height, width, 3)."""
         self.files: dict[int, Path] = {}
-        """The image file of each texture that came from one."""
+        """Image files of the textures that came from a file."""
         self._row_of: dict[tuple[Any, ...], int] = {}
         self._given: dict[int, tuple[tuple[Any, ...], Any]] = {}
         self._uses: dict[int, int] = {}
-        """How many objects use each row; those that none uses come in the order in which they were left."""
+        """Number of objects per row; unused rows are in the order in which they were released."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        # Arrays go by their id, which is another one in a copy.
+        # Arrays are keyed by their id, which differs in a copy.
         for row, (key, given) in list(self._given.items()):
             if row not in self.files:
                 del self._row_of[key]
@@ -190,14 +191,14 @@ class TextureRows:
         self._row_of |= {key: row for row, (key, _) in self._given.items()}
 
     def row(self, texture: TextureLike) -> int:
-        """Row of a texture, which is read if it is new."""
+        """Return the row of a texture; a new one is read."""
         path = Path(texture) if isinstance(texture, (str, PathLike)) else None
         key = (id(texture),) if path is None else file_key(path)
         if key not in self._row_of:
             image, colours = texture_image(texture)
             row = next((k for k in range(len(self.images)) if k not in self._uses), len(self.images))
             self.images[row : row + 1] = [image]
-            # The array is kept with its row: while it lives, its id can mean no other array.
+            # The row holds a reference to the array: while it lives, no other array can have its id.
             self._row_of[key], self._given[row], self._uses[row] = row, (key, texture), 0
             if path is not None:
                 self.files[row] = path
@@ -210,7 +211,7 @@ class TextureRows:
         self._uses[row] += 1
 
     def leave(self, row: int) -> None:
-        """Count one less; what nobody uses is forgotten, the longest unused first, but for a few."""
+        """Count one object less; unused textures beyond `SPARE_BYTES` are dropped, the longest unused first."""
         left = self._uses.pop(row) - 1
         self._uses[row] = left
         spare = [row for row, uses in self._uses.items() if uses == 0]

@@ -1,4 +1,4 @@
-"""Lamps and sounds of a world, standing or carried by an actor. They are no geometry: rays pass through them."""
+"""Lamps and sounds of a world, static or carried by an actor. They have no geometry: rays pass through them."""
 
 from __future__ import annotations
 
@@ -31,34 +31,34 @@ _Entry = TypeVar("_Entry", "WorldLamp", "WorldSound")
 
 
 class Lamp(Config):
-    """A point of light with a cone. World files hold this model in their list `lamps`."""
+    """A point light with a cone. World files list it in `lamps`."""
 
     xyz: tuple[Coordinate, Coordinate, Coordinate]
-    """Place in the world, or in the frame of `actor` [m]."""
+    """Position in the world, or in the frame of `actor` [m]."""
     direction: tuple[float, float, float] = (0.0, 0.0, -1.0)
-    """Axis of the cone, of any length above 0, in the same frame."""
+    """Axis of the cone in the same frame, of any length above 0."""
     inner_deg: Annotated[float, Field(ge=0, le=180)] | None = None
-    """Half-angle of the cone of full intensity; None with `outer_deg` None shines all around."""
+    """Half-angle of the cone of full intensity; omnidirectional if `inner_deg` and `outer_deg` are None."""
     outer_deg: HalfAngle | None = None
-    """Half-angle beyond which it is dark. Between the two the intensity falls smoothly with the cosine."""
+    """Half-angle of the cone beyond which it is dark. In between, intensity falls smoothly with the cosine."""
     flux_lm: Annotated[float, Field(gt=0, le=1e9)] | None = None
-    """Luminous flux of the whole lamp."""
+    """Total luminous flux."""
     intensity_cd: Annotated[float, Field(gt=0, le=1e9)] | None = None
-    """Luminous intensity inside the inner cone, in place of the flux."""
+    """Luminous intensity inside the inner cone, instead of the flux."""
     colour_temperature_k: Annotated[float, Field(ge=1000, le=20000)] = 3000.0
-    """Of the black body whose spectrum it has."""
+    """Temperature of a black body with the same spectrum."""
     lit: Literal["night", "always", "never"] = "night"
-    """When it shines. (`on` and `off` are truth values in YAML.)"""
+    """Times when it is lit. (`on` and `off` are truth values in YAML.)"""
     name: str | None = None
     actor: str | Annotated[int, Field(ge=0)] | None = None
     """Name or instance number of the actor or object that carries it."""
 
     @model_validator(mode="after")
-    def _makes_sense(self) -> Lamp:
+    def _consistent(self) -> Lamp:
         if (self.flux_lm is None) == (self.intensity_cd is None):
             raise ValueError("give flux_lm or intensity_cd")
         if (self.inner_deg is None) != (self.outer_deg is None):
-            raise ValueError("give inner_deg and outer_deg together, or neither for a lamp that shines all around")
+            raise ValueError("give both inner_deg and outer_deg, or neither for an omnidirectional lamp")
         if self.inner_deg is not None and self.outer_deg is not None and self.inner_deg >= self.outer_deg:
             raise ValueError("inner_deg must be below outer_deg")
         length = math.hypot(*self.direction)
@@ -74,7 +74,7 @@ class Lamp(Config):
 
     @property
     def solid_angle_sr(self) -> float:
-        """Flux over intensity: 2 pi (1 - (cos inner + cos outer) / 2), or 4 pi all around."""
+        """Flux divided by intensity [sr]: 2 pi (1 - (cos inner + cos outer) / 2), or 4 pi if omnidirectional."""
         if self.inner_deg is None or self.outer_deg is None:
             return 4.0 * math.pi
         cosines = math.cos(math.radians(self.inner_deg)) + math.cos(math.radians(self.outer_deg))
@@ -85,13 +85,13 @@ class Lamp(Config):
         """Luminous intensity inside the inner cone [cd]."""
         if self.intensity_cd is not None:
             return self.intensity_cd
-        assert self.flux_lm is not None  # the validator's other case
+        assert self.flux_lm is not None  # ensured by the validator
         return self.flux_lm / self.solid_angle_sr
 
 
 @dataclass(frozen=True, eq=False)
 class WorldLamp:
-    """A lamp that is in a world. It does not change: to change it, remove it and add another."""
+    """A lamp in a world. It is immutable: to change it, remove it and add another one."""
 
     lamp: Lamp
     carrier: int = -1
@@ -99,7 +99,7 @@ class WorldLamp:
 
 
 def lamp_of(fields: dict[str, Any], carrier: WorldObject | None, objects: Iterable[WorldObject]) -> WorldLamp:
-    """A lamp from its fields; on an actor it stays in the actor's frame, on what stands it is put into the world."""
+    """Return a lamp from its fields; on an actor it stays in the actor's frame, otherwise it is in the world frame."""
     if carrier is not None:
         fields = {**fields, "actor": carrier.name}
     lamp = config.parse(Lamp, fields, "lamp")
@@ -113,32 +113,32 @@ def lamp_of(fields: dict[str, Any], carrier: WorldObject | None, objects: Iterab
     return WorldLamp(placed.model_copy(update={"actor": None}), carrier.index)
 
 
-def _carrier(what: str, called: str | int, objects: Iterable[WorldObject]) -> WorldObject:
-    """The object of a name or an instance number; of several the first, which carries the thing's own frame."""
+def _carrier(what: str, key: str | int, objects: Iterable[WorldObject]) -> WorldObject:
+    """Return the first object with a name or instance number; it carries the frame of the instance."""
     items = list(objects)
     for item in items:
-        if called == (item.instance if isinstance(called, int) else item.name):
+        if key == (item.instance if isinstance(key, int) else item.name):
             return item
-    if isinstance(called, int):
-        raise ConfigError(f"{what}: actor: no object has the instance number {called}")
-    raise unknown_name(f"{what}: actor", called, {item.name for item in items})
+    if isinstance(key, int):
+        raise ConfigError(f"{what}: actor: no object has the instance number {key}")
+    raise unknown_name(f"{what}: actor", key, {item.name for item in items})
 
 
 def _actor_field(carrier: WorldObject, objects: Iterable[WorldObject]) -> str | int:
-    """What a world file says of a carrier: its name, or its instance number where several things have the name."""
+    """Reference to a carrier in a world file: its name, or its instance number if the name is ambiguous."""
     namesakes = {item.instance for item in objects if item.name == carrier.name}
     return carrier.name if len(namesakes) == 1 else carrier.instance
 
 
 def put(lamp: Lamp, pose: Pose) -> Lamp:
-    """The same lamp from the frame that lies at `pose`."""
+    """Transform a lamp from the frame at `pose` to the world."""
     xyz = pose.apply(np.array([lamp.xyz]))[0]
     direction = pose.rotation @ np.array(lamp.axis)
     return lamp.model_copy(update={"xyz": tuple(xyz.tolist()), "direction": tuple(direction.tolist())})
 
 
 def lamp_fields(entry: WorldLamp, objects: Iterable[WorldObject]) -> dict[str, Any]:
-    """What a world file says of a lamp."""
+    """Fields of a lamp in a world file."""
     fields = entry.lamp.model_dump(mode="json", exclude_defaults=True)
     carrier = next((item for item in objects if item.index == entry.carrier), None)
     if entry.lamp.actor is not None and carrier is not None:
@@ -146,31 +146,31 @@ def lamp_fields(entry: WorldLamp, objects: Iterable[WorldObject]) -> dict[str, A
     return fields
 
 
-# ---- Sounds: named sources of sound in a world, standing or carried by what moves. They are no geometry -------------
+# ---- Sounds: named sound sources in a world, static or carried by actors --------------------------------------------
 
 
 Khz = Annotated[float, Field(gt=0, le=1000)]
 LARGEST_BYTES = 1 << 28
 MOST_SAMPLES = 20_000_000
-"""Samples of a recorded sound."""
+"""Largest number of samples of a recorded sound."""
 
 
 class Sound(Config):
-    """A point that sounds to all sides, all the time. World files and scenarios hold this model in `sounds`."""
+    """A continuous omnidirectional point source of sound. World files and scenarios list it in `sounds`."""
 
     name: Annotated[str, Field(min_length=1, max_length=128)]
     xyz: tuple[Coordinate, Coordinate, Coordinate] = (0.0, 0.0, 0.0)
-    """Place in the world, or in the frame of `actor` [m]."""
+    """Position in the world, or in the frame of `actor` [m]."""
     level_db: Annotated[float, Field(ge=0, le=260)]
-    """At 1 m, over 20 uPa where it sounds in air and 1 uPa in water; the whole sound, by its mean square."""
+    """Level at 1 m by mean square, relative to 20 uPa in air and 1 uPa in water."""
     tone_khz: Khz | None = None
-    """A pure tone of this frequency."""
+    """Frequency of a pure tone."""
     band_khz: tuple[Khz, Khz] | None = None
-    """Or noise, even from one frequency to the other."""
+    """Alternatively, limits of white noise."""
     wav: str | None = None
-    """Or a recording, again and again: a WAV file relative to this file's folder, its first channel."""
+    """Alternatively, a recording that repeats: the first channel of a WAV file, relative to the folder of this file."""
     label: str = "object"
-    """Semantic class where nothing carries it; else that of its carrier."""
+    """Semantic class; a source with a carrier has the class of the carrier."""
     actor: str | Annotated[int, Field(ge=0)] | None = None
     """Name or instance number of the actor or object that carries it; in scenarios also the name of a vehicle."""
 
@@ -179,13 +179,13 @@ class Sound(Config):
         if sum(given is not None for given in (self.tone_khz, self.band_khz, self.wav)) != 1:
             raise ValueError("give one of tone_khz, band_khz, wav")
         if self.band_khz is not None and self.band_khz[1] <= self.band_khz[0]:
-            raise ValueError(f"band_khz must rise, got {self.band_khz[0]:g} to {self.band_khz[1]:g}")
+            raise ValueError(f"band_khz must increase, got {self.band_khz[0]:g} to {self.band_khz[1]:g}")
         return self
 
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """What a WAV file holds, its mean square made 1."""
+    """Content of a WAV file, normalised to a mean square of 1."""
 
     samples: NDArray[np.float64]
     rate_hz: float
@@ -193,22 +193,22 @@ class Recording:
 
 @dataclass(frozen=True, eq=False)
 class WorldSound:
-    """A sound that is in a world. It does not change: to change it, remove it and add another."""
+    """A sound in a world. It is immutable: to change it, remove it and add another one."""
 
     sound: Sound
     motion: Trajectory
-    """Of the point that sounds."""
+    """Motion of the source."""
     label_id: int
     instance: int = 0
     carrier: int = -1
     """`index` of the object that carries it, -1 for none."""
     recording: Recording | None = None
     file: Path | None = None
-    """The WAV file, where it has one."""
+    """WAV file, or None."""
 
     @property
     def name(self) -> str:
-        """By which echoes tell it."""
+        """Name of the source in echo records."""
         return self.sound.name
 
     def place(self, time: float) -> tuple[Floats, Floats]:
@@ -220,7 +220,7 @@ class WorldSound:
 
 @file_reader()
 def read_wav(path: str | PathLike[str]) -> Recording:
-    """The first channel of a PCM WAV file of 8 to 32 bits."""
+    """Read the first channel of a PCM WAV file of 8 to 32 bits."""
     import wave
 
     file = Path(path)
@@ -229,18 +229,23 @@ def read_wav(path: str | PathLike[str]) -> Recording:
         with wave.open(BytesIO(whole), "rb") as opened:
             channels, width, rate, count = opened.getparams()[:4]
             if not 1 <= width <= 4:
-                raise FormatError(f"{file}: has samples of {8 * width} bits; 8 to 32 can be read")
+                raise FormatError(f"{file}: has samples of {8 * width} bits; 8 to 32 are supported")
             if rate < 1:
                 raise FormatError(f"{file}: has no sample rate")
             if not 0 < count <= MOST_SAMPLES:
-                raise FormatError(f"{file}: has {count} samples; 1 to {MOST_SAMPLES} can be read")
+                raise FormatError(f"{file}: has {count} samples; 1 to {MOST_SAMPLES} are supported")
             data = opened.readframes(min(count, len(whole)))
-    except (wave.Error, EOFError, OSError, RuntimeError) as error:  # Python's reader seeks out of a wrong length
+    except (
+        wave.Error,
+        EOFError,
+        OSError,
+        RuntimeError,
+    ) as error:  # also raised for a wrong length
         why = f" ({error})" if str(error) else ""
-        raise FormatError(f"{file}: is no PCM WAV file{why}") from None
+        raise FormatError(f"{file}: is not a PCM WAV file{why}") from None
     raw = np.frombuffer(data[: len(data) // (channels * width) * channels * width], np.uint8)
     first = raw.reshape(-1, channels, width)[:, 0]
-    if width == 1:  # the only width without a sign
+    if width == 1:  # the only unsigned width
         values = first[:, 0].astype(np.float64) - 128.0
     else:
         wide = np.zeros((len(first), 4), np.uint8)
@@ -255,7 +260,7 @@ def read_wav(path: str | PathLike[str]) -> Recording:
 def sound_of(
     sound: Sound, folder: Path, carrier: WorldObject | None, motion: Trajectory | None, labels: LabelTable
 ) -> WorldSound:
-    """A sound of a world. `motion` is that of the frame that carries it, where that is not the carrier's own."""
+    """Return a sound of a world. `motion` is that of the carrying frame, if it differs from that of the carrier."""
     file = None if sound.wav is None else folder / sound.wav
     recording = None if file is None else read_wav(file)
     frame: Trajectory = Fixed(Pose())
@@ -271,7 +276,7 @@ def sound_of(
 
 
 def sound_fields(entry: WorldSound, objects: Iterable[WorldObject], relative: Any) -> dict[str, Any]:
-    """What a world file says of a sound."""
+    """Fields of a sound in a world file."""
     fields = entry.sound.model_dump(mode="json", exclude_defaults=True)
     if entry.file is not None:
         fields["wav"] = relative(entry.file)
@@ -279,12 +284,12 @@ def sound_fields(entry: WorldSound, objects: Iterable[WorldObject], relative: An
         carrier = next(item for item in objects if item.index == entry.carrier)
         fields["actor"] = _actor_field(carrier, objects)
     elif not isinstance(entry.motion, Fixed):
-        raise ConfigError(f"sound {entry.name!r}: a world file cannot hold a sound that moves without an actor")
+        raise ConfigError(f"sound {entry.name!r}: a world file cannot store a moving sound without an actor")
     return fields
 
 
 class HasEmitters:
-    """What a world does with its lamps and sounds."""
+    """Mixin of `World` for its lamps and sounds."""
 
     _lamps: tuple[WorldLamp, ...]
     _sounds: tuple[WorldSound, ...]
@@ -294,24 +299,24 @@ class HasEmitters:
 
     @property
     def lamps(self) -> tuple[WorldLamp, ...]:
-        """Sources of light, in order of adding; another tuple after every change."""
+        """Lamps in order of adding; a new tuple after every change."""
         return self._lamps
 
     @property
     def sounds(self) -> tuple[WorldSound, ...]:
-        """Sources of sound, in order of adding; another tuple after every change."""
+        """Sounds in order of adding; a new tuple after every change."""
         return self._sounds
 
     @property
     def source_names(self) -> dict[int, str]:
-        """What the field `source` of echoes means: 0 is the sensor's own pulse, and then each sound."""
+        """Names of the values of the field `source` of echoes: 0 is the sensor's own pulse, followed by each sound."""
         return {0: "own pulse", **{number + 1: entry.name for number, entry in enumerate(self._sounds)}}
 
     def add_lamp(self, xyz: Any, *, carrier: WorldObject | None = None, **fields: Any) -> WorldLamp:
-        """Add a source of light at `xyz` [m], in the frame of `carrier` where one is given; it goes with it.
+        """Add a lamp at `xyz` [m]; with a `carrier`, in its frame and moving with it.
 
         `fields` are those of `parhelion.world.emitters.Lamp`: direction, inner_deg, outer_deg, flux_lm or intensity_cd,
-        colour_temperature_k, lit, name. A lamp has no triangles, and `version` stays as it is.
+        colour_temperature_k, lit, name. A lamp has no triangles, so `version` does not change.
         """
         with self._lock:
             self._check_carrier(carrier)
@@ -334,11 +339,11 @@ class HasEmitters:
         folder: str | PathLike[str] = ".",
         **fields: Any,
     ) -> WorldSound:
-        """Add a source of sound of a level at 1 m [dB over 20 uPa in air, 1 uPa in water].
+        """Add a sound source with a level at 1 m [dB relative to 20 uPa in air, 1 uPa in water].
 
         `fields` are those of `parhelion.world.emitters.Sound`: xyz, one of tone_khz, band_khz and wav (relative to
-        `folder`), label, actor. It goes with its `carrier`, or with the frame whose `motion` is given. A sound has no
-        triangles, and `version` stays as it is.
+        `folder`), label, actor. It moves with its `carrier`, or with the frame that has the given `motion`. A sound has
+        no triangles, so `version` does not change.
         """
         sound = config.parse(Sound, {"name": name, "level_db": level_db, **fields}, "sound")
         with self._lock:
@@ -352,16 +357,16 @@ class HasEmitters:
             return entry
 
     def remove_lamp(self, entry: WorldLamp) -> None:
-        """Take a lamp out of the world. Removing an object removes its lamps, too."""
+        """Remove a lamp. Removing an object also removes its lamps."""
         with self._lock:
             self._lamps = _without("lamp", self._lamps, entry)
 
     def remove_sound(self, entry: WorldSound) -> None:
-        """Take a sound out of the world. Removing an object removes its sounds, too."""
+        """Remove a sound. Removing an object also removes its sounds."""
         with self._lock:
             self._sounds = _without("sound", self._sounds, entry)
 
-    def _leave_emitters_of(self, item: WorldObject) -> None:
+    def _remove_emitters_of(self, item: WorldObject) -> None:
         self._lamps = tuple(entry for entry in self._lamps if entry.carrier != item.index)
         self._sounds = tuple(entry for entry in self._sounds if entry.carrier != item.index)
 

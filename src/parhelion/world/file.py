@@ -1,4 +1,4 @@
-"""World files: a world as YAML, read and written. `schema.py` says what they may hold."""
+"""Reading and writing of world files (YAML). `schema.py` defines their fields."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from parhelion.weather.weather import Weather
 from parhelion.world.emitters import WorldLamp, lamp_fields, sound_fields
 from parhelion.world.mesh import Mesh
 from parhelion.world.parts import WorldObject, WorldPart
-from parhelion.world.schema import Thing, WorldFile
+from parhelion.world.schema import ObjectFields, WorldFile
 
 if TYPE_CHECKING:
     from parhelion.world.world import World
 
-# ---- Meshes and textures that belong to a saved world, written beside its file --------------------------------------
+# ---- Meshes and textures of a saved world, written next to its file -------------------------------------------------
 
 
 class MeshFolder:
-    """The folder `<world>-files`. A file is named after its content, so that saving again never changes one."""
+    """The folder `<world>-files`. Files are named after a hash of their content, so saving never changes one."""
 
     def __init__(self, world_file: Path) -> None:
         self._home = world_file.parent
@@ -45,27 +45,27 @@ class MeshFolder:
         self._written: dict[int, str] = {}
 
     def relative(self, file: Path) -> str:
-        """The path of `file` as seen from the world file."""
+        """Return the path of `file` relative to the world file."""
         return Path(os.path.relpath(file.absolute(), self._home.absolute())).as_posix()
 
     def mesh(self, mesh: Mesh) -> str:
-        """Write a mesh, once however many objects share it; its path as seen from the world file."""
+        """Write a mesh, once for all objects that share it; return its path relative to the world file."""
         if id(mesh) not in self._written:
-            self._written[id(mesh)] = self._keep("mesh", ".ply", ply_bytes(mesh))
+            self._written[id(mesh)] = self._store("mesh", ".ply", ply_bytes(mesh))
         return self._written[id(mesh)]
 
     def image(self, texture: NDArray[np.float32] | NDArray[np.uint8]) -> str:
-        """Write a texture, grey values rounded to 8 bits; its path as seen from the world file."""
+        """Write a texture, grey values rounded to 8 bits; return its path relative to the world file."""
         from PIL import Image
 
         if id(texture) not in self._written:
             stream = io.BytesIO()
             bits = texture if texture.dtype == np.uint8 else np.round(texture * 255.0).astype(np.uint8)
             Image.fromarray(bits).save(stream, format="png")
-            self._written[id(texture)] = self._keep("texture", ".png", stream.getvalue())
+            self._written[id(texture)] = self._store("texture", ".png", stream.getvalue())
         return self._written[id(texture)]
 
-    def _keep(self, kind: str, suffix: str, data: bytes) -> str:
+    def _store(self, kind: str, suffix: str, data: bytes) -> str:
         file = self._folder / f"{kind}-{hashlib.sha256(data).hexdigest()[:16]}{suffix}"
         if not file.exists():
             write_whole(file, data)
@@ -73,7 +73,7 @@ class MeshFolder:
 
 
 def ply_bytes(mesh: Mesh) -> bytes:
-    """Binary PLY with vertices in float64; with UVs, each corner gets a vertex of its own with properties s and t."""
+    """Binary PLY with float64 vertices; with UVs, each corner is a separate vertex with properties s and t."""
     vertices, faces = np.asarray(mesh.vertices), np.asarray(mesh.faces)
     columns = [("x", "<f8"), ("y", "<f8"), ("z", "<f8")]
     if mesh.uv is not None:
@@ -102,20 +102,20 @@ def ply_bytes(mesh: Mesh) -> bytes:
 
 @dataclass(frozen=True)
 class Base:
-    """The built-in world that a world was started from."""
+    """Built-in world from which a world was started."""
 
     name: str
     seed: int
     params: Mapping[str, Any]
     objects: tuple[int, ...]
-    """`index` of each object that came with it."""
+    """`index` of each of its objects."""
     path: Trajectory | None = None
-    """The drive that came with it."""
+    """Its drive."""
     lamps: tuple[WorldLamp, ...] = ()
-    """The lamps that came with it."""
+    """Its lamps."""
 
     def is_whole(self, world: World) -> bool:
-        """Whether the world still has everything that came with it."""
+        """Return True if the world still has all objects and lamps of the built-in world."""
         objects, lamps = {item.index for item in world.objects}, {id(entry) for entry in world.lamps}
         return objects.issuperset(self.objects) and lamps.issuperset(map(id, self.lamps))
 
@@ -125,13 +125,13 @@ class Base:
 
 @file_reader(ConfigError)
 def load_world(path: str | PathLike[str], *, seed: int | None = None, params: Mapping[str, Any] | None = None) -> World:
-    """Read a world file; `seed` and `params` take the place of the file's own for its built-in base."""
+    """Read a world file; `seed` and `params` override those of the file for its built-in base."""
     from parhelion.world.world import World
 
     file = Path(path)
     content = config.load(WorldFile, file)
     if params and content.base is None:
-        raise ConfigError(f"{file}: parameters {', '.join(params)} given, but it has no built-in base to take them")
+        raise ConfigError(f"{file}: it has no built-in base that accepts the parameters {', '.join(params)}")
     if content.base is None:
         world = World(content.name)
     else:
@@ -144,11 +144,11 @@ def load_world(path: str | PathLike[str], *, seed: int | None = None, params: Ma
     own = _own_materials(content, file)
     for row, entry in enumerate(content.objects):
         with _at(file, f"objects[{row}]"):
-            mesh, options = thing_of(entry, file, own)
+            mesh, options = mesh_and_options(entry, file, own)
             world.add(mesh, pose=entry.pose.pose(), **options)
     for row, actor in enumerate(content.actors):
         with _at(file, f"actors[{row}]"):
-            mesh, options = thing_of(actor, file, own)
+            mesh, options = mesh_and_options(actor, file, own)
             world.add_actor(mesh, trajectory=actor.trajectory.trajectory(), **options)
     for row, lamp in enumerate(content.lamps):
         with _at(file, f"lamps[{row}]"):
@@ -174,7 +174,7 @@ def load_world(path: str | PathLike[str], *, seed: int | None = None, params: Ma
 
 @contextmanager
 def _at(file: Path, field: str) -> Iterator[None]:
-    """Errors inside name the file and the field."""
+    """Prefix errors with the file and the field."""
     try:
         yield
     except ParhelionError as error:
@@ -189,8 +189,8 @@ def _own_materials(content: WorldFile, file: Path) -> dict[str, Material]:
     return own
 
 
-def thing_of(entry: Thing, file: Path, own: Mapping[str, Material]) -> tuple[Any, dict[str, Any]]:
-    """The mesh, and the options of `World.add`, of one entry."""
+def mesh_and_options(entry: ObjectFields, file: Path, own: Mapping[str, Material]) -> tuple[Any, dict[str, Any]]:
+    """Return the mesh and the arguments of `World.add` of one entry."""
     options: dict[str, Any] = {
         "material": own.get(entry.material, entry.material) if entry.material is not None else None,
         "materials": {name: own.get(chosen, chosen) for name, chosen in entry.materials.items()},
@@ -212,10 +212,10 @@ def thing_of(entry: Thing, file: Path, own: Mapping[str, Material]) -> tuple[Any
 
 
 def save_world(world: World, path: str | PathLike[str]) -> None:
-    """Write a world file, and the meshes and textures that are in no file into a folder beside it."""
+    """Write a world file, and meshes and textures that came from no file to a folder next to it."""
     file = Path(path)
     if file.suffix.lower() not in (".yaml", ".yml"):
-        raise ConfigError(f"{file}: a world file's name ends in .yaml")
+        raise ConfigError(f"{file}: the name of a world file must end in .yaml")
     folder = MeshFolder(file)
     base = world.base if isinstance(world.base, Base) and world.base.is_whole(world) else None
     written = [item for item in world.objects if base is None or item.index not in base.objects]
@@ -225,8 +225,8 @@ def save_world(world: World, path: str | PathLike[str]) -> None:
     content["materials"] = _foreign_materials(written)
     content["objects"] = [row for item in written if not item.is_actor for row in _entries(world, item, folder)]
     content["actors"] = [row for item in written if item.is_actor for row in _entries(world, item, folder)]
-    came = set() if base is None else {id(entry) for entry in base.lamps}
-    content["lamps"] = [lamp_fields(entry, world.objects) for entry in world.lamps if id(entry) not in came]
+    of_base = set() if base is None else {id(entry) for entry in base.lamps}
+    content["lamps"] = [lamp_fields(entry, world.objects) for entry in world.lamps if id(entry) not in of_base]
     content["sounds"] = [sound_fields(entry, world.objects, folder.relative) for entry in world.sounds]
     if world.has_own_viewpoint:
         content["viewpoint"] = pose_fields(world.viewpoint)
@@ -237,13 +237,13 @@ def save_world(world: World, path: str | PathLike[str]) -> None:
         content["weather"] = world.weather.to_mapping()
     if world.daylight is not None:
         content["daylight"] = world.daylight.model_dump(mode="json", exclude_defaults=True)
-    config.parse(WorldFile, content, file)  # what is written can be read again
+    config.parse(WorldFile, content, file)  # ensures that the file can be read again
     text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, default_flow_style=None, width=110)
     write_whole(file, text.encode("utf-8"))
 
 
 def _foreign_materials(objects: list[WorldObject]) -> dict[str, Any]:
-    """Materials that the library does not have, or has otherwise."""
+    """Materials that are not in the library, or differ from it."""
     used = {part.material.name: part.material for item in objects for part in item.parts}
     foreign = {}
     for name, material in used.items():
@@ -257,7 +257,7 @@ def _foreign_materials(objects: list[WorldObject]) -> dict[str, Any]:
 
 
 def _entries(world: World, item: WorldObject, folder: MeshFolder) -> list[dict[str, Any]]:
-    """One entry of the file for the object, or one for each part where the triangles are in no file."""
+    """One entry of the file per object, or one per part if the triangles came from no file."""
     common: dict[str, Any] = {"name": item.name, "label": item.label, "instance": item.instance}
     if item.hidden_from:
         common["hidden_from"] = list(item.hidden_from)
@@ -292,7 +292,7 @@ def _surface(world: World, part: WorldPart, folder: MeshFolder) -> dict[str, Any
 
 
 def pose_fields(pose: Pose) -> dict[str, Any]:
-    """A pose as a world file says it: by angles where they give back the very same pose, else by quaternion."""
+    """Fields of a pose: angles if they reproduce the pose exactly, otherwise a quaternion."""
     fields: dict[str, Any] = {"xyz": pose.xyz.tolist()}
     if np.array_equal(pose.quat_xyzw, Pose().quat_xyzw):
         return fields
@@ -303,7 +303,7 @@ def pose_fields(pose: Pose) -> dict[str, Any]:
 
 
 def trajectory_fields(trajectory: Trajectory, whose: str) -> dict[str, Any]:
-    """A trajectory as a world file says it; `whose` is for the message where it cannot be said."""
+    """Fields of a trajectory; `whose` is for the error message if a world file cannot store it."""
     if isinstance(trajectory, Fixed):
         return {"fixed": pose_fields(trajectory.pose)}
     if isinstance(trajectory, Waypoints):
@@ -321,13 +321,13 @@ def trajectory_fields(trajectory: Trajectory, whose: str) -> dict[str, Any]:
             }
         }
     raise ConfigError(
-        f"{whose}: a world file cannot hold this {type(trajectory).__name__}; it holds fixed poses, waypoints, and "
-        "constant motion with a turn about z"
+        f"{whose}: a world file cannot store this {type(trajectory).__name__}; it can store fixed poses, waypoints, "
+        "and constant motion with a rotation about z"
     )
 
 
 def _plain(value: Any) -> Any:
-    """Parameters as YAML has them: NumPy's numbers and arrays, and tuples, as plain ones."""
+    """Convert parameters for YAML: NumPy numbers, arrays and tuples become plain numbers and lists."""
     if isinstance(value, Mapping):
         return {str(name): _plain(entry) for name, entry in value.items()}
     if isinstance(value, (list, tuple)):

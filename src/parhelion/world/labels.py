@@ -1,4 +1,4 @@
-"""Semantic labels: one number a word. SemanticKITTI's numbers for its words, numbers of ours for further ones.
+"""Semantic labels and their numbers: those of SemanticKITTI, and additional ones.
 
 Source of the numbers below 100 and from 252 to 259: the label definition of SemanticKITTI (Behley et al.,
 "SemanticKITTI: A Dataset for Semantic Scene Understanding of LiDAR Sequences", ICCV 2019).
@@ -91,49 +91,49 @@ FURTHER: Mapping[str, int] = MappingProxyType(
 )
 
 LABELS: Mapping[str, int] = MappingProxyType({**SEMANTIC_KITTI, **FURTHER})
-"""Every word with a number of its own in all worlds."""
+"""Labels whose number is the same in all worlds."""
 
 FIRST_OWN_ID = 260
-"""Number of a world's first word that is not in the table; SemanticKITTI's moving classes end at 259."""
+"""First number of labels that are not in the table; SemanticKITTI's moving classes end at 259."""
 
 LARGEST_ID = 65535
-"""Label numbers are 16 bit, as in SemanticKITTI's files."""
+"""Largest label number: 16 bits, as in SemanticKITTI's files."""
 
 _NAMES = {number: name for name, number in LABELS.items()}
 
 
 def label_id(name: str) -> int:
-    """Number of a word of the table."""
+    """Number of a label in the common table."""
     if name not in LABELS:
         raise unknown_name("label", name, LABELS)
     return LABELS[name]
 
 
 def label_name(number: int) -> str:
-    """Word of a number of the table."""
+    """Label with a number in the common table."""
     if number not in _NAMES:
-        raise ConfigError(f"no label has the number {number}; world.label_names holds a world's own labels")
+        raise ConfigError(f"no label has the number {number}; world.label_names lists the labels of a world")
     return _NAMES[number]
 
 
 class LabelTable:
-    """The labels that one world uses; words outside the common table get numbers in order of first use."""
+    """Labels of one world; those outside of the common table are numbered in order of first use."""
 
     def __init__(self) -> None:
         self._ids: dict[str, int] = {}
         self._next_own = FIRST_OWN_ID
 
     def use(self, name: str) -> int:
-        """Number of `name` in this world, given out now where the word is new."""
+        """Return the number of a label in this world; a new label gets the next number."""
         known = self._ids.get(name) if isinstance(name, str) else None
         if known is not None:
             return known
         if not isinstance(name, str) or not name.strip() or not name.isprintable():
-            raise ConfigError(f"label: must be a word such as 'building', got {name!r}")
+            raise ConfigError(f"label: must be a word, for example 'building', got {name!r}")
         number = LABELS.get(name)
         if number is None:
             if self._next_own > LARGEST_ID:
-                raise ConfigError(f"label {name!r}: a world has room for {LARGEST_ID - FIRST_OWN_ID + 1} own labels")
+                raise ConfigError(f"label {name!r}: a world can have {LARGEST_ID - FIRST_OWN_ID + 1} own labels")
             number = self._next_own
             self._next_own += 1
         self._ids[name] = number
@@ -141,5 +141,5 @@ class LabelTable:
 
     @property
     def names(self) -> dict[int, str]:
-        """What each number in use stands for."""
+        """Labels by number, of all numbers in use."""
         return {number: name for name, number in sorted(self._ids.items(), key=lambda item: item[1])}

@@ -1,7 +1,7 @@
-"""Mesh files, read through trimesh: triangles, texture coordinates and the names of materials.
+"""Mesh files, read with trimesh: triangles, texture coordinates and names of materials.
 
-Files are data: nothing in them is run, nothing is fetched from a network, and files that they name are only
-looked for in their own folder and below.
+Files are data: nothing in them is executed, nothing is fetched from a network, and referenced files are only searched
+in the folder of the mesh file and below.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from parhelion.core.reading import UnpackingBudget, file_reader, read_bytes
 from parhelion.world.mesh import Mesh
 from parhelion.world.xml import guarded_text
 
-# ---- Does a glTF file hold the numbers that it claims? Asked before the parser takes memory for them ----------------
-# An accessor without a buffer stands for zeros, as many as it says; one with a buffer cannot claim more than is there.
+# ---- Sizes that a glTF file declares, checked before the parser allocates memory for them ---------------------------
+# An accessor without a buffer declares any number of zeros; one with a buffer cannot exceed its data.
 # Layout: glTF 2.0, https://registry.khronos.org/glTF/specs/2.0/glTF-2.0.html
 
 
@@ -37,7 +37,7 @@ _VALUES = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4, "MAT2": 4, "MAT3": 9, "
 
 
 def check_gltf(file: Path, data: bytes) -> None:
-    """Raise FormatError where the accessors of a .gltf or .glb file are not what the format allows."""
+    """Raise FormatError if the accessors of a .gltf or .glb file violate the format."""
     document = _document(file, data)
     budget = UnpackingBudget(file, len(data))
     accessors = document.get("accessors", [])
@@ -82,10 +82,10 @@ def _document(file: Path, data: bytes) -> Mapping[str, Any]:
 
 
 MESH_SUFFIXES = (".obj", ".ply", ".stl", ".glb", ".gltf", ".off", ".dae")
-"""Endings of the mesh files that can be read; `.dae` where the package pycollada is installed."""
+"""Extensions of supported mesh files; `.dae` needs the package pycollada."""
 
 MOST_COPIED = 10_000_000
-"""Triangles of a file whose nodes use the same mesh many times; a short file could make any number."""
+"""Largest number of triangles from repeated meshes; a short file could declare any number."""
 
 Up = Literal["auto", "y", "z"]
 
@@ -96,7 +96,7 @@ _ONE_PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b55"
     "0000000a49444154789c636000000002000148afa4710000000049454e44ae426082"
 )
-"""A PNG of one pixel: images that a mesh file names are not decoded, since they hold visible colours."""
+"""A PNG of one pixel. Images of a mesh file are not decoded, because they contain visible colours."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,56 +105,56 @@ class LoadedPart:
 
     mesh: Mesh
     material: str | None
-    """Name that the file gives the material, or None where it gives none."""
+    """Name of the material in the file, or None."""
 
 
 @dataclass(frozen=True, eq=False)
 class LoadedMesh:
-    """All that one file holds, one part for each material, in the same order each time it is read."""
+    """Content of one file, one part per material, in a reproducible order."""
 
     parts: tuple[LoadedPart, ...]
     source: str
-    """What to call it in messages: the file's name, or what was given instead of a file."""
+    """Name in messages: the file, or a description of another source."""
 
     @property
     def material_names(self) -> list[str]:
-        """Names of materials that the file gives."""
+        """Names of the materials in the file."""
         return [part.material for part in self.parts if part.material is not None]
 
 
 @file_reader()
 def load_mesh(path: str | PathLike[str], *, up: Up = "auto") -> LoadedMesh:
-    """Read a mesh file, node transforms applied, in metres with z up.
+    """Read a mesh file in metres with z up; node transforms are applied.
 
-    `up` says which axis of the file points up: 'y' turns (x, y, z) into (x, -z, y); 'auto' is 'y' for glTF
-    (.glb, .gltf), whose specification says so, and 'z' for all others.
+    `up` is the axis of the file that points up: 'y' converts (x, y, z) to (x, -z, y); 'auto' is 'y' for glTF (.glb,
+    .gltf), as its specification requires, and 'z' for all others.
     """
     file = Path(path)
     suffix = file.suffix.lower()
     if up not in ("auto", "y", "z"):
         raise ConfigError(f"{file}: up must be 'auto', 'y' or 'z', got {up!r}")
     if suffix not in MESH_SUFFIXES:
-        raise ConfigError(f"{file}: not a mesh file that can be read; endings known: {', '.join(MESH_SUFFIXES)}")
+        raise ConfigError(f"{file}: not a supported mesh file; extensions: {', '.join(MESH_SUFFIXES)}")
     data = read_bytes(file, ConfigError)
     if not data:
         raise FormatError(f"{file}: is empty")
     if suffix in _Y_UP_SUFFIXES:
         check_gltf(file, data)
     elif suffix == ".dae":
-        guarded_text(file, _LARGEST_COLLADA_BYTES)  # refuses entities, which stand for files or for gigabytes
+        guarded_text(file, _LARGEST_COLLADA_BYTES)  # refuses entities, which can expand to files or gigabytes
     resolver = _Neighbours(file, data)
     scene = _parse(file, suffix.lstrip("."), data, resolver)
     if suffix == ".off":
         _check_off_is_whole(file, data, scene)
-    turn = up == "y" or (up == "auto" and suffix in _Y_UP_SUFFIXES)
-    loaded = from_scene(scene, str(file), y_up=turn)
+    y_up = up == "y" or (up == "auto" and suffix in _Y_UP_SUFFIXES)
+    loaded = from_scene(scene, str(file), y_up=y_up)
     if resolver.missing:
-        warnings.warn(f"{file}: files that it names are missing: {', '.join(resolver.missing)}", stacklevel=3)
+        warnings.warn(f"{file}: referenced files are missing: {', '.join(resolver.missing)}", stacklevel=3)
     return loaded
 
 
 def from_trimesh(value: Any) -> LoadedMesh:
-    """The triangles of a `trimesh.Trimesh` or `trimesh.Scene`, axes as they are."""
+    """Return the triangles of a `trimesh.Trimesh` or `trimesh.Scene`; axes are unchanged."""
     import trimesh
 
     if isinstance(value, trimesh.Trimesh):
@@ -165,18 +165,18 @@ def from_trimesh(value: Any) -> LoadedMesh:
 
 
 def from_scene(scene: Any, source: str, *, y_up: bool) -> LoadedMesh:
-    """Every placed mesh of a `trimesh.Scene`, gathered by material name."""
+    """Return all placed meshes of a `trimesh.Scene`, grouped by material name."""
     gathered: dict[str | None, list[Mesh]] = {}
     dropped = 0
     placements = _placements(scene)
     placed = sum(len(geometry.faces) for _, geometry in placements)
     if placed > max(MOST_COPIED, 2 * sum(len(g.faces) for g in scene.geometry.values() if hasattr(g, "faces"))):
-        raise FormatError(f"{source}: its nodes repeat meshes to {placed} triangles, at most {MOST_COPIED} are made so")
+        raise FormatError(f"{source}: its nodes repeat meshes to {placed} triangles; at most {MOST_COPIED} are allowed")
     for matrix, geometry in placements:
         for material, faces, uv in _by_material(geometry):
             try:
                 vertices = _placed(np.asarray(geometry.vertices, dtype=np.float64), matrix, y_up)
-                # A transform that mirrors would turn the surface inside out.
+                # A mirroring transform would turn the surface inside out.
                 order = faces[:, ::-1] if np.linalg.det(matrix[:3, :3]) < 0 else faces
                 uv = uv[:, ::-1] if uv is not None and order is not faces else uv
                 mesh, without_area = Mesh.cleaned(vertices, order, uv)
@@ -186,7 +186,7 @@ def from_scene(scene: Any, source: str, *, y_up: bool) -> LoadedMesh:
             if mesh is not None:
                 gathered.setdefault(material, []).append(mesh)
     if not gathered:
-        reason = "zero-area mesh, no triangle has an area" if dropped else "it holds no triangles, or is cut short"
+        reason = "zero-area mesh, no triangle has an area" if dropped else "it has no triangles, or is truncated"
         raise FormatError(f"{source}: {reason}")
     if dropped:
         warnings.warn(f"{source}: dropped {dropped} triangle{'s' if dropped > 1 else ''} without area", stacklevel=3)
@@ -197,7 +197,7 @@ def from_scene(scene: Any, source: str, *, y_up: bool) -> LoadedMesh:
 
 
 def _placements(scene: Any) -> list[tuple[Floats, Any]]:
-    """Transform and mesh of each node, in an order that is the same on every run (trimesh's names are random)."""
+    """Transform and mesh of each node in a reproducible order (trimesh's names are random)."""
     rank = {name: row for row, name in enumerate(scene.geometry)}
     placed = [scene.graph[node] for node in scene.graph.nodes_geometry]
     placed.sort(key=lambda pair: (rank[pair[1]], tuple(np.ravel(pair[0]))))
@@ -248,19 +248,19 @@ def _parse(file: Path, kind: str, data: bytes, resolver: _Neighbours) -> Any:
         data = _with_material_library(data)
     try:
         with warnings.catch_warnings():
-            # What trimesh has to say of a file's oddities is checked again, in our words, by Mesh.
+            # Mesh checks the data again and reports problems in our own words.
             warnings.simplefilter("ignore")
             return trimesh.load_scene(io.BytesIO(data), file_type=kind, resolver=resolver, process=False)
     except ParhelionError:
         raise
-    except (Exception, MemoryError) as error:  # a parser of many hands: any failure means the file is not whole
+    except (Exception, MemoryError) as error:  # third-party parsers: any failure means that the file is damaged
         missing = f" (it needs {', '.join(resolver.missing)}, which is missing)" if resolver.missing else ""
         reason = str(error).strip().splitlines()[0][:160] if str(error).strip() else type(error).__name__
         raise FormatError(f"{file}: not a whole .{kind} file{missing}: {reason}") from None
 
 
 def _check_off_is_whole(file: Path, data: bytes, scene: Any) -> None:
-    """Compare with the number of faces in the header: trimesh takes whatever faces are there."""
+    """Compare with the number of faces in the header, because trimesh accepts truncated files."""
     counts = re.search(rb"^\s*\w*OFF\s+(?:#[^\n]*\s+)*(\d+)\s+(\d+)", data)
     found = sum(len(geometry.faces) for geometry in scene.geometry.values() if hasattr(geometry, "faces"))
     if counts and found < int(counts[2]):
@@ -268,14 +268,14 @@ def _check_off_is_whole(file: Path, data: bytes, scene: Any) -> None:
 
 
 def _with_material_library(data: bytes) -> bytes:
-    """An OBJ that names materials but no library of them, given one, so that the names are kept."""
+    """Add a material library to an OBJ that names materials but no library, so that the names are preserved."""
     if re.search(rb"^\s*usemtl\s", data, re.MULTILINE) and b"mtllib" not in data:
         return b"mtllib materials.mtl\n" + data
     return data
 
 
 class _Neighbours:
-    """Resolver (in trimesh's sense) of the files that a mesh file names: local ones, noting which are missing."""
+    """trimesh resolver of referenced files: local files only; collects missing ones."""
 
     def __init__(self, file: Path, data: bytes) -> None:
         self.file_name = file.name
@@ -288,7 +288,7 @@ class _Neighbours:
             self.used_materials = list(dict.fromkeys(name.decode("utf-8", "replace").strip() for name in names))
 
     def get(self, name: str) -> bytes:
-        """Content of the file `name`; for an image one pixel, for a material library all materials in use."""
+        """Return the content of the file `name`; one pixel for images, all used materials for a material library."""
         name = unquote(name.strip())
         is_image = PurePath(name).suffix.lower() in _IMAGE_SUFFIXES
         is_library = bool(self.used_materials) and not is_image
@@ -306,7 +306,7 @@ class _Neighbours:
     __getitem__ = get
 
     def _find(self, name: str) -> Path | None:
-        """The file under the mesh's own folder: by its path, else by its bare name (exporters write foreign paths)."""
+        """Find a file in the folder of the mesh: by path, else by name (exporters write paths of other machines)."""
         for candidate in (name.replace("\\", "/"), PureWindowsPath(name).name):
             try:
                 path = (self.folder / candidate).resolve()
@@ -318,7 +318,7 @@ class _Neighbours:
 
 
 def _with_names(library: bytes, used: list[str]) -> bytes:
-    """An MTL library that has at least the materials `used`: a missing library must not lose their names."""
+    """Complete an MTL library with the materials `used`, so that a missing library does not lose their names."""
     known = {name.decode("utf-8", "replace").strip() for name in re.findall(rb"newmtl[ \t]+([^\r\n]+)", library)}
     lacking = [name for name in used if name not in known]
     return library + "".join(f"\nnewmtl {name}\nKd 0.5 0.5 0.5\n" for name in lacking).encode()

@@ -1,4 +1,4 @@
-"""Triangle meshes: checked once when made, never changed afterwards."""
+"""Triangle meshes: checked once at creation, immutable afterwards."""
 
 from __future__ import annotations
 
@@ -17,15 +17,20 @@ if TYPE_CHECKING:
     import trimesh
 
 LARGEST_COORDINATE_M = 1e9
-"""Coordinates beyond this are taken for a damaged file; earth-centred coordinates stay below 7e6 m."""
+"""Largest coordinate [m]; larger ones indicate a damaged file, as earth-centred coordinates stay below 7e6 m."""
 
 _SMALLEST_HEIGHT = 1e-12
-"""Triangles whose height is a smaller part of their longest side have no area but rounding's."""
+"""Triangles whose height is a smaller share of their longest side are degenerate up to rounding."""
 
 
 @dataclass(frozen=True, eq=False)
 class Mesh:
-    """Triangles in one frame. Triangles without area are dropped, with one warning that counts them."""
+    """Triangles in one frame. Triangles without area are dropped, with one warning that counts them.
+
+    >>> mesh = Mesh([[0, 0, 0], [2, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> mesh, mesh.area()
+    (Mesh(1 triangles, 3 vertices), 1.0)
+    """
 
     vertices: NDArray[np.float64]
     """Corner positions [m], shape (n, 3)."""
@@ -43,23 +48,23 @@ class Mesh:
             warnings.warn(f"mesh: dropped {dropped} triangle{plural} without area of {count}", stacklevel=3)
 
     def _check(self) -> tuple[int, int]:
-        """Check and take over the arrays; the number of triangles given, and of those dropped."""
+        """Check and store the arrays; return the number of given and of dropped triangles."""
         vertices = _vertices(self.vertices)
         faces = _faces(self.faces, len(vertices))
         uv = _uv(self.uv, len(faces))
-        kept = triangle_sizes(vertices, faces)[1] > _SMALLEST_HEIGHT
-        count, dropped = len(kept), int(len(kept) - np.count_nonzero(kept))
+        solid = triangle_sizes(vertices, faces)[1] > _SMALLEST_HEIGHT
+        count, dropped = len(solid), int(len(solid) - np.count_nonzero(solid))
         if dropped:
-            faces = faces[kept]
-            uv = None if uv is None else uv[kept]
+            faces = faces[solid]
+            uv = None if uv is None else uv[solid]
         self._assign(vertices, faces, uv)
         return count, dropped
 
     @classmethod
     def cleaned(cls, vertices: ArrayLike, faces: ArrayLike, uv: ArrayLike | None = None) -> tuple[Mesh | None, int]:
-        """The mesh, or None where no triangle has an area, and the number of triangles dropped, without a warning.
+        """Return the mesh, or None if no triangle has an area, and the number of dropped triangles, without a warning.
 
-        For loaders, which say it once for all meshes of a file.
+        For loaders, which warn once for all meshes of a file.
         """
         mesh = object.__new__(cls)
         for name, value in (("vertices", vertices), ("faces", faces), ("uv", uv)):
@@ -75,7 +80,7 @@ class Mesh:
 
     @classmethod
     def _trusted(cls, vertices: Floats, faces: NDArray[np.int32], uv: NDArray[np.float32] | None) -> Mesh:
-        """From arrays that come from checked meshes, so that thousands of copies cost no second check."""
+        """Return a mesh of arrays from checked meshes, so that thousands of copies need no second check."""
         mesh = object.__new__(cls)
         mesh._assign(vertices, faces, uv)
         return mesh
@@ -84,11 +89,11 @@ class Mesh:
         return len(self.faces)
 
     def transformed(self, pose: Pose) -> Mesh:
-        """The mesh with its own frame placed at `pose`."""
+        """Return the mesh with its frame placed at `pose`."""
         return Mesh._trusted(self.vertices @ pose.rotation.T + pose.xyz, self.faces, self.uv)
 
     def scaled(self, factor: float | Sequence[float]) -> Mesh:
-        """The mesh scaled about its origin by one positive factor, or by one for each axis."""
+        """Return the mesh scaled about its origin by one positive factor, or by one per axis."""
         try:
             factors = np.asarray(factor, dtype=np.float64)
         except (TypeError, ValueError):
@@ -102,7 +107,7 @@ class Mesh:
 
     @classmethod
     def merged(cls, meshes: Sequence[Mesh]) -> Mesh:
-        """All triangles in one mesh, in the order given. UVs of meshes without any are zero where others have some."""
+        """Return all triangles in one mesh, in the given order. Meshes without UVs get zeros if others have UVs."""
         if not meshes:
             raise ConfigError("zero-area mesh: nothing to merge")
         starts = np.cumsum([0, *(len(mesh.vertices) for mesh in meshes[:-1])])
@@ -113,7 +118,7 @@ class Mesh:
         return cls._trusted(np.concatenate([mesh.vertices for mesh in meshes]), faces, uv)
 
     def select(self, rows: NDArray[Any]) -> Mesh:
-        """The triangles that a boolean mask or an index array picks, with the vertices that they use."""
+        """Return the triangles of a boolean mask or an index array, with the vertices that they use."""
         faces = self.faces[rows]
         if len(faces) == 0:
             raise ConfigError("zero-area mesh: no triangle selected")
@@ -133,7 +138,7 @@ class Mesh:
         return corners.min(axis=0), corners.max(axis=0)
 
     def as_trimesh(self) -> trimesh.Trimesh:
-        """The same triangles as a `trimesh.Trimesh` (without UVs), vertices unmerged."""
+        """Return the triangles as a `trimesh.Trimesh` (without UVs), vertices unmerged."""
         import trimesh
 
         return trimesh.Trimesh(vertices=np.array(self.vertices), faces=np.array(self.faces), process=False)
@@ -145,8 +150,8 @@ class Mesh:
 
 
 def triangle_sizes(vertices: Floats, faces: NDArray[np.int32]) -> tuple[Floats, Floats]:
-    """Areas [m^2], and twice the area over the longest side squared (0 where there is no area), each (m,)."""
-    # Columns one by one: NumPy's own cross product takes several times as long on a million triangles.
+    """Areas [m^2], and twice the area divided by the longest side squared (0 for degenerate triangles), each (m,)."""
+    # By columns: NumPy's cross product takes several times as long on a million triangles.
     (ax, ay, az), (bx, by, bz), (cx, cy, cz) = (vertices.T[:, faces[:, k]] for k in range(3))
     ux, uy, uz = bx - ax, by - ay, bz - az
     vx, vy, vz = cx - ax, cy - ay, cz - az
@@ -159,7 +164,7 @@ def triangle_sizes(vertices: Floats, faces: NDArray[np.int32]) -> tuple[Floats, 
 
 
 def _own(value: ArrayLike, dtype: type) -> NDArray[Any]:
-    """The values as an array that nobody else can write: read-only input of the right kind is not copied."""
+    """Return a private array of the values; a read-only array of the right type is not copied."""
     if isinstance(value, np.ndarray) and value.dtype == dtype and not value.flags.writeable and value.base is None:
         return value
     return np.array(value, dtype=dtype)
@@ -208,7 +213,7 @@ def _uv(value: ArrayLike | None, face_count: int) -> NDArray[np.float32] | None:
     except (TypeError, ValueError):
         raise ConfigError("mesh: uv must be numbers of shape (m, 3, 2)") from None
     if uv.shape != (face_count, 3, 2):
-        raise ConfigError(f"mesh: uv must have shape ({face_count}, 3, 2), one pair a corner, got {uv.shape}")
+        raise ConfigError(f"mesh: uv must have shape ({face_count}, 3, 2), one pair per corner, got {uv.shape}")
     if not np.isfinite(uv).all():
         raise ConfigError("mesh: uv must be finite")
     return uv

@@ -1,4 +1,4 @@
-"""Which material and which texture each part of a mesh gets."""
+"""Choice of the material and the texture of each part of a mesh."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from parhelion.surfaces.texture import load_colour_texture
 from parhelion.world.loaders import LoadedMesh
 
 DEFAULT_MATERIAL = "concrete"
-"""What meshes are made of where nobody says."""
+"""Default material of meshes."""
 
 MaterialLike = str | Material
 """A material, or its name in the library or in the world."""
 
 TextureLike = str | PathLike[str] | NDArray[Any]
-"""An image file's path, or an image as array: (height, width), or (height, width, channels) of which red counts."""
+"""Path of an image file, or an array (height, width), or (height, width, channels) whose red channel counts."""
 
 
 def choose_materials(
@@ -34,9 +34,9 @@ def choose_materials(
     *,
     from_file: bool,
 ) -> list[Material]:
-    """One material for each part: by the mapping `materials` from the file's names, else `material`, else by name.
+    """Return one material per part: from the mapping `materials` by the file's names, else `material`, else by name.
 
-    Names of the file that are no library names are matched with the nearest, and said so in one warning.
+    Names in the file that are not in the library are matched with the nearest one; one warning lists the guesses.
     """
     mapping = dict(materials or {})
     check_mapping(loaded.source, mapping, loaded.material_names, "material")
@@ -64,7 +64,7 @@ def choose_materials(
 
 
 def check_mapping(source: object, mapping: Mapping[str, MaterialLike], known: list[str], what: str) -> None:
-    """Refuse keys of a mapping that are not among the names of a file; `what` these name is for the message."""
+    """Refuse keys of a mapping that are not among the names of a file; `what` describes them in the message."""
     for name in mapping:
         if name not in known:
             nearest = nearest_name(str(name), known)
@@ -72,13 +72,13 @@ def check_mapping(source: object, mapping: Mapping[str, MaterialLike], known: li
                 advice = f"did you mean {nearest!r}?"
             else:
                 advice = f"it has: {', '.join(known[:12])}" if known else "it names no materials"
-            raise ConfigError(f"{source}: materials: no {what} {name!r} in it; {advice}")
+            raise ConfigError(f"{source}: materials: no {what} {name!r} in the file; {advice}")
 
 
 def texture_image(texture: TextureLike) -> tuple[NDArray[np.float32], NDArray[np.uint8] | None]:
     """Factors on the reflectance in [0, 1], shape (height, width): the red channel of an image file or array.
 
-    Beside them the colours, 8 bits of sRGB each, shape (height, width, 3); None for a grey image.
+    Also returns the colours, sRGB of 8 bits, shape (height, width, 3), or None for a grey image.
     """
     if isinstance(texture, (str, PathLike)):
         return load_colour_texture(texture)

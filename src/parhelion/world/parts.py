@@ -1,4 +1,4 @@
-"""What a world is made of: objects, their parts (one for each material), and the table that rays look parts up in."""
+"""Contents of a world: objects, their parts (one per material), and the table of parts that ray hits refer to."""
 
 from __future__ import annotations
 
@@ -21,70 +21,70 @@ from parhelion.world.mesh import Mesh
 
 @runtime_checkable
 class DescribedShape(Protocol):
-    """A plain shape as a world file describes it (`schema.py`); `World.add` takes one in place of a mesh."""
+    """A primitive shape of a world file (`schema.py`); `World.add` accepts it as a mesh."""
 
     def mesh(self) -> Mesh:
-        """Its triangles."""
+        """Return the triangles."""
         ...
 
     def description(self) -> dict[str, Any]:
-        """What a world file says of it."""
+        """Return the fields of a world file."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class WorldPart:
-    """The triangles of one object that have one material."""
+    """The triangles of one object with one material."""
 
     number: int
     """Row in the world's table of parts."""
     mesh: Mesh
-    """Triangles in the object's own frame."""
+    """Triangles in the frame of the object."""
     placed: Floats
     """Vertices in the world frame [m], shape (n, 3); for actors the same as `mesh.vertices`."""
     material: Material
     texture: int = -1
     """Row in `world.textures`, or -1."""
     file_material: str | None = None
-    """Name that the mesh file gives this material, where it gives one."""
+    """Name of the material in the mesh file, or None."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where an object's triangles came from, so that a world file can name it instead of copying them."""
+    """Source of an object's triangles, so that a world file can refer to it instead of copying them."""
 
     file: Path | None = None
     """Mesh file."""
     up: str = "auto"
-    """Which axis of the file points up."""
+    """Axis of the file that points up."""
     shape: dict[str, Any] | None = None
-    """A world file's own description of a plain shape."""
+    """Description of a primitive shape in a world file."""
     scale: float = 1.0
     """Factor already applied to the triangles."""
 
 
 @dataclass(frozen=True, eq=False)
 class WorldObject:
-    """One thing in a world. It does not change: to move or change it, remove it and add it anew."""
+    """An object or actor in a world. It is immutable: to change or move it, remove it and add another one."""
 
     index: int
-    """Number in order of adding; never used again in the same world."""
+    """Number in order of adding; never reused in the same world."""
     name: str
     label: str
     label_id: int
     instance: int
-    """Number that points of this object carry; several objects may share one."""
+    """Instance number in point clouds; several objects may share one."""
     pose: Pose
-    """Pose in the world; for actors the identity, since their trajectory says where they are."""
+    """Pose in the world; the identity for actors, which have a trajectory."""
     parts: tuple[WorldPart, ...]
     trajectory: Trajectory | None = None
-    """Motion in the world; None for what stands still."""
+    """Motion in the world; None for static objects."""
     hidden_from: tuple[str, ...] = ()
     origin: Origin = field(default=Origin(), repr=False)
 
     @property
     def is_actor(self) -> bool:
-        """Whether it moves with time."""
+        """True if the object moves."""
         return self.trajectory is not None
 
     @property
@@ -93,7 +93,7 @@ class WorldObject:
         return sum(len(part.mesh.faces) for part in self.parts)
 
     def hides_from(self, sensor: Sequence[str]) -> bool:
-        """Whether a sensor of these names (its kind, its own name) does not see it."""
+        """Return True if a sensor with these names (its kind, its own name) does not see the object."""
         return any(fnmatchcase(name.lower(), pattern) for pattern in self.hidden_from for name in sensor)
 
     def bounds(self, time: float = 0.0) -> tuple[Floats, Floats]:
@@ -112,7 +112,7 @@ class WorldObject:
 
 @dataclass(frozen=True, eq=False)
 class PartTable:
-    """One row a part, numbered world-wide. A part keeps its row; that of a removed one is free for another."""
+    """One row per part of a world. A part keeps its row; rows of removed parts are reused."""
 
     material: NDArray[np.uint16]
     """Row of `world.materials`, shape (n,)."""
@@ -121,7 +121,7 @@ class PartTable:
     instance: NDArray[np.uint32]
     """Instance number, shape (n,)."""
     object_index: NDArray[np.int32]
-    """`index` of the object, -1 in rows that are free, shape (n,)."""
+    """`index` of the object, -1 in free rows, shape (n,)."""
     texture: NDArray[np.int32]
     """Row of `world.textures`, or -1, shape (n,)."""
 
@@ -130,15 +130,15 @@ class PartTable:
 
 
 class PartRows:
-    """Rows of the table, added and freed one by one: the lowest free one is taken first."""
+    """Rows of the table, added and freed one by one; the lowest free row is used first."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[int, int, int, int, int] | None] = []
         self._free: list[int] = []
-        """A heap of rows that were freed; some may be in use again, or beyond the last row."""
+        """Heap of freed rows; some may be in use again, or beyond the last row."""
 
     def append(self, *, material: int, label: int, instance: int, object_index: int, texture: int) -> int:
-        """Add a row; its number."""
+        """Add a row and return its number."""
         values = (material, label, instance, object_index, texture)
         while self._free:
             row = heappop(self._free)
@@ -149,7 +149,7 @@ class PartRows:
         return len(self._rows) - 1
 
     def free(self, row: int) -> None:
-        """Give a row back."""
+        """Free a row."""
         self._rows[row] = None
         heappush(self._free, row)
         while self._rows and self._rows[-1] is None:
@@ -161,8 +161,9 @@ class PartRows:
         return len(self._rows)
 
     def table(self) -> PartTable:
-        """All rows as arrays."""
-        # Free rows repeat the material of the last row, which is never free: tables of all materials in use stay so.
+        """Return all rows as arrays."""
+        # Free rows repeat the material of the last row, which is never free, so that the table of materials in use
+        # contains no others.
         free = (self._rows[-1][0] if self._rows and self._rows[-1] else 0, 0, 0, -1, -1)
         columns = np.array([free if row is None else row for row in self._rows], dtype=np.int64).reshape(-1, 5)
         columns.setflags(write=False)
@@ -177,9 +178,9 @@ class PartRows:
 
 
 def hidden_patterns(hidden_from: str | Collection[str]) -> tuple[str, ...]:
-    """The names that an object is hidden from, checked: a sensor's kind or name, `*` standing for anything."""
+    """Check and normalise the patterns of sensor kinds or names from which an object is hidden; `*` matches all."""
     names = (hidden_from,) if isinstance(hidden_from, str) or not isinstance(hidden_from, Collection) else hidden_from
     for name in names:
         if not isinstance(name, str) or not name.strip():
-            raise ConfigError(f"hidden_from: must hold sensor kinds or names such as 'lidar', got {name!r}")
+            raise ConfigError(f"hidden_from: must be sensor kinds or names, for example 'lidar', got {name!r}")
     return tuple(name.strip().lower() for name in names)

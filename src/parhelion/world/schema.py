@@ -1,4 +1,4 @@
-"""What a world file (YAML) may say. Units are in the names; lengths without a unit in their name are metres."""
+"""Fields of a world file (YAML). Units are part of the names; lengths without a unit in their name are in metres."""
 
 from __future__ import annotations
 
@@ -40,24 +40,24 @@ class PoseEntry(Config):
         return self
 
     def pose(self) -> Pose:
-        """The pose itself."""
+        """Return the pose."""
         return Pose(self.xyz, self.quat_xyzw, rpy_deg=self.rpy_deg)
 
 
 class ShapeEntry(Config):
-    """Base of the plain shapes: `kind` names the function of `shapes.py` whose arguments are the other fields."""
+    """Base class of primitive shapes: `kind` is a function of `shapes.py`, and the other fields are its arguments."""
 
     kind: str
 
     def mesh(self) -> Mesh:
-        """Its triangles."""
+        """Return the triangles."""
         values = [value for name, value in self if name != "kind"]
         sizes = [one for value in values for one in (value if isinstance(value, tuple) else (value,))]
         make: Callable[..., Mesh] = getattr(shapes, self.kind)
         return make(*sizes)
 
     def description(self) -> dict[str, Any]:
-        """What a world file says of it."""
+        """Return the fields of the world file."""
         return self.model_dump(mode="json")
 
 
@@ -78,7 +78,7 @@ class CylinderShape(ShapeEntry):
 
 
 class ConeShape(ShapeEntry):
-    """An upright cone, its tip half its height above the origin."""
+    """An upright cone, centred, with its tip up."""
 
     kind: Literal["cone"]
     radius_m: Length
@@ -103,7 +103,7 @@ class PlaneShape(ShapeEntry):
 
 
 class BoardShape(ShapeEntry):
-    """An upright board whose faces look along x."""
+    """An upright board whose faces point along x."""
 
     kind: Literal["board"]
     width_m: Length
@@ -116,17 +116,18 @@ Shape = Annotated[
 ]
 
 
-class Thing(Config):
-    """What objects and actors have in common."""
+class ObjectFields(Config):
+    """Common fields of objects and actors."""
 
     mesh: str | None = None
-    """Mesh file, relative to the world file's folder."""
+    """Mesh file, relative to the folder of the world file."""
     shape: Shape | None = None
+    """Primitive shape, instead of a mesh file."""
     name: str | None = None
     material: str | None = None
-    """Library name, or one of this file's own materials."""
+    """Material of the library or of this file."""
     materials: dict[str, str] = Field(default_factory=dict)
-    """From the mesh file's material names to those of the library or of this file."""
+    """Materials of the library or of this file, by material name in the mesh file."""
     label: str = "object"
     scale: Annotated[float, Field(gt=0, le=1e6)] = 1.0
     up: Literal["auto", "y", "z"] = "auto"
@@ -134,17 +135,17 @@ class Thing(Config):
     hidden_from: list[str] = Field(default_factory=list)
     """Kinds or names of sensors that do not see it."""
     texture: str | None = None
-    """Image file, relative to the world file's folder."""
+    """Image file, relative to the folder of the world file."""
 
     @model_validator(mode="after")
-    def _one_source(self) -> Thing:
+    def _one_source(self) -> ObjectFields:
         if (self.mesh is None) == (self.shape is None):
             raise ValueError("give either mesh or shape")
         return self
 
 
-class ObjectEntry(Thing):
-    """Something that stands still."""
+class ObjectEntry(ObjectFields):
+    """A static object."""
 
     pose: PoseEntry = PoseEntry()
 
@@ -156,7 +157,7 @@ class Waypoint(PoseEntry):
 
 
 class ConstantMotion(PoseEntry):
-    """A start pose, a constant velocity and a constant turn about the z axis."""
+    """A start pose, a constant velocity and a constant rotation about the z axis."""
 
     velocity_m_s: Angles = (0.0, 0.0, 0.0)
     turn_rate_deg_s: float = 0.0
@@ -164,7 +165,7 @@ class ConstantMotion(PoseEntry):
 
 
 class TrajectoryEntry(Config):
-    """One of: timed poses, a constant motion, or a pose to stay at."""
+    """One of: timed poses, a constant motion, or a fixed pose."""
 
     waypoints: Annotated[list[Waypoint], Field(min_length=1)] | None = None
     constant: ConstantMotion | None = None
@@ -177,36 +178,36 @@ class TrajectoryEntry(Config):
         return self
 
     def trajectory(self) -> Trajectory:
-        """The motion itself."""
+        """Return the motion."""
         if self.waypoints is not None:
             return Waypoints([point.time_s for point in self.waypoints], [point.pose() for point in self.waypoints])
         if self.constant is not None:
-            turn = math.radians(self.constant.turn_rate_deg_s)
             motion = self.constant
-            return ConstantTwist(motion.pose(), motion.velocity_m_s, (0.0, 0.0, turn), motion.start_time_s)
-        assert self.fixed is not None  # the validator's last case
+            rate = math.radians(motion.turn_rate_deg_s)
+            return ConstantTwist(motion.pose(), motion.velocity_m_s, (0.0, 0.0, rate), motion.start_time_s)
+        assert self.fixed is not None  # ensured by the validator
         return Fixed(self.fixed.pose())
 
 
-class ActorEntry(Thing):
-    """Something that moves."""
+class ActorEntry(ObjectFields):
+    """A moving object."""
 
     trajectory: TrajectoryEntry
 
 
 class MaterialEntry(Config):
-    """A material of the file's own: one of reflectance, spectrum, spectrum_file, and how it scatters."""
+    """A material of the file: one of reflectance, spectrum, spectrum_file, and its scattering."""
 
     reflectance: Annotated[float, Field(ge=0, le=1)] | None = None
-    """The same at all wavelengths."""
+    """Constant reflectance at all wavelengths."""
     spectrum: SpectrumTable | None = None
     spectrum_file: str | None = None
-    """Spectrum file, relative to the world file's folder."""
+    """Spectrum file, relative to the folder of the world file."""
     brdf: Brdf = LambertModel()
     retro: Retro | None = None
     specular: Specular | None = None
     emissivity_thermal: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Mean in 8 to 14 um."""
+    """Mean emissivity from 8 to 14 um."""
     description: str = ""
     sources: list[str] = Field(default_factory=list)
 
@@ -217,13 +218,13 @@ class MaterialEntry(Config):
         return self
 
     def fields(self, name: str, source: str | PathLike[str]) -> dict[str, Any]:
-        """The fields of `Material`; `source` is the world file."""
+        """Return the fields of `Material`; `source` is the world file."""
         if self.spectrum_file is not None:
             spectrum = Material.from_spectrum(Path(source).parent / self.spectrum_file, name=name).spectrum
         elif self.spectrum is not None:
             spectrum = self.spectrum
         else:
-            # Over all wavelengths that a sensor may have.
+            # Covers the wavelengths of all sensors.
             spectrum = SpectrumTable(wavelength_um=[0.3, 20.0], reflectance=[self.reflectance or 0.0] * 2)
         return {
             "name": name,
@@ -239,7 +240,7 @@ class MaterialEntry(Config):
 
 def _fields_or_file(value: Any) -> Any:
     if value is not None and not isinstance(value, (dict, str)):
-        raise ValueError("give the fields of a weather, or the name of a weather file")
+        raise ValueError("give the fields of the weather, or the name of a weather file")
     return value
 
 
@@ -247,7 +248,7 @@ WeatherEntry = Annotated[dict[str, Any] | str | None, BeforeValidator(_fields_or
 
 
 class WorldFile(Config):
-    """A whole world file."""
+    """A world file."""
 
     name: str = ""
     base: str | None = None
@@ -261,17 +262,18 @@ class WorldFile(Config):
     actors: list[ActorEntry] = Field(default_factory=list)
     lamps: list[Lamp] = Field(default_factory=list)
     sounds: list[Sound] = Field(default_factory=list)
-    """Sources of sound, for pulse-echo sensors that listen."""
+    """Sound sources, for pulse-echo sensors that listen."""
     viewpoint: PoseEntry | None = None
+    """Suggested pose of a sensor."""
     path: TrajectoryEntry | None = None
-    """A drive through the world."""
+    """Suggested drive through the world."""
     weather: WeatherEntry = None
-    """What a weather file says, or the name of one, relative to the world file's folder."""
+    """Fields of a weather file, or its name, relative to the folder of the world file."""
     daylight: Daylight | None = None
     """Sun and sky."""
 
     @model_validator(mode="after")
     def _params_of_something(self) -> WorldFile:
         if self.params and self.base is None:
-            raise ValueError("params are those of a built-in world: give base, too")
+            raise ValueError("params are those of a built-in world: give base as well")
         return self

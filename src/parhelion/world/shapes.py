@@ -1,8 +1,8 @@
-"""Parametric meshes: plain forms with outward normals, in metres, built without a loop over triangles.
+"""Parametric meshes: primitive shapes with outward normals, in metres.
 
 Box, board, cylinder, cone and sphere are centred on the origin; plane and terrain lie at z = 0 and face up; prism,
-pipe, arch and loft lie where their coordinates put them. Boxes, planes and boards carry texture coordinates that run
-from 0 to 1 over each face.
+pipe, arch and loft are positioned by their coordinates. Boxes, planes and boards have texture coordinates from 0 to 1
+over each face.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ def _points(shape: str, value: ArrayLike, width: int, least: int) -> Floats:
 
 
 def split_quads(quads: NDArray[np.integer]) -> NDArray[np.int32]:
-    """Two triangles (2 k, 3) for each quad (k, 4) of vertex rows, turning the same way round."""
+    """Two triangles (2 k, 3) per quad (k, 4) of vertex rows, with the same winding."""
     return quads[:, _QUAD_TRIANGLES].reshape(-1, 3).astype(np.int32)
 
 
 def box(lx: float, ly: float, lz: float) -> Mesh:
-    """A box of side lengths `lx`, `ly`, `lz` [m], 12 triangles. Each face has its own vertices and unit UVs."""
+    """Box of side lengths `lx`, `ly`, `lz` [m], 12 triangles. Each face has its own vertices and unit UVs."""
     _positive("box", lx=lx, ly=ly, lz=lz)
     corners = _BOX_CORNERS[_BOX_QUADS].reshape(-1, 3) * np.array([lx, ly, lz])
     faces = split_quads(np.arange(24).reshape(6, 4))
@@ -58,7 +58,7 @@ def box(lx: float, ly: float, lz: float) -> Mesh:
 
 
 def plane(lx: float, ly: float, divisions: int | tuple[int, int] = 1) -> Mesh:
-    """A level rectangle `lx` x `ly` [m] at z = 0 that faces up, cut into `divisions` cells along x and y."""
+    """Level rectangle `lx` x `ly` [m] at z = 0 that faces up, divided into `divisions` cells along x and y."""
     _positive("plane", lx=lx, ly=ly)
     nx, ny = (divisions, divisions) if isinstance(divisions, int) else divisions
     _at_least("plane", 1, divisions=min(nx, ny))
@@ -69,7 +69,7 @@ def plane(lx: float, ly: float, divisions: int | tuple[int, int] = 1) -> Mesh:
 
 
 def board(width: float, height: float, thickness: float = 0.01) -> Mesh:
-    """An upright board: `width` along y, `height` along z, `thickness` along x [m]; its faces look along -x and +x."""
+    """Upright board: `width` along y, `height` along z, `thickness` along x [m]; its faces point along -x and +x."""
     _positive("board", width=width, height=height, thickness=thickness)
     return box(thickness, width, height)
 
@@ -81,9 +81,9 @@ def circle(radius: float, segments: int) -> Floats:
 
 
 def loft(rings: ArrayLike, *, caps: bool = True) -> Mesh:
-    """The skin over a row of closed rings (k, m, 3) [m], each of which turns counter-clockwise seen from the next.
+    """Surface over a sequence of closed rings (k, m, 3) [m], each counter-clockwise as seen from the next.
 
-    With `caps` the first and the last ring are closed; they must be planar polygons without crossings.
+    With `caps`, the first and the last ring are closed; they must be planar polygons without crossings.
     """
     points = np.asarray(rings, dtype=np.float64)
     if points.ndim != 3 or points.shape[2] != 3 or points.shape[0] < 2 or points.shape[1] < 3:
@@ -99,14 +99,14 @@ def loft(rings: ArrayLike, *, caps: bool = True) -> Mesh:
 
 
 def spindle(half_x: ArrayLike, half_y: ArrayLike, z: ArrayLike, segments: int, *, caps: bool = True) -> Mesh:
-    """The skin over upright ellipses around the z axis: half axes along x and y [m] and height [m] of each, (k,)."""
+    """Surface over horizontal ellipses around the z axis: half axes along x and y [m] and heights [m], each (k,)."""
     wide, deep, height = (np.asarray(values, dtype=np.float64)[:, None] for values in (half_x, half_y, z))
     x, y = circle(1.0, segments).T
     return loft(np.stack([wide * x, deep * y, np.broadcast_to(height, (len(height), segments))], axis=-1), caps=caps)
 
 
 def _cap(ring: Floats) -> NDArray[np.int32]:
-    """Triangles over one planar ring (m, 3), turning as the ring does."""
+    """Triangles over one planar ring (m, 3), with the winding of the ring."""
     normal = np.cross(ring, np.roll(ring, -1, axis=0)).sum(axis=0)
     ring = ring - ring.mean(axis=0)
     u = ring[np.argmax(np.linalg.norm(ring, axis=1))]
@@ -118,13 +118,13 @@ def _cap(ring: Floats) -> NDArray[np.int32]:
 
 
 _MOST_COMPARED = 200
-"""Corners of polygons whose ears are compared."""
+"""Largest number of corners of a polygon for which all ears are compared."""
 
 
 def triangulated(polygon: ArrayLike) -> NDArray[np.int32]:
-    """Triangles (m - 2, 3) over a simple polygon (m, 2), convex or not, turning as the polygon does (ear clipping).
+    """Triangles (m - 2, 3) over a simple polygon (m, 2), convex or not, with its winding (ear clipping).
 
-    Corners that repeat the one before have no part in it.
+    Repeated corners are ignored.
     """
     points = _points("polygon", polygon, 2, 3)
     moves = np.any(points != np.roll(points, 1, axis=0), axis=1)
@@ -135,7 +135,7 @@ def triangulated(polygon: ArrayLike) -> NDArray[np.int32]:
     if abs(doubled_area) <= 1e-12 * float(np.ptp(points)) ** 2:
         raise ConfigError("polygon: it has no area")
     sign = 1.0 if doubled_area > 0 else -1.0
-    if _turns_one_way(points, sign):
+    if _is_convex(points, sign):
         middle = np.arange(1, len(points) - 1)
         return np.stack([np.zeros_like(middle), middle, middle + 1], axis=1).astype(np.int32)
     if _crosses_itself(points):
@@ -143,15 +143,15 @@ def triangulated(polygon: ArrayLike) -> NDArray[np.int32]:
     rest = list(range(len(points)))
     faces = []
     while len(rest) > 3:
-        # To look at all ears takes time with the cube of the corners; of many, the first that will do is taken.
+        # Comparing all ears takes time with the cube of the corners; large polygons use the first valid ear.
         ear = _best_ear(points[rest], sign) if len(points) <= _MOST_COMPARED else _first_ear(points[rest], sign)
         faces.append([rest[ear - 1], rest[ear], rest[(ear + 1) % len(rest)]])
         del rest[ear]
     return np.array([*faces, rest], dtype=np.int32)
 
 
-def _turns_one_way(points: Floats, sign: float) -> bool:
-    """Whether a polygon is strictly convex: every corner turns the same way, and all of them once around."""
+def _is_convex(points: Floats, sign: float) -> bool:
+    """Return True if a polygon is strictly convex: all corners turn in the same direction, once around in total."""
     step = np.concatenate([points[1:], points[:1]]) - points
     x, y = step.T
     before_x, before_y = np.concatenate([x[-1:], x[:-1]]), np.concatenate([y[-1:], y[:-1]])
@@ -160,12 +160,12 @@ def _turns_one_way(points: Floats, sign: float) -> bool:
 
 
 def _crosses_itself(points: Floats) -> bool:
-    """Whether two edges of a polygon (m, 2) cross inside both of them."""
+    """Return True if two edges of a polygon (m, 2) cross inside both of them."""
     start, end = points, np.roll(points, -1, axis=0)
     along = end - start
 
     def side(of: Floats) -> Floats:
-        """Which side of each edge (rows) the points `of` (columns) are on, by sign."""
+        """Signed side of the points `of` (columns) with respect to each edge (rows)."""
         away = of[None] - start[:, None]
         return along[:, None, 0] * away[..., 1] - along[:, None, 1] * away[..., 0]
 
@@ -173,24 +173,25 @@ def _crosses_itself(points: Floats) -> bool:
     return bool(np.any(parted & parted.T))
 
 
+def _turn(sign: float, p: Floats, q: Floats, r: Floats) -> Floats:
+    """Twice the area of triangles p, q, r, positive if they have the winding `sign`."""
+    first, second = q - p, r - p
+    return np.asarray(sign * (first[..., 0] * second[..., 1] - first[..., 1] * second[..., 0]))
+
+
 def _best_ear(points: Floats, sign: float) -> int:
-    """The corner (of the polygon left over) that can be cut off and leaves the fattest triangle."""
+    """Corner of the remaining polygon that can be cut off with the best-shaped triangle."""
     a, b, c = np.roll(points, 1, axis=0), points, np.roll(points, -1, axis=0)
-
-    def turn(p: Floats, q: Floats, r: Floats) -> Floats:
-        first, second = q - p, r - p
-        return sign * (first[..., 0] * second[..., 1] - first[..., 1] * second[..., 0])
-
-    area = turn(a, b, c)
+    area = _turn(sign, a, b, c)
     other = points[None, :, :]
     inside = np.minimum(
-        np.minimum(turn(a[:, None], b[:, None], other), turn(b[:, None], c[:, None], other)),
-        turn(c[:, None], a[:, None], other),
+        np.minimum(_turn(sign, a[:, None], b[:, None], other), _turn(sign, b[:, None], c[:, None], other)),
+        _turn(sign, c[:, None], a[:, None], other),
     )
     n = len(points)
     rows = np.arange(n)
     for shift in (-1, 0, 1):
-        inside[rows, (rows + shift) % n] = -1.0  # a triangle's own corners do not block it
+        inside[rows, (rows + shift) % n] = -1.0  # the corners of a triangle do not block it
     longest = np.max([np.sum((a - b) ** 2, axis=1), np.sum((b - c) ** 2, axis=1), np.sum((c - a) ** 2, axis=1)], axis=0)
     fatness = np.where((inside > 0).any(axis=1), -1.0, area / longest)
     best = int(np.argmax(fatness))
@@ -200,26 +201,21 @@ def _best_ear(points: Floats, sign: float) -> int:
 
 
 def _first_ear(points: Floats, sign: float) -> int:
-    """A corner that can be cut off: the first by number."""
+    """First corner that can be cut off."""
     a, c = np.roll(points, 1, axis=0), np.roll(points, -1, axis=0)
-
-    def turn(p: Floats, q: Floats, r: Floats) -> Floats:
-        first, second = q - p, r - p
-        return np.asarray(sign * (first[..., 0] * second[..., 1] - first[..., 1] * second[..., 0]))
-
-    area = turn(a, points, c)
-    # Only corners that bend inwards can lie within an ear.
+    area = _turn(sign, a, points, c)
+    # Only reflex corners can lie within an ear.
     inward = points[area <= 0.0]
     for corner in np.flatnonzero(area > 0.0):
         p, q, r = a[corner], points[corner], c[corner]
-        inside = np.minimum(np.minimum(turn(p, q, inward), turn(q, r, inward)), turn(r, p, inward))
+        inside = np.minimum(np.minimum(_turn(sign, p, q, inward), _turn(sign, q, r, inward)), _turn(sign, r, p, inward))
         if not np.any(inside > 0.0):
             return int(corner)
     raise ConfigError("polygon: its outline touches itself or doubles back")
 
 
 def prism(polygon: ArrayLike, height: float) -> Mesh:
-    """A simple polygon (m, 2) [m], given either way round, extruded from z = 0 to `height` [m]."""
+    """Simple polygon (m, 2) [m] of any winding, extruded from z = 0 to `height` [m]."""
     _positive("prism", height=height)
     points = _points("prism", polygon, 2, 3)
     x, y = points.T
@@ -230,7 +226,7 @@ def prism(polygon: ArrayLike, height: float) -> Mesh:
 
 
 def frustum(bottom_radius: float, top_radius: float, height: float, segments: int = 48, *, caps: bool = True) -> Mesh:
-    """A cylinder whose radius [m] changes from bottom to top, upright and centred; a radius of 0 is a point."""
+    """Cylinder whose radius [m] changes from bottom to top, upright and centred; a radius of 0 is a point."""
     _positive("frustum", height=height, larger_radius=max(bottom_radius, top_radius))
     _at_least("frustum", 3, segments=segments)
     if min(bottom_radius, top_radius) < 0:
@@ -249,31 +245,31 @@ def frustum(bottom_radius: float, top_radius: float, height: float, segments: in
 
 
 def cylinder(radius: float, height: float, segments: int = 48, *, caps: bool = True) -> Mesh:
-    """An upright cylinder, centred. Its corners lie on the circle, so flats are nearer by radius (1 - cos(pi/n))."""
+    """Upright cylinder, centred. Its corners lie on the circle, so its faces are nearer by radius (1 - cos(pi/n))."""
     _positive("cylinder", radius=radius, height=height)
     return frustum(radius, radius, height, segments, caps=caps)
 
 
 def cone(radius: float, height: float, segments: int = 48, *, caps: bool = True) -> Mesh:
-    """An upright cone, its tip at z = height / 2 and its base at z = -height / 2."""
+    """Upright cone with its tip at z = height / 2 and its base at z = -height / 2."""
     _positive("cone", radius=radius, height=height)
     return frustum(radius, 0.0, height, segments, caps=caps)
 
 
 def ring(inner_radius: float, outer_radius: float, height: float, segments: int = 96) -> Mesh:
-    """A hollow cylinder with open ends (a thick-walled tube), upright and centred."""
+    """Hollow cylinder with open ends (a thick-walled tube), upright and centred."""
     _positive("ring", inner_radius=inner_radius, outer_radius=outer_radius, height=height)
     _at_least("ring", 3, segments=segments)
     if inner_radius >= outer_radius:
         raise ConfigError(f"ring: inner_radius {inner_radius:g} must be below outer_radius {outer_radius:g}")
-    # The four circles of the wall's section, round the wall: out below, out above, in above, in below, out below.
+    # Circles around the section of the wall: outer bottom, outer top, inner top, inner bottom, outer bottom.
     radii = np.array([outer_radius, outer_radius, inner_radius, inner_radius, outer_radius])
     heights = np.array([-0.5, 0.5, 0.5, -0.5, -0.5]) * height
     return spindle(radii, radii, heights, segments, caps=False)
 
 
 def sphere(radius: float, subdivisions: int = 3) -> Mesh:
-    """A sphere of 20 x 4^subdivisions nearly equal triangles, corners on the sphere (a split icosahedron)."""
+    """Sphere of 20 x 4^subdivisions nearly equal triangles, corners on the sphere (a subdivided icosahedron)."""
     _positive("sphere", radius=radius)
     _at_least("sphere", 0, subdivisions=subdivisions)
     vertices, faces = _icosahedron()
@@ -289,12 +285,12 @@ def sphere(radius: float, subdivisions: int = 3) -> Mesh:
 
 
 def _icosahedron() -> tuple[Floats, NDArray[np.int64]]:
-    """Two poles and two rings of five, unit length."""
+    """Vertices (12, 3) of unit length, two poles and two rings of five, and faces (20, 3)."""
     height, radius = 1.0 / np.sqrt(5.0), 2.0 / np.sqrt(5.0)
     angle = np.arange(5) * (2.0 * np.pi / 5.0)
     upper = np.column_stack([radius * np.cos(angle), radius * np.sin(angle), np.full(5, height)])
-    turned = angle + np.pi / 5.0
-    lower = np.column_stack([radius * np.cos(turned), radius * np.sin(turned), np.full(5, -height)])
+    between = angle + np.pi / 5.0
+    lower = np.column_stack([radius * np.cos(between), radius * np.sin(between), np.full(5, -height)])
     k = np.arange(5)
     up, up_next, low, low_next = 1 + k, 1 + (k + 1) % 5, 6 + k, 6 + (k + 1) % 5
     faces = np.concatenate(
@@ -309,7 +305,7 @@ def _icosahedron() -> tuple[Floats, NDArray[np.int64]]:
 
 
 def pipe(points: ArrayLike, radius: ArrayLike, segments: int = 12, *, caps: bool = True) -> Mesh:
-    """A round tube along a polyline (n, 3) [m]; `radius` [m] is one number or one for each point."""
+    """Round tube along a polyline (n, 3) [m]; `radius` [m] is one number or one per point."""
     line = _points("pipe", points, 3, 2)
     _at_least("pipe", 3, segments=segments)
     radii = np.broadcast_to(np.asarray(radius, dtype=np.float64), (len(line),))
@@ -332,7 +328,7 @@ def pipe(points: ArrayLike, radius: ArrayLike, segments: int = 12, *, caps: bool
 
 
 def _carried_normals(tangents: Floats) -> Floats:
-    """One unit normal a point, carried along the line so that the tube does not twist."""
+    """One unit normal per point, transported along the line so that the tube does not twist."""
     normal = np.cross(tangents[0], np.eye(3)[np.argmin(np.abs(tangents[0]))])
     normals = []
     for tangent in tangents:
@@ -343,9 +339,10 @@ def _carried_normals(tangents: Floats) -> Floats:
 
 
 def arch(span: float, rise: float, height: float, depth: float, segments: int = 24, *, pier: float = 1.0) -> Mesh:
-    """A wall along x with an arched opening under it, feet at z = 0, `depth` [m] thick along y, centred in x and y.
+    """Wall along x with an arched opening, its base at z = 0, `depth` [m] thick along y, centred in x and y.
 
-    The opening is half an ellipse `span` [m] wide and `rise` [m] high; `pier` [m] of wall stands on each side.
+    The opening is half an ellipse `span` [m] wide and `rise` [m] high; `pier` [m] is the width of the wall on each
+    side.
     """
     _positive("arch", span=span, rise=rise, height=height, depth=depth, pier=pier)
     _at_least("arch", 2, segments=segments)
@@ -362,7 +359,7 @@ def arch(span: float, rise: float, height: float, depth: float, segments: int = 
 
 
 def grid_terrain(heights: ArrayLike, cell: float | tuple[float, float] = 1.0) -> Mesh:
-    """A surface over a grid of heights (ny, nx) [m], rows along y, cells of `cell` [m] (along x, y), centred."""
+    """Surface over a grid of heights (ny, nx) [m], rows along y, cells of `cell` [m] (along x, y), centred."""
     z = np.asarray(heights, dtype=np.float64)
     if z.ndim != 2 or min(z.shape) < 2:
         raise ConfigError(f"terrain: heights must have shape (ny >= 2, nx >= 2), got {z.shape}")

@@ -1,11 +1,11 @@
-"""Waves on the water of a world, as the rays meet them: the world's sheets of water, raised by a `Water` of `motion`.
+"""Waves on the water of a world: meshes of water that follow a `Water` of `parhelion.motion`.
 
-The sheets keep their outline, so no quay is flooded and no canal grows. Inside it they are meshed anew, finest where
-the sensor is, and the mesh is lifted to the surface at the middle of each scan. Waves that a cell cannot show (shorter
-than three cells) are left out there. A mesh was chosen over following rays through the formula: the sum over hundreds
-of waves for every ray costs a hundred times more, and grazing rays, which are most of a ship's, need an acceleration
-structure anyway. Faces keep their flat normals: beams whose probes lie on one face need no further rays, and at
-grazing angles a face never leans away from a ray that met it.
+The water keeps its outline, so no quay is flooded. Inside the outline it is meshed again, finest near the sensor, and
+the mesh is raised to the surface at the middle time of each scan. Waves shorter than three cells are omitted. A mesh is
+used instead of intersecting rays with the formula: the sum over hundreds of waves per ray would cost a hundred times
+more, and grazing rays, which are most of a ship's rays, need an acceleration structure anyway. Faces keep their flat
+normals: beams whose probes lie on one face need no further rays, and at grazing angles a face never leans away from a
+ray that hits it.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from parhelion.rays.geometry import RaisedSurface, Triangles
 from parhelion.world.parts import WorldObject, WorldPart
 
 # ---- outline --------------------------------------------------------------------------------------------------------
-# Areas seen from above: their outline, what lies inside, and a mesh of triangles that is fine in one place.
+# Areas seen from above: their outline, a test of points inside, and a graded mesh of triangles.
 
 
 _SAME_POINT_M = 1e-6
 _PAIRS_AT_ONCE = 2_000_000
 _MOST_ROUNDS = 12
-"""Rounds in which missing stretches of the outline are halved; each needs one triangulation."""
+"""Rounds in which missing segments of the outline are split; each needs one triangulation."""
 _SHORTEST_M = 5e-3
-"""Stretches of the outline are not halved further: where sheets lap, their borders cross, and no mesh has both."""
+"""Shortest segment of the outline to split [m]. Borders of overlapping meshes cross, and no mesh contains both."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Outline:
 
     @classmethod
     def of(cls, corners: Floats) -> Outline:
-        """Of triangles, corners of shape (m, 3, 2) in any winding; those without area do not count."""
+        """Return the outline of triangles, corners of shape (m, 3, 2) in any winding; degenerate ones are ignored."""
         a, b, c = (corners[:, k] for k in range(3))
         twice = _cross(b - a, c - a)
         corners = np.where(twice[:, None, None] < 0, corners[:, ::-1], corners)[twice != 0]
@@ -53,15 +53,15 @@ class Outline:
         )
         face = number.reshape(-1, 3)
         edges = np.concatenate([face[:, [0, 1]], face[:, [1, 2]], face[:, [2, 0]]])
-        # An edge that two triangles share is walked once each way, which adds up to nothing.
+        # An edge that two triangles share occurs once in each direction, which cancels out.
         undirected, row = np.unique(np.sort(edges, axis=1), axis=0, return_inverse=True)
         sign = np.where(edges[:, 0] < edges[:, 1], 1, -1)
         total = np.bincount(row.ravel(), sign, len(undirected)).astype(int)
-        kept = np.repeat(undirected, np.abs(total), axis=0)
-        kept = np.where(np.repeat(total, np.abs(total))[:, None] < 0, kept[:, ::-1], kept)
+        border = np.repeat(undirected, np.abs(total), axis=0)
+        border = np.where(np.repeat(total, np.abs(total))[:, None] < 0, border[:, ::-1], border)
         places = np.zeros((len(points), 2))
         places[number.ravel()] = corners.reshape(-1, 2)
-        return cls(places[_straightened(kept, places)])
+        return cls(places[_straightened(border, places)])
 
     @property
     def bounds(self) -> tuple[Floats, Floats]:
@@ -70,17 +70,17 @@ class Outline:
         return points.min(axis=0), points.max(axis=0)
 
     def winding(self, points: Floats) -> NDArray[np.int64]:
-        """How often the outline goes around points (n, 2), anticlockwise: 0 outside, 1 inside, more where areas lap."""
+        """Winding number of the outline around points (n, 2): 0 outside, 1 inside, more where areas overlap."""
         start, end = self.segments[:, 0], self.segments[:, 1]
-        turns = np.zeros(len(points), np.int64)
+        winding = np.zeros(len(points), np.int64)
         step = max(1, _PAIRS_AT_ONCE // max(len(start), 1))
         for first in range(0, len(points), step):
             x, y = points[first : first + step, 0, None], points[first : first + step, 1, None]
             rises = (start[:, 1] <= y) & (end[:, 1] > y)
             falls = (start[:, 1] > y) & (end[:, 1] <= y)
             side = (end[:, 0] - start[:, 0]) * (y - start[:, 1]) - (x - start[:, 0]) * (end[:, 1] - start[:, 1])
-            turns[first : first + step] = np.sum(rises & (side > 0), axis=1) - np.sum(falls & (side < 0), axis=1)
-        return turns
+            winding[first : first + step] = np.sum(rises & (side > 0), axis=1) - np.sum(falls & (side < 0), axis=1)
+        return winding
 
     def distance(self, points: Floats) -> Floats:
         """Distance of points (n, 2) from the nearest segment [m]."""
@@ -101,7 +101,7 @@ def _cross(a: Floats, b: Floats) -> Floats:
 
 
 def _straightened(edges: NDArray[np.int64], places: Floats) -> NDArray[np.int64]:
-    """Directed edges (n, 2) with those that go straight on joined into one."""
+    """Directed edges (n, 2) with collinear successive edges joined."""
     out = np.full(len(places), -1)
     out[edges[:, 0]] = edges[:, 1]
     single = (np.bincount(edges[:, 0], minlength=len(places)) == 1) & (
@@ -117,7 +117,7 @@ def _straightened(edges: NDArray[np.int64], places: Floats) -> NDArray[np.int64]
     passed[middle[straight]] = True
     edges = edges[~passed[edges[:, 0]]]
     while np.any(going := passed[edges[:, 1]]):
-        # Points that are passed have one way on: double the stride of every pointer until all ends are corners.
+        # Collinear points have a single successor: double the stride of every pointer until all ends are corners.
         edges[going, 1] = out[edges[going, 1]]
         jump = passed & passed[np.maximum(out, 0)]
         out[jump] = out[out[jump]]
@@ -126,7 +126,7 @@ def _straightened(edges: NDArray[np.int64], places: Floats) -> NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Grading:
-    """Squares around a centre, one in another, each with lattice points twice as far apart as the one in it."""
+    """Nested squares around a centre, each with twice the lattice spacing of the next inner one."""
 
     centre: tuple[float, float]
     steps: tuple[float, ...]
@@ -135,12 +135,12 @@ class Grading:
     """Half the side of each square [m], ascending."""
 
     def level(self, points: Floats, margin: Floats | float = 0.0) -> NDArray[np.int64]:
-        """Number of the smallest square that holds points (n, 2), where they are `margin` [m] nearer to the centre."""
+        """Number of the smallest square that contains points (n, 2), moved `margin` [m] towards the centre."""
         away = np.max(np.abs(points - np.array(self.centre)), axis=1) - margin
         return np.minimum(np.searchsorted(self.halves, away, side="right"), len(self.halves) - 1)
 
     def lattice(self, lower: Floats, upper: Floats) -> tuple[Floats, NDArray[np.int64]]:
-        """Lattice points within bounds (n, 2) [m] and their squares; a square's rim belongs to the next one."""
+        """Lattice points within bounds (n, 2) [m] and their squares; the rim of a square belongs to the next one."""
         points, levels = [], []
         for number, (step, half) in enumerate(zip(self.steps, self.halves, strict=True)):
             axes = []
@@ -156,71 +156,70 @@ class Grading:
 
 
 def graded_mesh(outline: Outline, grading: Grading) -> tuple[Floats, NDArray[np.int32], int]:
-    """Vertices (n, 2) and triangles (m, 3), anticlockwise, that fill an outline and follow a grading.
+    """Vertices (n, 2) and counter-clockwise triangles (m, 3) that fill an outline and follow a grading.
 
-    The number that comes third says how many of the vertices, the first ones, lie on the outline.
-
-    Delaunay's triangles of the lattice points inside and of points along the outline. Where a stretch of the outline
-    is not an edge of them it is halved, until all are.
+    Also returns the number of vertices on the outline, which come first. The mesh is a Delaunay triangulation of the
+    lattice points inside and of points along the outline. Segments of the outline that are not edges of the mesh are
+    split until all are.
     """
     from scipy.spatial import Delaunay
 
     steps = np.array(grading.steps)
     inner, level = grading.lattice(*outline.bounds)
     inner = inner[(outline.winding(inner) > 0) & (outline.distance(inner) > 0.55 * steps[level])]
-    stretches = _borders(_cut(outline.segments, grading), outline)
+    spans = _borders(_cut(outline.segments, grading), outline)
     for _ in range(_MOST_ROUNDS):
-        ends, number = np.unique(stretches.reshape(-1, 2), axis=0, return_inverse=True)
+        ends, number = np.unique(spans.reshape(-1, 2), axis=0, return_inverse=True)
         vertices = np.concatenate([ends, inner])
         faces = Delaunay(vertices).simplices.astype(np.int64)
         edges = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]])
         wanted = np.sort(number.reshape(-1, 2), axis=1) @ np.array([len(vertices), 1])
         missing = ~np.isin(wanted, np.sort(edges, axis=1) @ np.array([len(vertices), 1]))
-        missing &= np.linalg.norm(stretches[:, 1] - stretches[:, 0], axis=1) > _SHORTEST_M
+        missing &= np.linalg.norm(spans[:, 1] - spans[:, 0], axis=1) > _SHORTEST_M
         if not missing.any():
             break
-        stretches = np.concatenate([stretches[~missing], _split(stretches[missing], ends)])
+        spans = np.concatenate([spans[~missing], _split(spans[missing], ends)])
     corners = vertices[faces]
     twice = _cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     faces = np.where(twice[:, None] < 0, faces[:, ::-1], faces)
     longest = np.max(np.sum((corners - np.roll(corners, 1, axis=1)) ** 2, axis=2), axis=1)
-    kept = (np.abs(twice) > 1e-7 * longest) & (outline.winding(corners.mean(axis=1)) > 0)
-    return vertices, faces[kept].astype(np.int32), len(ends)
+    inside = (np.abs(twice) > 1e-7 * longest) & (outline.winding(corners.mean(axis=1)) > 0)
+    return vertices, faces[inside].astype(np.int32), len(ends)
 
 
 def _cut(segments: Floats, grading: Grading) -> Floats:
-    """Segments halved until none is longer than the lattice's step beside it."""
+    """Segments halved until none is longer than the local lattice step."""
     done, steps = [], np.array(grading.steps)
     while len(segments):
         length = np.linalg.norm(segments[:, 1] - segments[:, 0], axis=1)
-        # The step of the finest square that the segment touches.
+        # Step of the finest square that the segment touches.
         fits = length <= steps[grading.level(segments.mean(axis=1), length)] * (1.0 + 1e-9)
         done.append(segments[fits])
         segments = _halved(segments[~fits])
     return np.concatenate(done)
 
 
-def _split(stretches: Floats, points: Floats) -> Floats:
-    """Stretches cut in two: at the point on them that is nearest to their middle, else in the middle."""
-    along = stretches[:, 1] - stretches[:, 0]
+def _split(spans: Floats, points: Floats) -> Floats:
+    """Segments split in two, at the point on them that is nearest to their middle, otherwise in the middle."""
+    along = spans[:, 1] - spans[:, 0]
     length = np.linalg.norm(along, axis=1)
-    away = points[None] - stretches[:, None, 0]
+    away = points[None] - spans[:, None, 0]
     share = np.sum(away * along[:, None], axis=2) / (length**2)[:, None]
     aside = np.abs(_cross(along[:, None], away)) / length[:, None]
     off_middle = np.where((aside < 1e-7) & (share > 1e-6) & (share < 1.0 - 1e-6), np.abs(share - 0.5), np.inf)
     nearest = np.argmin(off_middle, axis=1)
-    on = np.isfinite(off_middle[np.arange(len(stretches)), nearest])
-    cut = np.where(on[:, None], points[nearest], stretches.mean(axis=1))
-    return np.concatenate([np.stack([stretches[:, 0], cut], axis=1), np.stack([cut, stretches[:, 1]], axis=1)])
+    on = np.isfinite(off_middle[np.arange(len(spans)), nearest])
+    cut = np.where(on[:, None], points[nearest], spans.mean(axis=1))
+    return np.concatenate([np.stack([spans[:, 0], cut], axis=1), np.stack([cut, spans[:, 1]], axis=1)])
 
 
-def _borders(stretches: Floats, outline: Outline) -> Floats:
-    """Stretches with the area on one side only: seams, and what runs inside of another sheet, bound nothing."""
-    along = stretches[:, 1] - stretches[:, 0]
+def _borders(spans: Floats, outline: Outline) -> Floats:
+    """Segments with the area on one side only; seams, and borders inside another mesh, are removed."""
+    along = spans[:, 1] - spans[:, 0]
     aside = 1e-5 * np.stack([-along[:, 1], along[:, 0]], axis=1) / np.linalg.norm(along, axis=1)[:, None]
-    middle = stretches.mean(axis=1)
+    middle = spans.mean(axis=1)
     left, right = (outline.winding(middle + sign * aside) > 0 for sign in (1.0, -1.0))
-    return stretches[left != right]
+    return spans[left != right]
 
 
 def _halved(segments: Floats) -> Floats:
@@ -232,25 +231,25 @@ def _halved(segments: Floats) -> Floats:
 
 
 LABEL = "water"
-"""Objects with this label are the water of a world."""
+"""Label of the water of a world."""
 FINEST_CELL_M = 0.25
 COARSEST_CELL_M = 16.0
 MOST_TRIANGLES = 40_000
 HALF_CELLS = 20
-"""Cells from the centre of a square of the mesh to its side."""
+"""Number of cells from the centre of a square of the mesh to its side."""
 LEVELS = 6
-"""Squares around the sensor, each twice as wide as the last; one more of large cells holds what lies beyond."""
+"""Number of squares around the sensor, each twice as wide as the previous one; one more square covers the rest."""
 CELLS_PER_WAVE = 3.0
-"""Shorter waves are left out: drawn with straight lines they would be more wrong than left out."""
+"""Cells per wavelength of the shortest wave; shorter waves are omitted, because aliasing would be worse."""
 FINE_CELLS_PER_WAVE = 16.0
-"""Beside the sensor, for the shortest waves that matter: lines then miss a crest by a 50th of its height."""
+"""Cells per wavelength near the sensor, for the shortest relevant waves: crests are then 2 % too low at most."""
 SAME_LEVEL_M = 1.0
-"""Sheets whose mean height is farther than this from the water's level are other waters, and stay as they are."""
-_KEPT_MESHES = 16
+"""Largest difference [m] between the mean height of a mesh and the water level; other meshes are not changed."""
+_CACHED_MESHES = 16
 
 
 class Lattice(NamedTuple):
-    """The places corner + i along + j across (x, y) [m] for i and j from 0 to below `counts`."""
+    """Points corner + i along + j across (x, y) [m] for i and j from 0 to `counts` - 1."""
 
     corner: Sequence[float]
     along: Sequence[float]
@@ -260,12 +259,12 @@ class Lattice(NamedTuple):
 
 @runtime_checkable
 class Waves(Protocol):
-    """Water with waves: `GerstnerWater` and `OceanWater` of `parhelion.motion.water` are."""
+    """Water with waves, for example `GerstnerWater` and `OceanWater` of `parhelion.motion.water`."""
 
     level_m: float
     """Mean height, z of the world [m]."""
     components: Any
-    """Its waves: `amplitude_m` and `wave_number_1_m`, arrays of shape (n,)."""
+    """Waves with `amplitude_m` and `wave_number_1_m`, arrays of shape (n,)."""
 
     def rising(self, lattice: Lattice, time: float, shortest_m: float = 0.0) -> tuple[Floats, Floats]:
         """Heights [m] and their rates [m/s] on a lattice, without waves shorter than `shortest_m`."""
@@ -274,7 +273,7 @@ class Waves(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class _Mesh:
-    """The mesh about one place: all but the heights."""
+    """Mesh of one neighbourhood, without heights."""
 
     plane: Floats
     """Vertices (x, y) [m], shape (n, 2)."""
@@ -283,20 +282,20 @@ class _Mesh:
     squares: tuple[Lattice, ...]
     """Lattice points of each square that the mesh needs."""
     rows: NDArray[np.int64]
-    """The lattice point of each vertex, numbered through all squares, shape (n,)."""
+    """Lattice point of each vertex, numbered over all squares, shape (n,)."""
     along_outline: tuple[NDArray[np.int64], Floats]
-    """For the first vertices, which lie on the outline: four lattice points about each, and their shares, (4, k)."""
+    """Four lattice points around each of the first vertices, which lie on the outline, and their weights, (4, k)."""
     corners: NDArray[np.int64]
     """`faces` by column, shape (3, m)."""
     slopes: Floats
-    """Slopes of each face by the heights of its corners: shape (2, 3, m) [1/m]."""
+    """Coefficients of each face's slopes by the heights of its corners [1/m], shape (2, 3, m)."""
 
 
 class WaterSurface:
-    """The water of a world under waves. `at` gives its triangles about a place at a time."""
+    """Water of a world with waves. `at` returns its triangles for a neighbourhood and a time."""
 
     def __init__(self, water: Waves, sheets: Sequence[tuple[int, Floats]]) -> None:
-        """`sheets` are part numbers with the corners of their triangles, (m, 3, 2) [m], seen from above."""
+        """Prepare the outline; `sheets` are part numbers with the corners of their triangles, (m, 3, 2) [m]."""
         self.water = water
         self._parts = [(number, Outline.of(corners)) for number, corners in sheets]
         self.outline = Outline(np.concatenate([outline.segments for _, outline in self._parts]))
@@ -309,15 +308,15 @@ class WaterSurface:
 
     @property
     def stride_m(self) -> float:
-        """Side of the squares of places that share one mesh [m]."""
+        """Side of the squares within which places share one mesh [m]."""
         return HALF_CELLS * self.cell_m
 
     def neighbourhood(self, xyz: Floats) -> tuple[int, int]:
-        """The number of a place's square: the mesh is the same for all places in it."""
+        """Return the key of the square that contains a place; the mesh is the same within it."""
         return int(np.floor(xyz[0] / self.stride_m)), int(np.floor(xyz[1] / self.stride_m))
 
     def at(self, neighbourhood: tuple[int, int], time: float) -> RaisedSurface:
-        """The surface about a place at `time` [s]."""
+        """Return the surface for a neighbourhood at `time` [s]."""
         mesh = self._mesh(neighbourhood)
         height, rate = self._lattices(mesh, time)
         z, rise = height[mesh.rows], rate[mesh.rows]
@@ -332,7 +331,7 @@ class WaterSurface:
         return RaisedSurface(triangles, normal, np.einsum("km->m", rise[mesh.corners]) / 3.0)
 
     def _lattices(self, mesh: _Mesh, time: float) -> tuple[Floats, Floats]:
-        """Heights and their rates at the lattice points of all squares, in one row."""
+        """Heights and their rates at the lattice points of all squares, flattened."""
         longest = 2.0 * np.pi / float(np.min(self.water.components.wave_number_1_m))
         heights, rates = [], []
         for square in mesh.squares:
@@ -357,11 +356,11 @@ class WaterSurface:
             mesh = self._build(neighbourhood, cell)
         if len(mesh.faces) > MOST_TRIANGLES:
             raise ConfigError(
-                f"water: the outline of the world's water needs {len(mesh.faces)} triangles, and {MOST_TRIANGLES} is "
-                "the most; give it a simpler one"
+                f"water: the outline of the world's water needs {len(mesh.faces)} triangles, but the limit is "
+                f"{MOST_TRIANGLES}; simplify it"
             )
         self._meshes[neighbourhood] = mesh
-        while len(self._meshes) > _KEPT_MESHES:
+        while len(self._meshes) > _CACHED_MESHES:
             self._meshes.popitem(last=False)
         return mesh
 
@@ -380,7 +379,7 @@ class WaterSurface:
         return _Mesh(plane, faces, part, squares, rows[:, 0].copy(), on_outline, corners, _slopes(plane[faces]))
 
     def _part_of(self, points: Floats) -> NDArray[np.uint32]:
-        """The part on whose sheet points lie, the first where sheets lap."""
+        """Part number of points, the first one where meshes overlap."""
         part = np.full(len(points), self._parts[0][0], np.uint32)
         if len(self._parts) > 1:
             for number, outline in reversed(self._parts):
@@ -389,7 +388,7 @@ class WaterSurface:
 
 
 def is_sheet(item: WorldObject, water: Waves) -> bool:
-    """Whether an object is a sheet of this water: it stands, is labelled water, and lies at the water's level."""
+    """Return True if an object is part of this water: static, labelled water, and at its level."""
     if item.label != LABEL or item.is_actor:
         return False
     height = np.concatenate([part.placed[:, 2] for part in item.parts])
@@ -397,7 +396,7 @@ def is_sheet(item: WorldObject, water: Waves) -> bool:
 
 
 def check_water(water: Any, objects: Sequence[WorldObject]) -> Waves | None:
-    """The water as a world takes it: None where it has no waves, and an error where it cannot be laid on the world."""
+    """Return the water for a world, None if it has no waves; raises if the world has no suitable meshes."""
     if water is None or not hasattr(water, "rising"):
         if water is not None:
             raise ConfigError(f"world: water must be a Water of parhelion.motion.water, got {type(water).__name__}")
@@ -407,12 +406,12 @@ def check_water(water: Any, objects: Sequence[WorldObject]) -> Waves | None:
     sheets = [item for item in objects if is_sheet(item, water)]
     if not sheets:
         raise ConfigError(
-            f"world: nothing that stands in it is labelled {LABEL!r} within {SAME_LEVEL_M:g} m of the water's level "
-            f"{water.level_m:g} m; add a sheet of water first"
+            f"world: no static object has the label {LABEL!r} within {SAME_LEVEL_M:g} m of the water level "
+            f"{water.level_m:g} m; add one first, for example a plane"
         )
     for item in sheets:
         if any(part.texture >= 0 for part in item.parts):
-            raise ConfigError(f"world: {item.name!r} has a texture, which water with waves cannot have")
+            raise ConfigError(f"world: {item.name!r} has a texture, which is not supported for water with waves")
     return water
 
 
@@ -422,7 +421,7 @@ def sheet_corners(part: WorldPart) -> Floats:
 
 
 def finest_cell(water: Waves) -> float:
-    """Cell [m] beside the sensor: 0.25 m times a power of two, that shows 99 % of the variance of the height."""
+    """Cell size near the sensor [m]: 0.25 m times a power of two, which resolves 99 % of the variance of the height."""
     length = 2.0 * np.pi / np.asarray(water.components.wave_number_1_m, dtype=np.float64)
     energy = np.asarray(water.components.amplitude_m, dtype=np.float64) ** 2
     order = np.argsort(-length)
@@ -445,7 +444,7 @@ def _grading(centre: tuple[float, float], cell: float, reach: float) -> Grading:
 
 
 def _lookup(plane: Floats, grading: Grading) -> tuple[tuple[Lattice, ...], NDArray[np.int64], Floats]:
-    """The lattice points needed, four rows of them for each vertex, and their weights: linear in x and in y."""
+    """Required lattices, four lattice points per vertex, and their weights (bilinear interpolation)."""
     level = grading.level(plane)
     squares = []
     rows, weights, first = np.zeros((len(plane), 4), np.int64), np.zeros((len(plane), 4)), 0
@@ -470,7 +469,7 @@ def _lookup(plane: Floats, grading: Grading) -> tuple[tuple[Lattice, ...], NDArr
 
 
 def _slopes(corners: Floats) -> Floats:
-    """How the heights of a face's corners make its slopes: shape (2, 3, m), from corners (m, 3, 2)."""
+    """Coefficients (2, 3, m) of the slopes of faces by the heights of their corners (m, 3, 2)."""
     x, y = corners[..., 0].T, corners[..., 1].T
     ahead, behind = [1, 2, 0], [2, 0, 1]
     twice = (x[1] - x[0]) * (y[2] - y[0]) - (x[2] - x[0]) * (y[1] - y[0])

@@ -1,4 +1,4 @@
-"""A world: triangles with materials and labels, standing or moving, and what a sensor of it sees."""
+"""A world: static and moving triangles with materials and labels, and the geometry that a sensor can see."""
 
 from __future__ import annotations
 
@@ -34,27 +34,34 @@ _Made = TypeVar("_Made")
 
 
 class World(HasEmitters):
-    """Objects and actors with materials and labels. Frame: x east (or forward), y left, z up, metres.
+    """Objects and actors with materials and labels. Frame: x east (or forward), y left, z up, in metres.
 
     Args:
         name: Name in records and reports.
+
+    >>> import parhelion as ph
+    >>> world = ph.World("yard")
+    >>> ground = world.add(ph.shapes.plane(50, 50), material="asphalt", label="road")
+    >>> crate = world.add(ph.shapes.box(1, 1, 1), material="wood", label="box", pose=ph.Pose((5, 0, 0.5)))
+    >>> world
+    World('yard': 2 objects, 0 actors, 14 triangles, 2 materials)
     """
 
     def __init__(self, name: str = "") -> None:
         self.name = name
         self.path: Trajectory | None = None
-        """A drive through the world, where it has one."""
+        """Suggested drive through the world, or None."""
         self.materials: list[Material] = []
-        """Materials in order of first use; a material's row is its number."""
+        """Materials in order of first use; the row of a material is its number."""
         self._textures = TextureRows()
         self.textures: list[NDArray[np.float32]] = self._textures.images
         """Textures by row: factors on the reflectance in [0, 1], each of shape (height, width)."""
         self.texture_colours: dict[int, NDArray[np.uint8]] = self._textures.colours
         """Colours of the textures that are not grey, by row of `textures`: sRGB, each of shape (height, width, 3)."""
         self.texture_files: dict[int, Path] = self._textures.files
-        """The image file of each texture that came from one, by row of `textures`."""
+        """Image files of the textures that came from a file, by row of `textures`."""
         self.base: Any = None
-        """What the world was started from, where it came from a built-in one; see `parhelion.world.file`."""
+        """`Base` of a world that was started from a built-in one; see `parhelion.world.file`."""
         self._version = 0
         self._objects: dict[int, WorldObject] = {}
         self._next_index = 0
@@ -74,14 +81,14 @@ class World(HasEmitters):
         self._lock = RLock()
 
     def __getstate__(self) -> dict[str, Any]:
-        # Neither locks nor what can be made again go into copies.
+        # Copies have no lock and no cache.
         return {**self.__dict__, "_lock": None, "_cache": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._lock = RLock()
 
-    # ---- making ------------------------------------------------------------------------------------------------
+    # ---- loading -----------------------------------------------------------------------------------------------
 
     @classmethod
     def load(
@@ -92,27 +99,29 @@ class World(HasEmitters):
         materials: Mapping[str, MaterialLike] | None = None,
         **params: Any,
     ) -> World:
-        """A built-in world by name, a world file (.yaml), a mesh file (.obj, .ply, .stl, .glb, ...), or a list.
+        """Load a built-in world, a world file, a mesh file, a layout or the buildings of a map.
 
-        Lists are layouts (.yaml, .json) and buildings of maps (.geojson); see `parhelion.world.procedural`.
-
-        `seed` and `params` go to built-in worlds (a world file's own are overridden); for a mesh file `params` are
-        those of `World.add`, and `materials` maps the file's material names to the library's.
+        Args:
+            source: Name of a built-in world, or the path of a world file (.yaml), mesh file (.obj, .ply, .stl, .glb,
+                ...), layout (.yaml, .json) or map (.geojson); for the last two see `parhelion.world.procedural`.
+            seed: Seed of a built-in world; overrides that of a world file.
+            materials: For a mesh file: library materials by material name in the file.
+            params: Parameters of a built-in world; for a mesh file, arguments of `World.add`.
         """
         if not isinstance(source, (str, PathLike)):
-            raise ConfigError(f"world: load takes a name or a path, got {type(source).__name__}")
+            raise ConfigError(f"world: load accepts a name or a path, got {type(source).__name__}")
         suffix = Path(source).suffix.lower()
         if suffix in (".yaml", ".yml", ".json", ".geojson"):
             from parhelion.world.procedural.files import is_list, load_listed
 
             if is_list(source):
                 if materials is not None or seed is not None:
-                    raise ConfigError(f"{source}: a list of things takes neither seed nor materials")
+                    raise ConfigError(f"{source}: a layout or map accepts neither seed nor materials")
                 return load_listed(source, params)
             from parhelion.world.file import load_world
 
             if materials is not None:
-                raise ConfigError(f"{source}: a world file maps materials itself, in each object's field materials")
+                raise ConfigError(f"{source}: a world file maps materials in the field materials of each object")
             return load_world(source, seed=seed, params=params)
         if suffix in MESH_SUFFIXES:
             return cls._from_mesh_file(source, materials, params)
@@ -141,22 +150,22 @@ class World(HasEmitters):
             hint = f"(or give a path: a world file .yaml, or a mesh file {' '.join(MESH_SUFFIXES)})"
             raise unknown_name("world", name, builtin.BUILTIN, hint)
         if materials is not None:
-            raise ConfigError(f"world {name!r}: materials maps the names of a mesh file; a built-in world has its own")
+            raise ConfigError(f"world {name!r}: materials is for mesh files; a built-in world has its own materials")
         world: World = builtin.build(name, seed=0 if seed is None else seed, **params)
         world.base = Base(name, 0 if seed is None else seed, params, tuple(world._objects), world.path, world.lamps)
         return world
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write a world file (.yaml); triangles that are in no file are written as PLY in a folder beside it."""
+        """Write a world file (.yaml); meshes that came from no file are written as PLY in a folder next to it."""
         from parhelion.world.file import save_world
 
         save_world(self, path)
 
-    # ---- changing ----------------------------------------------------------------------------------------------
+    # ---- editing -----------------------------------------------------------------------------------------------
 
     @contextmanager
     def edits(self) -> Iterator[None]:
-        """Several changes that other threads see as one: a scan in another thread comes before or after all of them.
+        """Group several changes: a scan in another thread sees either none or all of them.
 
         A single change needs no such block.
         """
@@ -178,13 +187,21 @@ class World(HasEmitters):
         scale: float = 1.0,
         up: Up = "auto",
     ) -> WorldObject:
-        """Add something that stands still.
+        """Add a static object.
 
-        `material` is for the whole mesh. Without it a file's own material names are looked up in the library (one
-        warning names the guesses), and meshes without any are concrete. `materials` maps names of the file to names
-        of the library. `instance` is by default a number of the object's own; `hidden_from` holds kinds or names of
-        sensors that do not see it ('lidar', 'velodyne/vlp-16', '*'); `texture` needs a mesh with UVs; `scale` acts
-        before `pose`; `up` says which axis of a file points up ('auto': y for glTF, else z).
+        Args:
+            mesh: Path of a mesh file, a `Mesh`, (vertices, faces), or a trimesh mesh or scene.
+            material: Material of the whole mesh. By default, material names of a file are looked up in the library
+                (one warning lists the guesses), and meshes without names are concrete.
+            label: Semantic class.
+            pose: Pose of the mesh in the world.
+            name: Name of the object; by default that of the file, or label and number.
+            materials: Library materials by material name in the file.
+            instance: Instance number; by default a new one.
+            hidden_from: Kinds or names of sensors that do not see it ('lidar', 'velodyne/vlp-16', '*').
+            texture: Image file or array; the mesh needs UV coordinates.
+            scale: Factor that is applied before `pose`.
+            up: Axis of the file that points up ('auto': y for glTF, otherwise z).
         """
         if not isinstance(pose, Pose):
             raise ConfigError(f"world: pose must be a Pose, got {type(pose).__name__}")
@@ -208,7 +225,7 @@ class World(HasEmitters):
         scale: float = 1.0,
         up: Up = "auto",
     ) -> WorldObject:
-        """Add something that moves: its own frame follows `trajectory`. The rest is as in `add`."""
+        """Add a moving object, whose frame follows `trajectory`. All other arguments are those of `add`."""
         motion = Fixed(trajectory) if isinstance(trajectory, Pose) else trajectory
         if not isinstance(motion, Trajectory):
             raise ConfigError(f"world: trajectory must have sample(times), got {type(trajectory).__name__}")
@@ -218,15 +235,15 @@ class World(HasEmitters):
             )
 
     def remove(self, item: WorldObject) -> None:
-        """Take an object or actor out of the world. Numbers of the other parts stay as they are.
+        """Remove an object or actor from the world. Part numbers of other objects do not change.
 
-        Rows of its parts and textures are free for what is added next.
+        The rows of its parts and textures are reused for objects that are added later.
         """
         with self._lock:
             if self._objects.get(item.index) is not item:
                 raise ConfigError(f"world: {item!r} is not in this world")
             del self._objects[item.index]
-            self._leave_emitters_of(item)
+            self._remove_emitters_of(item)
             for part in item.parts:
                 self._rows.free(part.number)
                 if part.texture >= 0:
@@ -234,10 +251,10 @@ class World(HasEmitters):
             self._changed()
 
     def set_water(self, water: Any) -> None:
-        """Let waves run over the world's water: a `Water` of `parhelion.motion.water`, None for the sheets as they are.
+        """Set the waves on the world's water: a `Water` of `parhelion.motion.water`, or None for the original meshes.
 
-        What stands, is labelled 'water' and lies within 1 m of the water's level follows its surface, inside of its
-        own outline. Calm water leaves the sheets as they are. Rays then meet the waves of their own time.
+        Static objects with the label 'water' within 1 m of the water's level follow its surface, inside of their own
+        outline. Calm water leaves the meshes unchanged. Rays hit the waves at the time of the ray.
         """
         with self._lock:
             self._water = check_water(water, self.objects)
@@ -279,16 +296,16 @@ class World(HasEmitters):
                 self._textures.use(texture_row)
             vertices = placed.vertices if trajectory is not None else _in_world(placed, pose)
             parts.append(WorldPart(row, placed, vertices, kind, texture_row, part.material))
-        called = name or (origin.file.stem if origin.file else f"{label}-{index}")
+        title = name or (origin.file.stem if origin.file else f"{label}-{index}")
         source = Origin(origin.file, origin.up, origin.shape, scale)
-        item = WorldObject(index, called, label, label_id, number, pose, tuple(parts), trajectory, hidden, source)
+        item = WorldObject(index, title, label, label_id, number, pose, tuple(parts), trajectory, hidden, source)
         self._objects[index] = item
         self._next_index += 1
         self._changed()
         return item
 
     def _material(self, material: MaterialLike) -> Material:
-        """The material itself, entered in the table."""
+        """Return a material, and enter it in the world's table."""
         if isinstance(material, str):
             number = self._material_numbers.get(material)
             found = library.material(material) if number is None else self.materials[number]
@@ -300,15 +317,13 @@ class World(HasEmitters):
         if number == len(self.materials):
             self.materials.append(found)
         elif self.materials[number] is not found and self.materials[number] != found:
-            raise ConfigError(
-                f"world: it has another material named {found.name!r} already; give one of them a new name"
-            )
+            raise ConfigError(f"world: it already has another material named {found.name!r}; rename one of them")
         return self.materials[number]
 
     def _instance(self, instance: int | None) -> int:
         if instance is None:
             while self._next_instance in self._instances_used:
-                self._instances_used.discard(self._next_instance)  # no number below the next is asked for again
+                self._instances_used.discard(self._next_instance)  # numbers below the next one are never needed again
                 self._next_instance += 1
             instance, self._next_instance = self._next_instance, self._next_instance + 1
             return instance
@@ -324,19 +339,19 @@ class World(HasEmitters):
         self._version += 1
         self._cache.clear()
 
-    def _kept(self, key: Any, make: Callable[[], _Made]) -> _Made:
-        """What was made from the objects, kept until they change."""
+    def _cached(self, key: Any, make: Callable[[], _Made]) -> _Made:
+        """Return a result that is derived from the objects; cached until they change."""
         with self._lock:
             if key not in self._cache:
                 self._cache[key] = make()
             made: _Made = self._cache[key]
             return made
 
-    # ---- asking ------------------------------------------------------------------------------------------------
+    # ---- queries -----------------------------------------------------------------------------------------------
 
     @property
     def version(self) -> int:
-        """A number that grows with every change of objects; what was made from the world may be kept under it."""
+        """Number that increases with every change of objects; usable as a cache key."""
         return self._version
 
     @property
@@ -347,28 +362,28 @@ class World(HasEmitters):
 
     @property
     def label_names(self) -> dict[int, str]:
-        """What each label number in use stands for."""
+        """Label names by label number, of all labels in use."""
         return self._labels.names
 
     @property
     def parts(self) -> PartTable:
-        """Material, label, instance and texture of each part; triangles carry its row numbers."""
-        return self._kept("parts", self._rows.table)
+        """Material, label, instance and texture of each part; triangles carry the row numbers of this table."""
+        return self._cached("parts", self._rows.table)
 
     def geometry(self, *sensor: str) -> SceneGeometry:
-        """The triangles that a sensor can meet: `geometry("lidar")`, or with its own name too.
+        """Return the triangles that a sensor can see: `geometry("lidar")`, optionally with the name of the sensor.
 
-        Objects hidden from any of the names are left out. Without names: as for "lidar". The same object is handed
-        out until the world changes.
+        Objects that are hidden from any of the names are omitted. The default is "lidar". The same object is returned
+        until the world changes.
         """
         names = sensor or ("lidar",)
 
         def made() -> SceneGeometry:
             hidden = frozenset(i for i, item in self._objects.items() if item.hidden_from and item.hides_from(names))
             seen = (item for i, item in self._objects.items() if i not in hidden)
-            return self._kept(hidden, lambda: assemble(seen, self._water))
+            return self._cached(hidden, lambda: assemble(seen, self._water))
 
-        return self._kept(names, made)
+        return self._cached(names, made)
 
     @property
     def triangle_count(self) -> int:
@@ -377,18 +392,18 @@ class World(HasEmitters):
 
     @property
     def bounds(self) -> tuple[Floats, Floats] | None:
-        """Lower and upper corner [m] of everything, actors where they are at time 0; None for an empty world."""
+        """Lower and upper corner [m] of all objects, actors at time 0; None for an empty world."""
 
         def made() -> tuple[Floats, Floats] | None:
             corners = [item.bounds() for item in self._objects.values()]
             lower, upper = (np.array([corner[k] for corner in corners]) for k in range(2))
             return (lower.min(axis=0), upper.max(axis=0)) if corners else None
 
-        return self._kept("bounds", made)
+        return self._cached("bounds", made)
 
     @property
     def viewpoint(self) -> Pose:
-        """A sensible pose for a sensor: the one that was set, else above the ground at the centre of the bounds."""
+        """Suggested pose of a sensor; by default 2 m above the ground at the centre of the bounds."""
         own = self._viewpoint
         if own is not None:
             return own
@@ -397,7 +412,7 @@ class World(HasEmitters):
             seen = [item for item in self._objects.values() if not item.hides_from(("lidar",))]
             return default_viewpoint(assemble(seen).static)
 
-        return self._kept("viewpoint", made)
+        return self._cached("viewpoint", made)
 
     @viewpoint.setter
     def viewpoint(self, pose: Pose | None) -> None:
@@ -407,12 +422,12 @@ class World(HasEmitters):
 
     @property
     def has_own_viewpoint(self) -> bool:
-        """Whether the viewpoint was set, and is not the default."""
+        """True if the viewpoint was set."""
         return self._viewpoint is not None
 
     @property
     def weather(self) -> Weather | None:
-        """What the air holds; None is clear air."""
+        """Weather; None is clear air."""
         return self._weather
 
     @weather.setter

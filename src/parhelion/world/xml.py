@@ -1,4 +1,4 @@
-"""The text of XML files, read as data: no document type, no entities, size limited."""
+"""XML files, read as data: no document types, no entities, nothing fetched, limited size and depth."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from parhelion.core.reading import read_bytes
 from parhelion.world.mesh import LARGEST_COORDINATE_M
 
 LARGEST_FILE_BYTES = 32 * 1024 * 1024
-"""Robots of hundreds of links stay below one MiB, since meshes are in files of their own."""
+"""Robots with hundreds of links stay below one MiB, because meshes are in separate files."""
 _DECLARATION = re.compile(r"<!(DOCTYPE|ENTITY)", re.IGNORECASE)
 
 
 def guarded_text(file: Path, largest_bytes: int = LARGEST_FILE_BYTES) -> str:
-    """The text of an XML file, refused where it declares a document type or entities.
+    """Return the text of an XML file; document types and entities are refused.
 
-    An entity can stand for a file of the machine, or for gigabytes. The test is made on the decoded text, so no
-    encoding can carry a declaration past it.
+    An entity can expand to a file of the machine, or to gigabytes. The check is made on the decoded text, so no
+    encoding can hide a declaration.
     """
     content = read_bytes(file, ConfigError, largest=largest_bytes, what="a robot or a mesh as XML")
     if not content.strip():
@@ -34,7 +34,7 @@ def guarded_text(file: Path, largest_bytes: int = LARGEST_FILE_BYTES) -> str:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        text = content.decode("latin-1")  # older files: the letters of an author's name
+        text = content.decode("latin-1")  # older files, for example with an author's name
     found = _DECLARATION.search(text)
     if found:
         line = text.count("\n", 0, found.start()) + 1
@@ -42,18 +42,14 @@ def guarded_text(file: Path, largest_bytes: int = LARGEST_FILE_BYTES) -> str:
     return text
 
 
-# ---- xml ------------------------------------------------------------------------------------------------------------
-# XML files of robots, read as data: no document type, no entities, nothing fetched, size and depth limited.
-
-
 DEEPEST_NESTING = 64
-"""URDF with Gazebo's blocks needs about ten levels."""
+"""Largest depth of elements; URDF with Gazebo blocks needs about ten levels."""
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 class _Builder(ElementTree.TreeBuilder):
-    """Builds the tree, and refuses one that is too deep."""
+    """Tree builder that refuses trees that are too deep."""
 
     def __init__(self, file: Path) -> None:
         super().__init__()
@@ -71,10 +67,10 @@ class _Builder(ElementTree.TreeBuilder):
 
 
 def parse_xml(file: Path, text: str) -> ElementTree.Element:
-    """The tree of a text that `guarded_text` let through."""
+    """Return the element tree of a text from `guarded_text`."""
     parser = ElementTree.XMLParser(target=_Builder(file))
     try:
-        # Text, not bytes: the parser then cannot follow another encoding that the file declares.
+        # Text instead of bytes, so that the parser ignores an encoding that the file declares.
         parser.feed(text)
         root: ElementTree.Element = parser.close()
     except ElementTree.ParseError as error:
@@ -88,39 +84,39 @@ def parse_xml(file: Path, text: str) -> ElementTree.Element:
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """An element together with the words that a message needs to name it."""
+    """An element with its file and place, for error messages."""
 
     element: ElementTree.Element
     file: Path
     place: str = ""
-    """Such as "link 'base': visual 1"."""
+    """Place in the file, for example "link 'base': visual 1"."""
 
     @property
     def tag(self) -> str:
-        """Name of the element itself."""
+        """Name of the element."""
         return self.element.tag
 
     def fail(self, problem: str) -> ConfigError:
-        """The error that names file and element."""
+        """Return an error with the file and the element."""
         return ConfigError(f"{self.where}: {problem}")
 
     @property
     def where(self) -> str:
-        """File and element, for the start of a message."""
+        """File and element, the prefix of messages."""
         return f"{self.file}: {self.place}" if self.place else str(self.file)
 
     def children(self, tag: str | None = None) -> list[Node]:
-        """All direct children of this name, or all of any name."""
+        """Return the direct children with this name, or all."""
         found = [child for child in self.element if tag is None or child.tag == tag]
         return [Node(child, self.file, self._name(child, row, len(found))) for row, child in enumerate(found)]
 
     def child(self, tag: str) -> Node | None:
-        """The first direct child of this name."""
+        """Return the first direct child with this name, or None."""
         found = self.children(tag)
         return found[0] if found else None
 
     def needed(self, tag: str) -> Node:
-        """The first direct child of this name, which must be there."""
+        """Return the first direct child with this name; it is required."""
         found = self.child(tag)
         if found is None:
             raise self.fail(f"needs an element <{tag}>")
@@ -133,14 +129,14 @@ class Node:
         return f"{self.place}: {own}" if self.place else own
 
     def attribute(self, name: str) -> str:
-        """An attribute that must be there and not be blank."""
+        """Return an attribute; it is required and must not be blank."""
         value = (self.element.get(name) or "").strip()
         if not value:
             raise self.fail(f"needs the attribute {name}")
         return value
 
     def numbers(self, name: str, count: int, default: Sequence[float] | None = None) -> tuple[float, ...]:
-        """An attribute of `count` finite numbers; it may be absent where there is a default."""
+        """Return an attribute of `count` finite numbers; it is required unless there is a default."""
         value = self.element.get(name)
         if value is None:
             if default is None:
@@ -149,15 +145,15 @@ class Node:
         return self._parsed(name, value, count)
 
     def text_numbers(self, count: int) -> tuple[float, ...]:
-        """The text of the element, which must be `count` finite numbers."""
+        """Return the text of the element as `count` finite numbers."""
         return self._parsed("its text", self.element.text or "", count)
 
     def number(self, name: str, default: float | None = None) -> float:
-        """An attribute that is one finite number."""
+        """Return an attribute of one finite number."""
         return self.numbers(name, 1, None if default is None else (default,))[0]
 
     def positive(self, name: str, count: int = 1) -> tuple[float, ...]:
-        """An attribute of `count` positive numbers."""
+        """Return an attribute of `count` positive numbers."""
         values = self.numbers(name, count)
         if not all(0 < value <= LARGEST_COORDINATE_M for value in values):
             raise self.fail(f"{name} must be positive, and at most 1e9 m, got {self.element.get(name)!r}")
@@ -172,14 +168,14 @@ class Node:
         return numbers
 
     def origin(self) -> Pose:
-        """The pose that a child <origin> gives; the identity where there is none."""
+        """Return the pose of the child <origin>; the identity without one."""
         origin = self.child("origin")
         if origin is None:
             return Pose()
         return origin.pose(origin.numbers("xyz", 3, (0, 0, 0)), origin.numbers("rpy", 3, (0, 0, 0)))
 
     def pose(self, xyz: Sequence[float], rpy_rad: Sequence[float]) -> Pose:
-        """Position [m] and angles [rad] about fixed x, y, z as a pose."""
+        """Return the pose of a position [m] and angles [rad] about fixed x, y, z."""
         if max(abs(value) for value in xyz) > LARGEST_COORDINATE_M:
             raise self.fail(f"its position must lie within {LARGEST_COORDINATE_M:g} m, got {list(xyz)}")
         return Pose(xyz, quat_from_rpy(*rpy_rad))

@@ -100,7 +100,7 @@ def test_sensors_sit_on_links_or_on_described_sensors(rover: Path) -> None:
         ({}, "velodine", "did you mean 'velodyne'"),
         ({"joints": JOINTS}, "lift", "moves with joint 'arm_joint'"),
         ({"joints": {"wheel_join": 1.0}}, "", "did you mean 'wheel_joint'"),
-        ({"joints": {"mount_joint": 1.0}}, "", "takes no position"),
+        ({"joints": {"mount_joint": 1.0}}, "", "has no position"),
         ({"joints": {"arm_joint": {"rate": 1.0}}}, "", "from -2 to 2 rad"),
         ({"joints": {"arm_joint": [[0, 0], [1, 3]]}}, "", "from -2 to 2 rad"),
         ({"materials": {"wheell": "rubber"}}, "show", "did you mean 'wheel'"),
@@ -129,7 +129,7 @@ def test_wrong_links_joints_and_materials_are_named(
         ({"rate": float("nan")}, "rate: expected a finite number from -10000 to 10000, got nan"),
     ],
 )
-def test_wrong_joints_are_told_with_their_path(rover: Path, joint: Any, words: str) -> None:
+def test_wrong_joints_are_reported_with_their_path(rover: Path, joint: Any, words: str) -> None:
     with pytest.raises(ph.ConfigError, match=rf"joints\.wheel_joint.*{words}"):
         on_board(rover, joints={"wheel_joint": joint})
 

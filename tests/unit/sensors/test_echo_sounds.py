@@ -89,7 +89,7 @@ def test_a_scenario_has_sounds_on_vehicles(tmp_path: Path) -> None:
         ({"options": {"sounds": ["fan"]}}, "set mode to passive or both"),
         ({"sounds": [{"name": "a", "level_db": 50}]}, "give one of tone_khz, band_khz, wav"),
         ({"sounds": [{"name": "a", "level_db": 50, "tone_khz": 2, "actor": "robo"}]}, "unknown sound: actor 'robo'"),
-        ({"sounds": [{"name": "a", "level_db": 50, "band_khz": [9, 2]}]}, "band_khz must rise"),
+        ({"sounds": [{"name": "a", "level_db": 50, "band_khz": [9, 2]}]}, "band_khz must increase"),
         ({"sounds": [{"name": "a", "level_db": 50, "wav": "nothing.wav"}]}, "no such file"),
         ({"sounds": [{"name": "a", "level_db": 50, "tone_khz": 2}] * 2}, "the name 'a' is given twice"),
     ],
@@ -102,7 +102,7 @@ def test_bad_sounds_are_reported(change: dict[str, Any], words: str) -> None:
 def test_bad_recordings_are_reported(tmp_path: Path) -> None:
     world = ph.World()
     (tmp_path / "no.wav").write_bytes(b"RIFF nonsense")
-    with pytest.raises(FormatError, match="is no PCM WAV file"):
+    with pytest.raises(FormatError, match="is not a PCM WAV file"):
         world.add_sound("a", level_db=50, wav="no.wav", folder=tmp_path)
     with pytest.raises(ConfigError, match="level_db"):
         world.add_sound("a", level_db=5000, tone_khz=1)

@@ -1,4 +1,4 @@
-"""The built-in worlds: counts, determinism, clean triangles, things in their places, paths that hit nothing."""
+"""Built-in worlds: counts, determinism, clean triangles, positions of objects, paths without collisions."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_unknown_names_and_parameters_are_answered_with_the_nearest():
             {"reflectances_percent": [12.5]},
             r"reflectances_percent\[0\]: expected a whole number, got 12.5",
         ),
-        ("test-range", {"board_size": 8.0}, "take fewer or smaller boards"),
+        ("test-range", {"board_size": 8.0}, "use fewer or smaller boards"),
     ],
 )
 def test_parameters_out_of_range_are_named(name, params, says):
@@ -169,7 +169,7 @@ def test_building_is_quick(name, limit_s):
 
 @pytest.mark.parametrize("name", ["city", "harbour"])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_things_do_not_interpenetrate(name, seed):
+def test_objects_do_not_interpenetrate(name, seed):
     world = world_of(name, seed)
     labels = {item.label for item in world.objects} - FLAT - {"fence", "vegetation", "bridge", "other-structure"}
     boxes, names = instance_boxes(world, labels, below=2.2 if name == "city" else 3.6)
@@ -180,7 +180,7 @@ def test_things_do_not_interpenetrate(name, seed):
 # ---- city --------------------------------------------------------------------------------------------------------
 
 
-def test_city_has_the_size_and_the_things_of_a_city():
+def test_city_has_the_size_and_the_objects_of_a_city():
     world = world_of("city")
     triangles = {}
     instances = {}
@@ -234,8 +234,8 @@ def test_city_drive_is_long_enough_and_hits_nothing(seed):
     assert speed.max() == pytest.approx(10.0, rel=0.02)
     assert speed.min() > 3.5
     np.testing.assert_allclose(xyz[:, 2], 1.8)
-    things = [item for item in world.objects if item.label not in FLAT]
-    vertices = np.concatenate([part.placed for item in things for part in item.parts])
+    items = [item for item in world.objects if item.label not in FLAT]
+    vertices = np.concatenate([part.placed for item in items for part in item.parts])
     low = vertices[(vertices[:, 2] < 2.4) & (vertices[:, 2] > 0.1)]
     near = np.hypot(*(low[:, None, :2] - xyz[None, ::20, :2]).transpose(2, 0, 1)).min()
     assert near > 1.5
@@ -272,13 +272,13 @@ def test_harbour_has_water_vessels_and_a_bridge_that_the_path_passes_under():
     assert speed.min() >= 2.0
     assert speed.max() <= 3.0
     assert xyz[0, 0] < 72.0 < xyz[-1, 0]
-    things = [item for item in world.objects if item.label != "water"]
-    vertices = np.concatenate([part.placed for item in things for part in item.parts])
+    items = [item for item in world.objects if item.label != "water"]
+    vertices = np.concatenate([part.placed for item in items for part in item.parts])
     low = vertices[(vertices[:, 2] > -0.5) & (vertices[:, 2] < 4.5) & (np.abs(vertices[:, 1]) < 24.0)]
     assert np.linalg.norm(low[:, None, :2] - xyz[None, :, :2], axis=2).min() > 3.0
 
 
-def test_harbour_vessels_float_and_things_on_the_quay_stand_on_it():
+def test_harbour_vessels_float_and_objects_on_the_quay_stand_on_it():
     world = world_of("harbour")
     boxes, _ = instance_boxes(world, {"vessel"}, below=100.0)
     assert np.all(boxes[:, 0, 2] < -0.3)

@@ -72,10 +72,10 @@ def test_pipes_devices_folders_and_names_that_no_file_has(tmp_path: Path, name: 
     ):
         with fence(5.0), pytest.raises(ParhelionError) as caught:
             DOORS[name](path)
-        said = str(caught.value)
-        assert name in said or path.name[:20] in said, said
-        assert "\n" not in said
-        assert "\0" not in said
+        message = str(caught.value)
+        assert name in message or path.name[:20] in message, message
+        assert "\n" not in message
+        assert "\0" not in message
 
 
 @pytest.mark.parametrize("name", DOORS)
@@ -87,12 +87,12 @@ def test_noise_is_refused_in_one_sentence(tmp_path: Path, name: str, content: by
         try:
             DOORS[name](file)
         except ParhelionError as error:
-            said = str(error)
+            message = str(error)
         else:
             assert name in ("cloud.bin", "cloud.pcd.bin", "any.yaml", "mesh.stl")  # raw numbers, and any text
             return
-    assert name in said
-    assert "\n" not in said
+    assert name in message
+    assert "\n" not in message
 
 
 def geojson(path: Path, *rings: list[list[float]]) -> Path:
@@ -106,7 +106,7 @@ def square(x: float, y: float, half: float) -> list[list[float]]:
 
 def test_a_hole_one_degree_away(tmp_path: Path) -> None:
     file = geojson(tmp_path / "a.geojson", square(8.0, 50.0, 1e-4), square(9.0, 50.0, 1e-5))
-    with fence(), pytest.raises(ConfigError, match=r"a\.geojson.*: its hole 0 must lie inside of the outline"):
+    with fence(), pytest.raises(ConfigError, match=r"a\.geojson.*: its hole 0 must lie inside the outline"):
         World.load(file)
 
 
@@ -127,7 +127,7 @@ def footprint(**params: Any) -> dict[str, Any]:
         ({"objects": [footprint(outline=square(0, 0, 5) * 600)]}, "expected a list of 3 to 2000"),
         ({"objects": [{"kind": "terrain", "size": [90, 90, 0], "params": {"track": [[-1e6, 0], [1e6, 0]]}}]},
          "is too long|must be 6000 m long at most"),
-        ({"objects": [{"kind": "rack", "size": [3, 1, 4]}] * 5000}, "more than 1000000 pairs of things touch"),
+        ({"objects": [{"kind": "rack", "size": [3, 1, 4]}] * 5000}, "more than 1000000 pairs of objects touch"),
     ],
     ids=["way", "way past a rack", "drive", "outline", "hole", "corners", "track", "heap"],
 )  # fmt: skip
@@ -203,7 +203,7 @@ def test_height_maps_that_are_traps(tmp_path: Path) -> None:
     (tmp_path / "bare.asc").write_text("ncols 2\nNODATA_value\n1 2\n3 4\n")
     Image.fromarray(np.ones((9, 9), np.float32)).save(tmp_path / "whole.tif")
     for name, message in (
-        ("bomb.png", "12000 x 12000 heights, 1000000 at most"),
+        ("bomb.png", "12000 x 12000 heights; the limit is 1000000"),
         ("huge.npy", "claims the shape"),
         ("bare.asc", "nodata_value must be one number"),
     ):

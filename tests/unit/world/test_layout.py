@@ -1,4 +1,4 @@
-"""Layouts: lists written by hand, what checks tell of broken ones, and bitmaps of what stands where."""
+"""Layouts: lists written by hand, reports of the checks on broken ones, and occupancy bitmaps."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from parhelion.world.procedural.checks import overlaps
 from parhelion.world.procedural.footprints import footprints
 
 
-def thing(kind: str, x: float = 0.0, y: float = 0.0, size: Any = (1.0, 1.0, 1.0), **more: Any) -> LayoutObject:
+def layout_object(kind: str, x: float = 0.0, y: float = 0.0, size: Any = (1.0, 1.0, 1.0), **more: Any) -> LayoutObject:
     z, yaw = more.pop("z", 0.0), more.pop("yaw", 0.0)
     return LayoutObject(kind=kind, pose=LayoutPose(xyz=(x, y, z), yaw_deg=yaw), size=size, **more)
 
@@ -113,7 +113,7 @@ def test_mistakes_in_a_list_are_named(entry: dict[str, Any], says: str) -> None:
         Layout.from_mapping({"size": [10, 10], "objects": [entry]}, "plan.yaml")
 
 
-def test_files_that_are_no_layouts_are_told(tmp_path: Path) -> None:
+def test_files_that_are_not_layouts_are_reported(tmp_path: Path) -> None:
     (tmp_path / "half.json").write_text('{"size": [1,')
     (tmp_path / "deep.json").write_text("[" * 100_000)
     (tmp_path / "list.json").write_text("[1]")
@@ -122,12 +122,12 @@ def test_files_that_are_no_layouts_are_told(tmp_path: Path) -> None:
         ("deep.json", "deep.json: is not valid JSON text"),
         ("list.json", r"expected a mapping of fields, got \[1\]"),
         ("none.json", "none.json: no such file"),
-        ("plan.txt", "a layout's name must end in .yaml or .json"),
+        ("plan.txt", "the name of a layout file must end in .yaml or .json"),
     ):
         with pytest.raises(ConfigError, match=says):
             Layout.load(tmp_path / name)
     with pytest.raises(ConfigError, match=r"objects\[0\] \(box-0\): unknown material 'woood'"):
-        world_of(layout(thing("box", params={"material": "woood"})))
+        world_of(layout(layout_object("box", params={"material": "woood"})))
     with pytest.raises(ConfigError, match=r"drive\.points must not all be the same"):
         world_of(layout(drive=Drive(points=((0.0, 0.0), (0.0, 0.0)))))
 
@@ -135,25 +135,31 @@ def test_files_that_are_no_layouts_are_told(tmp_path: Path) -> None:
 # ---- checks ------------------------------------------------------------------------------------------------------
 
 
-def test_overlaps_are_told_with_their_depth() -> None:
-    assert check(layout(thing("box", 0.0), thing("box", 1.0))) == []  # they touch
-    assert check(layout(thing("box", 0.0), thing("box", 0.9))) == ["box-0 and box-1 interpenetrate by 0.100 m"]
-    assert check(layout(thing("box", 0.0), thing("box", 0.9, z=1.0))) == []  # one upon the other
+def test_overlaps_are_reported_with_their_depth() -> None:
+    assert check(layout(layout_object("box", 0.0), layout_object("box", 1.0))) == []  # they touch
+    assert check(layout(layout_object("box", 0.0), layout_object("box", 0.9))) == [
+        "box-0 and box-1 interpenetrate by 0.100 m"
+    ]
+    assert check(layout(layout_object("box", 0.0), layout_object("box", 0.9, z=1.0))) == []  # one upon the other
     # Turned by 45 degrees a unit square reaches 0.7071 m: 1.2 m apart is too near, 1.21 m is not.
-    assert overlaps(layout(thing("box"), thing("box", 1.2, yaw=45.0))) == ["box-0 and box-1 interpenetrate by 0.007 m"]
-    assert overlaps(layout(thing("box"), thing("box", 1.21, yaw=45.0))) == []
+    assert overlaps(layout(layout_object("box"), layout_object("box", 1.2, yaw=45.0))) == [
+        "box-0 and box-1 interpenetrate by 0.007 m"
+    ]
+    assert overlaps(layout(layout_object("box"), layout_object("box", 1.21, yaw=45.0))) == []
     # Bounding boxes overlap here, the squares themselves do not: only a separating axis shows it.
-    assert overlaps(layout(thing("box", yaw=45.0), thing("box", 0.9, 0.9, yaw=45.0))) == []
+    assert overlaps(layout(layout_object("box", yaw=45.0), layout_object("box", 0.9, 0.9, yaw=45.0))) == []
     round_post = {"round": True}
-    posts = [thing("pillar", x, y, params=round_post) for x, y in ((0.0, 0.0), (0.75, 0.75))]
+    posts = [layout_object("pillar", x, y, params=round_post) for x, y in ((0.0, 0.0), (0.75, 0.75))]
     assert overlaps(layout(*posts)) == []  # 1.06 m apart, radii 0.5 m each
-    assert overlaps(layout(posts[0], thing("box", 0.9, 0.0))) == ["pillar-0 and box-1 interpenetrate by 0.100 m"]
-    assert overlaps(layout(posts[0], thing("box", 0.86, 0.86))) == []  # the disc passes the corner: 0.51 m away
+    assert overlaps(layout(posts[0], layout_object("box", 0.9, 0.0))) == [
+        "pillar-0 and box-1 interpenetrate by 0.100 m"
+    ]
+    assert overlaps(layout(posts[0], layout_object("box", 0.86, 0.86))) == []  # the disc passes the corner: 0.51 m away
 
 
 def test_trees_are_checked_by_their_trunks() -> None:
     def oak(x: float) -> LayoutObject:
-        return thing("tree", x, size=(5.0, 5.0, 9.0), params={"trunk_radius_m": 0.2})
+        return layout_object("tree", x, size=(5.0, 5.0, 9.0), params={"trunk_radius_m": 0.2})
 
     assert check(layout(oak(0.0), oak(0.41))) == []
     assert check(layout(oak(0.0), oak(0.35))) == ["tree-0 and tree-1 interpenetrate by 0.050 m"]
@@ -164,7 +170,7 @@ def test_trees_are_checked_by_their_trunks() -> None:
 def test_overlap_of_turned_boxes_agrees_with_sampling(seed: int) -> None:
     rng = np.random.default_rng(seed)
     boxes = [
-        thing("box", *rng.uniform(-1.5, 1.5, 2), (*rng.uniform(0.3, 2.0, 2), 1.0), yaw=rng.uniform(0, 360))
+        layout_object("box", *rng.uniform(-1.5, 1.5, 2), (*rng.uniform(0.3, 2.0, 2), 1.0), yaw=rng.uniform(0, 360))
         for _ in range(2)
     ]
     both = footprints(layout(*boxes))
@@ -177,12 +183,12 @@ def test_overlap_of_turned_boxes_agrees_with_sampling(seed: int) -> None:
         assert float(found[0].split()[-2]) < 0.15
 
 
-def test_what_leaves_the_plan_or_the_ground_is_told() -> None:
-    assert check(layout(thing("box", 9.5))) == []
-    assert check(layout(thing("box", 9.7))) == ["box-0 reaches 0.200 m beyond the plan of 20 x 20 m"]
-    assert check(layout(thing("rack", z=0.5))) == ["rack-0 is 0.500 m over the ground"]
-    assert check(layout(thing("rock", z=-2.0))) == ["rock-0 is 2.000 m under the ground"]
-    assert check(layout(thing("marker", z=2.0))) == []
+def test_leaving_the_plan_or_the_ground_is_reported() -> None:
+    assert check(layout(layout_object("box", 9.5))) == []
+    assert check(layout(layout_object("box", 9.7))) == ["box-0 reaches 0.200 m beyond the plan of 20 x 20 m"]
+    assert check(layout(layout_object("rack", z=0.5))) == ["rack-0 is 0.500 m over the ground"]
+    assert check(layout(layout_object("rock", z=-2.0))) == ["rock-0 is 2.000 m under the ground"]
+    assert check(layout(layout_object("marker", z=2.0))) == []
     far = layout(drive=Drive(points=((0.0, 0.0), (0.0, 12.0))), viewpoint=LayoutPose(xyz=(-10.5, 0.0, 1.0)))
     assert check(far) == [
         "the drive leaves the plan of 20 x 20 m by 2.000 m",
@@ -190,32 +196,34 @@ def test_what_leaves_the_plan_or_the_ground_is_told() -> None:
     ]
 
 
-def test_a_blocked_way_is_told_and_a_way_around_is_found() -> None:
+def test_a_blocked_route_is_reported_and_a_path_around_is_found() -> None:
     way = Route(name="aisle", points=((-8.0, 0.0), (8.0, 0.0)), width_m=3.0)
-    walls = [thing("wall", y=y, size=(16.0, 0.2, 3.0)) for y in (-1.6, 1.6)]
+    walls = [layout_object("wall", y=y, size=(16.0, 0.2, 3.0)) for y in (-1.6, 1.6)]
 
     def sentences(*objects: LayoutObject, **robot: float) -> list[str]:
         return check(layout(*walls, *objects, ways=(way,)), **robot)
 
     assert sentences() == []
     blocked = ["way 'aisle' is blocked for a robot 0.8 m wide: box-2 stands at (0.00, 0.00)"]
-    assert sentences(thing("box", size=(1.0, 2.0, 1.0))) == blocked  # 0.5 m remain on both sides
-    assert sentences(thing("box", y=-0.6, size=(1.0, 1.6, 1.0))) == []  # 1.3 m remain on one
-    assert sentences(thing("box", y=-0.6, size=(1.0, 1.6, 1.0)), robot_width_m=1.5) != []
+    assert sentences(layout_object("box", size=(1.0, 2.0, 1.0))) == blocked  # 0.5 m remain on both sides
+    assert sentences(layout_object("box", y=-0.6, size=(1.0, 1.6, 1.0))) == []  # 1.3 m remain on one
+    assert sentences(layout_object("box", y=-0.6, size=(1.0, 1.6, 1.0)), robot_width_m=1.5) != []
     # Two boxes leave 1 m each, on opposite sides and half a metre apart: no robot of 0.8 m gets through between.
-    chicane = [thing("box", x, y, (1.0, 2.0, 1.0)) for x, y in ((-0.75, -0.5), (0.75, 0.5))]
+    chicane = [layout_object("box", x, y, (1.0, 2.0, 1.0)) for x, y in ((-0.75, -0.5), (0.75, 0.5))]
     assert len(sentences(*chicane)) == 1
     assert sentences(*chicane, robot_width_m=0.4) == []
-    assert sentences(thing("wall", size=(1.0, 3.0, 1.0), z=2.2)) == []  # high enough to pass under
-    raised, shut = (thing("door", size=(3.0, 0.1, 3.0), yaw=90.0, params={"open": share}) for share in (0.8, 0.2))
+    assert sentences(layout_object("wall", size=(1.0, 3.0, 1.0), z=2.2)) == []  # high enough to pass under
+    raised, shut = (
+        layout_object("door", size=(3.0, 0.1, 3.0), yaw=90.0, params={"open": share}) for share in (0.8, 0.2)
+    )
     assert sentences(raised) == []
     assert len(sentences(shut)) == 1
 
 
-def test_a_warehouse_with_a_blocked_aisle_is_told() -> None:
+def test_a_warehouse_with_a_blocked_aisle_is_reported() -> None:
     made = warehouse(seed=4)
     y = next(way for way in made.ways if way.name == "aisle-0").points[0][1]
-    obstacle = thing("box", -10.0, y, (1.0, 2.9, 1.0), name="forgotten")
+    obstacle = layout_object("box", -10.0, y, (1.0, 2.9, 1.0), name="forgotten")
     found = check(made.model_copy(update={"objects": (*made.objects, obstacle)}))
     assert len(found) == 2
     assert found[0] == f"way 'aisle-0' is blocked for a robot 0.8 m wide: forgotten stands at (-10.00, {y:.2f})"
@@ -234,7 +242,7 @@ def test_the_robot_must_have_a_size() -> None:
 
 
 def test_pixels_lie_where_the_plan_says() -> None:
-    made = Layout(size=(10.0, 6.0), objects=(thing("box", -4.5, 2.5, (1.0, 1.0, 1.0)),))
+    made = Layout(size=(10.0, 6.0), objects=(layout_object("box", -4.5, 2.5, (1.0, 1.0, 1.0)),))
     image = layout_bitmap(made, 0.5)
     assert image.shape == (12, 20)
     assert image.dtype == np.uint8
@@ -247,11 +255,11 @@ def test_pixels_lie_where_the_plan_says() -> None:
 @pytest.mark.parametrize("resolution", [0.02, 0.05])
 def test_areas_are_those_of_the_footprints(resolution: float) -> None:
     objects = (
-        thing("rack", -2.0, 2.0, (4.0, 1.2, 3.0), yaw=30.0),
-        thing("pillar", 3.0, 2.0, (1.0, 1.0, 3.0), params={"round": True}),
-        thing("tree", -3.0, -2.0, (5.0, 5.0, 8.0), params={"trunk_radius_m": 0.4}),
-        thing("ground", 0.0, 0.0, (10.0, 8.0, 0.0)),
-        thing("roof", 0.0, 0.0, (10.0, 8.0, 0.1), z=5.0),
+        layout_object("rack", -2.0, 2.0, (4.0, 1.2, 3.0), yaw=30.0),
+        layout_object("pillar", 3.0, 2.0, (1.0, 1.0, 3.0), params={"round": True}),
+        layout_object("tree", -3.0, -2.0, (5.0, 5.0, 8.0), params={"trunk_radius_m": 0.4}),
+        layout_object("ground", 0.0, 0.0, (10.0, 8.0, 0.0)),
+        layout_object("roof", 0.0, 0.0, (10.0, 8.0, 0.1), z=5.0),
     )
     image = layout_bitmap(Layout(size=(10.0, 8.0), objects=objects), resolution)
     areas = {"rack": 4.8, "pillar": math.pi * 0.25, "tree": math.pi * 0.16}
@@ -269,9 +277,9 @@ def test_every_pixel_agrees_with_the_list(made: Layout) -> None:
     x, y = -made.size[0] / 2 + (columns + 0.5) * 0.1, made.size[1] / 2 - (rows + 0.5) * 0.1
     pick = np.random.default_rng(0).integers(0, image.size, 20000)
     pick = np.concatenate([pick, np.flatnonzero(image)[::7]])
-    things = footprints(made)
-    inside = things.distance(np.stack([x.ravel()[pick], y.ravel()[pick]], axis=1)) <= 0.0
-    codes = np.array([KINDS[made.objects[row].kind].code for row in things.row])
+    items = footprints(made)
+    inside = items.distance(np.stack([x.ravel()[pick], y.ravel()[pick]], axis=1)) <= 0.0
+    codes = np.array([KINDS[made.objects[row].kind].code for row in items.row])
     value = image.ravel()[pick]
     np.testing.assert_array_equal(value > 0, inside.any(axis=1))
     taken = value > 0
@@ -283,8 +291,8 @@ def test_what_is_higher_than_asked_is_left_out() -> None:
     made = Layout(
         size=(4.0, 4.0),
         objects=(
-            thing("anchor", 1.0, 1.0, (0.5, 0.5, 0.2), z=3.0),
-            thing("door", -1.0, 0.0, (2.0, 0.4, 3.0), yaw=90.0, params={"open": 0.8}),
+            layout_object("anchor", 1.0, 1.0, (0.5, 0.5, 0.2), z=3.0),
+            layout_object("door", -1.0, 0.0, (2.0, 0.4, 3.0), yaw=90.0, params={"open": 0.8}),
         ),
     )
     assert not layout_bitmap(made).any()

@@ -1,4 +1,4 @@
-"""Lists of things out and in: the same world again, bitmaps that agree, mistakes that are named."""
+"""Layouts written and read: the same world, consistent bitmaps, reported mistakes."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ def test_bitmaps_agree_with_the_list(rule: str) -> None:
     y = layout.size[1] / 2 - (rows.ravel() + 0.5) * cell
     pick = np.random.default_rng(0).integers(0, image.size, 3000)
     pick = np.concatenate([pick, np.flatnonzero((image > 0) & (image != KINDS["basin"].code))[::17]])
-    things = footprints(layout)
-    things = things.rows(in_the_way(layout, things, 2.0))
-    inside = things.distance(np.stack([x[pick], y[pick]], axis=1)) <= 0.0
-    codes = np.array([KINDS[layout.objects[row].kind].code for row in things.row])
+    items = footprints(layout)
+    items = items.rows(in_the_way(layout, items, 2.0))
+    inside = items.distance(np.stack([x[pick], y[pick]], axis=1)) <= 0.0
+    codes = np.array([KINDS[layout.objects[row].kind].code for row in items.row])
     last = inside.shape[1] - 1 - np.argmax(inside[:, ::-1], axis=1)
     np.testing.assert_array_equal(image.ravel()[pick], np.where(inside.any(axis=1), codes[last], 0))
     if rule == "harbour":
@@ -106,8 +106,8 @@ def test_an_unsound_list_is_refused_with_its_rows(tmp_path: Path) -> None:
     }
     file = tmp_path / "plan.json"
     file.write_text(json.dumps(plan))
-    says = r"plan.json: objects\[1\] \(car-1\) and objects\[2\] \(mine\) interpenetrate by 1.500 m"
-    with pytest.raises(ConfigError, match=says):
+    reason = r"plan.json: objects\[1\] \(car-1\) and objects\[2\] \(mine\) interpenetrate by 1.500 m"
+    with pytest.raises(ConfigError, match=reason):
         World.load(file)
     assert len({item.instance for item in World.load(file, check=False).objects}) == 3
     with pytest.raises(ConfigError, match=r"unknown parameter for .*plan.json: 'chek': did you mean 'check'\?"):
@@ -150,15 +150,15 @@ def test_an_unsound_list_is_refused_with_its_rows(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_mistakes_in_a_list_are_named(entry: dict[str, Any], says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
+def test_mistakes_in_a_list_are_named(entry: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
         Layout.from_mapping({"size": [100, 100], "objects": [entry]}, "plan.yaml")
 
 
 @pytest.mark.parametrize(
     ("entry", "says"),
     [
-        ({"kind": "streets", "size": [9, 9, 0]}, r"streets of 4 blocks a side have the size \[403.5, 403.5, 0\]"),
+        ({"kind": "streets", "size": [9, 9, 0]}, r"streets of 4 blocks per side have the size \[403.5, 403.5, 0\]"),
         ({"kind": "basin", "size": [5, 50, 2]}, "a basin must be at least 10 x 10 m"),
         ({"kind": "bridge", "size": [9, 126, 9]}, "must be 1.1 m over its crown_m, 7.5 m, got 9"),
         ({"kind": "bridge", "size": [9, 50, 7.5]}, "at least 2 m wide and 58 m long"),
@@ -169,7 +169,7 @@ def test_mistakes_in_a_list_are_named(entry: dict[str, Any], says: str) -> None:
         ({"kind": "building", "size": [9, 9, 9], "params": {"wall": "brik"}}, "unknown material 'brik'"),
     ],
 )
-def test_things_that_cannot_be_built_are_named(entry: dict[str, Any], says: str) -> None:
+def test_objects_that_cannot_be_built_are_named(entry: dict[str, Any], reason: str) -> None:
     layout = Layout.from_mapping({"size": [500, 500], "objects": [entry]}, "plan.yaml")
-    with pytest.raises(ConfigError, match=rf"objects\[0\] \({entry['kind']}-0\): .*{says}"):
+    with pytest.raises(ConfigError, match=rf"objects\[0\] \({entry['kind']}-0\): .*{reason}"):
         world_of(layout)

@@ -142,7 +142,7 @@ def test_a_mapping_and_a_material_take_the_place_of_the_files(two_materials: Pat
         world.add(two_materials, materials={"Asphalt01": "grass"})
 
 
-def test_unknown_material_names_are_said_in_one_warning(tmp_path: Path) -> None:
+def test_unknown_material_names_are_listed_in_one_warning(tmp_path: Path) -> None:
     scene = trimesh.Scene([textured_box("Qqq7"), textured_box("Asphalt"), textured_box("Zzz9")])
     scene.export(tmp_path / "odd.glb")
     with pytest.warns(UserWarning, match="materials guessed") as caught:
@@ -263,7 +263,7 @@ def test_absent_and_foreign_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "folder.obj").mkdir()
     with pytest.raises(ConfigError, match="is a folder"):
         load_mesh(tmp_path / "folder.obj")
-    with pytest.raises(ConfigError, match=r"endings known: \.obj"):
+    with pytest.raises(ConfigError, match=r"extensions: \.obj"):
         load_mesh(tmp_path / "scan.pcd")
     with pytest.raises(ConfigError, match="cannot be read"):
         load_mesh("nul\0name.obj")

@@ -1,4 +1,4 @@
-"""Height maps and building footprints that users bring: read, placed and built as they say, mistakes named."""
+"""Height maps and building footprints of users: reading, placement, construction, and reports of mistakes."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_height_map_becomes_a_world(tmp_path: Path) -> None:
         ([[0.0, 1.0], [2.0, 1e5]], "heights must lie within -10000 to 10000 m, got 100000"),
         ([[0.0, 1.0]], r"at least 2 x 2 heights, got shape \(1, 2\)"),
         ([[0.0, "high"], [1.0, 2.0]], "height map: must be a path, or rows of numbers"),
-        (np.zeros((1001, 1001)), "1001 x 1001 heights, 1000000 at most"),
+        (np.zeros((1001, 1001)), "1001 x 1001 heights; the limit is 1000000"),
     ],
 )
 def test_bad_heights_are_named(content: Any, says: str) -> None:
@@ -133,8 +133,8 @@ def test_bad_height_files_are_named(tmp_path: Path) -> None:
         ("words.csv", "words.csv: cannot be read as a height map .*'four'"),
         ("hole.asc", "hole.asc: the height in row 1, column 1 is not a number"),
         ("objects.npy", "objects.npy: cannot be read as a height map"),
-        ("flat.png", "flat.png: an image says nothing of metres: give range_m"),
-        ("map.obj", "map.obj: a height map is one of .png"),
+        ("flat.png", "flat.png: an image has no scale: give range_m"),
+        ("map.obj", "map.obj: a height map must be one of .png"),
     ):
         with pytest.raises(ConfigError, match=says):
             read_height_map(tmp_path / name)
@@ -246,7 +246,7 @@ def test_a_map_is_loaded_by_its_name_and_the_viewpoint_is_free(tmp_path: Path) -
     ("data", "says"),
     [
         ({"type": "Topology"}, "buildings: type must be FeatureCollection, .* got 'Topology'"),
-        (collection(), "buildings: holds no polygons"),
+        (collection(), "buildings: has no polygons"),
         ({"type": "FeatureCollection", "features": 3}, "buildings: features must be a list"),
         (collection(feature([[0, 0], [1, 1]])), r"features\[0\].geometry.coordinates\[0\]: .* 3 points, got 2"),
         (collection(feature(square(0, 0)), feature([[0, 0], [1, math.nan], [2, 0]])),
@@ -255,7 +255,7 @@ def test_a_map_is_loaded_by_its_name_and_the_viewpoint_is_free(tmp_path: Path) -
         (collection(feature([[0, 0], [1, 1], [2, 2]])), r"features\[0\].geometry: a ring has no area"),
         (collection(feature(square(0, 0), height=-3)), r"features\[0\].properties.height: .* 0.1 to 1000 m, got -3"),
         (collection(feature(square(0, 0), levels="many")), r"properties.levels: must give .* got 'many'"),
-        (collection(feature(square(0, 0)), feature(square(5000, 0))), "the plan would be .* 1000 m at most"),
+        (collection(feature(square(0, 0)), feature(square(5000, 0))), "the plan would be .* the limit is 1000 m"),
     ],
 )  # fmt: skip
 def test_mistakes_in_maps_are_named(data: dict[str, Any], says: str) -> None:
@@ -264,7 +264,7 @@ def test_mistakes_in_maps_are_named(data: dict[str, Any], says: str) -> None:
 
 
 def test_further_mistakes_in_maps_are_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"\[210.0, 90.0\] is no longitude and latitude; for x and y give units"):
+    with pytest.raises(ConfigError, match=r"\[210.0, 90.0\] is not a longitude and latitude; for x and y give units"):
         buildings_from(feature(square(200, 90)))
     with pytest.raises(ConfigError, match="units must be 'degrees' or 'metres', got 'feet'"):
         buildings_from(feature(square(0, 0)), units="feet")  # type: ignore[arg-type]
@@ -291,7 +291,7 @@ def test_roofs_with_several_courts_have_the_right_area(seed: int) -> None:
     roof = roof_mesh(outer, holes, 5.0)
     area = 30 * 20 - 6 * 6 - sum(float(np.prod(np.ptp(hole, axis=0))) for hole in holes)
     assert area_of(roof.vertices, roof.faces) == pytest.approx(area, rel=1e-9)
-    with pytest.raises(ConfigError, match="must lie inside it and apart"):
+    with pytest.raises(ConfigError, match="must lie inside it and must not overlap"):
         roof_mesh(outer, [*holes, holes[0] + [40.0, 0.0]], 5.0)
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from layout_rigs import basin, counts, made, thing
+from layout_rigs import basin, counts, layout_object, made
 from parhelion.core.errors import ConfigError
 from parhelion.core.random import Stream
 from parhelion.world.kit.buildings import Band, building, building_draws
@@ -240,7 +240,7 @@ def test_counts_follow_the_parameters() -> None:
         (lambda: offroad(hurst=1.0), "off-road: hurst must be a number from 0.1 to 0.95, got 1.0"),
         (lambda: offroad(height_range_m=(0, 1)), "height_range_m is for a height_map"),
         (lambda: offroad((20.0, 20.0), trees_per_ha=1500.0, rocks_per_ha=3000.0, bushes_per_ha=3000.0),
-         "off-road: there is no room for .* in this plan; ask for fewer or enlarge size_m"),
+         "off-road: there is no space for .* in this plan; lower their number or enlarge size_m"),
     ],
 )  # fmt: skip
 def test_parameters_out_of_range_are_named(call: Any, says: str) -> None:
@@ -248,20 +248,20 @@ def test_parameters_out_of_range_are_named(call: Any, says: str) -> None:
         call()
 
 
-# ---- things ------------------------------------------------------------------------------------------------------
+# ---- objects -----------------------------------------------------------------------------------------------------
 
 
-STREET_THINGS = (
+STREET_OBJECTS = (
     *("bench", "lamp", "traffic-sign", "traffic-light", "litter-bin", "hydrant", "bicycle", "shelter", "car"),
     *("lorry", "person", "vessel", "crane", "containers"),
 )
 
 
-@pytest.mark.parametrize("kind", STREET_THINGS)
-def test_things_fill_the_size_that_they_are_given(kind: str) -> None:
-    own = natural_size(kind, thing(kind).params)
+@pytest.mark.parametrize("kind", STREET_OBJECTS)
+def test_objects_fill_the_size_that_they_are_given(kind: str) -> None:
+    own = natural_size(kind, layout_object(kind).params)
     for size in (own, (3.0, 2.0, 4.0)):
-        world = world_of(Layout(size=(90.0, 90.0), objects=(thing(kind, size=size),)))
+        world = world_of(Layout(size=(90.0, 90.0), objects=(layout_object(kind, size=size),)))
         points = np.concatenate([part.placed for item in world.objects for part in item.parts])
         assert 2 * np.abs(points[:, 0]).max() == pytest.approx(size[0], rel=1e-9)
         assert 2 * np.abs(points[:, 1]).max() == pytest.approx(size[1], rel=1e-9)
@@ -272,7 +272,7 @@ def test_things_fill_the_size_that_they_are_given(kind: str) -> None:
 
 def test_a_building_by_size_alone_has_storeys_that_fill_it() -> None:
     for height in (2.4, 9.0, 31.0):
-        house = thing("building", size=(12.0, 9.0, height), params={"roof": "hip", "seed": 4})
+        house = layout_object("building", size=(12.0, 9.0, height), params={"roof": "hip", "seed": 4})
         world = world_of(Layout(size=(40.0, 40.0), objects=(house,)))
         walls = next(item for item in world.objects if item.name.endswith("/walls"))
         assert np.ptp(walls.parts[0].placed, axis=0) == pytest.approx([12.0, 9.0, height])
@@ -285,7 +285,7 @@ def test_everything_stands_on_its_ground() -> None:
     np.testing.assert_allclose(ground_height(layout, x, y), [0.0, 0.0, 0.12, 0.0, 0.0])
     quay = made("harbour")
     np.testing.assert_allclose(ground_height(quay, [0.0, 0.0, 61.0], [0.0, 19.0, 0.0]), [0.0, 1.6, 1.6])
-    lifted = thing("car", 40.0, 40.0, (4.6, 2.0, 1.5), z=0.5, name="lifted")
+    lifted = layout_object("car", 40.0, 40.0, (4.6, 2.0, 1.5), z=0.5, name="lifted")
     assert "lifted is 0.380 m over the ground" in check(
         layout.model_copy(update={"objects": (layout.objects[0], lifted)})
     )
@@ -296,31 +296,33 @@ def test_everything_stands_on_its_ground() -> None:
 
 def test_vessels_lie_in_the_water_and_others_do_not() -> None:
     boat = {"size": (8.0, 2.7, 2.5), "params": {"type": "motor-boat"}}
-    assert check(basin(thing("vessel", 0.0, 10.0, **boat))) == []
-    aground = check(basin(thing("vessel", 0.0, 25.0, **boat)))
+    assert check(basin(layout_object("vessel", 0.0, 10.0, **boat))) == []
+    aground = check(basin(layout_object("vessel", 0.0, 25.0, **boat)))
     assert "vessel-1 lies on land" in aground
-    assert check(basin(thing("vessel", 0.0, 14.0, **boat))) == ["basin-0 and vessel-1 interpenetrate by 0.350 m"]
-    assert check(basin(thing("person", 0.0, 20.0, (0.8, 0.6, 1.8), z=1.6))) == []
-    assert check(basin(thing("person", 0.0, 0.0, (0.8, 0.6, 1.8)))) == ["person-1 stands in the water"]
+    assert check(basin(layout_object("vessel", 0.0, 14.0, **boat))) == [
+        "basin-0 and vessel-1 interpenetrate by 0.350 m"
+    ]
+    assert check(basin(layout_object("person", 0.0, 20.0, (0.8, 0.6, 1.8), z=1.6))) == []
+    assert check(basin(layout_object("person", 0.0, 0.0, (0.8, 0.6, 1.8)))) == ["person-1 stands in the water"]
 
 
 def test_a_canal_must_stay_passable_and_a_bridge_is_passed_under() -> None:
     fairway = Route(name="fairway", points=((-26.0, 0.0), (26.0, 0.0)), width_m=8.0, needs_m=6.0)
-    span = thing("bridge", 5.0, 0.0, (6.0, 68.0, 7.5), params={"span_m": 30.0})
+    span = layout_object("bridge", 5.0, 0.0, (6.0, 68.0, 7.5), params={"span_m": 30.0})
     assert check(basin(span, ways=(fairway,))) == []
-    barge = thing("vessel", -10.0, 0.0, (30.0, 5.6, 4.0), yaw=90.0, params={"type": "barge"}, name="adrift")
-    told = check(basin(barge, ways=(fairway,)))
-    assert told == ["way 'fairway' is blocked for what must pass, 6 m wide: adrift stands at (-10.00, 0.00)"]
-    low = thing("bridge", 5.0, 0.0, (6.0, 68.0, 3.0), params={"span_m": 30.0, "crown_m": 1.9})
+    barge = layout_object("vessel", -10.0, 0.0, (30.0, 5.6, 4.0), yaw=90.0, params={"type": "barge"}, name="adrift")
+    problems = check(basin(barge, ways=(fairway,)))
+    assert problems == ["way 'fairway' is blocked for traffic 6 m wide: adrift stands at (-10.00, 0.00)"]
+    low = layout_object("bridge", 5.0, 0.0, (6.0, 68.0, 3.0), params={"span_m": 30.0, "crown_m": 1.9})
     assert any("blocked" in sentence and "bridge-1" in sentence for sentence in check(basin(low, ways=(fairway,))))
-    on_top = thing("car", 5.0, 3.0, (4.6, 2.0, 1.5), z=7.53, yaw=90.0)
+    on_top = layout_object("car", 5.0, 3.0, (4.6, 2.0, 1.5), z=7.53, yaw=90.0)
     assert check(basin(span, on_top)) == []
     assert check(basin(on_top)) == ["car-1 is 7.530 m over the ground"]
 
 
 def test_the_free_height_under_an_arch_is_that_of_its_triangles() -> None:
     params = BridgeParams(span_m=30.0)
-    world = world_of(basin(thing("bridge", 0.0, 0.0, (6.0, 68.0, 7.5), params={"span_m": 30.0})))
+    world = world_of(basin(layout_object("bridge", 0.0, 0.0, (6.0, 68.0, 7.5), params={"span_m": 30.0})))
     arch = next(item for item in world.objects if item.name.endswith("/arch")).parts[0]
     under = arch.placed[(np.abs(arch.placed[:, 1]) < 13.9) & (arch.placed[:, 2] < 7.4)]
     for _, y, z in under:
@@ -329,8 +331,10 @@ def test_the_free_height_under_an_arch_is_that_of_its_triangles() -> None:
 
 def test_a_street_must_stay_passable() -> None:
     layout = made("city")
-    stray = thing("lorry", 30.0, -1.75, (7.5, 2.5, 3.3), name="stray")
-    told = check(layout.model_copy(update={"objects": (*layout.objects, stray)}))
-    assert any(sentence.startswith("way 'street-x-1-right' is blocked") and "stray" in sentence for sentence in told)
-    assert any(sentence.startswith("the drive passes stray") for sentence in told)
-    assert not any("street-x-1-left" in sentence for sentence in told)
+    stray = layout_object("lorry", 30.0, -1.75, (7.5, 2.5, 3.3), name="stray")
+    problems = check(layout.model_copy(update={"objects": (*layout.objects, stray)}))
+    assert any(
+        sentence.startswith("way 'street-x-1-right' is blocked") and "stray" in sentence for sentence in problems
+    )
+    assert any(sentence.startswith("the drive passes stray") for sentence in problems)
+    assert not any("street-x-1-left" in sentence for sentence in problems)

@@ -33,13 +33,13 @@ from parhelion.world.procedural import (
 )
 from parhelion.world.procedural.footprints import along_line, beside_line, to_line
 from parhelion.world.procedural.kinds import RackParams
+from parhelion.world.procedural.object_parts import rack_loads
 from parhelion.world.procedural.relief import fractal_heights, height_field
-from parhelion.world.procedural.thing_parts import rack_loads
 from parhelion.world.procedural.warehouse import rounded
 from parhelion.world.world import World
 
 
-def thing(kind: str, x: float = 0.0, y: float = 0.0, size: Any = (1.0, 1.0, 1.0), **more: Any) -> LayoutObject:
+def layout_object(kind: str, x: float = 0.0, y: float = 0.0, size: Any = (1.0, 1.0, 1.0), **more: Any) -> LayoutObject:
     z, yaw = more.pop("z", 0.0), more.pop("yaw", 0.0)
     return LayoutObject(kind=kind, pose=LayoutPose(xyz=(x, y, z), yaw_deg=yaw), size=size, **more)
 
@@ -57,9 +57,9 @@ def one_of_each() -> Layout:
     """Every kind of halls and woods once, well apart."""
     objects = []
     for k, kind in enumerate(name for name in KINDS if KINDS[name].solid and KINDS[name].code <= 16):
-        objects.append(thing(kind, -8.0 + 4.0 * (k % 5), -8.0 + 4.0 * (k // 5), (1.2, 0.8, 1.5)))
-    ground = [thing("ground", size=(20.0, 20.0, 0.0)), thing("roof", z=6.0, size=(20.0, 20.0, 0.1))]
-    hills = thing("terrain", size=(20.0, 20.0, 0.0), z=-30.0, params={"track": ((-10.0, 0.0), (10.0, 1.0))})
+        objects.append(layout_object(kind, -8.0 + 4.0 * (k % 5), -8.0 + 4.0 * (k // 5), (1.2, 0.8, 1.5)))
+    ground = [layout_object("ground", size=(20.0, 20.0, 0.0)), layout_object("roof", z=6.0, size=(20.0, 20.0, 0.1))]
+    hills = layout_object("terrain", size=(20.0, 20.0, 0.0), z=-30.0, params={"track": ((-10.0, 0.0), (10.0, 1.0))})
     return layout(*objects, *ground, hills)
 
 
@@ -215,7 +215,7 @@ def test_rounded_corners_have_their_radius() -> None:
 
 
 def test_ground_heights_are_those_of_the_triangles() -> None:
-    hills = thing("terrain", size=(20.0, 12.0, 0.0), params={"heights_m": [[0.0, 1.0, 4.0], [2.0, 7.0, 3.0]]})
+    hills = layout_object("terrain", size=(20.0, 12.0, 0.0), params={"heights_m": [[0.0, 1.0, 4.0], [2.0, 7.0, 3.0]]})
     made = layout(hills)
     # Grid of 10 x 12 m cells; the diagonal of a cell runs from its lower left to its upper right corner.
     x, y = np.array([-10.0, 0.0, 10.0, -5.0, -2.5, -7.5]), np.array([-6.0, -6.0, 6.0, 0.0, -3.0, 3.0])
@@ -242,7 +242,7 @@ def test_height_differences_grow_with_distance_to_the_power_of_hurst(hurst: floa
 def test_forest_ground_has_its_roughness_and_trees_stand_on_it() -> None:
     flat = height_field(forest((60.0, 60.0), roughness_m=0.0, seed=1).objects[0])
     assert np.ptp(flat.z) == 0.0
-    bare = thing("terrain", size=(60.0, 60.0, 0.0), params={"roughness_m": 1.5, "seed": 4})
+    bare = layout_object("terrain", size=(60.0, 60.0, 0.0), params={"roughness_m": 1.5, "seed": 4})
     assert height_field(bare).z.std() == pytest.approx(1.5, abs=1e-3)
     made = small_forest()
     assert float(ground_height(made, 0.0, 0.0)) == 0.0
@@ -270,9 +270,9 @@ def test_every_kind_becomes_triangles_of_its_size() -> None:
     made = one_of_each()
     world = world_of(made)
     for row, item in enumerate(made.objects):
-        parts = [part for thing_ in world.objects if thing_.instance == row + 1 for part in thing_.parts]
+        parts = [part for item_ in world.objects if item_.instance == row + 1 for part in item_.parts]
         vertices = np.concatenate([part.placed for part in parts]) - np.array(item.pose.xyz)
-        assert {thing_.label for thing_ in world.objects} <= set(LABELS)
+        assert {item_.label for item_ in world.objects} <= set(LABELS)
         extent = np.ptp(vertices, axis=0)
         if item.kind in ("tree", "bush", "terrain"):
             continue
@@ -321,7 +321,7 @@ def test_mobility_is_known_for_every_instance() -> None:
 
 
 def test_labels_of_a_layout_are_those_of_the_world() -> None:
-    world = world_of(layout(thing("rack", label="furniture", size=(3.0, 1.2, 2.0), params={"fill": 1.0})))
+    world = world_of(layout(layout_object("rack", label="furniture", size=(3.0, 1.2, 2.0), params={"fill": 1.0})))
     labels = {item.label for item in world.objects if "/load-" not in item.name}
     assert labels == {"furniture"}
     assert {item.label for item in world.objects if "/load-" in item.name} <= {"pallet", "other-object"}
@@ -341,8 +341,8 @@ def test_builtin_drives_follow_the_ground_and_hit_nothing(name: str, tmp_path: P
     assert speed.min() > 0.9 * made.drive.speed_m_s
     np.testing.assert_allclose(xyz[:, 2] - ground_height(made, *xyz[:, :2].T), made.drive.height_m, atol=0.2)
     assert clearance(made, made.drive.points) > (1.4 if name == "warehouse" else 2.4)
-    things = [item for item in world.objects if item.label not in ("floor", "ceiling", "terrain", "road", "vegetation")]
-    vertices = np.concatenate([part.placed for item in things for part in item.parts])
+    items = [item for item in world.objects if item.label not in ("floor", "ceiling", "terrain", "road", "vegetation")]
+    vertices = np.concatenate([part.placed for item in items for part in item.parts])
     near = np.hypot(*(vertices[:, None, :2] - xyz[None, ::10, :2]).transpose(2, 0, 1)).min(axis=1)
     low = np.abs(vertices[:, 2] - ground_height(made, vertices[:, 0], vertices[:, 1]) - 1.0) < 1.0
     assert near[low].min() > 1.0

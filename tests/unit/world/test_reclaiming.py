@@ -1,4 +1,4 @@
-"""What was removed from a world takes no room: rows of parts, instance numbers in use, textures, files."""
+"""Removed objects release their memory: rows of parts, instance numbers in use, textures, files."""
 
 from __future__ import annotations
 

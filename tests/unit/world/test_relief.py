@@ -120,12 +120,10 @@ def test_a_track_is_level_across_and_runs_out_over_three_metres() -> None:
 
 
 def test_frames_are_turned_and_shifted() -> None:
-    thing = LayoutObject(
-        kind="rock", name="stone", size=(1, 1, 1), pose=LayoutPose(xyz=(10.0, 20.0, 3.0), yaw_deg=90.0)
-    )
-    u, v = in_frame(thing, [10.0, 10.0], [25.0, 20.0])
+    item = LayoutObject(kind="rock", name="stone", size=(1, 1, 1), pose=LayoutPose(xyz=(10.0, 20.0, 3.0), yaw_deg=90.0))
+    u, v = in_frame(item, [10.0, 10.0], [25.0, 20.0])
     np.testing.assert_allclose(u, [5.0, 0.0], atol=1e-12)
-    np.testing.assert_allclose(in_frame(thing, [7.0], [20.0])[1], [3.0], atol=1e-12)
+    np.testing.assert_allclose(in_frame(item, [7.0], [20.0])[1], [3.0], atol=1e-12)
     np.testing.assert_allclose(v, [0.0, 0.0], atol=1e-12)
 
 

@@ -82,7 +82,7 @@ def test_joints_that_follow_others(tmp_path: Path) -> None:
     robot = load_urdf(written(tmp_path, body))
     assert robot.positions({"first": 0.3}) == pytest.approx({"first": 0.3, "second": -0.6, "third": 0.4})
     assert list(robot.joints) == ["first", "second", "third"]
-    with pytest.raises(ConfigError, match="joint 'third': follows joint 'second' and takes no position"):
+    with pytest.raises(ConfigError, match="joint 'third': mimics joint 'second'; set that one instead"):
         robot.link_poses({"third": 1.0})
 
 
@@ -96,7 +96,7 @@ def test_joints_that_follow_others(tmp_path: Path) -> None:
         ({"wheel_joint": math.inf}, "position must be a finite number"),
         ({"wheel_joint": "fast"}, "position must be a finite number"),
         ({"wheel_joint": True}, "position must be a finite number"),
-        ({"mount_joint": 0.0}, "joint 'mount_joint': is fixed and takes no position"),
+        ({"mount_joint": 0.0}, "joint 'mount_joint': is fixed and has no position"),
         ([0.1], "joint_positions: must map joints to numbers, got list"),
     ],
 )
@@ -105,12 +105,12 @@ def test_wrong_positions_are_refused(rover: Robot, positions: Any, message: str)
         rover.link_poses(positions)
 
 
-def test_joints_with_more_freedom_are_held_and_told(tmp_path: Path) -> None:
+def test_joints_with_more_freedom_are_fixed_and_reported(tmp_path: Path) -> None:
     body = TWO_LINKS + joint("free", "a", "b", "floating", '<origin xyz="1 2 3"/>')
-    with pytest.warns(UserWarning, match="r.urdf: joint 'free' is floating and is held at its origin"):
+    with pytest.warns(UserWarning, match="r.urdf: joint 'free' is floating and is fixed at its origin"):
         robot = load_urdf(written(tmp_path, body))
     np.testing.assert_array_equal(robot.link_poses()["b"].xyz, (1, 2, 3))
-    with pytest.raises(ConfigError, match="is floating and takes no position"):
+    with pytest.raises(ConfigError, match="is floating and has no position"):
         robot.link_poses({"free": 1.0})
 
 
@@ -262,9 +262,9 @@ def test_sensors_of_one_name_get_that_of_their_link(tmp_path: Path) -> None:
     assert [s.name for s in load_urdf(written(tmp_path, body)).sensors] == ["s", "b/s"]
 
 
-def test_sensors_of_other_kinds_are_told(tmp_path: Path) -> None:
+def test_sensors_of_other_kinds_are_reported(tmp_path: Path) -> None:
     body = '<link name="a"/><gazebo reference="a"><sensor name="bump" type="contact"/></gazebo>'
-    with pytest.warns(UserWarning, match="gazebo 'a': sensor 'bump' of type 'contact' is left out"):
+    with pytest.warns(UserWarning, match="gazebo 'a': sensor 'bump' of type 'contact' is ignored"):
         assert load_urdf(written(tmp_path, body)).sensors == ()
 
 

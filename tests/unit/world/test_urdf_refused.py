@@ -27,8 +27,8 @@ BOX = '<link name="a"><visual><geometry><box size="{}"/></geometry></visual></li
     [
         ("", "robot: must have from 1 to 10000 links, got 0"),
         (TWO_LINKS, "robot: must have one root link, got 2: 'a', 'b'"),
-        (TWO_LINKS + joint("j", "a", "b") + joint("k", "b", "a"), "joint 'j': is part of a circle of links"),
-        (TWO_LINKS + joint("j", "b", "b"), "joint 'j': is part of a circle of links"),
+        (TWO_LINKS + joint("j", "a", "b") + joint("k", "b", "a"), "joint 'j': is part of a cycle of links"),
+        (TWO_LINKS + joint("j", "b", "b"), "joint 'j': is part of a cycle of links"),
         (TWO_LINKS + joint("j", "a", "b") + joint("k", "a", "b"), "link 'b': has two parents, .* 'j' and 'k'"),
         (TWO_LINKS + joint("j", "a", "bb"), r"unknown link 'bb': .*\(of .*r.urdf: joint 'j': child\)"),
         (TWO_LINKS + joint("j", "a", "b", "hinge"), "joint 'j': type must be one of fixed, revolute.* got 'hinge'"),
@@ -57,22 +57,22 @@ BOX = '<link name="a"><visual><geometry><box size="{}"/></geometry></visual></li
             TWO_LINKS + joint("j", "a", "b", "revolute", '<mimic joint="q"/>'),
             r"unknown joint 'q': .*\(of .*r.urdf: joint 'j': mimic\)",
         ),
-        (TWO_LINKS + joint("j", "a", "b", "revolute", '<mimic joint="j"/>'), "joints follow each other in a circle"),
+        (TWO_LINKS + joint("j", "a", "b", "revolute", '<mimic joint="j"/>'), "joints mimic each other in a cycle"),
         (BOX.format("1 nan 1"), "link 'a': visual: geometry: box: size must be 3 finite numbers, got '1 nan 1'"),
         (BOX.format("1 0 1"), "size must be positive"),
         ('<link name="a"><visual/></link>', "link 'a': visual: needs an element <geometry>"),
-        ('<link name="a"><visual><geometry><cone/></geometry></visual></link>', "must hold one of box.* got <cone>"),
+        ('<link name="a"><visual><geometry><cone/></geometry></visual></link>', "must be one of box.* got <cone>"),
         (
             '<link name="a"><visual><geometry><mesh filename="no.stl"/></geometry></visual></link>',
             "r.urdf: link 'a': visual: geometry: mesh: filename 'no.stl': no such file",
         ),
         (
             '<link name="a"><visual><geometry><mesh filename="http://x/y.stl"/></geometry></visual></link>',
-            "only package://, model://, file:// and plain paths are read",
+            "must be package://, model://, file:// or a plain path",
         ),
         (
             '<link name="a"><visual><geometry><mesh filename="r.urdf"/></geometry></visual></link>',
-            "r.urdf is no mesh file that can be read",
+            "r.urdf is not a supported mesh file",
         ),
         (
             '<link name="a"><visual><geometry><mesh filename="r.urdf" scale="1 0 1"/></geometry></visual></link>',
@@ -137,7 +137,7 @@ def test_deep_and_large_and_broken_files_are_refused(tmp_path: Path, monkeypatch
         load_urdf(tmp_path / "gone.urdf")
     with pytest.raises(ConfigError, match="is a folder"):
         load_urdf(tmp_path)
-    with pytest.raises(ConfigError, match="takes the path of a file, got int"):
+    with pytest.raises(ConfigError, match="accepts the path of a file, got int"):
         load_urdf(3)  # type: ignore[arg-type]
     monkeypatch.setattr("parhelion.world.xml.guarded_text.__defaults__", (1000,))
     with pytest.raises(ConfigError, match=r"deep.urdf: larger than"):
@@ -155,9 +155,9 @@ def test_comments_of_expanded_xacro_files_are_no_harm(tmp_path: Path) -> None:
     assert load_urdf(file).name == "é"
 
 
-def test_colours_beyond_one_are_left_out_and_told(tmp_path: Path) -> None:
+def test_colours_beyond_one_are_ignored_and_reported(tmp_path: Path) -> None:
     body = "<material name='m'><color rgba='255 0 0 1'/></material>" + BOX.format("1 1 1")
-    with pytest.warns(UserWarning, match="material 'm': color: rgba is not within 0 to 1 and is left out"):
+    with pytest.warns(UserWarning, match="material 'm': color: rgba is not within 0 to 1 and is ignored"):
         load_urdf(written(tmp_path, body))
 
 

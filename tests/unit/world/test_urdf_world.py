@@ -78,7 +78,7 @@ def test_a_lidar_looks_out_of_its_own_housing(rover: Robot) -> None:
         assert [item.name for item in items if item.hidden_from] == (["rover/velodyne_base_link/0"] if hide else [])
 
 
-def test_materials_and_hiding_can_be_said(rover: Robot) -> None:
+def test_materials_and_hiding_can_be_given(rover: Robot) -> None:
     world = ph.World()
     items = rover.add_to(
         world, ph.Pose(), materials={"arm": "aluminium", "odd": "glass"}, material="wood", label="machine",
@@ -120,9 +120,12 @@ def test_a_robot_is_added_as_a_whole_or_not_at_all(rover: Robot) -> None:
     with pytest.raises(ConfigError, match="unknown material 'unobtainium'"):
         rover.add_to(world, ph.Pose(), material="wood", materials={"arm": "unobtainium"})
     for options, message in (
-        ({"materials": {"amr": "wood"}}, "rover.urdf: materials: no link or material 'amr' in it; did you mean 'arm'"),
+        (
+            {"materials": {"amr": "wood"}},
+            "rover.urdf: materials: no link or material 'amr' in the file; did you mean 'arm'",
+        ),
         ({"hidden_from": {"amr": "lidar"}}, "unknown link 'amr': did you mean 'arm'"),
-        ({"hidden_from": 3}, "hidden_from: must hold sensor kinds or names"),
+        ({"hidden_from": 3}, "hidden_from: must be sensor kinds or names"),
         ({"shapes": "bones"}, "shapes: must be 'visual' or 'collision', got 'bones'"),
         ({"label": ""}, "label: must be a word"),
     ):

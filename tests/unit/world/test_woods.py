@@ -20,20 +20,20 @@ def wood() -> Layout:
     return forest((120.0, 90.0), density_per_ha=700.0, roughness_m=1.2, seed=3)
 
 
-def things(kind: str) -> tuple[np.ndarray, np.ndarray, list]:
+def items(kind: str) -> tuple[np.ndarray, np.ndarray, list]:
     """Places (n, 3), sizes (n, 3) and parameters of one kind."""
-    found = [thing for thing in wood().objects if thing.kind == kind]
+    found = [item for item in wood().objects if item.kind == kind]
     return np.array([t.pose.xyz for t in found]), np.array([t.size for t in found]), [t.params for t in found]
 
 
 def beside(xy: np.ndarray) -> np.ndarray:
-    track = next(thing for thing in wood().objects if thing.kind == "terrain").params.track  # type: ignore[union-attr]
+    track = next(item for item in wood().objects if item.kind == "terrain").params.track  # type: ignore[union-attr]
     return to_line(xy, along_line(np.array(track), 2.0))[0]
 
 
 def test_numbers_follow_the_area() -> None:
     """700 trees a hectare, 25 boulders and 120 bushes, on 1.08 hectares."""
-    counts = [len(things(kind)[0]) for kind in ("tree", "rock", "bush", "terrain")]
+    counts = [len(items(kind)[0]) for kind in ("tree", "rock", "bush", "terrain")]
     assert counts == [756, 27, 130, 1]
     plan = wood()
     assert plan.viewpoint is not None
@@ -46,7 +46,7 @@ def test_numbers_follow_the_area() -> None:
 
 
 def test_trees_have_the_measures_of_the_rule() -> None:
-    place, size, params = things("tree")
+    place, size, params = items("tree")
     height = size[:, 2]
     assert np.all((height > 5.0) & (height < 22.0))
     # Beta(2, 2.5) has the mean 2 / 4.5 and the variance 5 / (4.5^2 5.5).
@@ -78,7 +78,7 @@ def test_trees_have_the_measures_of_the_rule() -> None:
 def test_nothing_is_too_near_to_anything() -> None:
     places, radii = [], []
     for kind in ("tree", "rock", "bush"):
-        place, size, params = things(kind)
+        place, size, params = items(kind)
         places.append(place[:, :2])
         radii.append(np.array([one.trunk_radius_m for one in params]) if kind == "tree" else size[:, 0] / 2)
     gap = {0: 1.1 - 2 * radii[0].max(), 1: 0.1, 2: 0.05}
@@ -97,22 +97,22 @@ def test_nothing_is_too_near_to_anything() -> None:
     assert beside(places[0]).min() < 3.2
 
 
-def test_things_stand_in_the_ground_a_little() -> None:
-    field = height_field(next(thing for thing in wood().objects if thing.kind == "terrain"))
+def test_objects_stand_in_the_ground_a_little() -> None:
+    field = height_field(next(item for item in wood().objects if item.kind == "terrain"))
     for kind in ("tree", "rock", "bush"):
-        place, size, _ = things(kind)
+        place, size, _ = items(kind)
         sink = 0.25 * size[:, 2] if kind == "rock" else 0.05
         np.testing.assert_allclose(place[:, 2], field.at(place[:, 0], place[:, 1]) - sink, atol=6e-4)
 
 
 def test_boulders_and_bushes_have_the_measures_of_the_rule() -> None:
     for kind, across, flat in (("rock", (0.3, 1.8), (0.5, 0.9)), ("bush", (0.5, 1.6), (0.6, 1.1))):
-        _, size, _ = things(kind)
+        _, size, _ = items(kind)
         assert np.all((size[:, 0] >= across[0]) & (size[:, 0] <= across[1]))
         share = size[:, 2] / size[:, 0]
         assert np.all((share >= flat[0] - 0.02) & (share <= flat[1] + 0.02))
         np.testing.assert_array_equal(size[:, 0], size[:, 1])
-    rock, bush = things("rock")[1][:, 0], things("bush")[1][:, 0]
+    rock, bush = items("rock")[1][:, 0], items("bush")[1][:, 0]
     # Beta(1.2, 3) has the mean 1.2 / 4.2 and the variance 3.6 / (4.2^2 5.2).
     error = 1.5 * np.sqrt(3.6 / (4.2**2 * 5.2) / len(rock))
     assert rock.mean() == pytest.approx(0.3 + 1.5 * 1.2 / 4.2, abs=deviations() * error)

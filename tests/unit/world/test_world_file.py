@@ -1,4 +1,4 @@
-"""World files: reading, writing, and what is said of wrong ones."""
+"""World files: reading, writing, and error messages."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_a_mesh_with_several_materials_is_saved_by_name(tmp_path: Path) -> None:
 
 
 class Spiral:
-    """A motion that no world file can say."""
+    """A motion that a world file cannot store."""
 
     def sample(self, times: Any) -> tuple[Any, Any]:
         n = len(np.asarray(times))
@@ -212,9 +212,9 @@ def test_what_a_file_cannot_hold_is_named_and_nothing_is_written(tmp_path: Path)
     assert (tmp_path / "w.yaml").read_text() == "name: before\n"
     world.remove(actor)
     world.add_actor(shapes.box(1, 1, 1), trajectory=ConstantTwist(Pose(), angular_velocity=(1.0, 0, 0)))
-    with pytest.raises(ConfigError, match="turn about z"):
+    with pytest.raises(ConfigError, match="rotation about z"):
         world.save(tmp_path / "w.yaml")
-    with pytest.raises(ConfigError, match=r"ends in \.yaml"):
+    with pytest.raises(ConfigError, match=r"must end in \.yaml"):
         world.save(tmp_path / "w.json")
 
 
@@ -262,7 +262,7 @@ def test_a_built_in_base_is_saved_by_name(tmp_path: Path) -> None:
     [
         ("base: tinny\n", r"w\.yaml: base: unknown world 'tinny': did you mean 'tiny'"),
         ("base: other.yaml\n", "name of a built-in world"),
-        ("params: {count: 3}\n", "give base, too"),
+        ("params: {count: 3}\n", "give base as well"),
         ("seed: -1\n", "seed: expected a whole number from 0"),
         ("objcts: []\n", "objcts: unknown field; did you mean 'objects'"),
         ("objects: [{label: car}]\n", r"objects\[0\]: give either mesh or shape"),
@@ -291,13 +291,13 @@ def test_a_built_in_base_is_saved_by_name(tmp_path: Path) -> None:
         ("weather: {rain: {rate_mm_h: -5}}\n", r"weather\.rain\.rate_mm_h: must be from 0 to 500 mm/h, got -5"),
         ("weather: {fog: {visibility_m: 100, model: kimm}}\n", r"weather\.fog\.model: .*did you mean 'kim'"),
         ("weather: {1: 2}\n", r"weather"),
-        ("weather: 25\n", "weather: give the fields of a weather, or the name of a weather file, got 25"),
+        ("weather: 25\n", "weather: give the fields of the weather, or the name of a weather file, got 25"),
         ("weather: storm.yaml\n", r"weather: .*storm\.yaml: no such file"),
         ("- 1\n", "expected a mapping"),
         ("a: [\n", "line"),
     ],
 )
-def test_wrong_files_are_told_what_is_wrong(tmp_path: Path, text: str, message: str) -> None:
+def test_wrong_files_are_reported(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "w.yaml").write_text(text)
     with pytest.raises(ParhelionError, match=message) as caught:
         World.load(tmp_path / "w.yaml")
@@ -307,7 +307,7 @@ def test_wrong_files_are_told_what_is_wrong(tmp_path: Path, text: str, message: 
 def test_load_refuses_what_a_world_file_cannot_take(yard_folder: Path) -> None:
     with pytest.raises(ConfigError, match="no built-in base"):
         World.load(yard_folder / "yard.yaml", count=3)
-    with pytest.raises(ConfigError, match="maps materials itself"):
+    with pytest.raises(ConfigError, match="maps materials in the field materials"):
         World.load(yard_folder / "yard.yaml", materials={"a": "steel"})
     with pytest.raises(ConfigError, match="did you mean 'scale'"):
         World.load(yard_folder / "hall.ply", scal=3)

@@ -1,4 +1,4 @@
-"""Worlds that come with the package, built by code from a seed: the same seed gives the same triangles."""
+"""Built-in worlds, generated from a seed: the same seed gives the same triangles."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class BuiltinWorld:
     description: str
     """One line for listings."""
     place: str
-    """Module and function of this package, `module:function`; the function takes a seed and `params`."""
+    """Builder in this package, `module:function`; its arguments are a seed and `params`."""
     params: Mapping[str, str] = field(default_factory=dict)
-    """Parameters of the function, each with its meaning and default."""
+    """Parameters of the builder, each with its description and default."""
 
     @property
     def builder(self) -> Callable[..., World]:
-        """The function that builds the world."""
+        """Function that builds the world."""
         module, _, name = self.place.partition(":")
         function: Callable[..., World] = getattr(import_module(f"{__name__}.{module}"), name)
         return function
@@ -45,7 +45,7 @@ _ENTRIES = (
             "trees": "trees on sidewalks and lots (84)",
             "people": "people on sidewalks (30)",
             "signs": "traffic signs (none: one on each side of each street)",
-            "target_triangles": "total number of triangles to reach with leaves (none: 1600 leaves a tree)",
+            "target_triangles": "total number of triangles to reach with leaves (none: 1600 leaves per tree)",
         },
     ),
     BuiltinWorld(
@@ -66,7 +66,7 @@ _ENTRIES = (
     ),
     BuiltinWorld(
         "test-range",
-        "grey Lambertian boards of 10 to 90 % at 5 to 200 m, none of which hides another",
+        "grey Lambertian boards of 10 to 90 % at 5 to 200 m, without occlusion",
         "boards:build_board_range",
         {
             "distances": "horizontal distances of the boards in m (5 to 200, twelve of them)",
@@ -110,7 +110,7 @@ _ENTRIES = (
     ),
     BuiltinWorld(
         "warehouse",
-        "rack rows with pallets, aisles, doors, markers and anchors in a hall, by rule from the seed; a drive",
+        "rack rows with pallets, aisles, doors, markers and anchors in a hall, generated from the seed; a drive",
         "procedural:build_warehouse",
         {
             "size_m": "length and width in m, outside the walls (40, 25)",
@@ -122,7 +122,7 @@ _ENTRIES = (
     ),
     BuiltinWorld(
         "forest",
-        "trees, bushes and boulders on rolling ground with a track, by rule from the seed; a drive",
+        "trees, bushes and boulders on rolling ground with a track, generated from the seed; a drive",
         "procedural:build_forest",
         {
             "size_m": "length and width in m (80, 80)",
@@ -132,7 +132,7 @@ _ENTRIES = (
     ),
     BuiltinWorld(
         "off-road",
-        "open country with relief, boulders, bushes, some trees and a trail, by rule from the seed; a drive",
+        "open country with relief, boulders, bushes, some trees and a trail, generated from the seed; a drive",
         "procedural:build_off_road",
         {
             "size_m": "length and width in m, 20 to 1000 (120, 80)",
@@ -142,7 +142,7 @@ _ENTRIES = (
             "rocks_per_ha": "boulders per hectare, 0 to 3000 (120)",
             "bushes_per_ha": "bushes per hectare, 0 to 3000 (80)",
             "trail": "whether there is a trail and a drive on it (true)",
-            "height_map": "image, .npy or table of heights in place of the rule (none)",
+            "height_map": "image, .npy or table of heights in place of the generated ones (none)",
             "height_range_m": "heights of an image's black and white in m (none)",
         },
     ),
@@ -153,20 +153,20 @@ BUILTIN: Mapping[str, BuiltinWorld] = MappingProxyType({entry.name: entry for en
 
 
 def build(name: str, *, seed: int = 0, **params: Any) -> World:
-    """The built-in world `name`, from `seed`, with its own parameters (see `BUILTIN[name].params`)."""
+    """Build the world `name` from `seed` with its parameters (see `BUILTIN[name].params`)."""
     if name not in BUILTIN:
         raise unknown_name("world", name, BUILTIN)
     entry = BUILTIN[name]
     for param in params:
         if param not in entry.params:
             known = ", ".join(entry.params) or "none"
-            raise unknown_name(f"parameter of world {name!r}", param, entry.params, f"(it takes: {known})")
+            raise unknown_name(f"parameter of world {name!r}", param, entry.params, f"(it accepts: {known})")
     _check_types(entry, entry.builder, params)
     return entry.builder(seed, **params)
 
 
 def _check_types(entry: BuiltinWorld, builder: Callable[..., World], params: Mapping[str, Any]) -> None:
-    """Refuse values of the wrong kind; ranges are checked by the builders themselves."""
+    """Refuse values of the wrong type; the builders check ranges."""
     from parhelion.core.config import At, check
 
     hints = get_type_hints(builder)

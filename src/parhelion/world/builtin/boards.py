@@ -1,4 +1,4 @@
-"""A test range: upright grey boards at known distances around the sensor, each in a sector of its own."""
+"""Worlds of boards: a test range with boards at known distances, and the two board scenes of ApolloSim."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REFLECTANCES_PERCENT = (10, 30, 50, 70, 90)
 SENSOR_HEIGHT = 2.0
 RANGE_BOARD_THICKNESS = 0.05
 GAP_DEG = 1.5
-"""Free angle between neighbouring boards as seen from the sensor."""
+"""Smallest angle between neighbouring boards, seen from the sensor."""
 
 
 def build_board_range(
@@ -29,12 +29,12 @@ def build_board_range(
     board_size: float | None = None,
     ground: str | None = "asphalt",
 ) -> World:
-    """A board of each reflectance at each distance [m], facing the vertical axis through the origin.
+    """One board per reflectance and distance [m], facing the vertical axis through the origin.
 
-    A board's front face is exactly its distance away from that axis, measured along its normal. Boards are centred
-    at 2 m height, or stand on the ground where they are taller than 4 m; lower ones stand on two posts. Their size
-    is `board_size` [m], or 5 % of the distance and 0.5 m at least, so that a 16-channel lidar's beams 2 degrees apart
-    meet each one. Names are `board-<percent>-<distance>m`. The layout needs no random numbers: `seed` changes nothing.
+    The front face of a board is at its exact distance from that axis, measured along its normal. Boards are centred at
+    a height of 2 m, or stand on the ground if they are taller than 4 m; lower ones stand on two posts. Their size is
+    `board_size` [m], by default 5 % of the distance and at least 0.5 m, so that beams 2 degrees apart hit each of them.
+    Names are `board-<percent>-<distance>m`. Nothing is random: `seed` has no effect.
     """
     ranges = _checked("distances", distances, 1.5, 1000.0)
     percents = _checked("reflectances_percent", reflectances_percent, 0.0, 100.0)
@@ -68,14 +68,14 @@ def _checked(name: str, values: Sequence[float], low: float, high: float) -> Flo
 
 
 def _azimuths(distance: Floats, size: Floats) -> Floats:
-    """Middles of the boards' sectors [rad], counter-clockwise from the x axis, free gaps spread evenly."""
+    """Azimuths of the boards [rad], counter-clockwise from the x axis, with equal gaps."""
     width = 2.0 * np.arctan2(size / 2, distance)
     free = 2.0 * np.pi - width.sum()
     gap = free / len(width)
     if gap < np.radians(GAP_DEG):
         raise ConfigError(
             f"world test-range: {len(width)} boards leave {np.degrees(gap):.2f} degrees between neighbours, "
-            f"{GAP_DEG:g} are needed; take fewer or smaller boards"
+            f"{GAP_DEG:g} are needed; use fewer or smaller boards"
         )
     ends = np.cumsum(width + gap)
     return ends - gap - width / 2
@@ -87,13 +87,13 @@ def _put_board(
     direction = np.array([np.cos(azimuth), np.sin(azimuth)])
     bottom = max(0.0, SENSOR_HEIGHT - size / 2)
     centre = direction * (distance + RANGE_BOARD_THICKNESS / 2)
-    turn = float(np.degrees(azimuth))
+    yaw = float(np.degrees(azimuth))
     name = f"board-{percent}-{distance:g}m"
     world.add(
         board(size, size, RANGE_BOARD_THICKNESS),
         material=f"lambert-{percent}",
         label="board",
-        pose=Pose((centre[0], centre[1], bottom + size / 2), rpy_deg=(0.0, 0.0, turn)),
+        pose=Pose((centre[0], centre[1], bottom + size / 2), rpy_deg=(0.0, 0.0, yaw)),
         name=name,
         instance=instance,
     )
@@ -103,25 +103,25 @@ def _put_board(
             struts(feet, moved(feet, 0.0, 0.0, bottom + 0.8 * size), 0.02, 8),
             material="galvanised-steel",
             label="pole",
-            pose=Pose((centre[0], centre[1], 0.0), rpy_deg=(0.0, 0.0, turn)),
+            pose=Pose((centre[0], centre[1], 0.0), rpy_deg=(0.0, 0.0, yaw)),
             name=f"{name}/posts",
             instance=instance,
         )
 
 
-# ---- The room of the two board scenes, and boards that stand on a line from point to point --------------------------
+# ---- Room and boards of the ApolloSim scenes ------------------------------------------------------------------------
 
 
 ROOM = (8.0, 6.0, 3.2)
 """Inner length, width and height of the room [m]."""
 BOARD_HEIGHT = 2.4
-"""Boards reach from the floor to here [m], so that a level scan at any usual height meets them."""
+"""Height of the boards [m], so that a level scan at any typical height hits them."""
 
 
 def add_board(
     world: World, start: tuple[float, float], end: tuple[float, float], *, thickness: float, material: str, name: str
 ) -> None:
-    """A board from the floor up whose front face runs from `start` to `end` (x, y) [m]; its left side is the front."""
+    """Add a board on the floor with its front face, on its left side, from `start` to `end` (x, y) [m]."""
     a, b = np.array(start), np.array(end)
     along = b - a
     width = float(np.linalg.norm(along))
@@ -138,7 +138,7 @@ def add_board(
 
 
 def add_room(world: World) -> None:
-    """A closed room around the origin, which stands 2.5 m from the wall behind it."""
+    """Add a closed room around the origin; the wall behind it is 2.5 m away."""
     length, width, height = ROOM
     x = length / 2 - 2.5
     walls = boxes(
@@ -153,7 +153,7 @@ def add_room(world: World) -> None:
 
 
 def _in_room(world: World, room: bool) -> World:
-    """The world of boards with its viewpoint, and with the room where it is wanted."""
+    """Add the viewpoint and, optionally, the room to a world of boards."""
     if room:
         add_room(world)
     world.viewpoint = Pose((0.0, 0.0, 1.5))
@@ -170,11 +170,11 @@ U_NEAREST = 1.1
 
 
 def build_boards_u(seed: int = 0, *, room: bool = True) -> World:
-    """A U that opens towards the sensor at the origin: foam on both sides, wood across the end.
+    """U-shaped boards, open towards the sensor at the origin: foam on both sides, wood at the end.
 
-    The source gives the materials, their number and the U; its measures are in a picture only. Chosen here: 1 m
-    between the sides, 0.8 m deep, its mouth 1.1 m ahead; foam 50 mm and wood 18 mm thick. One foam panel of the
-    source was slightly bent, which its own simulation left out; so does this. `seed` changes nothing.
+    The source gives the materials, their number and the shape; its dimensions are only in a picture. Chosen here: 1 m
+    between the sides, 0.8 m deep, its opening 1.1 m ahead; foam 50 mm and wood 18 mm thick. One foam panel of the
+    source was slightly bent, which neither its simulation nor this one includes. `seed` has no effect.
     """
     half, far = INNER_WIDTH / 2, U_NEAREST + DEPTH
     world = World(name="boards-u")
@@ -185,29 +185,29 @@ def build_boards_u(seed: int = 0, *, room: bool = True) -> World:
 
 
 # ---- boards zigzag --------------------------------------------------------------------------------------------------
-# Three foam pads in a zigzag: the object of ApolloSim's first qualitative test (Kepets 2024, section 5.5).
+# Three foam pads in a zigzag: ApolloSim's first qualitative test (Kepets 2024, section 5.5).
 
 
 PAD_WIDTH = 0.6
 PAD_THICKNESS = 0.05
 FOLD_DEG = 45.0
-"""Angle of each pad to the line across the view."""
+"""Angle of each pad to the y axis."""
 ZIGZAG_NEAREST = 1.2
 
 
 def build_boards_zigzag(seed: int = 0, *, room: bool = True) -> World:
-    """Three pads of foam, edge to edge, turned 45 degrees to and fro; the sensor is at the origin.
+    """Three pads of foam, edge to edge, at alternating angles of 45 degrees; the sensor is at the origin.
 
-    The source gives the number, the material and the zigzag; its measures are in a picture only. Chosen here: pads
-    0.6 m wide and 50 mm thick (a usual size of insulation board), the nearest edge 1.2 m ahead, all well inside the
-    12 m of the sensor used there. Nothing is random: `seed` changes nothing.
+    The source gives the number, the material and the zigzag; its dimensions are only in a picture. Chosen here: pads
+    0.6 m wide and 50 mm thick (a common size of insulation board), the nearest edge 1.2 m ahead, all well within the
+    12 m range of the sensor used there. Nothing is random: `seed` has no effect.
     """
     step_y = PAD_WIDTH * np.cos(np.radians(FOLD_DEG))
     step_x = PAD_WIDTH * np.sin(np.radians(FOLD_DEG))
     y = 1.5 * step_y - np.arange(4) * step_y
     x = ZIGZAG_NEAREST + step_x * np.array([0.0, 1.0, 0.0, 1.0])
     world = World(name="boards-zigzag")
-    # From left to right seen from the sensor the front face is on the right, so pads run from right to left.
+    # The front face is on the left of a pad, so pads are added from right to left as seen from the sensor.
     corners = [(float(a), float(b)) for a, b in zip(x[::-1], y[::-1], strict=True)]
     for number, (start, end) in enumerate(pairwise(corners)):
         add_board(world, start, end, thickness=PAD_THICKNESS, material="foam", name=f"pad-{number}")

@@ -1,7 +1,4 @@
-"""Worlds by rule, drawn anew for every seed: those of the layouts of `parhelion.world.procedural`.
-
-A world keeps its layout as `world.layout`.
-"""
+"""Procedural worlds, built from the layouts of `parhelion.world.procedural`, which are stored as `world.layout`."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from parhelion.world.procedural.warehouse import warehouse
 
 
 def _builder(rule: Callable[..., Layout], **types: Any) -> Callable[..., LayoutWorld]:
-    """The builder with the parameters of a rule; `types` are those of parameters for which a file takes less."""
+    """Return the builder of a generator's worlds; `types` replace types of parameters that files restrict."""
 
     @wraps(rule)
     def build(seed: int = 0, **params: Any) -> LayoutWorld:
@@ -38,7 +35,7 @@ build_off_road = _builder(offroad, height_map=str | None)
 
 @wraps(warehouse)
 def build_warehouse(seed: int = 0, **params: Any) -> LayoutWorld:
-    """The world of a warehouse, with lamps where it has a roof."""
+    """Build the world of a warehouse; with a roof it has lamps."""
     world = world_of(warehouse(**params, seed=seed))
     if params.get("roof", True):
         _light(world)
@@ -46,7 +43,7 @@ def build_warehouse(seed: int = 0, **params: Any) -> LayoutWorld:
 
 
 def _light(world: LayoutWorld) -> None:
-    """High-bay lamps below the roof, every 8 m, of 13 000 lm each: some 200 lx on the floor (round figures)."""
+    """Add high-bay lamps below the roof, every 8 m, of 13 000 lm each: about 200 lx on the floor (round figures)."""
     bounds = world.bounds
     assert bounds is not None  # it has a floor
     low, high = bounds

@@ -1,4 +1,4 @@
-"""A level field with cuboid obstacles (after VANE, ERDC/GSL TR-20-32, figures 5-1 and 5-2)."""
+"""Worlds after publications: cuboids (VANE, ERDC/GSL TR-20-32, figures 5-1 and 5-2), cylinders and mixed objects."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from parhelion.world.world import World
 
 _MATERIALS = ("concrete", "steel", "wood", "brick", "plastic", "aluminium")
 NEAREST, FARTHEST = 8.0, 45.0
-"""Distances of the obstacles' middles [m]."""
+"""Distances of the middles of the obstacles [m]."""
 HALF_VIEW_DEG = 40.0
-"""Obstacles lie within this angle of the x axis, as an automotive radar's field of view does."""
+"""Largest angle of an obstacle from the x axis, as in the field of view of an automotive radar."""
 
 
 def build_cuboids(seed: int = 0, *, obstacles: int = 9) -> World:
-    """Cuboids of 0.8 to 4 m ahead of the sensor on a field of soil, each in a sector of its own.
+    """Cuboids of 0.8 to 4 m in front of the sensor on a field of soil, each in its own sector.
 
-    The report shows cuboids on level ground before a forward-looking sensor and prints no measures: number, sizes
-    and places are ours, drawn from `seed`. Sectors do not overlap, so that every cuboid is seen from the origin.
+    The report shows cuboids on level ground in front of a sensor, without dimensions: number, sizes and positions are
+    ours, selected by `seed`. Sectors do not overlap, so every cuboid is visible from the origin.
     """
     if isinstance(obstacles, bool) or not isinstance(obstacles, (int, np.integer)) or not 1 <= obstacles <= 24:
         raise ConfigError(f"world cuboids: obstacles must be a whole number from 1 to 24, got {obstacles!r}")
@@ -39,9 +39,9 @@ def build_cuboids(seed: int = 0, *, obstacles: int = 9) -> World:
     sector = np.radians(2 * HALF_VIEW_DEG) / obstacles
     azimuth = (np.arange(obstacles) - (obstacles - 1) / 2) * sector
     distance = rng.permutation(np.linspace(NEAREST, FARTHEST, obstacles))
-    # The diagonal of the footprint must fit into nine tenths of the sector at the obstacle's distance.
-    room = 1.8 * distance * np.tan(sector / 2)
-    size = np.minimum(rng.uniform(0.8, 4.0, (obstacles, 2)), (room / np.sqrt(2.0))[:, None])
+    # The diagonal of the footprint must fit into nine tenths of the sector at the distance of the obstacle.
+    space = 1.8 * distance * np.tan(sector / 2)
+    size = np.minimum(rng.uniform(0.8, 4.0, (obstacles, 2)), (space / np.sqrt(2.0))[:, None])
     height = rng.uniform(0.8, 4.0, obstacles)
     yaw = rng.uniform(0.0, 90.0, obstacles)
     material = rng.integers(0, len(_MATERIALS), obstacles)
@@ -61,7 +61,7 @@ def build_cuboids(seed: int = 0, *, obstacles: int = 9) -> World:
 
 
 # ---- cylinders ------------------------------------------------------------------------------------------------------
-# Sixteen nested cylinders that take a 16-channel lidar apart ring by ring (after Arce 2025, figure 3.7 b).
+# Sixteen nested cylinders, one per ring of a 16-channel lidar (after Arce 2025, figure 3.7 b).
 
 
 ELEVATIONS_DEG = tuple(range(-15, 16, 2))
@@ -73,13 +73,13 @@ WALL = 0.02
 
 
 def build_cylinders(seed: int = 0, *, material: str = "lambert-50", segments: int = 720) -> World:
-    """Hollow cylinders about the sensor's axis, each 1 m wider than the last and just high enough for one more ring.
+    """Hollow cylinders around the axis of the sensor, each 1 m wider than the last and high enough for one ring.
 
     Seen from (0, 0, 2), cylinder k has an inner radius of 3 + k [m] and ends 1 degree above the k-th elevation of a
-    VLP-16 (-15 to +15 degrees in steps of 2), so ring k passes over all smaller cylinders and meets this one at the
-    range (3 + k) / cos(elevation). The source says that there are sixteen cylinders, for this sensor, to isolate its
-    rings; it prints no measures, so these are ours. Flats lie inside the circle by at most radius (1 - cos(pi /
-    segments)): 0.2 mm for the largest. Nothing is random: `seed` changes nothing.
+    VLP-16 (-15 to +15 degrees in steps of 2), so ring k passes over all smaller cylinders and hits this one at the
+    range (3 + k) / cos(elevation). The source has sixteen cylinders, for this sensor, to isolate its rings, but no
+    dimensions, so these are ours. The faces lie inside the circle by at most radius (1 - cos(pi / segments)): 0.2 mm
+    for the largest. Nothing is random: `seed` has no effect.
     """
     if isinstance(segments, bool) or not isinstance(segments, (int, np.integer)) or not 16 <= segments <= 10000:
         raise ConfigError(f"world cylinders: segments must be a whole number from 16 to 10000, got {segments!r}")
@@ -104,20 +104,20 @@ def build_cylinders(seed: int = 0, *, material: str = "lambert-50", segments: in
 
 
 def build_mixed_objects(seed: int = 0) -> World:
-    """Plain solids at 6 to 9 m, finer things at 11 to 14 m, vehicles, a tree and a house at 16 to 26 m.
+    """Solids at 6 to 9 m, fine objects at 11 to 14 m, vehicles, a tree and a house at 16 to 26 m.
 
-    The source says that the scene holds buildings, vehicles and further objects with different characteristics and
-    reflectivities; shapes, places and materials are ours. `seed` shapes the tree and the curtains of the house.
+    In the source, the scene contains buildings, vehicles and other objects with different characteristics and
+    reflectivities; shapes, positions and materials are ours. `seed` selects the tree and the curtains of the house.
     """
     rng = Stream(seed, "world/mixed-objects").generator()
     world = World(name="mixed-objects")
     world.add(plane(120.0, 120.0, 12), material="asphalt", label="ground", name="ground", instance=0)
     instances = count(1)
-    for radius, first_deg, things in ((7.5, 0.0, _solids()), (12.5, 15.0, _fine_things())):
-        for number, (name, parts) in enumerate(things.items()):
-            turn = first_deg + number * 360.0 / len(things)
-            angle = np.radians(turn)
-            pose = Pose((radius * np.cos(angle), radius * np.sin(angle), 0.0), rpy_deg=(0.0, 0.0, turn))
+    for radius, first_deg, items in ((7.5, 0.0, _solids()), (12.5, 15.0, _fine_objects())):
+        for number, (name, parts) in enumerate(items.items()):
+            azimuth_deg = first_deg + number * 360.0 / len(items)
+            angle = np.radians(azimuth_deg)
+            pose = Pose((radius * np.cos(angle), radius * np.sin(angle), 0.0), rpy_deg=(0.0, 0.0, azimuth_deg))
             add_parts(world, parts, pose=pose, name=name, instance=next(instances))
             if name == "lamp":
                 world.add_lamp(**put(Lamp(**street_light(5.0, 1.0)), pose).model_dump(exclude_defaults=True))
@@ -136,7 +136,7 @@ def build_mixed_objects(seed: int = 0) -> World:
 
 
 def _solids() -> dict[str, list[KitPart]]:
-    """Plain forms, standing on the ground."""
+    """Solids on the ground."""
 
     def raised(mesh: Mesh, height: float) -> Mesh:
         return mesh.transformed(Pose((0.0, 0.0, height)))
@@ -158,8 +158,8 @@ def _solids() -> dict[str, list[KitPart]]:
     return {name: [KitPart("solid", mesh, material, label)] for name, (mesh, material, label) in forms.items()}
 
 
-def _fine_things() -> dict[str, list[KitPart]]:
-    """Things that a beam may pass beside, through, or come back from by a detour."""
+def _fine_objects() -> dict[str, list[KitPart]]:
+    """Objects that a beam may partly miss, pass through, or hit by a reflection."""
     pane = quads([[[0, 1.2, 0.1], [0, -1.2, 0.1], [0, -1.2, 2.3], [0, 1.2, 2.3]]])
     frame = boxes(
         [[0, -1.25, 1.2], [0, 1.25, 1.2], [0, 0, 0.05], [0, 0, 2.35]],

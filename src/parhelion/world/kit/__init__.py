@@ -1,1 +1,1 @@
-"""The kit of parts: buildings, vehicles, trees, props and waterfront pieces that worlds and actors are made of."""
+"""Parts of worlds and actors: buildings, vehicles, trees, props and waterfront objects."""

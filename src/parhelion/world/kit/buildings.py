@@ -13,21 +13,21 @@ from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import split_quads
 
 _ROOF_UNITS = 3
-"""Boxes on a flat roof."""
+"""Number of units on a flat roof."""
 
 
 @dataclass(frozen=True)
 class Band:
-    """A strip of facade between two heights in which all windows are alike."""
+    """A strip of facade between two heights with equal windows."""
 
     bottom: float
     storeys: int
     storey_height: float
     pitch: float
-    """Wanted distance between window middles [m]; rounded so that whole windows fit."""
+    """Desired distance between the middles of windows [m]; adjusted so that whole windows fit."""
     width: float
     sill: float
-    """Height of the window's lower edge above its floor [m]."""
+    """Height of the lower edge of a window above its floor [m]."""
     window_height: float
     recess: float = 0.16
 
@@ -83,7 +83,7 @@ def building(
 def building_draws(
     length: float, width: float, bands: list[Band], *, roof: str = "flat", blind_sides: tuple[int, ...] = ()
 ) -> int:
-    """How many random numbers `building` takes: two for each window, and those of a flat roof's units."""
+    """Number of random draws of `building`: two per window, and those of the units on a flat roof."""
     windows = sum(
         band.storeys * _columns(run, 9.0 if side in blind_sides else band.pitch)
         for side, run in enumerate((length, width, length, width))
@@ -93,12 +93,12 @@ def building_draws(
 
 
 def _columns(run: float, pitch: float) -> int:
-    """Windows side by side in a wall of length `run` [m]."""
+    """Number of windows in a wall of length `run` [m]."""
     return max(1, round((run - 1.0) / pitch))
 
 
 class _Planes:
-    """The planes of the four walls: points count along the wall (u), up (v) and outwards (w) from a lower corner."""
+    """Planes of the four walls: coordinates along the wall (u), up (v) and outwards (w) from a lower corner."""
 
     def __init__(self, length: float, width: float) -> None:
         x, y = length / 2, width / 2
@@ -123,7 +123,7 @@ class _Planes:
 
 
 def _facade(band: Band, run: float, pitch: float) -> tuple[Floats, Floats]:
-    """One wall of one band as a grid of rectangles, those in odd rows and columns open.
+    """One wall of one band as a grid of rectangles; those in odd rows and columns are open.
 
     Rows u0, u1, v0, v1 of the solid rectangles, and u0, u1, v0, v1, recess of the openings.
     """
@@ -145,7 +145,7 @@ def _windows(rng: np.random.Generator, opening: Floats, planes: _Planes) -> dict
     u0, u1, v0, v1, recess, side = opening.T
     corner_u, corner_v = np.stack([u0, u1, u1, u0], axis=1), np.stack([v0, v0, v1, v1], axis=1)
     following = np.roll(np.arange(4), -1)
-    # Each edge of an opening, drawn inwards by the recess, gives a reveal that faces the middle of the opening.
+    # Each edge of an opening, extruded inwards by the recess, is a reveal that faces the middle of the opening.
     edge_u = np.stack([corner_u[:, following], corner_u, corner_u, corner_u[:, following]], axis=-1)
     edge_v = np.stack([corner_v[:, following], corner_v, corner_v, corner_v[:, following]], axis=-1)
     inwards = -recess[:, None, None] * np.array([1.0, 1.0, 0.0, 0.0])
@@ -166,7 +166,7 @@ def _windows(rng: np.random.Generator, opening: Floats, planes: _Planes) -> dict
 
 
 def _sills(opening: Floats, planes: _Planes) -> Mesh:
-    """A stone sill under each window."""
+    """Stone sill under each window."""
     u0, u1, v0, _, _, side = opening.T
     k = side.astype(np.intp)
     size = np.abs((u1 - u0 + 0.2)[:, None] * planes.along[k] + 0.16 * planes.out[k])
@@ -175,7 +175,7 @@ def _sills(opening: Floats, planes: _Planes) -> Mesh:
 
 
 def _belts(bands: list[Band], length: float, width: float) -> Mesh:
-    """A plinth at the foot, and a string course over each seam between bands and under the roof."""
+    """Plinth at the base, and a string course above each seam between bands and under the roof."""
     at, sizes = [], []
     for z, thick, proud in [(0.15, 0.3, 0.06), *((band.top - 0.05, 0.22, 0.14) for band in bands)]:
         for sign in (-1, 1):
@@ -198,7 +198,7 @@ def _door_leaf(width: float) -> Mesh:
 
 
 def _inside(bands: list[Band], length: float, width: float) -> Mesh:
-    """Floors and two cross walls, so that what passes a window finds a room."""
+    """Floors and two cross walls, so that rays through a window hit a room."""
     levels = np.concatenate([band.bottom + np.arange(band.storeys) * band.storey_height for band in bands])
     levels = np.append(levels, bands[-1].top - 0.3) + 0.1
     slabs = np.column_stack([np.zeros((len(levels), 2)), levels])
@@ -235,7 +235,7 @@ def _roof(rng: np.random.Generator, kind: str, length: float, width: float, heig
 
 
 def ridge_roof(half_length: float, half_width: float, ridge_half: float, base: float, rise: float) -> Mesh:
-    """A closed roof over a rectangle, its ridge along x: hipped where the ridge is shorter than the roof."""
+    """Closed roof over a rectangle with its ridge along x; hipped if the ridge is shorter than the roof."""
     x, y = half_length, half_width
     low = [[-x, -y, base], [x, -y, base], [x, y, base], [-x, y, base]]
     top = [[-ridge_half, 0, base + rise], [ridge_half, 0, base + rise]]
@@ -245,7 +245,7 @@ def ridge_roof(half_length: float, half_width: float, ridge_half: float, base: f
 
 
 def _balconies(bands: list[Band], length: float, width: float) -> list[KitPart]:
-    """A column of balconies at each end of the front, from the second storey of the upper band on."""
+    """Column of balconies at each end of the front, from the second storey of the upper band."""
     band = bands[-1]
     levels = band.bottom + np.arange(band.storeys) * band.storey_height
     columns = max(1, round((length - 1.0) / band.pitch))

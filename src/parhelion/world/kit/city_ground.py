@@ -1,4 +1,4 @@
-"""The ground of the city: one continuous carriageway, blocks with kerbs on top of it, markings, terrain around."""
+"""Ground of the city: one continuous carriageway with kerbed blocks on top, markings, and surrounding terrain."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from parhelion.world.shapes import circle, loft, plane, triangulated
 PITCH = 80.0
 """Distance between the middles of neighbouring streets [m]."""
 ROAD_HALF = 5.75
-"""From the middle of a street to the kerb [m]: a lane of 3.5 m and a parking strip of 2.25 m."""
+"""Distance from the middle of a street to the kerb [m]: a lane of 3.5 m and a parking strip of 2.25 m."""
 LANE_MIDDLE = 1.75
 PARKING_MIDDLE = 4.65
 KERB_HEIGHT = 0.12
 BLOCK_HALF = PITCH / 2 - ROAD_HALF
 LOT_HALF = 30.0
-"""Half the side of the square inside the sidewalks [m]; buildings keep inside it."""
+"""Half the side of the square inside the sidewalks [m], which contains the buildings."""
 MARK_HEIGHT = 0.004
 """Thickness of the paint [m]."""
 TERRAIN_WIDTH = 36.0
 
 
 def street_lines(blocks: int) -> Floats:
-    """Positions of the streets' middles [m], the same along x and y."""
+    """Positions of the middles of streets [m], the same along x and y."""
     return np.asarray((np.arange(blocks + 1) - blocks // 2) * PITCH, dtype=np.float64)
 
 
@@ -40,7 +40,7 @@ def block_middles(blocks: int) -> Floats:
 
 
 def ground(rng: np.random.Generator, blocks: int, green: NDArray[np.bool_]) -> list[KitPart]:
-    """Carriageway, kerbs, sidewalks, lots and terrain; `green` (blocks^2,) bool says which lots are grass."""
+    """Carriageway, kerbs, sidewalks, lots and terrain; `green` (blocks^2,) is the mask of lots with grass."""
     edge = blocks * PITCH / 2 + ROAD_HALF
     middles = block_middles(blocks)
     at = np.column_stack([middles, np.zeros(len(middles))])
@@ -77,7 +77,7 @@ def _level(outline: Floats, z: float) -> Floats:
 
 
 def _terrain(rng: np.random.Generator, edge: float) -> Mesh:
-    """A belt of gentle hills around the streets, from level at `edge` to a few metres up."""
+    """Belt of gentle hills around the streets, from level at `edge` to a few metres high."""
     per_side = 40
     side = np.linspace(-1, 1, per_side, endpoint=False)
     square = np.concatenate(
@@ -97,7 +97,7 @@ def _terrain(rng: np.random.Generator, edge: float) -> Mesh:
     rings = np.empty((7, len(square), 3))
     rings[..., :2] = square[None] * (edge + TERRAIN_WIDTH * steps)[:, None, None]
     rings[..., 2] = 3.5 * (steps**1.5)[:, None] * np.maximum(0.15, hills)
-    # The loft runs outwards, which turns its outside down: the faces are turned over to look up.
+    # The loft goes outwards, so its faces point down; they are reversed to face up.
     flat = loft(rings, caps=False)
     return Mesh(flat.vertices, flat.faces[:, ::-1])
 
@@ -109,7 +109,7 @@ def markings(blocks: int) -> KitPart:
     across, start = (grid.ravel() for grid in np.meshgrid(lines, lines[:-1]))
     shifts = np.column_stack([start, across, start, across])
     rectangles = (shifts[:, None, :] + one_segment).reshape(-1, 4)
-    # Streets along y are those along x turned by a right angle, which keeps traffic on its right.
+    # Streets along y are those along x rotated by a right angle, which keeps traffic on the right.
     turned = rectangles[:, [1, 0, 3, 2]] * np.array([-1.0, 1.0, -1.0, 1.0])
     both = np.concatenate([rectangles, turned])
     x0, y0, x1, y1 = (both[:, k] for k in range(4))
@@ -138,14 +138,14 @@ def _crossing_marks() -> Floats:
     for near, far, stop, side in ((7.0, 10.0, 11.0, 1.0), (PITCH - 10.0, PITCH - 7.0, PITCH - 11.5, -1.0)):
         ones = np.ones_like(bars)
         pieces.append(np.column_stack([near * ones, bars - 0.25, far * ones, bars + 0.25]))
-        # Traffic keeps right, so those who wait at the start of the segment come along it on its left, at +y.
+        # With right-hand traffic, vehicles that wait at the start of the segment are on its left, at +y.
         low, high = sorted((side * 0.3, side * 3.3))
         pieces.append(np.array([[stop, low, stop + 0.5, high]]))
     return np.concatenate(pieces)
 
 
 def manholes(rng: np.random.Generator, blocks: int) -> KitPart:
-    """Cast covers in the carriageway of every street segment, 3 mm proud."""
+    """Manhole covers in the carriageway of every street segment, 3 mm above it."""
     lines = street_lines(blocks)
     across, start = (grid.ravel() for grid in np.meshgrid(lines, lines[:-1]))
     along = start + rng.uniform(16.0, 64.0, len(start))

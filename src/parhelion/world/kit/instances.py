@@ -1,4 +1,4 @@
-"""Many equal things as one mesh: boxes, struts, quads and copies, each in one array operation."""
+"""Many equal shapes as one mesh: boxes, struts, quads and copies, each in one array operation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from parhelion.world.shapes import _BOX_CORNERS, _BOX_QUADS, circle, split_quads
 
 
 def quads(corners: ArrayLike) -> Mesh:
-    """Flat four-cornered pieces (k, 4, 3) [m], each counter-clockwise seen from its front."""
+    """Planar quads (k, 4, 3) [m], each counter-clockwise seen from its front."""
     points = np.asarray(corners, dtype=np.float64)
     return Mesh(points.reshape(-1, 3), split_quads(np.arange(4 * len(points)).reshape(-1, 4)))
 
@@ -22,7 +22,7 @@ def moved(points: ArrayLike, dx: float, dy: float, dz: float) -> Floats:
 
 
 def boxes(centres: ArrayLike, sizes: ArrayLike, yaw: ArrayLike = 0.0) -> Mesh:
-    """Boxes at `centres` (k, 3) [m] of side lengths `sizes` (k, 3) or (3,) [m], turned by `yaw` [rad] about z."""
+    """Boxes at `centres` (k, 3) [m] of side lengths `sizes` (k, 3) or (3,) [m], rotated by `yaw` [rad] about z."""
     at = np.atleast_2d(np.asarray(centres, dtype=np.float64))
     local = _BOX_CORNERS[None] * np.broadcast_to(np.asarray(sizes, dtype=np.float64), at.shape)[:, None, :]
     vertices = _turned(local, np.broadcast_to(np.asarray(yaw, dtype=np.float64), (len(at),))) + at[:, None, :]
@@ -60,7 +60,7 @@ def struts(starts: ArrayLike, ends: ArrayLike, radius: ArrayLike, segments: int 
 
 
 def copies(mesh: Mesh, xyz: ArrayLike, yaw: ArrayLike = 0.0, scale: ArrayLike = 1.0) -> Mesh:
-    """One mesh that holds a copy of `mesh` at each of `xyz` (k, 3) [m], scaled, then turned by `yaw` [rad] about z.
+    """One mesh with a copy of `mesh` at each of `xyz` (k, 3) [m], scaled, then rotated by `yaw` [rad] about z.
 
     `scale` is one number, one a copy (k,), or one a copy and axis (k, 3).
     """
@@ -75,7 +75,7 @@ def copies(mesh: Mesh, xyz: ArrayLike, yaw: ArrayLike = 0.0, scale: ArrayLike = 
 
 
 def _turned(points: Floats, yaw: Floats) -> Floats:
-    """Points (k, n, 3) turned about z by `yaw` (k,) [rad]."""
+    """Points (k, n, 3) rotated about z by `yaw` (k,) [rad]."""
     cos, sin = np.cos(yaw)[:, None], np.sin(yaw)[:, None]
     x, y, z = points[..., 0], points[..., 1], points[..., 2]
     return np.stack([cos * x - sin * y, sin * x + cos * y, z], axis=-1)

@@ -1,4 +1,4 @@
-"""Trees: a bark trunk with limbs, and a crown of many small leaf triangles gathered in clumps."""
+"""Trees: a trunk with limbs, and a crown of many small leaf triangles in clumps."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def tree(
 
 
 def _clumps(rng: np.random.Generator, count: int) -> Floats:
-    """Middles of leaf clumps in the unit ball: spread evenly in direction (a spiral), most of them far out."""
+    """Middles of leaf clumps in the unit ball: evenly distributed in direction (a spiral), most near its surface."""
     k = np.arange(count)
     z = 1.0 - 2.0 * (k + 0.5) / count
     turn = k * GOLDEN_ANGLE_RAD + rng.uniform(0, 2 * np.pi)
@@ -58,7 +58,7 @@ def _clumps(rng: np.random.Generator, count: int) -> Floats:
 
 
 def _trunk(rng: np.random.Generator, height: float, clear_trunk: float) -> tuple[Mesh, Floats]:
-    """A slightly crooked tapering trunk into the middle of the crown, and its upper end."""
+    """Slightly crooked tapering trunk up to the middle of the crown, and its upper end."""
     z = np.array([0.0, 0.35, 0.5 * clear_trunk, clear_trunk, 0.55 * height, 0.8 * height])
     z = np.maximum.accumulate(z + 0.05 * np.arange(6))
     bend = np.vstack([np.zeros((2, 2)), np.cumsum(rng.normal(0, 0.06, (4, 2)), axis=0)])
@@ -74,13 +74,13 @@ def _trunk(rng: np.random.Generator, height: float, clear_trunk: float) -> tuple
 def _leaves(
     rng: np.random.Generator, clumps: Floats, reach: Floats, middle: float, count: int, leaf_size: float
 ) -> Mesh:
-    """`count` triangles about the clumps, each with a random attitude that favours facing up."""
+    """`count` triangles around the clumps, each with a random attitude that favours facing up."""
     of = rng.integers(0, len(clumps), count)
     direction = rng.normal(size=(count, 3))
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
     spread = 0.42 * reach * np.cbrt(rng.uniform(0.05, 1.0, count))[:, None]
     centre = clumps[of] + spread * direction
-    # Leaves that stray out of the crown are drawn back onto its surface.
+    # Leaves outside of the crown are projected onto its surface.
     relative = (centre - [0.0, 0.0, middle]) / reach
     far = np.maximum(1.0, np.linalg.norm(relative, axis=1, keepdims=True))
     centre = relative / far * reach + [0.0, 0.0, middle]

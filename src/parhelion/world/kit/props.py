@@ -1,4 +1,4 @@
-"""Street furniture and people: composite things as lists of parts, standing on z = 0, x forward."""
+"""Street furniture and people: composite objects as lists of parts, standing on z = 0, x forward."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from parhelion.world.world import World
 
 
 class KitPart(NamedTuple):
-    """One piece of a composite thing: all of it has one material and one label."""
+    """Part of a composite object, with one material and one label."""
 
     name: str
     mesh: Mesh
@@ -25,7 +25,7 @@ class KitPart(NamedTuple):
 
 
 def add_parts(world: World, parts: Iterable[KitPart], *, pose: Pose = Pose(), name: str, instance: int) -> None:
-    """Adds the parts of one thing at `pose`, named `<name>/<part>`, all under one instance number."""
+    """Add the parts of one object at `pose`, named `<name>/<part>`, under one instance number."""
     for part in parts:
         world.add(
             part.mesh,
@@ -38,7 +38,7 @@ def add_parts(world: World, parts: Iterable[KitPart], *, pose: Pose = Pose(), na
 
 
 def placed(parts: Iterable[KitPart], xyz: Sequence[float], yaw: float = 0.0) -> list[KitPart]:
-    """The same parts moved to `xyz` [m] and turned by `yaw` [rad] about z."""
+    """Parts moved to `xyz` [m] and rotated by `yaw` [rad] about z."""
     pose = Pose(xyz, rpy_deg=(0.0, 0.0, float(np.degrees(yaw))))
     return [part._replace(mesh=part.mesh.transformed(pose)) for part in parts]
 
@@ -91,7 +91,7 @@ def lamp_pole(height: float = 7.0, arm: float = 1.6) -> list[KitPart]:
 
 
 def street_light(height: float = 7.0, arm: float = 1.6) -> dict[str, Any]:
-    """The light of `lamp_pole`, as `World.add_lamp` takes it: 6000 lm of warm white LEDs, downward (round figures)."""
+    """Fields of the lamp of `lamp_pole`, for `World.add_lamp`: 6000 lm of warm white LEDs, downward (round figures)."""
     return {
         "xyz": (arm + 0.28, 0.0, height - 0.07),
         "direction": (0.0, 0.0, -1.0),
@@ -103,7 +103,7 @@ def street_light(height: float = 7.0, arm: float = 1.6) -> dict[str, Any]:
 
 
 def traffic_light(height: float = 3.4, arm: float = 0.0) -> list[KitPart]:
-    """A traffic light that faces -x; with `arm` [m] a second head hangs from an arm along +y."""
+    """Traffic light that faces -x; with `arm` [m], a second head hangs from an arm along +y."""
     top = height + (2.0 if arm > 0 else 0.0)
     pole = [pipe([[0.0, 0.0, 0.0], [0.0, 0.0, top]], 0.07, 12)]
     heads = [(0.0, height - 0.45)]

@@ -1,4 +1,4 @@
-"""Road vehicles: cars of a few shapes, a lorry and a bicycle, standing on z = 0 and heading along +x."""
+"""Road vehicles: cars of a few shapes, a lorry and a bicycle, standing on z = 0 with their front at +x."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAINTS = tuple(f"car-paint-{colour}" for colour in ("white", "black", "red", "bl
 
 @dataclass(frozen=True)
 class CarShape:
-    """Outer measures of a car [m]; x positions count from the middle, forward positive."""
+    """Outer dimensions of a car [m]; x is relative to the middle, forward positive."""
 
     length: float
     width: float
@@ -28,7 +28,7 @@ class CarShape:
     belt: float
     """Height of the lower edge of the windows."""
     bonnet: float
-    """Height of the bonnet's front edge."""
+    """Height of the front edge of the bonnet."""
     screen_foot: float
     """x of the foot of the windscreen."""
     roof_front: float
@@ -57,7 +57,7 @@ def car(shape: str = "saloon", paint: str = "car-paint-silver") -> list[KitPart]
 
 @cache
 def _unpainted(shape: str) -> tuple[KitPart, ...]:
-    """The parts of a car, made once a shape, since meshes never change."""
+    """Parts of a car, cached per shape."""
     s = CAR_SHAPES[shape]
     foot, head = _cabin_rings(s)
     front_axle, rear_axle = axles(s)
@@ -79,7 +79,7 @@ def _unpainted(shape: str) -> tuple[KitPart, ...]:
 
 
 def head_lights(shape: str = "saloon") -> list[dict[str, Any]]:
-    """Low beams of a car, as `World.add_lamp` takes them: 900 lm each, 9 kcd, 1.5 degrees down (round figures)."""
+    """Fields of the low beams of a car, for `World.add_lamp`: 900 lm each, 9 kcd, 1.5 degrees down (round figures)."""
     if shape == "lorry":
         front, across, height = 3.76, 0.95, 0.9
     elif shape in CAR_SHAPES:
@@ -101,12 +101,12 @@ def head_lights(shape: str = "saloon") -> list[dict[str, Any]]:
 
 
 def axles(s: CarShape) -> tuple[float, float]:
-    """Places of the front and the rear axle along x [m]."""
+    """Positions of the front and the rear axle along x [m]."""
     return s.length / 2 - 0.86, -s.length / 2 + 0.82
 
 
 def _body(s: CarShape) -> Mesh:
-    """The lower body up to the windows: a side view with wheel arches, drawn across the width with rounded edges."""
+    """Lower body up to the windows: a side view with wheel arches, extruded across the width with rounded edges."""
     half = s.length / 2
     front_axle, rear_axle = axles(s)
     arch = s.wheel_radius + 0.06
@@ -131,7 +131,7 @@ def _body(s: CarShape) -> Mesh:
     across = s.width / 2
     rings = [(across, outer), (across - 0.10, profile), (-across + 0.10, profile), (-across, outer)]
     skin = loft(np.stack([np.column_stack([p[:, 0], np.full(len(p), y), p[:, 1]]) for y, p in rings]))
-    # Without a floor pan the arches would be tunnels from side to side.
+    # Without a floor pan, the wheel arches would be tunnels from side to side.
     pan = boxes([[0.0, 0.0, 0.45]], (s.length - 0.9, s.width - 0.56, 0.5))
     return Mesh.merged([skin, pan])
 

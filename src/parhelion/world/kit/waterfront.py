@@ -1,4 +1,4 @@
-"""What stands and floats in a harbour: vessels, cranes, bollards, containers, a bridge. Water level is z = 0."""
+"""Objects of a harbour: vessels, cranes, bollards, containers, a bridge. The water level is z = 0."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from parhelion.world.shapes import arch, loft, pipe, prism, spindle, split_quads
 
 @dataclass(frozen=True)
 class Hull:
-    """A hull's measures [m]: freeboard is the deck's height over the water amidships, sheer its rise at the bow."""
+    """Dimensions of a hull [m]: freeboard is the height of the deck amidships, sheer its rise at the bow."""
 
     length: float
     beam: float
@@ -25,9 +25,9 @@ class Hull:
     freeboard: float
     sheer: float = 0.3
     bow: float = 2.2
-    """Fullness of the bow: the half-beam falls off as 1 - s^bow over the forward part."""
+    """Fullness of the bow: the half-beam decreases as 1 - s^bow over the forward part."""
     bilge: float = 0.35
-    """How far the bottom is narrower than the deck, 0 box-shaped, 1 V-shaped."""
+    """Narrowing of the bottom relative to the deck: 0 box-shaped, 1 V-shaped."""
 
     def half_beam(self, station: Floats) -> Floats:
         """Half-beam at the deck [m] at stations from 0 (stern) to 1 (bow)."""
@@ -36,16 +36,16 @@ class Hull:
         return self.beam / 2 * np.maximum(0.015, (1.0 - forward**self.bow) * (1.0 - 0.15 * aft**2))
 
     def deck(self, station: Floats) -> Floats:
-        """Deck height [m] over the water at the same stations."""
+        """Deck height [m] above the water at the same stations."""
         return self.freeboard + self.sheer * np.clip((station - 0.4) / 0.6, 0.0, 1.0) ** 2
 
 
 def hull_mesh(hull: Hull, stations: int = 25) -> Mesh:
-    """The closed hull, bow at +x, with a flat deck and a bottom that rises towards the bow."""
+    """Closed hull with its bow at +x, with a flat deck and a bottom that rises towards the bow."""
     s = np.linspace(0.0, 1.0, stations)
     half, deck = hull.half_beam(s), hull.deck(s)
     keel = -hull.draught * (1.0 - 0.8 * np.clip((s - 0.75) / 0.25, 0.0, 1.0) ** 2)
-    # One half of the section from the deck's edge to the keel, as shares of half-beam and depth.
+    # Half of the section from the edge of the deck to the keel, as shares of half-beam and depth.
     across = np.array([1.0, 1.0, 1.0 - 0.25 * hull.bilge, 1.0 - 0.6 * hull.bilge])
     down = np.array([0.0, 0.25, 0.7, 0.95])
     y = half[:, None] * np.concatenate([across, [0.0], -across[::-1]])
@@ -201,7 +201,7 @@ def barge(rng: np.random.Generator, length: float = 42.0, cargo: str = "gravel")
 
 CONTAINER_PAINTS = ("car-paint-red", "car-paint-blue", "car-paint-silver", "galvanised-steel")
 CONTAINER_PITCH_M = 2.6
-"""Height of a container and of what holds the next one on it."""
+"""Height of a container, including the fitting to the next one [m]."""
 
 
 def containers(
@@ -214,7 +214,7 @@ def containers(
 def painted_containers(
     paint: NDArray[np.integer], xyz: Floats, yaw: Floats, levels: int, label: str = "container"
 ) -> list[KitPart]:
-    """The same with given paints: numbers in `CONTAINER_PAINTS` (stacks x levels,), each stack from below."""
+    """Container stacks with given paints: numbers in `CONTAINER_PAINTS` (stacks x levels,), each stack from below."""
     one = _container()
     rise = np.tile(np.arange(levels) * CONTAINER_PITCH_M, len(xyz))[:, None]
     stack = np.repeat(xyz, levels, axis=0) + rise * [0, 0, 1]
@@ -228,7 +228,7 @@ def painted_containers(
 
 @cache
 def _container() -> Mesh:
-    """Walls pressed into trapezoidal ribs, drawn as one outline extruded upwards between floor and roof frames."""
+    """Walls with trapezoidal ribs: one outline, extruded upwards between floor and roof frames."""
     length, width, height, deep = 6.06, 2.44, 2.59, 0.04
     ribs = 18
     u = np.linspace(-length / 2 + 0.12, length / 2 - 0.12, 4 * ribs + 1)

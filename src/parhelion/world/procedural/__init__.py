@@ -1,4 +1,4 @@
-"""Worlds from rules and from lists of things: layouts, generators, checks, and the way from a layout to a world.
+"""Procedural worlds: layouts (lists of objects), generators, checks, and the conversion of a layout to a world.
 
 layout = warehouse(size_m=(40, 25), seed=7)
 assert check(layout) == []

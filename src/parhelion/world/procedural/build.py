@@ -1,4 +1,4 @@
-"""From a layout to a world, and from a world back to what is known of its things."""
+"""Conversion of a layout to a world."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from parhelion.world.kit.props import add_parts
 from parhelion.world.procedural.footprints import along_line
 from parhelion.world.procedural.kinds import Mobility, RackParams
 from parhelion.world.procedural.layout import Drive, Layout
+from parhelion.world.procedural.object_parts import Load, parts_of, rack_loads
 from parhelion.world.procedural.relief import ground_height
-from parhelion.world.procedural.thing_parts import Load, parts_of, rack_loads
 from parhelion.world.procedural.town_parts import lamps_of
 from parhelion.world.world import World
 
@@ -25,9 +25,9 @@ from parhelion.world.world import World
 
 
 def timed_path(points: ArrayLike, speed: ArrayLike, height: ArrayLike) -> Waypoints:
-    """A drive over `points` (n, 2) [m] at `speed` (n,) or one number [m/s], starting at time 0.
+    """Drive along `points` (n, 2) [m] at `speed` [m/s], one number or one per point, starting at time 0.
 
-    The frame is level, `height` [m] over z = 0, one number or one a point, and its x axis follows the path.
+    The frame is level, `height` [m] above z = 0 (one number or one per point), and its x axis follows the path.
     """
     xy = np.asarray(points, dtype=np.float64)
     steps = np.diff(xy, axis=0)
@@ -45,7 +45,7 @@ def timed_path(points: ArrayLike, speed: ArrayLike, height: ArrayLike) -> Waypoi
 
 
 LOAD_MOBILITY: Mobility = "movable"
-"""What loads in racks are."""
+"""Mobility of loads in racks."""
 _WAYPOINT_STEP_M = 1.0
 
 
@@ -55,30 +55,30 @@ class LayoutWorld(World):
     def __init__(self, layout: Layout) -> None:
         super().__init__(layout.name)
         self.layout = layout
-        """What it was built from."""
+        """Layout from which the world was built."""
         self._mobility: dict[int, Mobility] = {}
 
     @property
     def mobility(self) -> MappingProxyType[int, Mobility]:
-        """Mobility by instance number, of things and of loads in racks."""
+        """Mobility by instance number, of objects and of loads in racks."""
         return MappingProxyType(self._mobility)
 
 
 def world_of(layout: Layout) -> LayoutWorld:
-    """The world of a layout. The thing in row k has the instance number k + 1; loads in racks have those after."""
+    """Build the world of a layout. Row k has the instance number k + 1, followed by the loads in racks."""
     world = LayoutWorld(layout)
     loads: list[tuple[str, Pose, Load]] = []
-    for row, thing in enumerate(layout.objects):
-        pose, name = thing.pose.pose(), layout.title(row)
+    for row, item in enumerate(layout.objects):
+        pose, name = item.pose.pose(), layout.title(row)
         try:
-            add_parts(world, parts_of(thing), pose=pose, name=name, instance=row + 1)
+            add_parts(world, parts_of(item), pose=pose, name=name, instance=row + 1)
         except ParhelionError as error:
             raise ConfigError(f"layout {layout.name!r}: objects[{row}] ({name}): {error}") from None
-        world._mobility[row + 1] = thing.mobility
-        for lamp in lamps_of(thing):
+        world._mobility[row + 1] = item.mobility
+        for lamp in lamps_of(item):
             world.add_lamp(**put(lamp, pose).model_dump(exclude_defaults=True))
-        if isinstance(thing.params, RackParams):
-            held = rack_loads(*thing.size, thing.params)
+        if isinstance(item.params, RackParams):
+            held = rack_loads(*item.size, item.params)
             loads += [(f"{name}/load-{k}", pose @ load.pose, load) for k, load in enumerate(held)]
     for number, (name, pose, load) in enumerate(loads, start=len(layout.objects) + 1):
         add_parts(world, load.parts, pose=pose, name=name, instance=number)
@@ -93,19 +93,19 @@ def world_of(layout: Layout) -> LayoutWorld:
 def mobility_of(world: World) -> MappingProxyType[int, Mobility]:
     """Mobility (static, movable or dynamic) by instance number, of a world that was built from a layout."""
     if not isinstance(world, LayoutWorld):
-        raise ConfigError(f"world {world.name!r}: it was not built from a layout, so nothing says what in it moves")
+        raise ConfigError(f"world {world.name!r}: it was not built from a layout and has no table of mobility")
     return world.mobility
 
 
 def layout_of(world: World) -> Layout:
-    """The layout that a world was built from."""
+    """Return the layout from which a world was built."""
     if not isinstance(world, LayoutWorld):
         raise ConfigError(f"world {world.name!r}: it was not built from a layout")
     return world.layout
 
 
 def world_digest(world: World) -> str:
-    """A short text that is the same for worlds of the same names, labels, materials and triangles, to the bit."""
+    """Hash of a world's names, labels, materials and triangles, bit for bit."""
     total = hashlib.blake2b(digest_size=16)
     for item in world.objects:
         total.update(f"{item.name}|{item.label}|{item.instance}|{item.pose!r}".encode())
@@ -117,9 +117,9 @@ def world_digest(world: World) -> str:
 
 
 def _trajectory(layout: Layout, drive: Drive) -> Waypoints:
-    """The drive as timed poses that follow the ground: x ahead, nose up or down with the slope, no roll.
+    """Timed poses of a drive that follow the ground: x forward, pitch with the slope, no roll.
 
-    With a speed for each point the poses are at these points, and level.
+    With a speed per point, the poses are at these points and level.
     """
     if drive.speeds_m_s is not None:
         x, y = np.array(drive.points).T

@@ -1,4 +1,4 @@
-"""Is a layout sound? Every check gives sentences, one for each thing that is wrong, and none where all is well."""
+"""Checks of a layout. Each check returns a list of problems, one sentence per problem."""
 
 from __future__ import annotations
 
@@ -9,67 +9,62 @@ from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
-from parhelion.world.procedural.footprints import Footprints, along_line, footprints, near_pairs, overlap_depth, to_line
+from parhelion.world.procedural.footprints import Footprints, along_line, footprints, interpenetrations, to_line
 from parhelion.world.procedural.kinds import KINDS
 from parhelion.world.procedural.layout import Layout, Route
 from parhelion.world.procedural.relief import bridge_height, ground_height, in_the_way, on_water
 
 TOUCH_M = 1e-3
-"""Things may touch: up to this depth they do not interpenetrate."""
+"""Objects may touch: overlaps up to this depth [m] are allowed."""
 _STEP_M = 0.05
-"""Distance of the samples along ways and drives."""
+"""Distance of the samples along routes and drives [m]."""
 _CELL_M = 0.1
-"""Cells of the search for a way around an obstacle."""
+"""Cell size of the search for a path around an obstacle [m]."""
 _MOST_CELLS = 10_000_000
 _ROWS_AT_ONCE = 256
 _DEEPEST_M = 1.0
 _HIGHEST_M = 0.05
-"""How far a foot may be under or over the ground: boulders are sunk, slopes are uneven."""
+"""Largest depth of a base below the ground, and height above it [m]: boulders are sunk, and slopes vary."""
 
 
 def check(layout: Layout, *, robot_width_m: float = 0.8, robot_height_m: float = 2.0) -> list[str]:
-    """All that is wrong with a layout, as sentences; an empty list for a sound one.
+    """Return all problems of a layout as sentences; an empty list if there are none.
 
-    Things must not interpenetrate, lie within the plan and stand on the ground; the drive and the ways must be free
-    for a robot of the given width and height; and what is written of the layout must read back as the same.
+    Objects must not interpenetrate, must lie within the plan and stand on the ground. The drive and the routes must be
+    free for a robot of the given width and height. Writing and reading the layout must reproduce it.
     """
     for name, value in (("robot_width_m", robot_width_m), ("robot_height_m", robot_height_m)):
         if not (np.isfinite(value) and value > 0):
             raise ConfigError(f"check: {name} must be a positive number, got {value!r}")
-    things = footprints(layout)
+    obstacles = footprints(layout)
     return [
-        *overlaps(layout, things),
-        *strays(layout, things),
-        *floaters(layout, things),
-        *wet(layout, things),
-        *blocked(layout, things, robot_width_m, robot_height_m),
+        *overlaps(layout, obstacles),
+        *strays(layout, obstacles),
+        *floaters(layout, obstacles),
+        *wet(layout, obstacles),
+        *blocked(layout, obstacles, robot_width_m, robot_height_m),
         *changed_by_writing(layout),
     ]
 
 
-def overlaps(layout: Layout, things: Footprints | None = None) -> list[str]:
-    """Pairs of things that share room: their footprints by separating axes or radius, and their heights."""
-    things = footprints(layout) if things is None else things
-    first, second = near_pairs(things)
-    depth = overlap_depth(things, first, second)
-    upright = np.minimum(things.high[first], things.high[second]) - np.maximum(things.low[first], things.low[second])
-    depth = np.minimum(depth, upright)
-    wrong = np.flatnonzero(depth > TOUCH_M)
-    wrong = wrong[np.lexsort((second[wrong], first[wrong]))]
+def overlaps(layout: Layout, obstacles: Footprints | None = None) -> list[str]:
+    """Pairs of objects that overlap, by their footprints (separating axes or radius) and their heights."""
+    obstacles = footprints(layout) if obstacles is None else obstacles
+    first, second, depth = interpenetrations(obstacles, TOUCH_M)
     return [
-        f"{layout.title(things.row[first[k]])} and {layout.title(things.row[second[k]])} interpenetrate by "
+        f"{layout.title(obstacles.row[first[k]])} and {layout.title(obstacles.row[second[k]])} interpenetrate by "
         f"{depth[k]:.3f} m"
-        for k in wrong
+        for k in np.lexsort((second, first))
     ]
 
 
-def strays(layout: Layout, things: Footprints | None = None) -> list[str]:
-    """Things, ways and drives that leave the plan."""
-    things = footprints(layout) if things is None else things
+def strays(layout: Layout, obstacles: Footprints | None = None) -> list[str]:
+    """Objects, routes and drives that leave the plan."""
+    obstacles = footprints(layout) if obstacles is None else obstacles
     half = np.array(layout.size) / 2
-    beyond = (np.abs(things.middle) + things.reach - half).max(axis=1, initial=-np.inf)
+    beyond = (np.abs(obstacles.middle) + obstacles.reach - half).max(axis=1, initial=-np.inf)
     found = [
-        f"{layout.title(things.row[k])} reaches {beyond[k]:.3f} m beyond the plan of {layout.size[0]:g} x "
+        f"{layout.title(obstacles.row[k])} reaches {beyond[k]:.3f} m beyond the plan of {layout.size[0]:g} x "
         f"{layout.size[1]:g} m"
         for k in np.flatnonzero(beyond > TOUCH_M)
     ]
@@ -83,58 +78,58 @@ def strays(layout: Layout, things: Footprints | None = None) -> list[str]:
     return found
 
 
-def floaters(layout: Layout, things: Footprints | None = None) -> list[str]:
-    """Things that hang in the air, or are buried, and are of a kind that stands."""
-    things = footprints(layout) if things is None else things
-    rises = things.low - ground_height(layout, things.middle[:, 0], things.middle[:, 1])
-    stands = np.array([not KINDS[layout.objects[row].kind].hangs for row in things.row], dtype=bool)
+def floaters(layout: Layout, obstacles: Footprints | None = None) -> list[str]:
+    """Objects that float in the air or are buried, although their kind stands on the ground."""
+    obstacles = footprints(layout) if obstacles is None else obstacles
+    rises = obstacles.low - ground_height(layout, obstacles.middle[:, 0], obstacles.middle[:, 1])
+    stands = np.array([not KINDS[layout.objects[row].kind].hangs for row in obstacles.row], dtype=bool)
     wrong = stands & ((rises > _HIGHEST_M) | (rises < -_DEEPEST_M))
     if wrong.any():
-        # What is off the ground may stand on a bridge.
-        road = things.low - bridge_height(layout, things.middle[:, 0], things.middle[:, 1])
+        # An object above the ground may stand on a bridge.
+        road = obstacles.low - bridge_height(layout, obstacles.middle[:, 0], obstacles.middle[:, 1])
         wrong &= ~((road <= _HIGHEST_M) & (road >= -_HIGHEST_M))
     return [
-        f"{layout.title(things.row[k])} is {abs(rises[k]):.3f} m {'over' if rises[k] > 0 else 'under'} the ground"
+        f"{layout.title(obstacles.row[k])} is {abs(rises[k]):.3f} m {'over' if rises[k] > 0 else 'under'} the ground"
         for k in np.flatnonzero(wrong)
     ]
 
 
-def wet(layout: Layout, things: Footprints | None = None) -> list[str]:
-    """Things in a basin's water that do not float, and vessels that lie on land."""
-    things = footprints(layout) if things is None else things
-    water = on_water(layout, things.middle[:, 0], things.middle[:, 1])
+def wet(layout: Layout, obstacles: Footprints | None = None) -> list[str]:
+    """Objects in the water of a basin that do not float, and vessels on land."""
+    obstacles = footprints(layout) if obstacles is None else obstacles
+    water = on_water(layout, obstacles.middle[:, 0], obstacles.middle[:, 1])
     if water is None:
         return []
     found = []
-    for k, row in enumerate(things.row):
+    for k, row in enumerate(obstacles.row):
         kind = KINDS[layout.objects[row].kind]
         if kind.floats and not water[k]:
             found.append(f"{layout.title(row)} lies on land")
-        elif water[k] and not kind.floats and not kind.hangs and things.low[k] <= _HIGHEST_M:
+        elif water[k] and not kind.floats and not kind.hangs and obstacles.low[k] <= _HIGHEST_M:
             found.append(f"{layout.title(row)} stands in the water")
     return found
 
 
-def blocked(layout: Layout, things: Footprints | None, robot_width_m: float, robot_height_m: float) -> list[str]:
-    """Ways that a robot cannot pass, and a drive that comes too near to something."""
-    things = footprints(layout) if things is None else things
+def blocked(layout: Layout, obstacles: Footprints | None, robot_width_m: float, robot_height_m: float) -> list[str]:
+    """Routes that a robot cannot pass, and a drive that is too close to an object."""
+    obstacles = footprints(layout) if obstacles is None else obstacles
     found = []
     for way in layout.ways:
         if _leaves(layout, way.points):
-            continue  # told already, and there may be no end to follow it to
-        solid = things.rows(in_the_way(layout, things, robot_height_m, way.points[0]))
+            continue  # reported by `strays`, and possibly too long to follow
+        solid = obstacles.rows(in_the_way(layout, obstacles, robot_height_m, way.points[0]))
         needed = robot_width_m if way.needs_m is None else way.needs_m
         nearest = _tightest(solid, way.points, needed)
         if nearest is not None and not _way_around(way, solid, needed):
             row, x, y, _ = nearest
-            who = "a robot" if way.needs_m is None else "what must pass,"
+            who = "a robot" if way.needs_m is None else "traffic"
             found.append(
                 f"way {way.name!r} is blocked for {who} {needed:g} m wide: {layout.title(row)} stands at "
                 f"({x:.2f}, {y:.2f})"
             )
     if layout.drive is None or _leaves(layout, layout.drive.points):
         return found
-    solid = things.rows(in_the_way(layout, things, robot_height_m, layout.drive.points[0]))
+    solid = obstacles.rows(in_the_way(layout, obstacles, robot_height_m, layout.drive.points[0]))
     nearest = _tightest(solid, layout.drive.points, robot_width_m)
     if nearest is not None:
         row, x, y, gap = nearest
@@ -150,31 +145,31 @@ def _leaves(layout: Layout, points: tuple[tuple[float, float], ...]) -> bool:
 
 
 def clearance(layout: Layout, line: tuple[tuple[float, float], ...], robot_height_m: float = 2.0) -> float:
-    """Least distance [m] between a line and anything solid lower than a robot; infinite where there is nothing."""
-    things = footprints(layout)
-    solid = things.rows(in_the_way(layout, things, robot_height_m, line[0]))
+    """Smallest distance [m] between a line and the obstacles of a robot; infinite without obstacles."""
+    obstacles = footprints(layout)
+    solid = obstacles.rows(in_the_way(layout, obstacles, robot_height_m, line[0]))
     if len(solid) == 0:
         return float("inf")
-    # Its middle bounds a thing's distance from above, its farthest corner from below.
+    # The middle of an object gives an upper bound of its distance, its farthest corner a lower one.
     middle = to_line(solid.middle, line)[0]
     nearest = solid.rows(middle - _radius(solid) <= middle.min())
     return float(nearest.nearest(along_line(line, _STEP_M))[0].min())
 
 
-def _radius(things: Footprints) -> Floats:
-    """Distance of a footprint's farthest point from its middle, shape (n,)."""
-    return np.where(things.disc, things.half[:, 0], np.hypot(things.half[:, 0], things.half[:, 1]))
+def _radius(obstacles: Footprints) -> Floats:
+    """Distance of the farthest point of each footprint from its middle [m], shape (n,)."""
+    return np.where(obstacles.disc, obstacles.half[:, 0], np.hypot(obstacles.half[:, 0], obstacles.half[:, 1]))
 
 
-def _beside(things: Footprints, line: Floats, margin_m: float) -> NDArray[np.bool_]:
-    """Which things may be within a margin of the line: all that are, and some that nearly are."""
-    return to_line(things.middle, line)[0] <= margin_m + _radius(things)
+def _beside(obstacles: Footprints, line: Floats, margin_m: float) -> NDArray[np.bool_]:
+    """Mask of the objects that may be within a margin of the line; includes some that are slightly outside."""
+    return to_line(obstacles.middle, line)[0] <= margin_m + _radius(obstacles)
 
 
 def _tightest(
     solid: Footprints, points: tuple[tuple[float, float], ...], width_m: float
 ) -> tuple[int, float, float, float] | None:
-    """Row, place and distance of what is nearest to a line, where that is nearer than half of `width_m`."""
+    """Row, position and distance of the object nearest to a line, or None if it is farther than `width_m` / 2."""
     line = np.array(points)
     near = solid.rows(_beside(solid, line, width_m / 2))
     if len(near) == 0:
@@ -182,15 +177,15 @@ def _tightest(
     samples = along_line(line, _STEP_M)
     distance, rows = near.nearest(samples)
     sample = int(np.argmin(distance))
-    thing, gap = rows[sample], float(distance[sample])
+    item, gap = rows[sample], float(distance[sample])
     if gap >= width_m / 2 - TOUCH_M:
         return None
-    x, y = near.middle[thing]
-    return int(near.row[thing]), float(x), float(y), gap
+    x, y = near.middle[item]
+    return int(near.row[item]), float(x), float(y), gap
 
 
 def _way_around(way: Route, solid: Footprints, robot_width_m: float) -> bool:
-    """Whether the robot's middle can get from one end of a way to the other within its strip (a flood fill)."""
+    """Return True if the robot's centre can get from one end of a route to the other within its strip (flood fill)."""
     from scipy.ndimage import label
 
     line = np.array(way.points)
@@ -198,13 +193,13 @@ def _way_around(way: Route, solid: Footprints, robot_width_m: float) -> bool:
     if half < needed:
         return False
     low, high = line.min(axis=0) - half, line.max(axis=0) + half
-    # A strip across the whole plan gets larger cells: there is room enough in it to tell.
+    # Very long strips get larger cells, which limits the memory.
     boxes = np.prod(np.abs(np.diff(line, axis=0)) + way.width_m, axis=1)
     cell = max(_CELL_M, float(np.sqrt(boxes.sum() / _MOST_CELLS)))
     x, y = (np.arange(low[k], high[k] + cell, cell) for k in range(2))
     inside = np.zeros((len(y), len(x)), dtype=bool)
     for start, end in pairwise(line):
-        # Only the cells around this leg; legs of a bent way fill a small part of the box around all of it.
+        # Only the cells around this leg, because the legs of a bent route fill a small part of its bounding box.
         columns, rows = (
             _cells_between(axis, min(start[k], end[k]) - half, max(start[k], end[k]) + half)
             for k, axis in enumerate((x, y))
@@ -217,23 +212,23 @@ def _way_around(way: Route, solid: Footprints, robot_width_m: float) -> bool:
     near = solid.rows(_beside(solid, line, half + needed))
     rows_of, columns_of = np.nonzero(inside)
     free = np.zeros(inside.shape, dtype=bool)
-    room = near.nearest(np.stack([x[columns_of], y[rows_of]], axis=1))[0]
-    free[rows_of, columns_of] = room >= needed - TOUCH_M
+    gap = near.nearest(np.stack([x[columns_of], y[rows_of]], axis=1))[0]
+    free[rows_of, columns_of] = gap >= needed - TOUCH_M
     regions, _ = label(free, np.ones((3, 3)))
     ends = [regions[round((b - low[1]) / cell), round((a - low[0]) / cell)] for a, b in line[[0, -1]]]
     return bool(ends[0] > 0 and ends[0] == ends[1])
 
 
 def _cells_between(axis: Floats, low: float, high: float) -> slice:
-    """The cells from `low` to `high`, and one more at each end."""
+    """Cells from `low` to `high`, and one more at each end."""
     first, last = np.searchsorted(axis, [low, high]).tolist()
     return slice(max(first - 1, 0), min(last + 1, len(axis)))
 
 
 def changed_by_writing(layout: Layout) -> list[str]:
-    """Whether the written form reads back as another layout."""
+    """Differences between the layout and its written form."""
     try:
         same = Layout.from_mapping(layout.to_mapping()) == layout
     except ConfigError as error:
-        return [f"what is written of the layout cannot be read back: {error}"]
-    return [] if same else ["what is written of the layout reads back as another one"]
+        return [f"the written layout cannot be read again: {error}"]
+    return [] if same else ["the written layout reads as a different one"]

@@ -1,4 +1,4 @@
-"""A city by rule: a grid of streets with sidewalks, corner buildings, parked cars, trees and all that stands about."""
+"""Generator of cities: a grid of streets with sidewalks, corner buildings, parked cars, trees and street furniture."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from parhelion.world.kit.vehicles import CAR_SHAPES, PAINTS
 from parhelion.world.procedural import kinds as street
 from parhelion.world.procedural.kinds import BuildingParams, FenceParams, Params, StoreysParams, place_of
 from parhelion.world.procedural.layout import Drive, Layout, LayoutObject, LayoutPose, Route
+from parhelion.world.procedural.object_parts import parts_of
 from parhelion.world.procedural.placing import natural, placed, whole, without_clashes
-from parhelion.world.procedural.thing_parts import parts_of
 from parhelion.world.procedural.town_parts import drawn_tree, pass_over_building, streets_side
 
-# ---- What stands on the city's lots: corner buildings, a small square, parks ----------------------------------------
+# ---- Lots: corner buildings, a small square, parks ------------------------------------------------------------------
 
 
 _WALLS = ("brick", "plaster", "limestone", "concrete", "brick", "plaster", "granite")
@@ -38,20 +38,20 @@ _QUARTERS = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]])
 
 @dataclass(frozen=True)
 class Lots:
-    """The plan of all lots: who builds where."""
+    """Objects on all lots."""
 
     green: NDArray[np.bool_]
-    """Which blocks are lawn inside, shape (blocks^2,) bool, in the order of `block_middles`."""
+    """Mask of the blocks with a lawn, shape (blocks^2,), in the order of `block_middles`."""
     houses: list[LayoutObject]
     """Buildings."""
     trees: Floats
-    """Places for trees that do not stand on a sidewalk, shape (k, 2) [m]."""
+    """Positions of trees on the lots [m], shape (k, 2)."""
     furniture: list[LayoutObject]
     """Benches and fences on the lots."""
 
 
 def plan_lots(rng: np.random.Generator, blocks: int) -> Lots:
-    """Four buildings a block around the main crossing, but for one corner left open as a square; fewer outside."""
+    """Plan four buildings per block around the main crossing, except for one corner with a square; fewer outside."""
     middles = block_middles(blocks)
     green = np.zeros(len(middles), dtype=bool)
     houses: list[LayoutObject] = []
@@ -82,19 +82,19 @@ def plan_lots(rng: np.random.Generator, blocks: int) -> Lots:
 
 
 def _footprint(rng: np.random.Generator) -> Floats:
-    """Extent along x and y [m] of a corner building: at least 3 m stay free to the next one."""
+    """Extent along x and y [m] of a corner building, at least 3 m from the next one."""
     return np.round(rng.uniform(19.0, 27.0, 2), 1)
 
 
 def _corner_house(
     rng: np.random.Generator, name: str, middle: Floats, quarter: Floats, size: Floats, *, high: bool
 ) -> LayoutObject:
-    """A building in the outer corner of its quarter of a block, its door on one of the two streets."""
+    """Building in the outer corner of its quarter of a block, with its door on one of the two streets."""
     at = middle + quarter * (LOT_HALF - size / 2)
     faces_x = bool(rng.integers(0, 2))
     yaw = (np.pi / 2 * quarter[0]) if faces_x else (0.0 if quarter[1] < 0 else np.pi)
     length, width = (float(size[1]), float(size[0])) if faces_x else (float(size[0]), float(size[1]))
-    # Sides of the building that look into the block have few windows.
+    # Sides of the building that face the inside of the block have few windows.
     outward = _local_sides(yaw, quarter)
     storeys = int(rng.integers(3, 7)) if high else int(rng.integers(2, 5))
     shop = bool(rng.uniform() < 0.6)
@@ -125,15 +125,15 @@ def _storeys(*values: float) -> StoreysParams:
 
 
 def _local_sides(yaw: float, quarter: Floats) -> set[int]:
-    """Numbers of the building's sides that look at the streets on the quarter's two outer edges."""
+    """Numbers of the sides of a building that face the streets at the two outer edges of its quarter."""
     normals = np.array([[0, -1], [1, 0], [0, 1], [-1, 0]], dtype=np.float64)
     cos, sin = np.cos(yaw), np.sin(yaw)
-    turned = normals @ np.array([[cos, sin], [-sin, cos]])
-    return {k for k in range(4) if float(np.max(turned[k] * quarter)) > 0.5}
+    rotated = normals @ np.array([[cos, sin], [-sin, cos]])
+    return {k for k in range(4) if float(np.max(rotated[k] * quarter)) > 0.5}
 
 
 def _scattered_trees(rng: np.random.Generator, middle: Floats, quarter: Floats) -> Floats:
-    """Up to six places in a quarter, at least 5 m from each other and from its edges."""
+    """Positions of six trees in a quarter, at least 5 m from each other and from its edges."""
     cells = np.array([[u, v] for u in (8.0, 15.0, 22.0) for v in (8.0, 15.0, 22.0)])
     chosen = np.sort(rng.permutation(len(cells))[:6])
     return middle + quarter * (cells[chosen] + rng.uniform(-1.0, 1.0, (6, 2)))
@@ -150,7 +150,7 @@ def _square_furniture(first: int, middle: Floats, quarter: Floats) -> list[Layou
 
 
 def _gap_fences(number: int, middle: Floats, footprints: dict[int, Floats]) -> list[LayoutObject]:
-    """Fences along the lot's edges from building to building, where both corners are built on."""
+    """Fences along the edges of a lot between buildings, if both corners have one."""
     lines = []
     for a, b, axis in ((0, 1, 0), (1, 2, 1), (2, 3, 0), (3, 0, 1)):
         if a not in footprints or b not in footprints:
@@ -173,13 +173,13 @@ def _gap_fences(number: int, middle: Floats, footprints: dict[int, Floats]) -> l
 
 LANE_M = 3.5
 _CAR_NEEDS_M = 2.5
-"""What must be free in a lane for a car to pass."""
+"""Free width of a lane for a car [m]."""
 _TREE_KINDS = 10
-"""Different trees of each sort; every tree is one of them, turned."""
+"""Number of different trees of each kind; every tree is a rotated copy of one of them."""
 _WOOD_TRIANGLES = 308
-"""Triangles of a tree's trunk and limbs, and of its pit."""
+"""Number of triangles of the trunk, the limbs and the pit of a tree."""
 _SHELTER_X = -34.0
-"""Where the bus shelter stands along the main street [m]; trees keep away from it."""
+"""Position of the bus shelter along the main street [m]; there are no trees near it."""
 _MOST = 100_000
 
 
@@ -193,12 +193,19 @@ def city(
     target_triangles: int | None = None,
     seed: int = 0,
 ) -> Layout:
-    """A city of `blocks` x `blocks` blocks of 80 m, its main crossing at the origin; right-hand traffic.
+    """Generate a city of `blocks` x `blocks` blocks of 80 m with its main crossing at the origin; right-hand traffic.
 
-    `blocks` is even, from 2 to 8. `cars` are parked, `trees` stand along streets and on lots, `people` on sidewalks,
-    `signs` at the ends of streets (by default one on each side of each); fewer of each where there are not so many
-    places. `target_triangles` sets the number of leaves so that the whole has about that many triangles, 300 at least
-    a tree. The same seed gives the same layout.
+    Counts are upper limits: there are fewer objects if there are not enough places.
+
+    Args:
+        blocks: Blocks along each side: 2, 4, 6 or 8.
+        cars: Parked cars.
+        trees: Trees along streets and on lots.
+        people: People on sidewalks.
+        signs: Signs at the ends of streets; by default one on each side of each street.
+        target_triangles: Approximate total number of triangles, reached by the number of leaves (at least 300 per
+            tree).
+        seed: The same seed gives the same layout.
     """
     if isinstance(blocks, bool) or blocks not in (2, 4, 6, 8):
         raise ConfigError(f"city: blocks must be 2, 4, 6 or 8, got {blocks!r}")
@@ -213,7 +220,7 @@ def city(
     side = streets_side(blocks)
     lawns = tuple(int(number) for number in np.flatnonzero(lots.green))
     params = street.StreetsParams(blocks=blocks, lawns=lawns, seed=seed)
-    things = [
+    items = [
         placed("streets", "ground", (0.0, 0.0, 0.0), 0.0, (side, side, 0.0), params),
         *lots.houses,
         *lots.furniture,
@@ -221,22 +228,22 @@ def city(
         *_parked_cars(Stream(seed, "world/city/cars").generator(), blocks, cars),
         *_people(Stream(seed, "world/city/people").generator(), blocks, people),
     ]
-    present = None
+    remaining = None
     if target_triangles is not None:
-        present = target_triangles - sum(len(part.mesh.faces) for thing in things for part in parts_of(thing))
-    planted = _trees(Stream(seed, "world/city/trees").generator(), blocks, trees, lots.trees, present)
-    things = without_clashes([*things, *(thing for thing, _ in planted)], (side, side))
-    stand = {thing.name for thing in things if thing.kind == "planted-tree"}
-    pits = tuple(thing.pose.xyz[:2] for thing, in_pit in planted if in_pit and thing.name in stand)
+        remaining = target_triangles - sum(len(part.mesh.faces) for item in items for part in parts_of(item))
+    planted = _trees(Stream(seed, "world/city/trees").generator(), blocks, trees, lots.trees, remaining)
+    items = without_clashes([*items, *(item for item, _ in planted)], (side, side))
+    stand = {item.name for item in items if item.kind == "planted-tree"}
+    pits = tuple(item.pose.xyz[:2] for item, in_pit in planted if in_pit and item.name in stand)
     if pits:
         soil = street.TreePitsParams(points=pits)
-        first = next(row for row, thing in enumerate(things) if thing.kind == "planted-tree")
-        things.insert(first, placed("tree-pits", "ground", (0.0, 0.0, KERB_HEIGHT), 0.0, (side, side, 0.03), soil))
+        first = next(row for row, item in enumerate(items) if item.kind == "planted-tree")
+        items.insert(first, placed("tree-pits", "ground", (0.0, 0.0, KERB_HEIGHT), 0.0, (side, side, 0.03), soil))
     return Layout(
         name="city",
         seed=seed,
         size=(side, side),
-        objects=tuple(things),
+        objects=tuple(items),
         ways=_lanes(blocks),
         drive=_drive(),
         viewpoint=LayoutPose(xyz=(0.0, 0.0, 1.8)),
@@ -244,11 +251,11 @@ def city(
 
 
 def _drive() -> Drive:
-    """140 m down the main street at 10 m/s, then left into the next one: sensor 1.8 m over the right-hand lane."""
+    """140 m along the main street at 10 m/s, then left into the next one; sensor 1.8 m above the right-hand lane."""
     radius = 10.0
-    turn = np.linspace(0.0, np.pi / 2, 16)
+    angle = np.linspace(0.0, np.pi / 2, 16)
     corner = np.array([PITCH + LANE_MIDDLE - radius, -LANE_MIDDLE + radius])
-    arc = corner + radius * np.column_stack([np.sin(turn), -np.cos(turn)])
+    arc = corner + radius * np.column_stack([np.sin(angle), -np.cos(angle)])
     straight = np.column_stack([np.linspace(-72.0, corner[0], 60, endpoint=False), np.full(60, -LANE_MIDDLE)])
     away = np.column_stack([np.full(30, PITCH + LANE_MIDDLE), np.linspace(corner[1], 62.0, 31)[1:]])
     points = np.concatenate([straight, arc, away])
@@ -262,18 +269,19 @@ def _lanes(blocks: int) -> tuple[Route, ...]:
     end = blocks * PITCH / 2 + ROAD_HALF
     ways = []
     for k, across in enumerate(street_lines(blocks).tolist()):
-        for way, side in (("right", -1.0), ("left", 1.0)):
+        for lane, side in (("right", -1.0), ("left", 1.0)):
             at = across + side * LANE_MIDDLE
             for axis, points in (("x", ((-end, at), (end, at))), ("y", ((at, -end), (at, end)))):
-                ways.append(Route(name=f"street-{axis}-{k}-{way}", points=points, width_m=LANE_M, needs_m=_CAR_NEEDS_M))
+                ways.append(
+                    Route(name=f"street-{axis}-{k}-{lane}", points=points, width_m=LANE_M, needs_m=_CAR_NEEDS_M)
+                )
     return tuple(ways)
 
 
 def _segments(blocks: int) -> Floats:
-    """Kerbs as rows: start x, y, direction x, y, outward x, y of each block's side of each street segment.
+    """Kerbs, one row per side of a street segment with a block: start x, y, direction x, y, outward x, y.
 
-    The direction is that of the traffic on that side; outward points from the street to the block. Sides without a
-    block (beyond the outermost streets) are left out.
+    The direction is that of the traffic on that side; outward points from the street to the block.
     """
     lines = street_lines(blocks)
     rows = []
@@ -281,7 +289,7 @@ def _segments(blocks: int) -> Floats:
         for start in lines[:-1]:
             for side in (-1.0, 1.0):
                 if abs(across + side * PITCH / 2) < lines[-1]:
-                    # Right-hand traffic: along a street in x, the side at -y runs towards +x.
+                    # Right-hand traffic: in a street along x, vehicles on the side at -y drive towards +x.
                     begin = start if side < 0 else start + PITCH
                     rows.append([begin, across, -side, 0.0, 0.0, side])
                     begin = start if side > 0 else start + PITCH
@@ -290,14 +298,14 @@ def _segments(blocks: int) -> Floats:
 
 
 def _spots(segments: Floats, along: Floats, offset: float) -> tuple[Floats, Floats]:
-    """Points (s, k, 2) at distances `along` (k,) on each segment, `offset` from the street's middle; and yaws (s,)."""
+    """Points (s, k, 2) at distances `along` (k,) on each segment, `offset` from the middle of the street; yaws (s,)."""
     start, direction, outward = segments[:, 0:2], segments[:, 2:4], segments[:, 4:6]
     points = start[:, None] + along[None, :, None] * direction[:, None] + offset * outward[:, None]
     return points, np.arctan2(direction[:, 1], direction[:, 0])
 
 
 def _near_first(rng: np.random.Generator, points: Floats, wanted: int) -> NDArray[np.intp]:
-    """Rows of a random choice of points that favours those near the main crossing (scale 45 m)."""
+    """Rows of a random selection of points, more likely near the main crossing (scale 45 m)."""
     key = rng.exponential(size=len(points)) * np.exp(np.hypot(points[:, 0], points[:, 1]) / 45.0)
     return np.argsort(key, kind="stable")[:wanted]
 
@@ -313,13 +321,13 @@ def _parked_cars(rng: np.random.Generator, blocks: int, wanted: int) -> list[Lay
     paint_of = rng.integers(0, len(PAINTS), len(chosen))
     shift = rng.uniform(-0.25, 0.25, len(chosen))
     skew = rng.normal(0.0, 0.012, len(chosen))
-    things = []
+    items = []
     for number, row in enumerate(chosen):
         heading = yaw[row] + skew[number]
         at = points[row] + shift[number] * np.array([np.cos(heading), np.sin(heading)])
         params = street.CarParams.model_construct(shape=shapes[shape_of[number]], paint=PAINTS[paint_of[number]])
-        things.append(natural("car", f"car-{number}", (*at, 0.0), np.degrees(heading), params))
-    return things
+        items.append(natural("car", f"car-{number}", (*at, 0.0), np.degrees(heading), params))
+    return items
 
 
 def _furniture(seed: int, blocks: int, signs: int | None) -> list[LayoutObject]:
@@ -349,7 +357,7 @@ def _furniture(seed: int, blocks: int, signs: int | None) -> list[LayoutObject]:
     cycles = near & (rng.uniform(size=len(segments)) < 0.3)
     racks, _ = _spots(segments[cycles], np.array([34.5, 36.5, 38.5]), ROAD_HALF + 3.1)
     rows.append(("bicycle", "bicycle", Params(), racks.reshape(-1, 2), np.repeat(yaw[cycles], 3)))
-    lights = BLOCK_HALF - PITCH / 2  # the kerb line, counted from the main crossing
+    lights = BLOCK_HALF - PITCH / 2  # position of the kerb relative to the main crossing
     corners = np.array(
         [
             [lights - 0.7, lights - 2.6],
@@ -362,16 +370,16 @@ def _furniture(seed: int, blocks: int, signs: int | None) -> list[LayoutObject]:
     stop = natural("shelter", "shelter", (_SHELTER_X, -ROAD_HALF - 2.7, KERB_HEIGHT), 90.0)
     return [
         *(
-            natural(kind, f"{name}-{number}", (*at, KERB_HEIGHT), np.degrees(turn), params)
+            natural(kind, f"{name}-{number}", (*at, KERB_HEIGHT), np.degrees(yaw), params)
             for kind, name, params, points, yaws in rows
-            for number, (at, turn) in enumerate(zip(points, yaws, strict=True))
+            for number, (at, yaw) in enumerate(zip(points, yaws, strict=True))
         ),
         stop,
     ]
 
 
 def _people(rng: np.random.Generator, blocks: int, wanted: int) -> list[LayoutObject]:
-    """Walkers on the sidewalks, between the trees at the kerb and the benches at the houses."""
+    """Pedestrians on the sidewalks, between the trees at the kerb and the benches at the houses."""
     points, yaw = _spots(_segments(blocks), np.arange(13.0, PITCH - 12.0, 1.9), ROAD_HALF + 1.95)
     yaw = np.repeat(yaw, points.shape[1])
     points = points.reshape(-1, 2)
@@ -385,22 +393,22 @@ def _people(rng: np.random.Generator, blocks: int, wanted: int) -> list[LayoutOb
     figure = rng.integers(0, len(figures), len(chosen))
     back = rng.integers(0, 2, len(chosen)) * np.pi
     side = rng.uniform(-0.3, 0.3, len(chosen))
-    things = []
+    items = []
     for number, row in enumerate(chosen):
         turn = float(yaw[row] + back[number])
         at = points[row] + side[number] * np.array([-np.sin(turn), np.cos(turn)])
-        things.append(
+        items.append(
             natural("person", f"person-{number}", (*at, KERB_HEIGHT), np.degrees(turn), figures[figure[number]])
         )
-    return things
+    return items
 
 
 def _trees(
     rng: np.random.Generator, blocks: int, wanted: int, on_lots: Floats, triangles: int | None
 ) -> list[tuple[LayoutObject, bool]]:
-    """Trees in both rows of sidewalk and on the lots, and whether each stands in a pit.
+    """Trees on the sidewalks and on the lots, each with True if it stands in a pit.
 
-    `triangles` is what they are to have together, or None.
+    `triangles` is their desired total number of triangles, or None.
     """
     along = np.array([20.0, 25.0, 31.0, 49.0, 55.0, 61.0])
     places, _ = _spots(_segments(blocks), along, ROAD_HALF + 0.95)
@@ -416,9 +424,9 @@ def _trees(
     lot_trees = [drawn_tree(rng, (7.5, 12.0), (2.4, 3.4), 2.2, leaves, 0.3) for _ in range(_TREE_KINDS)]
     kind = rng.integers(0, _TREE_KINDS, len(chosen))
     turn = rng.uniform(0.0, 360.0, len(chosen))
-    things = []
+    items = []
     for number, row in enumerate(chosen):
         size, params = (street_trees if on_street[row] else lot_trees)[kind[number]]
         at = (points[row, 0], points[row, 1], KERB_HEIGHT)
-        things.append((placed("planted-tree", f"tree-{number}", at, turn[number], size, params), bool(on_street[row])))
-    return things
+        items.append((placed("planted-tree", f"tree-{number}", at, turn[number], size, params), bool(on_street[row])))
+    return items

@@ -1,7 +1,7 @@
-"""A forest by rule: rolling ground with a track, trees at a given density, bushes, boulders.
+"""Generators of forests and of open country: terrain with a track, trees at a given density, bushes, boulders.
 
-Measures are round figures of our choice: trees of 5 to 22 m, trunks of 1.2 % of the height in radius, about one in
-three a conifer, in patches.
+Dimensions are round figures: trees of 5 to 22 m, trunk radii of 1.2 % of the height, about one conifer in three trees,
+in patches.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from parhelion.world.procedural.relief import HeightField, height_field
 
 TRACK_WIDTH_M = 3.2
 VERGE_M = 0.9
-"""What is kept free beside the track."""
+"""Free width on each side of the track [m]."""
 TREE_SPACING_M = 1.1
-"""Least distance of two trees' middles."""
+"""Smallest distance between the middles of two trees [m]."""
 _EDGE_M = 1.2
-"""Nothing is planted nearer to the plan's edge."""
+"""Smallest distance of plants from the edge of the plan [m]."""
 _FREE_BESIDE_M, _FREE_HEIGHT_M = 1.8, 3.4
-"""Leaves keep this far from the track's middle line, or are this high."""
+"""Half width and height of the space above the track that is free of leaves [m]."""
 _ROUNDS = 80
 _TRUNK_SHARE = 0.012
 
@@ -43,11 +43,13 @@ def forest(
     roughness_m: float = 0.8,
     seed: int = 0,
 ) -> Layout:
-    """A forest of `size_m` (length, width) with a track along x through the origin, where the ground is at z = 0.
+    """Generate a forest with a track along x through the origin, where the ground is at z = 0.
 
-    `density_per_ha` is the number of trees per hectare (10 000 m^2) of the plan, 0 to 1500; managed forests have 200
-    to 1000. `roughness_m` is the standard deviation of the ground's height, 0 to 8 m. The same seed gives the same
-    layout.
+    Args:
+        size_m: Length and width [m], 20 to 1000.
+        density_per_ha: Trees per hectare (10 000 m^2) of the plan, 0 to 1500; managed forests have 200 to 1000.
+        roughness_m: Standard deviation of the height of the ground [m], 0 to 8.
+        seed: The same seed gives the same layout.
     """
     length, width = pair("forest", "size_m", size_m, (20.0, 20.0), 1000.0)
     density = number("forest", "density_per_ha", density_per_ha, 0.0, 1500.0)
@@ -68,14 +70,14 @@ def forest(
 
 
 def _cell(length: float, width: float) -> float:
-    """Width of a terrain's cells [m]: some 400 along a side, none below 0.5 m."""
+    """Cell width of a terrain [m]: about 400 cells per side, and at least 0.5 m."""
     return max(0.5, round(float(np.sqrt(length * width)) / 400.0, 1))
 
 
 def _country(
     rule: str, seed: int, ground: LayoutObject, track: Line, counts: tuple[int, int, int], way: str | None
 ) -> Layout:
-    """A terrain with trees, boulders and bushes, `counts` of each; `way` names the track that is driven on."""
+    """Layout of a terrain with trees, boulders and bushes, `counts` of each; `way` is the name of the track."""
     length, width, _ = ground.size
     plan = Plantation(np.array([length, width]), np.array(track), height_field(ground), ground.pose.xyz[2], rule)
     trees, rocks, bushes = (Stream(seed, f"world/{rule}/{name}").generator() for name in ("trees", "rocks", "bushes"))
@@ -98,12 +100,12 @@ def _country(
 
 
 def winding_track(rng: np.random.Generator, length: float, width: float) -> Line:
-    """Points of a winding line along x through the origin, at least 5 m from the long edges; gentle enough to drive."""
+    """Points of a winding, drivable line along x through the origin, at least 5 m from the long edges."""
     pieces = max(8, round(length / 2.0))
     x = np.linspace(-length / 2, length / 2, 2 * (pieces // 2) + 1)
     y = np.zeros(len(x))
     for period, share in ((1.1 * max(length, 40.0), 0.24), (0.47 * max(length, 40.0), 0.07)):
-        # The amplitude keeps the slope below 2 pi times `share` over the period, however wide the plan is.
+        # The amplitude limits the slope, independently of the width of the plan.
         height = min(share * width, 0.13 * period)
         phase = rng.uniform(0.0, 2 * np.pi)
         y += rng.uniform(0.6, 1.0) * height * (np.sin(2 * np.pi * x / period + phase) - np.sin(phase))
@@ -113,7 +115,7 @@ def winding_track(rng: np.random.Generator, length: float, width: float) -> Line
 
 
 class Plantation:
-    """Places that are still free on a height field whose frame is `base_m` high; `rule` is for messages."""
+    """Plants on a height field whose frame is at the height `base_m` [m]; `rule` is for messages."""
 
     def __init__(self, size: Floats, track: Floats, field: HeightField, base_m: float, rule: str) -> None:
         self._base = base_m
@@ -125,9 +127,10 @@ class Plantation:
         self._radius: list[Floats] = []
 
     def _places(self, rng: np.random.Generator, radius: Floats, gap_m: float, what: str) -> Floats:
-        """One place (n, 2) for each radius, at least the radii and `gap_m` from each other and from all before.
+        """Positions (n, 2) of discs with the given radii, at least `gap_m` from each other and from earlier ones.
 
-        Rounds of random places; of those too near to each other the first stays (a hard-core process, Matern 1960).
+        Random positions are drawn in rounds; of two that are too close, the first stays (a hard-core process, Matern
+        1960).
         """
         from scipy.spatial import cKDTree
 
@@ -155,7 +158,7 @@ class Plantation:
             open_rows = open_rows[~good]
         if len(open_rows):
             raise ConfigError(
-                f"{self._rule}: there is no room for {count} {what} in this plan; ask for fewer or enlarge size_m"
+                f"{self._rule}: there is no space for {count} {what} in this plan; lower their number or enlarge size_m"
             )
         return found
 
@@ -163,8 +166,8 @@ class Plantation:
         z = self._base + self._field.at(places[:, 0], places[:, 1]) - sink
         yaw = rng.uniform(0.0, 360.0, len(places))
         return [
-            LayoutPose(xyz=(x, y, round(h, 3)), yaw_deg=round(turn, 1))
-            for x, y, h, turn in zip(*(v.tolist() for v in (*places.T, z, yaw)), strict=True)
+            LayoutPose(xyz=(x, y, round(h, 3)), yaw_deg=round(angle, 1))
+            for x, y, h, angle in zip(*(v.tolist() for v in (*places.T, z, yaw)), strict=True)
         ]
 
     def trees(self, rng: np.random.Generator, count: int) -> list[LayoutObject]:
@@ -173,12 +176,12 @@ class Plantation:
         radius = np.round(_TRUNK_SHARE * height + rng.uniform(0.0, 0.05, count), 3)
         gap = max(0.1, TREE_SPACING_M - 2 * float(radius.max(initial=0.0)))
         places = self._places(rng, radius, gap, "trees")
-        # Conifers stand in patches: a slow wave over the plan shifts the chance.
+        # Conifers stand in patches: a wave over the plan modulates their probability.
         wave = np.sin(places @ rng.normal(0.0, 0.09, 2) + rng.uniform(0.0, 2 * np.pi))
         conifer = rng.uniform(size=count) < 0.35 + 0.3 * wave
         crown = np.round(height * np.where(conifer, rng.uniform(0.22, 0.3, count), rng.uniform(0.3, 0.45, count)), 2)
         clear = np.round(np.where(conifer, rng.uniform(0.05, 0.25, count), rng.uniform(0.25, 0.45, count)), 2)
-        # Crowns that reach over the track start above what drives there.
+        # Crowns above the track leave space for vehicles.
         over = to_line(places, self._track)[0] - crown / 2 < _FREE_BESIDE_M
         clear = np.where(over, np.maximum(clear, np.ceil(100.0 * _FREE_HEIGHT_M / height) / 100.0), clear)
         draw = rng.integers(2**31, size=count)
@@ -192,16 +195,16 @@ class Plantation:
             }
             for k in range(count)
         ]
-        return _things("tree", poses, crown, height, params)
+        return _items_of_kind("tree", poses, crown, height, params)
 
     def rocks(self, rng: np.random.Generator, count: int) -> list[LayoutObject]:
-        """Boulders of 0.3 to 1.8 m, a quarter of them in the ground."""
+        """Boulders of 0.3 to 1.8 m, a quarter of their height in the ground."""
         across = np.round(0.3 + 1.5 * rng.beta(1.2, 3.0, count), 2)
         flat = np.round(across * rng.uniform(0.5, 0.9, count), 2)
         places = self._places(rng, across / 2, 0.1, "boulders")
         poses = self._poses(rng, places, 0.25 * flat)
         draw = rng.integers(2**31, size=count)
-        return _things("rock", poses, across, flat, [{"seed": int(one)} for one in draw])
+        return _items_of_kind("rock", poses, across, flat, [{"seed": int(one)} for one in draw])
 
     def bushes(self, rng: np.random.Generator, count: int) -> list[LayoutObject]:
         """Bushes of 0.5 to 1.6 m."""
@@ -210,22 +213,22 @@ class Plantation:
         places = self._places(rng, across / 2, 0.05, "bushes")
         poses = self._poses(rng, places, np.full(count, 0.05))
         draw = rng.integers(2**31, size=count)
-        return _things("bush", poses, across, tall, [{"seed": int(one)} for one in draw])
+        return _items_of_kind("bush", poses, across, tall, [{"seed": int(one)} for one in draw])
 
 
-def _things(
+def _items_of_kind(
     kind: str, poses: list[LayoutPose], across: Floats, height: Floats, params: list[dict[str, Any]]
 ) -> list[LayoutObject]:
-    """Things of one kind, as long as wide."""
+    """Objects of one kind with equal length and width."""
     sizes = zip(across.tolist(), across.tolist(), height.tolist(), strict=True)
     return [
-        LayoutObject(kind=kind, name=f"{kind}-{k}", pose=pose, size=size, params=said)  # type: ignore[arg-type]
-        for k, (pose, size, said) in enumerate(zip(poses, sizes, params, strict=True))
+        LayoutObject(kind=kind, name=f"{kind}-{k}", pose=pose, size=size, params=entry)  # type: ignore[arg-type]
+        for k, (pose, size, entry) in enumerate(zip(poses, sizes, params, strict=True))
     ]
 
 
 # ---- offroad --------------------------------------------------------------------------------------------------------
-# Open country by rule: relief by a fractal rule or from a height map, boulders, some trees and bushes, a trail.
+# Open country: fractal relief or a height map, boulders, some trees and bushes, a trail.
 
 
 def offroad(
@@ -241,13 +244,20 @@ def offroad(
     height_range_m: tuple[float, float] | None = None,
     seed: int = 0,
 ) -> Layout:
-    """Open country of `size_m` (length, width, 20 to 1000 m) with a trail along x through the origin.
+    """Generate open country with a trail along x through the origin.
 
-    `roughness_m` is the standard deviation of the heights (0 to 20 m), `hurst` their smoothness (0.1 jagged to 0.95
-    smooth). `height_map` (a file or an array, see `read_height_map`) takes the place of the rule, `height_range_m`
-    the heights of an image's black and white; heights then count from that of the origin. Trees (0 to 1500), boulders
-    and bushes (0 to 3000) are counted per hectare. Without `trail` there is neither trail nor drive. The same seed
-    gives the same layout.
+    Args:
+        size_m: Length and width [m], 20 to 1000.
+        roughness_m: Standard deviation of the heights [m], 0 to 20.
+        hurst: Smoothness of the heights, from 0.1 (jagged) to 0.95 (smooth).
+        trees_per_ha: Trees per hectare, 0 to 1500.
+        rocks_per_ha: Boulders per hectare, 0 to 3000.
+        bushes_per_ha: Bushes per hectare, 0 to 3000.
+        trail: False for neither trail nor drive.
+        height_map: File or array (see `read_height_map`) that replaces the fractal relief; heights are then relative
+            to that of the origin.
+        height_range_m: Heights of black and white in an image [m].
+        seed: The same seed gives the same layout.
     """
     length, width = pair("off-road", "size_m", size_m, (20.0, 20.0), 1000.0)
     roughness = number("off-road", "roughness_m", roughness_m, 0.0, 20.0)
@@ -263,9 +273,9 @@ def offroad(
     if not isinstance(trail, (bool, np.bool_)):
         raise ConfigError(f"off-road: trail must be true or false, got {trail!r}")
     if height_map is None and height_range_m is not None:
-        raise ConfigError("off-road: height_range_m is for a height_map: give that, too")
+        raise ConfigError("off-road: height_range_m is for a height_map: give height_map as well")
     seed = whole("off-road", "seed", seed, 0, 2**63 - 1)
-    # Without a trail a few metres around the viewpoint are kept free.
+    # Without a trail, a few metres around the viewpoint are free.
     track = winding_track(Stream(seed, "world/off-road/trail").generator(), length, width) if trail else _HERE
     params: dict[str, Any] = {"material": "soil", "track_width_m": TRACK_WIDTH_M, "track": track if trail else ()}
     if height_map is None:

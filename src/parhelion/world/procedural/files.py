@@ -1,4 +1,4 @@
-"""Worlds from files that are lists: layouts (.yaml, .json) and maps of buildings (.geojson)."""
+"""Worlds from layout files (.yaml, .json) and maps of buildings (.geojson)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _MAP_OPTIONS = ("units", "origin", "height_m", "storey_m", "margin_m", "wall", "
 
 
 def is_list(path: str | PathLike[str]) -> bool:
-    """Whether a file is a layout or a map, by its ending, and of a YAML file by its field `size`."""
+    """Return True if a file is a layout or a map, by its extension; a YAML layout has the field `size`."""
     file = Path(path)
     if file.suffix.lower() not in (".yaml", ".yml"):
         return file.suffix.lower() in (".json", ".geojson")
     if not is_regular_file(file):
-        return False  # whoever reads it next says what is wrong with it
+        return False  # the reader of world files reports the problem
     try:
         with file.open("rb") as stream:
             return any(re.match(rb"""["']?size["']?\s*:""", line) for line in stream)
@@ -33,26 +33,26 @@ def is_list(path: str | PathLike[str]) -> bool:
 
 @file_reader(ConfigError)
 def load_listed(path: str | PathLike[str], params: dict[str, Any]) -> LayoutWorld:
-    """The world of a layout file or of a map; `check=False` builds a layout that is not sound, too."""
+    """Load the world of a layout file or of a map; `check=False` also builds a layout with problems."""
     file = Path(path)
     params = dict(params)
-    sound = params.pop("check", file.suffix.lower() != ".geojson")
     is_map = file.suffix.lower() == ".geojson"
+    checked = params.pop("check", not is_map)
     known = _MAP_OPTIONS if is_map else ()
     for name in params:
         if name not in known:
             raise unknown_name(f"parameter for {file}:", name, (*known, "check"))
     layout = buildings_from(file, **params) if is_map else Layout.load(file)
-    if sound:
+    if checked:
         require_sound(layout, file)
     return world_of(layout)
 
 
 def require_sound(layout: Layout, source: str | PathLike[str] = "layout") -> None:
-    """An error that names the rows of the list where `check` finds something wrong."""
+    """Raise an error with the rows of the list in which `check` finds problems."""
     rows = (
-        thing.model_copy(update={"name": f"objects[{row}] ({layout.title(row)})"})
-        for row, thing in enumerate(layout.objects)
+        item.model_copy(update={"name": f"objects[{row}] ({layout.title(row)})"})
+        for row, item in enumerate(layout.objects)
     )
     problems = check(layout.model_copy(update={"objects": tuple(rows)}))
     if problems:

@@ -1,6 +1,6 @@
-"""Geometry in the plan: distances to lines, and footprints of things that must not share room.
+"""Geometry in the plan: distances to lines, and footprints of objects that must not overlap.
 
-All lengths in metres, angles in radians. Everything works on whole arrays of points or of things.
+All lengths are in metres, angles in radians. Functions work on arrays of points or footprints.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from parhelion.world.procedural.kinds import (
 from parhelion.world.procedural.layout import Layout, LayoutObject
 
 # ---- pieces ---------------------------------------------------------------------------------------------------------
-# Footprints of things that take up room in several places: fences, piles, bridges, quays, outlines of buildings.
+# Footprints of objects with several pieces: fences, piles, bridges, quays, outlines of buildings.
 
 
 STRIP_M = 0.25
-"""Outlines are taken as strips of about this width."""
+"""Approximate width of the strips that fill an outline [m]."""
 _STRIPS_AT_ONCE = 256
 BRIDGE_ROAD_M = 1.13
-"""Height of a bridge's road over its crown."""
+"""Height of the road of a bridge above its crown [m]."""
 BRIDGE_PIER_M = 3.0
 BRIDGE_FOOT_M = 3.0
-"""How deep under the water an arch begins."""
+"""Depth below the water at which an arch begins [m]."""
 _FENCE_M = 0.06
 _BOLLARD_M = 0.24
 _CRANE_HALF_M = (4.3, 4.8)
-"""Half of what a crane's portal takes up along and across its jib."""
+"""Half the extent of a crane's portal along and across its jib [m]."""
 
 
 class Piece(NamedTuple):
-    """A rectangle or a disc in the thing's own frame."""
+    """A rectangle or a disc in the frame of the object."""
 
     x: float
     y: float
@@ -61,15 +61,15 @@ class Piece(NamedTuple):
 
 
 def fence_lines(size: tuple[float, float, float], params: kinds.FenceParams) -> tuple[kinds.Line, ...]:
-    """Starts and ends of a fence's lines in its own frame."""
+    """Starts and ends of the lines of a fence in its frame."""
     return params.lines or (((-size[0] / 2, 0.0), (size[0] / 2, 0.0)),)
 
 
-def pieces_of(thing: LayoutObject) -> list[Piece] | None:
-    """The pieces of a thing's footprint; None for one that is taken as a whole."""
-    params, (length, width, height) = thing.params, thing.size
+def pieces_of(item: LayoutObject) -> list[Piece] | None:
+    """Return the pieces of an object's footprint, or None if it is a single rectangle or disc."""
+    params, (length, width, height) = item.params, item.size
     if isinstance(params, kinds.FenceParams):
-        return [_wall(line, params.base_m, params.base_m + height) for line in fence_lines(thing.size, params)]
+        return [_wall(line, params.base_m, params.base_m + height) for line in fence_lines(item.size, params)]
     if isinstance(params, kinds.FootprintParams):
         return [
             Piece(x, y, half, wide, turn, False, 0.0, height)
@@ -96,7 +96,7 @@ def _wall(line: kinds.Line, low: float, high: float) -> Piece:
 
 
 def _quays(length: float, width: float, height: float, params: kinds.BasinParams) -> list[Piece]:
-    """The land on the four sides of the water."""
+    """Land on the four sides of the water."""
     x, y = length / 2, width / 2
     across = (params.land_m / 2, y + params.land_m / 2)
     along = (params.ends_m / 2, x + params.ends_m / 2)
@@ -108,13 +108,13 @@ def _quays(length: float, width: float, height: float, params: kinds.BasinParams
 
 
 def arch_height(y: float, params: kinds.BridgeParams) -> float:
-    """Free height [m] over the water under a bridge, `y` [m] from its middle."""
+    """Clearance [m] above the water under a bridge, `y` [m] from its middle."""
     half = params.span_m / 2 - 1.0
     return (params.crown_m + BRIDGE_FOOT_M) * math.sqrt(max(0.0, 1.0 - (y / half) ** 2)) - BRIDGE_FOOT_M
 
 
 def _bridge(deck_width: float, whole: float, params: kinds.BridgeParams) -> list[Piece]:
-    """The arch in steps, its feet in the water, and the ramps on land."""
+    """Arch in steps, its feet in the water, and the ramps on land."""
     half, road = params.span_m / 2 - 1.0, params.crown_m + BRIDGE_ROAD_M
     steps = [share * half for share in (0.0, 0.4, 0.6, 0.8, 0.9)]
     pieces = []
@@ -133,10 +133,10 @@ def _bridge(deck_width: float, whole: float, params: kinds.BridgeParams) -> list
 
 @lru_cache(maxsize=4096)
 def outline_strips(params: kinds.FootprintParams) -> Floats:
-    """Rectangles (n, 5) that fill an outline: x, y, half length, half width, turn [rad].
+    """Rectangles (n, 5) that fill an outline: x, y, half length, half width, direction [rad].
 
-    They lie along the longest side, and end where the outline is narrowest within each of them, so that a slanted
-    wall is cut back by at most the strip's width times its slope; a rectangle is filled exactly.
+    They are parallel to the longest side and end where the outline is narrowest within the strip, so that a slanted
+    wall recedes by at most the width of the strip times its slope; a rectangle is filled exactly.
     """
     rings = [np.array(ring, dtype=np.float64) for ring in (params.outline, *params.holes)]
     sides = np.roll(rings[0], -1, axis=0) - rings[0]
@@ -177,7 +177,7 @@ def outline_strips(params: kinds.FootprintParams) -> Floats:
 
 
 def _crossings(start: Floats, end: Floats, level: Floats) -> NDArray[np.float64]:
-    """Where edges (e, 2) cross levels of y (k,), rising along each row; NaN after the last, shape (k, e)."""
+    """Sorted x at which edges (e, 2) cross levels of y (k,); NaN after the last, shape (k, e)."""
     below = start[:, 1] <= level[:, None]
     crosses = below != (end[:, 1] <= level[:, None])
     rise = np.where(end[:, 1] == start[:, 1], 1.0, end[:, 1] - start[:, 1])
@@ -189,17 +189,17 @@ def _crossings(start: Floats, end: Floats, level: Floats) -> NDArray[np.float64]
 
 
 _LARGEST_TABLE = 2_000_000
-"""Points times pieces of a line that are looked at in one go; bounds the memory."""
+"""Number of points times segments of a line per chunk; limits the memory."""
 MOST_SAMPLES = 1_000_000
-"""Points along one line, such as a way or a track."""
+"""Largest number of points along one line, for example a route or a track."""
 _MOST_PAIRS = 500_000_000
 _MOST_NEAR_PAIRS = 1_000_000
-"""Pairs of things that are compared, and that share room. Sound layouts have none of the latter."""
+"""Largest number of pairs of objects that are compared, and that overlap. Valid layouts have no overlaps."""
 ROUND_KINDS = ("cone", "tree", "rock", "bush")
 
 
 def to_line(points: ArrayLike, line: ArrayLike) -> tuple[Floats, Floats]:
-    """Distance of each point (n, 2) from a line of points (k, 2), and how far along the line its nearest point is."""
+    """Distance of each point (n, 2) from a polyline (k, 2), and the distance along the line of its nearest point."""
     at, corners = np.asarray(points, dtype=np.float64), np.asarray(line, dtype=np.float64)
     start, step = corners[:-1], np.diff(corners, axis=0)
     squared = np.maximum(np.sum(step**2, axis=1), 1e-300)
@@ -219,23 +219,21 @@ def to_line(points: ArrayLike, line: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def beside_line(points: Floats, line: ArrayLike, within_m: float) -> NDArray[np.intp]:
-    """Rows of the points (n, 2) that may lie within a distance of a line: all that do, and some that nearly do."""
+    """Rows of the points (n, 2) that may lie within a distance of a line; includes some that are slightly outside."""
     from scipy.spatial import cKDTree
 
     samples = along_line(line, within_m)
-    # A point within the distance of the line is within half a step more of one of the samples.
+    # Such a point is within the distance plus half a step of one of the samples.
     nearest, _ = cKDTree(samples).query(points, distance_upper_bound=1.5 * within_m + 1e-9)
     return np.flatnonzero(np.isfinite(nearest))
 
 
 def along_line(line: ArrayLike, step_m: float) -> Floats:
-    """Points (n, 2) every `step_m` or less along a line (k, 2), its corners among them."""
+    """Points (n, 2) at most `step_m` apart along a line (k, 2), including its corners."""
     corners = np.asarray(line, dtype=np.float64)
     lengths = np.hypot(*np.diff(corners, axis=0).T)
     if lengths.sum() > MOST_SAMPLES * step_m:
-        raise ConfigError(
-            f"a line of {lengths.sum():.0f} m is too long, {MOST_SAMPLES * step_m:.0f} m at most are followed"
-        )
+        raise ConfigError(f"a line of {lengths.sum():.0f} m is too long; the limit is {MOST_SAMPLES * step_m:.0f} m")
     pieces = np.maximum(1, np.ceil(lengths / step_m)).astype(int)
     row = np.repeat(np.arange(len(pieces)), pieces)
     share = (np.arange(len(row)) - np.repeat(np.cumsum(pieces) - pieces, pieces)) / pieces[row]
@@ -257,12 +255,12 @@ class Footprints(Table):
     """Direction of the length as (cos, sin), shape (n, 2)."""
     disc: NDArray[np.bool_]
     low: Floats
-    """Height of the foot, and `high` of the head, shape (n,)."""
+    """Height of the base, and `high` of the top, shape (n,)."""
     high: Floats
 
     @property
     def reach(self) -> Floats:
-        """Half extents along the plan's own x and y, shape (n, 2)."""
+        """Half extents along x and y of the plan, shape (n, 2)."""
         cos, sin = np.abs(self.axis).T
         turned = np.stack(
             [cos * self.half[:, 0] + sin * self.half[:, 1], sin * self.half[:, 0] + cos * self.half[:, 1]]
@@ -270,7 +268,7 @@ class Footprints(Table):
         return np.where(self.disc[:, None], self.half, turned.T)
 
     def nearest(self, points: Floats) -> tuple[Floats, NDArray[np.intp]]:
-        """Distance of each point (m, 2) from the nearest footprint, and its row here; infinite where there is none."""
+        """Distance of each point (m, 2) from the nearest footprint, and its row here; infinite without footprints."""
         least, row = np.full(len(points), np.inf), np.zeros(len(points), np.intp)
         block = max(1, _LARGEST_TABLE // max(len(self), 1))
         for start in range(0, len(points) if len(self) else 0, block):
@@ -290,42 +288,42 @@ class Footprints(Table):
         return np.where(self.disc, np.hypot(away[..., 0], away[..., 1]) - self.half[:, 0], square)
 
 
-def _shape(thing: LayoutObject) -> tuple[float, float, bool]:
-    params = thing.params
+def _shape(item: LayoutObject) -> tuple[float, float, bool]:
+    params = item.params
     if isinstance(params, (TreeParams, PlantedTreeParams)):
         return params.trunk_radius_m, params.trunk_radius_m, True
-    length, width, _ = thing.size
-    foot = KINDS[thing.kind].foot_m
+    length, width, _ = item.size
+    foot = KINDS[item.kind].foot_m
     if foot is not None:
         return foot, foot, True
-    if thing.kind in ROUND_KINDS or (isinstance(params, PillarParams) and params.round):
+    if item.kind in ROUND_KINDS or (isinstance(params, PillarParams) and params.round):
         radius = max(length, width) / 2
         return radius, radius, True
     return length / 2, width / 2, False
 
 
-def _lift(thing: LayoutObject) -> float:
-    """How high over its pose a thing begins [m]."""
-    if isinstance(thing.params, DoorParams):
-        return thing.params.free_height(thing.size[2])
-    return thing.params.base_m if isinstance(thing.params, ContainersParams) else 0.0
+def _lift(item: LayoutObject) -> float:
+    """Height [m] of the lower edge of an object above its pose."""
+    if isinstance(item.params, DoorParams):
+        return item.params.free_height(item.size[2])
+    return item.params.base_m if isinstance(item.params, ContainersParams) else 0.0
 
 
 def footprints(layout: Layout) -> Footprints:
-    """The footprints of all solid things, of some more than one; rows rise.
+    """Return the footprints of all solid objects, sorted by row; some objects have several.
 
-    Of a tree it is the trunk, of a lamp or a sign the pole, of a door what its raised leaf still closes.
+    The footprint of a tree is its trunk, that of a lamp or a sign its pole, that of a door the part that it closes.
     """
-    solid = {k: pieces_of(thing) for k, thing in enumerate(layout.objects) if KINDS[thing.kind].solid}
+    solid = {k: pieces_of(item) for k, item in enumerate(layout.objects) if KINDS[item.kind].solid}
     pieces = [(k, part) for k, parts in solid.items() for part in parts or ()]
     rows = [k for k, parts in solid.items() if parts is None]
-    things = [layout.objects[k] for k in rows]
-    shapes = np.array([_shape(thing) for thing in things], dtype=np.float64).reshape(-1, 3)
-    xyz = np.array([thing.pose.xyz for thing in things], dtype=np.float64).reshape(-1, 3)
-    yaw = np.radians([thing.pose.yaw_deg for thing in things])
-    height = np.array([thing.size[2] for thing in things], dtype=np.float64)
-    lifted = np.array([_lift(thing) for thing in things])
-    tops = [0.0 if isinstance(thing.params, DoorParams) else lift for thing, lift in zip(things, lifted, strict=True)]
+    items = [layout.objects[k] for k in rows]
+    shapes = np.array([_shape(item) for item in items], dtype=np.float64).reshape(-1, 3)
+    xyz = np.array([item.pose.xyz for item in items], dtype=np.float64).reshape(-1, 3)
+    yaw = np.radians([item.pose.yaw_deg for item in items])
+    height = np.array([item.size[2] for item in items], dtype=np.float64)
+    lifted = np.array([_lift(item) for item in items])
+    tops = [0.0 if isinstance(item.params, DoorParams) else lift for item, lift in zip(items, lifted, strict=True)]
     whole = Footprints(
         np.array(rows, dtype=np.intp),
         xyz[:, :2],
@@ -339,7 +337,7 @@ def footprints(layout: Layout) -> Footprints:
 
 
 def _with_pieces(layout: Layout, whole: Footprints, pieces: list[tuple[int, Piece]]) -> Footprints:
-    """The footprints of whole things and those of pieces, by row."""
+    """Join the footprints of single and of composite objects, sorted by row."""
     row = np.array([k for k, _ in pieces], dtype=np.intp)
     values = np.array([piece for _, piece in pieces], dtype=np.float64)
     xyz = np.array([layout.objects[k].pose.xyz for k in row])
@@ -360,13 +358,13 @@ def _with_pieces(layout: Layout, whole: Footprints, pieces: list[tuple[int, Piec
     return both.rows(np.argsort(both.row, kind="stable"))
 
 
-def overlap_depth(things: Footprints, first: NDArray[np.intp], second: NDArray[np.intp]) -> Floats:
-    """How deep pairs of footprints reach into each other in the plan, 0 or less where they do not, shape (k,).
+def overlap_depth(prints: Footprints, first: NDArray[np.intp], second: NDArray[np.intp]) -> Floats:
+    """Overlap depth of pairs of footprints in the plan, 0 or less if they are disjoint, shape (k,).
 
-    Rectangles by the separating axis theorem (Gottschalk, Lin and Manocha 1996): two convex figures are apart where
-    the projections on one of their sides' directions are; the depth is the least overlap of those projections.
+    Rectangles by the separating axis theorem (Gottschalk, Lin and Manocha 1996): two convex figures are disjoint if
+    their projections on the direction of one of their sides are; the depth is the smallest overlap of the projections.
     """
-    a, b = things.rows(first), things.rows(second)
+    a, b = prints.rows(first), prints.rows(second)
     depth = np.full(len(first), np.inf)
     away = b.middle - a.middle
     for one in (a, b):
@@ -382,48 +380,57 @@ def overlap_depth(things: Footprints, first: NDArray[np.intp], second: NDArray[n
     return depth
 
 
-def _extent(things: Footprints, direction: Floats) -> Floats:
-    """Half length of each footprint's shadow on its direction (n, 2)."""
-    across = things.axis[:, ::-1] * [-1.0, 1.0]
-    along = np.abs(np.sum(things.axis * direction, axis=1)) * things.half[:, 0]
+def interpenetrations(prints: Footprints, least_m: float) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
+    """Pairs of footprints that overlap by more than `least_m`, in the plan and in height, and the depth [m]."""
+    first, second = near_pairs(prints)
+    upright = np.minimum(prints.high[first], prints.high[second]) - np.maximum(prints.low[first], prints.low[second])
+    depth = np.minimum(overlap_depth(prints, first, second), upright)
+    wrong = depth > least_m
+    return first[wrong], second[wrong], depth[wrong]
+
+
+def _extent(prints: Footprints, direction: Floats) -> Floats:
+    """Half length of the projection of each footprint on a direction (n, 2)."""
+    across = prints.axis[:, ::-1] * [-1.0, 1.0]
+    along = np.abs(np.sum(prints.axis * direction, axis=1)) * prints.half[:, 0]
     return np.where(
-        things.disc, things.half[:, 0], along + np.abs(np.sum(across * direction, axis=1)) * things.half[:, 1]
+        prints.disc, prints.half[:, 0], along + np.abs(np.sum(across * direction, axis=1)) * prints.half[:, 1]
     )
 
 
-def _own_distance(things: Footprints, points: Floats) -> Floats:
+def _own_distance(prints: Footprints, points: Floats) -> Floats:
     """Distance of the n-th point from the n-th rectangle, negative inside, shape (n,)."""
-    away = points - things.middle
-    along = np.abs(np.sum(away * things.axis, axis=1)) - things.half[:, 0]
-    across = np.abs(np.sum(away * things.axis[:, ::-1] * [-1.0, 1.0], axis=1)) - things.half[:, 1]
+    away = points - prints.middle
+    along = np.abs(np.sum(away * prints.axis, axis=1)) - prints.half[:, 0]
+    across = np.abs(np.sum(away * prints.axis[:, ::-1] * [-1.0, 1.0], axis=1)) - prints.half[:, 1]
     return np.hypot(np.maximum(along, 0.0), np.maximum(across, 0.0)) + np.minimum(np.maximum(along, across), 0.0)
 
 
-def near_pairs(things: Footprints) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Pairs whose bounding boxes touch (in the plan and in height): sort by the least x, then sweep."""
-    reach = things.reach
-    left, right = things.middle[:, 0] - reach[:, 0], things.middle[:, 0] + reach[:, 0]
+def near_pairs(prints: Footprints) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Pairs whose bounding boxes touch (in the plan and in height): sorted by the smallest x, then swept."""
+    reach = prints.reach
+    left, right = prints.middle[:, 0] - reach[:, 0], prints.middle[:, 0] + reach[:, 0]
     order = np.argsort(left, kind="stable")
     last = np.searchsorted(left[order], right[order], side="right")
     count = np.maximum(last - np.arange(len(order)) - 1, 0)
     total = np.concatenate([[0], np.cumsum(count)])
     if total[-1] > _MOST_PAIRS:
-        raise ConfigError(f"layout: {total[-1]} pairs of things lie side by side, at most {_MOST_PAIRS} are compared")
-    kept: list[NDArray[np.intp]] = []
+        raise ConfigError(f"layout: {total[-1]} pairs of objects are close to each other; the limit is {_MOST_PAIRS}")
+    pairs: list[NDArray[np.intp]] = []
     start = found = 0
     while start < len(order):
         stop = max(start + 1, int(np.searchsorted(total, total[start] + _LARGEST_TABLE, side="right")) - 1)
         first = np.repeat(np.arange(start, stop), count[start:stop])
         second = first + 1 + np.arange(len(first)) - np.repeat(total[start:stop] - total[start], count[start:stop])
         a, b = order[first], order[second]
-        others = things.row[a] != things.row[b]  # pieces of one thing may share room
+        others = prints.row[a] != prints.row[b]  # pieces of one object may overlap
         a, b = a[others], b[others]
-        close = np.abs(things.middle[a, 1] - things.middle[b, 1]) <= reach[a, 1] + reach[b, 1]
-        close &= (things.low[a] < things.high[b]) & (things.low[b] < things.high[a])
-        kept.append(np.stack([a[close], b[close]]))
-        found += kept[-1].shape[1]
+        close = np.abs(prints.middle[a, 1] - prints.middle[b, 1]) <= reach[a, 1] + reach[b, 1]
+        close &= (prints.low[a] < prints.high[b]) & (prints.low[b] < prints.high[a])
+        pairs.append(np.stack([a[close], b[close]]))
+        found += pairs[-1].shape[1]
         if found > _MOST_NEAR_PAIRS:
-            raise ConfigError(f"layout: more than {_MOST_NEAR_PAIRS} pairs of things touch or share room")
+            raise ConfigError(f"layout: more than {_MOST_NEAR_PAIRS} pairs of objects touch or overlap")
         start = stop
-    a, b = np.concatenate(kept, axis=1) if kept else np.zeros((2, 0), np.intp)
+    a, b = np.concatenate(pairs, axis=1) if pairs else np.zeros((2, 0), np.intp)
     return np.minimum(a, b), np.maximum(a, b)

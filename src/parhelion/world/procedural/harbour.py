@@ -1,8 +1,8 @@
-"""A harbour by rule: a canal between granite quays, moored vessels, an arched bridge, warehouses and cranes.
+"""Generator of harbours: a canal between granite quays, moored vessels, an arched bridge, warehouses and cranes.
 
-The plan follows the kind of place of Arce 2025 (canals of the Westhafen in Berlin, a bridge to pass under); measures
-are ours. Water level is z = 0, the quays are 1.6 m above it, the canal runs along x. What stands on 300 m of quay is
-one pattern: shorter canals have what fits of it, longer ones have it again and again, drawn anew.
+The scene is modelled on that of Arce 2025 (canals of the Westhafen in Berlin, with a bridge); dimensions are ours. The
+water level is z = 0, the quays are 1.6 m above it, and the canal is along x. The objects on 300 m of quay form one
+pattern: shorter canals have the part that fits, longer ones repeat it with other random numbers.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from parhelion.world.procedural.placing import natural, number, placed, whole, w
 from parhelion.world.procedural.town_parts import drawn_tree, pass_over_building
 
 # ---- canal ----------------------------------------------------------------------------------------------------------
-# What makes a canal: its measures and the pattern of its quays; their gear, the bridge, and the houses behind them.
+# Dimensions of the canal and the pattern of its quays; their equipment, the bridge, and the houses behind them.
 
 
 PATTERN_M = 300.0
-"""Length of quay after which the plan comes again."""
+"""Length of the pattern [m]."""
 QUAY_M = 1.6
 DEPTH_M = 3.0
 LAND_M = 70.0
-"""Depth of the land beyond each quay."""
+"""Depth of the land beyond each quay [m]."""
 ENDS_M = 40.0
 _STORE = (
     kinds.StoreysParams(storeys=1, storey_height_m=4.6, pitch_m=5.2, window_width_m=2.2, sill_m=1.3,
@@ -59,7 +59,7 @@ _OFFICE = (
 
 @dataclass(frozen=True)
 class Canal:
-    """All that follows from the parameters, before anything is drawn."""
+    """The deterministic part of a harbour."""
 
     seed: int
     half_length: float
@@ -67,22 +67,22 @@ class Canal:
     bridge_x: float | None
 
     def patterns(self) -> Iterator[tuple[int, float]]:
-        """Number and shift along x [m] of each pattern that has a part on this canal, the middle one first."""
+        """Number and offset along x [m] of each pattern on this canal, the middle one first."""
         most = int(np.ceil(self.half_length / PATTERN_M - 0.5))
         for k in sorted(range(-most, most + 1), key=abs):
             yield k, k * PATTERN_M
 
     def stream(self, name: str, pattern: int) -> np.random.Generator:
-        """Random numbers for one pattern."""
+        """Random number generator of one pattern."""
         tail = f"/{pattern}" if pattern else ""
         return Stream(self.seed, f"world/harbour/{name}{tail}").generator()
 
     def fits(self, x: float, half: float = 0.0) -> bool:
-        """Whether something at `x` that reaches `half` to both sides is on the canal's length."""
+        """Return True if an object at `x` with the half length `half` is within the length of the canal."""
         return abs(x) + half <= self.half_length
 
     def off_bridge(self, x: float, gap: float) -> bool:
-        """Whether `x` is more than `gap` from the bridge's middle."""
+        """Return True if `x` is more than `gap` from the middle of the bridge."""
         return self.bridge_x is None or abs(x - self.bridge_x) > gap
 
 
@@ -109,10 +109,10 @@ def quay_gear(canal: Canal, spacing: float) -> list[LayoutObject]:
 
     bollards = kinds.BollardsParams(points=tuple(map(tuple, at[:, :2].tolist())))
     fenders = kinds.FendersParams(points=tuple(map(tuple, pads.tolist())))
-    things = [gear("bollards", 0.55, bollards, z=QUAY_M), gear("fenders", QUAY_M, fenders)]
+    items = [gear("bollards", 0.55, bollards, z=QUAY_M), gear("fenders", QUAY_M, fenders)]
     if rungs:
-        things.append(gear("ladders", QUAY_M + 0.3, kinds.LaddersParams(points=rungs, quay_m=QUAY_M)))
-    things.append(gear("rails", QUAY_M + 0.1, kinds.RailsParams(points=rails, length_m=length - 40.0)))
+        items.append(gear("ladders", QUAY_M + 0.3, kinds.LaddersParams(points=rungs, quay_m=QUAY_M)))
+    items.append(gear("rails", QUAY_M + 0.1, kinds.RailsParams(points=rails, length_m=length - 40.0)))
     if half >= 20.0:
         feet = [
             (shift + x + dx, y * (half / 25.0) + dy, -DEPTH_M)
@@ -123,12 +123,12 @@ def quay_gear(canal: Canal, spacing: float) -> list[LayoutObject]:
         ]
         if feet:
             piles = kinds.PilesParams(points=tuple(feet), length_m=5.2, radius_m=0.22)
-            things.append(gear("dolphins", 2.2, piles, kind="piles"))
-    return things
+            items.append(gear("dolphins", 2.2, piles, kind="piles"))
+    return items
 
 
-def bridge_things(canal: Canal) -> list[LayoutObject]:
-    """The bridge, with lamps and a car on it."""
+def bridge_objects(canal: Canal) -> list[LayoutObject]:
+    """Bridge with lamps and a car."""
     if canal.bridge_x is None:
         return []
     x, crown, span = canal.bridge_x, 6.4, 2 * canal.half_width
@@ -157,7 +157,7 @@ def houses(canal: Canal) -> list[LayoutObject]:
         (_HALL, 44.0, 26.0, -38.0, -1, "plaster", "flat"),
         (_OFFICE, 26.0, 18.0, 28.0, -1, "concrete", "flat"),
     )
-    things: list[LayoutObject] = []
+    items: list[LayoutObject] = []
     for pattern, shift in canal.patterns():
         rng = canal.stream("houses", pattern)
         for bands, length, width, x, side, wall, roof in rows:
@@ -173,17 +173,17 @@ def houses(canal: Canal) -> list[LayoutObject]:
             at = (x + shift, side * (canal.half_width + 28.0 + width / 2), QUAY_M)
             if canal.fits(at[0], length / 2 - 20.0):
                 yaw = 0.0 if side > 0 else 180.0
-                things.append(placed("building", f"house-{len(things)}", at, yaw, (length, width, height), params))
-    return things
+                items.append(placed("building", f"house-{len(items)}", at, yaw, (length, width, height), params))
+    return items
 
 
 # ---- harbour --------------------------------------------------------------------------------------------------------
 
 
 _FAIRWAY_NEEDS_M = 6.0
-"""Width of the vessel that must be able to pass."""
+"""Free width for vessels [m]."""
 _CRANES = ((-46.0, 58.0), (98.0, 66.0))
-"""Place along the quay [m] and lift [deg] of the cranes of one pattern."""
+"""Position along the quay [m] and lift [deg] of the cranes of one pattern."""
 
 
 def harbour(
@@ -199,13 +199,19 @@ def harbour(
     trees: int = 14,
     seed: int = 0,
 ) -> Layout:
-    """A canal of `length_m` (80 to 900) by `width_m` (24 to 120). The sensor's place is (0, 0, 2), over open water.
+    """Generate a canal with quays. The viewpoint is (0, 0, 2), above open water; the drive is along the canal.
 
-    `vessels` are moored along both quays (by default at all berths, 13 on 300 m), `cranes` stand on the south quay (by
-    default two on 300 m), bollards on both every `bollard_spacing_m` (3 to 50). `people` stand on the quays (60 at most
-    on 300 m) and `trees` on the north one (14 at most). `ripple_height` [m] is the standard deviation of the water's
-    height. The drive is a passage along the canal, under the `bridge` where there is one. The same seed gives the same
-    layout.
+    Args:
+        length_m: Length of the canal [m], 80 to 900.
+        width_m: Width of the canal [m], 24 to 120.
+        bridge: True for a bridge across the canal.
+        vessels: Vessels moored along both quays; by default one at each berth (13 on 300 m).
+        cranes: Cranes on the south quay; by default two on 300 m.
+        bollard_spacing_m: Distance between bollards on both quays [m], 3 to 50.
+        ripple_height: Standard deviation of the height of the water [m], 0 to 0.2.
+        people: People on the quays, at most 60 on 300 m.
+        trees: Trees on the north quay, at most 14 on 300 m.
+        seed: The same seed gives the same layout.
     """
     length = number("harbour", "length_m", length_m, 80.0, 900.0)
     width = number("harbour", "width_m", width_m, 24.0, 120.0)
@@ -221,10 +227,10 @@ def harbour(
     whole("harbour", "trees", trees, 0, 14 * patterns)
     size = (length + 2 * ENDS_M, width + 2 * LAND_M)
     basin = kinds.BasinParams(land_m=LAND_M, ends_m=ENDS_M, depth_m=DEPTH_M, ripple_m=float(ripple_height), seed=seed)
-    things = [
+    items = [
         placed("basin", "basin", (0.0, 0.0, 0.0), 0.0, (length, width, QUAY_M), basin),
         *quay_gear(canal, spacing),
-        *bridge_things(canal),
+        *bridge_objects(canal),
         *houses(canal),
         *_vessels(canal, vessels),
         *_cranes(canal, cranes),
@@ -235,7 +241,7 @@ def harbour(
         name="harbour",
         seed=seed,
         size=size,
-        objects=tuple(without_clashes(things, size)),
+        objects=tuple(without_clashes(items, size)),
         ways=(_fairway(canal),),
         drive=_passage(canal),
         viewpoint=LayoutPose(xyz=(0.0, 0.0, 2.0)),
@@ -243,13 +249,13 @@ def harbour(
 
 
 def _fairway(canal: Canal) -> Route:
-    """The middle of the canal, from end to end."""
+    """Middle of the canal, from end to end."""
     end = canal.half_length - 5.0
     return Route(name="fairway", points=((-end, 0.0), (end, 0.0)), width_m=8.0, needs_m=_FAIRWAY_NEEDS_M)
 
 
 def _passage(canal: Canal) -> Drive:
-    """Along the canal and under the bridge at 2.5 m/s, swinging to each side; sensor 2.5 m over the water."""
+    """Along the canal and under the bridge at 2.5 m/s on a winding line; sensor 2.5 m above the water."""
     start, end = -canal.half_length + 40.0, canal.half_length - 30.0
     if end - start < 60.0:
         start, end = -canal.half_length + 10.0, canal.half_length - 10.0
@@ -262,7 +268,7 @@ def _passage(canal: Canal) -> Drive:
 
 
 class _Berth(NamedTuple):
-    """A vessel and where it is moored."""
+    """A vessel and its berth."""
 
     name: str
     params: kinds.VesselParams
@@ -273,11 +279,11 @@ class _Berth(NamedTuple):
 
 
 def _berths(rng: np.random.Generator) -> list[_Berth]:
-    """The vessels of one pattern."""
+    """Vessels of one pattern."""
 
     def loaded(name: str, length: float, cargo: str, x: float, yaw: float) -> _Berth:
         params = kinds.VesselParams(type="barge", hull_m=length, cargo=cargo, seed=place_of(rng))  # type: ignore[arg-type]
-        barge(rng, length, cargo)  # what the barge will take of the stream is passed over
+        barge(rng, length, cargo)  # advances the stream by the draws of the barge
         return _Berth(name, params, x, 2.8, -1, yaw)
 
     gravel = loaded("barge-gravel", 42.0, "gravel", -46.0, 0.0)
@@ -303,8 +309,8 @@ def _berths(rng: np.random.Generator) -> list[_Berth]:
 
 
 def _vessels(canal: Canal, wanted: int | None) -> list[LayoutObject]:
-    """Vessels along both quays, half a metre off the wall, clear of the fairway in the middle."""
-    things: list[LayoutObject] = []
+    """Vessels along both quays, half a metre from the wall and clear of the fairway in the middle."""
+    items: list[LayoutObject] = []
     for pattern, shift in canal.patterns():
         rng = canal.stream("vessels", pattern)
         for berth in _berths(rng):
@@ -315,12 +321,12 @@ def _vessels(canal: Canal, wanted: int | None) -> list[LayoutObject]:
             name = f"{berth.name}@{pattern}" if pattern else berth.name
             half = 0.5 * (berth.params.hull_m or 0.0)
             if canal.fits(x, half + 2.0) and canal.off_bridge(x, 6.0 + half):
-                things.append(natural("vessel", name, (x, y, 0.0), yaw, berth.params))
+                items.append(natural("vessel", name, (x, y, 0.0), yaw, berth.params))
     if wanted is None:
-        return things
-    whole("harbour", "vessels", wanted, 0, len(things))
-    kept = Stream(canal.seed, "world/harbour/berths").generator().permutation(len(things))[:wanted]
-    return [things[k] for k in sorted(kept.tolist())]
+        return items
+    whole("harbour", "vessels", wanted, 0, len(items))
+    chosen = Stream(canal.seed, "world/harbour/berths").generator().permutation(len(items))[:wanted]
+    return [items[k] for k in sorted(chosen.tolist())]
 
 
 def _cranes(canal: Canal, wanted: int | None) -> list[LayoutObject]:
@@ -386,16 +392,16 @@ def _on_the_quays(canal: Canal) -> list[LayoutObject]:
 
 
 def _crowd(canal: Canal, people: int, trees: int) -> list[LayoutObject]:
-    """People on both quays, not under cranes nor at the bridge; benches, bins and trees on the north one."""
+    """People on both quays, away from cranes and the bridge; benches, bins and trees on the north quay."""
     walkers: list[LayoutObject] = []
     seats: list[LayoutObject] = []
     planted: list[LayoutObject] = []
-    for turn, (pattern, shift) in enumerate(canal.patterns()):
+    for order, (pattern, shift) in enumerate(canal.patterns()):
         rng = canal.stream("people", pattern)
-        # The first patterns have as many as they hold.
-        walkers += _people(canal, rng, shift, min(60, max(0, people - 60 * turn)), len(walkers))
+        # The first patterns are filled to their capacity.
+        walkers += _people(canal, rng, shift, min(60, max(0, people - 60 * order)), len(walkers))
         seats += _seats(canal, shift, len(seats) // 2)
-        planted += _trees(canal, rng, shift, min(14, max(0, trees - 14 * turn)), len(planted))
+        planted += _trees(canal, rng, shift, min(14, max(0, trees - 14 * order)), len(planted))
     return [*walkers, *seats, *planted]
 
 
@@ -411,33 +417,33 @@ def _people(canal: Canal, rng: np.random.Generator, shift: float, wanted: int, f
     in_crane = (places[:, 1] < 0) & (np.abs(places[:, :1] - [x for x, _ in _CRANES]).min(axis=1) < 6.0)
     places = places[~in_crane]
     key = rng.exponential(size=len(places)) * np.exp(np.abs(places[:, 0]) / 40.0)
-    things = []
+    items = []
     for k, row in enumerate(np.argsort(key, kind="stable")[:wanted]):
         at = places[row] + rng.uniform(-1.2, 1.2, 2)
         yaw = float(rng.uniform(0, 360))
         if canal.fits(float(at[0]) + shift):
             xyz = (at[0] + shift, at[1], QUAY_M)
-            things.append(natural("person", f"person-{first + k}", xyz, yaw, figures[k % 3]))
-    return things
+            items.append(natural("person", f"person-{first + k}", xyz, yaw, figures[k % 3]))
+    return items
 
 
 def _seats(canal: Canal, shift: float, first: int) -> list[LayoutObject]:
-    """Benches that look at the water, each with a litter bin."""
+    """Benches that face the water, each with a litter bin."""
     places = [x + shift for x in (-24.0, 6.0, 40.0) if canal.fits(x + shift, 2.0)]
     y = canal.half_width + 7.5
-    things = []
+    items = []
     for k, x in enumerate(places, start=first):
-        things.append(natural("bench", f"bench-{k}", (x, y, QUAY_M), -90.0))
-        things.append(natural("litter-bin", f"bin-{k}", (x + 1.6, y, QUAY_M), 0.0))
-    return things
+        items.append(natural("bench", f"bench-{k}", (x, y, QUAY_M), -90.0))
+        items.append(natural("litter-bin", f"bin-{k}", (x + 1.6, y, QUAY_M), 0.0))
+    return items
 
 
 def _trees(canal: Canal, rng: np.random.Generator, shift: float, wanted: int, first: int) -> list[LayoutObject]:
     spots: Floats = np.array([-122.0, -104, -86, -68, -50, -32, -14, 2, 14, 28, 44, 92, 106, 120])
-    things = []
+    items = []
     for k, x in enumerate(spots[np.argsort(np.abs(spots), kind="stable")[:wanted]].tolist()):
         size, params = drawn_tree(rng, (7, 10), (2.2, 3.0), 2.4, 2400, 0.26)
         at = (x + shift, canal.half_width + 11.5, QUAY_M)
         if canal.fits(at[0], 3.0):
-            things.append(placed("planted-tree", f"tree-{first + k}", at, 0.0, size, params))
-    return things
+            items.append(placed("planted-tree", f"tree-{first + k}", at, 0.0, size, params))
+    return items

@@ -1,4 +1,4 @@
-"""Height maps: an image, a table of numbers or an array as the heights of a terrain."""
+"""Height maps: heights of a terrain from an image, a table of numbers or an array."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ IMAGE_SUFFIXES = (".png", ".tif", ".tiff", ".pgm", ".jpg", ".jpeg", ".bmp")
 TABLE_SUFFIXES = (".npy", ".csv", ".txt", ".asc")
 _LARGEST_FILE_BYTES = 256 * 1024 * 1024
 MOST_HEIGHTS = 1_000_000
-"""Grid points of a height map at most; a coarser one is needed for more."""
+"""Largest number of grid points of a height map."""
 
 
 def read_height_map(source: str | PathLike[str] | ArrayLike, *, range_m: tuple[float, float] | None = None) -> Floats:
-    """Heights [m] on a grid (ny, nx), rows along y from the least y on, from a file or an array.
+    """Heights [m] on a grid (ny, nx), rows along y from the smallest y, from a file or an array.
 
-    In files, and in arrays, the first row is the farthest (greatest y), as pictures and survey grids have it. Images
-    are grey, of 8 or 16 bits; `range_m` gives the heights of black and white. Numbers of .npy, .csv, .txt and .asc
-    (ESRI) files, of images of 32-bit floats and of arrays are metres, or are stretched to `range_m` where it is given.
+    In files and arrays, the first row has the largest y, as in pictures and survey grids. Images are grey, of 8 or 16
+    bits; `range_m` gives the heights of black and white. Numbers in .npy, .csv, .txt and .asc (ESRI) files, in images
+    of 32-bit floats and in arrays are metres, or are scaled to `range_m` if it is given.
     """
     if isinstance(source, (str, PathLike)):
         name, (values, span) = str(source), _read(Path(source))
@@ -42,7 +42,7 @@ def read_height_map(source: str | PathLike[str] | ArrayLike, *, range_m: tuple[f
     if values.ndim != 2 or min(values.shape) < 2:
         raise ConfigError(f"{name}: a height map must have at least 2 x 2 heights, got shape {values.shape}")
     if values.size > MOST_HEIGHTS:
-        raise ConfigError(f"{name}: {values.shape[0]} x {values.shape[1]} heights, {MOST_HEIGHTS} at most")
+        raise ConfigError(f"{name}: {values.shape[0]} x {values.shape[1]} heights; the limit is {MOST_HEIGHTS}")
     if not np.isfinite(values).all():
         row, column = np.argwhere(~np.isfinite(values))[0]
         raise ConfigError(f"{name}: the height in row {row}, column {column} is not a number")
@@ -51,7 +51,7 @@ def read_height_map(source: str | PathLike[str] | ArrayLike, *, range_m: tuple[f
         first, last = (values.min(), values.max()) if span is None else span
         values = low + (values - first) * ((high - low) / (last - first if last > first else 1.0))
     elif span is not None:
-        raise ConfigError(f"{name}: an image says nothing of metres: give range_m, the heights of black and white")
+        raise ConfigError(f"{name}: an image has no scale: give range_m, the heights of black and white")
     if np.abs(values).max() > 1e4:
         raise ConfigError(f"{name}: heights must lie within -10000 to 10000 m, got {np.abs(values).max():g}")
     return np.round(values[::-1], 4) + 0.0
@@ -65,7 +65,7 @@ def terrain_of(
     material: str = "grass",
     name: str = "ground",
 ) -> LayoutObject:
-    """A terrain of `size_m` (length along x, width along y) for a layout, from a height map; see `read_height_map`."""
+    """Return a terrain of `size_m` (length along x, width along y) from a height map; see `read_height_map`."""
     heights = read_height_map(source, range_m=range_m)
     params = TerrainParams(material=material, heights_m=tuple(map(tuple, heights.tolist())))
     return LayoutObject(kind="terrain", name=name, size=(*size_m, 0.0), params=params)
@@ -83,10 +83,10 @@ def _range(name: str, range_m: Any) -> tuple[float, float]:
 
 @file_reader(ConfigError)
 def _read(file: Path) -> tuple[Floats, tuple[float, float] | None]:
-    """The values of a file, and what black and white are in them where it is an image of whole numbers."""
+    """Values of a file, and the values of black and white if it is an image of integers."""
     ending = file.suffix.lower()
     if ending not in (*IMAGE_SUFFIXES, *TABLE_SUFFIXES):
-        raise ConfigError(f"{file}: a height map is one of {' '.join((*IMAGE_SUFFIXES, *TABLE_SUFFIXES))}")
+        raise ConfigError(f"{file}: a height map must be one of {' '.join((*IMAGE_SUFFIXES, *TABLE_SUFFIXES))}")
     data = read_bytes(file, ConfigError, largest=_LARGEST_FILE_BYTES, what="a height map")
     try:
         if ending in IMAGE_SUFFIXES:
@@ -99,9 +99,9 @@ def _read(file: Path) -> tuple[Floats, tuple[float, float] | None]:
 def _npy(data: bytes) -> Floats:
     values = array_of(data)
     if values.dtype.kind not in "biuf":
-        raise ValueError(f"its values are of the type {values.dtype}, not numbers")
+        raise ValueError(f"its values have the type {values.dtype} and are not numbers")
     if values.size > MOST_HEIGHTS:
-        raise ValueError(f"{values.size} heights, {MOST_HEIGHTS} at most")
+        raise ValueError(f"{values.size} heights; the limit is {MOST_HEIGHTS}")
     return values.astype(np.float64)
 
 
@@ -109,11 +109,11 @@ def _image(file: Path, data: bytes) -> tuple[Floats, tuple[float, float] | None]
     from PIL import Image
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Pillow tells of odd tags, and of sizes, which are checked right below
+        warnings.simplefilter("ignore")  # Pillow warns of unknown tags and of large sizes, which are checked below
         picture = Image.open(io.BytesIO(data))
         width, height = picture.size
         if width * height > MOST_HEIGHTS:
-            raise ConfigError(f"{file}: {height} x {width} heights, {MOST_HEIGHTS} at most")
+            raise ConfigError(f"{file}: {height} x {width} heights; the limit is {MOST_HEIGHTS}")
         if picture.mode == "F":
             return np.asarray(picture, dtype=np.float64), None
         if picture.mode.startswith("I"):
@@ -128,7 +128,7 @@ def _table(data: bytes) -> Floats:
     for line in lines:
         words = line.split()
         if words and words[0][0].isalpha() and words[0].lower() not in ("nan", "inf"):
-            # The head of an ESRI grid; of it only the mark of missing heights matters here.
+            # Header of an ESRI grid; only the marker of missing heights is used.
             if words[0].lower() == "nodata_value":
                 if len(words) != 2:
                     raise ValueError("nodata_value must be one number")

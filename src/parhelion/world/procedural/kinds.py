@@ -1,7 +1,7 @@
-"""The kinds of things that a layout may hold: what each may say of itself, and what it is taken for.
+"""Kinds of objects in a layout, with their parameters, label and mobility.
 
-Lengths are metres. `size` of an object is its outer length, width and height (x, y, z of its own frame); its pose is
-the middle of its foot.
+Lengths are in metres. The `size` of an object is its outer length, width and height (x, y, z of its frame); its pose is
+the middle of its base.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from parhelion.core.config import Config
 from parhelion.core.random import Stream
 
 # ---- fields ---------------------------------------------------------------------------------------------------------
-# What fields of a layout are made of: numbers with their ranges, and the base of what kinds say of themselves.
+# Numbers with their ranges, and the base class of parameters.
 
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -29,40 +29,40 @@ Plan = tuple[Coordinate, Coordinate]
 """A point of the plan [m]."""
 Near = Annotated[float, Field(ge=-1000.0, le=1000.0)]
 NearPlan = tuple[Near, Near]
-"""A point [m] in the frame of a thing, which is never larger than the plan."""
+"""A point [m] in the frame of an object, which is never larger than the plan."""
 Place = tuple[Coordinate, Coordinate, Coordinate]
 """A point in space [m]."""
 Mobility = Literal["static", "movable", "dynamic"]
 
 
 class Params(Config):
-    """Base of what one kind says beyond pose and size; as it is, for kinds that say nothing more."""
+    """Base class of the parameters of a kind; also for kinds without parameters."""
 
 
 # ---- draws ----------------------------------------------------------------------------------------------------------
-# Where a thing's own random numbers come from: a seed of its own, or a place in a stream that others draw from, too.
-# A rule that draws many things from one stream notes for each thing where the stream stood. From that note the thing
-# is made again alone, the same to the bit, without the things before it.
+# Source of an object's random numbers: its own seed, or a position in a shared stream. A generator that draws many
+# objects from one stream stores the position of the stream with each of them. An object can then be regenerated
+# separately, bit for bit, without the objects before it.
 
 
-ThingSeed = (
+ObjectSeed = (
     Annotated[int, Field(ge=0, lt=2**63)] | Annotated[str, Field(pattern=r"^[0-9a-f]{16}:[0-9]{1,15}(:[0-9a-f]{8})?$")]
 )
-"""A whole number, or a place in a stream: its key, how many numbers of 64 bits were drawn, and half of one kept."""
+"""A whole number, or a position in a stream: its key, the count of 64-bit draws, and an unused half of a draw."""
 
 
 def place_of(rng: np.random.Generator) -> str:
-    """Where a generator of `Stream` stands, as text; `generator_at` goes on from there."""
+    """Position of a generator of `Stream`, as text; `generator_at` continues from there."""
     state: dict[str, Any] = dict(rng.bit_generator.state)
     key, counter = state["state"]["key"], state["state"]["counter"]
-    # The counter runs ahead of what was drawn: it numbers the block of four whose first numbers are used up.
+    # The counter is ahead of the draws: it is the number of the block of four that is partly used.
     drawn = 4 * int(counter[0]) - 4 + int(state["buffer_pos"])
     half = f":{int(state['uinteger']):08x}" if state["has_uint32"] else ""
     return f"{int(key[0]):016x}:{drawn}{half}"
 
 
 def generator_at(seed: int | str, stream: str) -> np.random.Generator:
-    """The generator of a thing's seed: that of `stream` for a whole number, or one that stands at a noted place."""
+    """Return the generator of an object's seed: that of `stream` for a whole number, or one at a stored position."""
     if isinstance(seed, int):
         return Stream(seed, stream).generator()
     key, drawn, *half = seed.split(":")
@@ -76,12 +76,12 @@ def generator_at(seed: int | str, stream: str) -> np.random.Generator:
 
 
 # ---- street ---------------------------------------------------------------------------------------------------------
-# What things of streets and lots may say of themselves: buildings, vehicles, street furniture, people, trees.
+# Parameters of objects in streets and on lots: buildings, vehicles, street furniture, people, trees.
 
 
 Line = tuple[Plan, Plan]
 MOST_CORNERS = 2000
-"""Of a building's outline, and of its holes together."""
+"""Largest number of corners of a building's outline, and of its holes in total."""
 VehiclePaint = Literal[
     "car-paint-white",
     "car-paint-black",
@@ -95,33 +95,33 @@ VehiclePaint = Literal[
 
 
 class StreetsParams(Params):
-    """A square grid of streets with kerbed blocks between them, and a belt of hills around; `size` is all of it."""
+    """A square grid of streets with kerbed blocks, surrounded by a belt of hills; `size` includes the hills."""
 
     blocks: Annotated[int, Field(ge=2, le=8, multiple_of=2)] = 4
     """Blocks along each side."""
     lawns: tuple[Annotated[int, Field(ge=0)], ...] = ()
-    """Numbers of the blocks that are grass inside, the others are gravel; the nearest to the crossing is 0."""
+    """Numbers of the blocks with grass, the others have gravel; number 0 is the nearest to the crossing."""
     seed: Seed = 0
-    """Draws the hills and the manholes."""
+    """Selects the hills and the manholes."""
 
     @model_validator(mode="after")
     def _known_blocks(self) -> StreetsParams:
         if any(number >= self.blocks**2 for number in self.lawns):
-            raise ValueError(f"lawns must be numbers from 0 to {self.blocks**2 - 1} for {self.blocks} blocks a side")
+            raise ValueError(f"lawns must be numbers from 0 to {self.blocks**2 - 1} for {self.blocks} blocks per side")
         return self
 
 
 class StoreysParams(Config):
-    """Storeys of a building whose windows are alike."""
+    """Storeys of a building with equal windows."""
 
     bottom_m: Annotated[float, Field(ge=0.0, le=500.0)] = 0.0
     storeys: Annotated[int, Field(ge=1, le=100)] = 1
     storey_height_m: Metres = 3.1
     pitch_m: Metres = 3.3
-    """Distance between windows, wanted."""
+    """Desired distance between windows."""
     window_width_m: Metres = 1.3
     sill_m: Annotated[float, Field(ge=0.0, le=10.0)] = 0.85
-    """Height of a window's lower edge above the floor."""
+    """Height of the lower edge of a window above the floor."""
     window_height_m: Metres = 1.6
     recess_m: Annotated[float, Field(ge=0.01, le=1.0)] = 0.16
 
@@ -133,26 +133,26 @@ class StoreysParams(Config):
 
 
 class BuildingParams(Params):
-    """A building with windows, its door at -y; `size` is that of its walls, without the roof."""
+    """A building with windows and its door at -y; `size` is that of its walls, without the roof."""
 
     bands: tuple[StoreysParams, ...] = ()
-    """Storeys from below; by default as many of 3.1 m or so as the height has room for."""
+    """Storeys from the bottom up; by default equal ones of about 3.1 m."""
     wall: str = "brick"
     roof: Literal["flat", "hip", "gable"] = "flat"
     balconies: bool = False
     blind_sides: tuple[Annotated[int, Field(ge=0, le=3)], ...] = ()
     """Sides with few windows: 0 front, 1 right, 2 back, 3 left."""
     gates: bool = False
-    """Whether the front has two gates for lorries."""
-    seed: ThingSeed = 0
-    """Draws curtains and what stands on a flat roof."""
+    """True for two gates for lorries in the front."""
+    seed: ObjectSeed = 0
+    """Selects curtains and the units on a flat roof."""
 
     @model_validator(mode="after")
     def _stacked(self) -> BuildingParams:
         top = 0.0
         for row, band in enumerate(self.bands):
             if abs(band.bottom_m - top) > 1e-6:
-                raise ValueError(f"bands[{row}].bottom_m must be {top:g}, the top of what is below it")
+                raise ValueError(f"bands[{row}].bottom_m must be {top:g}, the top of the band below it")
             top = band.bottom_m + band.storeys * band.storey_height_m
         return self
 
@@ -161,13 +161,13 @@ class FenceParams(Params):
     """A fence of steel bars along x, or along lines in the plan."""
 
     lines: tuple[Line, ...] = ()
-    """Starts and ends in the fence's own frame; by default one of the length of `size`."""
+    """Starts and ends in the frame of the fence; by default one line of the length of `size`."""
     base_m: Annotated[float, Field(ge=-100.0, le=1000.0)] = 0.0
-    """Height of the foot over the pose."""
+    """Height of the base above the pose."""
 
 
 class LampParams(Params):
-    """A street lamp, its arm along +x; drawn for a height and an arm, then stretched to `size`."""
+    """A street lamp with its arm along +x; built for a height and an arm, then scaled to `size`."""
 
     height_m: Metres = 7.0
     arm_m: Metres = 1.6
@@ -187,20 +187,20 @@ class LightParams(Params):
 
 
 class CarParams(Params):
-    """A car that heads along +x."""
+    """A car with its front at +x."""
 
     shape: Literal["saloon", "hatchback", "estate", "suv", "van"] = "saloon"
     paint: VehiclePaint = "car-paint-silver"
 
 
 class LorryParams(Params):
-    """A box lorry that heads along +x."""
+    """A box lorry with its front at +x."""
 
     paint: VehiclePaint = "car-paint-white"
 
 
 class PersonParams(Params):
-    """Somebody who walks along +x."""
+    """A person who walks along +x."""
 
     height_m: Annotated[float, Field(ge=0.5, le=2.5)] = 1.75
     stride_m: Annotated[float, Field(ge=0.0, le=0.6)] = 0.3
@@ -208,16 +208,16 @@ class PersonParams(Params):
 
 
 class PlantedTreeParams(Params):
-    """A broad-leaved tree with a crown of many leaves, as streets have them; `size` is crown and whole height."""
+    """A broad-leaved street tree with a crown of many leaves; `size` is that of the crown and the total height."""
 
     trunk_radius_m: Metres = 0.25
-    """What it takes up on the ground."""
+    """Radius of the footprint."""
     clear_trunk_m: Metres = 2.5
-    """Height below the crown."""
+    """Height of the crown above the ground."""
     leaves: Annotated[int, Field(ge=20, le=1_000_000)] = 1600
     leaf_m: Metres = 0.24
     """Mean length of a leaf triangle."""
-    seed: ThingSeed = 0
+    seed: ObjectSeed = 0
 
 
 class TreePitsParams(Params):
@@ -228,10 +228,10 @@ class TreePitsParams(Params):
 
 
 class FootprintParams(Params):
-    """A building as an outline with a flat roof, such as maps hold; `size` is the box around it and its height."""
+    """A building as an outline with a flat roof, as in maps; `size` is its bounding box and its height."""
 
     outline: Annotated[tuple[NearPlan, ...], Field(min_length=3, max_length=MOST_CORNERS)]
-    """Corners in the building's own frame, either way round; the last is joined to the first."""
+    """Corners in the frame of the building, with any winding; the last one is joined to the first."""
     holes: tuple[Annotated[tuple[NearPlan, ...], Field(min_length=3)], ...] = ()
     """Courtyards."""
     wall: str = "plaster"
@@ -246,19 +246,19 @@ class FootprintParams(Params):
             low, high = (pick(point[axis] for point in self.outline) for pick in (min, max))
             for row, hole in enumerate(self.holes):
                 if not all(low <= point[axis] <= high for point in hole):
-                    raise ValueError(f"holes[{row}] must lie inside of the outline")
+                    raise ValueError(f"holes[{row}] must lie inside the outline")
         return self
 
 
 # ---- water ----------------------------------------------------------------------------------------------------------
-# What things of harbours and canals may say of themselves: the basin, its gear, bridges, vessels, cranes.
+# Parameters of objects in harbours and canals: the basin, its equipment, bridges, vessels, cranes.
 
 
 HullPaint = Literal["car-paint-red", "car-paint-blue", "car-paint-silver", "galvanised-steel"]
 
 
 class BasinParams(Params):
-    """A basin between quay walls, and the land around; `size` is that of the water, and the quays' height over it."""
+    """A basin between quay walls with land around it; `size` is that of the water, and the height of the quays."""
 
     land_m: Metres = 70.0
     """Depth of the land beyond the long quays."""
@@ -271,9 +271,9 @@ class BasinParams(Params):
     depth_m: Metres = 3.0
     """Depth of the water."""
     ripple_m: Annotated[float, Field(ge=0.0, le=0.2)] = 0.012
-    """Standard deviation of the water's height, 0 for a mirror."""
+    """Standard deviation of the height of the water, 0 for a mirror."""
     seed: Seed = 0
-    """Draws the ripples."""
+    """Selects the ripples."""
 
 
 class BollardsParams(Params):
@@ -283,27 +283,27 @@ class BollardsParams(Params):
 
 
 class FendersParams(Params):
-    """Rubber strips on a quay wall, each with its middle at a point."""
+    """Rubber strips on a quay wall, each centred at a point."""
 
     points: Annotated[tuple[Place, ...], Field(min_length=1)]
 
 
 class LaddersParams(Params):
-    """Ladders on a quay wall, each at a point of the plan, from the water to 0.3 m over the quay."""
+    """Ladders on a quay wall, each at a point of the plan, from the water to 0.3 m above the quay."""
 
     points: Annotated[tuple[Plan, ...], Field(min_length=1)]
     quay_m: Metres = 1.6
 
 
 class RailsParams(Params):
-    """Crane rails along x, each with its middle at a point."""
+    """Crane rails along x, each centred at a point."""
 
     points: Annotated[tuple[Place, ...], Field(min_length=1)]
     length_m: Metres = 100.0
 
 
 class PilesParams(Params):
-    """Piles in the water, each with its foot at a point."""
+    """Piles in the water, each with its base at a point."""
 
     points: Annotated[tuple[Place, ...], Field(min_length=1)]
     length_m: Metres = 5.2
@@ -311,30 +311,30 @@ class PilesParams(Params):
 
 
 class BridgeParams(Params):
-    """A masonry arch along y over a canal, with ramps; `size` is its width, its length with ramps, and its road."""
+    """A masonry arch along y over a canal, with ramps; `size` is its width, length with ramps, and road height."""
 
     span_m: Annotated[float, Field(ge=10.0, le=500.0)] = 50.0
     """Width of the canal."""
     crown_m: Metres = 6.4
-    """Free height over the water in the middle; the road is 1.1 m above it."""
+    """Clearance above the water in the middle; the road is 1.1 m above it."""
     quay_m: Metres = 1.6
-    """Height of the quays over the water, where the ramps end."""
+    """Height of the quays above the water, where the ramps end."""
 
 
 class VesselParams(Params):
-    """A vessel, its bow at +x, its pose on the water's level; drawn for its hull's length, then stretched to `size`."""
+    """A vessel with its bow at +x and its pose at the water level; built for its hull length, then scaled to `size`."""
 
     type: Literal["barge", "tug", "yacht", "motor-boat"] = "motor-boat"
     hull_m: Metres | None = None
     """Length of the hull; by default 42 m, 18 m, 10 m and 8 m in the order of the types."""
     cargo: Literal["gravel", "containers"] = "gravel"
-    """Of a barge."""
-    seed: ThingSeed = 0
-    """Draws a barge's cargo."""
+    """Cargo of a barge."""
+    seed: ObjectSeed = 0
+    """Selects the cargo of a barge."""
 
 
 class CraneParams(Params):
-    """A portal crane, its jib along +x."""
+    """A portal crane with its jib along +x."""
 
     reach_m: Metres = 24.0
     """Length of the jib."""
@@ -345,16 +345,16 @@ class ContainersParams(Params):
     """A stack of 20-foot containers along x."""
 
     paints: Annotated[tuple[HullPaint, ...], Field(min_length=1, max_length=9)] = ("car-paint-red",)
-    """One a container, from below."""
+    """Paint of each container, from the bottom up."""
     base_m: Annotated[float, Field(ge=-100.0, le=1000.0)] = 0.0
-    """Height of the foot over the pose."""
+    """Height of the base above the pose."""
 
 
 # ---- kinds ----------------------------------------------------------------------------------------------------------
 
 
 PALLET_HEIGHT_M = 0.144
-"""Height of a flat pallet of 1200 x 800 mm (EN 13698-1)."""
+"""Height of a flat pallet of 1200 x 800 mm [m] (EN 13698-1)."""
 
 
 class WallParams(Params):
@@ -364,26 +364,26 @@ class WallParams(Params):
 
 
 class RackParams(Params):
-    """A rack along x, open to both sides; the lowest loads stand on the floor."""
+    """A rack along x, open on both sides; the lowest loads stand on the floor."""
 
     levels: Annotated[int, Field(ge=1, le=12)] = 4
-    """Places above each other, the floor's among them."""
+    """Number of levels, including the floor."""
     fill: Share = 0.7
-    """Chance that a place holds a load."""
+    """Probability that a place holds a load."""
     bay_m: Metres = 2.8
-    """Length of a bay, wanted: the rack is cut into equal bays that come nearest."""
+    """Desired length of a bay; the rack is divided into equal bays of about this length."""
     seed: Seed = 0
-    """Draws the contents."""
+    """Selects the loads."""
 
 
 class PalletParams(Params):
-    """A pallet: what stands on it fills `size` above the pallet itself."""
+    """A pallet; its goods fill `size` above the pallet."""
 
     goods: Literal["none", "cartons", "wrapped", "drums"] = "cartons"
 
 
 class BoxParams(Params):
-    """A plain box."""
+    """A box."""
 
     material: str = "cardboard"
 
@@ -396,14 +396,14 @@ class PillarParams(Params):
 
 
 class DoorParams(Params):
-    """A rolling door: its leaf goes up."""
+    """A rolling door, whose leaf moves up."""
 
     open: Share = 0.0
-    """Share of the opening's height that is free, from below."""
+    """Open share of the height, from the bottom."""
     material: str = "galvanised-steel"
 
     def free_height(self, height_m: float) -> float:
-        """How high the leaf's lower edge is [m]: the drum that it is wound on stays in the opening's head."""
+        """Height of the lower edge of the leaf [m]; the drum stays in the top of the opening."""
         return min(self.open * height_m, height_m - self.drum_height(height_m))
 
     def drum_height(self, height_m: float) -> float:
@@ -412,23 +412,23 @@ class DoorParams(Params):
 
 
 class MarkerParams(Params):
-    """A plate that faces +x of its own frame."""
+    """A plate that faces +x of its frame."""
 
     material: str = "retro-sheeting"
 
 
 class TreeParams(Params):
-    """A tree: `size` is that of the crown and the whole height."""
+    """A tree; `size` is that of the crown and the total height."""
 
     species: Literal["broadleaf", "conifer"] = "broadleaf"
     trunk_radius_m: Metres = 0.15
-    """At the foot; the trunk is what a robot runs into."""
+    """Radius at the base; the trunk is the footprint of the tree."""
     clear_trunk_share: Annotated[float, Field(ge=0.0, le=0.9)] = 0.3
     """Share of the height below the crown."""
     leaves: Annotated[int, Field(ge=20, le=20000)] = 700
-    """Triangles of the crown."""
+    """Number of triangles of the crown."""
     seed: Seed = 0
-    """Picks the tree's form and its turn."""
+    """Selects the form of the tree."""
 
 
 class RockParams(Params):
@@ -452,13 +452,13 @@ class GroundParams(Params):
 
 
 class RoofParams(Params):
-    """A level ceiling, its foot at the height that the pose says."""
+    """A level ceiling with its lower side at the height of the pose."""
 
     material: str = "galvanised-steel"
 
 
 class TerrainParams(Params):
-    """Rolling ground by rule, or by a grid of heights."""
+    """Fractal terrain, or terrain from a grid of heights."""
 
     material: str = "grass"
     roughness_m: Annotated[float, Field(ge=0.0, le=100.0)] = 0.8
@@ -466,12 +466,12 @@ class TerrainParams(Params):
     hurst: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.8
     """Hurst exponent: near 1 gives smooth hills, near 0 jagged ground."""
     cell_m: Annotated[float, Field(ge=0.1, le=50.0)] = 1.0
-    """Width of a grid cell, wanted."""
+    """Desired width of a grid cell."""
     seed: Seed = 0
     heights_m: tuple[tuple[Annotated[float, Field(ge=-1e4, le=1e4)], ...], ...] | None = None
-    """Heights on a grid over `size`, rows along y from the least y on; takes the place of the rule."""
+    """Heights on a grid over `size`, rows along y from the smallest y; replaces the fractal terrain."""
     track: tuple[Plan, ...] = ()
-    """A track as a line over the terrain, or none."""
+    """Line of a track over the terrain, or none."""
     track_width_m: Metres = 3.0
     track_material: str = "gravel"
 
@@ -487,7 +487,7 @@ class TerrainParams(Params):
 
 @dataclass(frozen=True)
 class Kind:
-    """What is the same for all things of one kind."""
+    """Common properties of all objects of one kind."""
 
     params: type[Params]
     label: str
@@ -495,13 +495,13 @@ class Kind:
     code: int
     """Number in bitmaps; 0 is free floor."""
     solid: bool = True
-    """Whether it takes up room: ground and roof do not."""
+    """True if it is an obstacle, unlike ground and roof."""
     hangs: bool = False
-    """Whether it may be off the ground."""
+    """True if it may be above the ground."""
     floats: bool = False
-    """Whether it lies in the water, which is its ground."""
+    """True if it lies in the water."""
     foot_m: float | None = None
-    """Radius of the pole that it stands on, where only that takes up room."""
+    """Radius of the pole, if only the pole is an obstacle."""
 
 
 KINDS: Mapping[str, Kind] = MappingProxyType(
@@ -551,4 +551,4 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "containers": Kind(ContainersParams, "container", "movable", 43),
     }
 )
-"""Every kind by name."""
+"""All kinds by name."""

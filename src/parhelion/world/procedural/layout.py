@@ -1,6 +1,6 @@
-"""Layouts: a world as a list of things, before any triangle is made. Read and written as YAML or JSON.
+"""Layouts: a world as a list of objects, without triangles. Read and written as YAML or JSON.
 
-A layout is plain data, so that another program can write one; `world_of` makes the world.
+A layout is plain data, so that other programs can write one; `world_of` builds the world.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ Speed = Annotated[float, Field(gt=0.0, le=100.0)]
 
 
 class LayoutPose(Config):
-    """Where a thing stands: the middle of its foot, and its turn about the vertical. Things stand upright."""
+    """Pose of an object: the middle of its base, and its rotation about the vertical. Objects are upright."""
 
     xyz: tuple[Coordinate, Coordinate, Coordinate] = (0.0, 0.0, 0.0)
     yaw_deg: Annotated[float, Field(ge=-360.0, le=360.0)] = 0.0
 
     def pose(self) -> Pose:
-        """The same as a pose."""
+        """Return the pose."""
         return Pose(self.xyz, rpy_deg=(0.0, 0.0, self.yaw_deg))
 
 
 class LayoutObject(Config):
-    """One thing of a layout. `label` and `mobility` are those of its kind where nothing is said."""
+    """One object of a layout. By default, `label` and `mobility` are those of its kind."""
 
     kind: str
     name: str = ""
-    """For messages and for the world's objects; by default the kind and the row in the list."""
+    """Name in messages and in the world; by default the kind and the row in the list."""
     pose: LayoutPose = LayoutPose()
     size: tuple[Metres, Metres, Height]
-    """Outer length, width and height [m], along its own x, y, z."""
+    """Outer length, width and height [m], along the x, y, z of the object."""
     params: SerializeAsAny[Params] = Field(default=Params(), validate_default=True)
-    """What the kind allows beyond that; see `kinds.py`."""
+    """Parameters of the kind; see `kinds.py`."""
     label: str = Field(default="", validate_default=True)
     mobility: Mobility = Field(default=None, validate_default=True)  # type: ignore[assignment]
 
@@ -75,7 +75,7 @@ class LayoutObject(Config):
         if type(value) is model:
             return value
         if isinstance(value, Params) and type(value) is not Params:
-            raise ValueError(f"a {info.data['kind']} takes {model.__name__}, got {type(value).__name__}")
+            raise ValueError(f"a {info.data['kind']} accepts {model.__name__}, got {type(value).__name__}")
         return model.model_validate({} if isinstance(value, Params) else value)
 
     @classmethod
@@ -96,64 +96,64 @@ class LayoutObject(Config):
 
 
 class Route(Config):
-    """A strip of floor that a robot must be able to pass from end to end, such as an aisle."""
+    """A strip of floor that a robot must be able to pass from end to end, for example an aisle."""
 
     name: str
     points: Annotated[tuple[Plan, ...], Field(min_length=2)]
-    """Its middle line [m]."""
+    """Centre line [m]."""
     width_m: Metres = 2.0
     needs_m: Metres | None = None
-    """Width of what must be able to pass, such as a car; by default the robot that is asked for."""
+    """Width that must be free, for example for a car; by default that of the robot in `check`."""
 
 
 class Drive(Config):
-    """A drive over a line at one speed; the sensor keeps its height over the ground."""
+    """A drive along a line; the sensor keeps its height above the ground."""
 
     points: Annotated[tuple[Plan, ...], Field(min_length=2)]
     speed_m_s: Speed = 1.5
     speeds_m_s: tuple[Speed, ...] | None = None
-    """Speed at each point, where it is not the same everywhere; takes the place of `speed_m_s`."""
+    """Speed at each point, instead of the constant `speed_m_s`."""
     height_m: Height = 1.5
 
     @model_validator(mode="after")
-    def _one_a_point(self) -> Drive:
+    def _one_per_point(self) -> Drive:
         if self.speeds_m_s is not None and len(self.speeds_m_s) != len(self.points):
-            raise ValueError(f"speeds_m_s must be one a point, got {len(self.speeds_m_s)} for {len(self.points)}")
+            raise ValueError(f"speeds_m_s must be one per point, got {len(self.speeds_m_s)} for {len(self.points)}")
         return self
 
 
 class Layout(Config):
-    """A plan with the origin in its middle, x along its length, y along its width, z up."""
+    """A plan with its origin in the middle, x along its length, y along its width, z up."""
 
     name: str = "layout"
     seed: Seed = 0
-    """What it was drawn from; nothing more is drawn from it."""
+    """Seed from which it was generated; for information only."""
     size: tuple[Metres, Metres]
-    """Length and width of the plan [m]: everything lies within."""
+    """Length and width of the plan [m], which contains all objects."""
     objects: tuple[LayoutObject, ...] = ()
     ways: tuple[Route, ...] = ()
     drive: Drive | None = None
     viewpoint: LayoutPose | None = None
 
     def title(self, row: int) -> str:
-        """The name of an object, or its kind and row."""
-        thing = self.objects[row]
-        return thing.name or f"{thing.kind}-{row}"
+        """Return the name of an object, or its kind and row."""
+        item = self.objects[row]
+        return item.name or f"{item.kind}-{row}"
 
     def to_mapping(self) -> dict[str, Any]:
-        """Plain data, without what is as by default anyway (mobility and label are always said)."""
+        """Return plain data without default values; mobility and label are always included."""
         content = self.model_dump(mode="json", exclude_defaults=True)
-        for entry, thing in zip(content.get("objects", []), self.objects, strict=True):
-            entry |= {"label": thing.label, "mobility": thing.mobility}
+        for entry, item in zip(content.get("objects", []), self.objects, strict=True):
+            entry |= {"label": item.label, "mobility": item.mobility}
         return content
 
     @classmethod
     def from_mapping(cls, data: Any, source: str | PathLike[str] = "layout") -> Layout:
-        """The layout of plain data; `source` is for messages."""
+        """Return the layout of plain data; `source` is for messages."""
         return config.parse(cls, data, source)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write it as .yaml or .json; what is read back is equal to it, bit for bit."""
+        """Write the layout as .yaml or .json; reading it gives the same layout, bit for bit."""
         file = Path(path)
         if _is_json(file):
             text = json.dumps(self.to_mapping(), indent=1)
@@ -175,12 +175,12 @@ _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 def _is_json(file: Path) -> bool:
     ending = file.suffix.lower()
     if ending not in (".yaml", ".yml", ".json"):
-        raise ConfigError(f"{file}: a layout's name must end in .yaml or .json")
+        raise ConfigError(f"{file}: the name of a layout file must end in .yaml or .json")
     return ending == ".json"
 
 
 def read_json(file: Path, what: str) -> Any:
-    """The content of a JSON file; `what` it is for messages."""
+    """Return the content of a JSON file; `what` describes it in messages."""
     content = read_bytes(file, ConfigError, largest=config.LARGEST_CONFIG_BYTES, what=what)
     try:
         return json.loads(content.decode("utf-8"))

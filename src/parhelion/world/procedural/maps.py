@@ -1,4 +1,4 @@
-"""Buildings from maps: polygons with heights (GeoJSON, RFC 7946) become a layout of footprints."""
+"""Buildings from maps: conversion of polygons with heights (GeoJSON, RFC 7946) to a layout of footprints."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from parhelion.world.procedural.layout import Layout, LayoutObject, LayoutPose, 
 from parhelion.world.procedural.placing import number
 from parhelion.world.shapes import triangulated
 
-# ---- Buildings as outlines with a height, such as maps hold, as parts: walls and a flat roof ------------------------
+# ---- Parts of a building with an outline and a height: walls and a flat roof ----------------------------------------
 
 
 def outline_parts(_length: float, _width: float, height: float, params: FootprintParams) -> list[KitPart]:
-    """Walls and roof of a building's outline."""
-    rings = [turned(params.outline, left=True), *(turned(hole, left=False) for hole in params.holes)]
+    """Walls and roof of a building from its outline."""
+    rings = [wound(params.outline, left=True), *(wound(hole, left=False) for hole in params.holes)]
     walls = np.concatenate([_walls(ring, height) for ring in rings])
     return [
         KitPart("walls", quads(walls), params.wall, "building"),
@@ -38,13 +38,13 @@ def outline_parts(_length: float, _width: float, height: float, params: Footprin
 
 
 def area(ring: Floats) -> float:
-    """Area [m^2] of an outline (n, 2), positive where it runs counter-clockwise."""
+    """Area [m^2] of an outline (n, 2), positive if it is counter-clockwise."""
     x, y = ring.T
     return 0.5 * float(np.sum(x * np.roll(y, -1) - y * np.roll(x, -1)))
 
 
-def turned(ring: tuple[tuple[float, float], ...], *, left: bool) -> Floats:
-    """An outline (n, 2) counter-clockwise (`left`) or clockwise."""
+def wound(ring: tuple[tuple[float, float], ...], *, left: bool) -> Floats:
+    """Outline (n, 2) with counter-clockwise (`left`) or clockwise winding."""
     points = np.array(ring, dtype=np.float64)
     if abs(area(points)) < 1e-6:
         raise ConfigError("the outline of a building must have an area")
@@ -52,7 +52,7 @@ def turned(ring: tuple[tuple[float, float], ...], *, left: bool) -> Floats:
 
 
 def _walls(ring: Floats, height: float) -> Floats:
-    """Upright rectangles (n, 4, 3) on the sides of an outline; they face to its right."""
+    """Vertical rectangles (n, 4, 3) on the sides of an outline; they face to its right."""
     after = np.roll(ring, -1, axis=0)
     low, high = np.zeros(len(ring)), np.full(len(ring), height)
     corners = ((ring, low), (after, low), (after, high), (ring, high))
@@ -60,8 +60,8 @@ def _walls(ring: Floats, height: float) -> Floats:
 
 
 def roof_mesh(outer: Floats, holes: list[Floats], height: float) -> Mesh:
-    """The level area inside an outline and outside its holes, facing up at `height` [m]."""
-    faces = triangulated(outer)  # also tells of outlines that cross themselves
+    """Level area inside an outline and outside its holes, facing up at `height` [m]."""
+    faces = triangulated(outer)  # also refuses outlines that cross themselves
     if not holes:
         return Mesh(np.column_stack([outer, np.full(len(outer), height)]), faces)
     flat = _trapezoids([outer, *holes])
@@ -71,17 +71,17 @@ def roof_mesh(outer: Floats, holes: list[Floats], height: float) -> Mesh:
     covered = float(np.sum(across * (corner[:, 3, 1] - corner[:, 0, 1])))
     wanted = area(outer) - sum(abs(area(hole)) for hole in holes)
     if abs(covered - wanted) > 1e-3 * area(outer):
-        raise ConfigError("the holes of a building's outline must lie inside it and apart")
+        raise ConfigError("the holes of a building's outline must lie inside it and must not overlap")
     whole = quads(points)
     mesh, _ = Mesh.cleaned(whole.vertices, whole.faces)
-    assert mesh is not None  # what is left has an area
+    assert mesh is not None  # the remainder has an area
     return mesh
 
 
 def _trapezoids(rings: list[Floats]) -> Floats:
-    """Quads (n, 4, 2) that fill rings by even and odd: bands between the heights of neighbouring corners.
+    """Quads (n, 4, 2) that fill rings by the even-odd rule: bands between the y of neighbouring corners.
 
-    A roof with courts is cut so, since a cut from court to court would leave corners on the sides of triangles.
+    This is used for roofs with courtyards: cuts between courtyards would leave corners on the sides of triangles.
     """
     start = np.concatenate(rings)
     end = np.concatenate([np.roll(ring, -1, axis=0) for ring in rings])
@@ -108,7 +108,7 @@ Units = Literal["degrees", "metres"]
 _HEIGHT_FIELDS = ("height", "height_m", "building:height")
 _STOREY_FIELDS = ("levels", "building:levels", "storeys")
 _SAME_M = 1e-3
-"""Corners nearer than this are one."""
+"""Corners closer than this [m] are merged."""
 
 
 def buildings_from(
@@ -123,17 +123,25 @@ def buildings_from(
     roof: str = "roofing-felt",
     ground: str = "asphalt",
 ) -> Layout:
-    """A layout of the buildings in a GeoJSON file, or in the same as plain data.
+    """Return a layout of the buildings in a GeoJSON file, or in the same data as a mapping.
 
-    Polygons and multipolygons are taken, alone or in features. A feature's height is its property `height` (or
-    `height_m`, `building:height`) in metres, or `levels` (or `building:levels`, `storeys`) times `storey_m`, or else
-    `height_m`. Coordinates are longitude and latitude in degrees (WGS 84) or, with `units="metres"`, x and y.
-    `origin` (longitude and latitude, or x and y) is what becomes the plan's middle, by default that of the buildings.
-    The ground is level, `margin_m` wider than the buildings.
+    Polygons and multipolygons are used, alone or in features. The height of a feature is its property `height` (or
+    `height_m`, `building:height`) in metres, or `levels` (or `building:levels`, `storeys`) times `storey_m`.
+
+    Args:
+        source: Path of a GeoJSON file, or its content.
+        units: "degrees" for longitude and latitude (WGS 84), or "metres" for x and y.
+        origin: Longitude and latitude, or x and y, of the middle of the plan; by default the middle of the buildings.
+        height_m: Height of buildings without a height [m].
+        storey_m: Height of a storey [m].
+        margin_m: Width of the level ground around the buildings [m].
+        wall: Material of walls.
+        roof: Material of roofs.
+        ground: Material of the ground.
     """
     if units not in ("degrees", "metres"):
         raise ConfigError(f"buildings: units must be 'degrees' or 'metres', got {units!r}")
-    usual = number("buildings", "height_m", height_m, 0.1, 1000.0)
+    default_height = number("buildings", "height_m", height_m, 0.1, 1000.0)
     storey = number("buildings", "storey_m", storey_m, 0.5, 20.0)
     margin = number("buildings", "margin_m", margin_m, 0.0, 400.0)
     name = "buildings" if isinstance(source, Mapping) else str(source)
@@ -141,26 +149,33 @@ def buildings_from(
         data = (
             source if isinstance(source, Mapping) else read_json(Path(source), "a map; cut out the part that is needed")
         )
-        return _layout(data, name, units, origin, usual, storey, margin, (wall, roof, ground))
+        return _layout(data, name, units, origin, default_height, storey, margin, (wall, roof, ground))
 
 
 def _layout(
-    data: Any, name: str, units: Units, origin: Any, usual: float, storey: float, margin: float, made_of: Sequence[str]
+    data: Any,
+    name: str,
+    units: Units,
+    origin: Any,
+    default_height: float,
+    storey: float,
+    margin: float,
+    made_of: Sequence[str],
 ) -> Layout:
     wall, roof, ground = made_of
-    houses = list(_polygons(data, name, usual, storey))
+    houses = list(_polygons(data, name, default_height, storey))
     if not houses:
-        raise ConfigError(f"{name}: holds no polygons")
+        raise ConfigError(f"{name}: has no polygons")
     middle = _middle(houses, origin, name)
     plans = [(where, [_metres(ring, middle, units, where) for ring in rings], tall) for where, rings, tall in houses]
     for where, (outer, *holes), _ in plans:
         for k, hole in enumerate(holes):
             if np.any(hole.min(axis=0) < outer.min(axis=0)) or np.any(hole.max(axis=0) > outer.max(axis=0)):
-                raise ConfigError(f"{where}: its hole {k} must lie inside of the outline, the first ring")
+                raise ConfigError(f"{where}: its hole {k} must lie inside the outline, the first ring")
     corners = np.concatenate([rings[0] for _, rings, _ in plans])
     reach = np.ceil(np.abs(corners).max(axis=0) + margin)
     if 2 * reach.max() > 1000.0:
-        raise ConfigError(f"{name}: the plan would be {2 * reach[0]:g} x {2 * reach[1]:g} m, 1000 m at most")
+        raise ConfigError(f"{name}: the plan would be {2 * reach[0]:g} x {2 * reach[1]:g} m; the limit is 1000 m")
     size = (2 * float(reach[0]), 2 * float(reach[1]))
     objects = [
         LayoutObject(kind="ground", name="ground", size=(*size, 0.0), params={"material": ground}, label="ground")  # type: ignore[arg-type]
@@ -170,29 +185,29 @@ def _layout(
     return layout.model_copy(update={"viewpoint": _free_place(layout)})
 
 
-def _polygons(data: Any, where: str, usual: float, storey: float) -> Iterator[tuple[str, list[Floats], float]]:
-    """Each polygon with the path of its field, its rings (outer first) and its height [m]."""
+def _polygons(data: Any, where: str, default_height: float, storey: float) -> Iterator[tuple[str, list[Floats], float]]:
+    """Yield the field, the rings (outer first) and the height [m] of each polygon."""
     kind = data.get("type") if isinstance(data, Mapping) else None
     if kind == "FeatureCollection":
         features = data.get("features")
         if not isinstance(features, list):
             raise ConfigError(f"{where}: features must be a list")
         for k, feature in enumerate(features):
-            yield from _polygons(feature, f"{where}: features[{k}]", usual, storey)
+            yield from _polygons(feature, f"{where}: features[{k}]", default_height, storey)
     elif kind == "Feature":
         properties = data.get("properties") or {}
-        tall = _height(properties if isinstance(properties, Mapping) else {}, where, usual, storey)
+        tall = _height(properties if isinstance(properties, Mapping) else {}, where, default_height, storey)
         geometry = data.get("geometry")
         if isinstance(geometry, Mapping) and geometry.get("type") in ("Polygon", "MultiPolygon"):
             yield from _polygons(geometry, f"{where}.geometry", tall, storey)
     elif kind == "Polygon":
-        yield where, _rings(data.get("coordinates"), f"{where}.coordinates"), usual
+        yield where, _rings(data.get("coordinates"), f"{where}.coordinates"), default_height
     elif kind == "MultiPolygon":
         parts = data.get("coordinates")
         if not isinstance(parts, (list, tuple)):
             raise ConfigError(f"{where}.coordinates: must be a list of polygons")
         for k, part in enumerate(parts):
-            yield f"{where}.coordinates[{k}]", _rings(part, f"{where}.coordinates[{k}]"), usual
+            yield f"{where}.coordinates[{k}]", _rings(part, f"{where}.coordinates[{k}]"), default_height
     else:
         known = "FeatureCollection, Feature, Polygon or MultiPolygon"
         raise ConfigError(f"{where}: type must be {known}, got {kind!r}")
@@ -216,14 +231,14 @@ def _rings(value: Any, where: str) -> list[Floats]:
     return rings
 
 
-def _height(properties: Mapping[str, Any], where: str, usual: float, storey: float) -> float:
-    """A feature's height [m]: as said, or by its storeys, or the usual one."""
+def _height(properties: Mapping[str, Any], where: str, default_height: float, storey: float) -> float:
+    """Height of a feature [m]: its property, by its storeys, or the default."""
     for names, factor in ((_HEIGHT_FIELDS, 1.0), (_STOREY_FIELDS, storey)):
         for name in names:
             value = properties.get(name)
             if value is None:
                 continue
-            # Maps say heights as numbers or as text, such as "12", "12.5 m".
+            # Heights in maps are numbers or text, for example "12" or "12.5 m".
             text = re.fullmatch(r"\s*([0-9.+-]+(?:e[0-9+-]+)?)\s*m?\s*", str(value))
             try:
                 tall = float(text[1]) * factor if text else math.nan
@@ -232,7 +247,7 @@ def _height(properties: Mapping[str, Any], where: str, usual: float, storey: flo
             if not 0.1 <= tall <= 1000.0:
                 raise ConfigError(f"{where}.properties.{name}: must give 0.1 to 1000 m, got {value!r}")
             return tall
-    return usual
+    return default_height
 
 
 def _middle(houses: list[tuple[str, list[Floats], float]], origin: Any, name: str) -> Floats:
@@ -249,15 +264,15 @@ def _middle(houses: list[tuple[str, list[Floats], float]], origin: Any, name: st
 
 
 def _metres(ring: Floats, middle: Floats, units: Units, where: str) -> Floats:
-    """A ring [m] about the middle, rounded to millimetres.
+    """Ring [m] relative to the middle, rounded to millimetres.
 
-    Degrees become east and north on the plane that touches the ellipsoid (WGS 84) at the middle.
+    Degrees are converted to east and north on the tangent plane of the ellipsoid (WGS 84) at the middle.
     """
     if units == "metres":
         return np.round(ring - middle, 3)
     if np.abs(ring[:, 0]).max() > 180.0 or np.abs(ring[:, 1]).max() > 89.0:
         worst = ring[np.argmax(np.abs(ring).max(axis=1))].tolist()
-        raise ConfigError(f"{where}: {worst} is no longitude and latitude; for x and y give units='metres'")
+        raise ConfigError(f"{where}: {worst} is not a longitude and latitude; for x and y give units='metres'")
     from pymap3d import geodetic2enu
 
     east, north, _ = geodetic2enu(ring[:, 1], ring[:, 0], 0.0, middle[1], middle[0], 0.0)
@@ -280,7 +295,7 @@ def _house(where: str, row: int, rings: list[Floats], tall: float, wall: str, ro
 
 
 def _clean(ring: Floats, where: str) -> Floats:
-    """A ring without its repeated last corner and without corners that are no corners."""
+    """Ring without its repeated last corner and without collinear corners."""
     keep = np.hypot(*(ring - np.roll(ring, -1, axis=0)).T) > _SAME_M
     ring = ring[keep]
     if len(ring) >= 3:
@@ -294,15 +309,15 @@ def _clean(ring: Floats, where: str) -> Floats:
 
 
 def _free_place(layout: Layout) -> LayoutPose:
-    """The free place nearest to the middle, 1.8 m over the ground."""
+    """Free position nearest to the middle, 1.8 m above the ground."""
     half = np.array(layout.size) / 2 - 0.5
     x, y = (np.arange(-h, h + 1e-9, max(1.0, h / 100.0)) for h in half)
     places = np.stack(np.meshgrid(np.append(x, 0.0), np.append(y, 0.0)), axis=-1).reshape(-1, 2)
     places = places[np.argsort(np.hypot(places[:, 0], places[:, 1]), kind="stable")]
-    things = footprints(layout)
+    obstacles = footprints(layout)
     for first in range(0, len(places), 500):
         some = places[first : first + 500]
-        free = some[things.distance(some).min(axis=1, initial=np.inf) > 2.0]
+        free = some[obstacles.distance(some).min(axis=1, initial=np.inf) > 2.0]
         if len(free):
             return LayoutPose(xyz=(float(free[0, 0]), float(free[0, 1]), 1.8))
     return LayoutPose(xyz=(0.0, 0.0, 1.8))

@@ -1,4 +1,4 @@
-"""Rows of a layout for rules: things at a pose, things of their natural size, and lists without clashes."""
+"""Objects of a layout for generators: at a pose, of their natural size, and without overlaps; checks of parameters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from parhelion.core.errors import ConfigError
 from parhelion.world.procedural.checks import TOUCH_M
-from parhelion.world.procedural.footprints import footprints, near_pairs, overlap_depth
+from parhelion.world.procedural.footprints import footprints, interpenetrations
 from parhelion.world.procedural.kinds import Params
 from parhelion.world.procedural.layout import Layout, LayoutObject, LayoutPose
 from parhelion.world.procedural.town_parts import natural_size
@@ -18,7 +18,7 @@ from parhelion.world.procedural.town_parts import natural_size
 def placed(
     kind: str, name: str, xyz: Sequence[SupportsFloat], yaw_deg: SupportsFloat, size: Sequence[float], params: Params
 ) -> LayoutObject:
-    """A thing at `xyz` [m], turned by `yaw_deg`."""
+    """Return an object at `xyz` [m] with the heading `yaw_deg`."""
     x, y, z = (float(value) for value in xyz)
     pose = LayoutPose(xyz=(x, y, z), yaw_deg=float(yaw_deg))
     length, width, height = size
@@ -28,19 +28,19 @@ def placed(
 def natural(
     kind: str, name: str, xyz: Sequence[SupportsFloat], yaw_deg: SupportsFloat, params: Params = Params()
 ) -> LayoutObject:
-    """A thing of the size that its maker gives it."""
+    """Return an object of its natural size."""
     return placed(kind, name, xyz, yaw_deg, natural_size(kind, params), params)
 
 
 def whole(rule: str, name: str, value: Any, low: int, high: int) -> int:
-    """A parameter that must be a whole number within a range."""
+    """Check that a parameter is a whole number within a range."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not low <= value <= high:
         raise ConfigError(f"{rule}: {name} must be a whole number from {low} to {high}, got {value!r}")
     return int(value)
 
 
 def number(rule: str, name: str, value: Any, low: float, high: float) -> float:
-    """A parameter that must be a number within a range."""
+    """Check that a parameter is a number within a range."""
     good = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
     if not good or not low <= value <= high:
         raise ConfigError(f"{rule}: {name} must be a number from {low:g} to {high:g}, got {value!r}")
@@ -48,7 +48,7 @@ def number(rule: str, name: str, value: Any, low: float, high: float) -> float:
 
 
 def pair(rule: str, name: str, value: Any, low: tuple[float, float], high: float) -> tuple[float, float]:
-    """A parameter that must be a length and a width, each from its own least value on."""
+    """Check that a parameter is a length and a width, each at least its value in `low`."""
     try:
         first, second = value
     except (TypeError, ValueError):
@@ -57,16 +57,14 @@ def pair(rule: str, name: str, value: Any, low: tuple[float, float], high: float
 
 
 def without_clashes(objects: Sequence[LayoutObject], size: tuple[float, float]) -> list[LayoutObject]:
-    """The things without those that would share room with an earlier one, or reach beyond the plan of `size` [m]."""
-    layout = Layout(size=size, objects=tuple(objects))
-    things = footprints(layout)
-    dropped = set(things.row[(np.abs(things.middle) + things.reach > np.array(size) / 2 + TOUCH_M).any(axis=1)])
-    first, second = near_pairs(things)
-    upright = np.minimum(things.high[first], things.high[second]) - np.maximum(things.low[first], things.low[second])
-    clash = np.minimum(overlap_depth(things, first, second), upright) > TOUCH_M
-    rows = np.sort(np.stack([things.row[first[clash]], things.row[second[clash]]], axis=1), axis=1)
-    # By the later thing of each pair, so that whether the earlier one stays is known before it is asked.
+    """Return the objects that overlap no earlier one and lie within the plan of `size` [m]."""
+    obstacles = footprints(Layout(size=size, objects=tuple(objects)))
+    beyond = (np.abs(obstacles.middle) + obstacles.reach > np.array(size) / 2 + TOUCH_M).any(axis=1)
+    dropped = set(obstacles.row[beyond])
+    first, second, _ = interpenetrations(obstacles, TOUCH_M)
+    rows = np.sort(np.stack([obstacles.row[first], obstacles.row[second]], axis=1), axis=1)
+    # Sorted by the later object of each pair, so that it is known whether the earlier one stays.
     for before, after in rows[np.argsort(rows[:, 1], kind="stable")]:
         if before not in dropped:
             dropped.add(after)
-    return [thing for row, thing in enumerate(objects) if row not in dropped]
+    return [item for row, item in enumerate(objects) if row not in dropped]

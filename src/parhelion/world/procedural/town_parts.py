@@ -1,6 +1,6 @@
-"""Things of streets and quays as parts in their own frame: foot at z = 0 (of a vessel, the water's level).
+"""Parts of the objects of streets and quays in their own frame: base at z = 0 (the water level for vessels).
 
-Most have a natural size, that of what their maker draws; where a layout says another size they are stretched to it.
+Most objects have a natural size; they are scaled if a layout gives another size.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from parhelion.world.procedural.layout import LayoutObject
 from parhelion.world.shapes import grid_terrain, plane
 
 HULL_M = {"barge": 42.0, "tug": 18.0, "yacht": 10.0, "motor-boat": 8.0}
-"""Length of a hull where nothing is said [m]."""
+"""Default length of a hull [m]."""
 STOREY_M = 3.1
 Size = tuple[float, float, float]
 
@@ -64,12 +64,12 @@ _NATURAL: dict[str, Callable[[Any], list[KitPart]]] = {
     "crane": lambda p: waterfront.crane(p.reach_m, p.lift_deg),
     "containers": _containers,
 }
-"""Makers of things that have a natural size, by kind."""
+"""Functions that build the parts of kinds with a natural size."""
 
 
 @lru_cache(maxsize=256)
 def _natural(kind: str, params: Params) -> tuple[tuple[KitPart, ...], Size]:
-    """The parts of a thing, and its size: twice as far as it reaches from its middle along x and y, and its height."""
+    """Parts of an object, and its size: twice its reach from the middle along x and y, and its height."""
     parts = _NATURAL[kind](params)
     points = np.concatenate([part.mesh.vertices for part in parts])
     across = 2.0 * np.abs(points[:, :2]).max(axis=0)
@@ -78,33 +78,33 @@ def _natural(kind: str, params: Params) -> tuple[tuple[KitPart, ...], Size]:
 
 
 def natural_size(kind: str, params: Params) -> Size:
-    """Length, width and height [m] of what the maker of such a thing draws."""
+    """Natural length, width and height [m] of an object."""
     return _natural(kind, params)[1]
 
 
-def town_parts(thing: LayoutObject) -> list[KitPart]:
-    """The parts of a thing of streets or quays."""
-    if thing.kind not in _NATURAL:
-        return _SIZED[thing.kind](thing.size, thing.params)
-    parts, size = _natural(thing.kind, thing.params)
-    if thing.size == size:
+def town_parts(item: LayoutObject) -> list[KitPart]:
+    """Parts of an object of streets or quays."""
+    if item.kind not in _NATURAL:
+        return _SIZED[item.kind](item.size, item.params)
+    parts, size = _natural(item.kind, item.params)
+    if item.size == size:
         return list(parts)
-    factor = tuple(wanted / own for wanted, own in zip(thing.size, size, strict=True))
+    factor = tuple(wanted / own for wanted, own in zip(item.size, size, strict=True))
     return [part._replace(mesh=part.mesh.scaled(factor)) for part in parts]
 
 
-def lamps_of(thing: LayoutObject) -> list[Lamp]:
-    """The lights of a thing in its own frame: that of a street lamp, none of all others."""
-    if not isinstance(thing.params, kinds.LampParams):
+def lamps_of(item: LayoutObject) -> list[Lamp]:
+    """Lamps of an object in its frame; only street lamps have one."""
+    if not isinstance(item.params, kinds.LampParams):
         return []
-    lamp = Lamp(**props.street_light(thing.params.height_m, thing.params.arm_m))
-    factor = [wanted / own for wanted, own in zip(thing.size, natural_size(thing.kind, thing.params), strict=True)]
+    lamp = Lamp(**props.street_light(item.params.height_m, item.params.arm_m))
+    factor = [wanted / own for wanted, own in zip(item.size, natural_size(item.kind, item.params), strict=True)]
     x, y, z = (place * stretch for place, stretch in zip(lamp.xyz, factor, strict=True))
     return [lamp.model_copy(update={"xyz": (x, y, z)})]
 
 
 def bands_of(height: float, params: kinds.BuildingParams) -> list[Band]:
-    """A building's storeys; where none are said, equal ones of about 3.1 m that fill its height [m]."""
+    """Storeys of a building; by default equal ones of about 3.1 m that fill its height [m]."""
     if params.bands:
         top = params.bands[-1].bottom_m + params.bands[-1].storeys * params.bands[-1].storey_height_m
         if abs(top - height) > 1e-3:
@@ -134,9 +134,9 @@ def _building(size: Size, params: kinds.BuildingParams) -> list[KitPart]:
 
 
 def pass_over_building(rng: np.random.Generator, length: float, width: float, params: kinds.BuildingParams) -> float:
-    """Height [m] of a building by its bands.
+    """Height [m] of a building by its bands; advances the stream by the draws of the building.
 
-    The house itself is drawn later, from where the stream stands now: what it will take is passed over here.
+    The building itself is generated later, from the current position of the stream.
     """
     top = params.bands[-1]
     height = top.bottom_m + top.storeys * top.storey_height_m
@@ -156,9 +156,9 @@ def drawn_tree(
     leaves: int,
     leaf: float,
 ) -> tuple[Size, kinds.PlantedTreeParams]:
-    """Size and parameters of one tree, drawn from the stream; what the tree itself takes of it is passed over.
+    """Size and parameters of one tree from the stream, which advances by the draws of the tree.
 
-    Its parts are kept, so that they are not drawn again.
+    Its parts are cached, so that they are not generated twice.
     """
     height, radius = float(rng.uniform(*heights)), float(rng.uniform(*radii))
     trunk = 1.45 * 0.055 * height**0.55
@@ -203,7 +203,7 @@ def streets_side(blocks: int) -> float:
 def _streets(size: Size, params: kinds.StreetsParams) -> list[KitPart]:
     side = streets_side(params.blocks)
     if max(abs(size[0] - side), abs(size[1] - side)) > 1e-3:
-        raise ConfigError(f"streets of {params.blocks} blocks a side have the size [{side:g}, {side:g}, 0]")
+        raise ConfigError(f"streets of {params.blocks} blocks per side have the size [{side:g}, {side:g}, 0]")
     green = np.zeros(params.blocks**2, dtype=bool)
     green[list(params.lawns)] = True
     return [
@@ -213,7 +213,7 @@ def _streets(size: Size, params: kinds.StreetsParams) -> list[KitPart]:
     ]
 
 
-# ---- The basin of a harbour, its gear and its bridges as parts in their own frame. Water level is z = 0 -------------
+# ---- The basin of a harbour, its equipment and its bridges; the water level is z = 0 --------------------------------
 
 
 _COPING_M = 0.35
@@ -231,7 +231,7 @@ def _basin(size: Size, params: kinds.BasinParams) -> list[KitPart]:
 
 
 def _water(length: float, width: float, params: kinds.BasinParams) -> KitPart:
-    """The water's surface in cells of 1 m, with 16 plane waves of 4 to 14 m length in random directions."""
+    """Surface of the water in cells of 1 m, with 16 plane waves of 4 to 14 m length in random directions."""
     nx, ny = int(length) + 1, int(width) + 1
     if params.ripple_m == 0:
         return KitPart("water", plane(nx, ny), "water", "water")
@@ -273,7 +273,7 @@ def _rectangles(rows: list[tuple[float, float, float, float]], z: float) -> Mesh
 
 
 def _walls(half_length: float, half_width: float, quay: float, params: kinds.BasinParams) -> list[KitPart]:
-    """Walls of granite around the basin with a concrete coping that stands out a little."""
+    """Granite walls around the basin with a projecting concrete coping."""
     thick, bed = params.wall_m, -params.depth_m
     x, y = half_length + thick / 2, half_width + thick / 2
     sides = np.array([[0, y], [0, -y], [x, 0], [-x, 0]])
@@ -348,4 +348,4 @@ _SIZED: dict[str, Callable[[Size, Any], list[KitPart]]] = {
     "piles": _piles,
     "bridge": _bridge,
 }
-"""Makers of things of streets and quays that are drawn for their size, by kind."""
+"""Functions that build the parts of kinds from their size."""

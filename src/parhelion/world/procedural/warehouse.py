@@ -1,8 +1,8 @@
-"""A warehouse by rule: rack rows with aisles between them, a goods-in area with doors, and what stands about.
+"""Generator of warehouses: rack rows with aisles, a goods-in area with doors, and loads on the floor.
 
-Rows run along x. The middle aisle is on the origin; from it outwards follow, on both sides, a row, a flue, a row that
-faces the other way, an aisle, and so on. Cross aisles close both ends, and one more the middle of long rows. The
-doors, floor places and charging stations are at +x. Measures are round figures of our choice.
+Rows are parallel to x. The middle aisle is at the origin; on both sides of it follow a row, a flue, a row that faces
+the opposite direction, an aisle, and so on. Cross aisles are at both ends and in the middle of long rows. The doors,
+floor places and charging stations are at +x. Dimensions are round figures.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from parhelion.world.procedural.kinds import PALLET_HEIGHT_M
 from parhelion.world.procedural.layout import Drive, Layout, LayoutObject, LayoutPose, Route
 from parhelion.world.procedural.placing import number, pair, whole
 
-# ---- Lines to drive on: polygons with rounded corners ---------------------------------------------------------------
+# ---- Lines with rounded corners -------------------------------------------------------------------------------------
 
 
 _PIECES = 6
-"""Straight pieces of one rounded corner."""
+"""Number of straight segments per rounded corner."""
 
 
 def rounded(corners: ArrayLike, radius_m: float) -> Floats:
-    """A line (n, 2) through `corners` (k, 2) whose corners are arcs of `radius_m`, smaller where legs are short."""
+    """Line (n, 2) along `corners` (k, 2) with arcs of `radius_m` at the corners, smaller if legs are short."""
     points = np.asarray(corners, dtype=np.float64)
     legs = np.diff(points, axis=0)
     lengths = np.hypot(legs[:, 0], legs[:, 1])
@@ -45,7 +45,7 @@ def rounded(corners: ArrayLike, radius_m: float) -> Floats:
         side = np.sign(turn) * np.array([-before[1], before[0]])
         centre = points[k] - cut * before + radius * side
         angle = np.linspace(0.0, abs(turn), _PIECES + 1)[:, None]
-        # From the centre, the arc starts opposite to `side` and turns the way the line goes.
+        # Seen from the centre, the arc starts opposite to `side` and continues in the direction of the line.
         line.append(centre + radius * (np.sin(angle) * before - np.cos(angle) * side))
     line.append(points[-1:])
     return np.concatenate(line)
@@ -57,35 +57,35 @@ def rounded(corners: ArrayLike, radius_m: float) -> Floats:
 WALL_M = 0.2
 RACK_DEPTH_M = 1.2
 FLUE_M = 0.3
-"""Gap between two rows that stand back to back; pillars stand in it."""
+"""Gap between two rows that are back to back [m]; it contains pillars."""
 POST_M = 0.1
 BAY_M = 2.8
 LONGEST_ROW_M = 24.0
-"""Longer rows are parted by a cross aisle."""
+"""Length of a row [m] above which a cross aisle divides it."""
 HALL_HEIGHT_M = 6.5
 DOOR_M = (3.0, 3.4)
-"""Width and height of the goods doors."""
+"""Width and height of the goods doors [m]."""
 _SPOT_M = 1.6
-"""Distance of the floor places along the walls."""
+"""Distance between the floor places along the walls [m]."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Where rows and aisles are: all that follows from the parameters, before anything is drawn."""
+    """Rows and aisles: the deterministic part of a warehouse."""
 
     size: tuple[float, float]
     aisle: float
     rows: tuple[float, ...]
-    """y of each row's middle."""
+    """y of the middle of each row."""
     aisles: tuple[float, ...]
-    """y of each aisle's middle, rising."""
+    """y of the middle of each aisle, increasing."""
     spans: tuple[tuple[float, int], ...]
-    """x of the bays' start and the number of bays, for each part of a row."""
+    """x of the first bay and the number of bays, per part of a row."""
     west: float
     """x of the middle of the cross aisle at -x, and `east` of that at +x."""
     east: float
     middle: float | None
-    """x of the cross aisle that parts the rows, where there is one."""
+    """x of the cross aisle that divides the rows, or None."""
 
     @property
     def half(self) -> tuple[float, float]:
@@ -94,15 +94,15 @@ class Plan:
 
 
 def plan_hall(size_m: tuple[float, float], rack_rows: int | None, aisle_m: float) -> Plan:
-    """Rows, aisles and cross aisles of a hall; an error where not even one rack fits, or not so many rows as wanted."""
+    """Rows, aisles and cross aisles of a hall; raises if no rack fits, or fewer rows than requested."""
     length, width = pair("warehouse", "size_m", size_m, (8.0, 5.0), 300.0)
     aisle = number("warehouse", "aisle_m", aisle_m, 1.5, 8.0)
     half_x, half_y = length / 2 - WALL_M, width / 2 - WALL_M
     floor = float(np.clip(0.12 * length, 2.2, 5.0))
     start, end = -half_x + aisle, half_x - aisle - floor
-    room = end - start
-    parts = 2 if room > LONGEST_ROW_M + aisle else 1
-    bays = int(((room - (parts - 1) * aisle) / parts - POST_M) / BAY_M)
+    space = end - start
+    parts = 2 if space > LONGEST_ROW_M + aisle else 1
+    bays = int(((space - (parts - 1) * aisle) / parts - POST_M) / BAY_M)
     if bays < 1:
         least = 2 * WALL_M + 2 * aisle + floor + BAY_M + POST_M
         raise ConfigError(
@@ -143,7 +143,7 @@ def plan_hall(size_m: tuple[float, float], rack_rows: int | None, aisle_m: float
 
 
 def _row_offsets(half_y: float, aisle: float) -> list[float]:
-    """|y| of the rows that fit on one side: odd ones face the aisle before, even ones need an aisle behind them."""
+    """|y| of the rows on one side: odd ones face the aisle before them, even ones need an aisle behind them."""
     offsets: list[float] = []
     y = aisle / 2 + RACK_DEPTH_M / 2
     while y + RACK_DEPTH_M / 2 <= half_y:
@@ -164,10 +164,15 @@ def warehouse(
     roof: bool = True,
     seed: int = 0,
 ) -> Layout:
-    """A warehouse of `size_m` (length, width outside the walls).
+    """Generate a warehouse.
 
-    `rack_rows` is the number of rows, by default as many as fit; `aisle_m` the width of all aisles; `density` from
-    0 to 1 the share of rack and floor places that are taken. The same seed gives the same layout.
+    Args:
+        size_m: Length and width outside the walls [m].
+        rack_rows: Number of rows of racks; by default as many as fit.
+        aisle_m: Width of all aisles [m], 1.5 to 8.
+        density: Share of occupied rack and floor places, 0 to 1.
+        roof: True for a roof.
+        seed: The same seed gives the same layout.
     """
     density = number("warehouse", "density", density, 0.0, 1.0)
     if not isinstance(roof, (bool, np.bool_)):
@@ -196,31 +201,31 @@ def warehouse(
 
 
 def _at(kind: str, name: str, x: float, y: float, z: float, yaw: float, size: Any, **params: Any) -> LayoutObject:
-    """A thing at whole millimetres."""
+    """Return an object with its position and size rounded to millimetres."""
     where = LayoutPose(xyz=(round(float(x), 3), round(float(y), 3), round(float(z), 3)), yaw_deg=yaw)
     metres = tuple(round(float(side), 3) for side in size)
     return LayoutObject(kind=kind, name=name, pose=where, size=metres, params=params)  # type: ignore[arg-type]
 
 
 def _door_places(rng: np.random.Generator, plan: Plan) -> list[tuple[float, float]]:
-    """y and open share of each door in the wall at +x: one for every 8 m of wall, none nearer than 1 m to a corner."""
-    room = 2 * plan.half[1] - 2.0
-    count = min(6, int(room / (DOOR_M[0] + 5.0)) + (room >= DOOR_M[0]))
+    """y and open share of each door in the wall at +x: one per 8 m of wall, at least 1 m from the corners."""
+    space = 2 * plan.half[1] - 2.0
+    count = min(6, int(space / (DOOR_M[0] + 5.0)) + (space >= DOOR_M[0]))
     if count == 0:
         return []
-    pitch = room / count
+    pitch = space / count
     slack = max(0.0, (pitch - DOOR_M[0]) / 2 - 1.0)
-    y = -room / 2 + (np.arange(count) + 0.5) * pitch + rng.uniform(-slack, slack, count)
+    y = -space / 2 + (np.arange(count) + 0.5) * pitch + rng.uniform(-slack, slack, count)
     state = rng.choice([0.0, 0.5, 1.0], count)
     return [(round(float(a), 2), float(b)) for a, b in zip(y, state, strict=True)]
 
 
 def _walls(plan: Plan, doors: list[tuple[float, float]]) -> list[LayoutObject]:
-    """Four walls, that at +x with openings, lintels and rolling doors."""
+    """Four walls; the one at +x has openings, lintels and rolling doors."""
     length, width = plan.size
     x, y, inner = (length - WALL_M) / 2, (width - WALL_M) / 2, width - 2 * WALL_M
     long_wall = (length, WALL_M, HALL_HEIGHT_M)
-    things = [
+    items = [
         _at("wall", "wall-north", 0.0, y, 0.0, 0.0, long_wall),
         _at("wall", "wall-south", 0.0, -y, 0.0, 0.0, long_wall),
         _at("wall", "wall-west", -x, 0.0, 0.0, 90.0, (inner, WALL_M, HALL_HEIGHT_M)),
@@ -228,19 +233,19 @@ def _walls(plan: Plan, doors: list[tuple[float, float]]) -> list[LayoutObject]:
     edges = [-inner / 2, *(edge for at, _ in doors for edge in (at - DOOR_M[0] / 2, at + DOOR_M[0] / 2)), inner / 2]
     for k in range(0, len(edges), 2):
         low, high = edges[k], edges[k + 1]
-        things.append(
+        items.append(
             _at("wall", f"wall-east-{k // 2}", x, (low + high) / 2, 0.0, 90.0, (high - low, WALL_M, HALL_HEIGHT_M))
         )
     for k, (at, state) in enumerate(doors):
         lintel = (DOOR_M[0], WALL_M, HALL_HEIGHT_M - DOOR_M[1])
-        things.append(_at("wall", f"lintel-{k}", x, at, DOOR_M[1], 90.0, lintel))
-        things.append(_at("door", f"door-{k}", x, at, 0.0, 90.0, (DOOR_M[0], 0.15, DOOR_M[1]), open=state))
-    return things
+        items.append(_at("wall", f"lintel-{k}", x, at, DOOR_M[1], 90.0, lintel))
+        items.append(_at("door", f"door-{k}", x, at, 0.0, 90.0, (DOOR_M[0], 0.15, DOOR_M[1]), open=state))
+    return items
 
 
 def _racks(rng: np.random.Generator, plan: Plan, density: float) -> list[LayoutObject]:
-    """Racks of 1 to 5 m, one height a row; gaps of whole bays; pillars in the flues; markers at the ends of rows."""
-    things: list[LayoutObject] = []
+    """Racks of 1 to 5 m, one height per row, with gaps of whole bays; pillars in the flues; markers at the row ends."""
+    items: list[LayoutObject] = []
     heights = rng.uniform(2.0, 5.0, len(plan.rows))
     low_rows = rng.uniform(size=len(plan.rows)) < 0.15
     heights = np.where(low_rows, rng.uniform(1.0, 2.0, len(plan.rows)), heights)
@@ -255,26 +260,26 @@ def _racks(rng: np.random.Generator, plan: Plan, density: float) -> list[LayoutO
             edges = np.flatnonzero(np.diff(np.concatenate([[False], here, [False]]).astype(int)))
             for piece, (first, after) in enumerate(edges.reshape(-1, 2)):
                 length = (after - first) * BAY_M + POST_M
-                # Neighbouring bays share a post: a gap's posts belong to the racks beside it.
+                # Neighbouring bays share a post: the posts at a gap belong to the adjacent racks.
                 x = start + first * BAY_M + length / 2
                 name = f"rack-{row}-{part}-{piece}"
                 size = (length, RACK_DEPTH_M, height)
                 draw = int(rng.integers(2**31))
-                things.append(_at("rack", name, x, y, 0, 0, size, levels=levels, fill=density, bay_m=BAY_M, seed=draw))
+                items.append(_at("rack", name, x, y, 0, 0, size, levels=levels, fill=density, bay_m=BAY_M, seed=draw))
             for end, yaw in ((edges[0], 180.0), (edges[-1], 0.0)):
                 x = start + end * BAY_M + (POST_M + 0.012 if yaw == 0.0 else -0.012)
                 z = min(1.3, height - 0.45)
-                things.append(_at("marker", f"marker-{row}-{part}-{int(yaw)}", x, y, z, yaw, (0.02, 0.4, 0.4)))
-    return [*things, *_pillars(plan)]
+                items.append(_at("marker", f"marker-{row}-{part}-{int(yaw)}", x, y, z, yaw, (0.02, 0.4, 0.4)))
+    return [*items, *_pillars(plan)]
 
 
 def _pillars(plan: Plan) -> list[LayoutObject]:
-    """Square pillars in the flues, one or two for each part of a pair of rows."""
+    """Square pillars in the flues, one or two per part of a pair of rows."""
     offset = plan.aisle / 2 + RACK_DEPTH_M + FLUE_M / 2
     pitch = plan.aisle + 2 * RACK_DEPTH_M + FLUE_M
     flues = []
     for k, y in enumerate(plan.rows):
-        if (k // 2) % 2 == 1:  # the second row of a pair: there is a flue between it and the first
+        if (k // 2) % 2 == 1:  # the second row of a pair, with a flue before it
             flues.append(float(np.sign(y)) * (offset + (k // 2 // 2) * pitch))
     size = (0.25, 0.25, HALL_HEIGHT_M)
     return [
@@ -286,13 +291,13 @@ def _pillars(plan: Plan) -> list[LayoutObject]:
 
 
 def _floor_places(rng: np.random.Generator, plan: Plan, density: float, doors: list[float]) -> list[LayoutObject]:
-    """What stands along the wall at +x between the doors' lanes, and in free strips along the long walls."""
+    """Objects along the wall at +x between the lanes of the doors, and in free strips along the long walls."""
     half_x, half_y = plan.half
-    things: list[LayoutObject] = []
+    items: list[LayoutObject] = []
     for k, y in enumerate(doors):
         for side in (-1.0, 1.0):
             place = (half_x - 0.3, y + side * (DOOR_M[0] / 2 + 0.25))
-            things.append(_at("cone", f"cone-{k}-{int(side)}", *place, 0.0, 0.0, (0.4, 0.4, 0.7)))
+            items.append(_at("cone", f"cone-{k}-{int(side)}", *place, 0.0, 0.0, (0.4, 0.4, 0.7)))
     along = np.arange(-half_y + 1.0, half_y - 1.0 + 1e-9, _SPOT_M)
     to_door = np.abs(along[:, None] - np.array(doors)).min(axis=1, initial=np.inf)
     free = along[to_door > DOOR_M[0] / 2 + 0.6 + _SPOT_M / 2]
@@ -300,7 +305,7 @@ def _floor_places(rng: np.random.Generator, plan: Plan, density: float, doors: l
     chargers = rng.permutation(len(spots))[: min(3, len(spots) // 3)]
     for k in chargers:
         place = (half_x - 0.35, spots[k][1])
-        things.append(_at("charging-station", f"charger-{k}", *place, 0.0, 180.0, (0.5, 0.8, 1.1)))
+        items.append(_at("charging-station", f"charger-{k}", *place, 0.0, 180.0, (0.5, 0.8, 1.1)))
     spots = [spot for k, spot in enumerate(spots) if k not in set(chargers.tolist())]
     spots += _wall_strip(plan)
     taken = rng.uniform(size=len(spots)) < density
@@ -313,16 +318,16 @@ def _floor_places(rng: np.random.Generator, plan: Plan, density: float, doors: l
         facing = round(float(yaw + turn[k]), 1)
         if sort[k] == 3:
             carton = (0.6, 0.5, round(float(0.4 + 0.3 * tall[k]), 2))
-            things.append(_at("box", f"box-{k}", x, at, 0.0, facing, carton, material="cardboard"))
+            items.append(_at("box", f"box-{k}", x, at, 0.0, facing, carton, material="cardboard"))
         else:
             goods = ("cartons", "wrapped", "none")[sort[k]]
             height = PALLET_HEIGHT_M + (0.0 if goods == "none" else tall[k])
-            things.append(_at("pallet", f"pallet-{k}", x, at, 0.0, facing, (1.2, 0.8, height), goods=goods))
-    return things
+            items.append(_at("pallet", f"pallet-{k}", x, at, 0.0, facing, (1.2, 0.8, height), goods=goods))
+    return items
 
 
 def _wall_strip(plan: Plan) -> list[tuple[float, float, float]]:
-    """Floor places (x, y, yaw) along the long walls, where there is a strip beside the last row or aisle."""
+    """Floor places (x, y, yaw) along the long walls, if there is a strip next to the last row or aisle."""
     half_y = plan.half[1]
     first, last = plan.spans[0][0], plan.spans[-1][0] + plan.spans[-1][1] * BAY_M
     x = np.arange(first + 1.0, last - 1.0, 2.0)
@@ -338,7 +343,7 @@ def _wall_strip(plan: Plan) -> list[tuple[float, float, float]]:
 
 
 def _anchors(plan: Plan) -> list[LayoutObject]:
-    """Radio anchors on the walls, higher than any rack: four in the corners, two in the middle of the long walls."""
+    """Radio anchors on the walls above the racks: four in the corners, two in the middle of the long walls."""
     x, y = plan.half[0] - 0.06, plan.half[1] - 0.06
     places = [(a, b) for b in (-y, y) for a in (-x, 0.0, x)]
     return [_at("anchor", f"anchor-{k}", a, b, 5.3, 0.0, (0.1, 0.1, 0.16)) for k, (a, b) in enumerate(places)]
@@ -365,7 +370,7 @@ def _ways(plan: Plan, doors: list[float]) -> tuple[Route, ...]:
 
 
 def _drive(plan: Plan) -> Drive:
-    """Through all aisles, to and fro; a single aisle once from end to end."""
+    """Drive through all aisles in alternating directions; a single aisle from end to end."""
     corners = []
     for k, y in enumerate(plan.aisles):
         ends = [(plan.west, y), (plan.east, y)]

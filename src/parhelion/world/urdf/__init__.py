@@ -1,7 +1,8 @@
-"""Robots from URDF files: links, joints, shapes and places for sensors.
+"""Robots from URDF files: links, joints, shapes and sensors.
 
-URDF is ROS's XML format for robots (wiki.ros.org/urdf/XML). Files are data: nothing in them is run, nothing is
-fetched, and document types and entities are refused. xacro files are programs that write URDF: expand them first.
+URDF is the XML format of ROS for robots (wiki.ros.org/urdf/XML). Files are data: nothing in them is executed, nothing
+is fetched, and document types and entities are refused. xacro files are programs that generate URDF: expand them
+first.
 """
 
 from parhelion.world.urdf.reader import load_urdf

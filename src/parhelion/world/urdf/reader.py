@@ -1,4 +1,4 @@
-"""The reader of URDF files: from XML to links, joints, shapes and places for sensors."""
+"""Reader of URDF files."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from parhelion.core.errors import ConfigError, FormatError, unknown_name
 from parhelion.core.pose import Pose
 from parhelion.core.reading import reading
 from parhelion.world.urdf.robot import HELD, JOINT_KINDS, MOVING, Joint, Link, Mimic, Robot, RobotSensor
-from parhelion.world.urdf.shapes import MaterialTable, MeshPaths, MeshShelf, Packages, read_shape
+from parhelion.world.urdf.shapes import MaterialTable, MeshCache, MeshPaths, Packages, read_shape
 from parhelion.world.xml import Node, guarded_text, parse_xml
 
-# ---- The sensors of a robot: Gazebo's blocks in its URDF, and links whose names speak of sensors --------------------
+# ---- Sensors of a robot: Gazebo blocks in its URDF, and links with the names of sensors -----------------------------
 
 
 GAZEBO_KINDS: Mapping[str, str] = {
@@ -32,7 +32,7 @@ GAZEBO_KINDS: Mapping[str, str] = {
     "magnetometer": "magnetometer",
     **dict.fromkeys(("altimeter", "air_pressure"), "barometer"),
 }
-"""Our word for each of Gazebo's types of sensors."""
+"""Our kind for each type of sensor in Gazebo."""
 
 _DEGREES = 180.0 / np.pi
 _SCANNER_HINTS = {
@@ -59,7 +59,7 @@ _HINTS: Mapping[str, Mapping[str, tuple[str, float]]] = {
     "lidar": _SCANNER_HINTS,
     "camera": _CAMERA_HINTS,
 }
-"""By the block inside the sensor: name of the hint, path of its element, and factor to our unit."""
+"""Name of the hint, path of its element and factor to our unit, by the block inside the sensor."""
 
 _NAMES: Mapping[str, re.Pattern[str]] = {
     "lidar": re.compile(r"lidar|laser|velodyne|ouster|hokuyo|livox|hesai|\bscan\b"),
@@ -70,11 +70,11 @@ _HOLDERS = re.compile(r"mount|bracket|holder|\bpost\b|\bplate\b|support|adapter|
 
 
 def kind_by_name(link: str) -> str | None:
-    """The kind of sensor that a link's name speaks of; None for none, and for what only holds a sensor."""
+    """Kind of sensor by the name of a link; None for other links, and for holders of sensors."""
     words = re.sub(r"(?<=[a-z])(?=[A-Z])|[^A-Za-z]+", " ", link).lower()
     if _HOLDERS.search(words):
         return None
-    # Sensors that hold others, such as `camera_imu` and `os_imu`: the narrower word counts.
+    # In sensors that contain others, such as `camera_imu` and `os_imu`, the more specific word counts.
     for kind in ("imu", "camera", "lidar"):
         if _NAMES[kind].search(words):
             return kind
@@ -84,7 +84,7 @@ def kind_by_name(link: str) -> str | None:
 def find_sensors(
     robot: Node, joints: Mapping[str, Joint], poses: Mapping[str, Pose], notes: list[str]
 ) -> tuple[RobotSensor, ...]:
-    """All sensors, those of Gazebo's blocks first; `poses` are the links' frames in the base frame at rest."""
+    """Return all sensors, those of Gazebo blocks first; `poses` are those of the links in the base frame at rest."""
     described = _from_gazebo(robot, poses, notes)
     parents = {joint.child: joint.parent for joint in joints.values()}
     bodies = _bodies(list(poses), parents)
@@ -104,11 +104,11 @@ def _from_gazebo(robot: Node, poses: Mapping[str, Pose], notes: list[str]) -> li
     for block in robot.children("gazebo"):
         link = (block.element.get("reference") or "").strip()
         for sensor in block.children("sensor"):
-            called = (sensor.element.get("type") or "").strip()
-            kind = GAZEBO_KINDS.get(called)
+            type_name = (sensor.element.get("type") or "").strip()
+            kind = GAZEBO_KINDS.get(type_name)
             if kind is None or not link:
-                reason = f"of type {called!r}" if kind is None else "without a link"
-                notes.append(f"{sensor.place} {reason} is left out")
+                reason = f"of type {type_name!r}" if kind is None else "without a link"
+                notes.append(f"{sensor.place} {reason} is ignored")
                 continue
             if link not in poses:
                 raise unknown_name("link", link, poses, f"(of {sensor.where})")
@@ -119,13 +119,13 @@ def _from_gazebo(robot: Node, poses: Mapping[str, Pose], notes: list[str]) -> li
 
 
 def _pose(sensor: Node, notes: list[str]) -> Pose:
-    """The pose in the link's frame, written as x y z [m], roll pitch yaw [rad]."""
+    """Pose in the frame of the link, written as x y z [m], roll pitch yaw [rad]."""
     node = sensor.child("pose")
     if node is None:
         return Pose()
     numbers = node.text_numbers(6)
     if (node.element.get("relative_to") or "").strip():
-        notes.append(f"{node.place} is taken in the link's frame, and not relative to another")
+        notes.append(f"{node.place} is read in the frame of the link; relative_to is ignored")
     in_degrees = (node.element.get("degrees") or "").strip().lower() in ("true", "1")
     return node.pose(numbers[:3], np.radians(numbers[3:]).tolist() if in_degrees else numbers[3:])
 
@@ -151,9 +151,9 @@ def _at(node: Any, path: str) -> Node | None:
 
 
 def _bodies(links: list[str], parents: Mapping[str, str]) -> list[tuple[str, tuple[str, ...]]]:
-    """Links whose names speak of one kind of sensor and that hang together: the frames and housing of one device.
+    """Groups of connected links with the names of one kind of sensor: the frames and the housing of one device.
 
-    `links` are in any order; a device is known by its link nearest to the base.
+    `links` are in any order; a device is identified by its link nearest to the base.
     """
     kinds = {link: kind for link in links if (kind := kind_by_name(link)) is not None}
     groups: dict[tuple[str, str], list[str]] = {}
@@ -166,10 +166,10 @@ def _bodies(links: list[str], parents: Mapping[str, str]) -> list[tuple[str, tup
 
 
 def _measuring(kind: str, links: tuple[str, ...], parents: Mapping[str, str]) -> list[str]:
-    """The links of a device that stand for its measurements.
+    """Links of a device that are the frames of its measurements.
 
-    Drivers of lidars and IMUs give points and rates in the outermost frame. A camera's outermost frames look along z;
-    the one nearest to the base looks along x as all of ours do.
+    Drivers of lidars and IMUs use the outermost frame. The outermost frames of a camera point along z; the one nearest
+    to the base points along x, as in all of our sensors.
     """
     inner = {parents[link] for link in links if link in parents}
     if kind == "camera":
@@ -195,24 +195,24 @@ def _with_unique_names(sensors: list[RobotSensor]) -> tuple[RobotSensor, ...]:
 
 
 UNIT_AXIS_TOLERANCE = 1e-3
-"""How far an axis's length may be from 1: 0.707 for half the root of 2 is well within."""
+"""Largest deviation of the length of an axis from 1; rounded values such as 0.707 are well within it."""
 
 
 MOST_LINKS = 10_000
-"""Robots have tens of links; more than this is a damaged file or a trap."""
+"""Largest number of links. Robots have tens of links; more than this is a damaged or malicious file."""
 
 
 def load_urdf(path: str | PathLike[str], *, packages: Packages | None = None) -> Robot:
-    """The robot that a URDF file describes.
+    """Read the robot of a URDF file.
 
-    Mesh files must exist, and are read when they are needed. One warning names all parts of the file that are ignored.
+    Mesh files must exist, and are read when they are needed. One warning lists all ignored parts of the file.
 
     Args:
         path: The URDF file.
-        packages: Folders of packages that `package://` names; others are searched for above the file.
+        packages: Folders of the packages in `package://` names; others are searched in the folders above the file.
     """
     if not isinstance(path, (str, PathLike)):
-        raise ConfigError(f"urdf: load_urdf takes the path of a file, got {type(path).__name__}")
+        raise ConfigError(f"urdf: load_urdf accepts the path of a file, got {type(path).__name__}")
     file = Path(path)
     with reading(file):
         return _load(file, packages)
@@ -220,7 +220,7 @@ def load_urdf(path: str | PathLike[str], *, packages: Packages | None = None) ->
 
 def _load(file: Path, packages: Packages | None) -> Robot:
     robot = _robot_node(file)
-    paths, shelf, table = MeshPaths(file, packages), MeshShelf(), MaterialTable(robot)
+    paths, cache, table = MeshPaths(file, packages), MeshCache(), MaterialTable(robot)
     notes = list(table.notes)
     links: dict[str, Link] = {}
     nodes = robot.children("link")
@@ -230,8 +230,8 @@ def _load(file: Path, packages: Packages | None) -> Robot:
         name = node.attribute("name")
         if name in links:
             raise node.fail("there are two links of this name")
-        visuals = [read_shape(v, k, paths, shelf, *table.of(v)) for k, v in enumerate(node.children("visual"))]
-        collisions = [read_shape(c, k, paths, shelf) for k, c in enumerate(node.children("collision"))]
+        visuals = [read_shape(v, k, paths, cache, *table.of(v)) for k, v in enumerate(node.children("visual"))]
+        collisions = [read_shape(c, k, paths, cache) for k, c in enumerate(node.children("collision"))]
         links[name] = Link(name, tuple(visuals), tuple(collisions))
     joints: dict[str, Joint] = {}
     for node in robot.children("joint"):
@@ -251,7 +251,7 @@ def _load(file: Path, packages: Packages | None) -> Robot:
 
 
 def _robot_node(file: Path) -> Node:
-    """The root element, once it is known to be a URDF's."""
+    """Return the root element of a URDF file; other files are refused."""
     expand = f"{file}: is a xacro file; expand it first: xacro {file.name} > robot.urdf"
     if file.suffix.lower() == ".xacro":
         raise ConfigError(expand)
@@ -283,14 +283,14 @@ def _joint(node: Node, links: Mapping[str, Link], notes: list[str]) -> Joint:
             raise unknown_name("link", link, links, f"(of {node.where}: {tag})")
         ends.append(link)
     if kind in HELD:
-        notes.append(f"{node.place} is {kind} and is held at its origin")
+        notes.append(f"{node.place} is {kind} and is fixed at its origin")
     axis = _axis(node) if kind in MOVING else (1.0, 0.0, 0.0)
     lower, upper = _limits(node, kind)
     return Joint(name, kind, ends[0], ends[1], node.origin(), axis, lower, upper, _mimic(node, kind))
 
 
 def _axis(node: Node) -> tuple[float, float, float]:
-    """The unit vector of a joint, x where none is given, as URDF has it."""
+    """Unit vector of a joint; x by default, as in the URDF specification."""
     entry = node.child("axis")
     if entry is None:
         return (1.0, 0.0, 0.0)
@@ -303,7 +303,7 @@ def _axis(node: Node) -> tuple[float, float, float]:
 
 
 def _limits(node: Node, kind: str) -> tuple[float | None, float | None]:
-    """Limits of a joint. Of a pair, a missing one is 0, as URDF has it; where both are missing there are none."""
+    """Limits of a joint. If one of them is missing it is 0, as in the URDF specification; without both, none."""
     entry = node.child("limit")
     if entry is None or kind not in ("revolute", "prismatic") or not {"lower", "upper"} & set(entry.element.attrib):
         return None, None
@@ -321,7 +321,7 @@ def _mimic(node: Node, kind: str) -> Mimic | None:
 
 
 def _check_mimics(file: Path, joints: Mapping[str, Joint]) -> None:
-    """Every joint that follows another ends at one with a position of its own."""
+    """Check that every mimic joint leads to a joint with its own position."""
     moving = [name for name, joint in joints.items() if joint.kind in MOVING]
     for joint in joints.values():
         seen, mimic = {joint.name}, joint.mimic
@@ -329,13 +329,13 @@ def _check_mimics(file: Path, joints: Mapping[str, Joint]) -> None:
             if mimic.joint not in moving:
                 raise unknown_name("joint", mimic.joint, moving, f"(of {file}: joint {joint.name!r}: mimic)")
             if mimic.joint in seen:
-                raise ConfigError(f"{file}: joint {joint.name!r}: mimic: joints follow each other in a circle")
+                raise ConfigError(f"{file}: joint {joint.name!r}: mimic: joints mimic each other in a cycle")
             seen.add(mimic.joint)
             mimic = joints[mimic.joint].mimic
 
 
 def _tree(file: Path, links: Mapping[str, Link], joints: Mapping[str, Joint]) -> tuple[str, dict[str, Joint]]:
-    """Name of the root link, and the joints from it outwards; links must hang together as one tree."""
+    """Name of the root link, and the joints from it outwards; the links must form one tree."""
     above: dict[str, Joint] = {}
     below: dict[str, list[Joint]] = {name: [] for name in links}
     for joint in joints.values():
@@ -358,5 +358,5 @@ def _tree(file: Path, links: Mapping[str, Link], joints: Mapping[str, Joint]) ->
             waiting.append(joint.child)
     lost = next((joint for joint in joints.values() if joint.name not in ordered), None)
     if lost is not None:
-        raise ConfigError(f"{file}: joint {lost.name!r}: is part of a circle of links, which must be a tree")
+        raise ConfigError(f"{file}: joint {lost.name!r}: is part of a cycle of links, which must form a tree")
     return roots[0], ordered

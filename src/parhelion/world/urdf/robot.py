@@ -1,4 +1,4 @@
-"""A robot: links with shapes, joints between them, sensors on them; where all of it is, and how a world gets it."""
+"""A robot: links with shapes, joints and sensors, their poses, and the conversion to objects of a world."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from parhelion.world.world import World
 
 TURNING = ("revolute", "continuous")
 MOVING = (*TURNING, "prismatic")
-"""Kinds of joints that have a position: an angle [rad], or a length [m] for 'prismatic'."""
+"""Kinds of joints with a position: an angle [rad], or a length [m] for 'prismatic'."""
 HELD = ("floating", "planar")
-"""Kinds of joints that are kept at their origin."""
+"""Kinds of joints that are fixed at their origin."""
 JOINT_KINDS = ("fixed", *MOVING, *HELD)
 
 JointPositions = Mapping[str, float]
@@ -39,9 +39,9 @@ class Link:
 
     name: str
     visuals: tuple[LinkShape, ...] = ()
-    """What sensors see."""
+    """Shapes that sensors see."""
     collisions: tuple[LinkShape, ...] = ()
-    """Plainer shapes that stand for it where things touch."""
+    """Simplified shapes for contact."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Mimic:
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """How a link sits on its parent: at `origin`, turned about or shifted along `axis` by the joint's position."""
+    """Connection of a link to its parent: at `origin`, rotated about or translated along `axis` by its position."""
 
     name: str
     kind: str
@@ -63,21 +63,21 @@ class Joint:
     child: str
     origin: Pose = field(default_factory=Pose)
     axis: tuple[float, float, float] = (1.0, 0.0, 0.0)
-    """Unit vector in the child's frame."""
+    """Unit vector in the frame of the child."""
     lower: float | None = None
-    """Least position [rad or m], None where there is no limit."""
+    """Smallest position [rad or m], or None without a limit."""
     upper: float | None = None
     mimic: Mimic | None = None
 
     @property
     def rest(self) -> float:
-        """Position where nobody says: 0, or the middle of the limits where 0 is not within them (as RViz's sliders)."""
+        """Default position: 0, or the middle of the limits if 0 is outside of them (as in RViz)."""
         if self.lower is None or self.upper is None or self.lower <= 0.0 <= self.upper:
             return 0.0
         return 0.5 * (self.lower + self.upper)
 
     def pose(self, position: float = 0.0) -> Pose:
-        """The child's frame in the parent's at a position [rad or m]; joints that do not move pay no heed to it."""
+        """Return the child's frame in the parent's at a position [rad or m]; fixed joints ignore it."""
         axis = np.array(self.axis)
         if self.kind in TURNING:
             half = 0.5 * position
@@ -89,26 +89,27 @@ class Joint:
 
 @dataclass(frozen=True, eq=False)
 class RobotSensor:
-    """A place on the robot where a sensor sits."""
+    """A sensor on the robot."""
 
     name: str
     kind: str
     """'lidar', 'imu', 'camera', 'gnss', 'magnetometer' or 'barometer'."""
     link: str
     pose: Pose
-    """Pose in the base frame, joints at rest; `Robot.sensor_poses` gives it for other positions."""
+    """Pose in the base frame with joints at rest; for other positions use `Robot.sensor_poses`."""
     pose_in_link: Pose = field(default_factory=Pose)
+    """Pose in the frame of the link."""
     hints: Mapping[str, float] = field(default_factory=dict)
-    """What the file says of the sensor, each with its unit in the name, such as `rate_hz` and `range_max_m`."""
+    """Properties of the sensor in the file, with the unit in the name, for example `rate_hz` and `range_max_m`."""
     source: SensorSource = "gazebo"
-    """Whether a Gazebo block describes it, or only a link's name speaks of it."""
+    """Origin of the description: a Gazebo block, or only the name of a link."""
     housing: tuple[str, ...] = ()
-    """Links that are the sensor's own body, by their names."""
+    """Names of the links that are the body of the sensor."""
 
 
 @dataclass(frozen=True, eq=False)
 class Robot:
-    """What a URDF describes. Its base frame is that of its root link."""
+    """Robot of a URDF file. Its base frame is that of its root link."""
 
     name: str
     file: Path
@@ -119,10 +120,10 @@ class Robot:
     """Joints from the base outwards: each after the joint of its parent."""
     sensors: tuple[RobotSensor, ...] = ()
 
-    # ---- where things are --------------------------------------------------------------------------------------
+    # ---- poses -------------------------------------------------------------------------------------------------
 
     def positions(self, joint_positions: JointPositions | None = None) -> dict[str, float]:
-        """Positions [rad or m] of all joints that move: those given, those that follow them, the others at rest."""
+        """Return the positions [rad or m] of all moving joints: given, mimicked, or at rest."""
         given = {} if joint_positions is None else joint_positions
         if not isinstance(given, Mapping):
             raise ConfigError(f"joint_positions: must map joints to numbers, got {type(given).__name__}")
@@ -135,11 +136,11 @@ class Robot:
         return {name: found[name] for name in moving}
 
     def _follow(self, name: str, found: dict[str, float]) -> None:
-        """Enter the position of a joint that follows another, which may follow a third."""
+        """Enter the position of a joint that mimics another, possibly over several joints."""
         chain: list[tuple[str, Mimic]] = []
         while name not in found:
             mimic = self.joints[name].mimic
-            assert mimic is not None  # joints of their own are in `found`
+            assert mimic is not None  # all other joints are in `found`
             chain.append((name, mimic))
             name = mimic.joint
         for follower, mimic in reversed(chain):
@@ -151,9 +152,9 @@ class Robot:
             own = [known.name for known in self.joints.values() if known.kind in MOVING and known.mimic is None]
             raise unknown_name("joint", str(name), own, f"(of {self.file})")
         if joint.kind not in MOVING:
-            raise ConfigError(f"{self.file}: joint {name!r}: is {joint.kind} and takes no position")
+            raise ConfigError(f"{self.file}: joint {name!r}: is {joint.kind} and has no position")
         if joint.mimic is not None:
-            raise ConfigError(f"{self.file}: joint {name!r}: follows joint {joint.mimic.joint!r} and takes no position")
+            raise ConfigError(f"{self.file}: joint {name!r}: mimics joint {joint.mimic.joint!r}; set that one instead")
         unit = "m" if joint.kind == "prismatic" else "rad"
         number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
         if not number or not abs(value) <= LARGEST_COORDINATE_M:
@@ -166,7 +167,7 @@ class Robot:
             )
 
     def link_poses(self, joint_positions: JointPositions | None = None) -> dict[str, Pose]:
-        """The frame of every link in the base frame."""
+        """Return the pose of every link in the base frame."""
         positions = self.positions(joint_positions)
         poses = {self.base: Pose()}
         for joint in self.joints.values():
@@ -174,12 +175,12 @@ class Robot:
         return {name: poses[name] for name in self.links}
 
     def sensor_poses(self, joint_positions: JointPositions | None = None) -> dict[str, Pose]:
-        """The frame of every sensor in the base frame."""
+        """Return the pose of every sensor in the base frame."""
         poses = self.link_poses(joint_positions)
         return {sensor.name: poses[sensor.link] @ sensor.pose_in_link for sensor in self.sensors}
 
     def sensor(self, name: str) -> RobotSensor:
-        """The sensor of this name."""
+        """Return a sensor by name."""
         for sensor in self.sensors:
             if sensor.name == name:
                 return sensor
@@ -202,19 +203,27 @@ class Robot:
         hide_housings: bool = True,
         shapes: Literal["visual", "collision"] = "visual",
     ) -> list[WorldObject]:
-        """Add the robot to a world: its base frame follows `motion`, its joints stay at `joint_positions`.
+        """Add the robot to a world as actors, one per visual and material, with one instance number.
 
-        Each visual becomes an actor (one for each material that its mesh file names); all share one instance number.
-        `material` is for the whole robot; `materials` maps names of links or of materials in the files. `hidden_from`
-        is as in `World.add`, or maps links to such names. With `hide_housings` the body of a lidar or camera is
-        hidden from sensors of that kind, which would else look at it from within.
+        Args:
+            world: The world.
+            motion: Motion of the base frame.
+            joint_positions: Constant positions of joints [rad or m]; all others are at rest.
+            material: Material of the whole robot.
+            materials: Materials by name of a link, or of a material in the files.
+            label: Semantic class.
+            name: Name of the robot; by default that of the file.
+            instance: Instance number; by default a new one.
+            hidden_from: As in `World.add`, or such names by link.
+            hide_housings: True to hide the body of a lidar or camera from sensors of that kind, which are inside it.
+            shapes: "visual" or "collision".
         """
         if shapes not in ("visual", "collision"):
             raise ConfigError(f"shapes: must be 'visual' or 'collision', got {shapes!r}")
         carrier = Fixed(motion) if isinstance(motion, Pose) else motion
         if not isinstance(carrier, Trajectory):
             raise ConfigError(f"motion: must be a Pose or have sample(times), got {type(motion).__name__}")
-        called = self.name if name is None else name
+        title = self.name if name is None else name
         poses = self.link_poses(joint_positions)
         parts = self.chosen_parts(shapes, material, materials or {}, "pass material= or materials= to choose")
         if not parts:
@@ -229,14 +238,14 @@ class Robot:
                     trajectory=carrier,
                     material=chosen,
                     label=label,
-                    name=f"{called}/{link}/{tail}",
+                    name=f"{title}/{link}/{tail}",
                     instance=instance,
                     hidden_from=hidden.get(link, ()),
                 )
                 added.append(item)
                 instance = item.instance
         except ParhelionError:
-            for item in added:  # a robot is in a world as a whole, or not at all
+            for item in added:  # a robot is added completely or not at all
                 world.remove(item)
             raise
         return added
@@ -244,7 +253,7 @@ class Robot:
     def chosen_parts(
         self, shapes: str, material: MaterialLike | None, materials: Mapping[str, MaterialLike], advice: str
     ) -> list[tuple[str, LinkShape, LoadedPart, MaterialLike]]:
-        """Link, shape, part and material of all that it shows; a warning with `advice` names what was guessed."""
+        """Return link, shape, part and material of all visible parts; a warning with `advice` lists guesses."""
         own = {name: link.visuals if shapes == "visual" else link.collisions for name, link in self.links.items()}
         parts = [(link, shape, part) for link, found in own.items() for shape in found for part in shape.parts]
         known = [name for _, shape, part in parts for name in (shape.material, part.material) if name is not None]
@@ -261,7 +270,7 @@ class Robot:
         return chosen
 
     def _hidden(self, hidden_from: Any, hide_housings: bool) -> dict[str, tuple[str, ...]]:
-        """Names of sensors that each link is hidden from."""
+        """Names of sensors from which each link is hidden."""
         by_link = hidden_from if isinstance(hidden_from, Mapping) else dict.fromkeys(self.links, hidden_from)
         hidden: dict[str, tuple[str, ...]] = {}
         for link, names in by_link.items():

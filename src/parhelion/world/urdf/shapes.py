@@ -1,4 +1,4 @@
-"""The forms that links have: boxes, cylinders, spheres, capsules and mesh files, as triangles in the link's frame."""
+"""Shapes of links: boxes, cylinders, spheres, capsules and mesh files, as triangles in the frame of the link."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from parhelion.world.mesh import Mesh
 from parhelion.world.part_materials import MaterialLike
 from parhelion.world.xml import Node, guarded_text, parse_xml
 
-# ---- Where the mesh files of a robot are: `package://`, `file://` and plain paths -----------------------------------
+# ---- Search of mesh files: `package://`, `file://` and plain paths --------------------------------------------------
 
 
 Packages = Mapping[str, "str | PathLike[str]"]
-"""Folder of each package, by the package's name."""
+"""Folders of packages, by name."""
 
 
 class MeshPaths:
-    """Finds the files that one URDF names, in the folders it was given and in those above the URDF itself."""
+    """Finds the files that a URDF refers to, in the given folders and in those above the URDF."""
 
     def __init__(self, file: Path, packages: Packages | None) -> None:
         self.file = file
         self.packages = _checked(packages)
-        # A workspace may hold links to files that lie elsewhere: both places count, the named one first.
+        # A workspace may contain symbolic links to files elsewhere: both folders are searched, the named one first.
         homes = dict.fromkeys([file.absolute().parent, file.resolve().parent])
         self.above = list(dict.fromkeys(folder for home in homes for folder in (home, *home.parents)))
         self._names: dict[Path, str | None] = {}
 
     def find(self, uri: str, where: str) -> Path:
-        """The file that `uri` names; `where` is the element for the message."""
+        """Return the file of a `uri`; `where` is the element for the error message."""
         scheme, mark, rest = uri.strip().replace("\\", "/").partition("://")
         if not mark:
             scheme, rest = "", scheme
@@ -50,9 +50,9 @@ class MeshPaths:
         if scheme == "file":
             rest = unquote(rest)
         elif scheme:
-            raise ConfigError(f"{where}: filename {uri!r}: only package://, model://, file:// and plain paths are read")
+            raise ConfigError(f"{where}: filename {uri!r}: must be package://, model://, file:// or a plain path")
         for folder in self.above:
-            # An absolute path stays what it is when joined.
+            # Joining leaves an absolute path unchanged.
             if _is_file(folder / rest):
                 return folder / rest
         raise ConfigError(f"{where}: filename {uri!r}: no such file in {self.above[0]} or a folder above it")
@@ -77,7 +77,7 @@ class MeshPaths:
         )
 
     def _folders(self, package: str) -> Iterator[Path]:
-        """Folders that may be the package, nearest first: by their name, by their package.xml, or beside the way up."""
+        """Folders that may be the package, nearest first: by name, by package.xml, or as a subfolder of one above."""
         for folder in self.above:
             if folder.name == package or self._name_of(folder) == package:
                 yield folder
@@ -85,7 +85,7 @@ class MeshPaths:
                 yield folder / package
 
     def _name_of(self, folder: Path) -> str | None:
-        """The name that a folder's package.xml gives it."""
+        """Name of a package in the package.xml of a folder."""
         if folder not in self._names:
             self._names[folder] = None
             manifest = folder / "package.xml"
@@ -93,7 +93,7 @@ class MeshPaths:
                 try:
                     name = parse_xml(manifest, guarded_text(manifest)).findtext("name")
                 except ParhelionError:
-                    name = None  # somebody else's file on the way up is no reason to stop
+                    name = None  # a damaged file of another package is no reason to stop
                 self._names[folder] = name.strip() if name else None
         return self._names[folder]
 
@@ -136,14 +136,14 @@ LARGEST_COLLADA_BYTES = 512 * 1024 * 1024
 _UNIT = re.compile(r"<unit\b[^>]*?\bmeter\s*=\s*[\"']\s*([0-9.eE+-]+)\s*[\"']")
 
 
-class MeshShelf:
-    """Mesh files of one robot, each read once and only when its triangles are asked for."""
+class MeshCache:
+    """Mesh files of one robot, each read once and only when its triangles are needed."""
 
     def __init__(self) -> None:
         self._read: dict[Path, tuple[LoadedMesh, float]] = {}
 
     def read(self, file: Path) -> tuple[LoadedMesh, float]:
-        """What a file holds, and the length of its unit [m]."""
+        """Return the content of a file, and the length of its unit [m]."""
         if file not in self._read:
             unit = collada_unit(file) if file.suffix.lower() == ".dae" else 1.0
             self._read[file] = load_mesh(file), unit
@@ -151,9 +151,9 @@ class MeshShelf:
 
 
 def collada_unit(file: Path) -> float:
-    """Length [m] of the unit that a COLLADA file declares, 1 where it declares none; refuses files with entities.
+    """Length [m] of the unit that a COLLADA file declares, by default 1; files with entities are refused.
 
-    Viewers of robots apply the unit and leave the axes as they are (COLLADA's up axis is not heeded), and so do we.
+    Like robot viewers, we apply the unit and ignore COLLADA's up axis.
     """
     found = _UNIT.search(guarded_text(file, LARGEST_COLLADA_BYTES))
     try:
@@ -170,7 +170,7 @@ class LinkShape:
     """One visual or collision shape of a link."""
 
     name: str
-    """Its name in the file, or its number within the link."""
+    """Name in the file, or number within the link."""
     kind: str
     """'box', 'cylinder', 'sphere', 'capsule' or 'mesh'."""
     origin: Pose
@@ -178,20 +178,20 @@ class LinkShape:
     size: tuple[float, ...]
     """Sides of a box, radius of a sphere, radius and length of others [m]; factors along x, y, z of a mesh."""
     file: Path | None = None
-    """Mesh file, which is read when triangles are asked for."""
+    """Mesh file, which is read when its triangles are needed."""
     material: str | None = None
     """Name of the material in the URDF."""
     color: Color | None = None
     where: str = field(default="", repr=False)
-    shelf: MeshShelf = field(default_factory=MeshShelf, repr=False)
+    cache: MeshCache = field(default_factory=MeshCache, repr=False)
 
     @cached_property
     def parts(self) -> tuple[LoadedPart, ...]:
-        """Triangles in the link's frame, one part for each material that a mesh file names."""
+        """Triangles in the frame of the link, one part per material of a mesh file."""
         try:
             if self.file is None:
                 return (LoadedPart(_plain(self.kind, self.size).transformed(self.origin), None),)
-            loaded, unit = self.shelf.read(self.file)
+            loaded, unit = self.cache.read(self.file)
             factors = np.array(self.size) * unit
             return tuple(
                 LoadedPart(_stretched(part.mesh, factors).transformed(self.origin), part.material)
@@ -202,7 +202,7 @@ class LinkShape:
 
     @property
     def mesh(self) -> Mesh:
-        """All triangles in the link's frame."""
+        """All triangles in the frame of the link."""
         return Mesh.merged([part.mesh for part in self.parts])
 
 
@@ -220,28 +220,28 @@ def _plain(kind: str, size: tuple[float, ...]) -> Mesh:
 
 
 def _stretched(mesh: Mesh, factors: np.ndarray) -> Mesh:
-    """The mesh with each axis scaled; triangles keep their outside where the factors mirror."""
+    """Return the mesh with each axis scaled; mirroring factors reverse the winding of the triangles."""
     if np.all(factors == 1.0):
         return mesh
-    turn = -1 if np.prod(np.sign(factors)) < 0 else 1
-    uv = None if mesh.uv is None else mesh.uv[:, ::turn]
-    return Mesh(mesh.vertices * factors, mesh.faces[:, ::turn], uv)
+    step = -1 if np.prod(np.sign(factors)) < 0 else 1
+    uv = None if mesh.uv is None else mesh.uv[:, ::step]
+    return Mesh(mesh.vertices * factors, mesh.faces[:, ::step], uv)
 
 
 def read_shape(
     node: Node,
     number: int,
     paths: MeshPaths,
-    shelf: MeshShelf,
+    cache: MeshCache,
     material: str | None = None,
     color: Color | None = None,
 ) -> LinkShape:
-    """The shape that a <visual> or <collision> describes."""
+    """Return the shape of a <visual> or <collision>."""
     geometry = node.needed("geometry")
     forms = geometry.children()
     if len(forms) != 1 or forms[0].tag not in ("box", "cylinder", "sphere", "capsule", "mesh"):
         found = ", ".join(f"<{form.tag}>" for form in forms) or "nothing"
-        raise geometry.fail(f"must hold one of box, cylinder, sphere, capsule and mesh, got {found}")
+        raise geometry.fail(f"must be one of box, cylinder, sphere, capsule and mesh, got {found}")
     form = forms[0]
     file: Path | None = None
     if form.tag == "box":
@@ -252,11 +252,11 @@ def read_shape(
         size = _mesh_scale(form)
         file = paths.find(form.attribute("filename"), form.where)
         if file.suffix.lower() not in MESH_SUFFIXES:
-            raise form.fail(f"{file.name} is no mesh file that can be read; endings known: {', '.join(MESH_SUFFIXES)}")
+            raise form.fail(f"{file.name} is not a supported mesh file; extensions: {', '.join(MESH_SUFFIXES)}")
     else:
         size = (*form.positive("radius"), *form.positive("length"))
     name = (node.element.get("name") or "").strip() or str(number)
-    return LinkShape(name, form.tag, node.origin(), size, file, material, color, node.where, shelf)
+    return LinkShape(name, form.tag, node.origin(), size, file, material, color, node.where, cache)
 
 
 def _mesh_scale(form: Node) -> tuple[float, ...]:
@@ -268,20 +268,20 @@ def _mesh_scale(form: Node) -> tuple[float, ...]:
 
 
 class MaterialTable:
-    """The materials that a URDF defines: a name, and a colour where one is given."""
+    """Materials of a URDF: names, and colours if given."""
 
     def __init__(self, robot: Node) -> None:
         self.notes: list[str] = []
         self._colors: dict[str, Color] = {}
         inside = [m for link in robot.children("link") for v in link.children("visual") for m in v.children("material")]
-        # Those of the robot go before one of the same name in a link.
+        # Materials of the robot have priority over those of the same name in a link.
         for node in [*robot.children("material"), *inside]:
             name, color = (node.element.get("name") or "").strip(), self._color(node)
             if name and color is not None:
                 self._colors.setdefault(name, color)
 
     def of(self, visual: Node) -> tuple[str | None, Color | None]:
-        """Name and colour of a visual's material, None for what is not said."""
+        """Name and colour of the material of a visual; None if not given."""
         node = visual.child("material")
         if node is None:
             return None, None
@@ -295,18 +295,18 @@ class MaterialTable:
             return None
         red, green, blue, opacity = entry.numbers("rgba", 4)
         if not all(0.0 <= value <= 1.0 for value in (red, green, blue, opacity)):
-            note = f"{entry.place}: rgba is not within 0 to 1 and is left out"
+            note = f"{entry.place}: rgba is not within 0 to 1 and is ignored"
             if note not in self.notes:
                 self.notes.append(note)
             return None
         return red, green, blue, opacity
 
 
-# ---- Which material of the library a robot's part is made of, from what its files say -------------------------------
+# ---- Choice of a library material for a part of a robot -------------------------------------------------------------
 
 
 DEFAULT_ROBOT_MATERIAL = "plastic"
-"""What a robot is made of where its files say nothing."""
+"""Default material of a robot."""
 
 PAINTS: Mapping[str, tuple[float, float, float]] = {
     "black": (0.05, 0.05, 0.05),
@@ -318,17 +318,17 @@ PAINTS: Mapping[str, tuple[float, float, float]] = {
     "white": (1.0, 1.0, 1.0),
     "yellow": (0.9, 0.8, 0.1),
 }
-"""Red, green and blue that stand for each car paint of the library; rounded by eye, since only the nearest counts."""
+"""Red, green and blue of each car paint of the library; rough values, because only the nearest paint counts."""
 
 
 def choose_material(
     link: str, shape: LinkShape, part: LoadedPart, material: MaterialLike | None, materials: Mapping[str, MaterialLike]
 ) -> tuple[MaterialLike, str | None]:
-    """The material of one part, and a note where it is a guess.
+    """Return the material of one part, and a note if it is a guess.
 
-    In order: `materials` by the link's name, by the URDF's and by the mesh file's name of the material; `material`;
-    a name that the library knows; a word for a colour in the name, else the colour itself, taken as paint; plastic.
-    The URDF's material goes before the mesh file's own, as in viewers of robots.
+    In order of priority: `materials` by the name of the link, by the material name in the URDF and by that in the mesh
+    file; `material`; a name in the library; the name of a colour in the material name, or the colour itself, as paint;
+    plastic. As in robot viewers, the material of the URDF has priority over that of the mesh file.
     """
     names = [name for name in (shape.material, part.material) if name is not None]
     for key in (link, *names):
@@ -348,13 +348,13 @@ def choose_material(
             return f"car-paint-{paint}", f"{name!r} -> 'car-paint-{paint}'"
     if shape.color is not None:
         chosen = nearest_paint(shape.color)
-        said = repr(name) if name is not None else "colour {:g} {:g} {:g}".format(*shape.color[:3])
-        return chosen, f"{said} -> {chosen!r}"
+        source = repr(name) if name is not None else "colour {:g} {:g} {:g}".format(*shape.color[:3])
+        return chosen, f"{source} -> {chosen!r}"
     return chosen, f"{'no material' if name is None else repr(name)} -> {chosen!r}"
 
 
 def nearest_paint(color: Color) -> str:
-    """The car paint whose colour is nearest to red, green and blue within 0 to 1."""
+    """Car paint whose colour is nearest to red, green and blue from 0 to 1."""
     table = np.array(list(PAINTS.values()))
     row = int(np.argmin(((table - np.array(color[:3])) ** 2).sum(axis=1)))
     return f"car-paint-{list(PAINTS)[row]}"

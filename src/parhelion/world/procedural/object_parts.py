@@ -1,4 +1,4 @@
-"""Plain things of a layout as parts in their own frame: foot at z = 0, centred in x and y."""
+"""Parts of the objects of a layout in their own frame: base at z = 0, centred in x and y."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from parhelion.world.procedural.relief import height_field
 from parhelion.world.procedural.town_parts import town_parts
 from parhelion.world.shapes import grid_terrain, plane, sphere, spindle
 
-# ---- Trees, bushes and boulders, as parts in their own frame: foot at z = 0 in the middle ---------------------------
-# A handful of forms of each sort is made once; every plant is one of them, stretched to its own size, so that a forest
-# of hundreds is built in a fraction of a second.
+# ---- Trees, bushes and boulders -------------------------------------------------------------------------------------
+# A few forms of each kind are generated once. Every plant is one of them, scaled to its size, so that a forest of
+# hundreds of trees is built in a fraction of a second.
 
 
 FORMS = 6
-"""Different forms of each sort of plant."""
+"""Number of forms of each kind of plant."""
 _LEAF_M = 0.3
-"""Mean length of a leaf triangle; each stands for a spray of leaves or needles."""
+"""Mean length of a leaf triangle [m]; each represents a spray of leaves or needles."""
 
 
 def tree_parts(length: float, width: float, height: float, params: TreeParams) -> list[KitPart]:
@@ -60,20 +60,20 @@ def tree_parts(length: float, width: float, height: float, params: TreeParams) -
 
 
 def bush_parts(length: float, width: float, height: float, params: BushParams) -> list[KitPart]:
-    """Leaves in half an ellipsoid on the ground."""
+    """Half an ellipsoid of leaves on the ground."""
     leaves = _bush(params.seed % FORMS, params.leaves)
     mesh = _foliage(leaves, np.array([length, width, height]), np.zeros(3), min(_LEAF_M, height / 4))
     return [KitPart("leaves", mesh, "leaf", "vegetation")]
 
 
 def rock_parts(length: float, width: float, height: float, params: RockParams) -> list[KitPart]:
-    """A boulder: a dented sphere, cut off at its foot."""
+    """Boulder: a dented sphere, cut off at its base."""
     form = _boulder(params.seed % FORMS)
     return [KitPart("rock", form.scaled((length, width, height)), params.material, "rock")]
 
 
 def _foliage(leaves: tuple[Floats, Floats], size: Floats, foot: Floats, leaf_m: float) -> Mesh:
-    """Leaves of mean length `leaf_m` at their places in a box of `size` [m] on `foot` [m]."""
+    """Leaves of mean length `leaf_m` in a box of `size` [m] on `foot` [m]."""
     centre, tips = leaves
     corners = (centre * size + foot)[:, None, :] + leaf_m * tips
     return Mesh(corners.reshape(-1, 3), np.arange(3 * len(centre), dtype=np.int32).reshape(-1, 3))
@@ -81,14 +81,14 @@ def _foliage(leaves: tuple[Floats, Floats], size: Floats, foot: Floats, leaf_m: 
 
 @lru_cache(maxsize=1)
 def _trunk() -> Mesh:
-    """A tapering trunk of foot radius 1 and height 1."""
+    """Tapering trunk of base radius 1 and height 1."""
     radius = [1.0, 0.8, 0.65, 0.4, 0.08]
     return spindle(radius, radius, [0.0, 0.05, 0.4, 0.75, 1.0], 9)
 
 
 @lru_cache(maxsize=64)
 def _limbs(form: int, count: int, *, rising: bool) -> tuple[Floats, Floats]:
-    """Starts and ends of limbs in the crown's unit box (x, y in -0.5 to 0.5, z in 0 to 1)."""
+    """Starts and ends of limbs in the unit box of the crown (x, y from -0.5 to 0.5, z from 0 to 1)."""
     rng = Stream(form, f"world/limbs/{count}").generator()
     turn = np.arange(count) * GOLDEN_ANGLE_RAD + rng.uniform(0.0, 2 * np.pi)
     low = np.linspace(0.02, 0.55 if rising else 0.9, count)
@@ -99,7 +99,7 @@ def _limbs(form: int, count: int, *, rising: bool) -> tuple[Floats, Floats]:
 
 
 def _scattered(rng: np.random.Generator, centre: Floats) -> tuple[Floats, Floats]:
-    """The centres (n, 3), and about each one triangle (n, 3, 3) of random attitude, on average of unit length."""
+    """Centres (n, 3), and one triangle (n, 3, 3) of random attitude per centre, of unit length on average."""
     count = len(centre)
     normal = rng.normal(size=(count, 3)) + np.array([0.0, 0.0, 0.8])
     along = np.cross(normal, rng.normal(size=(count, 3)))
@@ -112,7 +112,7 @@ def _scattered(rng: np.random.Generator, centre: Floats) -> tuple[Floats, Floats
 
 
 def _ball(rng: np.random.Generator, count: int) -> Floats:
-    """Points in the unit ball, gathered in clumps that lie far out."""
+    """Points in the unit ball, in clumps near its surface."""
     clump = rng.normal(size=(16, 3))
     clump *= rng.uniform(0.45, 0.75, (16, 1)) / np.linalg.norm(clump, axis=1, keepdims=True)
     points = clump[rng.integers(0, 16, count)] + 0.2 * rng.normal(size=(count, 3))
@@ -121,14 +121,14 @@ def _ball(rng: np.random.Generator, count: int) -> Floats:
 
 @lru_cache(maxsize=64)
 def _leaves(form: int, count: int) -> tuple[Floats, Floats]:
-    """A broad crown in its unit box."""
+    """Broad crown in its unit box."""
     rng = Stream(form, "world/leaves").generator()
     return _scattered(rng, 0.47 * _ball(rng, count) + [0.0, 0.0, 0.5])
 
 
 @lru_cache(maxsize=64)
 def _needles(form: int, count: int) -> tuple[Floats, Floats]:
-    """A conical crown in its unit box: whorls of sprays that grow shorter towards the tip."""
+    """Conical crown in its unit box: whorls of sprays that become shorter towards the tip."""
     rng = Stream(form, "world/needles").generator()
     z = 1.0 - np.sqrt(rng.uniform(0.0005, 1.0, count))
     whorl = np.round(z * 14) / 14
@@ -149,12 +149,12 @@ def _bush(form: int, count: int) -> tuple[Floats, Floats]:
 
 @lru_cache(maxsize=FORMS)
 def _boulder(form: int) -> Mesh:
-    """A dented ball in the unit box, its lower part flat on z = 0."""
+    """Dented ball in the unit box with a flat base on z = 0."""
     rng = Stream(form, "world/boulder").generator()
     ball = sphere(1.0, 2)
     direction = rng.normal(size=(10, 3))
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
-    # Each plane cuts a cap off: points beyond it are drawn back onto it.
+    # Each plane cuts off a cap: points beyond the plane are projected onto it.
     cut = np.max(ball.vertices @ direction.T / rng.uniform(0.7, 0.95, 10), axis=1)
     points = ball.vertices / np.maximum(1.0, cut)[:, None]
     z = np.maximum(points[:, 2], -0.35 + 0.02 * points[:, 0])
@@ -169,34 +169,34 @@ def _boulder(form: int) -> Mesh:
 
 
 # ---- goods ----------------------------------------------------------------------------------------------------------
-# Racks, pallets and what stands on them, as parts in their own frame: foot at z = 0, centred in x and y.
+# Racks, pallets and their loads.
 
 
 POST_M = 0.1
-"""Width of a rack's posts."""
+"""Width of the posts of a rack [m]."""
 BEAM_M = 0.1
-"""Height of a rack's beams and decks."""
+"""Height of the beams and decks of a rack [m]."""
 PALLET_M = (1.2, 0.8)
-"""Length and width of a flat pallet (EN 13698-1)."""
+"""Length and width of a flat pallet [m] (EN 13698-1)."""
 _GAP_M = 0.05
-"""Air between a load and what is beside and above it."""
+"""Clearance beside and above a load [m]."""
 _LEAST_PALLET_SPACE_M = 0.6
-"""Places lower than this hold cartons without a pallet."""
+"""Height of a place [m] below which it holds cartons without a pallet."""
 _GOODS = ("cartons", "wrapped", "drums", "none")
 _GOODS_SHARES = (0.55, 0.27, 0.1, 0.08)
 
 
 class Load(NamedTuple):
-    """One load in a rack: a thing of its own."""
+    """One load in a rack, a separate object."""
 
     pose: Pose
-    """In the rack's frame."""
+    """Pose in the frame of the rack."""
     parts: list[KitPart]
 
 
 @lru_cache(maxsize=1)
 def _bare_pallet() -> Mesh:
-    """A flat pallet of 1.2 x 0.8 x 0.144 m: five top boards, cross boards, nine blocks, three runners."""
+    """Flat pallet of 1.2 x 0.8 x 0.144 m: five top boards, cross boards, nine blocks, three runners."""
     across = np.linspace(-0.3275, 0.3275, 5)
     top = boxes([[0.0, y, 0.133] for y in across], (1.2, 0.145, 0.022))
     cross = boxes([[x, 0.0, 0.111] for x in (-0.5275, 0.0, 0.5275)], (0.145, 0.8, 0.022))
@@ -207,7 +207,7 @@ def _bare_pallet() -> Mesh:
 
 @lru_cache(maxsize=64)
 def _cartons(columns: int, rows: int, layers: int) -> Mesh:
-    """Cartons that fill the unit cube on z = 0 but for thin gaps."""
+    """Cartons that fill the unit cube on z = 0, with thin gaps."""
     count = np.array([columns, rows, layers])
     cell = np.stack(np.meshgrid(*(np.arange(n) for n in count), indexing="ij"), axis=-1).reshape(-1, 3)
     return boxes((cell + 0.5) / count - [0.5, 0.5, 0.0], 0.97 / count)
@@ -215,7 +215,7 @@ def _cartons(columns: int, rows: int, layers: int) -> Mesh:
 
 @lru_cache(maxsize=8)
 def _drums(columns: int, rows: int) -> Mesh:
-    """Upright drums side by side that fill the unit cube on z = 0."""
+    """Upright drums next to each other that fill the unit cube on z = 0."""
     x, y = np.meshgrid((np.arange(columns) + 0.5) / columns - 0.5, (np.arange(rows) + 0.5) / rows - 0.5)
     foot = np.column_stack([x.ravel(), y.ravel(), np.zeros(x.size)])
     one = struts([[0.0, 0.0, 0.0]], [[0.0, 0.0, 1.0]], 1.0, 16)
@@ -223,7 +223,7 @@ def _drums(columns: int, rows: int) -> Mesh:
 
 
 def _stack(goods: str, size: Floats) -> KitPart:
-    """Goods of one sort in a block of `size` [m] on z = 0."""
+    """Goods of one kind in a block of `size` [m] on z = 0."""
     if goods == "drums":
         columns, rows = (max(1, round(side / 0.6)) for side in size[:2])
         return KitPart("drums", _drums(columns, rows).scaled(size.tolist()), "car-paint-blue", "other-object")
@@ -234,7 +234,7 @@ def _stack(goods: str, size: Floats) -> KitPart:
 
 
 def pallet_parts(length: float, width: float, height: float, goods: str) -> list[KitPart]:
-    """A pallet and its goods, `height` [m] in all; too low for goods, it is a pallet alone, thinner where need be."""
+    """Pallet with goods, `height` [m] in total; if it is too low for goods, only a pallet, thinner if necessary."""
     deck = min(PALLET_HEIGHT_M, height)
     scale = (length / PALLET_M[0], width / PALLET_M[1], deck / PALLET_HEIGHT_M)
     parts = [KitPart("pallet", _bare_pallet().scaled(scale), "wood", "pallet")]
@@ -245,7 +245,7 @@ def pallet_parts(length: float, width: float, height: float, goods: str) -> list
 
 
 def _bays(length: float, depth: float, bay_m: float) -> tuple[int, float]:
-    """Bays of a rack of `length` [m], so many that theirs comes nearest to `bay_m` [m]; and the width of its posts."""
+    """Number of bays of a rack of `length` [m], with a bay length near `bay_m` [m], and the width of its posts [m]."""
     bays = max(1, round((length - POST_M) / bay_m))
     return bays, min(POST_M, depth / 3, length / (bays + 1) / 2)
 
@@ -276,16 +276,16 @@ def rack_parts(length: float, depth: float, height: float, params: RackParams) -
 
 
 def rack_loads(length: float, depth: float, height: float, params: RackParams) -> list[Load]:
-    """The loads of a rack, drawn from its own seed: pallets with goods, or cartons alone where there is little room."""
+    """Loads of a rack by its seed: pallets with goods, or only cartons if there is little space."""
     rng = Stream(params.seed, "world/rack").generator()
     bays, post = _bays(length, depth, params.bay_m)
     pitch = (length - post) / bays
     clear = pitch - post
-    room = height / params.levels - BEAM_M - _GAP_M
-    on_pallets = room >= _LEAST_PALLET_SPACE_M and clear >= PALLET_M[1] + 2 * _GAP_M
+    space = height / params.levels - BEAM_M - _GAP_M
+    on_pallets = space >= _LEAST_PALLET_SPACE_M and clear >= PALLET_M[1] + 2 * _GAP_M
     wanted = PALLET_M[1] if on_pallets else 0.6
     across = max(1, int((clear - _GAP_M) / (wanted + _GAP_M)))
-    if room < 0.1 or clear < 0.2:
+    if space < 0.1 or clear < 0.2:
         return []
     cell = clear / across
     width = min(PALLET_M[1], cell - _GAP_M) if on_pallets else 0.85 * cell
@@ -296,13 +296,13 @@ def rack_loads(length: float, depth: float, height: float, params: RackParams) -
     count = len(bay)
     held = rng.uniform(size=count) < params.fill
     goods = rng.choice(len(_GOODS), count, p=_GOODS_SHARES)
-    tall = rng.uniform(0.5, 1.0, count) * room
+    tall = rng.uniform(0.5, 1.0, count) * space
     deep = min(PALLET_M[0], depth) * (rng.uniform(0.7, 1.0, count) if not on_pallets else np.ones(count))
     x = -(length - post) / 2 + bay * pitch + post / 2 + (place + 0.5) * cell
     z = level * height / params.levels
     loads = []
     for k in np.flatnonzero(held):
-        # A pallet's length lies across the rack.
+        # The length of a pallet is across the rack.
         pose = Pose((x[k], 0.0, z[k]), rpy_deg=(0.0, 0.0, 90.0))
         sort = _GOODS[goods[k]]
         if on_pallets:
@@ -313,32 +313,32 @@ def rack_loads(length: float, depth: float, height: float, params: RackParams) -
     return loads
 
 
-# ---- thing parts ----------------------------------------------------------------------------------------------------
+# ---- parts of objects -----------------------------------------------------------------------------------------------
 
 
-def parts_of(thing: LayoutObject) -> list[KitPart]:
-    """The parts of one thing, a rack's loads aside. Parts with the kind's own label take the thing's."""
-    kind = kinds.KINDS[thing.kind]
-    return [part._replace(label=thing.label if part.label == kind.label else part.label) for part in _parts(thing)]
+def parts_of(item: LayoutObject) -> list[KitPart]:
+    """Return the parts of one object, without the loads of a rack; a label of the object replaces that of its kind."""
+    kind = kinds.KINDS[item.kind]
+    return [part._replace(label=item.label if part.label == kind.label else part.label) for part in _parts(item)]
 
 
-def _parts(thing: LayoutObject) -> list[KitPart]:
-    length, width, height = thing.size
-    params = thing.params
+def _parts(item: LayoutObject) -> list[KitPart]:
+    length, width, height = item.size
+    params = item.params
     if isinstance(params, kinds.TerrainParams):
-        return terrain_parts(thing, params)
+        return terrain_parts(item, params)
     if isinstance(params, kinds.PillarParams) and params.round:
         pillar = struts([[0.0, 0.0, 0.0]], [[0.0, 0.0, height]], 0.5, 24).scaled((length, width, 1.0))
         return [KitPart("pillar", pillar, params.material, "column")]
     if isinstance(params, (kinds.WallParams, kinds.BoxParams, kinds.PillarParams, kinds.RoofParams)):
-        block = boxes([[0.0, 0.0, height / 2]], thing.size)
-        return [KitPart(thing.kind, block, params.material, kinds.KINDS[thing.kind].label)]
-    make = _MAKERS.get(thing.kind)
-    return town_parts(thing) if make is None else make(length, width, height, params)
+        block = boxes([[0.0, 0.0, height / 2]], item.size)
+        return [KitPart(item.kind, block, params.material, kinds.KINDS[item.kind].label)]
+    make = _MAKERS.get(item.kind)
+    return town_parts(item) if make is None else make(length, width, height, params)
 
 
 def _door(length: float, width: float, height: float, params: kinds.DoorParams) -> list[KitPart]:
-    """The leaf of a rolling door, raised by its open share; all of it is wound up into a beam at the head."""
+    """Leaf of a rolling door, raised by its open share, with its drum at the top."""
     free, roll = params.free_height(height), params.drum_height(height)
     leaf = boxes([[0.0, 0.0, (free + height) / 2]], (length, 0.4 * width, height - free))
     drum = boxes([[0.0, 0.0, height - roll / 2]], (length, width, roll))
@@ -346,7 +346,7 @@ def _door(length: float, width: float, height: float, params: kinds.DoorParams) 
 
 
 def _marker(length: float, width: float, height: float, params: kinds.MarkerParams) -> list[KitPart]:
-    """A thin sheet on the +x face of a plate."""
+    """Thin sheet on the +x face of a plate."""
     middle = height / 2
     plate = boxes([[-length / 4, 0.0, middle]], (length / 2, width, height))
     sheet = boxes([[length / 4, 0.0, middle]], (length / 2, 0.96 * width, 0.96 * height))
@@ -354,21 +354,21 @@ def _marker(length: float, width: float, height: float, params: kinds.MarkerPara
 
 
 def _anchor(length: float, width: float, height: float, _: kinds.Params) -> list[KitPart]:
-    """A housing with a short aerial."""
+    """Housing with a short antenna."""
     body = boxes([[0.0, 0.0, 0.35 * height]], (length, width, 0.7 * height))
     aerial = struts([[0.0, 0.0, 0.7 * height]], [[0.0, 0.0, height]], 0.15 * min(length, width), 8)
     return [KitPart("housing", Mesh.merged([body, aerial]), "plastic", "object")]
 
 
 def _charger(length: float, width: float, height: float, _: kinds.Params) -> list[KitPart]:
-    """A cabinet with two copper rails low on its +x face."""
+    """Cabinet with two copper rails low on its +x face."""
     cabinet = boxes([[-0.05 * length, 0.0, height / 2]], (0.9 * length, width, height))
     rails = boxes([[0.45 * length, 0.0, z * height] for z in (0.12, 0.2)], (0.1 * length, 0.6 * width, 0.04 * height))
     return [KitPart("cabinet", cabinet, "car-paint-white", "machine"), KitPart("rails", rails, "copper", "machine")]
 
 
 def _cone(length: float, width: float, height: float, _: kinds.Params) -> list[KitPart]:
-    """A cone with a foot plate and a reflecting collar."""
+    """Cone with a base plate and a reflective collar."""
     z = np.array([[0.06, 0.45], [0.45, 0.65], [0.65, 1.0]])
     radius = np.array([[0.36, 0.24], [0.24, 0.17], [0.17, 0.06]])
     base = np.zeros((3, 2))
@@ -380,9 +380,9 @@ def _cone(length: float, width: float, height: float, _: kinds.Params) -> list[K
     return [KitPart("body", body, "plastic", "cone"), KitPart("collar", collar, "retro-sheeting", "cone")]
 
 
-def terrain_parts(thing: LayoutObject, params: kinds.TerrainParams) -> list[KitPart]:
-    """The ground's triangles, those of the track apart."""
-    field = height_field(thing)
+def terrain_parts(item: LayoutObject, params: kinds.TerrainParams) -> list[KitPart]:
+    """Triangles of the ground and, separately, of the track."""
+    field = height_field(item)
     mesh = grid_terrain(field.z, field.cell)
     if not params.track:
         return [KitPart("ground", mesh, params.material, "terrain")]
@@ -414,4 +414,4 @@ _MAKERS: dict[str, Callable[[float, float, float, Any], list[KitPart]]] = {
     "ground": lambda length, width, _, params: [KitPart("ground", plane(length, width), params.material, "floor")],
     "footprint": outline_parts,
 }
-"""Makers of plain things by kind, each called with length, width, height and parameters."""
+"""Functions that build the parts of a kind from length, width, height and parameters."""
