@@ -12,7 +12,7 @@ from typing import Annotated, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from parhelion.calibrate.boards.find import Board, find_board
+from parhelion.calibrate.boards.find import Board, find_boards
 from parhelion.calibrate.boards.held_out import HeldOutScore, compare
 from parhelion.calibrate.boards.profile import BrdfFit, MaterialShots, fit_profile, material_shots, taken_at, together
 from parhelion.calibrate.boards.shots import BoardShots, read_shots
@@ -28,6 +28,12 @@ MOST_DRAWN = 20_000
 """Largest number of shots kept for the picture of a recording, drawn at random because every n-th may share a ring."""
 
 
+SAME_OFFSET_M = 0.015
+"""Tolerance of a common offset between stated and measured distances."""
+OTHER_SIDE_DEG = 30.0
+"""Azimuth between two surfaces above which they are on different sides of the sensor, not board and background."""
+
+
 class BoardEntry(Config):
     """One recording of one board."""
 
@@ -36,7 +42,7 @@ class BoardEntry(Config):
     recording: str
     """File or folder, relative to the boards file."""
     distance_m: Annotated[float, Field(gt=0)] | None = None
-    """Distance of the board [m]; by default the nearest board is searched for at all distances."""
+    """Approximate distance of the board [m], within 20 % or 0.1 m; by default the nearest board at any distance."""
     width_m: Annotated[float, Field(gt=0)] | None = None
     """Width of the board [m]; by default its edges are detected."""
     azimuth_deg: tuple[float, float] | None = None
@@ -159,6 +165,8 @@ class _Work:
         self.recordings: list[RecordingResult] = []
         self.materials: list[MaterialResult] = []
         self.notes: list[str] = []
+        self.nearest_m = np.inf
+        self.distances: list[tuple[str, float | None, float]] = []
 
     def material(self, name: str) -> None:
         """Evaluate all boards of one material."""
@@ -183,20 +191,47 @@ class _Work:
         every = read_shots(where, topic=entry.topic)
         self.recordings.append(RecordingResult(entry.material, entry.recording, len(every)))
         self._next()
+        taken = in_sector(every, entry.azimuth_deg)
+        shots = every.rows(taken)
         try:
-            taken = in_sector(every, entry.azimuth_deg)
-            shots = every.rows(taken)
-            board = find_board(shots, distance_m=entry.distance_m, width_m=entry.width_m, seed=self.seed)
+            board = self._board(entry, shots)
         except ConfigError as error:
             raise ConfigError(f"{where}: {error}") from None
         taken[taken] = taken_at(board, shots)
         self.recordings[-1] = recording_result(entry, every, board, taken)
+        self.nearest_m = float(np.nanmin(every.range[taken], initial=self.nearest_m))
         self._next()
         return _at_reference(material_shots(board, every.rows(taken), number), board, self.preset), board
 
+    def _board(self, entry: BoardEntry, shots: BoardShots) -> Board:
+        """Board of one recording. A sector outweighs a stated distance at which it contains no board."""
+        try:
+            board, *others = find_boards(shots, distance_m=entry.distance_m, width_m=entry.width_m, seed=self.seed)
+        except ConfigError:
+            if entry.distance_m is None or entry.azimuth_deg is None:
+                raise
+            board, *others = find_boards(shots, width_m=entry.width_m, seed=self.seed)
+            self.notes.append(
+                f"{entry.material}: distance_m: {entry.distance_m:g} m is stated, but the board in this sector is at "
+                f"{board.distance_m:.3f} m, which is used"
+            )
+        for other in others:
+            turned = abs((other.azimuth_deg - board.azimuth_deg + 180.0) % 360.0 - 180.0)
+            if entry.distance_m is None and other.faces_sensor and turned > OTHER_SIDE_DEG:
+                self.notes.append(
+                    f"{entry.material}: the board at {board.distance_m:.2f} m and {board.azimuth_deg:.0f} deg is used; "
+                    f"a surface at {other.distance_m:.2f} m and {other.azimuth_deg:.0f} deg faces the sensor as well; "
+                    "give distance_m or azimuth_deg"
+                )
+        self.distances.append((entry.material, entry.distance_m, board.distance_m))
+        return board
+
     def result(self) -> BoardCalibration:
         """Final result with the calibrated data sheet."""
-        return self._next(_sheet(self.preset, self.materials, self.content.targets, self.file.name, self.notes))
+        self.notes += distance_notes(self.distances)
+        return self._next(
+            _sheet(self.preset, self.materials, self.content.targets, self.file.name, self.notes, self.nearest_m)
+        )
 
     def _next(self, sheet: LidarConfig | None = None) -> BoardCalibration:
         """Results after one more stage; without a sheet they hold the preset."""
@@ -208,6 +243,30 @@ class _Work:
         if self.watch is not None:
             self.watch(self.stages[self.done - 1], found)
         return found
+
+
+def distance_notes(distances: list[tuple[str, float | None, float]]) -> list[str]:
+    """Notes on stated distances, from material, stated and measured distance [m] of each recording.
+
+    Distances are often measured from a point of the housing. The measured ones are used in any case; the notes report a
+    common offset of three boards or more, and stated distances that do not share it.
+    """
+    known = [(name, stated, stated - measured) for name, stated, measured in distances if stated is not None]
+    if len(known) < 3:
+        return []
+    common = float(np.median([offset for *_, offset in known]))
+    same = [offset for *_, offset in known if abs(offset - common) <= SAME_OFFSET_M]
+    if len(same) < 3 or abs(common) < SAME_OFFSET_M:
+        return []
+    notes = [
+        f"stated distances exceed the measured ones by {np.mean(same):.3f} m (standard deviation {np.std(same):.3f} m, "
+        f"{len(same)} boards): they count from another point than the ranges"
+    ]
+    return notes + [
+        f"{name}: the stated distance {stated:g} m does not share this offset; {stated - offset + common:.3f} m would"
+        for name, stated, offset in known
+        if abs(offset - common) > SAME_OFFSET_M
+    ]
 
 
 def recording_result(entry: BoardEntry, shots: BoardShots, board: Board, taken: Mask) -> RecordingResult:
@@ -285,7 +344,12 @@ def material_result(
 
 
 def _sheet(
-    preset: LidarConfig, results: list[MaterialResult], targets: list[RatedRange], recording: str, notes: list[str]
+    preset: LidarConfig,
+    results: list[MaterialResult],
+    targets: list[RatedRange],
+    recording: str,
+    notes: list[str],
+    nearest_m: float,
 ) -> LidarConfig:
     before = preset.calibration
     known = SheetChanges() if before is None else SheetChanges({}, before.error, before.kept)
@@ -295,6 +359,11 @@ def _sheet(
     for result in results:
         section["materials"][result.name] = result.profile.model_dump()
     changes: dict[str, object] = {}
+    if nearest_m < preset.range.min_m:
+        changes["range.min_m"] = float(np.floor(1e3 * nearest_m) / 1e3)
+        notes.append(
+            f"range.min_m: returns at {nearest_m:.3f} m were recorded; the preset has {preset.range.min_m:g} m"
+        )
     if targets:
         changes["range.rated"], entry = _from_targets(preset, targets, notes)
         section["constants"].append(entry)
