@@ -7,19 +7,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
+from parhelion.calibrate.beam_angles import recorded_channels
 from parhelion.calibrate.boards.find import Board, find_boards
 from parhelion.calibrate.boards.held_out import HeldOutScore, compare
 from parhelion.calibrate.boards.profile import BrdfFit, MaterialShots, fit_profile, material_shots, taken_at, together
-from parhelion.calibrate.boards.shots import BoardShots, read_shots
-from parhelion.calibrate.range_images import Mask
+from parhelion.calibrate.boards.shots import PACKED_ENDING, TEXT_ENDINGS, BoardShots, read_shots
+from parhelion.calibrate.range_images import Mask, range_image
 from parhelion.calibrate.sheet import SheetChanges, calibrated_sheet, short, with_changes
 from parhelion.core.config import Config, load
 from parhelion.core.errors import ConfigError, FormatError
+from parhelion.io.recordings import clouds_of
 from parhelion.makers.scales import scale_called
 from parhelion.sensors.optics.lidar.config import LidarConfig, MaterialProfile, RatedRange
 from parhelion.sensors.optics.lidar.link_budget import UnphysicalExtinctionWarning, overlap_share, two_targets
@@ -166,6 +168,7 @@ class _Work:
         self.materials: list[MaterialResult] = []
         self.notes: list[str] = []
         self.nearest_m = np.inf
+        self.channels: dict[str, Any] | None = None
         self.distances: list[tuple[str, float | None, float]] = []
 
     def material(self, name: str) -> None:
@@ -189,6 +192,8 @@ class _Work:
         entry = self.content.boards[number]
         where = self.file.parent / entry.recording
         every = read_shots(where, topic=entry.topic)
+        if self.channels is None:
+            self.channels = unit_channels(where, entry.topic, self.preset)
         self.recordings.append(RecordingResult(entry.material, entry.recording, len(every)))
         self._next()
         taken = in_sector(every, entry.azimuth_deg)
@@ -229,9 +234,17 @@ class _Work:
     def result(self) -> BoardCalibration:
         """Final result with the calibrated data sheet."""
         self.notes += distance_notes(self.distances)
-        return self._next(
-            _sheet(self.preset, self.materials, self.content.targets, self.file.name, self.notes, self.nearest_m)
-        )
+        changed: dict[str, Any] = {}
+        if self.channels is not None:
+            changed["pattern.channels"] = self.channels
+            self.notes.append("pattern.channels: the beam angles of the recorded unit are used")
+        if self.nearest_m < (least := self.preset.range.min_m):
+            changed["range.min_m"] = float(np.floor(1e3 * self.nearest_m) / 1e3)
+            self.notes.append(
+                f"range.min_m: returns at {self.nearest_m:.3f} m are recorded; the preset has {least:g} m"
+            )
+        content = self.content
+        return self._next(_sheet(self.preset, changed, self.materials, content.targets, self.file.name, self.notes))
 
     def _next(self, sheet: LidarConfig | None = None) -> BoardCalibration:
         """Results after one more stage; without a sheet they hold the preset."""
@@ -243,6 +256,18 @@ class _Work:
         if self.watch is not None:
             self.watch(self.stages[self.done - 1], found)
         return found
+
+
+def unit_channels(path: Path, topic: str | None, preset: LidarConfig) -> dict[str, Any] | None:
+    """Channels with the beam angles of the unit, from the first cloud of a recording; None without angles."""
+    if path.suffix.lower() in (*TEXT_ENDINGS, PACKED_ENDING):
+        return None
+    try:
+        _, cloud = next(iter(clouds_of(path, topic=topic)))
+        channels = recorded_channels(range_image(cloud), preset)
+    except FormatError:  # laser scans, and clouds without rings
+        return None
+    return None if isinstance(channels, str) else channels
 
 
 def distance_notes(distances: list[tuple[str, float | None, float]]) -> list[str]:
@@ -345,25 +370,21 @@ def material_result(
 
 def _sheet(
     preset: LidarConfig,
+    changed: dict[str, Any],
     results: list[MaterialResult],
     targets: list[RatedRange],
     recording: str,
     notes: list[str],
-    nearest_m: float,
 ) -> LidarConfig:
+    """Preset with measured fields `changed`, the profiles of materials, and rated ranges from targets."""
     before = preset.calibration
-    known = SheetChanges() if before is None else SheetChanges({}, before.error, before.kept)
+    known = SheetChanges(changed) if before is None else SheetChanges(changed, before.error, before.kept)
     sheet = calibrated_sheet(preset, known, recording, frames=0)
     assert sheet.calibration is not None
     section = sheet.calibration.model_dump()
     for result in results:
         section["materials"][result.name] = result.profile.model_dump()
     changes: dict[str, object] = {}
-    if nearest_m < preset.range.min_m:
-        changes["range.min_m"] = float(np.floor(1e3 * nearest_m) / 1e3)
-        notes.append(
-            f"range.min_m: returns at {nearest_m:.3f} m were recorded; the preset has {preset.range.min_m:g} m"
-        )
     if targets:
         changes["range.rated"], entry = _from_targets(preset, targets, notes)
         section["constants"].append(entry)
