@@ -1,4 +1,4 @@
-"""Tables and pictures of docs/calibration.md: real recordings beside their presets, boards recorded and simulated.
+"""Tables and pictures of docs/calibration.md: recordings compared with their presets, boards recorded and simulated.
 
 python docs/figures/calibration.py    # about a minute; drives need the recordings, see docs/figures/recordings.py
 """
@@ -48,7 +48,7 @@ def table(columns: list[str], rows: list[list[str]]) -> str:
 
 
 def drives() -> dict[str, DriveCalibration]:
-    """Every recording that is at hand."""
+    """Calibrations of all recordings, which must be available."""
     found = {}
     for name, preset in DRIVES.items():
         file = folder() / FILES[name]
@@ -87,13 +87,13 @@ def drive_figures(found: dict[str, DriveCalibration]) -> None:
 
 
 def timing_table() -> None:
-    """What stamps of pulses say in the recordings at hand."""
+    """Timing table of the available recordings."""
     rows = []
     for name, preset in {**DRIVES, "os1-128": "ouster/os1-128"}.items():
         pattern = ph.Lidar(preset).config.pattern
         timing = fit_timing(read_drive(folder() / FILES[name], sensor=preset))
         rows += [[name, str(timing.frames), *row] for row in timing_rows(timing, pattern)]
-    write("timing", table(["recording", "turns", "timing", "recorded, 95 % interval", "preset"], rows))
+    write("timing", table(["recording", "frames", "timing", "recorded, 95 % interval", "preset"], rows))
 
 
 def angle_figure() -> None:
@@ -105,11 +105,11 @@ def angle_figure() -> None:
     bias = random.normal(0.0, 0.01, 32)
     true = channels | {name: (np.array(channels[name]) + more).tolist() for name, more in off.items()}
     unit = ph.Lidar(with_changes(preset, {"pattern.channels": true, "noise.channel_bias_m": bias.tolist()}))
-    world, told = ph.World.load("warehouse"), ph.Lidar(preset).shots()
+    world, nominal = ph.World.load("warehouse"), ph.Lidar(preset).shots()
     x, y, _ = world.viewpoint.xyz
     poses = [ph.Pose((x + 3.0 * k, y, 1.4)) for k in range(6)]
     scans = unit.scan_many(world, poses, seed=4, time=[0.1 * k for k in range(6)])
-    shots = [replace(scan.shots, direction=told.direction, origin=told.origin) for scan in scans]
+    shots = [replace(scan.shots, direction=nominal.direction, origin=nominal.origin) for scan in scans]
     turns = [range_image(replace(scan, shots=own)) for scan, own in zip(scans, shots, strict=True)]
     found = calibrate_drive(turns, preset)
     figure, panels = sheet(9.0, 3.0, 2)
@@ -197,7 +197,7 @@ def board_figures() -> None:
 
 
 def main() -> None:
-    """Everything."""
+    """Create all tables and pictures."""
     board_figures()
     two_recordings()
     angle_figure()

@@ -1,4 +1,4 @@
-"""How often the 95 % intervals of a calibration hold the truth: sensors drawn at random, each on a simulated drive.
+"""Coverage of the 95 % intervals of a calibration: random sensors, each on a simulated drive.
 
 python docs/figures/calibration_coverage.py    # some minutes; writes the table of docs/calibration.md
 """
@@ -26,7 +26,7 @@ WORLDS = {"city": 12, "warehouse": 6, "mixed-objects": 4, "off-road": 4, "forest
 """Drives in each world, every other one with an OS0-32, the rest with an OS1-32."""
 TURNS = 6
 FIRST_SEED = 13_000
-"""Drives that none of the intervals' causes was looked for on."""
+"""Seeds of drives on which the method was not developed."""
 NUMBERS = {
     "receiver.threshold_photons": "threshold",
     "receiver.saturation": "saturation",
@@ -39,7 +39,7 @@ ANGLES = {"elevation_deg": "elevations", "azimuth_deg": "azimuths"}
 
 
 def random_truth(model: str, seed: int) -> dict[str, Any]:
-    """Fields of a sheet, drawn at random about the preset's."""
+    """Fields of a sheet, drawn at random about those of the preset."""
     random, preset = np.random.default_rng(seed), ph.Lidar(model).config
     stretch, bias = random.uniform(0.75, 1.4), random.normal(0.0, random.uniform(0.004, 0.02), 32)
     strength = np.exp(random.normal(0.0, random.uniform(0.02, 0.15), 32))
@@ -61,23 +61,23 @@ def random_truth(model: str, seed: int) -> dict[str, Any]:
 
 
 def drive(model: str, world: ph.World, truth: dict[str, Any], seed: int, file: Path) -> None:
-    """A capture of the sensor with these numbers, which reports the preset's angles."""
+    """Capture of the sensor with these values, which reports the angles of the preset."""
     lidar = ph.Lidar(with_changes(ph.Lidar(model).config, truth))
     lidar.model = model  # what packets name it
     random = np.random.default_rng(1000 + seed)
     x, y, _ = world.viewpoint.xyz
     start, beside = x + random.uniform(-15.0, 15.0), y + random.uniform(-1.0, 1.0)
     poses = [ph.Pose((start + 3.0 * k, beside, 1.4)) for k in range(TURNS)]
-    scans, told = (
+    scans, resolved = (
         lidar.scan_many(world, poses, seed=seed, time=[0.1 * k for k in range(TURNS)]),
         ph.Lidar(model).shots(),
     )
-    shots = [replace(scan.shots, direction=told.direction, origin=told.origin) for scan in scans]
+    shots = [replace(scan.shots, direction=resolved.direction, origin=resolved.origin) for scan in scans]
     write_capture([replace(scan, shots=own) for scan, own in zip(scans, shots, strict=True)], file)
 
 
 def held(model: str, truth: dict[str, Any], file: Path) -> dict[str, list[bool]]:
-    """Which intervals hold the truth, by what they are of."""
+    """Intervals that contain the truth, by quantity."""
     found = calibrate_drive(read_drive(file), ph.Lidar(model).config)
     kinds: dict[str, list[bool]] = {}
     for name, words in NUMBERS.items():
@@ -89,7 +89,7 @@ def held(model: str, truth: dict[str, Any], file: Path) -> dict[str, list[bool]]
     curve, bias = found.overlap, found.bias
     if curve is not None:
         off = np.abs(curve.share - overlap_share(truth["range.overlap"], curve.range))
-        kinds["bins of overlap"] = (off < INTERVAL * curve.error).tolist()
+        kinds["overlap bins"] = (off < INTERVAL * curve.error).tolist()
     if curve is not None and curve.row_error is not None and "receiver.channel_gain" in found.changed:
         off = np.abs(curve.row_factor[::-1] - truth["receiver.channel_gain"])
         kinds["strengths of rings"] = (off < INTERVAL * curve.row_error[::-1]).tolist()
@@ -99,16 +99,16 @@ def held(model: str, truth: dict[str, Any], file: Path) -> dict[str, list[bool]]
     channels = ph.Lidar(model).config.pattern.channels.model_dump()  # type: ignore[union-attr]
     for (name, words), angles in zip(ANGLES.items(), (found.angles, found.azimuths), strict=True):
         if f"pattern.channels.{name}" in found.changed and angles is not None:
-            told = angles.resolved
-            more = (np.array(truth["pattern.channels"][name]) - channels[name])[told]
-            off = np.abs(angles.correction[told] - (more - more.mean()))
-            kinds[words] = (off < INTERVAL * angles.correction_error[told]).tolist()
+            resolved = angles.resolved
+            more = (np.array(truth["pattern.channels"][name]) - channels[name])[resolved]
+            off = np.abs(angles.correction[resolved] - (more - more.mean()))
+            kinds[words] = (off < INTERVAL * angles.correction_error[resolved]).tolist()
     return kinds
 
 
 def main() -> None:
-    """All drives, and the table."""
-    columns = [*NUMBERS.values(), "bins of overlap", "strengths of rings", "errors of channels", *ANGLES.values()]
+    """Run all drives and write the table."""
+    columns = [*NUMBERS.values(), "overlap bins", "strengths of rings", "errors of channels", *ANGLES.values()]
     counts: dict[str, dict[str, list[bool]]] = {}
     seed = FIRST_SEED
     with tempfile.TemporaryDirectory() as place:

@@ -1,4 +1,4 @@
-"""The overlap without reflectivity, by places that a drive sees again: sensors drawn at random, on simulated drives.
+"""Overlap without reflectivity, from places that a drive revisits: random sensors on simulated drives.
 
 python docs/figures/calibration_places.py    # about two minutes; writes a table and a picture of docs/calibration.md
 """
@@ -25,12 +25,12 @@ MODELS = ("ouster/os0-32", "ouster/os1-32")
 TURNS = 16
 SPEED_M_S = 10.0
 FIRST_SEED = 9500
-"""Drives that none of the errors' causes was looked for on."""
+"""Seeds of drives on which the method was not developed."""
 SHOWN = (("warehouse", "ouster/os0-32"), ("city", "ouster/os1-32"))
 
 
 def drive(world_name: str, model: str, seed: int) -> tuple[DriveCalibration, list[tuple[float, float]]]:
-    """A calibration from signals alone of a sensor that moves while it turns, and the true curve."""
+    """Calibration from signals alone of a sensor that moves during its revolution, and the true curve."""
     truth = random_truth(model, seed)
     lidar, world = ph.Lidar(with_changes(ph.Lidar(model).config, truth)), ph.World.load(world_name)
     random = np.random.default_rng(1000 + seed)
@@ -46,7 +46,7 @@ def drive(world_name: str, model: str, seed: int) -> tuple[DriveCalibration, lis
 
 
 def main() -> None:
-    """All drives, the table and the picture."""
+    """Run all drives; write the table and the picture."""
     rows, shown, seed, counts = [], {}, FIRST_SEED, [0, 0]
     for world in WORLDS:
         for model in MODELS:
@@ -59,14 +59,14 @@ def main() -> None:
                 seed += 1
             curve, changed = found.overlap, "range.overlap" in found.changed
             if curve is None or not changed:
-                rows.append([world, model, "too little: the preset's is kept", "", "", ""])
+                rows.append([world, model, "too little: the preset curve is kept", "", "", ""])
                 continue
-            told = curve.error / curve.share < 0.3
+            resolved = curve.error / curve.share < 0.3
             true = overlap_share(truth, curve.range)
-            held = (np.abs(curve.share - true) < INTERVAL * curve.error)[told]
-            off = np.log(curve.share / true)[told]
-            preset = np.log(overlap_share(found.preset.range.overlap, curve.range) / true)[told]
-            low, high = curve.range[told][[0, -1]]
+            held = (np.abs(curve.share - true) < INTERVAL * curve.error)[resolved]
+            off = np.log(curve.share / true)[resolved]
+            preset = np.log(overlap_share(found.preset.range.overlap, curve.range) / true)[resolved]
+            low, high = curve.range[resolved][[0, -1]]
             rows.append(
                 [
                     world, model, f"{low:.1f} to {high:.1f} m", f"{held.sum()} of {len(held)}",
@@ -78,7 +78,7 @@ def main() -> None:
             if (world, model) in SHOWN:
                 shown[world, model] = found, truth
     rows.append(["all", "", "", f"{counts[0]} of {counts[1]}", "", ""])
-    write("places", table(["world", "sensor", "told", "within 95 %", "off by (rms)", "preset off by (rms)"], rows))
+    write("places", table(["world", "sensor", "resolved", "within 95 %", "off by (rms)", "preset off by (rms)"], rows))
     figure, panels = sheet(9.0, 3.0, len(SHOWN))
     for axes, (key, (found, truth)) in zip(panels, shown.items(), strict=False):
         chart = plots.overlap_chart(found)

@@ -1,4 +1,4 @@
-"""Pages that follow a calibration, as a browser shows them: docs/images/calibration-{,boards-}view.png."""
+"""Progress pages of calibrations in a browser: docs/images/calibration-{,boards-}view.png."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from parhelion.calibrate.range_images import range_image
 
 BOARDS_SENSOR, DRIVE_SENSOR = "velodyne/vlp-16", "ouster/os0-32"
 MOMENT, DRIVE_MOMENT = Stage("profile", "epoxy"), "overlap"
-"""The stages after which the pictures are taken."""
+"""Stages after which the pictures are taken."""
 BOARDS_PARTS = (
     "h1", ".tiles", "#stages", "#curves h2", "#curves figure:last-of-type", "#boards h2",
     "#boards figure:last-of-type", "#boards .key",
@@ -38,7 +38,7 @@ KEEP = """parts => {
 
 
 def boards_page() -> str:
-    """The page amid a calibration from the example's boards."""
+    """Progress page during a calibration from the example boards."""
     pages = []
 
     def watch(stage: Stage, found: BoardCalibration) -> None:
@@ -51,7 +51,7 @@ def boards_page() -> str:
 
 
 def drive_page() -> str:
-    """The page amid a calibration from five revolutions in the city."""
+    """Progress page during a calibration from five revolutions in the city."""
     world = ph.World.load("city")
     x, y, _ = world.viewpoint.xyz
     poses = [ph.Pose((x + 3.0 * k, y, 1.4)) for k in range(5)]

@@ -24,7 +24,7 @@ from calibrate_rigs import (
 from chance import deviations
 from parhelion import Lidar, Pose, Waypoints, World
 from parhelion.calibrate.drive.drive import INTERVAL, DriveCalibration, calibrate_drive
-from parhelion.calibrate.range_images import range_image
+from parhelion.calibrate.range_images import RangeImage, range_image
 from parhelion.calibrate.reading import read_drive
 from parhelion.calibrate.sheet import write_sheet
 from parhelion.core.errors import ConfigError, FormatError
@@ -347,3 +347,26 @@ def test_a_million_pulses_take_seconds() -> None:
         calibrate_drive(frames[:number], preset)
         used.append(process_time() - start)
     assert used[1] - used[0] < 10e-6 * 4 * frames[0].range.size
+
+
+def low_byte(frames: list[RangeImage], factor: float) -> list[RangeImage]:
+    """Reflectivity as read from early Ouster firmware: the low byte of a 16-bit value proportional to signal R^2."""
+    return [
+        replace(one, reflectivity=np.where(one.returned, np.floor(factor * one.signal * one.range**2) % 256.0, np.nan))
+        for one in frames
+    ]
+
+
+@pytest.mark.parametrize("source", ["simulated", "os0-32", "os1-32"])
+def test_an_overlap_fit_is_refused_where_reflectivity_does_not_follow_the_signal(source: str) -> None:
+    if source == "simulated":
+        frames = [range_image(scan, f"frame {k}") for k, scan in enumerate(simulated_drive(2))]
+    else:
+        frames = read_drive(recording(source))
+    preset = Lidar(f"ouster/{'os0-32' if source == 'simulated' else source}").config
+    assert "range.overlap" in calibrate_drive(frames, preset).changed
+    found = calibrate_drive(low_byte(frames, 3.0), preset)
+    assert found.overlap is None
+    for field in ("range.overlap", "range.rated", "receiver.channel_gain"):
+        assert field not in found.changed
+        assert "reflectivity does not follow the signal" in found.kept[field]

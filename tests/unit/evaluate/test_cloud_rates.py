@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import ConfigError
 from parhelion.evaluate.clouds import rates
-from parhelion.evaluate.clouds.compare import Options, compare
+from parhelion.evaluate.clouds.compare import Options, compare, compare_files
 from parhelion.evaluate.clouds.objects import by_distance, objects_in, upright_box
 
 
@@ -159,3 +160,34 @@ def test_a_comparison_contains_all_measures() -> None:
     assert found.sparsity_percent == 0.0
     with pytest.raises(ConfigError, match="no common field 'near_ir'"):
         compare(real, simulated, Options(fields=("near_ir",)))
+
+
+def with_lost(cloud: PointCloud, number: int, value: float) -> PointCloud:
+    """Cloud with rows of lost shots, whose fields are 0."""
+    xyz = np.concatenate([cloud.xyz, np.full((number, 3), value, cloud.xyz.dtype)])
+    fields = {name: np.concatenate([part, np.zeros(number, part.dtype)]) for name, part in cloud.fields.items()}
+    return PointCloud(xyz, fields, cloud.frame, cloud.names)
+
+
+@pytest.mark.parametrize("value", [np.nan, 0.0])
+def test_lost_shots_are_in_no_measure(value: float, tmp_path: Path) -> None:
+    """Their range of 0 was compared before: a Wasserstein distance of metres between clouds of the same surfaces."""
+    random = np.random.default_rng(5)
+
+    def cloud(shift: float) -> PointCloud:
+        xyz = np.stack(
+            [random.uniform(8.0, 12.0, 400) + shift, random.normal(size=400), random.normal(size=400)], axis=1
+        )
+        level = random.uniform(1.0, 50.0, 400).astype(np.float32)
+        return PointCloud(xyz, {"range": np.linalg.norm(xyz, axis=1).astype(np.float32), "intensity": level})
+
+    clouds = {"real": cloud(0.0), "simulated": cloud(0.24)}
+    plain = compare(clouds["real"], clouds["simulated"])
+    lossy = {"real": with_lost(clouds["real"], 100, value), "simulated": with_lost(clouds["simulated"], 10, value)}
+    assert compare(lossy["real"], lossy["simulated"]) == plain
+    assert plain.wasserstein["range"] == pytest.approx(0.24, abs=0.1)
+    for name, one in lossy.items():
+        one.save(tmp_path / f"{name}.npz")
+    found = compare_files([(tmp_path / "real.npz", tmp_path / "simulated.npz")])
+    assert found["wasserstein"] == pytest.approx(plain.wasserstein)
+    assert found["points_real"] == found["points_simulated"] == 400

@@ -7,25 +7,33 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
-from parhelion.calibrate.boards.find import Board, find_board
+from parhelion.calibrate.beam_angles import recorded_channels
+from parhelion.calibrate.boards.find import Board, find_boards
 from parhelion.calibrate.boards.held_out import HeldOutScore, compare
 from parhelion.calibrate.boards.profile import BrdfFit, MaterialShots, fit_profile, material_shots, taken_at, together
-from parhelion.calibrate.boards.shots import BoardShots, read_shots
-from parhelion.calibrate.range_images import Mask
+from parhelion.calibrate.boards.shots import PACKED_ENDING, TEXT_ENDINGS, BoardShots, read_shots
+from parhelion.calibrate.range_images import Mask, range_image
 from parhelion.calibrate.sheet import SheetChanges, calibrated_sheet, short, with_changes
 from parhelion.core.config import Config, load
 from parhelion.core.errors import ConfigError, FormatError
+from parhelion.io.recordings import clouds_of
 from parhelion.makers.scales import scale_called
 from parhelion.sensors.optics.lidar.config import LidarConfig, MaterialProfile, RatedRange
 from parhelion.sensors.optics.lidar.link_budget import UnphysicalExtinctionWarning, overlap_share, two_targets
 
 MOST_DRAWN = 20_000
 """Largest number of shots kept for the picture of a recording, drawn at random because every n-th may share a ring."""
+
+
+SAME_OFFSET_M = 0.015
+"""Tolerance of a common offset between stated and measured distances."""
+OTHER_SIDE_DEG = 30.0
+"""Azimuth between two surfaces above which they are on different sides of the sensor, not board and background."""
 
 
 class BoardEntry(Config):
@@ -36,7 +44,7 @@ class BoardEntry(Config):
     recording: str
     """File or folder, relative to the boards file."""
     distance_m: Annotated[float, Field(gt=0)] | None = None
-    """Distance of the board [m]; by default the nearest board is searched for at all distances."""
+    """Approximate distance of the board [m], within 20 % or 0.1 m; by default the nearest board at any distance."""
     width_m: Annotated[float, Field(gt=0)] | None = None
     """Width of the board [m]; by default its edges are detected."""
     azimuth_deg: tuple[float, float] | None = None
@@ -159,6 +167,9 @@ class _Work:
         self.recordings: list[RecordingResult] = []
         self.materials: list[MaterialResult] = []
         self.notes: list[str] = []
+        self.nearest_m = np.inf
+        self.channels: dict[str, Any] | None = None
+        self.distances: list[tuple[str, float | None, float]] = []
 
     def material(self, name: str) -> None:
         """Evaluate all boards of one material."""
@@ -181,22 +192,59 @@ class _Work:
         entry = self.content.boards[number]
         where = self.file.parent / entry.recording
         every = read_shots(where, topic=entry.topic)
+        if self.channels is None:
+            self.channels = unit_channels(where, entry.topic, self.preset)
         self.recordings.append(RecordingResult(entry.material, entry.recording, len(every)))
         self._next()
+        taken = in_sector(every, entry.azimuth_deg)
+        shots = every.rows(taken)
         try:
-            taken = in_sector(every, entry.azimuth_deg)
-            shots = every.rows(taken)
-            board = find_board(shots, distance_m=entry.distance_m, width_m=entry.width_m, seed=self.seed)
+            board = self._board(entry, shots)
         except ConfigError as error:
             raise ConfigError(f"{where}: {error}") from None
         taken[taken] = taken_at(board, shots)
         self.recordings[-1] = recording_result(entry, every, board, taken)
+        self.nearest_m = float(np.nanmin(every.range[taken], initial=self.nearest_m))
         self._next()
         return _at_reference(material_shots(board, every.rows(taken), number), board, self.preset), board
 
+    def _board(self, entry: BoardEntry, shots: BoardShots) -> Board:
+        """Board of one recording. A sector outweighs a stated distance at which it contains no board."""
+        try:
+            board, *others = find_boards(shots, distance_m=entry.distance_m, width_m=entry.width_m, seed=self.seed)
+        except ConfigError:
+            if entry.distance_m is None or entry.azimuth_deg is None:
+                raise
+            board, *others = find_boards(shots, width_m=entry.width_m, seed=self.seed)
+            self.notes.append(
+                f"{entry.material}: distance_m: {entry.distance_m:g} m is stated, but the board in this sector is at "
+                f"{board.distance_m:.3f} m, which is used"
+            )
+        for other in others:
+            turned = abs((other.azimuth_deg - board.azimuth_deg + 180.0) % 360.0 - 180.0)
+            if entry.distance_m is None and other.faces_sensor and turned > OTHER_SIDE_DEG:
+                self.notes.append(
+                    f"{entry.material}: the board at {board.distance_m:.2f} m and {board.azimuth_deg:.0f} deg is used; "
+                    f"a surface at {other.distance_m:.2f} m and {other.azimuth_deg:.0f} deg faces the sensor as well; "
+                    "give distance_m or azimuth_deg"
+                )
+        self.distances.append((entry.material, entry.distance_m, board.distance_m))
+        return board
+
     def result(self) -> BoardCalibration:
         """Final result with the calibrated data sheet."""
-        return self._next(_sheet(self.preset, self.materials, self.content.targets, self.file.name, self.notes))
+        self.notes += distance_notes(self.distances)
+        changed: dict[str, Any] = {}
+        if self.channels is not None:
+            changed["pattern.channels"] = self.channels
+            self.notes.append("pattern.channels: the beam angles of the recorded unit are used")
+        if self.nearest_m < (least := self.preset.range.min_m):
+            changed["range.min_m"] = float(np.floor(1e3 * self.nearest_m) / 1e3)
+            self.notes.append(
+                f"range.min_m: returns at {self.nearest_m:.3f} m are recorded; the preset has {least:g} m"
+            )
+        content = self.content
+        return self._next(_sheet(self.preset, changed, self.materials, content.targets, self.file.name, self.notes))
 
     def _next(self, sheet: LidarConfig | None = None) -> BoardCalibration:
         """Results after one more stage; without a sheet they hold the preset."""
@@ -208,6 +256,42 @@ class _Work:
         if self.watch is not None:
             self.watch(self.stages[self.done - 1], found)
         return found
+
+
+def unit_channels(path: Path, topic: str | None, preset: LidarConfig) -> dict[str, Any] | None:
+    """Channels with the beam angles of the unit, from the first cloud of a recording; None without angles."""
+    if path.suffix.lower() in (*TEXT_ENDINGS, PACKED_ENDING):
+        return None
+    try:
+        _, cloud = next(iter(clouds_of(path, topic=topic)))
+        channels = recorded_channels(range_image(cloud), preset)
+    except FormatError:  # laser scans, and clouds without rings
+        return None
+    return None if isinstance(channels, str) else channels
+
+
+def distance_notes(distances: list[tuple[str, float | None, float]]) -> list[str]:
+    """Notes on stated distances, from material, stated and measured distance [m] of each recording.
+
+    Distances are often measured from a point of the housing. The measured ones are used in any case; the notes report a
+    common offset of three boards or more, and stated distances that do not share it.
+    """
+    known = [(name, stated, stated - measured) for name, stated, measured in distances if stated is not None]
+    if len(known) < 3:
+        return []
+    common = float(np.median([offset for *_, offset in known]))
+    same = [offset for *_, offset in known if abs(offset - common) <= SAME_OFFSET_M]
+    if len(same) < 3 or abs(common) < SAME_OFFSET_M:
+        return []
+    notes = [
+        f"stated distances exceed the measured ones by {np.mean(same):.3f} m (standard deviation {np.std(same):.3f} m, "
+        f"{len(same)} boards): they count from another point than the ranges"
+    ]
+    return notes + [
+        f"{name}: the stated distance {stated:g} m does not share this offset; {stated - offset + common:.3f} m would"
+        for name, stated, offset in known
+        if abs(offset - common) > SAME_OFFSET_M
+    ]
 
 
 def recording_result(entry: BoardEntry, shots: BoardShots, board: Board, taken: Mask) -> RecordingResult:
@@ -285,10 +369,16 @@ def material_result(
 
 
 def _sheet(
-    preset: LidarConfig, results: list[MaterialResult], targets: list[RatedRange], recording: str, notes: list[str]
+    preset: LidarConfig,
+    changed: dict[str, Any],
+    results: list[MaterialResult],
+    targets: list[RatedRange],
+    recording: str,
+    notes: list[str],
 ) -> LidarConfig:
+    """Preset with measured fields `changed`, the profiles of materials, and rated ranges from targets."""
     before = preset.calibration
-    known = SheetChanges() if before is None else SheetChanges({}, before.error, before.kept)
+    known = SheetChanges(changed) if before is None else SheetChanges(changed, before.error, before.kept)
     sheet = calibrated_sheet(preset, known, recording, frames=0)
     assert sheet.calibration is not None
     section = sheet.calibration.model_dump()

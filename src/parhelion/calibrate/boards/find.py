@@ -24,6 +24,12 @@ LEAST_SHARE = 0.08
 """Smallest share of all points that a board must contain."""
 GAP = 4.0
 """A board ends at a gap between returns of this many typical spacings."""
+DISTANCE_SHARE, REFERENCE_M = 0.2, 0.1
+"""Tolerances of a stated distance: relative, and absolute [m], because users measure it from a point of the housing."""
+FACING_SHARE = 0.1
+"""A board faces the sensor if the foot of the perpendicular lies at least this share of its width inside its edges."""
+FACING_RATIO = 1.5
+"""Largest ratio of the distance of a board that faces the sensor to that of a nearer, oblique surface."""
 INSET = 0.03
 """Share of the board that is excluded at each edge, where beams hit it only partly."""
 
@@ -43,6 +49,8 @@ class Board:
     """Extent along `across` and along `up`, relative to the foot of the perpendicular [m]: (min, max, min, max)."""
     inliers: int
     points: int
+    faces_sensor: bool = True
+    """The foot of the perpendicular lies well within the detected edges, as on a board put in front of a sensor."""
 
     @property
     def width_m(self) -> float:
@@ -53,6 +61,11 @@ class Board:
     def height_m(self) -> float:
         """Extent along `up`; 0 for planar scanners."""
         return self.edges_m[3] - self.edges_m[2]
+
+    @property
+    def azimuth_deg(self) -> float:
+        """Azimuth of the foot of the perpendicular, counter-clockwise from x [deg], -180 to 180."""
+        return float(np.degrees(np.arctan2(-self.normal[1], -self.normal[0])))
 
     def true_range(self, shots: BoardShots) -> Floats:
         """Range [m] at which each shot meets the plane; not finite or negative if it does not."""
@@ -79,20 +92,50 @@ class Board:
 def find_board(
     shots: BoardShots, *, distance_m: float | None = None, width_m: float | None = None, seed: int = 1
 ) -> Board:
-    """Nearest plane that contains a sufficient share of the points, and its edges.
+    """Most likely board of a recording, see `find_boards`."""
+    return find_boards(shots, distance_m=distance_m, width_m=width_m, seed=seed)[0]
 
-    `distance_m` and `width_m` select the plane and its extent: |theta| < atan(w/2d), ApolloSim eq. 4.1. ConfigError is
-    raised if there is no such plane.
+
+def find_boards(
+    shots: BoardShots, *, distance_m: float | None = None, width_m: float | None = None, seed: int = 1
+) -> list[Board]:
+    """Planes that contain a sufficient share of the points, with their edges, the most likely board first.
+
+    That is the nearest plane, unless one that faces the sensor is at most `FACING_RATIO` times as far. `distance_m` and
+    `width_m` select the plane and its extent: |theta| < atan(w/2d), ApolloSim eq. 4.1. ConfigError if there is
+    no such plane.
     """
+    found, total = _planes(shots, distance_m, width_m, seed)
+    near = [one for one in found if distance_m is None or abs(one.distance_m - distance_m) <= tolerance_m(distance_m)]
+    if not near:
+        where = "" if distance_m is None else f" near {distance_m:g} m"
+        others = "; ".join(f"{one.distance_m:.2f} m at {one.azimuth_deg:.0f} deg" for one in found)
+        reason = (
+            f"the surfaces are at {others}; correct distance_m, or give azimuth_deg"
+            if others
+            else f"no plane contains {100 * LEAST_SHARE:.0f} % of the {total} returns (at least {FEWEST_POINTS})"
+        )
+        raise ConfigError(f"no board found{where}: {reason}")
+    large = [board for board in near if board.inliers > 0.25 * max(one.inliers for one in near)]
+    return sorted(large, key=lambda board: board.distance_m * (1.0 if board.faces_sensor else FACING_RATIO))
+
+
+def tolerance_m(distance_m: float) -> float:
+    """Largest difference [m] between a stated distance and that of its board."""
+    return max(DISTANCE_SHARE * distance_m, REFERENCE_M)
+
+
+def _planes(shots: BoardShots, distance_m: float | None, width_m: float | None, seed: int) -> tuple[list[Board], int]:
+    """Planes of a recording, and the number of its returns."""
     random = np.random.default_rng(seed)
     points = shots.points[~shots.lost]
     total = len(points)
     flat = total > 0 and float(np.ptp(shots.direction[:, 2])) < 1e-3
     if distance_m is not None and total:
-        # Candidates for a board at that distance: points nearer than 80 % of it or far behind its rim are excluded.
+        # Candidates for a board at that distance: points clearly nearer or far behind its rim are excluded.
         reach = np.linalg.norm(points, axis=1)
         far = np.hypot(distance_m, 0.5 * (width_m or 4.0 * distance_m))
-        points = points[(reach > 0.8 * distance_m) & (reach < 1.25 * far)]
+        points = points[(reach > distance_m - tolerance_m(distance_m)) & (reach < 1.25 * far)]
     left = points
     found: list[Board] = []
     for _ in range(MOST_PLANES):
@@ -107,21 +150,7 @@ def find_board(
             break
         found.append(_bounded(normal, offset, left[on], flat, width_m, total, shots))
         left = left[~on]
-    if not found:
-        where = "" if distance_m is None else f" near {distance_m:g} m"
-        raise ConfigError(
-            f"no board found{where}: no plane contains {100 * LEAST_SHARE:.0f} % of the {total} returns "
-            f"(at least {FEWEST_POINTS})"
-        )
-    if distance_m is not None:
-        best = min(found, key=lambda board: abs(board.distance_m - distance_m))
-        if abs(best.distance_m - distance_m) > 0.2 * distance_m:
-            raise ConfigError(
-                f"no board found near {distance_m:g} m: the nearest plane is {best.distance_m:.2f} m away"
-            )
-        return best
-    large = [board for board in found if board.inliers > 0.25 * max(one.inliers for one in found)]
-    return min(large, key=lambda board: board.distance_m)
+    return found, total
 
 
 def _largest_plane(points: Floats, random: np.random.Generator, flat: bool) -> tuple[Floats, float] | None:
@@ -183,10 +212,11 @@ def _bounded(
     low, high = (0.0, 0.0)
     if not flat:
         low, high = _ends(y, beams[(beams[:, 0] >= left) & (beams[:, 0] <= right), 1])
+    facing = min(-left, right) >= FACING_SHARE * (right - left)
     if width_m is not None:
         middle = 0.5 * (left + right) if right - left < 1.5 * width_m else 0.0
         left, right = middle - 0.5 * width_m, middle + 0.5 * width_m
-    return Board(normal, offset, across, up, (left, right, low, high), len(on), total)
+    return Board(normal, offset, across, up, (left, right, low, high), len(on), total, facing)
 
 
 def _beams(plane: Board, shots: BoardShots) -> Floats:

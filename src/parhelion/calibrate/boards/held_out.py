@@ -6,7 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parhelion.calibrate.boards.profile import MODELS, MaterialShots, _cosine, _fit, angle_edges, fit_profile
+from parhelion.calibrate.boards.profile import (
+    MODELS,
+    OUTLIER_M,
+    MaterialShots,
+    _cosine,
+    _fit,
+    angle_edges,
+    fit_profile,
+)
 from parhelion.calibrate.range_images import Floats
 from parhelion.sensors.optics.lidar.config import MaterialProfile
 
@@ -16,6 +24,8 @@ MOST_MEANS = 50
 """Number of textbook means evaluated per angle bin."""
 LEAST_CHANCE = 1e-4
 """Probability that each model reserves for impossible values, spread over all values."""
+LEAST_SIGMA_M = 1e-4
+"""Smallest standard deviation of range errors, because sensors report ranges in steps."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +41,10 @@ class HeldOutScore:
     shots: int
     textbook: str = ""
     """Textbook model: of all candidates, the one that predicts the held-out shots best."""
+    range_log_likelihood: float = 0.0
+    """Mean log-likelihood [ln 1/m] of the range error of a return: one mean and deviation per angle bin."""
+    textbook_range_log_likelihood: float = 0.0
+    """The same for unbiased Gaussian noise of one deviation."""
 
 
 def chances(profile: MaterialProfile) -> Floats:
@@ -105,7 +119,19 @@ def compare(shots: MaterialShots, *, seed: int = 1) -> HeldOutScore:
         if ((bins == k) & ~lost).sum() >= 5
     ]
     near, far = np.mean(distances, axis=0) if distances else (0.0, 0.0)
-    return HeldOutScore(float(own.mean()), book, float(near), float(far), len(test), name)
+    error, here = test.error_m[~lost], bins[~lost]
+    ranges = _range_score(error, np.asarray(profile.range_bias_m)[here], np.asarray(profile.range_sigma_m)[here])
+    plain = _range_score(error, np.zeros(len(error)), np.full(len(error), np.std(train.error_m[~train_lost])))
+    return HeldOutScore(float(own.mean()), book, float(near), float(far), len(test), name, ranges, plain)
+
+
+def _range_score(error: Floats, mean: Floats, sigma: Floats) -> float:
+    """Mean log-likelihood of range errors under Gaussian noise, with a small uniform part for outliers."""
+    sigma = np.maximum(sigma, LEAST_SIGMA_M)
+    density = np.exp(-0.5 * ((error - mean) / sigma) ** 2) / (sigma * np.sqrt(2.0 * np.pi))
+    return (
+        float(np.mean(np.log((1.0 - LEAST_CHANCE) * density + 0.5 * LEAST_CHANCE / OUTLIER_M))) if len(error) else 0.0
+    )
 
 
 def _fine(profile: MaterialProfile, chance: Floats) -> tuple[Floats, Floats]:

@@ -193,7 +193,8 @@ def board_page(
         (
             one.name, str(one.comparison.shots), f"{one.comparison.log_likelihood:.3f}",
             f"{one.comparison.textbook_log_likelihood:.3f}", f"{one.comparison.wasserstein:.3g}",
-            f"{one.comparison.textbook_wasserstein:.3g}",
+            f"{one.comparison.textbook_wasserstein:.3g}", f"{one.comparison.range_log_likelihood:.2f}",
+            f"{one.comparison.textbook_range_log_likelihood:.2f}",
         )
         for one in found.materials
         if one.comparison is not None
@@ -201,7 +202,16 @@ def board_page(
     columns = ("material", "boards", "shots", "angles [deg]", "drop", "range noise [cm]", "gaps by")
     constants = [] if found.sheet.calibration is None else found.sheet.calibration.constants
     known = [(one.source, f"{one.k_m2:.6g}", f"{one.gamma_per_m:.4g}") for one in constants]
-    against = ("material", "held-out shots", "log-likelihood", "textbook", "Wasserstein", "textbook")
+    against = (
+        "material",
+        "held-out shots",
+        "log-likelihood",
+        "textbook",
+        "Wasserstein",
+        "textbook",
+        "range",
+        "textbook",
+    )
     return html.page(
         f"Calibration of {found.preset.name} from boards",
         *before,

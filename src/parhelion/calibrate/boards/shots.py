@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -17,6 +18,7 @@ from parhelion.io.csv_table import parse_rows
 from parhelion.io.recordings import clouds_of
 
 TEXT_ENDINGS = (".txt", ".csv")
+PACKED_ENDING = ".xz"
 LARGEST_TEXT_BYTES = 1 << 30
 LONGEST_HEAD_BYTES = 1 << 16
 RANGE_NAMES = ("distance", "range", "distance_m", "range_m")
@@ -55,14 +57,15 @@ def read_shots(path: str | PathLike[str], *, sensor: str | None = None, topic: s
 
     Text files have lines `distance,intensity,angle`, in metres and radians (ApolloSim), or a header that names these
     columns (`angle_deg` for degrees, and `elevation_deg` for sensors with several rows). A lost shot has the distance
-    inf, NaN or 0.
+    inf, NaN or 0. Text may be compressed by xz (`.txt.xz`).
     """
     from parhelion.io.ros import is_bag
 
     file = Path(path)
     if not file.exists():
         raise FormatError(f"{file}: no such file")
-    if file.suffix.lower() in TEXT_ENDINGS and not file.is_dir() and not _is_cloud_table(file):
+    plain = file.with_suffix("") if file.suffix.lower() == PACKED_ENDING else file
+    if plain.suffix.lower() in TEXT_ENDINGS and not file.is_dir() and (plain != file or not _is_cloud_table(file)):
         return _of_text(file)
     if is_bag(file):
         scans = _laser_scans(file, topic)
@@ -105,6 +108,8 @@ def _is_cloud_table(file: Path) -> bool:
 
 def _of_text(file: Path) -> BoardShots:
     data = read_bytes(file, FormatError, largest=LARGEST_TEXT_BYTES, what="a table of shots")
+    if file.suffix.lower() == PACKED_ENDING:
+        data = lzma.LZMADecompressor().decompress(data, LARGEST_TEXT_BYTES)
     first, _, rest = data.partition(b"\n")
     names = [name.strip() for name in first.decode("utf-8", "replace").strip().lower().split(",")]
     if any(name in RANGE_NAMES for name in names):

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from parhelion.calibrate.beam_angles import recorded_channels, rows_of_channels
 from parhelion.calibrate.drive.channels import BeamAngles, RowErrors, channel_errors
 from parhelion.calibrate.drive.detection import Saturation, Threshold, dropout, fit_threshold, saturation, step_of
 from parhelion.calibrate.drive.overlap import Overlap
@@ -28,7 +29,6 @@ from parhelion.calibrate.drive.timing import Timing, fit_timing, timing_changes
 from parhelion.calibrate.range_images import Floats, RangeImage, is_stationary, joined, mean_level
 from parhelion.calibrate.sheet import SheetChanges, calibrated_sheet, with_changes
 from parhelion.core.errors import ConfigError
-from parhelion.makers import codecs
 from parhelion.makers.scales import FULL_SCALE_POWER, scale_called
 from parhelion.sensors.optics.lidar.config import LidarConfig
 from parhelion.sensors.optics.lidar.link_budget import (
@@ -40,31 +40,11 @@ from parhelion.sensors.optics.lidar.link_budget import (
     threshold_photons,
 )
 
-# ---- Beam angles in the channel order of a sheet: from a capture's metadata, and from planes ------------------------
+# ---- Beam angles in the channel order of a sheet, from planes -------------------------------------------------------
 
 
 DIGITS = 4
 """Decimal places of angles [deg]: the best steps between rows have errors of 0.003."""
-
-
-def recorded_channels(frame: RangeImage, preset: LidarConfig) -> dict[str, Any] | None:
-    """Channels of a sheet with the angles that a capture contains; None if it contains none."""
-    codec = codecs().get(preset.maker)
-    if codec is None or not codec.carries_angles:
-        return None
-    own = getattr(preset.pattern, "channels", None)
-    if own is None or frame.direction is None or frame.origin is None:
-        return None
-    azimuth = np.arctan2(frame.direction[..., 1], frame.direction[..., 0])
-    head = np.arctan2(frame.origin[..., 1], frame.origin[..., 0])
-    off = np.degrees((azimuth - head + np.pi) % (2.0 * np.pi) - np.pi)
-    values = np.nanmedian(off, axis=1)
-    if frame.beam_offset_m < 0.005 or not np.isfinite(values).all():
-        return None
-    channels: dict[str, Any] = own.model_dump(mode="python", exclude_none=True)
-    channels["elevation_deg"] = [round(float(value), 3) for value in frame.elevation_deg]
-    channels["azimuth_deg"] = [round(float(value), 3) for value in values]
-    return channels
 
 
 def corrected(channels: Mapping[str, Any], name: str, found: BeamAngles) -> list[float]:
@@ -73,12 +53,9 @@ def corrected(channels: Mapping[str, Any], name: str, found: BeamAngles) -> list
     Channels that planes do not constrain keep their angles. Sheets list channels in the maker's order; image rows start
     at the highest ring.
     """
-    elevation = np.asarray(channels["elevation_deg"], np.float64)
-    ring = channels.get("ring")
-    rank = np.argsort(np.argsort(elevation, kind="stable"), kind="stable") if ring is None else np.asarray(ring)
-    row = len(elevation) - 1 - rank
+    row = rows_of_channels(channels)
     before = channels.get(name)
-    angle = np.zeros(len(elevation)) if before is None else np.asarray(before, np.float64)
+    angle = np.zeros(len(row)) if before is None else np.asarray(before, np.float64)
     return [
         round(float(value + more), DIGITS) if resolved else float(value)
         for value, more, resolved in zip(angle, found.correction[row], found.resolved[row], strict=True)
@@ -382,10 +359,10 @@ class _Work:
             self.changed["intensity.resolution"] = round(step, 4)
 
     def channels(self) -> None:
-        """Individually calibrated beam angles of the unit, which Ouster captures contain."""
+        """Beam angles of the unit, from the metadata of a capture or from the points of a cloud."""
         channels = recorded_channels(self.frame, self.preset)
-        if channels is None:
-            self.kept["pattern.channels"] = "the recording does not contain the beam angles of the unit"
+        if isinstance(channels, str):
+            self.kept["pattern.channels"] = channels
         else:
             self.changed["pattern.channels"] = channels
 

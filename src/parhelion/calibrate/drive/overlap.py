@@ -36,6 +36,9 @@ FEWEST_ROWS = 3.0
 """Effective number of rows that must share a bin before their strengths can be separated from the curve."""
 MOST_PIXELS = 60_000
 """Largest number of pixels that are used; more are sampled at random."""
+MOST_SCATTER = 0.25
+"""Largest relative scatter of photons R^2 over reflectivity at equal range: 0.05 and 0.12 in two calibrated
+recordings, 0.4 and more if the low byte of a 16-bit value is read."""
 FINE_PERCENT = 20.0
 ROUNDING = 0.29
 """Standard deviation of the rounding error of integers."""
@@ -129,7 +132,7 @@ def overlap(
 
     `plateau_m` and `open_m` are estimated if they are None. `cut` is the mean difference between the true number and
     the integer count: 0.5 for truncated counts, 0 for rounded ones. `repeats=0` gives no errors. ConfigError is raised
-    if too few pixels can be used.
+    if too few pixels can be used, or if reflectivity does not follow the signal.
     """
     mask = usable(frame)
     rows = frame.range.shape[0]
@@ -150,6 +153,12 @@ def overlap(
     # The sensor divides by one number within a step, so the middle of the step is the range that applies.
     distance = middle if stepped else np.log(true_range)
     strength = np.log(100.0) + per_percent + 2.0 * distance
+    scatter = _scatter(strength, cell.astype(np.int64))
+    if scatter > MOST_SCATTER:
+        raise ConfigError(
+            f"reflectivity does not follow the signal: their ratio scatters by {100.0 * scatter:.0f} % at equal range, "
+            "as for the uncalibrated 16-bit reflectivity of early Ouster firmware"
+        )
     bins = np.digitize(cell, CELL_EDGES) - 1
     size = len(CELL_EDGES) - 1
     kept = np.flatnonzero(np.bincount(bins, minlength=size) >= FEWEST_POINTS)
@@ -207,6 +216,12 @@ def overlap(
         np.exp(centre), np.exp(curve - top), np.exp(low[:-1]), np.exp(high[:-1]), np.exp(plain), count,
         constant, constant * float((high[-1] - low[-1]) / 2.0), np.exp(factor), plateau_m, open_m, stepped,
     )  # fmt: skip
+
+
+def _scatter(strength: Floats, cell: NDArray[np.int64]) -> float:
+    """Relative scatter of photons R^2 over reflectivity at equal range, by the median absolute deviation."""
+    off = strength - grouped_medians(strength, cell, int(cell.max()) + 1)[cell]
+    return 1.4826 * float(np.median(np.abs(off)))
 
 
 def _is_stepped(per_percent: Floats, cell: Floats, log_range: Floats) -> bool:

@@ -74,8 +74,12 @@ def compare(
     dry: PointCloud | None = None,
     name: str = "",
 ) -> Comparison:
-    """All measures of two clouds. `dry` is the scene in clear air, the reference for correct and false detections."""
+    """All measures of two clouds. `dry` is the scene in clear air, the reference for correct and false detections.
+
+    Lost shots, with coordinates that are not finite or all zero, are excluded from all measures.
+    """
     how = options or Options()
+    real, simulated = distances.returns_of(real), distances.returns_of(simulated)
     a, b = distances.points_of(real, "real cloud"), distances.points_of(simulated, "simulated cloud")
     moved = distances.earth_mover(a, b, exact_points=how.exact_points)
     pairs = rates.paired_ranges(real, simulated)
@@ -229,9 +233,10 @@ def compare_files(
     rows: list[Comparison] = []
     shots: dict[str, list[tuple[NDArray[np.int64], Floats]]] = {"real": [], "simulated": []}
     for real, simulated in pairs:
-        clouds = {"real": PointCloud.load(real), "simulated": PointCloud.load(simulated)}
+        files = {"real": real, "simulated": simulated}
+        clouds = {who: distances.returns_of(PointCloud.load(file)) for who, file in files.items()}
         for path, cloud in ((real, clouds["real"]), (simulated, clouds["simulated"])):
-            if not np.isfinite(np.asarray(cloud.xyz)).all(axis=1).any():
+            if not len(cloud):
                 raise FormatError(f"{path}: the cloud is empty, so it cannot be compared")
         rows.append(compare(clouds["real"], clouds["simulated"], how, dry=reference, name=real.stem))
         if how.still:

@@ -22,6 +22,13 @@ _SLICES = 128
 _VERY_LARGE = 200_000
 
 
+def returns_of(cloud: PointCloud) -> PointCloud:
+    """Cloud without rows of lost shots, which have coordinates that are not finite, or zeros as some drivers write."""
+    xyz = np.asarray(cloud.xyz)
+    returned = np.isfinite(xyz).all(axis=1) & (xyz != 0.0).any(axis=1)
+    return cloud if returned.all() else cloud.select(returned)
+
+
 def points_of(cloud: PointCloud | ArrayLike, name: str = "cloud") -> Floats:
     """Finite points (n, 3) [m] of a cloud as float64; an empty cloud raises ConfigError."""
     xyz = np.asarray(cloud.xyz if isinstance(cloud, PointCloud) else cloud, np.float64)
