@@ -28,6 +28,7 @@ SHEETS = {
     "intel/realsense-d435-colour": (1920, 1080, 69.4, "red green blue"),
     "intel/realsense-d435-depth": (1280, 720, 87.0, "mono"),
     "micasense/rededge-mx": (1280, 960, 47.2, "red green blue nir red-edge"),
+    "microsoft/azure-kinect-depth": (640, 576, 75.0, "nir"),
     "onsemi/ar0231": (1928, 1208, 60.0, "red green blue"),
     "sony/imx586-phone": (4000, 3000, None, "red green blue"),
     "stereolabs/zed-2": (1920, 1080, None, "red green blue"),

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import parhelion as ph
+from camera_rigs import above, camera_sheet, flat
 from parhelion.core.errors import ConfigError
 from parhelion.core.image import Intrinsics
 from parhelion.core.random import Stream
@@ -20,7 +22,14 @@ from parhelion.sensors.optics.camera.electronics import (
     jpeg,
     response,
 )
-from parhelion.sensors.optics.camera.readout import AutoExposure, Exposure, electrons_per_radiance, falloff
+from parhelion.sensors.optics.camera.readout import (
+    AutoExposure,
+    Exposure,
+    auto_exposure,
+    electrons_per_radiance,
+    falloff,
+    meter,
+)
 
 QUIET = SensorElectronics(
     noise=False, prnu=0.0, dsnu_e=0.0, dark_current_e_s=0.0, white_balance="none", curve="linear", output_bits=16
@@ -255,3 +264,23 @@ def test_wrong_pictures_are_reported() -> None:
         develop([np.zeros(5)], MONO, Exposure(0.01), STREAM, width=2, height=2)
     with pytest.raises(ConfigError, match="time_s"):
         Exposure(0.0)
+
+
+def test_the_sheet_s_gain_sets_the_digital_numbers() -> None:
+    """A converter with 4 electrons per step reads half of one with 2, and exposes for its own full scale."""
+    world = flat("lambert-50")
+    raws = {}
+    for gain in (None, 2.0, 4.0):
+        sheet = camera_sheet(32, 24, sensor={"gain_e_per_dn": gain, "adc_bits": 12, "full_well_e": 10_000.0})
+        camera = ph.Camera(sheet, samples=2, bounces=0, truth=(), noise=False)
+        raws[gain] = camera.shoot(world, pose=above(5.0), seed=1).colour.astype(float).mean()
+    assert raws[4.0] == pytest.approx(0.5 * raws[2.0], rel=0.01)
+    assert raws[None] == pytest.approx(raws[4.0] * 4.0 * 4095.0 / 10_000.0, rel=0.01)
+    coarse, fine = (SensorElectronics(gain_e_per_dn=gain) for gain in (None, 1.0))
+    assert coarse.full_scale_e == coarse.full_well_e
+    assert fine.full_scale_e == fine.largest_dn - fine.black_level_dn
+    assert fine.dn_per_e(20.0) == pytest.approx(10.0)
+    rate = np.full((8, 8), 1000.0)
+    assert auto_exposure(meter(rate.ravel()), 4000.0, AutoExposure(max_time_s=10.0)).time_s == pytest.approx(
+        0.72, rel=0.01
+    )

@@ -143,6 +143,10 @@ def _resize(config: CameraConfig, data: dict, width: int | None, height: int | N
     ):
         if sensor[name] is not None:
             sensor[name] *= factor
+    if data["stereo"] is not None:
+        # Calibration errors are angles; the noise of matching is in pixels of the image that is matched.
+        for name in ("offset_px", "tilt_px"):
+            data["stereo"][name] /= ratio
 
 
 def bands_of(config: CameraConfig) -> tuple[Band, ...]:
@@ -181,6 +185,7 @@ def electronics_of(
         f_number=optics.f_number,
         vignetting=optics.vignetting,
         full_well_e=sensor.full_well_e,
+        gain_e_per_dn=sensor.gain_e_per_dn,
         dark_current_e_s=sensor.dark_current_e_s,
         read_noise_e=sensor.read_noise_e,
         prnu=sensor.prnu if noise else 0.0,

@@ -201,7 +201,9 @@ class SensorElectronics:
     vignetting: float = 1.0
     """Exponent on the natural falloff cos^4: 0 none, 1 natural."""
     full_well_e: float = 10_500.0
-    """Full-well capacity [e]; at a gain of 0 dB it saturates the converter."""
+    """Full-well capacity [e]."""
+    gain_e_per_dn: float | None = None
+    """Electrons per digital number at a gain of 0 dB; None if the full well just saturates the converter."""
     dark_current_e_s: float = 1.0
     """Dark current [e/s]."""
     read_noise_e: float = 2.2
@@ -270,7 +272,17 @@ class SensorElectronics:
 
     def dn_per_e(self, gain_db: float = 0.0) -> float:
         """Digital numbers per electron (the system gain K of EMVA 1288)."""
-        return float((self.largest_dn - self.black_level_dn) / self.full_well_e * 10.0 ** (gain_db / 20.0))
+        per_e = (self.largest_dn - self.black_level_dn) / self.full_well_e
+        if self.gain_e_per_dn is not None:
+            per_e = 1.0 / self.gain_e_per_dn
+        return float(per_e * 10.0 ** (gain_db / 20.0))
+
+    @property
+    def full_scale_e(self) -> float:
+        """Electrons that saturate the converter at a gain of 0 dB [e]; it may exceed the full well."""
+        if self.gain_e_per_dn is None:
+            return self.full_well_e
+        return (self.largest_dn - self.black_level_dn) * self.gain_e_per_dn
 
     def electrons_per_radiance(self) -> tuple[float, ...]:
         """Electrons per second in an on-axis pixel per radiance [W/(m^2 sr)], for each band."""
@@ -336,7 +348,7 @@ def develop(
     )
     if isinstance(exposure, AutoExposure):
         counts = sum(bench.host(bench.run(meter, rate)).astype(np.int64) for rate in rates)
-        exposure = auto_exposure(np.asarray(counts), electronics.full_well_e, exposure)
+        exposure = auto_exposure(np.asarray(counts), electronics.full_scale_e, exposure)
     e, time = electronics, exposure.time_s
     keys = (replace(stream, name=f"{stream.name}/readout").key, Stream(0, f"fixed-pattern/{e.identity}").key)
     raws = bench.run(

@@ -14,7 +14,7 @@ from parhelion.core.pose import Pose
 from parhelion.core.random import Stream
 from parhelion.core.trajectory import Fixed, Mounted, Trajectory, pose_at
 from parhelion.rays.device import copied
-from parhelion.sensors.optics.camera.depth import DepthDraws, flight_depth, stereo_depth
+from parhelion.sensors.optics.camera.depth import DepthDraws, StereoCalibration, flight_depth, stereo_depth
 from parhelion.sensors.optics.camera.device import CameraOnDevice
 from parhelion.sensors.optics.camera.electronics import SensorElectronics, axis_cosines, develop
 from parhelion.sensors.optics.camera.lens import aperture_radius_m, lights
@@ -147,7 +147,7 @@ class Shot:
         radiance = self.device.metered(self.target, self._scene(view), stream)
         rates = radiance * np.array(self.electronics.electrons_per_radiance())
         counts = np.sum([meter(rates[:, band]) for band in range(rates.shape[1])], axis=0)
-        return auto_exposure(counts, self.electronics.full_well_e, exposure)
+        return auto_exposure(counts, self.electronics.full_scale_e, exposure)
 
     def _picture(self, taken: Exposure) -> NDArray[Any]:
         """Image of one lens, as stored by the sensor."""
@@ -222,7 +222,8 @@ class Shot:
         assert config.stereo is not None  # validated by CameraConfig
         right = self._second_lens()._pixel_truth(taken)
         lens = self.camera.intrinsics
-        return stereo_depth(config.stereo, config.depth, lens, middles, seen, right, draws, pictures)
+        unit = StereoCalibration.of(config.stereo, self.electronics.identity) if self.camera.noise else None
+        return stereo_depth(config.stereo, config.depth, lens, middles, seen, right, draws, pictures, unit)
 
     def _truth(self, taken: Exposure, seen: PixelTruth) -> dict[str, Any]:
         """Requested ground truth."""
