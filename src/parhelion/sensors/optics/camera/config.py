@@ -184,6 +184,9 @@ class Lens(Config):
     """Exponent on the natural falloff cos^4 of the angle off the axis: 0 none, 1 natural."""
     chromatic_aberration: list[Annotated[float, Field(ge=0.9, le=1.1)]] = Field(default_factory=list)
     """Lateral magnification of each band about the principal point, relative to 1; empty for none."""
+    blur_px: Annotated[float, Field(ge=0, le=8)] = 0.0
+    """Standard deviation of the Gaussian point spread of lens and optical low-pass filter [pixel]. The modulation
+    transfer at the Nyquist frequency is 1.27 exp(-4.93 blur_px^2): 0.37 for 0.5; 0 is a perfectly sharp lens."""
 
     @model_validator(mode="after")
     def _one_scale(self) -> Lens:

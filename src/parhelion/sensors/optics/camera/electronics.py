@@ -22,7 +22,17 @@ from parhelion.core.image import Intrinsics
 from parhelion.core.random import Stream
 from parhelion.rays.device import Static, copied
 from parhelion.rays.device import engine as running_engine
-from parhelion.sensors.optics.camera.pixel_planes import Array, gather, mirrored, pictured, places, planes_of, zoomed
+from parhelion.sensors.optics.camera.pixel_planes import (
+    Array,
+    blur_weights,
+    blurred,
+    gather,
+    mirrored,
+    pictured,
+    places,
+    planes_of,
+    zoomed,
+)
 from parhelion.sensors.optics.camera.readout import (
     AutoExposure,
     Exposure,
@@ -222,6 +232,8 @@ class SensorElectronics:
     """Demosaicing method, one of DEMOSAICS."""
     chromatic_scale: tuple[float, ...] | None = None
     """Magnification of each band about the principal point; None for a lens without chromatic aberration."""
+    blur_px: float = 0.0
+    """Standard deviation of the Gaussian point spread of the lens [pixel]; 0 for a perfectly sharp lens."""
     white_balance: Literal["auto", "none"] | tuple[float, ...] = "auto"
     """Grey world, none, or the gain of each band."""
     colour_matrix: tuple[tuple[float, ...], ...] | None = None
@@ -336,6 +348,10 @@ def develop(
         raise ConfigError(f"radiance: expected {len(electronics.wavelengths_nm)} bands, got {len(planes)}")
     bench = _Bench(any(is_drjit(plane) for plane in planes), width * height)
     centre = principal_point or (0.5 * (width - 1), 0.5 * (height - 1))
+    if electronics.blur_px:
+        weights = bench.numbers(blur_weights(electronics.blur_px))
+        for down in (False, True):
+            planes = bench.run(_blur, planes, bench.pixel, weights, Static((width, height, down)))
     rates = bench.run(
         _light,
         planes,
@@ -391,6 +407,12 @@ def axis_cosines(intrinsics: Intrinsics) -> NDArray[np.float32]:
 
 
 # ---- processing steps, for NumPy and Dr.Jit arrays -----------------------------------------------------------------
+
+
+def _blur(planes: list[Array], pixel: Array, weights: list[Reals], fixed: Any) -> list[Array]:
+    """Point spread of the lens along rows or columns."""
+    width, height, down = fixed.values
+    return [blurred(plane, pixel, width, height, weights, down=down) for plane in planes]
 
 
 def _light(
