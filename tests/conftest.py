@@ -37,6 +37,11 @@ _USER_PACKAGE = Path(__file__).parent / "user_package"
 _NOBODY = 65534
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    # Small test images have few samples per pixel on purpose.
+    config.addinivalue_line("filterwarnings", "ignore::parhelion.sensors.optics.camera.shot.GrainWarning")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Unit tests are quick unless they are marked as slow."""
     for item in items:

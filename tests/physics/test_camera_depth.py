@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+from collections import defaultdict
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +16,16 @@ import parhelion as ph
 from camera_rigs import BRIGHT, DARK, above, camera_sheet, flat
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.random import Stream
-from parhelion.sensors.optics.camera.config import TimeOfFlight
-from parhelion.sensors.optics.camera.depth import DepthDraws, fattened, flight_sigma
+from parhelion.sensors.optics.camera.config import Stereo, TimeOfFlight
+from parhelion.sensors.optics.camera.depth import (
+    DepthDraws,
+    StereoCalibration,
+    correlated,
+    fattened,
+    flight_sigma,
+    interreflected,
+)
+from parhelion.sensors.optics.camera.truth import PixelTruth
 
 Array = NDArray[Any]
 FX, BASELINE = 300.0, 0.1
@@ -170,9 +181,73 @@ def test_presets_measure_depth(name: str) -> None:
     error = image.measured_depth - image.depth
     stereo = camera.config.stereo
     assert stereo is not None
-    want = 2.5**2 * stereo.subpixel_px / (camera.intrinsics.fx * stereo.baseline_m)
+    noise = stereo.subpixel_px * np.hypot(1.0, 0.0 if stereo.pattern_m is None else 2.5 / stereo.pattern_m)
+    per_px = 2.5**2 / (camera.intrinsics.fx * stereo.baseline_m)
     assert np.isfinite(error).mean() > 0.6
-    assert np.nanstd(error) == pytest.approx(want, rel=0.05)
+    # The unit's own tilt adds to the noise; its offset moves the mean.
+    unit = StereoCalibration.of(stereo, camera._electronics.identity)
+    tilt = np.hypot(*unit.tilt_px) / np.sqrt(3.0)
+    assert np.nanstd(error) == pytest.approx(per_px * np.hypot(noise, tilt), rel=0.1)
+    shift = -per_px * unit.offset_px + 2.5 * unit.scale
+    assert np.nanmean(error) == pytest.approx(shift, abs=0.3 * per_px * np.hypot(noise, tilt))
+
+
+@pytest.mark.parametrize("sigma", [2.0, 4.8])
+def test_noise_of_disparity_is_correlated_between_pixels(sigma: float) -> None:
+    white = np.random.default_rng(3).standard_normal((600, 800))
+    field = correlated(white, sigma)
+    assert field.std() == pytest.approx(1.0, rel=0.03)
+    for lag in (1, 3, 8):
+        found = np.mean(field[:, lag:] * field[:, :-lag])
+        assert found == pytest.approx(np.exp(-(lag**2) / (4.0 * sigma**2)), abs=0.05)
+    # The mean of 100 x 100 pixels has the variance of 10^4 / (4 pi sigma^2) independent ones.
+    means = field[:600, :800].reshape(6, 100, 8, 100).mean(axis=(1, 3))
+    assert means.std() == pytest.approx(np.sqrt(4.0 * np.pi) * sigma / 100.0, rel=5.0 / np.sqrt(2 * means.size))
+    assert correlated(white, 0.0) is white
+
+
+def test_each_unit_has_its_own_calibration_error() -> None:
+    world = flat()
+    errors = {"offset_px": 0.2, "tilt_px": 0.0, "scale": 0.01}
+    depths = []
+    for name in ("one", "two", "one"):
+        camera = stereo_camera(options={"name": name}, **errors)
+        depths.append(measured(camera, world, 2.0, seed=len(depths)))
+        unit = StereoCalibration.of(Stereo(baseline_m=BASELINE, **errors), camera._electronics.identity)
+        want = FX * BASELINE * (1.0 + unit.scale) / (FX * BASELINE / 2.0 + unit.offset_px)
+        assert np.nanmedian(depths[-1]) == pytest.approx(want, abs=1e-4)
+    # The error belongs to the unit: frames and seeds do not change it.
+    assert np.nanmedian(depths[0]) == np.nanmedian(depths[2]) != np.nanmedian(depths[1])
+    without = measured(stereo_camera(options={"noise": False}, **errors), world, 2.0)
+    assert np.nanmedian(without) == pytest.approx(2.0, abs=1e-5)
+    units = [StereoCalibration.of(Stereo(baseline_m=BASELINE, **errors), f"unit-{k}") for k in range(400)]
+    assert np.std([unit.offset_px for unit in units]) == pytest.approx(0.2, rel=0.18)
+    assert np.std([unit.scale for unit in units]) == pytest.approx(0.01, rel=0.18)
+
+
+def test_mean_depth_of_a_wall_scatters_as_recorded_with_a_d435() -> None:
+    """0.5 and 2.5 m were used to fit the preset; 1.5 m and the independence of frames are predictions."""
+    file = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "depth_d435" / "roi_means_cm.csv"
+    file = file if file.exists() else Path("/work/shared/data/depth_d435/roi_means_cm.csv")
+    if not file.exists():
+        pytest.skip("../shared/data/depth_d435 is not available")
+    recorded = defaultdict(list)
+    with file.open() as lines:
+        for row in csv.DictReader(lines):
+            recorded[float(row["truth_cm"]) / 100.0].append(float(row["roi_mean_cm"]) / 100.0)
+    assert set(recorded) == {0.5, 1.5, 2.5}
+    camera = ph.Camera("intel/realsense-d435-depth", picture=False, truth=())
+    world = flat("lambert-50")
+    frames = 24
+    for distance, real in recorded.items():
+        means = []
+        for seed in range(frames):
+            depth = measured(camera, world, distance, seed=seed)
+            means.append(np.nanmean(depth[310:410, 700:800]))
+        # Standard errors: 7 % of the recorded 100 frames, 15 % of ours; three of both together.
+        assert np.std(means, ddof=1) == pytest.approx(np.std(real, ddof=1), rel=0.5), distance
+        # Independent pixels would leave a hundredth of the noise of one pixel.
+        assert np.std(means, ddof=1) > 0.05 * distance**2 * 0.08 / (camera.intrinsics.fx * 0.05)
 
 
 # ---- time of flight ------------------------------------------------------------------------------------------------
@@ -208,6 +283,85 @@ def test_multipath_makes_ranges_longer() -> None:
     bias = np.arctan2(0.2 * np.sin(turn), 1.0 + 0.2 * np.cos(turn)) / turn
     assert bias > 0.1
     assert depth[30, 40] == pytest.approx(2.0 + bias, abs=1e-3)
+
+
+def test_ranges_wiggle_with_the_period_of_the_third_harmonic() -> None:
+    config = flight_camera(harmonic=0.03).config
+    camera = ph.Camera(config, picture=False, truth=(), noise=False)
+    metres = SPEED_OF_LIGHT_M_S / (4 * np.pi * 20e6)
+    for distance in np.linspace(1.0, 1.0 + 0.5 * np.pi * metres, 9):
+        error = measured(camera, flat("lambert-50"), float(distance))[30, 40] - distance
+        phase = distance / metres
+        want = -np.arctan2(0.03 * np.sin(4 * phase), 1.0 + 0.03 * np.cos(4 * phase)) * metres
+        assert error == pytest.approx(want, abs=1e-3 * metres + 1e-3)
+    plain = ph.Camera(flight_camera().config, picture=False, truth=(), noise=False)
+    assert measured(plain, flat("lambert-50"), 2.3)[30, 40] == pytest.approx(2.3, abs=1e-4)
+
+
+def corner_truth(width: int, height: int, distance: float, reflectance: float) -> tuple[Array, PixelTruth]:
+    """Two walls that meet in a vertical edge at `distance` on the axis, at 45 degrees to it, in the sensor frame."""
+    column, row = np.meshgrid(np.arange(width) - (width - 1) / 2, np.arange(height) - (height - 1) / 2)
+    d = np.stack([np.full(column.shape, float(width)), -column, -row], axis=-1)
+    d /= np.linalg.norm(d, axis=-1, keepdims=True)
+    side = np.where(d[..., 1] >= 0.0, 1.0, -1.0)
+    normal = np.stack([-np.ones_like(side), -side, np.zeros_like(side)], axis=-1) / np.sqrt(2.0)
+    far = -distance / np.sqrt(2.0) / np.einsum("hwk,hwk->hw", d, normal)
+    whole = np.zeros(far.shape)
+    seen = PixelTruth(
+        far.astype(np.float32), (far * d[..., 0]).astype(np.float32), normal.astype(np.float32),
+        whole.astype(np.uint16), whole.astype(np.uint32), whole.astype(np.int64),
+        np.full(far.shape, reflectance, np.float32),
+    )  # fmt: skip
+    return d, seen
+
+
+def test_light_over_another_wall_lengthens_ranges_in_a_corner() -> None:
+    flight = TimeOfFlight(**{**FLIGHT, "modulation_mhz": 100.0})
+    d, seen = corner_truth(128, 96, 2.0, 0.5)
+    relative, added = interreflected(flight, d, seen, seen.range_m.astype(float), np.ones(d.shape[:2], bool))
+    middle, edge = added[48, 60], added[48, 4]
+    assert 0.1 < middle < 0.5
+    assert edge < middle
+    metres = SPEED_OF_LIGHT_M_S / (4 * np.pi * 100e6)
+    bias = np.angle(1.0 + relative) * metres
+    assert (bias > 0.0).all()
+    assert 0.01 < bias[48, 40] < 0.2
+    # The share follows the reflectance of the other wall.
+    _, dark = interreflected(
+        flight, *corner_truth(128, 96, 2.0, 0.25), seen.range_m.astype(float), np.ones((96, 128), bool)
+    )
+    assert dark == pytest.approx(0.5 * added, rel=1e-6)
+    # Twice the patches change little: the sum has converged away from the edge itself.
+    d2, seen2 = corner_truth(128, 96, 2.0, 0.5)
+    import parhelion.sensors.optics.camera.depth as module
+
+    fine = pytest.MonkeyPatch()
+    fine.setattr(module, "INTERREFLECTION_SIDE", 64)
+    _, finer = interreflected(flight, d2, seen2, seen2.range_m.astype(float), np.ones((96, 128), bool))
+    fine.undo()
+    assert finer[20:76, 8:48] == pytest.approx(added[20:76, 8:48], rel=0.15)
+
+
+def test_a_flat_wall_has_no_interreflection() -> None:
+    config = flight_camera(interreflection=True).config
+    camera = ph.Camera(config, picture=False, truth=(), noise=False)
+    assert measured(camera, flat("lambert-50"), 2.0)[30, 40] == pytest.approx(2.0, abs=1e-5)
+
+
+def test_the_time_of_flight_preset_meets_the_figures_of_its_maker() -> None:
+    camera = ph.Camera("microsoft/azure-kinect-depth", picture=False, truth=("depth",))
+    errors = {}
+    for distance, material in ((3.8, "lambert-15"), (1.0, "lambert-50"), (2.0, "lambert-50")):
+        image = camera.shoot(flat(material), pose=above(distance), seed=4)
+        assert image.measured_depth is not None
+        assert image.depth is not None
+        error = (image.measured_depth - image.depth)[258:318, 290:350]
+        errors[distance] = np.nanstd(error)
+        assert abs(np.nanmean(error)) < 0.011 + 0.001 * distance
+    # Fitted: 17 mm at the end of the range on 15 %. Predicted: a few millimetres at 1 and 2 m.
+    assert errors[3.8] == pytest.approx(0.0165, rel=0.1)
+    assert 0.001 < errors[1.0] < 0.004
+    assert errors[1.0] < errors[2.0] < 0.008
 
 
 def test_phase_repeats_and_weak_light_has_no_answer() -> None:

@@ -8,6 +8,7 @@ from scipy import stats
 from tests.camera_rigs import expected_count
 
 import parhelion as ph
+from parhelion.core.errors import ConfigError
 from parhelion.core.image import Intrinsics
 from parhelion.sensors.optics.camera.lattice import drops_in_cells, particle_classes
 from parhelion.sensors.optics.camera.streaks import streaks_of
@@ -77,3 +78,22 @@ def test_velocities_are_even_within_fifteen_percent() -> None:
         # Steps of 1 / 512 move the distribution by 1 / 1024 at most.
         test = stats.kstest((found[:, axis] - 0.85) / 0.3, "uniform")
         assert test.statistic < stats.kstwo.isf(SIGNIFICANCE, len(found)) + 1 / 1024
+
+
+def test_vane_s_blend_is_an_option_of_the_camera() -> None:
+    """VANE's streaks are opaque whatever the exposure; physical ones are faint in 5 ms."""
+    world = ph.World()
+    world.add(ph.shapes.plane(200, 200), material="lambert-10")
+    world.weather = ph.Weather(rain_rate_mm_h=50)
+    brighter = {}
+    for blend in ("physical", "vane"):
+        camera = ph.Camera(
+            "generic/vga", width=320, samples=1, bounces=0, truth=(), noise=False, exposure_s=5e-3, gain_db=0.0,
+            rain_blend=blend, developed=False,
+        )  # fmt: skip
+        wet = camera.shoot(world, pose=ph.Pose((0, 0, 2), rpy_deg=(0, 20, 0)), seed=3).colour.mean(axis=2)
+        around = np.median(wet, axis=1, keepdims=True)
+        brighter[blend] = float(np.percentile((wet / around)[160:], 99.5) - 1.0)
+    assert brighter["vane"] > 2.0 * brighter["physical"] > 0.0
+    with pytest.raises(ConfigError, match="rain_blend"):
+        ph.Camera("generic/vga", rain_blend="wet")  # type: ignore[arg-type]

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import parhelion as ph
+from camera_rigs import above, camera_sheet, flat
 from parhelion.core.errors import ConfigError
 from parhelion.core.image import Intrinsics
 from parhelion.core.random import Stream
@@ -20,7 +22,14 @@ from parhelion.sensors.optics.camera.electronics import (
     jpeg,
     response,
 )
-from parhelion.sensors.optics.camera.readout import AutoExposure, Exposure, electrons_per_radiance, falloff
+from parhelion.sensors.optics.camera.readout import (
+    AutoExposure,
+    Exposure,
+    auto_exposure,
+    electrons_per_radiance,
+    falloff,
+    meter,
+)
 
 QUIET = SensorElectronics(
     noise=False, prnu=0.0, dsnu_e=0.0, dark_current_e_s=0.0, white_balance="none", curve="linear", output_bits=16
@@ -255,3 +264,69 @@ def test_wrong_pictures_are_reported() -> None:
         develop([np.zeros(5)], MONO, Exposure(0.01), STREAM, width=2, height=2)
     with pytest.raises(ConfigError, match="time_s"):
         Exposure(0.0)
+
+
+def test_the_sheet_s_gain_sets_the_digital_numbers() -> None:
+    """A converter with 4 electrons per step reads half of one with 2, and exposes for its own full scale."""
+    world = flat("lambert-50")
+    raws = {}
+    for gain in (None, 2.0, 4.0):
+        sheet = camera_sheet(
+            32, 24, sensor={"gain_e_per_dn": gain, "adc_bits": 12, "full_well_e": 10_000.0}, exposure={"time_s": 1e-5}
+        )
+        camera = ph.Camera(sheet, samples=2, bounces=0, truth=(), noise=False)
+        raws[gain] = camera.shoot(world, pose=above(5.0), seed=1).colour.astype(float).mean()
+    assert raws[4.0] == pytest.approx(0.5 * raws[2.0], rel=0.01)
+    assert raws[None] == pytest.approx(raws[4.0] * 4.0 * 4095.0 / 10_000.0, rel=0.01)
+    coarse, fine = (SensorElectronics(gain_e_per_dn=gain) for gain in (None, 1.0))
+    assert coarse.full_scale_e == coarse.full_well_e
+    assert fine.full_scale_e == fine.largest_dn - fine.black_level_dn
+    assert fine.dn_per_e(20.0) == pytest.approx(10.0)
+    rate = np.full((8, 8), 1000.0)
+    assert auto_exposure(meter(rate.ravel()), 4000.0, AutoExposure(max_time_s=10.0)).time_s == pytest.approx(
+        0.72, rel=0.01
+    )
+
+
+@pytest.mark.parametrize("sigma", [0.4, 0.5, 1.2])
+def test_lens_blur_has_the_stated_modulation_transfer(sigma: float) -> None:
+    sharp = replace(MONO, full_well_e=1e6, adc_bits=16, black_level_dn=0.0)
+    scale = 2e5 / (MONO.electrons_per_radiance()[0] * 0.01)
+    column = np.arange(240)
+    for period in (4.0, 8.0):
+        wave = np.tile(1.0 + 0.5 * np.sin(2.0 * np.pi * column / period), (24, 1)) * scale
+        one, two = (
+            develop(wave, sensor, Exposure(0.01), STREAM, with_raw=True).raw
+            for sensor in (sharp, replace(sharp, blur_px=sigma))
+        )
+        assert one is not None
+        assert two is not None
+        found = np.ptp(two[:, 40:200].astype(float)) / np.ptp(one[:, 40:200].astype(float))
+        # The Gaussian is integrated over pixels and sampled: its transfer repeats at multiples of the pixel frequency.
+        cycles = 1.0 / period + np.arange(-3, 4)
+        want = np.sum(np.exp(-2.0 * (np.pi * sigma * cycles) ** 2) * np.sinc(cycles))
+        assert found == pytest.approx(want, abs=0.01)
+        turned = develop(wave.T.copy(), replace(sharp, blur_px=sigma), Exposure(0.01), STREAM, with_raw=True).raw
+        assert turned is not None
+        assert np.array_equal(turned, two.T)
+
+
+def test_lens_blur_lowers_the_colours_of_the_demosaic_at_edges() -> None:
+    grey = np.where((np.arange(64) % 9 < 4)[None, :, None], 40.0, 4.0) * np.ones((48, 64, 3))
+
+    def colourfulness(blur_px: float) -> float:
+        sensor = replace(QUIET, quantum_efficiency=(0.5, 0.5, 0.5), wavelengths_nm=(540.0,) * 3, blur_px=blur_px)
+        picture = develop(grey, sensor, Exposure(2e-4), STREAM).colour.astype(float)[4:-4, 4:-4]
+        return float(np.sqrt(np.mean(np.var(picture, axis=2))))
+
+    assert colourfulness(0.0) > 0.0
+    assert colourfulness(0.5) < 0.7 * colourfulness(0.0)
+
+
+def test_blur_on_the_device_is_that_of_numpy() -> None:
+    light = scene()
+    sensor = replace(QUIET, blur_px=0.7)
+    host = develop(light, sensor, Exposure(1e-3), STREAM).colour
+    planes = [engine().table(light[..., band].astype(np.float32)) for band in range(3)]
+    made = develop(planes, sensor, Exposure(1e-3), STREAM, width=64, height=48).colour
+    assert np.abs(host.astype(int) - made.astype(int)).max() <= 8

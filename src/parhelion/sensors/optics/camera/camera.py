@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import lru_cache
 from os import PathLike
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,7 @@ from parhelion.sensors.optics.camera import lens
 from parhelion.sensors.optics.camera.config import CameraConfig, CurveBand, RoundBand
 from parhelion.sensors.optics.camera.device import CameraOnDevice
 from parhelion.sensors.optics.camera.electronics import SensorElectronics
+from parhelion.sensors.optics.camera.lattice import MODELS
 from parhelion.sensors.optics.camera.readout import AutoExposure, Exposure
 from parhelion.sensors.optics.camera.scene import camera_target
 from parhelion.sensors.optics.camera.shot import Shot
@@ -132,6 +133,7 @@ def _resize(config: CameraConfig, data: dict, width: int | None, height: int | N
     data["lens"] |= {"fx": new.fx, "fy": new.fy, "cx": new.cx, "cy": new.cy, "skew": new.skew, "hfov_deg": None}
     data["lens"]["focal_length_mm"] = config.focal_length_mm
     sensor, ratio = data["sensor"], old.width / width
+    data["lens"]["blur_px"] = min(data["lens"]["blur_px"] / ratio, 8.0)
     # A binned pixel sums the charge of several pixels; their noise variances add.
     for name, factor in (
         ("pixel_um", ratio),
@@ -143,6 +145,10 @@ def _resize(config: CameraConfig, data: dict, width: int | None, height: int | N
     ):
         if sensor[name] is not None:
             sensor[name] *= factor
+    if data["stereo"] is not None:
+        # Calibration errors are angles; the noise of matching is in pixels of the image that is matched.
+        for name in ("offset_px", "tilt_px"):
+            data["stereo"][name] /= ratio
 
 
 def bands_of(config: CameraConfig) -> tuple[Band, ...]:
@@ -181,6 +187,7 @@ def electronics_of(
         f_number=optics.f_number,
         vignetting=optics.vignetting,
         full_well_e=sensor.full_well_e,
+        gain_e_per_dn=sensor.gain_e_per_dn,
         dark_current_e_s=sensor.dark_current_e_s,
         read_noise_e=sensor.read_noise_e,
         prnu=sensor.prnu if noise else 0.0,
@@ -189,6 +196,7 @@ def electronics_of(
         adc_bits=min(sensor.adc_bits, 16),
         bayer=sensor.bayer,
         chromatic_scale=tuple(optics.chromatic_aberration) or None,
+        blur_px=optics.blur_px,
         white_balance=sensor.white_balance if isinstance(sensor.white_balance, str) else tuple(sensor.white_balance),
         # Images for display are converted to display colours; linear output keeps the sensor's own bands.
         colour_matrix=colour_matrix(bands) if gamma != "linear" and is_colour else None,
@@ -240,8 +248,11 @@ class Camera(FrameSensor[CameraConfig, Image]):
         developed: False returns band radiance [W/(m^2 sr)] as float32, before lens falloff and sensor.
         exposure_s: Exposure time [s]; replaces automatic exposure.
         gain_db: Gain [dB]; replaces automatic gain.
-        denoise: True removes Monte Carlo noise of the renderer with Intel Open Image Denoise.
+        denoise: True removes Monte Carlo noise of the renderer with Intel Open Image Denoise; "auto" does so if the
+            package pyoidn is installed.
         lens_drops: Number of water drops on the lens.
+        rain_blend: Blend of rain streaks: "physical" (drop sizes of the weather, brightness by exposure) or "vane" (one
+            drop size and the image blend of VANE, ERDC/GSL TR-20-32 chapter 7).
     """
 
     kind = "camera"
@@ -262,14 +273,19 @@ class Camera(FrameSensor[CameraConfig, Image]):
         developed: bool = True,
         exposure_s: float | None = None,
         gain_db: float | None = None,
-        denoise: bool = False,
+        denoise: bool | Literal["auto"] = False,
         lens_drops: int = 0,
+        rain_blend: Literal["physical", "vane"] = "physical",
     ) -> None:
         sheet = open_sheet("camera", CameraConfig, model)
         wholes = (("samples", samples, 1, 4096), ("bounces", bounces, 0, 16), ("lens_drops", lens_drops, 0, 10_000))
         for what, value, low, high in wholes:
             if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
                 raise ConfigError(f"{what}: must be a whole number from {low} to {high}, got {value!r}")
+        if rain_blend not in MODELS:
+            raise unknown_name("rain_blend", str(rain_blend), MODELS)
+        if denoise not in (True, False, "auto"):
+            raise ConfigError(f"denoise: must be true, false or auto, got {denoise!r}")
         for one in truth:
             if one not in TRUTH:
                 raise unknown_name("truth", one, TRUTH)
@@ -277,7 +293,9 @@ class Camera(FrameSensor[CameraConfig, Image]):
         super().__init__(config, sheet.name, name=name, rate_hz=config.rate_hz, noise=noise)
         self.samples, self.bounces = samples, bounces
         self.truth, self.picture, self.developed, self.denoise = tuple(truth), picture, developed, denoise
-        self.lens_drops = lens_drops
+        self.lens_drops, self.rain_blend = lens_drops, rain_blend
+        self.has_warned = False
+        """True after a warning about renderer noise, which is given once per camera."""
         self.intrinsics: Intrinsics = self.config.intrinsics()
         """Lens model."""
         self.bands = bands_of(self.config)

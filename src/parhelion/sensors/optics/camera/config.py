@@ -31,6 +31,20 @@ class Stereo(Config):
     """True if a projector adds texture to bare surfaces."""
     window_px: Annotated[int, Field(ge=1, le=63)] = 5
     """Side of the matching window [pixel], an odd number. Borders of near objects grow by about half of it."""
+    correlation_px: NonNegative = 0.0
+    """Standard deviation of the Gaussian kernel that correlates the noise of neighbouring disparities [pixel]; 0 for
+    independent pixels."""
+    pattern_m: Positive | None = None
+    """Distance [m] at which photon noise of the projected pattern equals `subpixel_px`. The noise of disparity is
+    subpixel_px sqrt(1 + (z / pattern_m)^2); null for constant noise."""
+    offset_px: NonNegative = 0.0
+    """Standard deviation between units of a constant disparity error [pixel]: a rotation of one lens about the
+    vertical axis since calibration."""
+    tilt_px: NonNegative = 0.0
+    """Standard deviation between units of the disparity error at the image edges [pixel], linear over columns and
+    over rows."""
+    scale: NonNegative = 0.0
+    """Relative standard deviation between units of the calibrated focal length times baseline."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Stereo:
@@ -70,6 +84,11 @@ class TimeOfFlight(Config):
     """Ratio of light received over another surface to direct light; the same for all pixels."""
     multipath_m: NonNegative = 0.5
     """Additional range of that light [m]; below half of the ambiguity range, so that measured ranges only grow."""
+    interreflection: bool = False
+    """True computes the light that arrives over one other visible surface from the scene, instead of a constant."""
+    harmonic: Annotated[float, Field(ge=0, lt=0.5)] = 0.0
+    """Relative amplitude of the third harmonic of the modulation after calibration. Four-phase sampling aliases it,
+    so ranges oscillate ("wiggle") by harmonic c / (4 pi f) with a period of c / 8f."""
 
     @model_validator(mode="after")
     def _later(self) -> TimeOfFlight:
@@ -165,6 +184,9 @@ class Lens(Config):
     """Exponent on the natural falloff cos^4 of the angle off the axis: 0 none, 1 natural."""
     chromatic_aberration: list[Annotated[float, Field(ge=0.9, le=1.1)]] = Field(default_factory=list)
     """Lateral magnification of each band about the principal point, relative to 1; empty for none."""
+    blur_px: Annotated[float, Field(ge=0, le=8)] = 0.0
+    """Standard deviation of the Gaussian point spread of lens and optical low-pass filter [pixel]. The modulation
+    transfer at the Nyquist frequency is 1.27 exp(-4.93 blur_px^2): 0.37 for 0.5; 0 is a perfectly sharp lens."""
 
     @model_validator(mode="after")
     def _one_scale(self) -> Lens:

@@ -1,12 +1,13 @@
 """Depth output: stereo from the disparity of two lenses, time of flight from the phase of modulated light.
 
-Both start from the ground truth at the pixel centres and remove what the measuring principle cannot observe. Noise is
-drawn independently per pixel; that of real matching is correlated over a window.
+Both start from the ground truth at the pixel centres and remove what the measuring principle cannot observe. The noise
+of stereo is correlated between pixels, and each unit has a calibration error of its own.
 
 Sources: H. Hirschmüller, "Stereo processing by semiglobal matching and mutual information", 2008 (the check from right
 to left); H. Hirschmüller, P. R. Innocent, J. Garibaldi, "Real-time correlation-based stereo vision with reduced border
 errors", 2002 (borders grow by up to half a window); R. Lange, P. Seitz, "Solid-state time-of-flight range camera",
-2001, in the form of M. Hansard et al., "Time-of-flight cameras", 2012, section 1.2 (noise of phase by signal).
+2001, in the form of M. Hansard et al., "Time-of-flight cameras", 2012, section 1.2 (noise of phase by signal); J. R.
+Wallace, K. A. Elmquist, E. A. Haines, "A ray tracing algorithm for progressive radiosity", 1989 (light from patches).
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ DARK_SHARE = 1.0 / 255.0
 """Pixels below this fraction of full scale count as black."""
 MIXED_SHARE = 0.25
 """Window fraction from which the foreground determines the disparity; below it, foreground and background mix."""
+INTERREFLECTION_SIDE = 32
+"""Patches along the longer side of the image between which interreflections are computed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +65,48 @@ class DepthDraws:
         return cls(*(np.asarray(one, np.float64).reshape(shape) for one in (first, second, to_unit(words[2]))))
 
 
+def correlated(normal: Floats, sigma_px: float) -> Floats:
+    """Standard normal field with a Gaussian correlation: white noise filtered with a kernel of `sigma_px` [pixel].
+
+    The mean of n pixels then has the variance of n / (4 pi sigma_px^2) independent ones, for n much larger than the
+    kernel.
+    """
+    if sigma_px == 0.0:
+        return normal
+    from scipy.ndimage import gaussian_filter
+
+    impulse = np.zeros(normal.shape)
+    impulse[0, 0] = 1.0
+    gain = np.linalg.norm(gaussian_filter(impulse, sigma_px, mode="wrap", truncate=3.0))
+    return np.asarray(gaussian_filter(normal, sigma_px, mode="wrap", truncate=3.0)) / gain
+
+
+@dataclass(frozen=True)
+class StereoCalibration:
+    """Calibration error of one unit."""
+
+    offset_px: float = 0.0
+    """Constant error of disparity [pixel]."""
+    tilt_px: tuple[float, float] = (0.0, 0.0)
+    """Error of disparity at the last column and at the last row [pixel], linear and 0 at the image centre."""
+    scale: float = 0.0
+    """Relative error of focal length times baseline."""
+
+    @classmethod
+    def of(cls, stereo: Stereo, identity: str) -> StereoCalibration:
+        """Error of the unit `identity`, the same in every frame."""
+        words = Stream(0, f"stereo-calibration/{identity}").words(np.arange(1, dtype=np.uint32))
+        a, b = to_normal(words[0], words[1])
+        c, d = to_normal(words[2], words[3])
+        z = [float(np.asarray(one)[0]) for one in (a, b, c, d)]
+        return cls(stereo.offset_px * z[0], (stereo.tilt_px * z[1], stereo.tilt_px * z[2]), stereo.scale * z[3])
+
+    def error_px(self, shape: tuple[int, int]) -> Floats:
+        """Error of disparity [pixel], shape (h, w)."""
+        row, column = (np.linspace(-1.0, 1.0, n) if n > 1 else np.zeros(1) for n in shape)
+        return self.offset_px + self.tilt_px[0] * column[None, :] + self.tilt_px[1] * row[:, None]
+
+
 def stereo_depth(
     stereo: Stereo,
     sheet: Depth,
@@ -71,6 +116,7 @@ def stereo_depth(
     right: PixelTruth,
     draws: DepthDraws,
     pictures: tuple[NDArray[Any], NDArray[Any]] | None = None,
+    calibration: StereoCalibration | None = None,
 ) -> NDArray[np.float32]:
     """Depth [m] from matching two images, NaN without a match, shape (h, w).
 
@@ -92,7 +138,13 @@ def stereo_depth(
             answered &= textured(pictures[0], pictures[1], uv, inside, stereo.window_px)
     answered &= np.einsum("hwk,hwk->hw", left.normal, directions) <= -GRAZING_COSINE
     disparity, answered = fattened(true, answered, stereo.window_px, draws.share)
-    disparity = disparity + stereo.subpixel_px * draws.first
+    sigma: Floats | float = stereo.subpixel_px
+    if stereo.pattern_m is not None:
+        sigma = sigma * np.hypot(1.0, scale / np.maximum(disparity, 1e-9) / stereo.pattern_m)
+    disparity = disparity + sigma * correlated(draws.first, stereo.correlation_px)
+    if calibration is not None:
+        disparity = disparity + calibration.error_px(disparity.shape)
+        scale *= 1.0 + calibration.scale
     answered &= (disparity > 0.0) & (disparity >= stereo.min_disparity_px)
     if stereo.max_disparity_px is not None:
         answered &= disparity <= stereo.max_disparity_px
@@ -208,6 +260,12 @@ def flight_depth(
     facing = -np.einsum("hwk,hwk->hw", seen.normal, directions)
     signal = np.where(found, flight.signal_e * seen.reflectance * np.maximum(facing, 0.0) / range_m**2, 0.0)
     phasor, own = _received(flight, range_m, signal, draws.share)
+    if flight.interreflection:
+        relative, added = interreflected(flight, directions, seen, range_m, found)
+        phasor, own = phasor * (1.0 + relative), own * (1.0 + added)
+    if flight.harmonic:
+        # Four samples per period cannot separate the third harmonic from the conjugate of the first.
+        phasor = phasor + flight.harmonic * np.abs(phasor) * np.exp(-3j * np.angle(phasor))
     metres = SPEED_OF_LIGHT_M_S / (4.0 * np.pi * flight.modulation_mhz * 1e6)
     measured = range_m + np.angle(phasor * np.exp(-1j * range_m / metres)) * metres
     total = own + flight.ambient_e
@@ -223,6 +281,58 @@ def flight_sigma(flight: TimeOfFlight, signal_e: Floats) -> Floats:
     """Standard deviation of range [m] for `signal_e` electrons of the camera's own light."""
     scale = SPEED_OF_LIGHT_M_S / (4.0 * np.sqrt(2.0) * np.pi * flight.modulation_mhz * 1e6)
     return scale * np.sqrt(signal_e + flight.ambient_e) / np.maximum(flight.contrast * signal_e, 1e-9)
+
+
+def interreflected(
+    flight: TimeOfFlight, directions: Floats, seen: PixelTruth, range_m: Floats, found: Flags
+) -> tuple[NDArray[np.complex128], Floats]:
+    """Light that arrives over one other visible surface, relative to the direct light: phasor and electrons, (h, w).
+
+    The image is divided into patches. A patch q of solid angle W and reflectance r, lit by the camera, adds
+    r / pi W cos_q cos_p R_p^2 / (cos_i (d^2 + A_q / pi)) to the direct light at p, with the distance d between the two,
+    the range R_p, the cosine of incidence cos_i at p and the area A_q of the patch. Its path is R_q + d + R_p long.
+    Surfaces outside the image and shadows between patches are neglected. The result is interpolated to all pixels.
+    """
+    from scipy.ndimage import map_coordinates
+
+    height, width = range_m.shape
+    step = max(1, -(-max(height, width) // INTERREFLECTION_SIDE))
+    rows, columns = (np.arange(step // 2, n, step) for n in (height, width))
+    at = np.ix_(rows, columns)
+    shape = (len(rows), len(columns))
+    d, n = directions[at].reshape(-1, 3), seen.normal[at].reshape(-1, 3).astype(np.float64)
+    lit, far = found[at].ravel(), range_m[at].ravel()
+    facing = np.maximum(-np.einsum("pk,pk->p", n, d), GRAZING_COSINE)
+    solid = _solid_angles(directions)[at].ravel() * step * step
+    area = far**2 * solid / facing
+    points = d * far[:, None]
+    sent = np.where(lit, seen.reflectance[at].ravel().astype(np.float64) * solid / np.pi, 0.0)
+    metres = SPEED_OF_LIGHT_M_S / (4.0 * np.pi * flight.modulation_mhz * 1e6)
+    phasor, electrons = np.zeros(len(d), np.complex128), np.zeros(len(d))
+    for p in np.flatnonzero(lit):
+        to = points[p] - points
+        square = np.einsum("pk,pk->p", to, to)
+        distance = np.sqrt(square)
+        leaves = np.einsum("pk,pk->p", to, n)
+        arrives = -to @ n[p]
+        factor = np.where((leaves > 0.0) & (arrives > 0.0), leaves * arrives, 0.0) / np.maximum(square, 1e-12)
+        share = sent * factor * far[p] ** 2 / (facing[p] * (square + area / np.pi))
+        electrons[p] = share.sum()
+        phasor[p] = (share * np.exp(0.5j * (far + distance - far[p]) / metres)).sum()
+    places = np.meshgrid(
+        (np.arange(height) - rows[0]) / step, (np.arange(width) - columns[0]) / step, indexing="ij"
+    )  # fmt: skip
+
+    def everywhere(values: Floats) -> Floats:
+        return np.asarray(map_coordinates(values.reshape(shape), places, order=1, mode="nearest"))
+
+    return everywhere(phasor.real) + 1j * everywhere(phasor.imag), everywhere(electrons)
+
+
+def _solid_angles(directions: Floats) -> Floats:
+    """Solid angle of each pixel [sr] from the directions of the pixel centres, shape (h, w)."""
+    across, down = np.gradient(directions, axis=1), np.gradient(directions, axis=0)
+    return np.asarray(np.linalg.norm(np.cross(across, down), axis=-1))
 
 
 def _received(

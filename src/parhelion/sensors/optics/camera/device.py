@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -14,8 +15,9 @@ from parhelion.rays.device import Engine, copied
 from parhelion.rays.lock import DeviceOwned
 from parhelion.sensors.optics.air import Air
 from parhelion.sensors.optics.camera.air import AirLight, air_of
+from parhelion.sensors.optics.camera.guide import LEAST_CONTRAST, RAYS, TEST_RAYS, Guide, contrast, tiles_of
 from parhelion.sensors.optics.camera.lights import SkyOnDevice, lamps_lit
-from parhelion.sensors.optics.camera.path import RenderInputs, render
+from parhelion.sensors.optics.camera.path import RenderInputs, guide_rays, render
 from parhelion.sensors.optics.camera.scene import CameraScene
 from parhelion.sensors.optics.camera.thermal import Warmth, render_heat
 from parhelion.sensors.optics.camera.truth import PixelTruth, trace_truth
@@ -130,15 +132,35 @@ class CameraOnDevice(DeviceOwned):
 
     def expose(
         self, target: CameraScene, scene: RenderInputs, stream: Stream, samples: int, *, first: int = 0
-    ) -> list[Any]:
-        """Mean radiance of the pixels [W/(m^2 sr)], one flat device array per band."""
+    ) -> tuple[list[Any], Any]:
+        """Mean radiance of the pixels [W/(m^2 sr)], one flat device array per band, and its relative standard error."""
         engine, view = self.engine, scene.view
         count = view.width * view.height
         shoot = engine.frozen(render, casts=True)
-        return shoot(
+        *planes, error = shoot(
             scene, target.scene.for_kernels(), engine.counting(count), self._keys(stream), engine.whole(samples),
             engine.whole(first), count,
         )  # fmt: skip
+        return planes, error
+
+    def guided(self, target: CameraScene, scene: RenderInputs, stream: Stream) -> RenderInputs:
+        """Inputs of the renderer with a guide of the indirect light, where that reduces noise."""
+        if not scene.bounces:
+            return scene
+        engine, view = self.engine, scene.view
+        tiles = tiles_of(view.width, view.height)
+        trace = engine.frozen(guide_rays, casts=True)
+        keys = self._keys(replace(stream, name=f"{stream.name}/guide"))
+
+        def traced(rays: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+            lanes = engine.counting(tiles[0] * tiles[1] * rays)
+            numbers = engine.whole(tiles[1]), engine.whole(rays)
+            bins, light = trace(scene, target.scene.for_kernels(), lanes, keys, *numbers)
+            return copied(bins).astype(np.int64), copied(light)
+
+        if contrast(tiles, traced(TEST_RAYS)[1]) < LEAST_CONTRAST:
+            return scene
+        return replace(scene, guide=Guide.of(engine, tiles, *traced(RAYS)))
 
     def expose_heat(
         self, target: CameraScene, view: View, day: Daylight, weather: Weather | None, time: float, stream: Stream,
@@ -168,7 +190,7 @@ class CameraOnDevice(DeviceOwned):
 
     def metered(self, target: CameraScene, scene: RenderInputs, stream: Stream) -> NDArray[np.float64]:
         """Radiance of a low-resolution picture for the light meter, shape (pixels, bands)."""
-        planes = self.expose(target, scene, stream, METER_SAMPLES)
+        planes, _ = self.expose(target, scene, stream, METER_SAMPLES)
         return np.stack([copied(plane).astype(np.float64) for plane in planes], axis=1)
 
     def pixel_truth(self, target: CameraScene, view: View) -> PixelTruth:

@@ -22,7 +22,17 @@ from parhelion.core.image import Intrinsics
 from parhelion.core.random import Stream
 from parhelion.rays.device import Static, copied
 from parhelion.rays.device import engine as running_engine
-from parhelion.sensors.optics.camera.pixel_planes import Array, gather, mirrored, pictured, places, planes_of, zoomed
+from parhelion.sensors.optics.camera.pixel_planes import (
+    Array,
+    blur_weights,
+    blurred,
+    gather,
+    mirrored,
+    pictured,
+    places,
+    planes_of,
+    zoomed,
+)
 from parhelion.sensors.optics.camera.readout import (
     AutoExposure,
     Exposure,
@@ -201,7 +211,9 @@ class SensorElectronics:
     vignetting: float = 1.0
     """Exponent on the natural falloff cos^4: 0 none, 1 natural."""
     full_well_e: float = 10_500.0
-    """Full-well capacity [e]; at a gain of 0 dB it saturates the converter."""
+    """Full-well capacity [e]."""
+    gain_e_per_dn: float | None = None
+    """Electrons per digital number at a gain of 0 dB; None if the full well just saturates the converter."""
     dark_current_e_s: float = 1.0
     """Dark current [e/s]."""
     read_noise_e: float = 2.2
@@ -220,6 +232,8 @@ class SensorElectronics:
     """Demosaicing method, one of DEMOSAICS."""
     chromatic_scale: tuple[float, ...] | None = None
     """Magnification of each band about the principal point; None for a lens without chromatic aberration."""
+    blur_px: float = 0.0
+    """Standard deviation of the Gaussian point spread of the lens [pixel]; 0 for a perfectly sharp lens."""
     white_balance: Literal["auto", "none"] | tuple[float, ...] = "auto"
     """Grey world, none, or the gain of each band."""
     colour_matrix: tuple[tuple[float, ...], ...] | None = None
@@ -270,7 +284,17 @@ class SensorElectronics:
 
     def dn_per_e(self, gain_db: float = 0.0) -> float:
         """Digital numbers per electron (the system gain K of EMVA 1288)."""
-        return float((self.largest_dn - self.black_level_dn) / self.full_well_e * 10.0 ** (gain_db / 20.0))
+        per_e = (self.largest_dn - self.black_level_dn) / self.full_well_e
+        if self.gain_e_per_dn is not None:
+            per_e = 1.0 / self.gain_e_per_dn
+        return float(per_e * 10.0 ** (gain_db / 20.0))
+
+    @property
+    def full_scale_e(self) -> float:
+        """Electrons that saturate the converter at a gain of 0 dB [e]; it may exceed the full well."""
+        if self.gain_e_per_dn is None:
+            return self.full_well_e
+        return (self.largest_dn - self.black_level_dn) * self.gain_e_per_dn
 
     def electrons_per_radiance(self) -> tuple[float, ...]:
         """Electrons per second in an on-axis pixel per radiance [W/(m^2 sr)], for each band."""
@@ -324,6 +348,10 @@ def develop(
         raise ConfigError(f"radiance: expected {len(electronics.wavelengths_nm)} bands, got {len(planes)}")
     bench = _Bench(any(is_drjit(plane) for plane in planes), width * height)
     centre = principal_point or (0.5 * (width - 1), 0.5 * (height - 1))
+    if electronics.blur_px:
+        weights = bench.numbers(blur_weights(electronics.blur_px))
+        for down in (False, True):
+            planes = bench.run(_blur, planes, bench.pixel, weights, Static((width, height, down)))
     rates = bench.run(
         _light,
         planes,
@@ -336,7 +364,7 @@ def develop(
     )
     if isinstance(exposure, AutoExposure):
         counts = sum(bench.host(bench.run(meter, rate)).astype(np.int64) for rate in rates)
-        exposure = auto_exposure(np.asarray(counts), electronics.full_well_e, exposure)
+        exposure = auto_exposure(np.asarray(counts), electronics.full_scale_e, exposure)
     e, time = electronics, exposure.time_s
     keys = (replace(stream, name=f"{stream.name}/readout").key, Stream(0, f"fixed-pattern/{e.identity}").key)
     raws = bench.run(
@@ -379,6 +407,12 @@ def axis_cosines(intrinsics: Intrinsics) -> NDArray[np.float32]:
 
 
 # ---- processing steps, for NumPy and Dr.Jit arrays -----------------------------------------------------------------
+
+
+def _blur(planes: list[Array], pixel: Array, weights: list[Reals], fixed: Any) -> list[Array]:
+    """Point spread of the lens along rows or columns."""
+    width, height, down = fixed.values
+    return [blurred(plane, pixel, width, height, weights, down=down) for plane in planes]
 
 
 def _light(

@@ -18,6 +18,7 @@ from parhelion.rays.device import engine as running_engine
 from parhelion.rays.device import kernel_tree
 from parhelion.rays.replay import SceneArrays
 from parhelion.sensors.optics.camera.air import AirLight
+from parhelion.sensors.optics.camera.guide import SHARE, TILE_PX, Guide, bin_of
 from parhelion.sensors.optics.camera.lights import Lamps, SkyOnDevice
 from parhelion.sensors.optics.camera.scene import BandSurfaces, Surface
 from parhelion.sensors.optics.camera.view import Ray, View
@@ -26,8 +27,8 @@ from parhelion.sensors.optics.scene import BandTextures
 # Rays start this far off a surface along its normal, so that they do not hit it again.
 _STEP_OFF_M = 2e-4
 _STEP_OFF_PER_M = 1e-5
-_DRAWS = 64
-"""Sets of four random words reserved per sample of a pixel."""
+_STEPS = tuple(round(alpha * 2**32) | 1 for alpha in (0.7548776662466927, 0.5698402909980532, 2**0.5 - 1, 3**0.5 - 1))
+"""Steps of the Kronecker sequences in units of 2^-32: the first two are Roberts' two-dimensional sequence R2."""
 _MOST_PANES = 3
 """Largest number of glass panes between a surface and the sun or a lamp."""
 
@@ -47,6 +48,8 @@ class RenderInputs:
     air: AirLight | None
     reach: Reals
     """Maximum length of rays [m]."""
+    guide: Guide | None = None
+    """Directions of indirect light at the first surface; None draws them by the BRDF alone."""
 
 
 @dataclass
@@ -87,35 +90,51 @@ class _Met:
 
 
 class RenderDraws:
-    """Random numbers of one sample per pixel."""
+    """Random numbers of one sample per pixel.
+
+    The samples of a pixel are stratified: each set of four numbers is a Kronecker sequence over the samples with a
+    random start per pixel, so that 8 samples cover the pixel, the exposure and the directions more evenly than
+    independent draws. The order of the samples is shuffled per set and pixel within blocks of 8, because sets in step
+    with each other would be correlated. Each number by itself is uniform, so estimates stay unbiased.
+    """
 
     def __init__(self, keys: Keys, pixel: Ints, sample: Ints) -> None:
-        self._keys, self._pixel, self._first = keys, pixel, sample * _DRAWS
+        self._keys, self._pixel, self._sample = keys, pixel, sample
 
     def four(self, number: Ints) -> tuple[Reals, Reals, Reals, Reals]:
         """Four uniform numbers in (0, 1)."""
-        found = words(self._keys, self._pixel, self._first + number)
-        return tuple(to_unit(word) for word in found)  # type: ignore[return-value]
+        uint32 = running_engine().mi.UInt32
+        start = words(self._keys, self._pixel, number)
+        step = uint32(self._sample) ^ (start[3] & 7)
+        return tuple(to_unit(word + step * k) for word, k in zip(start, _STEPS, strict=True))  # type: ignore[return-value]
 
 
 def render(
     scene: RenderInputs, cast: SceneArrays, index: Ints, keys: Keys, samples: Ints, first: Ints, size: int
 ) -> list[Reals]:
-    """Mean radiance of each pixel [W/(m^2 sr)], row-major, one array per band, over the samples from `first` on."""
+    """Mean radiance of each pixel [W/(m^2 sr)], row-major, one array per band, over the samples from `first` on.
+
+    The last array is the relative standard error of the sum over bands, as for independent samples; 0 for one sample.
+    """
     dr, mi = running_engine().dr, running_engine().mi
     pixel, row, column = scene.view.pixel(index)
     bands = scene.surfaces.bands
 
-    def one(number: Ints, *total: Reals) -> Any:
+    def one(number: Ints, square: Reals, *total: Reals) -> Any:
         light = _sample(scene, cast, RenderDraws(keys, pixel, first + number), index, row, column)
-        return number + 1, *(a + b for a, b in zip(total, light, strict=True))
+        grey = sum(light[1:], start=light[0])
+        return number + 1, square + grey * grey, *(a + b for a, b in zip(total, light, strict=True))
 
-    state = (mi.UInt32(0), *(mi.Float(0.0) for _ in range(bands)))
-    _, *total = dr.while_loop(state, lambda number, *_: number < samples, one)
+    state = (mi.UInt32(0), mi.Float(0.0), *(mi.Float(0.0) for _ in range(bands)))
+    _, square, *total = dr.while_loop(state, lambda number, *_: number < samples, one)
+    count = mi.Float(samples)
+    grey = sum(total[1:], start=total[0])
+    excess = dr.select((count > 1.5) & (grey > 0.0), count * square / (grey * grey) - 1.0, 0.0)
+    error = dr.sqrt(dr.select(excess > 0.0, excess, 0.0) / dr.select(count > 1.5, count - 1.0, 1.0))
     results = []
-    for band in total:
+    for values in (*(band / count for band in total), error):
         picture = dr.empty(mi.Float, size)
-        dr.scatter(picture, band / mi.Float(samples), pixel)
+        dr.scatter(picture, values, pixel)
         results.append(picture)
     dr.eval(results)
     return results
@@ -130,7 +149,8 @@ def _sample(
     bands = scene.surfaces.bands
     light = [mi.Float(0.0) for _ in range(bands)]
     path = _Path(ray.origin, ray.direction, mi.Bool(True), mi.Bool(True), [mi.Float(1.0) for _ in range(bands)])
-    path, light, length = _step(scene, cast, draws, mi.UInt32(2), path, light, ray.time, coherent=True)
+    pixel = None if scene.guide is None else (row, column)
+    path, light, length = _step(scene, cast, draws, mi.UInt32(2), path, light, ray.time, coherent=True, pixel=pixel)
     if scene.bounces:
 
         def step(depth: Ints, *state: Any) -> Any:
@@ -176,8 +196,12 @@ def _step(
     time: Reals,
     *,
     coherent: bool,
+    pixel: tuple[Ints, Ints] | None = None,
 ) -> tuple[_Path, list[Any], Any]:
-    """Trace paths to the next surface: continued paths, accumulated light, and distance to the surface [m]."""
+    """Trace paths to the next surface: continued paths, accumulated light, and distance to the surface [m].
+
+    With `pixel` (row, column), the continued direction is guided.
+    """
     dr = running_engine().dr
     hit = cast.trace(path.origin, path.direction, time, scene.reach, path.active, coherent=coherent)
     left = path.active & ~hit.found
@@ -200,7 +224,40 @@ def _step(
     if scene.lamps is not None:
         direct = [a + b for a, b in zip(direct, _from_lamp(scene, cast, met, third), strict=True)]
     light = [a + share * b for a, share, b in zip(light, path.share, direct, strict=True)]
-    return _go_on(scene, path, met, second, first[2]), light, hit.t
+    tile = None
+    if scene.guide is not None and pixel is not None:
+        tile = scene.guide.tile(*pixel, (third[2], third[3]))
+    return _go_on(scene, path, met, second, first[2], tile, third[1]), light, hit.t
+
+
+def guide_rays(
+    scene: RenderInputs, cast: SceneArrays, index: Ints, keys: Keys, across: Ints, rays: Ints
+) -> tuple[Ints, Reals]:
+    """Direction bins and radiance of `rays` diffuse rays from the surface at the centre of each tile."""
+    dr, mi = running_engine().dr, running_engine().mi
+    view, bands = scene.view, scene.surfaces.bands
+    tile = index // rays
+    down = tile // across
+    row, column = down * TILE_PX + TILE_PX // 2, (tile - down * across) * TILE_PX + TILE_PX // 2
+    row = dr.select(row < view.height, row, view.height - 1)
+    column = dr.select(column < view.width, column, view.width - 1)
+    ray = view.ray(row, column, 0.5, 0.5, 0.5, None)
+    hit = cast.trace(ray.origin, ray.direction, ray.time, scene.reach, coherent=True)
+    normal = dr.select(dr.dot(hit.normal, ray.direction) > 0.0, -hit.normal, hit.normal)
+    start = mi.Point3f(dr.fma(ray.direction, hit.t, ray.origin) + normal * step_off(hit.t))
+    draws = RenderDraws(keys, tile, index - tile * rays)
+    u = draws.four(mi.UInt32(0))
+    side, up = mi.coordinate_system(normal)
+    sine, cosine = dr.sincos(2.0 * np.pi * u[1])
+    level, height = dr.sqrt(u[0]), dr.sqrt(1.0 - u[0])
+    wi = side * (level * cosine) + up * (level * sine) + normal * height
+    path = _Path(start, wi, mi.Bool(False), hit.found, [mi.Float(1.0) for _ in range(bands)])
+    zero = [mi.Float(0.0) for _ in range(bands)]
+    _, light, _ = _step(scene, cast, draws, mi.UInt32(2), path, zero, ray.time, coherent=False)
+    total = sum(light[1:], start=light[0])
+    results = bin_of(wi), dr.select(hit.found, total, 0.0)
+    dr.eval(results)
+    return results
 
 
 def _from_sun(scene: RenderInputs, cast: SceneArrays, met: _Met, u: Reals) -> list[Reals]:
@@ -257,12 +314,19 @@ def _unblocked(
     return dr.while_loop(state, lambda *s: s[4], step)[3]
 
 
-def _go_on(scene: RenderInputs, path: _Path, met: _Met, u: Reals, choice: Reals) -> _Path:
-    """Continue paths from the surface that they hit."""
+def _go_on(
+    scene: RenderInputs, path: _Path, met: _Met, u: Reals, choice: Reals, tile: Ints | None, guided: Reals
+) -> _Path:
+    """Continue paths from the surface that they hit; with a `tile`, `guided` below SHARE draws from the guide."""
     dr, mi = running_engine().dr, running_engine().mi
     surface, normal, wo = met.surface, met.normal, met.wo
     cos_o = dr.dot(normal, wo)
     wi, chance = surface.sampled(normal, wo, (u[0], u[1], u[2]))
+    if tile is not None:
+        assert scene.guide is not None
+        wi = dr.select(guided < SHARE, scene.guide.sampled(tile, (u[0], u[1], u[2])), wi)
+        chance = surface.probability(normal, wo, wi)
+        chance = chance + SHARE * (scene.guide.probability(tile, wi) - chance)
     cos_i = dr.dot(normal, wi)
     brdf = surface.scattered(cos_i, cos_o, dr.dot(wi, wo))
     # Directions of negligible probability density are dropped; their weight would overflow.

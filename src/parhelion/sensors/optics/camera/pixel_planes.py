@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -74,6 +76,29 @@ def zoomed(plane: Array, pixel: Array, width: int, height: int, centre: tuple[An
     u = centre[0] + (xp.float_of(column) - centre[0]) / scale
     v = centre[1] + (xp.float_of(row) - centre[1]) / scale
     return bilinear(plane, u, v, width, height)
+
+
+def blur_weights(sigma_px: float) -> tuple[float, ...]:
+    """Weights of a Gaussian of `sigma_px` [pixel] integrated over pixels, for distances of 0, 1, ... pixels; sum 1."""
+    reach = max(1, math.ceil(3.0 * sigma_px))
+    edges = [math.erf((k - 0.5) / (sigma_px * math.sqrt(2.0))) for k in range(reach + 2)]
+    weights = [0.5 * (b - a) for a, b in pairwise(edges)]
+    total = weights[0] + 2.0 * sum(weights[1:])
+    return tuple(weight / total for weight in weights)
+
+
+def blurred(plane: Array, pixel: Array, width: int, height: int, weights: Sequence[Any], *, down: bool) -> Array:
+    """Plane convolved along columns (`down`) or rows with symmetric weights; the edge is repeated."""
+    xp = namespace(plane, pixel)
+    row, column = places(pixel, width)
+    along, size, step = (row, height, width) if down else (column, width, 1)
+    total = gather(plane, pixel) * weights[0]
+    for distance, weight in enumerate(weights[1:], start=1):
+        for sign in (-distance, distance):
+            at = along + sign
+            at = xp.where(at < 0, 0, xp.where(at > size - 1, size - 1, at))
+            total = total + gather(plane, signed(pixel) + (at - along) * step) * weight
+    return total
 
 
 def planes_of(radiance: Any, width: int | None, height: int | None) -> tuple[list[Array], int, int]:

@@ -234,15 +234,15 @@ def bin_rates() -> NDArray[np.float64]:
     return rates
 
 
-def auto_exposure(counts: NDArray[Any], full_well_e: float, settings: AutoExposure) -> Exposure:
+def auto_exposure(counts: NDArray[Any], full_scale_e: float, settings: AutoExposure) -> Exposure:
     """Exposure time and gain for the histogram of `meter`.
 
     The exposure factor k satisfies mean(min(k e, 1)) = target, or k e_percentile = target, where e is the photo-current
-    in full wells per second. The time provides k within its limits, and the gain the remainder. The histogram adds an
-    error of at most 0.27 %. An image in the dark gets the longest time and the largest gain.
+    in multiples of `full_scale_e` per second. The time provides k within its limits, and the gain the remainder. The
+    histogram adds an error of at most 0.27 %. An image in the dark gets the longest time and the largest gain.
     """
     counts = np.asarray(counts, dtype=np.float64)
-    level = bin_rates() / full_well_e
+    level = bin_rates() / full_scale_e
     if settings.meter == "percentile":
         reached = np.searchsorted(np.cumsum(counts), settings.percentile / 100.0 * counts.sum())
         found = float(level[min(int(reached), BINS - 1)])

@@ -113,13 +113,16 @@ class Surface:
             lobe_side, lobe_up = mi.coordinate_system(mirror)
             lobe = around(lobe_side, lobe_up, mirror, xp.power(u[0], 1.0 / (common["phong_exponent"] + 1.0)))
             direction = dr.select((u[2] < share) & (common["has_lobe"] == 0.0), lobe, direction)
-        return direction, self._probability(normal, wo, direction, cos_o)
+        return direction, self.probability(normal, wo, direction)
 
-    def _probability(self, normal: Any, wo: Any, wi: Any, cos_o: Any) -> Any:
+    def probability(self, normal: Any, wo: Any, wi: Any) -> Any:
+        """Probability density [1/sr] with which `sampled` returns the direction `wi`."""
         dr, common = running_engine().dr, self.common
-        cos_i, cos_io = dr.dot(normal, wi), dr.dot(wi, wo)
+        cos_i, cos_o, cos_io = dr.dot(normal, wi), dr.dot(normal, wo), dr.dot(wi, wo)
         xp = namespace(cos_i)
         matt = xp.maximum(cos_i, 0.0) * INV_PI
+        if not {"phong", "facets"} & self.features:
+            return matt
         lobe = 0.0 * matt
         if "facets" in self.features:
             length = dr.sqrt(xp.maximum(2.0 + 2.0 * cos_io, 1e-30))

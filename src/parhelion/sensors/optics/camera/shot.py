@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +16,7 @@ from parhelion.core.pose import Pose
 from parhelion.core.random import Stream
 from parhelion.core.trajectory import Fixed, Mounted, Trajectory, pose_at
 from parhelion.rays.device import copied
-from parhelion.sensors.optics.camera.depth import DepthDraws, flight_depth, stereo_depth
+from parhelion.sensors.optics.camera.depth import DepthDraws, StereoCalibration, flight_depth, stereo_depth
 from parhelion.sensors.optics.camera.device import CameraOnDevice
 from parhelion.sensors.optics.camera.electronics import SensorElectronics, axis_cosines, develop
 from parhelion.sensors.optics.camera.lens import aperture_radius_m, lights
@@ -22,7 +24,7 @@ from parhelion.sensors.optics.camera.lens_drops import lens_drops, through_lens_
 from parhelion.sensors.optics.camera.path import RenderInputs
 from parhelion.sensors.optics.camera.readout import AutoExposure, Exposure, auto_exposure, meter
 from parhelion.sensors.optics.camera.scene import CameraScene
-from parhelion.sensors.optics.camera.streaks import layer_of, streaks_of, with_layer
+from parhelion.sensors.optics.camera.streaks import layer_of, streaks_of, vane_blend, with_layer
 from parhelion.sensors.optics.camera.thermal import ThermalElectronics, develop_thermal
 from parhelion.sensors.optics.camera.truth import ObjectFinder, PixelTruth, flow
 from parhelion.sensors.optics.camera.view import View
@@ -36,6 +38,21 @@ if TYPE_CHECKING:
 
 # ---- denoise --------------------------------------------------------------------------------------------------------
 # Removal of Monte Carlo noise with Intel Open Image Denoise. The denoised image is no longer unbiased.
+
+
+class GrainWarning(UserWarning):
+    """Monte Carlo noise of the renderer exceeds the noise of the simulated sensor."""
+
+
+GRAIN_LIMIT = 2.0
+"""Ratio of renderer noise to sensor noise of the median pixel from which a camera warns."""
+_GRAIN_STEP = 37
+"""Every 37th pixel is compared; the number is prime, so that the pixels spread over rows and colours."""
+
+
+def denoises(setting: bool | str) -> bool:
+    """True if images are denoised; "auto" uses the denoiser if it is installed."""
+    return importlib.util.find_spec("pyoidn") is not None if setting == "auto" else bool(setting)
 
 
 def denoised(radiance: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -147,7 +164,7 @@ class Shot:
         radiance = self.device.metered(self.target, self._scene(view), stream)
         rates = radiance * np.array(self.electronics.electrons_per_radiance())
         counts = np.sum([meter(rates[:, band]) for band in range(rates.shape[1])], axis=0)
-        return auto_exposure(counts, self.electronics.full_well_e, exposure)
+        return auto_exposure(counts, self.electronics.full_scale_e, exposure)
 
     def _picture(self, taken: Exposure) -> NDArray[Any]:
         """Image of one lens, as stored by the sensor."""
@@ -157,10 +174,13 @@ class Shot:
             day, samples = self.daylight, camera.samples
             planes = [device.expose_heat(self.target, view, day, self.weather, self.start, self.stream, samples)]
         else:
-            planes = device.expose(self.target, self._scene(view), self.stream, camera.samples)
-            if camera.denoise:
+            scene = device.guided(self.target, self._scene(view), self.stream)
+            planes, error = device.expose(self.target, scene, self.stream, camera.samples)
+            if denoises(camera.denoise):
                 smooth = denoised(_stacked(planes, view))
                 planes = [device.engine.table(smooth[..., band]) for band in range(smooth.shape[2])]
+            elif camera.developed and camera.noise:
+                self._compare_grain(planes, error, taken, view)
             planes = self._behind_rain(planes, taken, view)
             if camera.lens_drops:
                 drops = lens_drops(camera.intrinsics, seed=self.stream.seed, count=camera.lens_drops)
@@ -182,6 +202,29 @@ class Shot:
         )  # fmt: skip
         return done.colour
 
+    def _compare_grain(self, planes: list[Any], error: Any, taken: Exposure, view: View) -> None:
+        """Record the ratio of renderer noise to sensor noise, and warn once per camera if it is large."""
+        camera, electronics, engine = self.camera, self.electronics, self.device.engine
+        assert isinstance(electronics, SensorElectronics)
+        if camera.samples < 2:
+            return
+        count = view.width * view.height
+        rows = engine.dr.arange(engine.mi.UInt32, 0, count, _GRAIN_STEP)
+        seen = [copied(engine.dr.gather(engine.mi.Float, one, rows)).astype(np.float64) for one in (*planes, error)]
+        rates = np.array(electronics.electrons_per_radiance())[:, None] * np.stack(seen[:-1])
+        signal = np.minimum(rates.mean(axis=0) * taken.time_s, electronics.full_well_e)
+        step = 1.0 / (np.sqrt(12.0) * electronics.dn_per_e(taken.gain_db))
+        noise = np.sqrt(signal + electronics.dark_current_e_s * taken.time_s + electronics.read_noise_e**2 + step**2)
+        ratio = float(np.median(seen[-1] * signal / noise))
+        if ratio > GRAIN_LIMIT and not camera.has_warned:
+            camera.has_warned = True
+            warnings.warn(
+                f"{camera.model}: noise of the renderer is {ratio:.1f} times the sensor noise at samples={camera.samples}; "
+                f"use samples={min(4096, int(camera.samples * ratio * ratio) + 1)} or more for equal noise, or denoise=True",
+                GrainWarning,
+                stacklevel=2,
+            )
+
     def _behind_rain(self, planes: list[Any], taken: Exposure, view: View) -> list[Any]:
         """Picture with streaks of drops, flakes and other particles in front of it."""
         if self.weather is None or self.weather.is_clear(self.start):
@@ -189,13 +232,21 @@ class Shot:
         lens, optics = self.camera.intrinsics, self._optics
         poses = [pose_at(self.motion, self.start + after) for after in (0.0, taken.time_s)]
         streaks = streaks_of(
-            self.weather, lens, poses[0], self.start, taken.time_s, end_pose=poses[1],
+            self.weather, lens, poses[0], self.start, taken.time_s, end_pose=poses[1], model=self.camera.rain_blend,
             aperture_m=2.0 * optics["aperture_m"], focus_m=optics["focus_m"],
         )  # fmt: skip
         if not len(streaks):
             return planes
         layer = layer_of(streaks, lens.width, lens.height, self.device.pixel_truth(self.target, view).depth)
         table = self.device.engine.table
+        if self.camera.rain_blend == "vane":
+            assert isinstance(self.electronics, SensorElectronics)
+            # VANE blends the image relative to white: the radiance that saturates the sensor.
+            rates = np.array(self.electronics.electrons_per_radiance())
+            white = self.electronics.full_scale_e / (rates * taken.time_s * 10.0 ** (taken.gain_db / 20.0))
+            mask = layer.mask.reshape(lens.height, lens.width)
+            blended = vane_blend(_stacked(planes, view) / white, mask) * white
+            return [table(blended[..., band].astype(np.float32)) for band in range(len(planes))]
         around = [float(v) for v in mean_radiance(self._sky())]
         return with_layer(planes, table(layer.share), table(layer.light), around)
 
@@ -222,7 +273,8 @@ class Shot:
         assert config.stereo is not None  # validated by CameraConfig
         right = self._second_lens()._pixel_truth(taken)
         lens = self.camera.intrinsics
-        return stereo_depth(config.stereo, config.depth, lens, middles, seen, right, draws, pictures)
+        unit = StereoCalibration.of(config.stereo, self.electronics.identity) if self.camera.noise else None
+        return stereo_depth(config.stereo, config.depth, lens, middles, seen, right, draws, pictures, unit)
 
     def _truth(self, taken: Exposure, seen: PixelTruth) -> dict[str, Any]:
         """Requested ground truth."""
