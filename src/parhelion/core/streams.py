@@ -141,6 +141,8 @@ STATUS = ("absent", "blocked", "reflected", "multipath", "direct")
 of a quarter of its amplitude and more; directly."""
 NO_FIX, FIX = 0, 3
 """Values of `mode`: no position, and one in three dimensions."""
+SINGLE, DIFFERENTIAL, RTK_FIXED, RTK_FLOAT = 1, 2, 4, 5
+"""Values of `quality`, as in the GGA sentence of NMEA 0183; 0 without a fix."""
 
 
 def _gaps(unit: str, frame: str, *shape: str | int) -> dict[str, Any]:
@@ -206,6 +208,8 @@ class GnssData(Samples):
     """The same on the second band; None for receivers of one."""
     doppler_2: Floats | None = field(default=None, metadata=_gaps("Hz", "", "n", "s"))
     """The same on the second band; None for receivers of one."""
+    quality: NDArray[np.int64] | None = field(default=None, metadata=column("1", "", "n", dtype="int64"))
+    """Solution as in GGA: 0 none, 1 single point, 2 differential, 4 RTK fixed, 5 RTK float, shape (n,)."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """Plain values that came with the samples: sensor, seed, rate, time and place of the world's zero, bands."""
 

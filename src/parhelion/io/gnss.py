@@ -51,7 +51,8 @@ def sentences(data: GnssData) -> Iterator[str]:
             where = f"{_angle(float(data.latitude[k]), 2, 'NS')},{_angle(float(data.longitude[k]), 3, 'EW')}"
         count, hdop = int(data.used[k].sum()), f"{data.dop[k, 2]:.2f}" if known else "99.99"
         height = f"{data.altitude[k]:.3f}" if known else ""
-        yield sentence(f"GNGGA,{clock},{where},{int(known)},{count:02d},{hdop},{height},M,0.0,M,,")
+        quality = int(known) if data.quality is None else int(data.quality[k])
+        yield sentence(f"GNGGA,{clock},{where},{quality},{count:02d},{hdop},{height},M,0.0,M,,")
         speed, course = "", ""
         if known:
             east, north, _ = moving[k].tolist()

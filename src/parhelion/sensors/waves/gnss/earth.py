@@ -190,13 +190,26 @@ def at_frequency(delay_l1: ArrayLike, frequency_hz: ArrayLike) -> Floats:
 # ---- troposphere ---------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Air:
+    """Weather at mean sea level."""
+
+    pressure_hpa: float = 1013.25
+    """Pressure [hPa]."""
+    temperature_c: float = 15.0
+    """Temperature [°C]."""
+
+
+STANDARD_AIR = Air()
+
+
 def zenith_delays(
-    latitude: ArrayLike, height_m: ArrayLike, humidity: float = DEFAULT_HUMIDITY
+    latitude: ArrayLike, height_m: ArrayLike, humidity: float = DEFAULT_HUMIDITY, air: Air = STANDARD_AIR
 ) -> tuple[Floats, Floats]:
-    """Hydrostatic and wet delay at the zenith [m] by Saastamoinen 1972 in a standard atmosphere, below 10 km."""
+    """Hydrostatic and wet delay at the zenith [m] by Saastamoinen 1972 below 10 km, by default in a standard atmosphere."""
     height = np.maximum(_array(height_m), 0.0)
-    pressure = 1013.25 * (1.0 - 2.2557e-5 * height) ** 5.2568
-    kelvin = 15.0 - 6.5e-3 * height + 273.16
+    pressure = air.pressure_hpa * (1.0 - 2.2557e-5 * height) ** 5.2568
+    kelvin = air.temperature_c - 6.5e-3 * height + 273.16
     vapour = 6.108 * humidity * np.exp((17.15 * kelvin - 4684.0) / (kelvin - 38.45))
     dry = saastamoinen_dry(pressure, latitude, height)
     return dry, np.asarray(0.002277 * (1255.0 / kelvin + 0.05) * vapour)
