@@ -9,6 +9,7 @@ The recordings are in ../shared/data, outside the repository (google/gps-measure
 from __future__ import annotations
 
 import gzip
+import itertools
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ def _second(text: str) -> float:
 def recorded_signals(path: Path = F9K) -> Floats:
     """Elevation [deg] and C/N0 [dB-Hz] of the first band in all GSV sentences, shape (n, 2); NaN if not tracked."""
     rows = []
-    for line in gzip.open(path, "rt", errors="replace"):
+    for line in gzip.decompress(path.read_bytes()).decode("ascii", errors="replace").splitlines():
         fields = line.split("*")[0].split(",")
         if fields[0][3:] != "GSV" or fields[-1] != FIRST_SIGNAL[fields[0][1:3]]:
             continue
@@ -60,7 +61,7 @@ def recorded_signals(path: Path = F9K) -> Floats:
 def recorded_fixes(path: Path) -> Floats:
     """Time [s], latitude, longitude [deg] and quality of all GGA sentences, shape (n, 4)."""
     rows = []
-    for line in gzip.open(path, "rt", errors="replace"):
+    for line in gzip.decompress(path.read_bytes()).decode("ascii", errors="replace").splitlines():
         f = line.split("*")[0].split(",")
         if f[0][3:] == "GGA" and f[2]:
             latitude, longitude = float(f[2][:2]) + float(f[2][2:]) / 60.0, float(f[4][:3]) + float(f[4][3:]) / 60.0
@@ -147,7 +148,7 @@ def simulated(count: int = 6, **options: Any) -> list[GnssData]:
 def by_elevation(elevation_deg: Floats, cn0: Floats) -> Floats:
     """Fraction tracked and percentiles 10, 50 and 90 of C/N0 per elevation band, shape (bands, 4)."""
     rows = []
-    for low, high in zip(ELEVATIONS[:-1], ELEVATIONS[1:], strict=True):
+    for low, high in itertools.pairwise(ELEVATIONS):
         values = cn0[(elevation_deg >= low) & (elevation_deg < high)]
         tracked = values[np.isfinite(values)]
         rows.append((len(tracked) / max(len(values), 1), *np.percentile(tracked, [10, 50, 90])))
@@ -169,7 +170,7 @@ def main() -> None:
     figure, panels = sheet(15.5, 3.9, 4)
     real, runs = recorded_signals(), simulated()
     elevation, cn0 = signals_of(runs)
-    middle = [(a + b) / 2.0 for a, b in zip(ELEVATIONS[:-1], ELEVATIONS[1:], strict=True)]
+    middle = [(a + b) / 2.0 for a, b in itertools.pairwise(ELEVATIONS)]
     for values, colour, label in (
         (by_elevation(real[:, 0], real[:, 1]), ORANGE, "F9K, recorded"),
         (by_elevation(elevation, cn0), BLUE, "F9P, simulated"),

@@ -68,7 +68,8 @@ CONVENTIONS = """
 One rated range determines the system constant; two also determine an extinction. Several data sheets give a pair that
 would make it negative (OS0, OS1, Mid-40), or that ends at the range gate instead of the detection limit (Mid-360).
 Those presets use the darker target only. OS1: 40 m at 10 % corresponds to 113 m at 80 % by 1/R^2; the data sheet
-states 120 m. Ouster rates its ranges for a detection rate of 90 %: an OS1 detects a 10 % target at 53 m with half of its shots
+states 120 m. Ouster rates its ranges for a detection rate of 90 %: an OS1 detects a 10 % target at 53 m with half of
+its shots
 ([link budget](models/lidar-link-budget.md#rated-for-a-detection)).
 
 ## Real recordings

@@ -91,10 +91,10 @@ def test_errors_grow_as_streets_narrow() -> None:
 
 
 def test_signals_by_mirrors_alone_are_late() -> None:
-    found = ph.Gnss("generic/phone", noise=False, order=1, diffraction=False).run(
+    found = ph.Gnss("u-blox/f9p", noise=False, order=1, diffraction=False).run(
         canyon(20.0), ph.Fixed(ph.Pose((0, -5, 1.6))), start=100.0, duration=2.0
     )
-    open_sky = ph.Gnss("generic/phone", noise=False, order=0).run(
+    open_sky = ph.Gnss("u-blox/f9p", noise=False, order=0).run(
         ph.World(), ph.Fixed(ph.Pose((0, -5, 1.6))), start=100.0, duration=2.0
     )
     late = (found.pseudorange - open_sky.pseudorange)[(found.status == REFLECTED) & found.tracked]

@@ -31,7 +31,7 @@ class AntennaConfig(Config):
     Between the nodes, the gain in decibels is linear in the sine of the elevation.
     """
 
-    elevation_deg: list[Annotated[float, Field(ge=-90, le=90)]] = [90.0, 0.0, -90.0]
+    elevation_deg: list[Annotated[float, Field(ge=-90, le=90)]] = Field(default=[90.0, 0.0, -90.0])
     """Elevations of the nodes [deg], decreasing from 90 to -90."""
     rhcp_db: list[Decibel]
     """Gain at the nodes for right-hand circular polarisation, which satellites transmit; the first value is 0."""
@@ -110,7 +110,7 @@ class RtkConfig(Config):
     phase_threshold_dbhz: Annotated[float, Field(ge=0, le=60)] = 30.0
     """Weakest signal [dB-Hz] whose carrier phase is used."""
     lock_time_s: Annotated[float, Field(ge=0, le=60)] = 10.0
-    """Time [s] for which a carrier must be above the threshold without interruption before its ambiguity is resolved."""
+    """Time [s] of uninterrupted tracking of a carrier before its ambiguity is resolved."""
     success_rate: Annotated[float, Field(gt=0.5, lt=1)] = 0.999
     """Smallest predicted success rate of ambiguity resolution for a fixed solution."""
     max_baseline_km: Positive = 50.0

@@ -206,7 +206,7 @@ STANDARD_AIR = Air()
 def zenith_delays(
     latitude: ArrayLike, height_m: ArrayLike, humidity: float = DEFAULT_HUMIDITY, air: Air = STANDARD_AIR
 ) -> tuple[Floats, Floats]:
-    """Hydrostatic and wet delay at the zenith [m] by Saastamoinen 1972 below 10 km, by default in a standard atmosphere."""
+    """Hydrostatic and wet delay at the zenith [m] by Saastamoinen 1972, below 10 km; by default in standard air."""
     height = np.maximum(_array(height_m), 0.0)
     pressure = air.pressure_hpa * (1.0 - 2.2557e-5 * height) ** 5.2568
     kelvin = air.temperature_c - 6.5e-3 * height + 273.16

@@ -231,7 +231,8 @@ def observe(
     bands, first, speed = [], None, np.sqrt(np.sum(velocity * velocity, axis=1))
     for band in config.bands:
         signals = band_of(band, sky.satellites)
-        tracked = receive(sight, above, quat_xyzw, config, band, signals, seed if rough else None, speed)
+        draws = (seed, speed) if rough else (None, None)
+        tracked = receive(sight, above, quat_xyzw, config, band, signals, *draws)
         tracked = replace(tracked, level_db=tracked.level_db - shadow)
         first = first or tracked
         key = f"{name}/{band}"

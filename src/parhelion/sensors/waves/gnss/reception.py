@@ -264,8 +264,8 @@ def receive(
     """
     n, s = above.shape
     copies = _specular(sight.paths, s, quat_xyzw, config, band, signals, seed)
+    looks = 1.0 + AVERAGING_S * (np.zeros(n) if speed_m_s is None else speed_m_s) / (WAVELENGTH_M / 2.0)
     if seed is not None and len(sight.diffuse):
-        looks = 1.0 + AVERAGING_S * (np.zeros(n) if speed_m_s is None else speed_m_s) / (WAVELENGTH_M / 2.0)
         copies = _joined(copies, _diffuse(sight.diffuse, s, quat_xyzw, config, signals, seed, looks))
     order = np.lexsort((-np.abs(copies.amplitude), copies.pair))
     pairs, first, counts = np.unique(copies.pair[order], return_index=True, return_counts=True)
@@ -282,6 +282,10 @@ def receive(
     rest, prompt = track(delay, amplitude, config.loops.spacing_chips, signals.boc[copies.satellite[best]])
     own = np.exp(2j * np.pi * np.mod(copies.extra[best] / wavelength, 1.0))
     carrier = copies.extra[best] - wavelength / (2.0 * np.pi) * np.angle(prompt * own)
+    if speed_m_s is not None:
+        # The phases of reflections rotate against that of the direct signal, and the loops average their errors.
+        average = np.where(copies.straight[best], 1.0 / np.sqrt(looks[pairs // s]), 1.0)
+        rest, carrier = rest * average, carrier * average
     level = 20.0 * np.log10(np.maximum(np.abs(prompt), 1e-6))
     arrival = np.full((n * s, 3), np.nan)
     arrival[pairs] = copies.arrival[best]
@@ -347,11 +351,9 @@ def _spread(n: int, s: int, pairs: NDArray[np.int64], values: Floats) -> Floats:
 
 
 def _status(copies: _Copies, clear: NDArray[np.bool_], above: NDArray[np.bool_]) -> NDArray[np.int64]:
-    direct, other = np.zeros(above.size), np.zeros(above.size)
-    size = np.abs(copies.amplitude)
-    np.maximum.at(direct, copies.pair[copies.straight], size[copies.straight])
-    np.maximum.at(other, copies.pair[~copies.straight], size[~copies.straight])
-    direct, other = direct.reshape(above.shape), other.reshape(above.shape)
+    strongest = np.zeros((2, above.size))
+    np.maximum.at(strongest, (copies.straight.astype(np.int64), copies.pair), np.abs(copies.amplitude))
+    other, direct = strongest.reshape(2, *above.shape)
     found = np.where(clear, np.where(other > NOTICED * direct, MULTIPATH, DIRECT), BLOCKED)
     found = np.where(~clear & (np.maximum(direct, other) > FAINTEST), REFLECTED, found)
     return np.asarray(np.where(above, found, ABSENT), dtype=np.int64)
