@@ -29,8 +29,8 @@ HEAD = """# Sensors
 Every sensor is described by a data sheet, one YAML file. Give its name (`"velodyne/vlp-16"`, in any case), or copy a
 file, change it and give its path. Each file lists its sources with the fields they cover; fields without a source are
 listed under `assumed`, with the reason. Lidar presets are in
-`src/parhelion/sensors/presets/lidar/<maker>/<model>.yaml`; the field `maker` selects the ROS topic, the point layout and
-the packet format, so a copy behaves like the original. `parhelion sensors` and `ph.sensors()` list all sensors,
+`src/parhelion/sensors/presets/lidar/<maker>/<model>.yaml`; the field `maker` selects the ROS topic, the point layout
+and the packet format, so a copy behaves like the original. `parhelion sensors` and `ph.sensors()` list all sensors,
 including the kinds that other packages [add](architecture.md#add-a-kind-of-sensor). `python tools/assumed.py` counts
 the assumed fields per kind.
 
@@ -66,9 +66,10 @@ CONVENTIONS = """
 ## Rated ranges
 
 One rated range determines the system constant; two also determine an extinction. Several data sheets give a pair that
-would make it negative (OS0, OS1, Mid-40), or that ends at the range gate instead of the detection limit (Mid-360). Those
-presets use the darker target only. OS1: 40 m at 10 % corresponds to 113 m at 80 % by 1/R^2; the data sheet states 120 m.
-Ouster rates its ranges for a detection rate of 90 %: an OS1 detects a 10 % target at 53 m with half of its shots
+would make it negative (OS0, OS1, Mid-40), or that ends at the range gate instead of the detection limit (Mid-360).
+Those presets use the darker target only. OS1: 40 m at 10 % corresponds to 113 m at 80 % by 1/R^2; the data sheet
+states 120 m. Ouster rates its ranges for a detection rate of 90 %: an OS1 detects a 10 % target at 53 m with half of
+its shots
 ([link budget](models/lidar-link-budget.md#rated-for-a-detection)).
 
 ## Real recordings
@@ -77,14 +78,14 @@ Ouster rates its ranges for a detection rate of 90 %: an OS1 detects a 10 % targ
 
 | quantity | preset | recorded |
 | --- | --- | --- |
-| OS1-128 and OS0-128 column period at 1024x10 | 97.66 us | 97.61 to 97.73 us as mean of a revolution; single steps within 5.3 % |
+| OS1-128 and OS0-128 column period at 1024x10 | 97.66 us | 97.61 to 97.73 us on average; single steps within 5.3 % |
 | OS1-128 beams, largest difference from nominal | uniform, +-21.2 deg | 0.97 deg; spacing within 1 % |
 | OS0-128 beams, largest difference from nominal | uniform, +-45 deg | 1.26 deg; spacing within 2.5 % |
 | VLP-16 packet spacing (24 sequences) | 1327.10 us | 1327.10 us |
 | VLP-16 azimuth step of two sequences, 10 Hz | 0.3981 deg | 0.3977 deg, at 9.99 Hz |
 
-Presets have uniform nominal beams. For a digital twin of one Ouster unit, copy the angles of its metadata into a copy of
-the preset (azimuth with the opposite sign).
+Presets have uniform nominal beams. For a digital twin of one Ouster unit, copy the angles of its metadata into a copy
+of the preset (azimuth with the opposite sign).
 
 ## Livox patterns
 
@@ -99,8 +100,8 @@ are not published and are assumed; field of view, point rate and number of lines
 SOURCES_HEAD = """
 ## Sources of lidar presets
 
-**Read**: the source itself was read. *Quoted*: figures as commonly quoted from a data sheet that was not available; they
-were not checked against it, so compare them with the data sheet of your unit. Assumed: no source.
+**Read**: the source itself was read. *Quoted*: figures as commonly quoted from a data sheet that was not available;
+they were not checked against it, so compare them with the data sheet of your unit. Assumed: no source.
 """
 LIVOX = ("livox/mid-40", "livox/avia", "livox/mid-360", "livox/hap")
 

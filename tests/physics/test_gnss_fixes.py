@@ -91,10 +91,10 @@ def test_errors_grow_as_streets_narrow() -> None:
 
 
 def test_signals_by_mirrors_alone_are_late() -> None:
-    found = ph.Gnss("generic/phone", noise=False, order=1).run(
+    found = ph.Gnss("u-blox/f9p", noise=False, order=1, diffraction=False).run(
         canyon(20.0), ph.Fixed(ph.Pose((0, -5, 1.6))), start=100.0, duration=2.0
     )
-    open_sky = ph.Gnss("generic/phone", noise=False, order=0).run(
+    open_sky = ph.Gnss("u-blox/f9p", noise=False, order=0).run(
         ph.World(), ph.Fixed(ph.Pose((0, -5, 1.6))), start=100.0, duration=2.0
     )
     late = (found.pseudorange - open_sky.pseudorange)[(found.status == REFLECTED) & found.tracked]
@@ -113,9 +113,9 @@ def test_trees_weaken_and_do_not_block() -> None:
     both = before.tracked & after.tracked
     loss = (before.cn0 - after.cn0)[both]
     assert np.array_equal(before.status > 1, after.status > 1)
-    # A ray through the middle has 6 m of crown, 1.75 dB/m on L1.
-    assert foliage_db(np.array([6.0]), 1_575.42e6) == pytest.approx([10.5], abs=0.05)
-    assert 8.0 < loss.max() < 10.6
+    # 1.75 dB/m on L1 for short paths; through 6 m of crown, ITU-R P.833: 0.25 1575^0.39 6^0.25 45^0.05.
+    assert foliage_db(np.array([2.0, 6.0]), 1_575.42e6) == pytest.approx([3.5, 8.36], abs=0.01)
+    assert 7.0 < loss.max() < 8.7
     assert loss.min() >= -1e-9
 
 
@@ -128,9 +128,9 @@ def test_a_satellite_gone_wrong_is_left_out() -> None:
 
     receiver, world = ph.Gnss("u-blox/m8", order=0), ph.World()
     still = np.zeros((1, 3))
-    sky, up = receiver.sky(world), np.array([[0.0, 0.0, 1.0]])
+    sky, level = receiver.sky(world), np.array([[0.0, 0.0, 0.0, 1.0]])
     good = observe(
-        receiver.config, sky, satellite_scene(world, ("gnss",)), still, still, up, np.zeros(1, np.int64),
+        receiver.config, sky, satellite_scene(world, ("gnss",)), still, still, level, np.zeros(1, np.int64),
         np.zeros(1), 1, "it", order=0, noise=True,
     )  # fmt: skip
     whole = fixes(good, sky, receiver.config.fix, ["L1"])[0]

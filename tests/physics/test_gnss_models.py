@@ -250,3 +250,37 @@ def test_length_inside_crowns() -> None:
     assert crowns.inside(origin, north, np.array([np.inf])) == pytest.approx([6.0])
     assert crowns.inside(origin, north, np.array([10.0])) == pytest.approx([3.0])
     assert crowns.inside(origin, -north, np.array([np.inf])) == pytest.approx([0.0])
+
+
+def test_zenith_delays_follow_the_weather() -> None:
+    dry, wet = earth.zenith_delays(R(48.0), 500.0)
+    same = earth.Air.of(ph.Weather(), 500.0)
+    assert np.array(earth.zenith_delays(R(48.0), 500.0, same)) == pytest.approx(np.array([dry, wet]), rel=1e-12)
+    low = earth.Air(pressure_hpa=same.pressure_hpa - 20.0, temperature_c=30.0, humidity=0.9, height_m=500.0)
+    dry_low, wet_low = earth.zenith_delays(R(48.0), 500.0, low)
+    # 2.28 mm of delay per hectopascal; warm, humid air holds more vapour: 38 instead of 9.7 hPa.
+    assert dry - dry_low == pytest.approx(20.0 * 0.0022768, rel=2e-3)
+    assert wet_low / wet == pytest.approx(38.1 / 9.7, rel=0.1)
+
+
+def test_the_weather_of_a_world_reaches_pseudoranges_and_barometers() -> None:
+    try:
+        storm = ph.Weather(pressure_hpa=970.0)
+    except (TypeError, ph.ParhelionError):
+        pytest.skip("Weather has no pressure of the air")
+    world, still = ph.World(), ph.Pose((0.0, 0.0, 2.0))
+    calm = ph.Gnss("u-blox/m8", noise=False, order=0).run(world, still, duration=0.2)
+    standard = ph.Barometer("bosch/bmp388", noise=False).run(world, ph.Pose(), duration=0.1)
+    world.weather = storm
+    found = ph.Gnss("u-blox/m8", noise=False, order=0).run(world, still, duration=0.2)
+    up = found.elevation > R(80.0)
+    shorter = (calm.pseudorange - found.pseudorange)[found.tracked & up]
+    if len(shorter):
+        assert shorter == pytest.approx(np.full(len(shorter), 43.25 * 0.0022768), abs=0.003)
+    assert np.nanmax(calm.pseudorange - found.pseudorange) > 0.09
+    low = ph.Barometer("bosch/bmp388", noise=False).run(world, ph.Pose(), duration=0.1)
+    assert standard.pressure[0] == pytest.approx(101_325.0)
+    assert low.pressure[0] == pytest.approx(97_000.0)
+    assert ph.Barometer("bosch/bmp388", noise=False, altitude_m=500.0).run(world, ph.Pose(), duration=0.1).pressure[
+        0
+    ] == pytest.approx(97_000.0)

@@ -172,6 +172,8 @@ STATUS = ("absent", "blocked", "reflected", "multipath", "direct")
 reflections of at least a quarter of the direct amplitude; directly."""
 NO_FIX, FIX = 0, 3
 """Values of `mode`: no fix, and a three-dimensional fix."""
+SINGLE, DIFFERENTIAL, RTK_FIXED, RTK_FLOAT = 1, 2, 4, 5
+"""Values of `quality`, as in the GGA sentence of NMEA 0183; 0 without a fix."""
 
 
 def _gaps(unit: str, frame: str, *shape: str | int) -> dict[str, Any]:
@@ -244,6 +246,8 @@ class GnssData(Samples):
     """Carrier phase on the second band [cycles], shape (n, s); None for single-band receivers."""
     doppler_2: Floats | None = field(default=None, metadata=_gaps("Hz", "", "n", "s"))
     """Doppler on the second band [Hz], shape (n, s); None for single-band receivers."""
+    quality: NDArray[np.int64] | None = field(default=None, metadata=column("1", "", "n", dtype="int64"))
+    """Solution as in GGA: 0 none, 1 single point, 2 differential, 4 RTK fixed, 5 RTK float, shape (n,)."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """Plain values stored with the samples: sensor, seed, rate, time and place of the world's origin, bands."""
 

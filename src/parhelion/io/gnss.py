@@ -15,7 +15,7 @@ import numpy as np
 from parhelion.core.files import atomic_write
 from parhelion.core.gps_time import WEEK_S, GpsTime
 from parhelion.core.pose import Floats
-from parhelion.core.streams import NO_FIX, GnssData
+from parhelion.core.streams import NO_FIX, RTK_FIXED, RTK_FLOAT, SINGLE, GnssData
 
 SYSTEMS = {"G": ("GP", 1, 0), "R": ("GL", 2, 64), "E": ("GA", 3, 0), "C": ("GB", 4, 0)}
 """Talker, system number in GSA and GSV, and offset of the satellite number, by letter of the system."""
@@ -52,7 +52,8 @@ def sentences(data: GnssData) -> Iterator[str]:
             where = f"{_angle(float(data.latitude[k]), 2, 'NS')},{_angle(float(data.longitude[k]), 3, 'EW')}"
         count, hdop = int(data.used[k].sum()), f"{data.dop[k, 2]:.2f}" if known else "99.99"
         height = f"{data.altitude[k]:.3f}" if known else ""
-        yield sentence(f"GNGGA,{clock},{where},{int(known)},{count:02d},{hdop},{height},M,0.0,M,,")
+        quality = int(known) if data.quality is None else int(data.quality[k])
+        yield sentence(f"GNGGA,{clock},{where},{quality},{count:02d},{hdop},{height},M,0.0,M,,")
         speed, course = "", ""
         if known:
             east, north, _ = moving[k].tolist()
@@ -114,6 +115,13 @@ def frame(kind: tuple[int, int], payload: bytes) -> bytes:
     return _SYNC + body + bytes((a, b))
 
 
+def _flags(data: GnssData, k: int) -> int:
+    """Flags of NAV-PVT: bit 0 fix, bit 1 corrections applied, bits 6 and 7 carrier solution (1 float, 2 fixed)."""
+    quality = 0 if data.quality is None else int(data.quality[k])
+    carrier = {RTK_FLOAT: 1, RTK_FIXED: 2}.get(quality, 0)
+    return int(data.mode[k] != NO_FIX) | (quality > SINGLE) << 1 | carrier << 6
+
+
 def messages(data: GnssData) -> Iterator[bytes]:
     """NAV-PVT messages, one per epoch."""
     start = GpsTime(int(data.metadata["gps_week"]), float(data.metadata["gps_second"]))
@@ -132,7 +140,7 @@ def messages(data: GnssData) -> Iterator[bytes]:
         tow = round(((start.second + time) % WEEK_S) * 1000.0)
         payload = struct.pack(
             _LAYOUT, tow, at.year, at.month, at.day, at.hour, at.minute, at.second, 0x07, 50, at.microsecond * 1000,
-            3 if known else 0, int(known), 0, int(data.used[k].sum()), round(where[0] * 1e7), round(where[1] * 1e7),
+            3 if known else 0, _flags(data, k), 0, int(data.used[k].sum()), round(where[0] * 1e7), round(where[1] * 1e7),
             round(where[2] * 1e3), round(where[2] * 1e3), *(min(round(v * 1e3), 2**32 - 1) for v in spread),
             *(round(v * 1e3) for v in speed), round(ground * 1e3), round(heading * 1e5), 50, 10_000_000,
             min(round(pdop * 100), 65_535), 0, 0, 0, 0, 0,

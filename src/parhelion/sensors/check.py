@@ -184,13 +184,6 @@ def _surface_points(cloud: PointCloud) -> int:
     return len(cloud) if origin is None else int(np.sum(~np.isin(origin, noise)))
 
 
-def _same_values(a: Samples, b: Samples) -> bool:
-    """Return whether two records hold the same values; the sign of NaN depends on the SIMD lane, so NaN equals NaN."""
-    left, right = arrays_of(a), arrays_of(b)
-    return left.keys() == right.keys() and all(
-        np.array_equal(left[name], right[name], equal_nan=left[name].dtype.kind in "fc") for name in left
-    )
-
 
 def _check_stream(sensor: Any, world: World, motion: Trajectory, time: float, whole: Samples) -> None:
     period = 1.0 / sensor.rate_hz
@@ -209,8 +202,8 @@ def _check_stream(sensor: Any, world: World, motion: Trajectory, time: float, wh
         sensor.run(world, motion, time, period, 7),
         sensor.run(world, motion, time + period, period * (SAMPLES - 1), 7),
     ]
-    if not _same_values(joined(parts), whole):
+    if not same_bits(joined(parts), whole):
         raise ContractError("a run in two parts gave other bits than one run; set `accumulates` if that is meant")
     stream = sensor.stream(world, motion, 7, start=time)
-    if not _same_values(joined([stream.until(time + period), stream.until(time + SAMPLES * period)]), whole):
+    if not same_bits(joined([stream.until(time + period), stream.until(time + SAMPLES * period)]), whole):
         raise ContractError("stream() gave other samples than run()")

@@ -138,8 +138,9 @@ class Barometer(StreamSensor[BarometerConfig, BarometerData]):
         rate_hz: Samples per second; by default that of the data sheet.
         noise: False gives the true pressure at the time of the sample.
         altitude_m: Altitude of z = 0 of the world above mean sea level [m].
-        sea_level_pa: Pressure at mean sea level on this day [Pa].
-        sea_level_k: Temperature at mean sea level on this day [K].
+        sea_level_pa: Pressure at mean sea level on this day [Pa]; by default from the weather of the world, whose
+            pressure is that at z = 0, else 101325.
+        sea_level_k: Temperature at mean sea level on this day [K]; by default from the weather, else 288.15.
     """
 
     kind = "barometer"
@@ -154,14 +155,27 @@ class Barometer(StreamSensor[BarometerConfig, BarometerData]):
         rate_hz: float | None = None,
         noise: bool = True,
         altitude_m: float = 0.0,
-        sea_level_pa: float = SEA_LEVEL_PA,
-        sea_level_k: float = SEA_LEVEL_K,
+        sea_level_pa: float | None = None,
+        sea_level_k: float | None = None,
     ) -> None:
         super().__init__(*self._opened(BarometerConfig, model), name=name, rate_hz=rate_hz, noise=noise)
         self.altitude_m, self.sea_level_pa, self.sea_level_k = altitude_m, sea_level_pa, sea_level_k
         if not np.isfinite(altitude_m):
             raise ConfigError(f"altitude_m: must be finite, got {altitude_m!r}")
-        isa_pressure(geopotential_height(altitude_m), sea_level_pa, sea_level_k)  # rejects invalid values
+        isa_pressure(geopotential_height(altitude_m), *self._sea_level(None))  # rejects invalid values
+
+    def _sea_level(self, world: World | None) -> tuple[float, float]:
+        """Pressure [Pa] and temperature [K] at mean sea level: as given, else by the weather, else standard."""
+        weather = None if world is None else world.weather
+        pressure, celsius = (getattr(weather, name, None) for name in ("pressure_hpa", "temperature_c"))
+        height = float(geopotential_height(self.altitude_m))
+        kelvin = SEA_LEVEL_K if celsius is None else celsius + 273.15 + 6.5e-3 * height
+        kelvin = kelvin if self.sea_level_k is None else self.sea_level_k
+        if self.sea_level_pa is not None:
+            return self.sea_level_pa, kelvin
+        if pressure is None:
+            return SEA_LEVEL_PA, kelvin
+        return 100.0 * pressure * SEA_LEVEL_PA / float(isa_pressure(height, SEA_LEVEL_PA, kelvin)), kelvin
 
     def _samples(
         self, world: World | None, motion: Trajectory, first: int, count: int, seed: int, mount: Pose | None
@@ -171,7 +185,7 @@ class Barometer(StreamSensor[BarometerConfig, BarometerData]):
         if mount is not None:
             xyz = xyz + quat_rotate(quat, mount.xyz)
         height = geopotential_height(self.altitude_m + xyz[:, 2])
-        pressure, variance = isa_pressure(height, self.sea_level_pa, self.sea_level_k), 0.0
+        pressure, variance = isa_pressure(height, *self._sea_level(world)), 0.0
         if self.noise:
             pressure = self._measured(pressure, first, seed)
             variance = self.config.noise_pa**2 + rounding_variance(self.config.resolution_pa)

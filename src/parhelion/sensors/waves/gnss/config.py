@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -12,16 +13,41 @@ Decibel = Annotated[float, Field(ge=-60, le=20)]
 System = Literal["gps", "galileo", "glonass", "beidou"]
 
 
-class AntennaConfig(Config):
-    """Antenna gain [dB] relative to RHCP at the zenith, given at the antenna's zenith, horizon and nadir.
+class BodyConfig(Config):
+    """Shadow of the body of the person who carries the antenna.
 
-    Between these nodes, the gain in decibels is linear in the sine of the elevation above the antenna plane.
+    The loss is `loss_db` cos²(azimuth - `azimuth_deg`) cos(elevation) in the half-space of the body.
     """
 
-    rhcp_db: tuple[Decibel, Decibel, Decibel]
-    """Gain for right-hand circular polarisation, which satellites transmit; the first value is 0."""
-    lhcp_db: tuple[Decibel, Decibel, Decibel]
-    """Gain for left-hand circular polarisation, which most reflections have."""
+    loss_db: Annotated[float, Field(ge=0, le=40)]
+    """Largest loss [dB], horizontally through the body."""
+    azimuth_deg: Annotated[float, Field(ge=-360, le=360)] = 180.0
+    """Direction of the body in the antenna plane, counter-clockwise from x of the mount; 180 is behind."""
+
+
+class AntennaConfig(Config):
+    """Antenna gain [dB] relative to RHCP at the zenith, by elevation above the antenna plane.
+
+    Between the nodes, the gain in decibels is linear in the sine of the elevation.
+    """
+
+    elevation_deg: list[Annotated[float, Field(ge=-90, le=90)]] = Field(default=[90.0, 0.0, -90.0])
+    """Elevations of the nodes [deg], decreasing from 90 to -90."""
+    rhcp_db: list[Decibel]
+    """Gain at the nodes for right-hand circular polarisation, which satellites transmit; the first value is 0."""
+    lhcp_db: list[Decibel]
+    """Gain at the nodes for left-hand circular polarisation, which most reflections have."""
+    body: BodyConfig | None = None
+    """Shadow of a person's body; None for vehicles and masts."""
+
+    @model_validator(mode="after")
+    def _aligned(self) -> AntennaConfig:
+        nodes = self.elevation_deg
+        if nodes[0] != 90.0 or nodes[-1] != -90.0 or any(a <= b for a, b in itertools.pairwise(nodes)):
+            raise ValueError("elevation_deg must decrease from 90 to -90")
+        if not len(nodes) == len(self.rhcp_db) == len(self.lhcp_db):
+            raise ValueError("rhcp_db and lhcp_db must have one value per elevation_deg")
+        return self
 
 
 class LoopsConfig(Config):
@@ -44,6 +70,8 @@ class FixConfig(Config):
 
     elevation_mask_deg: Annotated[float, Field(ge=0, le=60)] = 10.0
     """Satellites below this elevation [deg] are not used."""
+    min_cn0_dbhz: Annotated[float, Field(ge=0, le=60)] = 0.0
+    """Signals below this C/N0 [dB-Hz] are tracked but not used."""
     weights: Literal["cn0", "elevation", "equal"] = "cn0"
     """Weights of the ranges: by C/N0, by elevation as in RTKLIB, or equal."""
     sigma_m: Positive = 0.6
@@ -72,6 +100,23 @@ class BudgetConfig(Config):
     """Drift of the receiver's oscillator [s/s]: 0.5 ppm for a TCXO."""
 
 
+class RtkConfig(Config):
+    """Real-time kinematic positioning with the corrections of a base station."""
+
+    sigma_m: Positive = 0.01
+    """Standard deviation [m] of a differential carrier range at 45 dB-Hz, including multipath of a clear sky."""
+    distance_ppm: NonNegative = 1.0
+    """Atmospheric error per satellite [mm per km of distance to the base station]."""
+    phase_threshold_dbhz: Annotated[float, Field(ge=0, le=60)] = 30.0
+    """Weakest signal [dB-Hz] whose carrier phase is used."""
+    lock_time_s: Annotated[float, Field(ge=0, le=60)] = 10.0
+    """Time [s] of uninterrupted tracking of a carrier before its ambiguity is resolved."""
+    success_rate: Annotated[float, Field(gt=0.5, lt=1)] = 0.999
+    """Smallest predicted success rate of ambiguity resolution for a fixed solution."""
+    max_baseline_km: Positive = 50.0
+    """Largest distance [km] to the base station at which ambiguities are resolved."""
+
+
 class GnssConfig(SampledSheet):
     """One receiver model with its antenna."""
 
@@ -87,6 +132,8 @@ class GnssConfig(SampledSheet):
     loops: LoopsConfig
     fix: FixConfig = FixConfig()
     budget: BudgetConfig = BudgetConfig()
+    rtk: RtkConfig | None = None
+    """Real-time kinematic positioning; None for receivers without it."""
 
     @model_validator(mode="after")
     def _fits(self) -> GnssConfig:

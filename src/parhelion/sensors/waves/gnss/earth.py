@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from parhelion.core.checks import within
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.pose import Floats
+from parhelion.weather.weather import Weather
 
 EARTH_RATE_RAD_S = 7.292_115_1467e-5
 """Rotation rate of the Earth (IS-GPS-200, WGS 84)."""
@@ -190,14 +191,47 @@ def at_frequency(delay_l1: ArrayLike, frequency_hz: ArrayLike) -> Floats:
 # ---- troposphere ---------------------------------------------------------------------------------------------------
 
 
-def zenith_delays(
-    latitude: ArrayLike, height_m: ArrayLike, humidity: float = DEFAULT_HUMIDITY
-) -> tuple[Floats, Floats]:
-    """Hydrostatic and wet delay at the zenith [m] by Saastamoinen 1972 in a standard atmosphere, below 10 km."""
+@dataclass(frozen=True)
+class Air:
+    """State of the air at one height; by default that of the standard atmosphere at the ellipsoid."""
+
+    pressure_hpa: float = 1013.25
+    """Pressure [hPa]."""
+    temperature_c: float = 15.0
+    """Temperature [°C]."""
+    humidity: float = DEFAULT_HUMIDITY
+    """Relative humidity, 0 to 1."""
+    height_m: float = 0.0
+    """Height above the ellipsoid at which these values hold [m]."""
+
+    @classmethod
+    def of(cls, weather: Weather | None, height_m: float) -> Air:
+        """Air of a world whose z = 0 is at a height [m]; values that the weather does not give are standard."""
+        height = max(height_m, 0.0)
+        humidity = getattr(weather, "humidity_percent", None)
+        pressure, temperature = (getattr(weather, name, None) for name in ("pressure_hpa", "temperature_c"))
+        return cls(
+            1013.25 * float(_pressure_ratio(height)) if pressure is None else pressure,
+            15.0 - 6.5e-3 * height if temperature is None else temperature,
+            DEFAULT_HUMIDITY if humidity is None else humidity / 100.0,
+            height,
+        )
+
+
+STANDARD_AIR = Air()
+
+
+def _pressure_ratio(height_m: ArrayLike) -> Floats:
+    """Pressure of the standard atmosphere relative to that at height 0."""
+    return np.asarray((1.0 - 2.2557e-5 * _array(height_m)) ** 5.2568)
+
+
+def zenith_delays(latitude: ArrayLike, height_m: ArrayLike, air: Air = STANDARD_AIR) -> tuple[Floats, Floats]:
+    """Hydrostatic and wet delay at the zenith [m] by Saastamoinen 1972, below 10 km; by default in standard air."""
     height = np.maximum(_array(height_m), 0.0)
-    pressure = 1013.25 * (1.0 - 2.2557e-5 * height) ** 5.2568
-    kelvin = 15.0 - 6.5e-3 * height + 273.16
-    vapour = 6.108 * humidity * np.exp((17.15 * kelvin - 4684.0) / (kelvin - 38.45))
+    pressure = air.pressure_hpa * _pressure_ratio(height) / _pressure_ratio(air.height_m)
+    kelvin = air.temperature_c - 6.5e-3 * (height - air.height_m) + 273.16
+    vapour = 6.108 * air.humidity * np.exp((17.15 * kelvin - 4684.0) / (kelvin - 38.45))
     dry = saastamoinen_dry(pressure, latitude, height)
     return dry, np.asarray(0.002277 * (1255.0 / kelvin + 0.05) * vapour)
 
@@ -212,7 +246,7 @@ def saastamoinen(
     latitude: ArrayLike, height_m: ArrayLike, elevation: ArrayLike, humidity: float = DEFAULT_HUMIDITY
 ) -> Floats:
     """Total troposphere delay [m] with the mapping 1 / sin, the correction in receivers. Elevations above 0."""
-    dry, wet = zenith_delays(latitude, height_m, humidity)
+    dry, wet = zenith_delays(latitude, height_m, Air(humidity=humidity))
     return np.asarray((dry + wet) / np.sin(_array(elevation)))
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from parhelion.core.arrays import Table
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.pose import Floats
+from parhelion.core.streams import SINGLE
 from parhelion.sensors.waves.gnss import earth
 from parhelion.sensors.waves.gnss.config import FixConfig
 from parhelion.sensors.waves.gnss.earth import EARTH_RATE_RAD_S, Local
@@ -24,7 +25,11 @@ from parhelion.sensors.waves.gnss.satellites import BandOfSatellites, band_of, s
 
 SIGNIFICANCE = 0.001
 """Significance level of the residual test: one valid fix in a thousand fails."""
-MOST_EXCLUDED = 4
+IONOSPHERE_SMOOTHING = 0.1
+"""Error of the smoothed over the unsmoothed difference of two bands: 100 s of smoothing, with multipath that
+decorrelates within one second on a moving vehicle."""
+LARGEST_EXCLUDED = 0.4
+"""Largest fraction of satellites that the residual test may exclude."""
 _STEPS, _SMALL_M = 12, 1e-4
 _ACCURACY_M = np.array(
     [2.4, 3.4, 4.85, 6.85, 9.65, 13.65, 24.0, 48.0, 96.0, 192.0, 384.0, 768.0, 1536.0, 3072.0, 6144.0]
@@ -78,10 +83,12 @@ class Fix:
     """Indices of the satellites used."""
     residual: Floats
     """Residuals of the satellites used [m]."""
+    quality: int = SINGLE
+    """Kind of the solution, one of the constants in `core.streams`."""
 
 
 @lru_cache(maxsize=64)
-def _limit(freedom: int) -> float:
+def chi_square_limit(freedom: int) -> float:
     """Largest sum of squares of normalised residuals that passes."""
     from scipy.stats import chi2
 
@@ -92,12 +99,15 @@ def known(observed: Observed, sky: Sky, k: int, bands: list[BandOfSatellites], f
     """Collect the tracked satellites at time index `k`, with the contents of their navigation messages."""
     first: Ranges = observed.bands[0]
     two = fix.ionosphere == "two-frequencies"
-    good = np.isfinite(first.pseudorange[k]) & (observed.seen.row[k] >= 0)
+    good = (first.cn0[k] >= fix.min_cn0_dbhz) & np.isfinite(first.pseudorange[k]) & (observed.seen.row[k] >= 0)
     whole = first.pseudorange[k]
     if two:
         second = observed.bands[1].pseudorange[k]
         f1, f2 = bands[0].frequency_hz ** 2, bands[1].frequency_hz ** 2
-        whole = (f1 * whole - f2 * second) / (f1 - f2)
+        # Receivers smooth the difference of the bands, which holds the ionosphere; its own errors shrink.
+        ratio = f2 / (f1 - f2)
+        difference = observed.bands[1].code_error[k] - first.code_error[k]
+        whole = (f1 * whole - f2 * second) / (f1 - f2) + (1.0 - IONOSPHERE_SMOOTHING) * ratio * difference
         good &= np.isfinite(whole)
     column = np.flatnonzero(good)
     row, measured = observed.seen.row[k, column], whole[column]
@@ -118,15 +128,16 @@ def solve(found: Known, sky: Sky, fix: FixConfig, second: float, frequency_hz: F
     frequency = frequency_hz[found.column]
     keep = np.ones(len(found.column), bool)
     x = np.array([*sky.place.zero, 0.0])
-    for excluded in range(MOST_EXCLUDED + 1):
+    most = max(4, int(LARGEST_EXCLUDED * len(keep)))
+    for excluded in range(most + 1):
         solution = _least_squares(found, keep, x, sky, fix, second, frequency)
         if solution is None:
             return None
         x, used, rows, variance, residual, cofactor = solution
         freedom = len(used) - 4
         normalised = residual[used] / np.sqrt(variance[used])
-        passed = freedom < 1 or float(np.sum(normalised**2)) <= _limit(freedom)
-        if passed or not fix.exclude or freedom < 2 or excluded == MOST_EXCLUDED:
+        passed = freedom < 1 or float(np.sum(normalised**2)) <= chi_square_limit(freedom)
+        if passed or not fix.exclude or freedom < 2 or excluded == most:
             return _finished(found, x, used, rows, variance, residual, cofactor, passed)
         # Exclude the satellite with the largest normalised residual.
         spread = variance[used] - np.einsum("ij,jk,ik->i", rows, cofactor, rows)

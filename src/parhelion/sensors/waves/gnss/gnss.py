@@ -15,18 +15,22 @@ from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.deprecation import keyword_only
 from parhelion.core.errors import ConfigError
 from parhelion.core.gps_time import GpsTime, moment
-from parhelion.core.pose import Floats, Pose, quat_rotate
+from parhelion.core.pose import Floats, Pose
 from parhelion.core.streams import FIX, NO_FIX, GnssData
 from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.motion.state import at_mount, state_of
 from parhelion.sensors.base import StreamSensor
+from parhelion.sensors.kinds import presets
+from parhelion.sensors.sheets import load_sheet
 from parhelion.sensors.waves.gnss.config import GnssConfig
-from parhelion.sensors.waves.gnss.earth import Place, geodetic
+from parhelion.sensors.waves.gnss.earth import Air, Place, geodetic
 from parhelion.sensors.waves.gnss.fix import Fix, fixes
 from parhelion.sensors.waves.gnss.observe import Observed, Sky, geometry, observe
 from parhelion.sensors.waves.gnss.paths import find_paths
 from parhelion.sensors.waves.gnss.rinex_nav import Navigation, check_covers, read_navigation
+from parhelion.sensors.waves.gnss.rtk import rtk_fixes
 from parhelion.sensors.waves.gnss.satellites import SYSTEMS, channel_of, nominal
+from parhelion.sensors.waves.gnss.skyline import skyline_of
 from parhelion.sensors.waves.radio import satellite_scene
 from parhelion.world.world import World
 
@@ -34,6 +38,8 @@ DEFAULT_PLACE = (50.0, 10.0)
 """Default latitude and longitude [deg]: northern mid-latitudes."""
 DEFAULT_EPOCH = "2024-06-21T12:00:00+00:00"
 Rule = Literal["physics", "vane"]
+_MEASURED = ("cn0", "pseudorange", "carrier", "doppler")
+"""Columns that each band of a receiver reports."""
 
 
 class Gnss(StreamSensor[GnssConfig, GnssData]):
@@ -62,6 +68,8 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
         order: Largest number of reflections on the path of a signal, 0 to 2.
         rule: "physics", or "vane" for the simplified rules of VANE for multipath, delays and weights.
         diffraction: True adds signals that are diffracted around the edges of what blocks them.
+        skyline: True continues the buildings of the world beyond its edge, where they shadow low satellites.
+        rtk_baseline_km: Distance to the base station [km] for real-time kinematics; None for no corrections.
     """
 
     kind = "gnss"
@@ -83,7 +91,9 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
         constellations: Sequence[str] | None = None,
         order: int = 2,
         rule: Rule = "physics",
-        diffraction: bool = False,
+        diffraction: bool = True,
+        skyline: bool = True,
+        rtk_baseline_km: float | None = None,
     ) -> None:
         super().__init__(*self._opened(GnssConfig, model), name=name, rate_hz=rate_hz, noise=noise)
         if order not in (0, 1, 2):
@@ -94,7 +104,10 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
             raise ConfigError("latitude_deg: give it together with longitude_deg, or neither")
         if not isinstance(diffraction, bool):
             raise ConfigError(f"diffraction: must be true or false, got {diffraction!r}")
-        self.order, self.rule, self.diffraction = order, rule, diffraction
+        if not isinstance(skyline, bool):
+            raise ConfigError(f"skyline: must be true or false, got {skyline!r}")
+        self.order, self.rule, self.diffraction, self.skyline = order, rule, diffraction, skyline
+        self.rtk_baseline_km = self._baseline(rtk_baseline_km)
         self._latitude, self._longitude = latitude_deg, longitude_deg
         self._altitude, self._azimuth = float(altitude_m), x_azimuth_deg
         self._epoch = None if epoch is None else GpsTime.of(moment(epoch))
@@ -109,6 +122,16 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
         if self._navigation is not None and self._epoch is not None:
             check_covers(self._navigation, self._epoch, str(self._file))
         self.place_in(World())  # rejects an invalid place
+
+    def _baseline(self, distance_km: float | None) -> float | None:
+        if distance_km is None:
+            return None
+        if self.config.rtk is None:
+            able = [name for name in presets("gnss") if load_sheet("gnss", GnssConfig, name).rtk is not None]
+            raise ConfigError(f"rtk_baseline_km: {self.model} has no RTK; use one of {', '.join(able)}")
+        if not (isinstance(distance_km, (int, float)) and 0.0 <= distance_km <= 1000.0):
+            raise ConfigError(f"rtk_baseline_km: must be from 0 to 1000 km, got {distance_km!r}")
+        return float(distance_km)
 
     # ---- time and place --------------------------------------------------------------------------------------------
 
@@ -188,24 +211,34 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
         self, world: World, motion: Trajectory, first: int, count: int, seed: int, mount: Pose | None, sky_world: World
     ) -> GnssData:
         """Measure with the satellites over `sky_world` and the obstacles of `world`."""
-        numbers = np.arange(first, first + count, dtype=np.int64)
+        # Carrier lock depends on the samples before the first one.
+        lock = 0 if self.rtk_baseline_km is None or self.config.rtk is None else self.config.rtk.lock_time_s
+        before = min(max(first, 0), int(np.ceil(lock * self.rate_hz)))
+        numbers = np.arange(first - before, first + count, dtype=np.int64)
         times = numbers / self.rate_hz
         sky, radio = self.sky(sky_world), satellite_scene(world, self.visibility_keys)
         state = state_of(motion, times) if mount is None else at_mount(state_of(motion, times), mount)
-        boresight = quat_rotate(state.quat_xyzw, np.array([0.0, 0.0, 1.0]))
         if self.rule == "vane":
             from parhelion.sensors.waves.gnss.vane import observe_by_vane_rules
 
             found, rules = observe_by_vane_rules(self.config, sky, radio, state.xyz, state.velocity, times)
         else:
             found = observe(
-                self.config, sky, radio, state.xyz, state.velocity, boresight, numbers, times, seed, self._streams,
-                order=self.order, noise=self.noise, diffraction=self.diffraction,
+                self.config, sky, radio, state.xyz, state.velocity, state.quat_xyzw, numbers, times, seed,
+                self._streams, order=self.order, noise=self.noise, diffraction=self.diffraction,
+                skyline=skyline_of(world, self.visibility_keys) if self.skyline else None,
+                weather=Air.of(world.weather, sky.place.altitude_m),
             )  # fmt: skip
             rules = self.config.fix
         self._warn(found, times, state.xyz)
         solved = fixes(found, sky, rules, self.config.bands)
-        return self._record(found, solved, sky, times, state.xyz, seed)
+        if self.rtk_baseline_km is not None:
+            solved = rtk_fixes(
+                found, sky, self.config, solved, sky.place.to_ecef(state.xyz), self.rtk_baseline_km, times, seed,
+                self._streams, self.noise,
+            )  # fmt: skip
+        record = self._record(found, solved, sky, times, state.xyz, seed)
+        return record.select(slice(before, None)) if before else record
 
     def _warn(self, found: Observed, times: Floats, xyz: Floats) -> None:
         inside = np.flatnonzero(found.sight.enclosed)
@@ -237,17 +270,18 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
         covariance, dop = np.full((n, 3, 3), np.nan), np.full((n, 4), np.nan)
         bias, drift, residual = np.full(n, np.nan), np.full(n, np.nan), np.full((n, s), np.nan)
         mode, consistent, used = np.full(n, NO_FIX), np.zeros(n, np.int64), np.zeros((n, s), np.int64)
+        quality = np.zeros(n, np.int64)
         for k, fix in enumerate(solved):
             if fix is None:
                 continue
             ecef[k], speed[k], dop[k] = fix.xyz, fix.velocity, fix.dop
             covariance[k] = sky.place.axes.T @ fix.covariance @ sky.place.axes
             bias[k], drift[k] = fix.clock_m / SPEED_OF_LIGHT_M_S, fix.drift_m_s / SPEED_OF_LIGHT_M_S
-            mode[k], consistent[k] = FIX, int(fix.consistent)
+            mode[k], consistent[k], quality[k] = FIX, int(fix.consistent), fix.quality
             used[k, fix.used], residual[k, fix.used] = 1, fix.residual
         latitude, longitude, altitude = geodetic(ecef)
         first = found.bands[0]
-        second = {f"{name}_2": values for band in found.bands[1:] for name, values in vars(band).items()}
+        second = {f"{name}_2": getattr(band, name) for band in found.bands[1:] for name in _MEASURED}
         return GnssData(
             time=times, satellites=sky.satellites, receiver_time=found.seconds, mode=mode,
             position=sky.place.to_world(ecef), velocity=sky.place.rotate_to_world(speed),
@@ -255,7 +289,7 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
             consistent=consistent, clock_bias=bias, clock_drift=drift, azimuth=found.seen.azimuth,
             elevation=found.seen.elevation, status=found.received.status, used=used, cn0=first.cn0,
             pseudorange=first.pseudorange, carrier=first.carrier, doppler=first.doppler, residual=residual,
-            true_position=xyz, metadata=self._metadata(sky, seed), **second,
+            true_position=xyz, quality=quality, metadata=self._metadata(sky, seed), **second,
         )  # fmt: skip
 
     def _metadata(self, sky: Sky, seed: int) -> dict[str, Any]:

@@ -6,7 +6,7 @@ error and an integer ambiguity; the Doppler is the rate of the carrier.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,11 @@ from parhelion.core.pose import Floats
 from parhelion.core.random import Stream, to_unit
 from parhelion.sensors.waves.gnss import earth
 from parhelion.sensors.waves.gnss.config import GnssConfig
-from parhelion.sensors.waves.gnss.earth import EARTH_RATE_RAD_S, Local, Place
-from parhelion.sensors.waves.gnss.paths import SkyVisibility, find_paths
+from parhelion.sensors.waves.gnss.earth import EARTH_RATE_RAD_S, STANDARD_AIR, Air, Local, Place
+from parhelion.sensors.waves.gnss.paths import WAVELENGTH_M, SkyVisibility, find_paths
 from parhelion.sensors.waves.gnss.reception import TrackedSignals, code_sigma, phase_sigma, rate_sigma, receive
 from parhelion.sensors.waves.gnss.satellites import BandOfSatellites, Ephemerides, SatelliteStates, band_of, states
+from parhelion.sensors.waves.gnss.skyline import Skyline
 from parhelion.sensors.waves.radio import SatelliteScene
 
 KNOT_S = 30.0
@@ -81,6 +82,10 @@ class Ranges:
     """Carrier phase [cycles]."""
     doppler: Floats
     """Doppler shift [Hz]."""
+    code_error: Floats
+    """True error of the pseudorange due to multipath and noise [m]."""
+    carrier_error: Floats
+    """True error of the carrier due to multipath and noise [m]."""
 
 
 def rotated(vectors: Floats, travel_s: Floats) -> Floats:
@@ -194,7 +199,7 @@ def observe(
     scene: SatelliteScene,
     xyz: Floats,
     velocity: Floats,
-    boresight: Floats,
+    quat_xyzw: Floats,
     numbers: NDArray[np.int64],
     times: Floats,
     seed: int,
@@ -203,26 +208,38 @@ def observe(
     order: int,
     noise: bool,
     diffraction: bool = False,
+    skyline: Skyline | None = None,
+    weather: Air = STANDARD_AIR,
 ) -> Observed:
-    """Measure at positions `xyz` (n, 3) [m], with velocities and boresight (n, 3) in the world frame.
+    """Measure at positions `xyz` (n, 3) [m], with velocities (n, 3) and orientations (n, 4) in the world frame.
 
     `numbers` (n,) are the sample numbers, which select the random numbers; `times` (n,) [s] are the sample times.
+    Diffuse scattering, varying foliage and the skyline are random; they need noise, and an order above 0.
     """
     seconds = sky.epoch.second + times
     ecef = sky.place.to_ecef(xyz)
     seen = geometry(sky, ecef, seconds)
     above = np.nan_to_num(seen.elevation, nan=-1.0) > 0.0
     toward = np.nan_to_num(sky.place.rotate_to_world(seen.toward))
-    sight = find_paths(scene, xyz, times, toward, above, order, diffraction)
+    rough = noise and order > 0
+    sight = find_paths(scene, xyz, times, toward, above, order, diffraction, diffuse=rough)
+    shadow = np.zeros(above.shape)
+    if rough and skyline is not None:
+        shadow, hidden = skyline.loss_db(xyz, toward, seed, WAVELENGTH_M)
+        sight = replace(sight, clear=sight.clear & ~hidden)
     slow_errors = errors(config, seed, name, times, len(sky.satellites), noise)
-    bands, first = [], None
+    bands, first, speed = [], None, np.sqrt(np.sum(velocity * velocity, axis=1))
     for band in config.bands:
         signals = band_of(band, sky.satellites)
-        tracked = receive(sight.paths, sight.clear, above, boresight, config, band, signals)
+        draws = (seed, speed) if rough else (None, None)
+        tracked = receive(sight, above, quat_xyzw, config, band, signals, *draws)
+        tracked = replace(tracked, level_db=tracked.level_db - shadow)
         first = first or tracked
         key = f"{name}/{band}"
         bands.append(
-            _ranges(config, sky, seen, tracked, signals, slow_errors, velocity, seconds, numbers, seed, key, noise)
+            _ranges(
+                config, sky, seen, tracked, signals, slow_errors, velocity, seconds, numbers, seed, key, noise, weather
+            )
         )
     assert first is not None
     return Observed(seen, sight, first, bands, slow_errors, seconds + slow_errors.clock_s)
@@ -241,6 +258,7 @@ def _ranges(
     seed: int,
     name: str,
     noise: bool,
+    weather: Air,
 ) -> Ranges:
     n, s = seen.range_m.shape
     loops, c = config.loops, SPEED_OF_LIGHT_M_S
@@ -249,7 +267,7 @@ def _ranges(
     scale = 1.0 if noise else 0.0
     cn0 = config.cn0_zenith_dbhz + tracked.level_db + scale * (config.cn0_spread_db * power[:, 0] + 0.3 * draws[..., 3])
     cn0 = np.where(cn0 >= loops.threshold_dbhz, cn0, np.nan)
-    ion, air = delays(sky, seen, seconds, slow_errors)
+    ion, air = delays(sky, seen, seconds, slow_errors, weather)
     ion = earth.at_frequency(ion, signals.frequency_hz)
     row = np.where(seen.row >= 0, seen.row, 0)
     group = sky.ephemerides.tgd[row] * (earth.L1_HZ / signals.frequency_hz) ** 2
@@ -257,24 +275,33 @@ def _ranges(
     common = seen.range_m + clocks + air + slow_errors.space_m
     wavelength = signals.wavelength_m
     code = scale * code_sigma(cn0, signals.chip_m, loops.spacing_chips, loops.code_bandwidth_hz, loops.dwell_s)
-    pseudorange = common + c * group + ion + tracked.code_m + code * draws[..., 0]
+    code_error = tracked.code_m + code * draws[..., 0]
+    pseudorange = common + c * group + ion + code_error
     # The carrier is known up to an integer number of cycles, drawn once per satellite and band.
     whole = np.floor(to_unit(Stream(seed, f"{name}/cycles").words(np.arange(s))[0]) * 1e6)
     phase = scale * phase_sigma(cn0, loops.phase_bandwidth_hz, loops.dwell_s)
-    carrier = (common - ion + tracked.carrier_m) / wavelength - scale * whole + phase * draws[..., 1] + 0.0 * cn0
+    carrier_error = tracked.carrier_m + wavelength * phase * draws[..., 1] + 0.0 * cn0
+    carrier = (common - ion + carrier_error) / wavelength - scale * whole
     rate = range_rate(seen, sky.place.rotate_to_ecef(velocity), sky.place.rotate_to_ecef(tracked.arrival))
     rate = rate + c * (slow_errors.drift[:, None] - seen.state.clock_rate)
     doppler_sigma = scale * rate_sigma(cn0, loops.phase_bandwidth_hz, loops.dwell_s)
     doppler = -rate / wavelength + doppler_sigma * draws[..., 2]
-    return Ranges(cn0, pseudorange, carrier, doppler)
+    return Ranges(*map(_plain_nan, (cn0, pseudorange, carrier, doppler, code_error, carrier_error)))
 
 
-def delays(sky: Sky, seen: Geometry, seconds: Floats, slow_errors: Errors) -> tuple[Floats, Floats]:
+def _plain_nan(values: Floats) -> Floats:
+    """Replace every NaN by the same bits: the sign of a computed NaN depends on the SIMD lane, hence on the split."""
+    return np.where(np.isnan(values), np.nan, values)
+
+
+def delays(
+    sky: Sky, seen: Geometry, seconds: Floats, slow_errors: Errors, weather: Air = STANDARD_AIR
+) -> tuple[Floats, Floats]:
     """True delays of ionosphere (on L1) and troposphere [m], shape (n, s)."""
     local = seen.local
     lat, lon, height = (value[:, None] for value in (local.latitude, local.longitude, local.height_m))
     up = np.maximum(np.nan_to_num(seen.elevation, nan=0.1), np.radians(1.0))
     ion = earth.klobuchar(*sky.klobuchar, lat, lon, seen.azimuth, up, seconds[:, None])
-    dry, wet = earth.zenith_delays(lat, height)
+    dry, wet = earth.zenith_delays(lat, height, air=weather)
     dry_map, wet_map = earth.niell(lat, height, up, sky.epoch.day_of_year)
     return ion * (1.0 + slow_errors.ionosphere), dry * dry_map + (wet + slow_errors.wet_m) * wet_map

@@ -31,6 +31,13 @@ RULES = MirrorRules(
 )  # fmt: skip
 """Search for reflectors. Rays are 4.5 degrees apart, so reflectors of a smaller angular size may be missed."""
 _CHUNK = 400_000
+DIFFUSE_RAYS = 128
+"""Number of rays, out of those that search for reflectors, whose hits scatter diffusely."""
+SCATTERING = 0.3
+"""Scattered over incident field of rough surfaces: 0.2 to 0.4 for building walls in the effective roughness model
+(Degli-Esposti et al. 2007, IEEE Trans. Antennas Propag. 55, 143), here with a Lambertian lobe."""
+CELL_M = 0.5
+"""Edge [m] of the cells of a surface that have one random phase."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,10 +69,29 @@ class SatellitePaths(Table):
 
 
 @dataclass(frozen=True, eq=False)
+class DiffusePaths(Table):
+    """Diffusely scattered signals, one per row."""
+
+    time: NDArray[np.int64]
+    """Index of the time."""
+    satellite: NDArray[np.int64]
+    """Index of the satellite."""
+    extra: Floats
+    """Path length in excess of the direct path [m]."""
+    arrival: Floats
+    """Unit vector from the antenna to the direction of arrival, shape (m, 3)."""
+    amplitude: Floats
+    """Amplitude relative to the direct signal, before antenna gain."""
+    cell: NDArray[np.int64]
+    """Number of the surface cell, 32 bits, which selects its random phase."""
+
+
+@dataclass(frozen=True, eq=False)
 class SkyVisibility:
     """Visible satellites and signal paths at each time."""
 
     paths: SatellitePaths
+    diffuse: DiffusePaths
     clear: NDArray[np.bool_]
     """Satellites in direct view, shape (n, s)."""
     enclosed: NDArray[np.bool_]
@@ -74,31 +100,34 @@ class SkyVisibility:
 
 def find_paths(
     scene: SatelliteScene, origin: Floats, times: Floats, toward: Floats, wanted: NDArray[np.bool_], order: int,
-    diffraction: bool = False,
+    diffraction: bool = False, diffuse: bool = False,
 ) -> SkyVisibility:  # fmt: skip
     """Find the signal paths to an antenna at positions (n, 3) [m] and times (n,) [s].
 
     `toward` holds unit vectors to the satellites, shape (n, s, 3); only the `wanted` ones (n, s) are searched. With
-    `diffraction`, blocked signals also arrive around the edges of the obstacles.
+    `diffraction`, blocked signals also arrive around the edges of the obstacles; with `diffuse`, rough surfaces that
+    the satellite illuminates scatter in all directions.
     """
     finder = DirectionFinder(scene, scene.planes, replace(RULES, order=order))
     # Moving objects are placed once per launch. One launch per time gives the same bits for any split of a run.
-    each = RULES.rays + int(wanted.sum(axis=1).max(initial=0)) * RULES.most_normals[0]
+    each = RULES.rays + int(wanted.sum(axis=1).max(initial=0)) * (RULES.most_normals[0] + DIFFUSE_RAYS * diffuse)
     size = 1 if scene.scene.changes else max(1, _CHUNK // each)
     parts = []
     for first in range(0, len(times), size):
         rows = slice(first, first + size)
-        seen = _visibility(scene, finder, origin[rows], times[rows], toward[rows], wanted[rows], diffraction)
-        parts.append(replace(seen, paths=replace(seen.paths, time=seen.paths.time + first)))
+        seen = _visibility(scene, finder, origin[rows], times[rows], toward[rows], wanted[rows], diffraction, diffuse)
+        paths = replace(seen.paths, time=seen.paths.time + first)
+        parts.append(replace(seen, paths=paths, diffuse=replace(seen.diffuse, time=seen.diffuse.time + first)))
     return SkyVisibility(
         SatellitePaths.joined(part.paths for part in parts),
+        DiffusePaths.joined(part.diffuse for part in parts),
         *(np.concatenate([getattr(part, name) for part in parts]) for name in ("clear", "enclosed")),
     )
 
 
 def _visibility(
     scene: SatelliteScene, finder: DirectionFinder, origin: Floats, times: Floats, toward: Floats,
-    wanted: NDArray[np.bool_], diffraction: bool,
+    wanted: NDArray[np.bool_], diffraction: bool, diffuse: bool,
 ) -> SkyVisibility:  # fmt: skip
     n, rays = len(times), fibonacci_sphere(RULES.rays)
     row, sat = np.nonzero(wanted)
@@ -116,7 +145,8 @@ def _visibility(
         found.append(_mirrored(scene, finder.toward(origin, times, row, sat, u, finder.normals(seen, n))))
     paths = SatellitePaths.joined(found)
     paths = paths.rows(np.lexsort((paths.extra, paths.satellite, paths.time)))
-    return SkyVisibility(_through_foliage(scene, paths, origin, toward), clear, _enclosed(seen, rays, n))
+    scattered = _scattered(scene, seen, rays, origin, times, row, sat, u) if diffuse else _NOTHING_DIFFUSE
+    return SkyVisibility(_through_foliage(scene, paths, origin, toward), scattered, clear, _enclosed(seen, rays, n))
 
 
 def _part(hits: Hits, rows: slice) -> Hits:
@@ -151,6 +181,36 @@ def _diffracted(
     plain = _direct(row[line], sat[line], step / distance[:, None])
     extra = distance - np.sum(step * u[line], axis=1)
     return replace(plain, extra=extra, corner=corner, edges=np.ones(len(line), np.int64))
+
+
+_NOTHING_DIFFUSE = DiffusePaths(
+    np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), np.zeros((0, 3)), np.zeros(0), np.zeros(0, np.int64)
+)
+
+
+def _scattered(
+    scene: SatelliteScene, seen: Hits, rays: Floats, origin: Floats, times: Floats, row: NDArray[np.int64],
+    sat: NDArray[np.int64], u: Floats,
+) -> DiffusePaths:  # fmt: skip
+    """Diffuse scattering of the surfaces around the antenna: S² cos(incidence) dΩ / π of the incident power per ray."""
+    n = len(times)
+    chosen = np.arange(0, RULES.rays, RULES.rays // DIFFUSE_RAYS)
+    d = rays[chosen]
+    reach = seen.range.reshape(n, -1)[:, chosen]
+    normal = seen.normal.reshape(n, -1, 3)[:, chosen]
+    normal = np.where(np.sum(normal * d, axis=2, keepdims=True) > 0, -normal, normal)
+    cosine = np.einsum("mj,mkj->mk", u, normal[row])
+    pair, ray = np.nonzero((cosine > 0.02) & np.isfinite(reach[row]))
+    at, distance = row[pair], reach[row[pair], ray]
+    point = origin[at] + distance[:, None] * d[ray]
+    start = point + RULES.lift_m * normal[at, ray]
+    lit = ~scene.cast(Rays(start, u[pair], times[at], np.full(len(at), FAR_M))).found
+    pair, ray, at, distance, point = pair[lit], ray[lit], at[lit], distance[lit], point[lit]
+    power = SCATTERING**2 * cosine[pair, ray] * (4.0 / len(chosen))
+    extra = distance * (1.0 - np.sum(d[ray] * u[pair], axis=1))
+    x, y, z = np.floor(point / CELL_M).astype(np.int64).T
+    cell = (x * 73_856_093 ^ y * 19_349_663 ^ z * 83_492_791) & 0xFFFFFFFF  # Teschner et al. 2003, spatial hash
+    return DiffusePaths(at, sat[pair], extra, d[ray], np.sqrt(power), cell)
 
 
 def _mirrored(scene: SatelliteScene, found: MirrorPaths) -> SatellitePaths:

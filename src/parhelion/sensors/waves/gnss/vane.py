@@ -80,7 +80,8 @@ def observe_by_vane_rules(
     for band in config.bands:
         wavelength = band_of(band, sky.satellites).wavelength_m
         has = np.where(np.isfinite(got), 0.0, np.nan)
-        bands.append(Ranges(level, ranges + 0.0 * wavelength, ranges / wavelength, -rate / wavelength + has))
+        doppler = np.where(np.isnan(has), np.nan, -rate / wavelength)
+        bands.append(Ranges(level, ranges + 0.0 * wavelength, ranges / wavelength, doppler, got, got))
     status = np.where(sight.clear, DIRECT, np.where(np.isfinite(got), REFLECTED, BLOCKED))
     status = np.where(above, status, ABSENT)
     tracked = TrackedSignals(level, got, got, seen.toward, status)

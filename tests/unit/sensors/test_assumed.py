@@ -1,0 +1,60 @@
+"""The audit of sources in presets, tools/assumed.py."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TOOL = Path(__file__).resolve().parents[3] / "tools" / "assumed.py"
+
+
+@pytest.fixture(scope="module")
+def tool() -> Any:
+    if not TOOL.exists():
+        pytest.skip("tools is not part of this checkout")
+    spec = importlib.util.spec_from_file_location("assumed", TOOL)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("kind", ["gnss", "imu", "odometry", "barometer", "magnetometer"])
+def test_every_number_has_a_source_or_a_reason(tool: Any, kind: str) -> None:
+    rows = tool.audit(kind)
+    assert len(rows) > 10
+    assert [row[:2] for row in rows if row[2] == "unstated"] == []
+    assert all(len(reason) > 5 for _, _, state, reason in rows if state == "assumed")
+
+
+def test_the_longest_path_decides(tool: Any) -> None:
+    sheet = {
+        "rate_hz": 1.0,
+        "loops": {"spacing_chips": 0.1, "dwell_s": 0.02},
+        "gain_db": [1.0, 2.0],
+        "mask_deg": 5,
+        "on": True,
+        "sources": [
+            {"title": "a", "covers": ["loops.dwell_s"]},
+            {"title": "b", "covers": ["rate_hz"], "quoted": True},
+        ],
+        "assumed": {"loops": "typical", "gain_db": "typical"},
+    }
+    assert list(tool.numbers(sheet)) == ["rate_hz", "loops.spacing_chips", "loops.dwell_s", "gain_db", "mask_deg"]
+    states = {path: tool.state_of(path, sheet)[0] for path in tool.numbers(sheet)}
+    assert states == {
+        "rate_hz": "quoted", "loops.spacing_chips": "assumed", "loops.dwell_s": "read", "gain_db": "assumed",
+        "mask_deg": "unstated",
+    }  # fmt: skip
+
+
+def test_the_command_counts_per_kind(tool: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert tool.main(["--check", "gnss", "imu"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "| kind | presets | numbers | read | quoted | assumed | unstated |"
+    assert [line.split("|")[1].strip() for line in lines[2:]] == ["gnss", "imu"]
+    assert all(line.endswith("| 0 |") for line in lines[2:])
