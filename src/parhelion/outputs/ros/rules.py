@@ -102,7 +102,7 @@ def _picture_topic(topic: str, images: str) -> tuple[str, str]:
 
 # ---- What ROS makes of ranges to radio anchors, in message types that every ROS 2 has -------------------------------
 # /uwb/ranges     sensor_msgs/PointCloud2 in the frame map: a point for each anchor, at its place, with the fields
-#                     range, range_std [m], rssi [dBm], snr [dB] and los (1: nothing in between)
+#                     range, range_std [m], rssi, first_path_power [dBm], snr [dB] and los (1: nothing in between)
 #     /uwb/position   geometry_msgs/PoseWithCovarianceStamped in the frame map; only where the ranges give a position
 #
 # An anchor that was not heard has NaN in these fields. A position has no orientation: that is the identity, with a
@@ -119,7 +119,8 @@ def range_messages(found: UwbData, context: TopicContext) -> Iterator[Message]:
     for row, time in enumerate(found.time.tolist()):
         at = context.stamp(time)
         columns: dict[str, Any] = {axis: found.anchor_xyz[:, k] for k, axis in enumerate("xyz")}
-        columns |= {name: getattr(found, name)[row] for name in ("range", "range_std", "rssi", "snr")}
+        names = ["range", "range_std", "rssi", "snr"] + ["first_path_power"] * (found.first_path_power is not None)
+        columns |= {name: getattr(found, name)[row] for name in names}
         columns["los"] = found.los[row].astype(np.uint8)
         yield Message(context.topic, ros.POINT_CLOUD, at, ros.plain_cloud(at, MAP, columns))
         if np.all(np.isfinite(found.position[row])):
