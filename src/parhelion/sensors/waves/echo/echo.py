@@ -41,7 +41,9 @@ _FINER = 8
 
 
 def grouped(paths: BouncePaths, config: EchoConfig) -> dict[str, NDArray[Any]]:
-    """Group rays of one range cell, beam, part and number of bounces into echoes and sum their power.
+    """Group rays of one range cell and beam into echoes and sum their power.
+
+    The receiver cannot separate them, so an echo does not depend on how a surface is divided into triangles.
 
     Columns: power relative to the source at 1 m, times 4 pi; two-way path length [m]; row of the strongest path.
     """
@@ -55,20 +57,36 @@ def grouped(paths: BouncePaths, config: EchoConfig) -> dict[str, NDArray[Any]]:
     ):
         share = (value - edges[0]) / (edges[1] - edges[0])
         keys.append(np.clip(np.floor(share * count), 0, count - 1).astype(np.int64))
-    cell = np.floor(0.5 * length / config.range_step_m).astype(np.int64)
-    patch = paths.patch.astype(np.int64) * 8 + paths.bounces
-    order = np.lexsort((np.arange(len(paths)), patch, cell, keys[1], keys[0]))
+    beam = keys[0] * config.beams[1] + keys[1]
+    order = np.lexsort((np.arange(len(paths)), length, beam))
     if not len(order):
         empty = np.zeros(0)
         return {"power": empty, "length": empty, "row": np.zeros(0, np.int64)}
-    stacked = np.stack([keys[0], keys[1], cell, patch])[:, order]
-    begins = np.flatnonzero(np.r_[True, np.any(np.diff(stacked, axis=1) != 0, axis=0)])
+    cell = _cells(beam[order], 0.5 * length[order], power[order], config.range_step_m)
+    begins = np.flatnonzero(np.r_[True, (np.diff(beam[order]) != 0) | (np.diff(cell) != 0)])
     group = np.repeat(np.arange(len(begins)), np.diff(np.r_[begins, len(order)]))
     strong = np.lexsort((-power[order], group))[begins]
     row = order[strong]
     leads = power[order] >= _LEADING * power[row][group]
     first = np.minimum.reduceat(np.where(leads, length[order], np.inf), begins)
     return {"power": np.add.reduceat(power[order], begins), "length": first, "row": row}
+
+
+def _cells(
+    beam: NDArray[np.int64], range_m: NDArray[np.float64], power: NDArray[np.float64], step_m: float
+) -> NDArray[np.int64]:
+    """Number of the range cell of each ray; rays are sorted by beam and range.
+
+    The grid of each beam begins where one cell holds the most power, so that the strongest echo is not split.
+    """
+    reach = float(range_m.max()) + 2.0 * step_m
+    along = beam * reach + range_m
+    total = np.concatenate([[0.0], np.cumsum(power)])
+    inside = total[np.searchsorted(along, along + step_m)] - total[:-1]
+    begins = np.flatnonzero(np.r_[True, np.diff(beam) != 0])
+    group = np.repeat(np.arange(len(begins)), np.diff(np.r_[begins, len(beam)]))
+    best = np.lexsort((-inside, group))[begins]
+    return np.asarray(np.floor((range_m - range_m[best][group]) / step_m + 1e-9).astype(np.int64))
 
 
 def speckle(place: NDArray[np.float64], cell_m: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
