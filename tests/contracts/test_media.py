@@ -40,6 +40,7 @@ from parhelion.weather import media
 from parhelion.weather.air import air_contents
 from parhelion.weather.media import unregister_medium
 from parhelion.weather.media.rain import RAIN
+from parhelion.weather.sound_loss import rain_loss_db_per_m
 from rigs import one_beam, wall
 from toy_ash import ASH, EXTINCTION_M2_MG
 from weather_rigs import STRONG, depth
@@ -243,7 +244,7 @@ def test_radars_and_sounders_lose_power_in_it() -> None:
     effects = {medium.name: effect for medium, effect in weather.radio(0.0, 77e9)}
     assert effects["ash"].loss_db_per_km == pytest.approx(1e-14 * 10 * 77e9)
     assert list(effects) == ["rain", "ash"]
-    assert weather.sound(0.0, 40e3) == pytest.approx(0.01)
+    assert weather.sound(0.0, 40e3) == pytest.approx(0.01 + rain_loss_db_per_m(5.0, 40e3))
     world = wall(2.0, "concrete", size=4.0)
     sounder = ph.Echo("generic/ultrasonic-ranger", noise=False)
     levels = []

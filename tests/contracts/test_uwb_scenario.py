@@ -61,9 +61,11 @@ def test_ranges_reach_every_consumer(tmp_path: Path) -> None:
             for topic in ("/uwb/ranges", "/uwb/position")
         }
     cloud, fix = stored["/uwb/ranges"][0], stored["/uwb/position"][0]
-    assert [field.name for field in cloud.fields] == ["x", "y", "z", "range", "range_std", "rssi", "snr", "los"]
+    assert [field.name for field in cloud.fields] == [
+        "x", "y", "z", "range", "range_std", "rssi", "snr", "first_path_power", "los"
+    ]  # fmt: skip
     assert (cloud.width, cloud.header.frame_id) == (5, "map")
-    names = ["x", "y", "z", "range", "range_std", "rssi", "snr"]
+    names = ["x", "y", "z", "range", "range_std", "rssi", "snr", "first_path_power"]
     table = np.frombuffer(cloud.data.tobytes(), dtype=[*((name, "<f4") for name in names), ("los", "u1")])
     assert table["range"][:4] == pytest.approx([rows[f"range_{name}"][0] for name in list(ANCHORS)[:4]], rel=1e-6)
     assert table["x"].tolist() == [0.0, 9.0, 0.0, -9.0, 2000.0]

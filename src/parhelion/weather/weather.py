@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from parhelion.weather.media.snow import Snow
 
 
+AIR = {"temperature_c": (-60.0, 60.0), "humidity_percent": (0.0, 100.0), "pressure_hpa": (100.0, 1200.0)}
+"""State of the air and its limits. A value that is not given is that of each sensor's data sheet or of the standard."""
+
+
 def weather_fields() -> type[config.Config]:
     """Model of a weather file: for each medium its part, and its amount as a short form."""
     return _fields(tuple(table().values()))
@@ -56,6 +60,8 @@ def _fields(media: tuple[Medium, ...]) -> type[config.Config]:
         if medium.place is None:
             fields[medium.amount.short] = (Annotated[Schedule, medium.amount.check] | None, None)
     fields["wind_m_s"] = (tuple[Wind, Wind, Wind], (0.0, 0.0, 0.0))
+    for name, (low, high) in AIR.items():
+        fields[name] = (Annotated[float, Field(ge=low, le=high)] | None, None)
     fields["seed"] = (Annotated[WholeNumber, within(0, 2**64 - 1)], 0)
     checks: dict[str, Any] = {"one_form": field_validator(*shorts)(one_form)}
     checks |= {f"list_of_{one.name}": _a_list(one) for one in media if one.place is not None}
@@ -140,6 +146,9 @@ class Weather:
         snow: Snow and what it lies on.
         dust: Dust clouds and trails.
         wind_m_s: Velocity of the air in the world [m/s].
+        temperature_c: Temperature of the air [°C]; by default each sensor uses that of its data sheet.
+        humidity_percent: Relative humidity of the air [%]; by default that of the data sheet.
+        pressure_hpa: Pressure of the air [hPa]; by default that of the data sheet.
         seed: Selects where eddies and cells are, and how dust swirls.
         others: Media of other packages by name.
     """
@@ -150,6 +159,12 @@ class Weather:
     dust: tuple[DustCloud | DustTrail, ...]
     wind_m_s: tuple[float, float, float]
     """Velocity of the air in the world, the same everywhere."""
+    temperature_c: float | None
+    """Temperature of the air [°C]; None leaves it to the sensors."""
+    humidity_percent: float | None
+    """Relative humidity of the air [%]; None leaves it to the sensors."""
+    pressure_hpa: float | None
+    """Pressure of the air [hPa]; None leaves it to the sensors."""
     seed: int
     """Selects where eddies and cells are, and how dust swirls."""
 
@@ -164,6 +179,9 @@ class Weather:
         snow: Snow | Mapping[str, Any] | None = None,
         dust: Sequence[DustCloud | DustTrail | Mapping[str, Any]] = (),
         wind_m_s: Sequence[float] = (0.0, 0.0, 0.0),
+        temperature_c: float | None = None,
+        humidity_percent: float | None = None,
+        pressure_hpa: float | None = None,
         seed: int = 0,
         **others: Any,
     ) -> None:
@@ -171,11 +189,12 @@ class Weather:
         given = {
             **others, "rain_rate_mm_h": rain_rate_mm_h, "visibility_m": visibility_m, "snow_rate_mm_h": snow_rate_mm_h,
             "rain": rain, "fog": fog, "snow": snow, "dust": dust, "wind_m_s": wind_m_s, "seed": seed,
+            "temperature_c": temperature_c, "humidity_percent": humidity_percent, "pressure_hpa": pressure_hpa,
         }  # fmt: skip
         self._take(config.parse(weather_fields(), plain(given), "weather"))
 
     def _take(self, fields: Any) -> None:
-        values: dict[str, Any] = {"wind_m_s": fields.wind_m_s, "seed": fields.seed}
+        values: dict[str, Any] = {name: getattr(fields, name) for name in ("wind_m_s", *AIR, "seed")}
         for name, medium in table().items():
             part = getattr(fields, name)
             if medium.place is not None:
@@ -195,7 +214,7 @@ class Weather:
         raise FrozenInstanceError(f"cannot assign to field {name!r}")
 
     def _key(self) -> tuple[Any, ...]:
-        return (*(getattr(self, name) for name in table()), self.wind_m_s, self.seed)
+        return tuple(getattr(self, name) for name in (*table(), "wind_m_s", *AIR, "seed"))
 
     def __eq__(self, other: object) -> bool:
         return self._key() == other._key() if isinstance(other, Weather) else NotImplemented
@@ -287,8 +306,7 @@ class Weather:
         """
         wanted = config.parse(weather_fields(), plain(changes), "weather")
         given = wanted.model_fields_set
-        values: dict[str, Any] = {"wind_m_s": self.wind_m_s, "seed": self.seed}
-        values |= {name: getattr(self, name) for name in table()}
+        values: dict[str, Any] = {name: getattr(self, name) for name in (*table(), "wind_m_s", *AIR, "seed")}
         values |= {name: getattr(wanted, name) for name in given if name in values}
         for name, medium in table().items():
             field, short, part = medium.amount.field, medium.amount.short, values[name]
@@ -358,6 +376,7 @@ class Weather:
                 content |= {amount.short: fields[amount.field]} if short else {medium.name: fields}
         if any(self.wind_m_s):
             content["wind_m_s"] = list(self.wind_m_s)
+        content |= {name: value for name in AIR if (value := getattr(self, name)) is not None}
         if self.seed:
             content["seed"] = self.seed
         return content
@@ -388,4 +407,6 @@ class Weather:
         words += [f"{count} {word}{'s' if count > 1 else ''}" for word, count in sorted(placed.items())]
         if any(self.wind_m_s):
             words.append(f"wind ({', '.join(f'{v:g}' for v in self.wind_m_s)}) m/s")
+        units = {"temperature_c": "°C", "humidity_percent": "% humidity", "pressure_hpa": "hPa"}
+        words += [f"{value:g} {unit}" for name, unit in units.items() if (value := getattr(self, name)) is not None]
         return f"<Weather {', '.join(words) or 'clear'}>"

@@ -65,7 +65,7 @@ def scenario(**more: Any) -> dict[str, Any]:
     return {
         "duration_s": 0.3, "seed": 4, "world": "test-range",
         "vehicles": [{"name": "robot", "model": "clearpath/husky", "follow": {"points": [[5, 1, 0]]}}],
-        "sounds": [{"name": "fan", "actor": "robot", "xyz": [0, 0, 0.5], "level_db": 90, "band_khz": [35, 45]}],
+        "sounds": [{"name": "fan", "actor": "robot", "xyz": [0, 0, 0.5], "level_db": 110, "band_khz": [35, 45]}],
         "sensors": [
             {"name": "ears", "type": "echo", "model": "generic/ultrasonic-ranger", "options": tmp,
              "mount": {"xyz": [-3, 0, 1]}}

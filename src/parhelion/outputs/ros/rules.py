@@ -102,7 +102,7 @@ def _picture_topic(topic: str, images: str) -> tuple[str, str]:
 
 # ---- ranges to radio anchors, in standard message types -------------------------------------------------------------
 # /uwb/ranges     sensor_msgs/PointCloud2 in the frame map: one point per anchor, at its position, with the fields
-#                 range, range_std [m], rssi [dBm], snr [dB] and los (1: line of sight)
+#                 range, range_std [m], rssi, first_path_power [dBm], snr [dB] and los (1: line of sight)
 # /uwb/position   geometry_msgs/PoseWithCovarianceStamped in the frame map; only if the ranges determine a position
 #
 # The fields of an anchor that was not received are NaN. The orientation is unknown: it is the identity, with a variance
@@ -119,7 +119,8 @@ def range_messages(found: UwbData, context: TopicContext) -> Iterator[Message]:
     for row, time in enumerate(found.time.tolist()):
         at = context.stamp(time)
         columns: dict[str, Any] = {axis: found.anchor_xyz[:, k] for k, axis in enumerate("xyz")}
-        columns |= {name: getattr(found, name)[row] for name in ("range", "range_std", "rssi", "snr")}
+        names = ["range", "range_std", "rssi", "snr"] + ["first_path_power"] * (found.first_path_power is not None)
+        columns |= {name: getattr(found, name)[row] for name in names}
         columns["los"] = found.los[row].astype(np.uint8)
         yield Message(context.topic, ros.POINT_CLOUD, at, ros.plain_cloud(at, MAP, columns))
         if np.all(np.isfinite(found.position[row])):

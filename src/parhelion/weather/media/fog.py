@@ -26,6 +26,7 @@ from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.water import checked_wavelength, water_index
 from parhelion.weather.media import Amount, Effects, Light, Medium, MediumPart, Option, Sky, Slider
 from parhelion.weather.parts import Heterogeneity, Number, Schedule, name_of, within
+from parhelion.weather.sound_loss import droplet_loss_db_per_m, fog_water_g_m3
 
 LN_20 = float(np.log(20.0))
 HAHNER_BACKSCATTER = 0.046
@@ -242,6 +243,10 @@ class FogEffects(Effects):
         if factor is None:
             factor = default_backscatter(part.model, wavelength_nm)
         return Light(extinction, float(fog_backscatter(extinction, factor)), layer_m=FOG_LAYER_M)
+
+    def sound(self, part: Fog, amount: float, frequency_hz: float) -> float:
+        """Drag on droplets of 10 um."""
+        return droplet_loss_db_per_m(fog_water_g_m3(float(amount)), 10e-6, frequency_hz)
 
     def sky(self, part: Fog, amount: float) -> Sky:
         """Haze, and a layer at the ground."""

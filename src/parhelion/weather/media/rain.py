@@ -45,6 +45,7 @@ from parhelion.weather.mie import (
 from parhelion.weather.particles import DropSizes, checked_rate, extinction_of
 from parhelion.weather.particles import drop_sizes as sizes_at
 from parhelion.weather.parts import Cells, Schedule, bounds_of, name_of
+from parhelion.weather.sound_loss import rain_loss_db_per_m
 
 _PER_M_OF_DB_PER_KM = float(np.log(10.0)) / 1e4
 
@@ -399,6 +400,10 @@ class RainEffects(Effects):
     def cover(self, part: Rain) -> Cover | None:
         """It wets surfaces if it falls at any time."""
         return Cover(wets=True) if bounds_of(part.rate_mm_h)[1] > 0.0 else None
+
+    def sound(self, part: Rain, amount: float, frequency_hz: float) -> float:
+        """Scattering by drops."""
+        return rain_loss_db_per_m(float(amount), frequency_hz)
 
     def radio(self, part: Rain, amount: float, frequency_hz: float) -> Radio | None:
         """Attenuation and backscatter."""

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from parhelion.core.config import Config, NonNegative, Number, Positive
 from parhelion.sensors.waves.config import WaveSheet, beam_shape
 from parhelion.sensors.waves.echo import sound
+from parhelion.weather.weather import Weather
 
 MOST_SAMPLES = 50_000_000
 """Maximum number of samples per ping, summed over all microphones."""
@@ -89,6 +90,23 @@ class Pulse(Config):
     """Bandwidth of the sweep; 0 selects a tone, whose duration sets the range resolution."""
 
 
+class Ranger(Config):
+    """Receiver of a simple ranger: a comparator that reports the first crossing of a fixed threshold."""
+
+    rise_ms: Positive
+    """Time constant with which the envelope of an echo builds up: Q / (pi f) of the transducers."""
+    ring_level_db: Annotated[float, Field(ge=0, le=260)]
+    """Equivalent level of the ringing at the receiver when the pulse ends."""
+    ring_decay_ms: Positive
+    """Time constant of the amplitude of the ringing."""
+    amplitude_jitter: NonNegative = 0.0
+    """Relative standard deviation of the echo amplitude between pings (turbulence, supply voltage)."""
+    spurious_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Fraction of readings that are spurious, uniform over the range of the sensor."""
+    timer_us: NonNegative = 0.0
+    """Resolution of the timer."""
+
+
 class EchoConfig(WaveSheet):
     """Data sheet of one pulse-echo sensor model."""
 
@@ -113,6 +131,8 @@ class EchoConfig(WaveSheet):
     pulse: Pulse
     range_m: tuple[NonNegative, Positive]
     """Minimum and maximum range."""
+    ranger: Ranger | None = None
+    """Threshold receiver that determines `nearest`; None times the echo itself."""
     beams: tuple[Annotated[int, Field(ge=1, le=4096)], Annotated[int, Field(ge=1, le=4096)]] = (1, 1)
     """Number of resolved directions in azimuth and elevation: 1 and 1 for a single beam."""
     microphones_mm: list[tuple[Number, Number, Number]] = Field(
@@ -216,3 +236,16 @@ class EchoConfig(WaveSheet):
         slope = 1e3 * self.pulse.bandwidth_khz / length
         phase = 2.0 * np.pi * (low * time_s + 0.5 * slope * time_s**2)
         return np.asarray(np.where(inside, np.sin(np.pi * time_s / length) ** 2 * np.sin(phase), 0.0))
+
+    def in_weather(self, weather: Weather | None) -> EchoConfig:
+        """Data sheet with the temperature, humidity and pressure of the air, or with the wind over the water."""
+        if weather is None:
+            return self
+        if self.medium.kind == "water":
+            wind = float(np.hypot(*weather.wind_m_s[:2]))
+            noise = self.noise.model_copy(update={"wind_m_s": min(wind, 40.0)})
+            return self.model_copy(update={"noise": noise}) if wind > 0 else self
+        changes = {"temperature_c": weather.temperature_c, "humidity_percent": weather.humidity_percent}
+        changes["pressure_kpa"] = None if weather.pressure_hpa is None else 0.1 * weather.pressure_hpa
+        given = {name: value for name, value in changes.items() if value is not None}
+        return self.model_copy(update={"medium": self.medium.model_copy(update=given)}) if given else self

@@ -23,7 +23,7 @@ from parhelion.sensors.base import FrameSensor, place_of
 from parhelion.sensors.sheets import open_sheet
 from parhelion.sensors.waves.bounce import BouncePaths, Emission, Pattern, trace_paths
 from parhelion.sensors.waves.echo import passive
-from parhelion.sensors.waves.echo.config import EchoConfig
+from parhelion.sensors.waves.echo.config import EchoConfig, Ranger
 from parhelion.sensors.waves.echo.sound import scatters, table
 from parhelion.sensors.waves.motion import Moves
 from parhelion.sensors.waves.scene import WaveScene, taken, wave_scene
@@ -41,7 +41,9 @@ _FINER = 8
 
 
 def grouped(paths: BouncePaths, config: EchoConfig) -> dict[str, NDArray[Any]]:
-    """Group rays of one range cell, beam, part and number of bounces into echoes and sum their power.
+    """Group rays of one range cell and beam into echoes and sum their power.
+
+    The receiver cannot separate them, so an echo does not depend on how a surface is divided into triangles.
 
     Columns: power relative to the source at 1 m, times 4 pi; two-way path length [m]; row of the strongest path.
     """
@@ -55,20 +57,36 @@ def grouped(paths: BouncePaths, config: EchoConfig) -> dict[str, NDArray[Any]]:
     ):
         share = (value - edges[0]) / (edges[1] - edges[0])
         keys.append(np.clip(np.floor(share * count), 0, count - 1).astype(np.int64))
-    cell = np.floor(0.5 * length / config.range_step_m).astype(np.int64)
-    patch = paths.patch.astype(np.int64) * 8 + paths.bounces
-    order = np.lexsort((np.arange(len(paths)), patch, cell, keys[1], keys[0]))
+    beam = keys[0] * config.beams[1] + keys[1]
+    order = np.lexsort((np.arange(len(paths)), length, beam))
     if not len(order):
         empty = np.zeros(0)
         return {"power": empty, "length": empty, "row": np.zeros(0, np.int64)}
-    stacked = np.stack([keys[0], keys[1], cell, patch])[:, order]
-    begins = np.flatnonzero(np.r_[True, np.any(np.diff(stacked, axis=1) != 0, axis=0)])
+    cell = _cells(beam[order], 0.5 * length[order], power[order], config.range_step_m)
+    begins = np.flatnonzero(np.r_[True, (np.diff(beam[order]) != 0) | (np.diff(cell) != 0)])
     group = np.repeat(np.arange(len(begins)), np.diff(np.r_[begins, len(order)]))
     strong = np.lexsort((-power[order], group))[begins]
     row = order[strong]
     leads = power[order] >= _LEADING * power[row][group]
     first = np.minimum.reduceat(np.where(leads, length[order], np.inf), begins)
     return {"power": np.add.reduceat(power[order], begins), "length": first, "row": row}
+
+
+def _cells(
+    beam: NDArray[np.int64], range_m: NDArray[np.float64], power: NDArray[np.float64], step_m: float
+) -> NDArray[np.int64]:
+    """Number of the range cell of each ray; rays are sorted by beam and range.
+
+    The grid of each beam begins where one cell holds the most power, so that the strongest echo is not split.
+    """
+    reach = float(range_m.max()) + 2.0 * step_m
+    along = beam * reach + range_m
+    total = np.concatenate([[0.0], np.cumsum(power)])
+    inside = total[np.searchsorted(along, along + step_m)] - total[:-1]
+    begins = np.flatnonzero(np.r_[True, np.diff(beam) != 0])
+    group = np.repeat(np.arange(len(begins)), np.diff(np.r_[begins, len(beam)]))
+    best = np.lexsort((-inside, group))[begins]
+    return np.asarray(np.floor((range_m - range_m[best][group]) / step_m + 1e-9).astype(np.int64))
 
 
 def speckle(place: NDArray[np.float64], cell_m: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -208,8 +226,8 @@ class Echo(FrameSensor[EchoConfig, EchoScan]):
     ping = FrameSensor[EchoConfig, EchoScan].measure
     """Measure one ping; alias of `measure`."""
 
-    def _target(self, world: World, place: Pose, start: float) -> WaveScene:
-        config, medium = self.config, self.config.medium
+    def _target(self, world: World, place: Pose, start: float, config: EchoConfig) -> WaveScene:
+        medium = config.medium
         with world.edits():
             cell = cell_of(world.geometry(*self.visibility_keys), place.xyz)
             wave = ("sound", medium.kind, config.wavelength_m)
@@ -220,8 +238,10 @@ class Echo(FrameSensor[EchoConfig, EchoScan]):
             target.scene.set_window(start, 1e-3, place.xyz)
         return target
 
-    def _trace(self, target: WaveScene, motion: Trajectory, start: float, weather: Weather | None) -> BouncePaths:
-        config, running, scene = self.config, engine(), target.scene
+    def _trace(
+        self, target: WaveScene, motion: Trajectory, start: float, weather: Weather | None, config: EchoConfig
+    ) -> BouncePaths:
+        running, scene = engine(), target.scene
         rays = config.field
         columns, rows = rays.grid
         number = running.number
@@ -243,13 +263,16 @@ class Echo(FrameSensor[EchoConfig, EchoScan]):
 
     @locked
     def _measure(self, world: World, motion: Trajectory, start: float, seed: int, stream: Stream) -> EchoScan:
-        config = self.config
+        config = self.config.in_weather(world.weather)
         place = place_of(motion, start)
-        target = self._target(world, place, start)
-        paths = self._trace(target, motion, start, world.weather) if config.mode != "passive" else BouncePaths.none()
+        target = self._target(world, place, start, config)
+        active = config.mode != "passive"
+        paths = self._trace(target, motion, start, world.weather, config) if active else BouncePaths.none()
         rough = taken(_rough_parts(target), paths.part)
         echoes = speckled(grouped(paths, config), paths, rough, place, config)
         rows = _echo_rows(paths, echoes, target, config)
+        if config is not self.config or (world.weather is not None and any(world.weather.wind_m_s)):
+            _stretch(rows, self.config.medium.speed_m_s, config, place, world.weather)
         sounds = None
         if config.mode != "active":
             numbers = passive.chosen_sounds(world, self.sounds)
@@ -260,7 +283,7 @@ class Echo(FrameSensor[EchoConfig, EchoScan]):
         if self.noise and len(rows["level"]):
             rows["level"] = rows["level"] + _noise_db(rows["level"] - rows["floor"], stream)
         snr = rows["level"] - rows["floor"]
-        loud = np.flatnonzero(snr >= config.threshold_db)
+        loud = np.flatnonzero((snr >= config.threshold_db) & _above_ringing(rows, config))
         loud = loud[np.lexsort((loud, rows["range"][loud]))]
         detected = {name: values[loud] for name, values in rows.items()}
         fields = {name: detected[name].astype(FIELDS[name].dtype) for name in _FIELDS if name in detected}
@@ -276,10 +299,12 @@ class Echo(FrameSensor[EchoConfig, EchoScan]):
             "source": world.source_names,
         }  # fmt: skip
         metadata = {"sensor": self.model, "world": world.name, "seed": int(seed), "time": start, "mode": config.mode}
-        heard = self._heard(world, paths, echoes, sounds, place, start, seed, stream) if self.waveform else None
+        heard = self._heard(world, paths, echoes, sounds, place, start, seed, stream, config) if self.waveform else None
         own = detected["source"] == 0
         nearest = float(detected["range"][own].min(initial=np.inf))
-        if self.noise and np.isfinite(nearest):
+        if config.ranger is not None:
+            nearest = self._reading(config.ranger, nearest, snr[loud][own], stream)
+        elif self.noise and np.isfinite(nearest):
             # Noise shifts the threshold crossing by the range resolution over twice the amplitude SNR.
             a, b, _, _ = stream.words(np.array([0], np.uint32), 7)
             spread = config.range_step_m / (2.0 * 10.0 ** (snr[loud][own][0] / 20.0))
@@ -290,12 +315,38 @@ class Echo(FrameSensor[EchoConfig, EchoScan]):
             nearest=nearest,
         )  # fmt: skip
 
+    def _reading(self, ranger: Ranger, nearest: float, snr_db: Floats, stream: Stream) -> float:
+        """Range [m] at which the comparator trips; infinite without an echo.
+
+        Emitter and receiver are resonators, so the envelope of an echo rises as 1 - (1 + t/T) exp(-t/T), T the rise
+        time. The comparator trips at the first crest of the carrier above the threshold: a reading is late by whole
+        periods, each half a wavelength of range. The first period is compensated.
+        """
+        config = self.config
+        a, b, c, _ = stream.words(np.array([0, 1], np.uint32), 7)
+        drawn, share = to_normal(a, b)[0], np.asarray(to_unit(c), np.float64)
+        low, high = config.range_m
+        if self.noise and share[0] < ranger.spurious_share:
+            return float(low + (high - low) * share[1])
+        if not np.isfinite(nearest):
+            return nearest
+        rise, hertz = 1e-3 * ranger.rise_ms, 1e3 * config.frequency_khz
+        steps = np.linspace(0.0, 1e-3 * config.pulse.duration_ms / rise, 2001)
+        envelope = 1.0 - (1.0 + steps) * np.exp(-steps)
+        jitter = 1.0 + ranger.amplitude_jitter * float(drawn[0]) if self.noise else 1.0
+        needed = 10.0 ** ((config.threshold_db - float(snr_db[0])) / 20.0) / max(jitter, 1e-3)
+        crossing = rise * float(np.interp(needed * envelope[-1], envelope, steps))
+        late = max(np.ceil(crossing * hertz) - 1.0, 0.0) / hertz
+        time = 2.0 * nearest / config.medium.speed_m_s + late
+        if self.noise and ranger.timer_us:
+            time = np.floor(time / (1e-6 * ranger.timer_us)) * 1e-6 * ranger.timer_us
+        return float(0.5 * time * config.medium.speed_m_s)
+
     def _heard(
         self, world: World, paths: BouncePaths, echoes: dict[str, NDArray[Any]], sounds: passive.Heard | None,
-        place: Pose, start: float, seed: int, stream: Stream,
+        place: Pose, start: float, seed: int, stream: Stream, config: EchoConfig,
     ) -> EchoWaveform:  # fmt: skip
         """Pressure at each microphone: one delayed pulse per echo, the sounds of the world, and noise."""
-        config = self.config
         rate = config.sampling_hz
         microphones = np.asarray(config.microphones_mm, np.float64) * 1e-3
         count = int(np.ceil(config.listening_s * rate)) + 1
@@ -331,6 +382,34 @@ def _echo_rows(
         "instance": taken(target.part_instance, paths.part[row]), "source": np.zeros(len(row), np.int64),
         "origin": np.where(bounces > 1, ORIGINS.index("multipath"), 0),
     }  # fmt: skip
+
+
+def _stretch(
+    rows: dict[str, NDArray[Any]], assumed_m_s: float, config: EchoConfig, place: Pose, weather: Weather | None
+) -> None:
+    """Change times and ranges in place for the actual speed of sound; the sensor assumes that of its data sheet.
+
+    With the wind w, the way to a target and back takes sqrt(c^2 - w_t^2) c / (c^2 - w^2) as long, w_t across the way.
+    """
+    c = config.medium.speed_m_s
+    factor = np.ones(len(rows["range"]))
+    if config.medium.kind == "air" and weather is not None and any(weather.wind_m_s):
+        wind = np.array(weather.wind_m_s) @ place.rotation
+        along = rows["direction"] @ wind
+        across = np.maximum(wind @ wind - along**2, 0.0)
+        factor = np.sqrt(c**2 - across) * c / (c**2 - wind @ wind)
+    rows["time"] = rows["time"] * factor
+    for name in ("range", "path_length"):
+        rows[name] = rows[name] * factor * (assumed_m_s / c)
+
+
+def _above_ringing(rows: dict[str, NDArray[Any]], config: EchoConfig) -> NDArray[np.bool_]:
+    """True for echoes that exceed the ringing of the emitter at their arrival."""
+    if config.ranger is None:
+        return np.ones(len(rows["level"]), bool)
+    after_ms = 1e3 * rows["time"] + np.where(rows["source"] == 0, 0.0, np.inf)
+    waited = np.maximum(after_ms - config.pulse.duration_ms, 0.0) / config.ranger.ring_decay_ms
+    return np.asarray(rows["level"] > config.ranger.ring_level_db - 8.686 * waited)
 
 
 def _sound_rows(world: World, heard: passive.Heard, config: EchoConfig) -> dict[str, NDArray[Any]]:

@@ -258,8 +258,7 @@ def links_of(
         at = int(paths.sample[start]), int(paths.anchor[start])
         if len(hops):
             carrier = hops[(first + at[0]) % len(hops)]
-            phasor = np.exp(-2j * np.pi * (carrier - sheet.carrier_hz) * delay)
-            gain = gain * phasor * (sheet.carrier_hz / carrier)
+            gain = gain * np.exp(-2j * np.pi * (carrier - sheet.carrier_hz) * delay)
         power = received_gain(delay, gain, sheet.bandwidth_hz)
         strength = sent + 10.0 * np.log10(max(power, 1e-40)) + (0.0 if shadow_db is None else float(shadow_db[at]))
         if received_share(np.asarray(strength), sheet) < (0.5 if chance is None else chance[at]):

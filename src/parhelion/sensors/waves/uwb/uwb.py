@@ -37,6 +37,7 @@ from parhelion.sensors.waves.uwb.channel import (
     shadowing,
 )
 from parhelion.sensors.waves.uwb.config import CHANNELS, UwbConfig
+from parhelion.sensors.waves.uwb.diffuse import Rooms, rooms_at, with_diffuse
 from parhelion.sensors.waves.uwb.paths import RadioPaths, find_paths, mirror_finder
 from parhelion.sensors.waves.uwb.solve import Fixes, can_locate, check_layout, locate
 from parhelion.sensors.waves.uwb.walls import wall_around
@@ -144,6 +145,8 @@ class _Site:
     radio: RadioScene
     paths: Callable[[Floats, Floats], RadioPaths]
     """Paths from tags (n, 3) [m] at times (n,) [s]."""
+    rooms: Rooms
+    """Rooms around the anchors."""
 
 
 class Uwb(StreamSensor[UwbConfig, UwbData]):
@@ -167,6 +170,7 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
         diffraction: True adds paths around the edges of obstacles.
         polarisation: Polarisation of all antennas, vertical or horizontal.
         backend: "own", or "sionna" to find paths with Sionna RT (`pip install parhelion[sionna]`).
+        diffuse: True adds the diffuse multipath of closed rooms; by default for UWB radios.
         cir: True records the channel impulse response of every range; by default for UWB radios.
         channel: UWB channel (IEEE 802.15.4: 1 to 5, 7, 9); overrides carrier and bandwidth of the data sheet.
         data_rate_kbps: Data rate, one of those in the data sheet; it sets preamble length, sensitivity and power.
@@ -189,6 +193,7 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
         diffraction: bool = False,
         polarisation: Polarisation = "vertical",
         backend: str = "own",
+        diffuse: bool | None = None,
         cir: bool | None = None,
         channel: int | None = None,
         data_rate_kbps: int | None = None,
@@ -205,6 +210,7 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
             raise ConfigError(f"diffraction: must be true or false, got {diffraction!r}")
         self.backend, self.diffraction = backend, diffraction
         self.cir = bool(self.config.modes) if cir is None else cir
+        self.diffuse = bool(self.config.modes) if diffuse is None else diffuse
         self.wave = Wave(self.config.carrier_hz, polarisation)
         if height_m is not None and not np.isfinite(height_m):
             raise ConfigError(f"height_m: must be finite, got {height_m!r}")
@@ -236,7 +242,8 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
                 check_places(radio, anchors)
             except ConfigError as error:
                 raise ConfigError(f"{self.label}: {error}") from None
-            found = self._sites[world] = _Site(version, anchors, radio, self._finder(radio, anchors.xyz))
+            rooms = rooms_at(radio, anchors.xyz)
+            found = self._sites[world] = _Site(version, anchors, radio, self._finder(radio, anchors.xyz), rooms)
         return found
 
     def _check(self, world: World, place: Floats | None, time: float) -> None:
@@ -278,6 +285,8 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
         vector = tags[:, None] - anchors.xyz
         true = np.sqrt(np.sum(vector * vector, axis=2))
         paths = site.paths(tags, times)
+        if self.diffuse and count and len(anchors):
+            paths = with_diffuse(paths, site.rooms, rooms_at(site.radio, tags), anchors.xyz, tags, self.wave)
         draws = self._draws(anchors, first, count, seed)
         chance = ndtr(draws[:, :, 3]) if self.noise else None
         shadow = self._shadow(site, tags, seed)
