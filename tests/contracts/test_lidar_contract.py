@@ -108,7 +108,7 @@ def test_noise_is_independent_from_scan_to_scan() -> None:
 
 @pytest.mark.parametrize("returns", ["strongest", "dual"])
 def test_more_points_than_the_last_scan_had_are_all_there(returns: str) -> None:
-    """How many there will be is guessed from the scans before."""
+    """The size of the point buffer is estimated from earlier scans."""
     world, used = yard(), ph.Lidar("velodyne/vlp-16", returns=returns)
     high_above = ph.Pose((0, 0, 5000))
     for k, pose in enumerate([high_above, ph.Pose(), high_above, high_above, ph.Pose()]):
@@ -118,18 +118,18 @@ def test_more_points_than_the_last_scan_had_are_all_there(returns: str) -> None:
         assert len(scan) == scan.shots.return_count.sum()
 
 
-def test_room_for_points_grows_at_once_and_shrinks_bit_by_bit() -> None:
+def test_point_buffer_grows_at_once_and_shrinks_gradually() -> None:
     expected, beams, most = PointsExpected(), 50_000, 100_000
-    assert most <= expected.room(beams, most) <= 1.25 * most
+    assert most <= expected.capacity(beams, most) <= 1.25 * most
     for points, low, high in ((20_000, 20_000, 30_000), (15_000, 20_000, 30_000), (99_000, 99_000, 125_000)):
         expected.learn(beams, points)
-        assert low <= expected.room(beams, most) <= high
+        assert low <= expected.capacity(beams, most) <= high
     for _ in range(40):
         expected.learn(beams, 15_000)
-    assert 15_000 <= expected.room(beams, most) <= 22_000
-    assert expected.room(2 * beams, 2 * most) >= 2 * most, "launches of other sizes are another matter"
+    assert 15_000 <= expected.capacity(beams, most) <= 22_000
+    assert expected.capacity(2 * beams, 2 * most) >= 2 * most, "launches of other sizes are independent"
     expected.learn(beams, 0)
-    assert expected.room(beams, most) > 0
+    assert expected.capacity(beams, most) > 0
 
 
 @pytest.mark.parametrize("sampling", ["adaptive", "fixed"])

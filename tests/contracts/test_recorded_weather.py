@@ -1,4 +1,4 @@
-"""Weather on recorded clouds: every form of cloud, what is kept, what is said, and the same physics as in scans."""
+"""Weather on recorded clouds: every form of cloud, remaining points, notes, and the same physics as in scans."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_clouds_of_several_returns(returns: str, fields: tuple[str, ...]) -> Non
 
 
 def found_shots(cloud: ph.PointCloud) -> int:
-    """How many shots without a return the notes say were found."""
+    """Number of shots without a return according to the notes."""
     return int(notes(cloud).partition(" shots without a return were found")[0].rpartition(" ")[2])
 
 
@@ -212,7 +212,7 @@ def test_part_of_a_turn_is_left_as_it_is() -> None:
     assert np.abs(np.degrees(np.arctan2(wet.xyz[fog, 1], wet.xyz[fog, 0]))).max() < 61.0
 
 
-def test_another_sensors_pattern_is_told() -> None:
+def test_another_sensors_pattern_is_reported() -> None:
     wet = RAINY.apply(cloud_of(recorded(), "intensity", "ring", "time"), sensor="velodyne/hdl-32e", seed=5)
     assert "its pattern is not that of the recording" in notes(wet)
 
@@ -226,7 +226,7 @@ def test_several_turns_at_once_are_refused() -> None:
     assert of_origin(RAINY.apply(one, sensor=VLP), RAIN).sum() > 500
 
 
-def test_weather_on_weather_is_told() -> None:
+def test_weather_on_weather_is_reported() -> None:
     once = RAINY.apply(recorded(), sensor=lidar(), seed=5)
     assert "already" not in notes(once)
     drops = int((once.origin == RAIN).sum())
@@ -261,8 +261,8 @@ def test_reflectivity_stands_for_intensity(counts: bool) -> None:
 
     sensor = ph.Lidar("ouster/os0-32", columns=512)
     scan = sensor.scan(yard(), pose=ph.Pose(), seed=1)
-    told = reflectivity_counts(scan.reflectivity)
-    field = told.astype(np.uint16) if counts else reflectivity_of_counts(told)
+    reported = reflectivity_counts(scan.reflectivity)
+    field = reported.astype(np.uint16) if counts else reflectivity_of_counts(reported)
     cloud = cloud_of(scan, "ring", "column").with_fields(reflectivity=field)
     wet, reference = (FOGGY.apply(c, sensor=sensor, seed=5) for c in (cloud, scan))
     assert "its reflectivity was taken" in notes(wet)

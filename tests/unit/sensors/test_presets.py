@@ -23,7 +23,7 @@ from parhelion.sensors.optics.lidar.link_budget import overlap_share
 from parhelion.sensors.optics.lidar.patterns import repeats, shot_table
 from parhelion.sensors.sheets import load_sheet, open_sheet
 
-# Points a second at the default rate, vertical field of view [deg] as the makers state them (sources in the files).
+# Points per second at the default rate, vertical field of view [deg] as the makers state them (sources in the files).
 SHEETS = {
     "velodyne/vlp-16": (300_000, -15, 15),
     "velodyne/vlp-32c": (600_000, -25, 15),

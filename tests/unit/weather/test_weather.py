@@ -1,4 +1,4 @@
-"""The weather object: what it takes, what it says of wrong values, schedules, copies and files."""
+"""The weather object: arguments, errors, schedules, copies and files."""
 
 from __future__ import annotations
 
@@ -72,18 +72,18 @@ def test_limits_are_allowed() -> None:
     Heterogeneity(octaves=1, roughness=0, contrast=0)
 
 
-def test_the_usual_scale_depends_on_what_is_uneven() -> None:
-    usual, own = Heterogeneity(contrast=0.2), Heterogeneity(scale_m=40.0, contrast=0.2)
+def test_the_default_scale_depends_on_what_is_heterogeneous() -> None:
+    default, own = Heterogeneity(contrast=0.2), Heterogeneity(scale_m=40.0, contrast=0.2)
     rain, snow, fog = (
-        Rain(rate_mm_h=5, heterogeneity=usual),
-        Snow(rate_mm_h=5, heterogeneity=usual),
-        Fog(visibility_m=50, heterogeneity=usual),
+        Rain(rate_mm_h=5, heterogeneity=default),
+        Snow(rate_mm_h=5, heterogeneity=default),
+        Fog(visibility_m=50, heterogeneity=default),
     )
     assert rain.heterogeneity is not None
     assert snow.heterogeneity is not None
     assert fog.heterogeneity is not None
     assert (rain.heterogeneity.scale_m, snow.heterogeneity.scale_m, fog.heterogeneity.scale_m) == (300.0, 300.0, 40.0)
-    assert Rain(rate_mm_h=5, heterogeneity=own).heterogeneity == own, "a scale that is said is kept"
+    assert Rain(rate_mm_h=5, heterogeneity=own).heterogeneity == own, "an explicit scale is kept"
     for part in (rain, Rain(rate_mm_h=5, heterogeneity=own)):
         weather = Weather(rain=part)
         assert Weather.from_mapping(weather.to_mapping()) == weather
@@ -106,7 +106,7 @@ def test_earlier_names_of_the_weather_still_work_with_a_warning() -> None:
     with pytest.warns(DeprecationWarning, match=r"Weather\.is_constant"):
         assert weather.is_still is weather.is_constant
     with pytest.warns(DeprecationWarning, match="Heterogeneity"):
-        assert ph.Uneven is Heterogeneity
+        assert ph.Uneven is Heterogeneity  # wording: ok
 
 
 def test_public_names() -> None:
@@ -200,7 +200,7 @@ def test_a_weather_does_not_change() -> None:
         ({"dust": [{**TRAIL, "end_s": INF}]}, r"end_s: expected a finite number in s, got inf"),
     ],
 )  # fmt: skip
-def test_bad_values_are_told_in_one_line_with_their_place(fields: dict[str, Any], message: str) -> None:
+def test_bad_values_are_reported_in_one_line_with_their_place(fields: dict[str, Any], message: str) -> None:
     for make in (lambda: Weather(**fields), lambda: Weather.from_mapping(fields), lambda: Weather().replace(**fields)):
         with pytest.raises(ConfigError, match=rf"^weather: (dust\[0\]\.|fog\.)?{message}") as caught:
             make()

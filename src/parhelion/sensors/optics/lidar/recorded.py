@@ -1,8 +1,8 @@
-"""Weather on recorded clouds: what a sensor would have written down, had it rained.
+"""Weather on recorded clouds: the cloud that the sensor would have recorded in rain, fog, snow or dust.
 
-A recording keeps of each shot where it went, how far and how bright. That is all that weather needs: the echo is
-dimmed, the air's own echoes are drawn, and both go through the sensor's receiver once more. The sensor's own noise is
-in the recorded ranges already, so none is added there; it does decide, as in a scan, which weak echoes are seen.
+A recording stores the direction, range and intensity of each return. Weather attenuates these echoes, adds the echoes
+of the air, and both pass through the sensor's receiver again. Recorded ranges contain the sensor's noise already, so
+none is added to them. Receiver noise does decide, as in a scan, which weak echoes are detected.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ from parhelion.weather.air import AirContents, air_contents
 from parhelion.weather.weather import Weather
 from parhelion.world.labels import SEMANTIC_KITTI
 
-# ---- A recorded cloud after weather: what is kept of it, what is new, and what is said about it ---------------------
+# ---- The recorded cloud after weather: remaining points, new points and notes ---------------------------------------
 
 
 @dataclass
 class Found:
-    """The returns after weather, as NumPy arrays in order of shot and range."""
+    """Returns after weather, as NumPy arrays in order of shot and range."""
 
     xyz: NDArray[np.float32]
     range_m: NDArray[np.float32]
@@ -60,12 +60,12 @@ class Found:
     intensity: NDArray[np.float32]
     shot: NDArray[np.uint32]
     source: NDArray[np.uint32]
-    """Row of the cloud that the point was, or NOTHING."""
+    """Row of the original point in the cloud, or NOTHING for a new point."""
     origin: NDArray[np.uint32]
 
 
 def unchanged(cloud: PointCloud) -> PointCloud:
-    """The cloud itself, with the field that says what made each point: without weather, surfaces made them."""
+    """Unmodified cloud with a field `origin`; without weather, every point comes from a surface."""
     if "origin" in cloud.fields:
         return cloud
     origin = np.zeros(len(cloud), FIELDS["origin"].dtype)
@@ -74,31 +74,31 @@ def unchanged(cloud: PointCloud) -> PointCloud:
 
 
 def earlier_weather(cloud: PointCloud) -> list[str]:
-    """A word of warning where a cloud was measured in weather, or had some put on it: both then count."""
+    """Note for a cloud that was measured in weather or had weather applied: the effects accumulate."""
     origin = cloud.fields.get("origin")
-    words = dict(cloud.names.get("origin", {})) or origin_names()
+    names = dict(cloud.names.get("origin", {})) or origin_names()
     in_air = []
     if origin is not None:
         codes, counts = np.unique(origin[np.isfinite(cloud.xyz).all(axis=1)], return_counts=True)
-        told = {str(words.get(int(code), "")): int(count) for code, count in zip(codes, counts, strict=True)}
-        in_air = [f"{told[word]} points of {word}" for word in media.names() if word in told]
+        present = {str(names.get(int(code), "")): int(count) for code, count in zip(codes, counts, strict=True)}
+        in_air = [f"{present[name]} points of {name}" for name in media.names() if name in present]
     if in_air:
-        return [f"the cloud holds weather already ({', '.join(in_air)}): the new one was put on top of it"]
+        return [f"the cloud contains weather already ({', '.join(in_air)}); the new weather was added to it"]
     if "weather_notes" in cloud.metadata:
-        return ["weather was put on this cloud before: the new one was put on top of it"]
+        return ["weather was applied to this cloud before; the new weather was added to it"]
     return []
 
 
 def assembled(
     cloud: PointCloud, shots: RecordedShots, found: Found, bytes_on: IntensityScale | None = None
 ) -> PointCloud:
-    """The cloud with its points dimmed, moved, dropped and joined by those of the air.
+    """Cloud with attenuated, displaced and lost points, and with the points of the air.
 
-    `bytes_on` is the scale of reflectivities that the cloud stores as bytes.
+    `bytes_on` is the scale of reflectivity if the cloud stores it as bytes.
     """
     new = found.source == NOTHING
     source = np.where(new, 0, found.source).astype(np.int64)
-    # New points take ring, column and time of a point of the same shot, or of the shot itself.
+    # New points get ring, column and time from a point of the same shot, or from the shot itself.
     alike = source.copy()
     alike[new] = shots.row_like(found.shot[new])
     lost = found.shot >= shots.points_shots
@@ -111,7 +111,7 @@ def assembled(
     }  # fmt: skip
     fields: dict[str, NDArray[Any]] = {}
     for name, held in cloud.fields.items():
-        # Of a cloud without points every field is taken as that of one with a point of zeros, which none is alike.
+        # An empty cloud is treated as a single all-zero point; no real point matches it.
         values = held if len(cloud) else np.zeros((1, *held.shape[1:]), held.dtype)
         if name in measured:
             fields[name] = measured[name].astype(values.dtype)
@@ -122,7 +122,7 @@ def assembled(
         else:
             taken = values[source]
             taken[new] = NO_MATERIAL if name == "material" and taken.dtype == np.uint16 else 0
-            # Labels without words are SemanticKITTI's, which has a class for what is in the air.
+            # Labels without names are SemanticKITTI's, whose class `outlier` covers points in the air.
             if name == "label" and "label" not in cloud.names and taken.dtype.kind in "iu":
                 taken[new] = SEMANTIC_KITTI["outlier"]
             fields[name] = taken
@@ -140,9 +140,9 @@ def assembled(
     metadata = {**cloud.metadata, "weather_notes": shots.notes}
     if isinstance(cloud, Scan):
         total = np.bincount(found.shot, minlength=shots.count)[shots.table_places()]
-        kept = replace(cloud.shots, return_count=total.astype(np.uint8))
+        table = replace(cloud.shots, return_count=total.astype(np.uint8))
         return Scan(
-            xyz, fields, cloud.frame, names, metadata, shots=kept, motion=cloud.motion, start_time=cloud.start_time
+            xyz, fields, cloud.frame, names, metadata, shots=table, motion=cloud.motion, start_time=cloud.start_time
         )
     out = PointCloud(xyz.astype(cloud.xyz.dtype, copy=False), fields, cloud.frame, names, metadata)
     return shots.with_lost_rows(cloud, out, found.shot)
@@ -152,7 +152,7 @@ def assembled(
 
 
 def lidar_of(sensor: Any) -> Lidar:
-    """A lidar, or the one that a name or file stands for."""
+    """Lidar as passed, or loaded from a preset name or file."""
     return sensor if isinstance(sensor, Lidar) else _named(str(sensor))
 
 
@@ -174,12 +174,12 @@ def weathered(
     reflectance: float | None = None,
     no_returns: str = "auto",
 ) -> PointCloud:
-    """A cloud as it would have been in this weather.
+    """Apply weather to a recorded cloud.
 
-    `lidar` is the sensor that recorded it. `pose` is where it stood in the world, which only uneven weather and dust
-    ask for. `reflectance` stands for intensity where the cloud has none. `no_returns` says where shots without a
-    return come from: 'auto' (from the cloud, else by the sensor's pattern, else between the points), 'none'.
-    What could not be done is said in `metadata['weather_notes']`.
+    `lidar` is the sensor that recorded it. `pose` is its position in the world, which matters only for heterogeneous
+    weather and dust. `reflectance` replaces intensity if the cloud has none. `no_returns` selects how shots without a
+    return are found: 'auto' (in the cloud, by the sensor's pattern, or between the points) or 'none'. Limitations are
+    listed in `metadata['weather_notes']`.
     """
     if not isinstance(cloud, PointCloud):
         raise ConfigError(f"weather: expected a parhelion PointCloud, got {type(cloud).__name__}")
@@ -197,11 +197,11 @@ def weathered(
     return assembled(cloud, shots, found, byte_scale(cloud, lidar))
 
 
-_MOST_LUCK = 3.0
+_MOST_DEVIATIONS = 3.0
 """Standard deviations of the noise by which a recorded point may have been below the threshold, and by which one that
-is sure to be seen is set above it."""
+is certain to be detected is set above it."""
 _LEAST_POWER = 0.05
-"""Shot noise alone would let a recorded point have been dark."""
+"""Lower bound of the power of a recorded point [P_min]; with shot noise alone, it could have been 0."""
 
 
 class _Launch:
@@ -224,7 +224,7 @@ class _Launch:
         self.direction, self.length = self._directions()
 
     def run(self) -> Found:
-        """Dim, draw, detect."""
+        """Attenuate the recorded echoes, draw those of the air, detect both."""
         dr, mi = self.engine.dr, self.engine.mi
         low, high = (self.engine.table(np.array([word], np.uint32)) for word in self.stream.key)
         key = low, high
@@ -242,7 +242,7 @@ class _Launch:
         gain = beams.aim(self.engine, beam).gain
         parts = []
         for item in returns:
-            # Nothing comes along shots whose direction is not known.
+            # Shots of unknown direction return nothing.
             valid = (item.range < NO_ECHO) & (self.length > 0.0)
             echo = echo_of(self.engine, blocks, item.slot, valid)
             in_the_air = (echo.actor & SCATTERER_BIT) != 0
@@ -255,7 +255,7 @@ class _Launch:
         return self._collected(parts)
 
     def _directions(self) -> tuple[Vectors, Reals]:
-        """Unit directions from the beam's exit in the sensor frame, and the range of the first return."""
+        """Unit directions from the beam exit in the sensor frame, and the range of the first return."""
         dr, mi = self.engine.dr, self.engine.mi
         v = mi.Vector3f(*(self.engine.table(column) for column in self.shots.vectors.T))
         length = dr.norm(v)
@@ -264,7 +264,7 @@ class _Launch:
         return direction, length
 
     def _gains(self) -> NDArray[np.float32] | None:
-        """Strength of each shot's ring; None where all are alike, or rings are not known."""
+        """Gain of each shot's ring; None if all are equal or rings are unknown."""
         ring = self.shots.rings(self.cloud)
         gains = None if ring is None else channel_gains(self.config, int(ring.max(initial=0)) + 1)
         return None if gains is None else gains[ring].astype(np.float32)
@@ -273,11 +273,11 @@ class _Launch:
         dr, mi, count = self.engine.dr, self.engine.mi, self.shots.count
         axis = self.direction
         if not self.air.is_uniform:
-            # Opaque like all numbers that change from cloud to cloud: each cloud would compile kernels of its own.
-            turn = [
+            # Opaque, like all numbers that change from cloud to cloud; otherwise each cloud would compile new kernels.
+            rotation = [
                 [dr.opaque(mi.Float, float(v)) for v in row] for row in (self.pose.apply(np.eye(3)) - self.pose.xyz).T
             ]
-            axis = mi.Vector3f(*(sum(row[j] * axis[j] for j in range(3)) for row in turn))  # type: ignore[misc]
+            axis = mi.Vector3f(*(sum(row[j] * axis[j] for j in range(3)) for row in rotation))  # type: ignore[misc]
         index = dr.arange(mi.UInt32, count)
         pulse_draw: Reals = 0.0
         if LidarWeather.varies_per_pulse(self.weather):
@@ -294,10 +294,10 @@ class _Launch:
         return Beams(count, scan, index, rows, gains is not None)  # type: ignore[arg-type]
 
     def _surfaces(self, beams: Beams, air: Air) -> Echoes:
-        """The recorded returns, dimmed by the weather.
+        """Recorded returns, attenuated by the weather.
 
-        Their power is the one that the receiver decides by; the true one is kept as bits in place of an actor's number,
-        which a recording has not, and which has the bit of scatterers unset since no power is negative.
+        Their power is the one on which the receiver decides. The true power is stored as bits in place of the actor
+        number, which recordings do not have; the scatterer bit is then unset, because no power is negative.
         """
         dr, mi = self.engine.dr, self.engine.mi
         shots, slots = self.shots, self.shots.slots
@@ -311,22 +311,22 @@ class _Launch:
         range_m = dr.select(here, self.length if slots == 1 else self.engine.table(shots.ranges.ravel()), 1.0)
         aim = beams.aim(self.engine, beam)
         power = self._recorded_power(dr.select(here, source, 0), range_m, here, aim.gain)
-        # A recorded point was detected, so its power was the threshold at least, or nearly so with luck.
-        least = max(power_with_chance(-_MOST_LUCK, self.sigma, self.shot_noise), _LEAST_POWER)
+        # A recorded point was detected, so its power was at least near the threshold.
+        least = max(power_with_chance(-_MOST_DEVIATIONS, self.sigma, self.shot_noise), _LEAST_POWER)
         power = namespace(power).maximum(power, dr.opaque(mi.Float, least))
         depth = air.depth(aim, range_m)
         dimmed = power * dr.exp(-2.0 * depth)
         echo = ReturnEcho(
-            dr.select(here, range_m, NO_ECHO), dr.select(here, self._with_old_luck(dimmed, power), 0.0),
+            dr.select(here, range_m, NO_ECHO), dr.select(here, self._given_detected(dimmed, power), 0.0),
             dr.select(here, source, NOTHING), dr.reinterpret_array(mi.UInt32, dimmed),
         )  # fmt: skip
         return Echoes(slots, EchoRows.of(self.engine, echo), None, None, None, [])
 
-    def _with_old_luck(self, dimmed: Reals, clear: Reals) -> Reals:
-        """Power of recorded points, raised to where the receiver's noise lets them pass as often as it should.
+    def _given_detected(self, dimmed: Reals, clear: Reals) -> Reals:
+        """Power of recorded points that passes the threshold with the probability conditioned on their detection.
 
-        They were seen in clear air with the luck that they had, and are seen still if that is luck enough: the chance
-        is that of the dimmed power over that of the clear one, and 1 without weather.
+        A recorded point was detected in clear air. It is still detected with the probability at the attenuated power
+        divided by that at the clear power, which is 1 without weather.
         """
         if self.sigma == 0.0:
             return dimmed
@@ -339,7 +339,7 @@ class _Launch:
 
         xp = namespace(dimmed)
         still = xp.clip(2.0 * chance(dimmed) / chance(clear) - 1.0, -0.9999, 0.9999)
-        deviations = xp.minimum(root_2 * dr.erfinv(still), _MOST_LUCK)
+        deviations = xp.minimum(root_2 * dr.erfinv(still), _MOST_DEVIATIONS)
         return xp.maximum(dimmed, power_with_chance(deviations, sigma, shot_noise))
 
     def _recorded_power(self, source: Ints, range_m: Reals, here: Masks, gain: Reals) -> Reals:
@@ -349,17 +349,17 @@ class _Launch:
             if self.reflectance is not None:
                 equal = dr.opaque(mi.Float, float(self.reflectance))
             elif shots.reflectance is not None:
-                told = shots.reflectance if len(shots.reflectance) else np.zeros(1, np.float32)
-                equal = dr.gather(mi.Float, self.engine.table(told), source, here)
+                known = shots.reflectance if len(shots.reflectance) else np.zeros(1, np.float32)
+                equal = dr.gather(mi.Float, self.engine.table(known), source, here)
             else:
                 raise ConfigError(
-                    "weather: the cloud has no field intensity; give a reflectance to be taken for all of its points"
+                    "weather: the cloud has no field intensity; pass a reflectance to use for all of its points"
                 )
         else:
-            # Kernels cannot read from empty arrays, not even with all reading switched off.
+            # Kernels cannot gather from empty arrays, even if the mask is False everywhere.
             known = shots.intensity if len(shots.intensity) else np.zeros(1, np.float32)
             value = dr.gather(mi.Float, self.engine.table(known), source, here)
-            # A 0 stands for all that rounds to it, of which the middle is taken: it may be a strong echo from near.
+            # A value of 0 stands for any value that rounds to it; the middle is used.
             value = namespace(value).maximum(value, 0.25 * self.config.intensity.resolution)
             scale = scale_called(self.config.intensity.scale)
             power = scale.power(value, threshold_photons(self.config))
@@ -367,7 +367,7 @@ class _Launch:
                 return power
             equal = scale.reflectivity(value)
             if equal is None:
-                raise ConfigError(f"weather: {self.config.name} reports no intensity that a reflectance follows from")
+                raise ConfigError(f"weather: reflectance cannot be derived from the intensity of {self.config.name}")
         curve = self.tables.overlap_curve
         overlap = 1.0 if curve is None else curve(range_m, here)
         overlap = overlap if gain is None else overlap * gain
@@ -376,7 +376,7 @@ class _Launch:
     def _detector(self) -> Detector:
         merge, gap = None, self.shots.least_gap()
         if gap is not None:
-            # Returns that the sensor told apart are not merged again.
+            # Returns that the sensor resolved are not merged again.
             merge = self.engine.table(np.minimum(self.config.receiver.merge_distance_m, 0.99 * gap))
         return Detector.of(
             self.engine, self.config, self.sigma, noisy=self.sigma > 0.0, merge_distance=merge, false_alarms=False
@@ -385,7 +385,7 @@ class _Launch:
     def _outcome(
         self, item: Return, valid: Masks, echo: ReturnEcho, in_the_air: Masks, range_m: Reals, gain: Reals
     ) -> dict[str, Any]:
-        """What is written down of one return of every shot."""
+        """Reported values of one return of every shot."""
         dr, mi = self.engine.dr, self.engine.mi
         resolution = self.config.range.resolution_m
         range_m = dr.select(valid, range_m, 0.0)
@@ -397,7 +397,7 @@ class _Launch:
             item.power, at_range, threshold=self.constant.threshold, extinction_per_m=self.constant.gamma_per_m,
             overlap=overlap if gain is None else overlap * gain,
         )  # fmt: skip
-        # What a scale takes from echoes near the threshold, the recording has taken from its own points already.
+        # Recorded intensities already include the fading of weak echoes near the threshold.
         judged, sheet = item.power, self.config.intensity
         scale = scale_called(sheet.scale)
         if scale.calibrated:
@@ -413,7 +413,7 @@ class _Launch:
         }  # fmt: skip
 
     def _collected(self, parts: list[dict[str, Any]]) -> Found:
-        """The valid returns of all registers, in order of shot."""
+        """Valid returns of all registers, in order of shot."""
         dr, mi = self.engine.dr, self.engine.mi
         n = len(parts)
         for part in parts:
@@ -421,7 +421,7 @@ class _Launch:
         dr.eval()
 
         def of(name: str, index: Any) -> Any:
-            """Values by shot and register; joining the registers would write the number of shots into the kernel."""
+            """Values by shot and register; concatenation would compile the number of shots into the kernel."""
             row = index // n
             value = dr.gather(type(parts[0][name]), parts[0][name], row)
             for k in range(1, n):
