@@ -49,7 +49,7 @@ def test_range_errors_of_rings_do_not_pull_the_pose() -> None:
 def test_what_does_not_fit_is_reported(recording: tuple[ph.Pose, ph.Scan]) -> None:
     _, scan = recording
     world = ph.World.load("test-range", **BOARDS)
-    with pytest.raises(ConfigError, match="shots are not those of this sensor"):
+    with pytest.raises(ConfigError, match="table of shots differs"):
         ph.Lidar("ouster/os1-32").fit(world, scan)
     with pytest.raises(ConfigError, match="table of shots"):
         ph.Lidar("velodyne/vlp-16").fit(world, PointCloud(scan.xyz, scan.fields))  # type: ignore[arg-type]

@@ -176,7 +176,7 @@ def test_weather_goes_along_every_shot_of_the_recording(recording: Recording, tm
         )
         np.testing.assert_array_equal(wet.xyz, again.xyz)
     assert "not that of the recording" not in result.stdout
-    assert ("its reflectivity was taken" in result.stdout) == ("intensity" not in turns[0].fields)
+    assert ("its reflectivity was used" in result.stdout) == ("intensity" not in turns[0].fields)
 
 
 def test_points_alone_reveal_the_lost_shots(recording: Recording) -> None:

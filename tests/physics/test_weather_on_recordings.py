@@ -9,6 +9,7 @@ from scipy import stats
 import parhelion as ph
 from chance import LIKELY, deviations
 from parhelion.core.clouds import ORIGINS
+from parhelion.makers.scales import scale_called
 from parhelion.sensors.optics.lidar.config import LidarConfig
 from parhelion.weather.air import air_contents
 from parhelion.weather.media.fog import fog_extinction
@@ -35,12 +36,15 @@ def test_points_that_stay_are_exact_in_fog() -> None:
     for name in ("ring", "column", "time", "label", "material", "instance", "velocity", "shot"):
         assert np.array_equal(wet.fields[name][kept], scan.fields[name][before]), name
     left = np.exp(-2 * alpha * scan.range[before])
-    power = 0.01 * scan.intensity[before] / (np.pi * sensor.system_constant.threshold * scan.range[before] ** 2)
-    # Points whose rounded intensity would be undetectable are taken as just detectable.
-    plain = (scan.intensity[before] >= 1) & (scan.intensity[before] <= 100) & (power > 0.5)
+    power, share = scan.power[before] * left, scan.reflectivity[before] * left
+    expected = scale_called("velodyne").encode(power, share, 1.0)
+    plain = (scan.intensity[before] >= 1) & (scan.intensity[before] <= 100)
     assert plain.mean() > 0.95
-    assert np.max(np.abs(wet.intensity[kept] - scan.intensity[before] * left)[plain]) < 0.502
-    assert wet.power[kept][plain] == pytest.approx((power * left)[plain], rel=1e-3)
+    # Reflectivity follows from the recorded range, whose noise of 3 cm counts twice.
+    noise = 2 * deviations(len(kept)) * 0.03 * expected / scan.range[before]
+    assert np.all((np.abs(wet.intensity[kept] - expected) < 0.502 + noise)[plain])
+    assert wet.power[kept] == pytest.approx(power, rel=1e-3)
+    assert wet.reflectivity[kept] == pytest.approx(share, rel=1e-3)
     assert np.all(wet.intensity[kept][plain] <= scan.intensity[before][plain])
 
 

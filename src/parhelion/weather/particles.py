@@ -330,7 +330,7 @@ def detectable(
     `backscatter` maps D [mm] to sigma_b [m^2/sr], `area` maps range to the beam's cross section [m^2], `overlap` maps
     range to the share that the receiver collects. The smallest detectable diameter follows from the running maximum of
     sigma_b over D: a larger drop that returns slightly less than a smaller one counts as returning the same. Drops
-    within 1 mm are left out. Without detectable drops, `mean` is 0 and the tables hold finite placeholder values.
+    within 1 mm are left out. Without detectable drops, `mean` is 0 and the tables hold arbitrary finite values.
     """
     _check(extinction_per_m, threshold, floor, least_range_m, largest_range_m)
     diameter, above = sizes.tail_table

@@ -125,13 +125,13 @@ def test_wrong_files_are_reported(tmp_path: Path) -> None:
     for text, message in (
         ("{", "is not a JSON file"),
         ("[]", "expected Ouster metadata"),
-        ("{}", "has no 'lidar_mode'"),
+        ("{}", "'lidar_mode' is missing"),
     ):
         (tmp_path / "x.json").write_text(text)
         with pytest.raises(FormatError, match=message):
             list(read_frames(file))
     (tmp_path / "x.json").write_text(document.replace("RNG19_RFL8_SIG16_NIR16", "RNG15_RFL8_NIR8"))
-    with pytest.raises(FormatError, match=r"no lidar packet of 2304 bytes, .* payloads there: 6400"):
+    with pytest.raises(FormatError, match=r"no lidar packet of 2304 bytes, .* sizes of payloads: 6400"):
         list(read_frames(file))
 
 

@@ -106,7 +106,7 @@ def test_arguments_of_scans(world: World, lidar: Lidar) -> None:
             lambda: lidar.scan_many(world, [here, here], time=[0.0]),
             "time: got 1 times for 2 scans; pass one, or one per scan",
         ),
-        (lambda: lidar.scan_many(world, [here], time=[0.0, 1.0]), "time: 2 times for 1 scans"),
+        (lambda: lidar.scan_many(world, [here], time=[0.0, 1.0]), "time: got 2 times for 1 scans"),
         (lambda: lidar.scan_many(world, [here], time=["a"]), "time: must be one number"),
         (
             lambda: lidar.scan_many(world, [here], time=[[0.0]]),

@@ -149,7 +149,7 @@ def test_saving_leaves_an_earlier_file_whole(tmp_path: Path, monkeypatch: pytest
     before = file.read_text()
     with pytest.raises(ConfigError, match=r"ends in \.yaml"):
         Weather().save(tmp_path / "w.json")
-    with pytest.raises(ConfigError, match="not this Fixed"):
+    with pytest.raises(ConfigError, match="got a Fixed"):
         Weather(dust=[DustTrail(path=Fixed(Pose()), end_s=1)]).save(file)
 
     def full_disk(self: Path, *_args: Any, **_options: Any) -> int:
@@ -242,6 +242,6 @@ def test_a_weather_that_no_file_can_hold_leaves_the_earlier_file_whole(tmp_path:
     world = World()
     cloud = DustCloud(centre_m=(0, 0, 1), half_size_m=(1, 1, 1), density_kg_m3=1e-4)
     world.weather = Weather(dust=[cloud, DustTrail(path=Fixed(Pose()), end_s=9.0)])
-    with pytest.raises(ConfigError, match=r"dust\[1\]\.path: .* not this Fixed"):
+    with pytest.raises(ConfigError, match=r"dust\[1\]\.path: .* got a Fixed"):
         world.save(tmp_path / "w.yaml")
     assert (tmp_path / "w.yaml").read_text() == "name: before\n"

@@ -108,12 +108,17 @@ class Return:
 def echo_of(engine: Engine, blocks: list[Block], slot: Ints, active: Masks) -> ReturnEcho:
     """Echo with a slot number."""
     dr = engine.dr
-    number, row = slot >> _BLOCK_SHIFT, slot & ((1 << _BLOCK_SHIFT) - 1)
+    number, row = slot >> _BLOCK_SHIFT, row_of(slot)
     found = ReturnEcho.none(engine)
     for k, block in enumerate(blocks):
         here = active & (number == k)
         found = choose(dr, here, block.rows.at(dr.select(here, row, 0), here), found)
     return found
+
+
+def row_of(slot: Ints) -> Ints:
+    """Row of a slot number within its block."""
+    return slot & ((1 << _BLOCK_SHIFT) - 1)
 
 
 def detect(

@@ -19,14 +19,14 @@ from parhelion.core.clouds import FIELDS, PointCloud, Scan, origin_names
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
 from parhelion.core.random import Stream, to_unit, words
-from parhelion.makers.scales import FULL_SCALE_POWER, IntensityScale, scale_called
+from parhelion.makers.scales import scale_called
 from parhelion.rays.device import copied, engine
 from parhelion.rays.lock import locked
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.optics.air import Air
 from parhelion.sensors.optics.beams import Beams
 from parhelion.sensors.optics.lidar.air_echoes import draw_scatterers
-from parhelion.sensors.optics.lidar.detection import Detector, Return, detect, echo_of
+from parhelion.sensors.optics.lidar.detection import Detector, Return, detect, echo_of, row_of
 from parhelion.sensors.optics.lidar.echoes import NO_ECHO, SCATTERER_BIT, Echoes, EchoRows, ReturnEcho
 from parhelion.sensors.optics.lidar.emit import PULSE_DRAW
 from parhelion.sensors.optics.lidar.lidar import Lidar
@@ -38,7 +38,7 @@ from parhelion.sensors.optics.lidar.link_budget import (
     reflectivity,
     threshold_photons,
 )
-from parhelion.sensors.optics.lidar.recorded_shots import RecordedShots, byte_scale, recorded_shots
+from parhelion.sensors.optics.lidar.recorded_shots import RecordedShots, byte_scale, recorded_shots, reflectance_of
 from parhelion.sensors.optics.lidar.weather import LidarWeather
 from parhelion.sensors.scene import NO_MATERIAL
 from parhelion.weather import media
@@ -62,6 +62,8 @@ class Found:
     source: NDArray[np.uint32]
     """Row of the original point in the cloud, or NOTHING for a new point."""
     origin: NDArray[np.uint32]
+    remaining: NDArray[np.float32]
+    """Power of an original point relative to that in the recording; 1 for new points."""
 
 
 def unchanged(cloud: PointCloud) -> PointCloud:
@@ -89,13 +91,8 @@ def earlier_weather(cloud: PointCloud) -> list[str]:
     return []
 
 
-def assembled(
-    cloud: PointCloud, shots: RecordedShots, found: Found, bytes_on: IntensityScale | None = None
-) -> PointCloud:
-    """Cloud with attenuated, displaced and lost points, and with the points of the air.
-
-    `bytes_on` is the scale of reflectivity if the cloud stores it as bytes.
-    """
+def assembled(cloud: PointCloud, shots: RecordedShots, found: Found, lidar: Lidar) -> PointCloud:
+    """Cloud with attenuated, displaced and lost points, and with the points of the air."""
     new = found.source == NOTHING
     source = np.where(new, 0, found.source).astype(np.int64)
     # New points get ring, column and time from a point of the same shot, or from the shot itself.
@@ -104,9 +101,16 @@ def assembled(
     lost = found.shot >= shots.points_shots
     exit_m = shots.exits(found.shot)
     xyz = found.xyz if exit_m is None else found.xyz + exit_m
+    if len(cloud):
+        # Range times direction differs from the recorded point in the last bit.
+        same = ~new & np.isclose(xyz, cloud.xyz[source], rtol=1e-6, atol=1e-5).all(axis=1)
+        xyz = np.where(same[:, None], cloud.xyz[source], xyz)
+    reflectivity, bytes_on = found.reflectivity, byte_scale(cloud, lidar)
+    if (known := reflectance_of(cloud, lidar)) is not None and len(cloud):
+        reflectivity = np.where(new, reflectivity, known[source] * found.remaining)
     measured = {
         "range": found.range_m, "power": found.power, "intensity": found.intensity,
-        "reflectivity": found.reflectivity if bytes_on is None else bytes_on.reflectivity_bytes(found.reflectivity),
+        "reflectivity": reflectivity if bytes_on is None else bytes_on.reflectivity_bytes(reflectivity),
         "origin": np.where(new, found.origin, 0),
     }  # fmt: skip
     fields: dict[str, NDArray[Any]] = {}
@@ -115,6 +119,10 @@ def assembled(
         values = held if len(cloud) else np.zeros((1, *held.shape[1:]), held.dtype)
         if name in measured:
             fields[name] = measured[name].astype(values.dtype)
+            if name == "intensity":
+                # Conversion to the sensor's scale and back may change the last bit.
+                same = ~new & np.isclose(fields[name], values[source], rtol=1e-6, atol=0.0)
+                fields[name] = np.where(same, values[source], fields[name])
             if name == "origin":
                 fields[name] = np.where(new, found.origin, values[source]).astype(values.dtype)
         elif name in ("ring", "column", "time", "shot", "direction"):
@@ -194,14 +202,17 @@ def weathered(
     stream = Stream(seed, f"recorded/{lidar.model}", frame)
     found = _Launch(lidar, weather, air, stream, cloud, shots, reflectance, pose or Pose()).run()
     shots.notes.extend(earlier_weather(cloud))
-    return assembled(cloud, shots, found, byte_scale(cloud, lidar))
+    return assembled(cloud, shots, found, lidar)
 
 
 _MOST_DEVIATIONS = 3.0
-"""Standard deviations of the noise by which a recorded point may have been below the threshold, and by which one that
-is certain to be detected is set above it."""
+"""Standard deviations of the noise by which a recorded point may have been below the threshold."""
+_CERTAIN_DEVIATIONS = 6.0
+"""Standard deviations by which a point that is certain to be detected is set above the threshold."""
 _LEAST_POWER = 0.05
 """Lower bound of the power of a recorded point [P_min]; with shot noise alone, it could have been 0."""
+WITHIN_STEP_DRAW = 9000
+"""Random draw of the position of a recorded intensity within its rounding step."""
 
 
 class _Launch:
@@ -310,10 +321,12 @@ class _Launch:
             here = source != NOTHING
         range_m = dr.select(here, self.length if slots == 1 else self.engine.table(shots.ranges.ravel()), 1.0)
         aim = beams.aim(self.engine, beam)
-        power = self._recorded_power(dr.select(here, source, 0), range_m, here, aim.gain)
+        power = self._recorded_power(index, dr.select(here, source, 0), range_m, here, aim.gain)
         # A recorded point was detected, so its power was at least near the threshold.
         least = max(power_with_chance(-_MOST_DEVIATIONS, self.sigma, self.shot_noise), _LEAST_POWER)
         power = namespace(power).maximum(power, dr.opaque(mi.Float, least))
+        self.clear = power
+        dr.eval(power)
         depth = air.depth(aim, range_m)
         dimmed = power * dr.exp(-2.0 * depth)
         echo = ReturnEcho(
@@ -338,13 +351,25 @@ class _Launch:
             return 0.5 + 0.5 * dr.erf((power - 1.0) / (root_2 * dr.sqrt(sigma * sigma + shot_noise * power)))
 
         xp = namespace(dimmed)
-        still = xp.clip(2.0 * chance(dimmed) / chance(clear) - 1.0, -0.9999, 0.9999)
-        deviations = xp.minimum(root_2 * dr.erfinv(still), _MOST_DEVIATIONS)
+        still = 2.0 * chance(dimmed) / chance(clear) - 1.0
+        deviations = root_2 * dr.erfinv(xp.clip(still, -0.9999, 0.99999))
+        deviations = dr.select(still > 0.99999, _CERTAIN_DEVIATIONS, deviations)
         return xp.maximum(dimmed, power_with_chance(deviations, sigma, shot_noise))
 
-    def _recorded_power(self, source: Ints, range_m: Reals, here: Masks, gain: Reals) -> Reals:
+    def _white(self, range_m: Reals, here: Masks, gain: Reals) -> Reals:
+        """Power [P_min] of a white diffuser facing the sensor at ranges [m]."""
+        dr, curve = self.engine.dr, self.tables.overlap_curve
+        overlap = 1.0 if curve is None else curve(range_m, here)
+        overlap = overlap if gain is None else overlap * gain
+        clear = dr.exp(-2.0 * self.constant.gamma_per_m * range_m)
+        return overlap * clear / (np.pi * self.constant.threshold * range_m * range_m)
+
+    def _recorded_power(self, index: Ints, source: Ints, range_m: Reals, here: Masks, gain: Reals) -> Reals:
+        """Power [P_min] of the recorded returns: as recorded, or by inverting the intensity scale."""
         dr, mi, shots = self.engine.dr, self.engine.mi, self.shots
-        threshold, gamma = self.constant.threshold, self.constant.gamma_per_m
+        if shots.power is not None and len(shots.power):
+            return dr.gather(mi.Float, self.engine.table(shots.power), source, here)
+        white = self._white(range_m, here, gain)
         if shots.intensity is None:
             if self.reflectance is not None:
                 equal = dr.opaque(mi.Float, float(self.reflectance))
@@ -356,22 +381,61 @@ class _Launch:
                     "weather: the cloud has no field intensity; pass a reflectance to use for all of its points"
                 )
         else:
-            # Kernels cannot gather from empty arrays, even if the mask is False everywhere.
-            known = shots.intensity if len(shots.intensity) else np.zeros(1, np.float32)
-            value = dr.gather(mi.Float, self.engine.table(known), source, here)
-            # A value of 0 stands for any value that rounds to it; the middle is used.
-            value = namespace(value).maximum(value, 0.25 * self.config.intensity.resolution)
-            scale = scale_called(self.config.intensity.scale)
-            power = scale.power(value, threshold_photons(self.config))
-            if power is not None:
-                return power
-            equal = scale.reflectivity(value)
-            if equal is None:
-                raise ConfigError(f"weather: reflectance cannot be derived from the intensity of {self.config.name}")
-        curve = self.tables.overlap_curve
-        overlap = 1.0 if curve is None else curve(range_m, here)
-        overlap = overlap if gain is None else overlap * gain
-        return equal * overlap * dr.exp(-2.0 * gamma * range_m) / (np.pi * threshold * range_m * range_m)
+            return self._inverted(index, source, here, white)
+        return equal * white
+
+    def _intensity(self, source: Ints, here: Masks) -> Reals:
+        """Recorded intensity on the sensor's scale."""
+        dr, mi, known = self.engine.dr, self.engine.mi, self.shots.intensity
+        # Kernels cannot gather from empty arrays, even if the mask is False everywhere.
+        values = known if known is not None and len(known) else np.zeros(1, np.float32)
+        return dr.gather(mi.Float, self.engine.table(values), source, here)
+
+    def _within_step(self, index: Ints, source: Ints, here: Masks) -> tuple[Reals, Reals, Reals]:
+        """Recorded intensity, its value before rounding, uniform within its step, and the uniform number used.
+
+        `index` numbers the returns of the shots, `source` is their row of the cloud.
+        """
+        dr, mi, step = self.engine.dr, self.engine.mi, self.shots.intensity_step
+        value = self._intensity(source, here)
+        low, high = (dr.opaque(mi.UInt32, word) for word in self.stream.key)
+        draw = to_unit(words((low, high), index, WITHIN_STEP_DRAW)[0])
+        # Slightly less than the whole step, so that rounding returns the recorded value.
+        spread = dr.opaque(mi.Float, 0.998 * step)
+        return value, dr.select(value > 0.0, value + spread * (draw - 0.5), 0.5 * spread * draw), draw
+
+    def _inverted(self, index: Ints, source: Ints, here: Masks, white: Reals) -> Reals:
+        """Power [P_min] of recorded intensities, given that they were detected.
+
+        Where several powers have the same intensity, one is drawn: uniformly within the rounding step, and below the
+        smallest step, where intensity is 0, in proportion to the probability of detection.
+        """
+        dr, mi, step = self.engine.dr, self.engine.mi, self.shots.intensity_step
+        scale, photons = scale_called(self.config.intensity.scale), threshold_photons(self.config)
+        value, before, draw = self._within_step(index, source, here)
+        power = scale.received(before, white, photons)
+        if power is None:
+            raise ConfigError(f"weather: reflectance cannot be derived from the intensity of {self.config.name}")
+        if step == 0.0:
+            return power
+        # Powers below the first step. Their probability of detection is Phi(x), x = (P - 1) / sigma, whose integral is
+        # G(x) = x Phi(x) + phi(x); Newton's method from the upper end solves G(x) = draw G(x_max).
+        most = scale.received(dr.opaque(mi.Float, 0.5 * step), white, photons)
+        xp = namespace(most)
+        sigma = float(np.hypot(self.sigma, np.sqrt(self.shot_noise)))
+        if sigma == 0.0:
+            return dr.select(value > 0.0, power, 1.0 + draw * xp.maximum(most - 1.0, 0.0))
+        top = xp.clip((most - 1.0) * (1.0 / sigma), -_MOST_DEVIATIONS, 1e4)
+
+        def integral(x: Reals) -> tuple[Reals, Reals]:
+            phi = 0.5 + 0.5 * dr.erf(x * float(np.sqrt(0.5)))
+            return x * phi + float(1.0 / np.sqrt(2.0 * np.pi)) * dr.exp(-0.5 * x * x), phi
+
+        wanted, x = draw * integral(top)[0], top
+        for _ in range(8):
+            reached, phi = integral(x)
+            x = xp.maximum(x - (reached - wanted) / xp.maximum(phi, 1e-4), -_MOST_DEVIATIONS)
+        return dr.select(value > 0.0, power, 1.0 + sigma * x)
 
     def _detector(self) -> Detector:
         merge, gap = None, self.shots.least_gap()
@@ -397,19 +461,33 @@ class _Launch:
             item.power, at_range, threshold=self.constant.threshold, extinction_per_m=self.constant.gamma_per_m,
             overlap=overlap if gain is None else overlap * gain,
         )  # fmt: skip
-        # Recorded intensities already include the fading of weak echoes near the threshold.
-        judged, sheet = item.power, self.config.intensity
+        sheet, photons = self.config.intensity, threshold_photons(self.config)
         scale = scale_called(sheet.scale)
-        if scale.calibrated:
-            judged = dr.select(in_the_air, item.power, FULL_SCALE_POWER)
-        value = scale.encode(judged, equal, threshold_photons(self.config))
-        value = in_steps(value, sheet.resolution or None)
+        value = in_steps(scale.encode(item.power, equal, photons), sheet.resolution or None)
+        on_surface = valid & ~in_the_air
+        source = dr.select(on_surface, echo.part, 0)
+        row = dr.select(on_surface, row_of(item.slot), 0)
+        clear = dr.gather(mi.Float, self.clear, row, on_surface)
+        remaining = dr.select(on_surface, item.power / namespace(clear).maximum(clear, 1e-6), 1.0)
+        if self.shots.intensity is not None:
+            # Recorded intensities fall in proportion to the scale's own: without weather they stay as they are.
+            recorded, before, _ = self._within_step(row, source, on_surface)
+            full = scale.encode(clear, clear * equal / item.power, photons)
+            now = scale.encode(item.power, equal, photons)
+            if self.shots.power is not None:
+                half = 0.499 * self.shots.intensity_step
+                before = namespace(full).clip(full, recorded - half, recorded + half)
+            ratio = dr.select(full > 0.0, now / full, 0.0)
+            kept = in_steps(dr.select(recorded > 0.0, before * ratio, 0.0), self.shots.intensity_step or None)
+            if scale.received(recorded, 1.0, photons) is None:
+                kept = recorded
+            value = dr.select(on_surface, kept, value)
         at = range_m * self.direction
         return {
             "valid": valid, "x": at.x, "y": at.y, "z": at.z, "range_m": range_m, "power": item.power,
             "reflectivity": equal, "intensity": value * self.shots.intensity_unit,
-            "source": dr.select(valid & ~in_the_air, echo.part, NOTHING),
-            "origin": dr.select(in_the_air, echo.actor & 0xFF, mi.UInt32(0)),
+            "source": dr.select(on_surface, echo.part, NOTHING),
+            "origin": dr.select(in_the_air, echo.actor & 0xFF, mi.UInt32(0)), "remaining": remaining,
         }  # fmt: skip
 
     def _collected(self, parts: list[dict[str, Any]]) -> Found:
@@ -431,10 +509,10 @@ class _Launch:
         chosen = dr.compress(of("valid", dr.arange(mi.UInt32, self.shots.count * n)))
         if len(chosen) == 0:
             empty, none = np.zeros(0, np.float32), np.zeros(0, np.uint32)
-            return Found(np.zeros((0, 3), np.float32), empty, empty, empty, empty, none, none, none)
+            return Found(np.zeros((0, 3), np.float32), empty, empty, empty, empty, none, none, none, empty)
         shot = chosen // n
         xyz = dr.ravel(mi.Vector3f(*(of(axis, chosen) for axis in "xyz")))
-        names = ("range_m", "power", "reflectivity", "intensity", "source", "origin")
+        names = ("range_m", "power", "reflectivity", "intensity", "source", "origin", "remaining")
         values = {"shot": shot, **{name: of(name, chosen) for name in names}}
         dr.eval(xyz, *values.values())
         return Found(xyz=copied(xyz).reshape(-1, 3), **{name: copied(one) for name, one in values.items()})

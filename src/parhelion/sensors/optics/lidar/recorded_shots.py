@@ -43,6 +43,10 @@ class RecordedShots:
     """Intensity of each row of the cloud on the sensor's scale."""
     intensity_unit: float = 1.0
     """Size of one step of the sensor's scale in the cloud."""
+    intensity_step: float = 0.0
+    """Rounding of the recorded intensities on the sensor's scale; 0 if they are continuous."""
+    power: NDArray[np.float32] | None = None
+    """Received power of each row of the cloud [P_min], if it is recorded."""
     reflectance: NDArray[np.float32] | None = None
     """Reflectance of each row of the cloud, if it has no intensity."""
     exit_m: NDArray[np.float32] | None = None
@@ -148,12 +152,13 @@ def recorded_shots(cloud: PointCloud, lidar: Lidar, no_returns: str) -> Recorded
     finite = np.isfinite(x) & np.isfinite(y) & np.isfinite(z) & ((x != 0.0) | (y != 0.0) | (z != 0.0))
     notes: list[str] = []
     intensity, unit = _intensity(cloud, lidar, finite, notes)
+    levels = {"intensity_step": _intensity_step(intensity, lidar, unit), "power": _power(cloud, finite)}
     known = reflectance_of(cloud, lidar) if intensity is None else None
     if known is not None:
         known = np.where(finite, known, 0.0).astype(np.float32)
         notes.append("the cloud has no intensity; its reflectivity was used")
     if isinstance(cloud, Scan):
-        return replace(_of_scan(cloud, intensity, unit, no_returns, notes), reflectance=known)
+        return replace(_of_scan(cloud, intensity, unit, no_returns, notes), reflectance=known, **levels)
     xyz = cloud.xyz.astype(np.float32, copy=False)
     rows: NDArray[np.int64] | None = None
     lost_xyz: float | None = None
@@ -172,7 +177,7 @@ def recorded_shots(cloud: PointCloud, lidar: Lidar, no_returns: str) -> Recorded
         ranges = np.concatenate([ranges, np.zeros((len(directions), ranges.shape[1]), np.float32)])
     return RecordedShots(
         np.concatenate([vectors, directions]) if len(directions) else vectors, len(vectors), table, ranges,
-        intensity, unit, known, lost=lost, lost_xyz=lost_xyz, notes=notes,
+        intensity, unit, reflectance=known, lost=lost, lost_xyz=lost_xyz, notes=notes, **levels,
     )  # fmt: skip
 
 
@@ -189,6 +194,27 @@ def _intensity(
         notes.append("intensities from 0 to 1 were interpreted as shares of 255")
         return value * np.float32(255.0), 1.0 / 255.0
     return value, 1.0
+
+
+def _intensity_step(intensity: NDArray[np.float32] | None, lidar: Lidar, unit: float) -> float:
+    """Rounding of recorded intensities on the sensor's scale: whole steps, hundredths of full scale, or none (0)."""
+    step = lidar.config.intensity.resolution
+    if intensity is None or step == 0.0:
+        return 0.0
+    # KITTI's files hold hundredths of full scale.
+    for candidate in (step, 2.55) if unit != 1.0 else (step,):
+        steps = intensity / np.float32(candidate)
+        if np.all(np.abs(steps - np.rint(steps)) < 1e-3):
+            return candidate
+    return 0.0
+
+
+def _power(cloud: PointCloud, finite: NDArray[np.bool_]) -> NDArray[np.float32] | None:
+    """Field `power` [P_min] of a simulated cloud; None if it is missing or incomplete."""
+    values = cloud.fields.get("power")
+    if values is None or values.ndim != 1 or not np.all(values[finite] > 0.0):
+        return None
+    return np.where(finite, values, 0.0).astype(np.float32)
 
 
 def reflectance_of(cloud: PointCloud, lidar: Lidar) -> NDArray[np.float32] | None:
