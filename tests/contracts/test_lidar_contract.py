@@ -92,7 +92,7 @@ def test_batches_with_moving_actors_and_other_times_are_the_same_too() -> None:
         label="car",
         trajectory=ph.ConstantTwist(ph.Pose((8, 0, 0)), (0, 9, 0)),
     )
-    times = [0.0, 0.1, 0.1, 0.7]
+    times = [0.0, 0.1, 0.2, 0.7]
     together = lidar.scan_many(world, [drive()] * 4, time=times, seed=3)
     for t, scan in zip(times, together, strict=True):
         assert same_bits(scan, lidar.scan(world, trajectory=drive(), time=t, seed=3))

@@ -1,14 +1,15 @@
 """Weather applied to a clear scan against a scan in the same weather, for every lidar preset, by range band.
 
-The test is McNemar's: of the shots that return a surface in one of the two only, each side has half. Shots at edges, and
-powers within one step of intensity, are not known from a recording, so that a percent of the points is allowed beside
-the statistical error.
+McNemar's test: of the shots that return a surface in only one of the two, each side has half. Shots at edges, and powers
+within one step of intensity, are not known from a recording, so that one percent of the points is allowed in addition
+to the statistical error.
 """
 
 from __future__ import annotations
 
 import lzma
 import struct
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -76,7 +77,7 @@ def test_applied_weather_equals_a_scan_in_weather(preset: str) -> None:
                 weather.apply(recorded(scan, fields), sensor=lidar, seed=20 + k, pose=pose)
                 for k, (scan, pose) in enumerate(zip(clear, poses, strict=True))
             ]
-            for low, high in zip(edges[:-1], edges[1:], strict=True):
+            for low, high in pairwise(edges):
                 here, there = returned(applied, low, high, shots), returned(direct, low, high, shots)
                 gained, lost = int(np.sum(here & ~there)), int(np.sum(there & ~here))
                 count = int(np.sum(returned(clear, low, high, shots)))

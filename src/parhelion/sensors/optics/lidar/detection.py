@@ -19,13 +19,13 @@ from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.optics.beams import Beams
 from parhelion.sensors.optics.lidar.config import LidarConfig, ReturnMode
+from parhelion.sensors.optics.lidar.draws import FALSE_ALARM_DRAW, WINDOW_DRAW
 from parhelion.sensors.optics.lidar.echoes import NO_ECHO, Block, ReturnEcho, choose
 
 FALSE_ALARM = NOTHING - 1
 """Slot number of a return that was caused by noise alone."""
 _BLOCK_SHIFT = 29
 """Bit of a slot number that separates the block number (above) from the row (below)."""
-_FALSE_ALARM_DRAW = 2000
 _MOST_DEVIATIONS = 5.0
 """Largest noise deviation considered: the search skips windows that would need more to be detected."""
 
@@ -132,7 +132,7 @@ def detect(
     shot, key = beams.draws(engine, beam, keys)
     found = _search(engine, detector, blocks, shot, key)
     if detector.noisy and detector.false_alarm_chance is not None:
-        chance, place, size, _ = words(key, shot, _FALSE_ALARM_DRAW)
+        chance, place, size, _ = words(key, shot, FALSE_ALARM_DRAW)
         span, nearest = detector.max_range - detector.min_range, detector.min_range
         alarm = Return(
             dr.select(to_unit(chance) < detector.false_alarm_chance, nearest + span * to_unit(place), NO_ECHO),
@@ -169,7 +169,7 @@ def _search(engine: Engine, detector: Detector, blocks: list[Block], shot: Ints,
             fresh = going & (start > anchor + detector.merge_distance)
             anchor = dr.select(fresh, start, anchor)
             number = dr.select(fresh, number + 1, number)
-            a, b, _, _ = words(key, shot, number)
+            a, b, _, _ = words(key, shot, number + WINDOW_DRAW)
             deviation = to_normal(a, b)[0]
             # All windows that start within a window of fresh noise share its draw; later ones may draw again.
             most_near = dr.select(fresh, deviation, most)

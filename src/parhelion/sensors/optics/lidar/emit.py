@@ -17,6 +17,7 @@ from parhelion.rays.moving import interpolate_knots, rotate
 from parhelion.rays.replay import Rows
 from parhelion.sensors.optics.beams import BeamAim, Beams
 from parhelion.sensors.optics.lidar.config import Beam, Noise
+from parhelion.sensors.optics.lidar.draws import AIM_DRAW, PULSE_DRAW
 from parhelion.sensors.optics.lidar.patterns import ShotTable
 
 # ---- Footprint of a pulse: a fixed set of sub-rays with weights -----------------------------------------------------
@@ -203,12 +204,6 @@ def sectors(points: NDArray[np.float64]) -> tuple[NDArray[np.uint32], NDArray[np
 
 
 # ---- emit -----------------------------------------------------------------------------------------------------------
-
-
-AIM_DRAW = 1000
-"""Random draw of the pointing jitter of a beam."""
-PULSE_DRAW = 1001
-"""Random draw of a pulse, for weather that varies from pulse to pulse."""
 
 
 @kernel_tree()

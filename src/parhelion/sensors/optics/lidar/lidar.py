@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,7 +14,7 @@ import numpy as np
 from parhelion.core.clouds import Scan, Waveform
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
-from parhelion.core.random import Stream
+from parhelion.core.random import Stream, repeated
 from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.rays.geometry import SceneGeometry
 from parhelion.rays.lock import locked
@@ -135,7 +137,10 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         seed: int = 0,
         frames: Sequence[int] | None = None,
     ) -> list[Scan]:
-        """Measure many scans in few launches, one per pose or trajectory; each equals the result of `scan` alone."""
+        """Measure many scans in few launches, one per pose or trajectory; each equals the result of `scan` alone.
+
+        Scans of equal time and pose differ in their noise; the first of them equals `scan`.
+        """
         motions, times = _motions(poses, time, frames)
         return self._scans(world, motions, times, seed, self._numbered(motions, times, seed, frames))
 
@@ -202,11 +207,20 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
     def _numbered(
         self, motions: list[Trajectory], times: list[float], seed: int, frames: Sequence[int] | None
     ) -> list[Stream]:
-        """Random stream of each scan."""
-        return [
-            self._stream(seed, motion, start, None if frames is None else frames[i])
-            for i, (motion, start) in enumerate(zip(motions, times, strict=True))
-        ]
+        """Random stream of each scan.
+
+        Without frame numbers, a scan of the same time and pose as an earlier one gets other noise than that.
+        """
+        streams, seen = [], Counter[int]()
+        for i, (motion, start) in enumerate(zip(motions, times, strict=True)):
+            stream = self._stream(seed, motion, start, None if frames is None else frames[i])
+            if frames is None:
+                repeats, number = seen[stream.number], stream.number
+                seen[number] += 1
+                if repeats:
+                    stream = replace(stream, number=repeated(number, repeats))
+            streams.append(stream)
+        return streams
 
     @locked
     def _scans(

@@ -26,6 +26,7 @@ from parhelion.rays.device import engine as running_engine
 from parhelion.sensors.optics.air import Air, two_way
 from parhelion.sensors.optics.beams import BeamAim
 from parhelion.sensors.optics.lidar.config import LidarConfig, MaterialProfile
+from parhelion.sensors.optics.lidar.draws import PROFILE_DRAW
 from parhelion.sensors.optics.lidar.echoes import Block
 from parhelion.sensors.optics.lidar.link_budget import overlap_share
 from parhelion.surfaces import library
@@ -140,7 +141,6 @@ ANGLE_BITS = 0xFF << ANGLE_SHIFT
 SURE_POWER = 8.0
 """Least power [P_min] of a calibrated material within the distances of its boards, where its profile alone decides
 which shots are lost."""
-_DRAW = 4000
 MOST_BYTE = 255.0
 ECHO_STEP = MOST_BYTE / float(np.log(1e5))
 """Step of the scale `echo`, a logarithm of power, for each factor of e."""
@@ -347,8 +347,8 @@ class ProfiledParts:
         row = dr.gather(mi.UInt32, all_of.bins, profile * (STEPS + 1) + code, active)
         held = active & (row != 0)
         noise = dr.gather(mi.Vector4f, all_of.noise, row, held)
-        a, b, c, d = words(key, shot, _DRAW + 2 * number)
-        e, _, _, _ = words(key, shot, _DRAW + 2 * number + 1)
+        a, b, c, d = words(key, shot, PROFILE_DRAW + 2 * number)
+        e, _, _, _ = words(key, shot, PROFILE_DRAW + 2 * number + 1)
         place = to_unit(c) * float(all_of.cells)
         cell = namespace(place).uint32(place)
         cell = dr.select(cell < all_of.cells, cell, all_of.cells - 1)

@@ -15,6 +15,7 @@ from parhelion.rays.replay import Rows
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.optics.beams import Beams, RangeCurve
 from parhelion.sensors.optics.lidar.detection import FALSE_ALARM, Return, echo_of
+from parhelion.sensors.optics.lidar.draws import AMBIENT_DRAW, READOUT_DRAW
 from parhelion.sensors.optics.lidar.echoes import GHOST_BIT, NO_ACTOR, NO_ECHO, SCATTERER_BIT, Block, Echoes, EchoRows
 from parhelion.sensors.optics.lidar.link_budget import in_steps, range_sigma, reflectivity
 from parhelion.sensors.optics.lidar.profiles import ACTOR_BITS, ANGLE_BITS, ANGLE_SHIFT, share_left
@@ -23,7 +24,6 @@ from parhelion.sensors.optics.scene import PartNames
 if TYPE_CHECKING:
     from parhelion.sensors.optics.lidar.reception import Reception
 
-_NOISE_DRAW = 3000
 _SURFACE, _MULTIPATH, _NOISE = (ORIGINS.index(name) for name in ("surface", "multipath", "noise"))
 
 
@@ -116,7 +116,7 @@ def read_out(reception: Reception, blocks: list[Block], found: list[Return], bea
             power = namespace(power).minimum(power, readout.saturation)
         deviations: tuple[Reals, Reals] = (0.0, 0.0)
         if readout.noisy:
-            a, b, _, _ = words(key, shot, _NOISE_DRAW + number)
+            a, b, _, _ = words(key, shot, READOUT_DRAW + number)
             deviations = to_normal(a, b)
         made = valid & (item.slot != FALSE_ALARM)
         echo = echo_of(engine, blocks, item.slot, made)
@@ -199,7 +199,6 @@ NOISE_COUNT = 0.98
 NOISE_SPREAD = 0.3
 """Mean and standard deviation of the largest noise count, as shares of the threshold: 5.4 and 1.6 of 5.5 photons. The
 recordings have medians of 5 and 6 photons, and 3 to 12 photons between the 5th and 95th percentiles."""
-_DRAW = 8000
 
 
 @kernel_tree()
@@ -259,7 +258,7 @@ def _ambient(
     deviation = mi.Float(0.0)
     if keys is not None:
         shot, key = beams.draws(engine, beam, keys)
-        a, b, _, _ = words(key, shot, _DRAW)
+        a, b, _, _ = words(key, shot, AMBIENT_DRAW)
         deviation = to_normal(a, b)[0]
     noise = namespace(deviation).maximum(photons * (NOISE_COUNT + NOISE_SPREAD * deviation), 0.0)
     found = Ambient(near_infrared(reflectance, sun_klx=sun_klx), noise)

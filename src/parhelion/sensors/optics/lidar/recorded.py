@@ -27,8 +27,8 @@ from parhelion.sensors.optics.air import Air
 from parhelion.sensors.optics.beams import Beams
 from parhelion.sensors.optics.lidar.air_echoes import draw_scatterers
 from parhelion.sensors.optics.lidar.detection import Detector, Return, detect, echo_of, row_of
+from parhelion.sensors.optics.lidar.draws import PULSE_DRAW, WITHIN_STEP_DRAW
 from parhelion.sensors.optics.lidar.echoes import NO_ECHO, SCATTERER_BIT, Echoes, EchoRows, ReturnEcho
-from parhelion.sensors.optics.lidar.emit import PULSE_DRAW
 from parhelion.sensors.optics.lidar.lidar import Lidar
 from parhelion.sensors.optics.lidar.link_budget import (
     channel_gains,
@@ -211,8 +211,6 @@ _CERTAIN_DEVIATIONS = 6.0
 """Standard deviations by which a point that is certain to be detected is set above the threshold."""
 _LEAST_POWER = 0.05
 """Lower bound of the power of a recorded point [P_min]; with shot noise alone, it could have been 0."""
-WITHIN_STEP_DRAW = 9000
-"""Random draw of the position of a recorded intensity within its rounding step."""
 
 
 class _Launch:

@@ -35,6 +35,7 @@ from parhelion.sensors.optics.lidar.air_echoes import (
     volume_echo,
 )
 from parhelion.sensors.optics.lidar.config import LidarConfig
+from parhelion.sensors.optics.lidar.draws import SHIFT_DRAW
 from parhelion.sensors.optics.lidar.emit import cross_section
 from parhelion.sensors.optics.lidar.link_budget import SystemConstant, overlap_curve, overlap_share
 from parhelion.weather.air import AirComponent, AirContents
@@ -44,8 +45,6 @@ from parhelion.weather.volume_echo import SoftEchoShares, soft_echo
 from parhelion.weather.weather import Weather
 
 _LEAST_FLOOR = 0.15
-SHIFT_DRAW = 499
-"""Random draw of range shifts, relative to a medium's first draw; the draws of its particles are below it."""
 
 
 @dataclass
