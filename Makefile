@@ -26,7 +26,7 @@ test: $(VENV)/.installed-dev engine
 
 # Statistical tests under other random keys: a test that holds for one key alone says nothing. SALTS="a b c" names them.
 SALTS ?= 1 2 3
-DRAWS := tests/statistics tests/physics/test_lidar_weather.py tests/physics/test_lidar_uneven_weather.py \
+DRAWS := tests/statistics tests/physics/test_lidar_weather.py tests/physics/test_lidar_heterogeneous_weather.py \
 	tests/physics/test_lidar_dust.py tests/physics/test_weather_on_recordings.py \
 	tests/physics/test_weather_dust.py
 test-salts: $(VENV)/.installed-dev engine

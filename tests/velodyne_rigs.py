@@ -44,5 +44,5 @@ def azimuth_deg(xyz: np.ndarray) -> np.ndarray:
 
 
 def turned(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Angle from b to a [deg], within half a turn."""
+    """Angle from b to a [deg], within 180 deg."""
     return (a - b + 180.0) % 360.0 - 180.0

@@ -27,7 +27,7 @@ SURFACE, RAIN, FOG, SNOW, DUST = (ORIGINS.index(name) for name in ("surface", "r
 
 
 def open_at_1_m(range_m: Any) -> np.ndarray:
-    """That overlap by range [m]."""
+    """Overlap by range [m]."""
     return overlap_share(OPEN_AT_1_M, range_m)
 
 
@@ -136,4 +136,4 @@ BLOWN = ph.Weather(
     snow_rate_mm_h=1, dust=[ph.DustCloud(centre_m=(8, 3, 0), half_size_m=(3, 3, 2), density_kg_m3=5e-5)],
     wind_m_s=(3, 0, 0),
 )  # fmt: skip
-"""All kinds, uneven where they can be, in the wind."""
+"""All kinds, heterogeneous where possible, in the wind."""

@@ -92,7 +92,7 @@ def test_batches_with_moving_actors_and_other_times_are_the_same_too() -> None:
         label="car",
         trajectory=ph.ConstantTwist(ph.Pose((8, 0, 0)), (0, 9, 0)),
     )
-    times = [0.0, 0.1, 0.1, 0.7]
+    times = [0.0, 0.1, 0.2, 0.7]
     together = lidar.scan_many(world, [drive()] * 4, time=times, seed=3)
     for t, scan in zip(times, together, strict=True):
         assert same_bits(scan, lidar.scan(world, trajectory=drive(), time=t, seed=3))
@@ -108,7 +108,7 @@ def test_noise_is_independent_from_scan_to_scan() -> None:
 
 @pytest.mark.parametrize("returns", ["strongest", "dual"])
 def test_more_points_than_the_last_scan_had_are_all_there(returns: str) -> None:
-    """How many there will be is guessed from the scans before."""
+    """The size of the point buffer is estimated from earlier scans."""
     world, used = yard(), ph.Lidar("velodyne/vlp-16", returns=returns)
     high_above = ph.Pose((0, 0, 5000))
     for k, pose in enumerate([high_above, ph.Pose(), high_above, high_above, ph.Pose()]):
@@ -118,7 +118,7 @@ def test_more_points_than_the_last_scan_had_are_all_there(returns: str) -> None:
         assert len(scan) == scan.shots.return_count.sum()
 
 
-def test_room_for_points_grows_at_once_and_shrinks_bit_by_bit() -> None:
+def test_point_buffer_grows_at_once_and_shrinks_gradually() -> None:
     expected, beams, most = PointsExpected(), 50_000, 100_000
     assert most <= expected.capacity(beams, most) <= 1.25 * most
     for points, low, high in ((20_000, 20_000, 30_000), (15_000, 20_000, 30_000), (99_000, 99_000, 125_000)):
@@ -127,7 +127,7 @@ def test_room_for_points_grows_at_once_and_shrinks_bit_by_bit() -> None:
     for _ in range(40):
         expected.learn(beams, 15_000)
     assert 15_000 <= expected.capacity(beams, most) <= 22_000
-    assert expected.capacity(2 * beams, 2 * most) >= 2 * most, "launches of other sizes are another matter"
+    assert expected.capacity(2 * beams, 2 * most) >= 2 * most, "launches of other sizes are independent"
     expected.learn(beams, 0)
     assert expected.capacity(beams, most) > 0
 

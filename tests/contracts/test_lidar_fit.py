@@ -46,16 +46,16 @@ def test_range_errors_of_rings_do_not_pull_the_pose() -> None:
     assert np.abs(found.pose.rpy_deg).max() < 0.1
 
 
-def test_what_does_not_fit_is_told(recording: tuple[ph.Pose, ph.Scan]) -> None:
+def test_what_does_not_fit_is_reported(recording: tuple[ph.Pose, ph.Scan]) -> None:
     _, scan = recording
     world = ph.World.load("test-range", **BOARDS)
-    with pytest.raises(ConfigError, match="shots are not those of this sensor"):
+    with pytest.raises(ConfigError, match="table of shots differs"):
         ph.Lidar("ouster/os1-32").fit(world, scan)
     with pytest.raises(ConfigError, match="table of shots"):
         ph.Lidar("velodyne/vlp-16").fit(world, PointCloud(scan.xyz, scan.fields))  # type: ignore[arg-type]
     empty = ph.World()
     empty.add(ph.shapes.box(1, 1, 1), material="concrete", label="wall", pose=ph.Pose((90.0, 0.0, 0.0)))
-    with pytest.raises(ConfigError, match="guess a nearer pose"):
+    with pytest.raises(ConfigError, match="pass a more accurate pose"):
         ph.Lidar("velodyne/vlp-16").fit(empty, scan, pose=ph.Pose())
 
 
@@ -115,7 +115,7 @@ def test_slopes_are_those_of_finite_differences() -> None:
 def test_overlap_of_another_unit_is_found() -> None:
     """A receiver that opens at ranges 1.15 times those of the sheet: its curve where the recording has shots.
 
-    What is told is the product with the system constant, which the sheet's rated range gives another value for the
+    The fit determines the product with the system constant, which the sheet's rated range gives another value for the
     other curve. Corners of the two curves lie at other ranges, which is worth up to 2 %.
     """
     preset = ph.Lidar("ouster/os0-32", columns=512)
@@ -151,7 +151,7 @@ def test_roughness_is_found() -> None:
 
 
 def test_a_threshold_is_found_by_lost_shots() -> None:
-    """A unit that sees 70 m where the sheet says 100: its threshold lies (100 / 70)^2 times higher."""
+    """A unit that detects at 70 m instead of the rated 100 m: its threshold lies (100 / 70)^2 times higher."""
     world = ph.World("room")
     world.add(ph.shapes.plane(60, 60), material="asphalt", label="ground", pose=ph.Pose((0, 0, -2)))
     for number, (x, y) in enumerate(((28, 0), (24, 9), (0, 22), (-18, 14), (-26, -3), (3, -20))):

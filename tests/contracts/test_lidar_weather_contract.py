@@ -35,7 +35,7 @@ def yard() -> ph.World:
 
 
 def everything(**changes: Any) -> ph.Weather:
-    """All kinds at once, uneven where they can be, with wind."""
+    """All kinds at once, heterogeneous where possible, with wind."""
     parts: dict[str, Any] = {
         "rain": ph.Rain(rate_mm_h=[[0, 10], [10, 40]], heterogeneity=ph.Heterogeneity(scale_m=60)),
         "fog": ph.Fog(visibility_m=[[0, 150], [10, 40]], heterogeneity=ph.Heterogeneity(scale_m=15)),
@@ -80,7 +80,7 @@ CLEAR = {
     "zero rates": ph.Weather(rain_rate_mm_h=0, snow_rate_mm_h=0),
     "zero at this time": ph.Weather(rain_rate_mm_h=[[5, 0], [9, 20]], snow_rate_mm_h=[[0, 3], [5, 0]]),
     "wind alone": ph.Weather(wind_m_s=(8, -3, 1), seed=9),
-    "no rain of pulses with luck": ph.Weather(rain=ph.Rain(rate_mm_h=0, model="vane")),
+    "no rain with per-pulse variation": ph.Weather(rain=ph.Rain(rate_mm_h=0, model="vane")),
     "no rain in cells": ph.Weather(rain=ph.Rain(rate_mm_h=0, model="goodin2019", heterogeneity=ph.Heterogeneity())),
     "dust of no density": ph.Weather(
         dust=[ph.DustCloud(centre_m=(9, 0, 0), half_size_m=(3, 3, 3), density_kg_m3=0)]
@@ -251,7 +251,7 @@ def test_points_of_the_air_are_records_like_others(returns: str, sampling: str) 
     assert np.all(scan.velocity[air] == 0)
     assert np.all(scan.instance[(scan.origin == 0)] > 0)
     assert scan.names["origin"] == dict(enumerate(ORIGINS))
-    # Along the shot that they say, at the range that they say.
+    # Along the shot and at the range of their fields.
     along = scan.shots.origin[scan.shot] + scan.range[:, None] * scan.shots.direction[scan.shot]
     assert np.max(np.abs(scan.xyz - along)) < 1e-3
     assert np.array_equal(np.bincount(scan.shot, minlength=len(scan.shots)), scan.shots.return_count)

@@ -89,7 +89,7 @@ def test_no_file_of_the_source_lists_the_media() -> None:
 @pytest.mark.parametrize(
     ("medium", "message"),
     [
-        (ASH, "'ash' is in the table already"),
+        (ASH, "'ash' is registered already"),
         (media.Medium("soot", 5, "Soot", "#000000", ASH.part, ASH.amount, ASH.effects), "from 16 to 255, got 5"),
         (media.Medium("soot", 16, "Soot", "#000000", ASH.part, ASH.amount, ASH.effects), "16 or 'soot' is taken"),
         (media.Medium("noise", 17, "Noise", "#000000", ASH.part, ASH.amount, ASH.effects), "'noise' is taken"),
@@ -103,7 +103,7 @@ def test_names_and_codes_are_unique(medium: ph.Medium, message: str) -> None:
 
 
 def test_built_in_media_stay() -> None:
-    with pytest.raises(ConfigError, match="no medium 'rain' was registered"):
+    with pytest.raises(ConfigError, match="no medium 'rain' is registered"):
         unregister_medium("rain")
     assert media.table()["rain"] is RAIN
 
@@ -165,7 +165,7 @@ def test_files_hold_it(tmp_path: Path) -> None:
         ({"ash": {"density_mg_m3": 2000}}, r"ash\.density_mg_m3: must be from 0 to 1000 mg/m³, got 2000"),
         ({"ash": {"density": 5}}, r"ash\.density: unknown field; did you mean 'density_mg_m3'"),
         ({"ash": {}, "ash_density_mg_m3": 1}, r"ash\.density_mg_m3: is required"),
-        ({"ash": {"density_mg_m3": 1}, "ash_density_mg_m3": 1}, "give ash or ash_density_mg_m3, not both"),
+        ({"ash": {"density_mg_m3": 1}, "ash_density_mg_m3": 1}, "set ash or ash_density_mg_m3, not both"),
         ({"ash_densty_mg_m3": 1}, r"ash_densty_mg_m3: unknown field; did you mean 'ash_density_mg_m3'"),
     ],
 )

@@ -2,7 +2,7 @@
 
 Tests that need a recording skip where it is absent (`../shared/data/lidar`, see docs/figures/recordings.py). Counts in
 weather need none: they are held to what was found in recordings of the same sensors, whose rates and visibilities are
-unknown, so that bounds are wide. Where a bound could be missed by chance, the text says how many deviations away it is.
+unknown, so that bounds are wide. Where a bound could be missed by chance, the text states its distance in deviations.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def test_isolated_points_of_an_hdl_64e_in_rain(
 ) -> None:
     """Recorded: a median of 0.007 % of the upper 24 rings at 1.6 to 4 m, 0.52 % in one of 20 scans.
 
-    Edges of things in the city alone make 0.03 %, so that the lower bound leaves three times that.
+    Edges of objects in the city alone make 0.03 %, so that the lower bound leaves three times that.
     """
     scans = clutter.scans_of("velodyne/hdl-64e", city, ph.Weather(rain_rate_mm_h=rate_mm_h), drive, SEEDS[:1])
     every, of_rain = clutter.isolated(scans, 1.6, 4.0, 24)
@@ -173,7 +173,7 @@ def test_isolated_points_of_an_hdl_64e_in_rain(
 
 
 def test_snow_around_a_vlp_32c_is_as_much_as_published(clutter: Any, city: ph.World, drive: list[ph.Pose]) -> None:
-    """Within 4 m either way: published 25 to 1500 points a scan from light to extreme snow.
+    """Within 4 m either way: published 25 to 1500 points per scan from light to extreme snow.
 
     Means over the drive: about 130 at 0.5 mm/h and 1080 at 2.5 mm/h, known to 3 and 8 points. Single scans differ by
     how open the place is, from 80 to 1480.

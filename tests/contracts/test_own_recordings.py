@@ -108,7 +108,7 @@ def vlp16_blocks(file: Path) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]
 
 
 def test_lost_shots_of_a_vlp16_are_those_of_its_packets() -> None:
-    """A capture that begins in the middle of a turn and says that it is an HDL-32E."""
+    """A capture that starts in the middle of a revolution and names the HDL-32E as its product."""
     turns = list(ph.read_frames(VLP16.path))
     azimuth, empty = vlp16_blocks(VLP16.path)
     assert [turn.metadata["sensor"] for turn in turns] == [VLP16.sensor] * 2
@@ -176,11 +176,11 @@ def test_weather_goes_along_every_shot_of_the_recording(recording: Recording, tm
         )
         np.testing.assert_array_equal(wet.xyz, again.xyz)
     assert "not that of the recording" not in result.stdout
-    assert ("its reflectivity was taken" in result.stdout) == ("intensity" not in turns[0].fields)
+    assert ("its reflectivity was used" in result.stdout) == ("intensity" not in turns[0].fields)
 
 
-def test_points_alone_tell_the_lost_shots(recording: Recording) -> None:
-    """What a driver's cloud would hold: ring, but neither the table of shots nor rows for those without return."""
+def test_points_alone_reveal_the_lost_shots(recording: Recording) -> None:
+    """Cloud of a driver: ring, but neither the table of shots nor rows for those without return."""
     for turn in ph.read_frames(recording.path):
         first = turn.return_index == 0
         cloud = ph.PointCloud(turn.xyz[first], {"ring": turn.ring[first]})

@@ -85,7 +85,7 @@ def test_each_ring_has_its_own_strength() -> None:
 
 
 def test_weak_rings_see_as_much_fog_as_a_weak_sensor() -> None:
-    """Its cells are laid out for the strongest ring, so luck differs; numbers differ by chance alone."""
+    """Its cells are laid out for the strongest ring, so random numbers differ; counts differ by chance alone."""
     gains = [0.5 if ring % 2 else 2.0 for ring in range(RINGS)]
     found = []
     for given in (gains, [0.5] * RINGS):
@@ -97,7 +97,7 @@ def test_weak_rings_see_as_much_fog_as_a_weak_sensor() -> None:
 
 
 def test_photons_follow_the_gain_and_reflectivity_does_not() -> None:
-    """Without noise: counts are the gain times those of the usual ring, for what both see."""
+    """Without noise: counts are the gain times those of the nominal ring, for targets that both detect."""
     world = ph.World.load("city")
     plain, gained = (ph.Lidar(sheet(gains), noise=False).scan(world) for gains in ([], [1.25] * RINGS))
     (p, q), (a, b) = ([in_each_shot(one, field) for one in (plain, gained)] for field in ("power", "reflectivity"))

@@ -61,7 +61,7 @@ def test_a_ray_through_the_middle_meets_its_closed_form() -> None:
     assert tau == pytest.approx(2600 * 2e-5 * 4 * 16 / 15, rel=0.01)
 
 
-def test_dust_drifts_with_the_wind_if_told() -> None:
+def test_dust_drifts_with_the_wind_if_enabled() -> None:
     config, moved = one_beam(range=STRONG), cloud((30, -20, 0), (4, 4, 4), drifts=True)
     weather = ph.Weather(dust=[moved], wind_m_s=(0, 2, 0))
     full = depth(ph.Weather(dust=[cloud((30, 0, 0), (4, 4, 4))]), wall(60.0), config)

@@ -242,7 +242,7 @@ def test_vegetation_index(material: str, low: float, high: float) -> None:
     assert low <= (infrared - red) / (infrared + red) <= high
 
 
-def test_wet_things_darken_at_1550_nm() -> None:
+def test_wet_objects_darken_at_1550_nm() -> None:
     assert reflectivity_at("snow", 1550) < 0.3 * reflectivity_at("snow", 905)
     assert reflectivity_at("leaf", 1550) < 0.7 * reflectivity_at("leaf", 905)
 

@@ -23,7 +23,7 @@ from rigs import many_beams, one_beam, sheet, wall
 
 
 def longest_range(material: str, config: object, low: float, high: float) -> float:
-    """Where a wall is just seen, by bisection with the whole sensor."""
+    """Range at which a wall is just detected, by bisection with the whole sensor."""
     lidar = ph.Lidar(config, noise=False)
     while high - low > 0.01:
         middle = (low + high) / 2
@@ -194,7 +194,7 @@ def test_rated_range_holds_where_the_receiver_does_not_collect_all(name: str) ->
     near, far = (level.scan(wall(just * f, material), pose=ph.Pose()) for f in (0.99, 1.01))
     assert len(far) == 0
     assert 1.0 <= near.power[0] < 1.04
-    # With noise, as many shots find it at the rated range as the sheet says.
+    # With noise, the rated share of shots detects it at the rated range.
     n = 20_000
     found = len(
         ph.Lidar(many_beams(n, **sheet_of_it)).scan(wall(0.999 * rated.range_m, material), pose=ph.Pose(), seed=4)

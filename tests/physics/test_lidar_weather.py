@@ -1,4 +1,4 @@
-"""What weather does to scans, against closed forms and independent integrals. Noise is off throughout."""
+"""Effects of weather on scans, against closed forms and independent integrals. Noise is off throughout."""
 
 from __future__ import annotations
 
@@ -145,10 +145,10 @@ def test_longest_range_of_a_white_board_in_vanes_rain(rate: float) -> None:
     frames = 60
     found = longest(world, distance, ph.Lidar(config, noise=False), weather, frames)
     # A pulse meets U of the extinction 0.003 rate, U even in (0.5, 1), and sees a board at d where
-    # (120 / d)^2 exp(-0.006 rate U d) is at least 1. All luck gives the longest range of all; and where boards beyond a
-    # distance are expected to be seen 9.2 times in all frames, none is with a chance of exp(-9.2).
-    most_luck = np.log(120.0 / distance) / (0.003 * rate * distance)
-    seen_often = frames * np.cumsum(np.clip((most_luck - 0.5) / 0.5, 0.0, 1.0)[::-1])[::-1]
+    # (120 / d)^2 exp(-0.006 rate U d) is at least 1. The most favourable pulse gives the longest range. Where boards
+    # beyond a distance are expected to be seen 9.2 times in all frames, none is with a chance of exp(-9.2).
+    most_noise = np.log(120.0 / distance) / (0.003 * rate * distance)
+    seen_often = frames * np.cumsum(np.clip((most_noise - 0.5) / 0.5, 0.0, 1.0)[::-1])[::-1]
     # A beam that holds no drop is spared their part of the depth, and sees farther by exp(it) at most.
     drops, share = shares_taken("rain", rate, config)
     farthest = 1.001 * expected * np.exp(drops * share.mean())
@@ -238,8 +238,8 @@ def test_a_bank_of_fog_answers_where_it_is() -> None:
     Ranges and powers are those of the same fog drawn by NumPy: cells of half a pulse, each read at a place of its own,
     each fluctuating by 15 %, of which the strongest is taken.
     """
-    uneven = ph.Heterogeneity(scale_m=8, contrast=1.0, octaves=3)
-    weather = ph.Weather(fog=ph.Fog(visibility_m=60, uneven=uneven), seed=1)
+    heterogeneous = ph.Heterogeneity(scale_m=8, contrast=1.0, octaves=3)
+    weather = ph.Weather(fog=ph.Fog(visibility_m=60, heterogeneity=heterogeneous), seed=1)
     air = air_contents(weather, 0.0, NM)
     field = air.components[0].field
     assert field is not None
@@ -271,7 +271,7 @@ def test_a_bank_of_fog_answers_where_it_is() -> None:
     assert len(scan) / n == pytest.approx(share, abs=deviations() * error + 1e-9)
     assert stats.ks_2samp(scan.range, where[passes]).pvalue > LIKELY
     assert stats.ks_2samp(scan.power, found[passes]).pvalue > LIKELY
-    # Even fog, or a hole that is not there, would be told from it.
+    # Uniform fog, or a missing hole, would differ from it.
     plain = (even * np.exp(-2 * alpha * at)).argmax(axis=-1)[..., None]
     assert stats.ks_2samp(scan.range, np.take_along_axis(at, plain, -1).ravel()).pvalue < LIKELY
 

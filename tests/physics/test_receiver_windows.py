@@ -47,8 +47,8 @@ def plain_search(
             anchor, number = start, number + 1
         a, b, _, _ = words(KEY, np.array([shot]), number)
         power = p[(r >= start) & (r <= end)].sum()
-        luck = np.sqrt(SIGMA**2 + shot_noise * power) * float(to_normal(a, b)[0][0]) if noise else 0.0
-        hit = power + luck >= 1.0
+        noise = np.sqrt(SIGMA**2 + shot_noise * power) * float(to_normal(a, b)[0][0]) if noise else 0.0
+        hit = power + noise >= 1.0
         if hit:
             found.append(float(power))
         if not np.any(r > end):
@@ -92,7 +92,7 @@ def test_no_window_that_counts_is_left_out(noise: bool, shot_noise: float, held:
         plain_search(r, p, shot, noise, dead_m, shot_noise)
         for shot, (r, p) in enumerate(zip(ranges, powers, strict=True))
     ]
-    assert sum(len(beam) > 1 for beam in expected) > BEAMS / 10, "too few beams have several returns to tell"
+    assert sum(len(beam) > 1 for beam in expected) > BEAMS / 10, "too few beams have several returns"
     assert any(not beam for beam in expected)
     same = [
         len(one) == len(other) and np.allclose(one, other, rtol=1e-4)

@@ -112,7 +112,7 @@ def test_bad_rates(rate: object) -> None:
         drop_sizes("marshall-palmer", rate)  # type: ignore[arg-type]
 
 
-def test_unknown_name_is_told_with_the_nearest() -> None:
+def test_unknown_name_is_reported_with_the_nearest() -> None:
     with pytest.raises(ConfigError, match="did you mean 'marshall-palmer'"):
         drop_sizes("marshal-palmer", 5.0)
 

@@ -175,7 +175,7 @@ def test_tables_of_the_package_are_what_the_series_gives() -> None:
 def test_every_preset_has_its_table() -> None:
     sheets = (Path(ph.__file__).parent / "sensors" / "presets" / "lidar").rglob("*.yaml")
     lines = [re.search(r"^wavelength_nm: ([\d.]+)", sheet.read_text(encoding="utf-8"), re.M) for sheet in sheets]
-    said = {float(line[1]) for line in lines if line}
-    assert len(said) > 2
-    assert said <= set(mie.SHIPPED_NM)
+    stated = {float(line[1]) for line in lines if line}
+    assert len(stated) > 2
+    assert stated <= set(mie.SHIPPED_NM)
     assert all(len(columns[0]) == 48 for columns in mie.shipped().values())

@@ -9,6 +9,7 @@ from scipy import stats
 import parhelion as ph
 from chance import LIKELY, deviations
 from parhelion.core.clouds import ORIGINS
+from parhelion.makers.scales import scale_called
 from parhelion.sensors.optics.lidar.config import LidarConfig
 from parhelion.weather.air import air_contents
 from parhelion.weather.media.fog import fog_extinction
@@ -35,12 +36,15 @@ def test_points_that_stay_are_exact_in_fog() -> None:
     for name in ("ring", "column", "time", "label", "material", "instance", "velocity", "shot"):
         assert np.array_equal(wet.fields[name][kept], scan.fields[name][before]), name
     left = np.exp(-2 * alpha * scan.range[before])
-    power = 0.01 * scan.intensity[before] / (np.pi * sensor.system_constant.threshold * scan.range[before] ** 2)
-    # Points whose rounded intensity says that they could not have been seen are taken as just visible.
-    plain = (scan.intensity[before] >= 1) & (scan.intensity[before] <= 100) & (power > 0.5)
+    power, share = scan.power[before] * left, scan.reflectivity[before] * left
+    expected = scale_called("velodyne").encode(power, share, 1.0)
+    plain = (scan.intensity[before] >= 1) & (scan.intensity[before] <= 100)
     assert plain.mean() > 0.95
-    assert np.max(np.abs(wet.intensity[kept] - scan.intensity[before] * left)[plain]) < 0.502
-    assert wet.power[kept][plain] == pytest.approx((power * left)[plain], rel=1e-3)
+    # Reflectivity follows from the recorded range, whose noise of 3 cm counts twice.
+    noise = 2 * deviations(len(kept)) * 0.03 * expected / scan.range[before]
+    assert np.all((np.abs(wet.intensity[kept] - expected) < 0.502 + noise)[plain])
+    assert wet.power[kept] == pytest.approx(power, rel=1e-3)
+    assert wet.reflectivity[kept] == pytest.approx(share, rel=1e-3)
     assert np.all(wet.intensity[kept][plain] <= scan.intensity[before][plain])
 
 
@@ -81,7 +85,7 @@ def test_every_vendors_scale_is_dimmed_alike(preset: str) -> None:
     strong[scan.shot] = scan.power
     before = strong[wet.shot[kept]]
     expected = before * np.exp(-2 * alpha * np.linalg.norm(wet.xyz[kept], axis=1))
-    # Intensity in whole numbers tells dark surfaces only coarsely.
+    # Whole intensities resolve dark surfaces only coarsely.
     bright = before > 5
     assert bright.sum() > 30
     ratio = wet.power[kept][bright] / expected[bright]
@@ -96,7 +100,7 @@ moves by 0.3 m within a scan, which changes the mean power of fog's echoes by a 
 
 
 def plain_lidar(returns: str, noise: bool) -> ph.Lidar:
-    """Without rounding, so that the recording says all."""
+    """Without rounding, so that the recording is complete."""
     pattern = {
         "kind": "raster", "rate_hz": 10, "azimuth_deg": (-180, 179.1), "elevation_deg": (-14, 14), "columns": 400,
         "rows": 16,
@@ -121,7 +125,7 @@ def both_ways(
 
 
 def agree(a: int, b: int) -> bool:
-    """Whether two independent counts pass for draws of one Poisson law."""
+    """Return True if two independent counts are consistent with draws of one Poisson law."""
     return bool(abs(a - b) <= deviations() * np.sqrt(a + b + 1))
 
 
@@ -155,7 +159,7 @@ def test_a_recording_in_weather_is_like_a_scan_in_it(weather: ph.Weather, noise:
 
 
 @pytest.mark.parametrize("weather", [ph.Weather(rain_rate_mm_h=100), ph.Weather(snow_rate_mm_h=3)])
-def test_weak_drops_add_up_and_pass_with_luck_as_in_scans(weather: ph.Weather) -> None:
+def test_weak_drops_add_up_and_pass_with_noise_as_in_scans(weather: ph.Weather) -> None:
     sensor, world = ph.Lidar(many_beams(40_000, beam=BEAM)), ph.World()
     clear = sensor.scan(world, pose=ph.Pose(), seed=1)
     world.weather = weather
@@ -168,7 +172,7 @@ def test_weak_drops_add_up_and_pass_with_luck_as_in_scans(weather: ph.Weather) -
 @pytest.mark.parametrize("photons", [None, 9.0])
 @pytest.mark.parametrize("clear_power", [0.9, 1.1, 1.5])
 def test_near_the_threshold_as_many_are_lost_as_in_scans(clear_power: float, photons: float | None) -> None:
-    """The luck that a point had in clear air is not drawn anew; without weather none is lost."""
+    """The noise of a point in clear air is not drawn again; without weather no point is lost."""
     sensor = ph.Lidar(many_beams(20_000, receiver={"returns": "last", "threshold_photons": photons}))
     world = wall(100.0 * np.sqrt(0.5 / 0.9 / clear_power))
     clear = sensor.scan(world, pose=ph.Pose(), seed=1)
@@ -198,7 +202,7 @@ def test_in_fog_the_surviving_surfaces_are_the_very_same() -> None:
     assert np.max(np.abs(power[1][both] / power[0][both] - 1)) < 0.05
 
 
-def test_uneven_fog_and_dust_are_where_the_pose_says() -> None:
+def test_heterogeneous_fog_and_dust_are_where_the_pose_says() -> None:
     """One column of points ahead: their dimming is the integral from where the sensor stood, turned as it was."""
     cloud = ph.DustCloud(centre_m=(0, 20, 0), half_size_m=(3, 3, 3), density_kg_m3=4e-5)
     weather = ph.Weather(
@@ -220,7 +224,7 @@ def test_uneven_fog_and_dust_are_where_the_pose_says() -> None:
     grid, per_mass = placed.grid, placed.per_mass
     passed = np.asarray(grid.optical_depth(pose.xyz, way, np.full(60, 40.0), per_mass))
     assert np.ptp(fog + passed) > 0.1
-    # Fog is the sum of its steps; dust is summed in 32 steps through its grid, as the test of dust in scans says.
+    # Fog is the sum of its steps; dust is summed in 32 steps through its grid, see the test of dust in scans.
     assert np.max(np.abs(tau - fog - passed)) < 0.01 * passed.max() + 1e-3
     elsewhere = weather.apply(record, sensor=sensor, pose=ph.Pose((300.0, 77.0, 0.0)))
     assert not np.allclose(elsewhere.power[of_origin(elsewhere, SURFACE)], kept.power, rtol=0.05)

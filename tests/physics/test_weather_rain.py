@@ -117,7 +117,7 @@ def test_vane_table_6_1() -> None:
     """A 120 m lidar in a complex scene: 118.8, 116.0, 73.9, 40.4 m at 0, 1, 6.4, 25.4 mm/h.
 
     One board of 90 % in VANE's luckiest pulse stays below, since the scene has brighter surfaces; with the full
-    extinction of the equation, without the luck of a pulse, it stays far below.
+    extinction of the equation, without the variation per pulse, it stays far below.
     """
     published = np.array([118.8, 116.0, 73.9, 40.4])
     rates = (0.0, 1.0, 6.4, 25.4)

@@ -1,4 +1,4 @@
-"""Noise as distributions, with fixed seeds; how sure the limits are is said in `chance`."""
+"""Noise as distributions, with fixed seeds; `chance` states the significance of the limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weather in scans as distributions, with fixed seeds; how sure the limits are is said in `chance`. Noise is off."""
+"""Weather in scans as distributions, with fixed seeds; `chance` states the significance of the limits. Noise is off."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ EVERY_ECHO = {"returns": "all", "max_returns": 8, "merge_distance_m": 1e-5}
 
 
 def poisson_fits(counts: np.ndarray, mean: float) -> bool:
-    """Whether counts pass for Poisson numbers of this mean, by chi-square over classes of at least ten."""
+    """True if counts are consistent with Poisson numbers of this mean, by chi-square over classes of at least ten."""
     n = len(counts)
     last = int(stats.poisson.ppf(1 - 10 / n, mean))
     expected = n * np.append(stats.poisson.pmf(np.arange(last), mean), stats.poisson.sf(last - 1, mean))
@@ -91,7 +91,7 @@ def test_rain_and_snow_together_dim_each_other_and_are_drawn_apart() -> None:
     scan = seen(ph.Weather(rain_rate_mm_h=100, snow_rate_mm_h=1), ph.World(), config, seed=22)
     rain, snow = (np.bincount(scan.shot[scan.origin == origin], minlength=N) for origin in (RAIN, SNOW))
     both = {"rain": (rain, 100.0, extinction_of("snow", 1.0)), "snow": (snow, 1.0, extinction_of("rain", 100.0))}
-    # More than eight echoes of one shot are not told: hardly any shot has as many.
+    # More than eight echoes per shot are not reported; hardly any shot has as many.
     total = sum(table_of(kind, rate, config, more=other).mean for kind, (_, rate, other) in both.items())
     untold = stats.poisson.expect(lambda k: np.maximum(k - 8, 0), (total,))
     taken = {"rain": 0.012, "snow": 0.047}
@@ -137,7 +137,7 @@ def test_cells_of_rain_thicken_the_drops_before_the_sensor() -> None:
         assert len(scan) / (N // 4) == pytest.approx(expected, abs=deviations() * np.sqrt(expected / (N // 4)))
 
 
-# ---- luck of pulses ------------------------------------------------------------------------------------------------
+# ---- variation per pulse ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rate", [4.0, 20.0])
@@ -154,7 +154,7 @@ def test_vane_gives_every_pulse_its_own_share_of_extinction(rate: float) -> None
     assert abs(np.corrcoef(scan.range, again.range)[0, 1]) < deviations() / np.sqrt(N)
 
 
-def test_vane_luck_holds_in_cells_of_rain_too() -> None:
+def test_vane_pulse_variation_holds_in_cells_of_rain() -> None:
     # Light enough that even the thickest cells leave every pulse above the threshold.
     rain = ph.Rain(rate_mm_h=8, model="vane", heterogeneity=ph.Heterogeneity(scale_m=40, contrast=0.8))
     config = many_beams(N // 4, range=STRONG)
@@ -181,7 +181,7 @@ def test_goodin_scatters_ranges(rate: float, distance: float) -> None:
 
 
 def test_ranges_of_drops_themselves_are_true_ones() -> None:
-    """What VANE and Goodin displace are surfaces: near drops would leave the sensor's own range."""
+    """VANE and Goodin displace surfaces only: near drops would leave the sensor's own range."""
     config = many_beams(N // 4, beam=BEAM, receiver=EVERY_ECHO)
     for model in ("vane", "goodin2019"):
         scan = seen(ph.Weather(rain=ph.Rain(rate_mm_h=100, model=model)), ph.World(), config, seed=35)
@@ -321,7 +321,7 @@ def test_rain_lowers_the_number_of_points_and_their_intensity() -> None:
         error.append(rain.intensity[surface].std() / clear.intensity.mean() / np.sqrt(surface.sum()))
         assert np.abs(rain.range[surface] - 28.0).max() < 0.2
     assert lost[1] > lost[0] + 0.01
-    # Drops that stand in the beam leave a little more than the extinction says (see `dimmed_by_drops`), and shots that
+    # Drops that stand in the beam leave a little more than the extinction gives (see `dimmed_by_drops`), and shots that
     # were lost to them are missing from the mean: each would have changed it by its own share at most.
     number, share = shares_taken("rain", 60.0, many_beams(1, beam=BEAM))
     expected = np.exp(-2 * 28 * rain_extinction(60) + number * np.mean(share**2))

@@ -1,4 +1,4 @@
-"""Trails of dust: budgets, distributions and random access, with fixed seeds; `chance` says how sure limits are."""
+"""Dust trails: budgets, distributions and random access, with fixed seeds; `chance` states the significance."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def flights(throws: np.ndarray, start: np.ndarray, step: float = 0.02) -> tuple[
 
 @pytest.mark.parametrize(("speed", "top_m", "longest_s"), [(5.0, 2.0, 1.2), (10.0, 4.9, 2.3), (20.0, 10.1, 3.8)])
 def test_heights_and_times_aloft_with_vanes_drag(speed: float, top_m: float, longest_s: float) -> None:
-    """How many are aloft, and the highest and the oldest of them, against flights drawn and flown by NumPy.
+    """Number of airborne parcels, and the highest and oldest of them, against flights drawn and flown by NumPy.
 
     500 parcels are born a second, so that 500 times the mean time which a flight spends above a height is the number
     that is expected above it. No parcel is above a height of which 9.2 are expected with a chance of exp(-9.2) = 1e-4;
@@ -167,7 +167,7 @@ def test_heights_and_times_aloft_with_vanes_drag(speed: float, top_m: float, lon
     sorted_heights = np.sort(heights[np.isfinite(heights)])[::-1]
     seldom = int(few * n / (500.0 * step))  # as many samples of height are above that of which `few` are expected
     older = np.array([500.0 * np.maximum(flown - age, 0.0).mean() for age in times])
-    # Their steps of 0.1 s err by up to 5 cm, as `fly` says, which is 2 % of a second at 3 m/s.
+    # Their steps of 0.1 s err by up to 5 cm, see `fly`, which is 2 % of a second at 3 m/s.
     assert aloft.xyz[:, 2].max() > sorted_heights[seldom] - 0.05
     assert aloft.age.max() > times[older < few][0] - 2 * step
     # The scatter that throws highest is straight up, and starts from the top of the sphere; drag takes least of it.

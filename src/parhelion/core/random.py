@@ -66,6 +66,14 @@ def number_of(time: float, pose: Pose) -> int:
     return int.from_bytes(digest, "little") >> 1
 
 
+def repeated(number: int, repeats: int) -> int:
+    """Number of a measurement that repeats an earlier one of the same number for the `repeats`-th time."""
+    digest = hashlib.blake2b(
+        struct.pack("<QQ", number & (2**64 - 1), repeats), digest_size=8, person=b"repeat"
+    ).digest()
+    return int.from_bytes(digest, "little") >> 1
+
+
 @dataclass(frozen=True)
 class Stream:
     """A named source of random numbers. Different streams never share a draw."""

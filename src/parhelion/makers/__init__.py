@@ -56,7 +56,7 @@ class RosDriver:
 
 @dataclass(frozen=True)
 class Maker:
-    """A maker of lidars."""
+    """Maker of lidars."""
 
     name: str
     """Value of `maker` in data sheets, and first part of preset names."""
@@ -71,7 +71,7 @@ class Maker:
     """Reason for the lack of a codec, for error messages."""
 
     def load_codec(self) -> Codec:
-        """The codec of the maker's packets; ConfigError if there is none."""
+        """Codec of the maker's packets; raises ConfigError if there is none."""
         if not self.codec:
             raise ConfigError(self.no_codec or f"packets of the maker {self.name!r} are not known")
         found: Codec = resolve_name(self.codec)
@@ -100,7 +100,7 @@ def register_maker(maker: Maker) -> None:
 
 
 def maker_called(name: str) -> Maker:
-    """The maker of that name; one without scales and packets if it is unknown."""
+    """Maker of that name; an unknown name gives one without scales and packets."""
     return makers().get(name) or Maker(name, name.capitalize())
 
 

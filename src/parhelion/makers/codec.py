@@ -20,7 +20,7 @@ from parhelion.core.streams import ImuData
 from parhelion.makers import LOOPBACK, Datagram
 
 Metadata = Mapping[str, Any]
-"""Description of one sensor that its packets cannot be decoded without, ready for JSON."""
+"""Description of one sensor that is needed to decode its packets, ready for JSON."""
 
 
 class ShotPattern(Protocol):
@@ -76,7 +76,7 @@ class Codec(ABC):
     models: tuple[str, ...]
     """Presets with packets; `*` matches anything."""
     expects: str
-    """What a capture must contain, for messages: 'Velodyne data packets (1206 bytes)'."""
+    """Required content of a capture, for messages: 'Velodyne data packets (1206 bytes)'."""
     ports: ClassVar[Mapping[str, int]]
     """Default UDP port per kind of packet, the lidar's first."""
     port_step: int = 1
@@ -169,7 +169,7 @@ class Codec(ABC):
 
 
 def json_beside(capture: str | PathLike[str]) -> Path | None:
-    """The .json of the same name as a capture, or the one whose name the capture's begins with."""
+    """Path of the .json file with the same name as a capture, or of the one whose name the capture's starts with."""
     file = Path(capture)
     exact = file.with_suffix(".json")
     if is_regular_file(exact):

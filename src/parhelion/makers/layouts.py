@@ -55,7 +55,7 @@ class PackedXyzirt(CloudLayout):
 
 
 XYZIRT = PackedXyzirt()
-"""Layout of makers that name no other."""
+"""Default layout."""
 
 
 def with_xyz(dtype: np.dtype[Any], cloud: PointCloud) -> NDArray[Any]:
@@ -79,7 +79,7 @@ def layouts() -> dict[str, CloudLayout]:
 
 
 def driver_called(layout: str) -> RosDriver:
-    """The ROS driver whose layout is called `layout`."""
+    """ROS driver with the layout `layout`."""
     known = layouts()
     if layout not in known:
         raise unknown_name("layout of point clouds", layout, [*known, "all"])

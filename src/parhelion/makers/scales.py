@@ -47,15 +47,26 @@ class IntensityScale(ABC):
         """
 
     def reflectivity(self, value: Reals) -> Reals:
-        """Reflectivity for an intensity; None if the scale does not determine it.
+        """Reflectivity for an intensity far above the threshold; None if the scale does not determine it.
 
-        Returns near the threshold read too low; `sensors/optics/lidar/recorded.py` bounds them by what is detectable.
+        Calibrated scales fall to 0 near the threshold; `received` takes this into account.
         """
         return None
 
     def power(self, value: Reals, photons: Reals) -> Reals:
         """Power in units of the threshold for an intensity; None if the scale does not determine it."""
         return None
+
+    def received(self, value: Reals, white: Reals, photons: Reals) -> Reals:
+        """Power [P_min] of a return with this intensity, the inverse of `encode`; None if the scale does not tell.
+
+        `white` is the power [P_min] that a white diffuser facing the sensor would return from the same range.
+        """
+        power = self.power(value, photons)
+        if power is not None:
+            return power
+        reflectivity = self.reflectivity(value)
+        return None if reflectivity is None else reflectivity * white
 
     def reflectivity_bytes(self, reflectivity: NDArray[Any]) -> NDArray[np.uint8]:
         """Reflectivity as the byte that packets and drivers report: by default one count per percent, up to 255."""
@@ -77,23 +88,51 @@ def near_threshold(power: Reals) -> Reals:
     return xp.clip((power - 1.0) * (1.0 / (FULL_SCALE_POWER - 1.0)), 0.0, 1.0)
 
 
-class DiffuseThenRetro(IntensityScale):
+class CalibratedByte(IntensityScale):
+    """Base of one-byte scales of reflectivity that fall to 0 near the threshold. Subclasses implement `level`."""
+
+    bits, calibrated = 8, True
+    white: float = 100.0
+    """Counts of a perfect diffuser."""
+
+    @abstractmethod
+    def level(self, reflectivity: Reals) -> Reals:
+        """Counts of a reflectivity far above the threshold."""
+
+    def encode(self, power: Reals, reflectivity: Reals, photons: Reals) -> Reals:
+        """See `IntensityScale.encode`."""
+        return near_threshold(power) * self.level(reflectivity)
+
+    def received(self, value: Reals, white: Reals, photons: Reals) -> Reals:
+        """See `IntensityScale.received`."""
+        xp = namespace(value, white)
+        full = self.reflectivity(value) * white
+        # Below FULL_SCALE_POWER, a diffuse target reads white_counts (P / white) (P - 1) / 2: a quadratic in P.
+        slope = 4.0 * (FULL_SCALE_POWER - 1.0) / self.white
+        faded = 0.5 + 0.5 * xp.sqrt(1.0 + slope * value * white)
+        # Retro-reflectors leave the straight line: a few steps of a contraction.
+        bent = faded
+        for _ in range(4):
+            level = xp.maximum(self.level(bent / white), 1e-6)
+            bent = xp.clip(1.0 + (FULL_SCALE_POWER - 1.0) * value / level, 1.0, FULL_SCALE_POWER)
+        faded = xp.where(faded > white, bent, faded)
+        return xp.where(full >= FULL_SCALE_POWER, full, xp.minimum(faded, FULL_SCALE_POWER))
+
+
+class DiffuseThenRetro(CalibratedByte):
     """One byte: linear up to `white` for a perfect diffuser, then logarithmic up to 255 for retro-reflectors.
 
     Manuals give no curve above `white`; three decades of gain are assumed.
     """
 
-    bits, calibrated = 8, True
-
     def __init__(self, white: float) -> None:
         self.white = white
 
-    def encode(self, power: Reals, reflectivity: Reals, photons: Reals) -> Reals:
-        """See `IntensityScale.encode`."""
+    def level(self, reflectivity: Reals) -> Reals:
+        """See `CalibratedByte.level`."""
         xp, white = namespace(reflectivity), self.white
         above = white + (255.0 - white) * xp.log(xp.maximum(reflectivity, 1.0)) / np.log(1000.0)
-        level = xp.where(reflectivity <= 1.0, white * reflectivity, xp.minimum(above, 255.0))
-        return near_threshold(power) * level
+        return xp.where(reflectivity <= 1.0, white * reflectivity, xp.minimum(above, 255.0))
 
     def reflectivity(self, value: Reals) -> Reals:
         """See `IntensityScale.reflectivity`."""
@@ -102,14 +141,12 @@ class DiffuseThenRetro(IntensityScale):
         return xp.where(value <= white, value / white, retro)
 
 
-class Percent(IntensityScale):
+class Percent(CalibratedByte):
     """One byte: one count per percent of reflectance, up to 255."""
 
-    bits, calibrated = 8, True
-
-    def encode(self, power: Reals, reflectivity: Reals, photons: Reals) -> Reals:
-        """See `IntensityScale.encode`."""
-        return near_threshold(power) * namespace(reflectivity).minimum(100.0 * reflectivity, 255.0)
+    def level(self, reflectivity: Reals) -> Reals:
+        """See `CalibratedByte.level`."""
+        return namespace(reflectivity).minimum(100.0 * reflectivity, 255.0)
 
     def reflectivity(self, value: Reals) -> Reals:
         """See `IntensityScale.reflectivity`."""

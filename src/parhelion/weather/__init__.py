@@ -1,4 +1,4 @@
-"""Weather: rain, fog, snow, dust and wind; what they take from a beam and what they send back. Imports core only."""
+"""Weather: rain, fog, snow, dust and wind, with their extinction and backscatter. Imports core only."""
 
 from parhelion.core.deprecation import deprecated_names
 from parhelion.weather.media import Medium, register_medium

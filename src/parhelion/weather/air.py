@@ -1,4 +1,4 @@
-"""A weather at one time and wavelength, in the numbers that a sensor of light needs."""
+"""State of the air at one time and wavelength, for optical sensors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class AirComponent:
 
     @property
     def extinction_per_m(self) -> float:
-        """One way [1/m], the mean over space."""
+        """One-way extinction [1/m], mean over space."""
         return self.light.extinction_per_m
 
 
@@ -63,11 +63,11 @@ class AirContents:
 
     @property
     def is_clear(self) -> bool:
-        """True if there is nothing."""
+        """True if there is no medium in the air."""
         return not self.components and not self.grids
 
     def extinction(self, xyz: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Extinction at places in the world (n, 3) [1/m]: the integrand of kernels, in NumPy."""
+        """Extinction [1/m] at points of the world, shape (n, 3); NumPy version of the kernels' integrand."""
         total = np.zeros(len(xyz))
         for part in self.components:
             total += part.extinction_per_m * (1.0 if part.field is None else part.field.at(xyz, self.drift_m))
@@ -92,7 +92,7 @@ class AirContents:
 
     @property
     def is_uniform(self) -> bool:
-        """True if it is the same everywhere, so that attenuation has a closed form."""
+        """True if extinction is the same everywhere, so that attenuation has a closed form."""
         return not self.grids and all(part.field is None for part in self.components)
 
 

@@ -1,9 +1,7 @@
-"""Sun and sky of a scene: time and place or the sun's height, haze and cloud.
+"""Sun and sky of a scene: position and distance of the sun, haze and cloud.
 
-Where the sun stands, and how far it is.
-
-Angles are compass angles: azimuth clockwise from north, elevation above the horizon. The world's frame is x east,
-y north, z up unless `x_azimuth_deg` says where else its x axis points.
+Angles are compass angles: azimuth clockwise from north, elevation above the horizon. The world frame is x east,
+y north, z up, unless `x_azimuth_deg` gives another direction of the x axis.
 """
 
 from __future__ import annotations
@@ -19,35 +17,36 @@ from parhelion.core.config import Config
 from parhelion.core.errors import ConfigError, MissingDependencyError
 
 DEFAULT_TURBIDITY = 3.0
-"""Of clear air (Preetham, Shirley and Smits 1999)."""
+"""Turbidity of clear air (Preetham, Shirley and Smits 1999)."""
 DEFAULT_ELEVATION_DEG, DEFAULT_AZIMUTH_DEG = 45.0, 150.0
 
 Degrees = Annotated[float, Field(ge=-360, le=360)]
 
 
 class Daylight(Config):
-    """Sun and sky of a scene. Give time and place, or the sun's elevation and azimuth."""
+    """Sun and sky of a scene. Set time and place, or the sun's elevation and azimuth."""
 
     time: str | None = None
-    """ISO 8601 with its zone, such as 2024-06-21T12:00:00+02:00: the scene's time 0. Needs pvlib."""
+    """Date and time of the scene's time 0: ISO 8601 with time zone, as 2024-06-21T12:00:00+02:00. Needs pvlib.
+    """
     latitude_deg: Annotated[float, Field(ge=-90, le=90)] | None = None
     longitude_deg: Annotated[float, Field(ge=-180, le=180)] | None = None
     sun_elevation_deg: Annotated[float, Field(ge=-90, le=90)] | None = None
-    """Above the horizon; negative for twilight and night. 45 where nothing is said."""
+    """Elevation of the sun; negative for twilight and night. Default 45."""
     sun_azimuth_deg: Degrees | None = None
-    """Clockwise from north. 150 where nothing is said."""
+    """Azimuth of the sun, clockwise from north. Default 150."""
     turbidity: Annotated[float, Field(ge=1, le=10)] = DEFAULT_TURBIDITY
-    """Haze of the whole air: 2 arctic, 3 clear, 6 hazy, 10 thick."""
+    """Haze of the whole atmosphere: 2 arctic, 3 clear, 6 hazy, 10 thick."""
     cloud_optical_depth: Annotated[float, Field(ge=0, le=1000)] = 0.0
-    """Of an even layer of cloud: 0 none, 1 veil, 10 overcast, 50 dark."""
+    """Optical depth of a uniform cloud layer: 0 none, 1 veil, 10 overcast, 50 dark."""
     ground_albedo: Annotated[float, Field(ge=0, le=1)] = 0.2
-    """Of the ground all around, for the light between ground and sky."""
+    """Albedo of the surrounding ground, for the light reflected between ground and sky."""
     fog_layer_m: Annotated[float, Field(gt=0, le=5000)] = 150.0
     """Thickness of the layer that the weather's fog fills."""
     air_temperature_c: Annotated[float, Field(ge=-60, le=60)] = 15.0
-    """For thermal cameras: what things are warmed from."""
+    """Air temperature, for thermal cameras."""
     dew_point_c: Annotated[float, Field(ge=-60, le=40)] = 8.0
-    """For thermal cameras: how much of the sky's cold is seen through the air."""
+    """Dew point, which determines the sky's thermal radiation for thermal cameras."""
     x_azimuth_deg: Degrees = 90.0
     """Compass direction of the world's x axis; 90 is east."""
 
@@ -57,7 +56,7 @@ class Daylight(Config):
         if value is None:
             return None
         try:
-            # YAML reads a time without quotes as a time already.
+            # YAML parses an unquoted time into a datetime.
             return moment(value).isoformat()
         except ConfigError as error:
             raise ValueError(str(error)) from None
@@ -68,43 +67,43 @@ class Daylight(Config):
         angles = (self.sun_elevation_deg, self.sun_azimuth_deg)
         if any(field is not None for field in place):
             if any(field is None for field in place):
-                raise ValueError("give time, latitude_deg and longitude_deg together")
+                raise ValueError("set time, latitude_deg and longitude_deg together")
             if any(field is not None for field in angles):
-                raise ValueError("give time and place, or sun_elevation_deg and sun_azimuth_deg, not both")
+                raise ValueError("set time and place, or sun_elevation_deg and sun_azimuth_deg, not both")
         return self
 
     def sun(self, after_s: float = 0.0) -> NDArray[np.float64]:
-        """Unit vector (3,) to the sun in the world's frame at a time of the scene [s]; without a time it stands."""
+        """Unit vector (3,) to the sun in the world frame at a time of the scene [s]; constant if `time` is None."""
         if self.time is None:
             elevation = DEFAULT_ELEVATION_DEG if self.sun_elevation_deg is None else self.sun_elevation_deg
             azimuth = DEFAULT_AZIMUTH_DEG if self.sun_azimuth_deg is None else self.sun_azimuth_deg
         else:
-            assert self.latitude_deg is not None  # the validator's case
+            assert self.latitude_deg is not None  # ensured by the validator
             assert self.longitude_deg is not None
             elevation, azimuth = sun_position(self.time, self.latitude_deg, self.longitude_deg, after_s=after_s)
         return direction(elevation, azimuth, x_azimuth_deg=self.x_azimuth_deg)
 
     @property
     def distance_factor(self) -> float:
-        """Of the sun's irradiance by the day of the year; 1 without a time."""
+        """Factor on the sun's irradiance by day of the year; 1 if `time` is None."""
         return 1.0 if self.time is None else distance_factor(datetime.fromisoformat(self.time).timetuple().tm_yday)
 
 
 Floats = NDArray[np.float64]
 
 SUN_HALF_ANGLE_RAD = 4.65e-3
-"""Half of the angle that the sun's disc fills, at the mean distance (0.533 degrees across)."""
+"""Half the angular diameter of the sun at the mean distance (0.533 degrees)."""
 
 
 def direction(elevation_deg: float, azimuth_deg: float, *, x_azimuth_deg: float = 90.0) -> Floats:
-    """Unit vector (3,) in the world's frame to a point of the sky."""
+    """Unit vector (3,) in the world frame to a point of the sky."""
     elevation, angle = np.radians(elevation_deg), np.radians(x_azimuth_deg - azimuth_deg)
     level = np.cos(elevation)
     return np.array([level * np.cos(angle), level * np.sin(angle), np.sin(elevation)])
 
 
 def moment(time: str | datetime) -> datetime:
-    """A time from ISO 8601, with its zone: '2024-06-21T12:00:00+02:00', or with Z."""
+    """Datetime from ISO 8601 text with a time zone, for example '2024-06-21T12:00:00+02:00' or with Z."""
     if isinstance(time, str):
         text = time.strip()
         try:
@@ -115,7 +114,7 @@ def moment(time: str | datetime) -> datetime:
     if not isinstance(time, datetime):
         raise ConfigError(f"time must be text in ISO 8601, got {type(time).__name__}")
     if time.tzinfo is None:
-        raise ConfigError(f"time must say its zone, such as {time.isoformat()}+01:00 or {time.isoformat()}Z")
+        raise ConfigError(f"time must include a time zone, such as {time.isoformat()}+01:00 or {time.isoformat()}Z")
     return time
 
 
@@ -124,15 +123,15 @@ def sun_position(
 ) -> tuple[float, float]:
     """Elevation and azimuth of the sun [deg], refraction included, `after_s` seconds after a time.
 
-    By NREL's SPA (Reda and Andreas 2004, 0.0003 degrees for the years -2000 to 6000) in pvlib, which it needs.
+    NREL's SPA (Reda and Andreas 2004, 0.0003 degrees for the years -2000 to 6000) as implemented in pvlib.
     """
     try:
         import pandas
         from pvlib import solarposition
     except ImportError:
         raise MissingDependencyError(
-            "the sun's place from time and place needs the package pvlib: pip install 'parhelion[camera]' "
-            "(or give its elevation and azimuth)"
+            "the sun's position from time and place needs the package pvlib: pip install 'parhelion[camera]' "
+            "(or set sun_elevation_deg and sun_azimuth_deg)"
         ) from None
     at = pandas.DatetimeIndex([moment(time) + timedelta(seconds=after_s)])
     found = solarposition.get_solarposition(at, latitude_deg, longitude_deg)
@@ -140,7 +139,7 @@ def sun_position(
 
 
 def distance_factor(day_of_year: float) -> float:
-    """Square of the mean over the actual distance to the sun, by Spencer 1971: 1.035 in January, 0.967 in July."""
+    """Square of mean over actual distance to the sun (Spencer 1971): 1.035 in January, 0.967 in July."""
     angle = 2.0 * np.pi * (day_of_year - 1.0) / 365.0
     first = 0.034221 * np.cos(angle) + 0.00128 * np.sin(angle)
     return float(1.00011 + first + 0.000719 * np.cos(2.0 * angle) + 0.000077 * np.sin(2.0 * angle))

@@ -1,8 +1,8 @@
-"""Uneven density: fractional Brownian motion of gradient noise in three dimensions, drifting with the wind.
+"""Heterogeneous density: fractal gradient noise in three dimensions that drifts with the wind.
 
-The noise (Perlin 2002) is summed over octaves into one table that repeats in space, and made log-normal, so that the
-factor on density has mean 1, the wanted deviation, and is never negative. Huang et al. 2023 sum octaves in the plane;
-eddies are as high as they are wide here.
+The noise (Perlin 2002) is summed over octaves into a table that repeats in space, and transformed to a log-normal
+distribution, so that the factor on density has mean 1 and the specified deviation and is never negative. Huang et al.
+2023 sum octaves in the plane; here, eddies are as high as they are wide.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ from parhelion.weather.parts import Heterogeneity
 CELLS = 64
 """Points of the table along each axis."""
 EDDIES = 4
-"""How many of the largest eddies fit into the table: it repeats after that many times their size."""
+"""Number of the largest eddies along the table, which repeats after this many times their size."""
 
 
 @dataclass(frozen=True, eq=False)
 class DensityField:
-    """A factor on density at every place and time."""
+    """Factor on density as a function of position and time."""
 
     table: NDArray[np.float32]
-    """Factors at points of a lattice that repeats, shape (CELLS, CELLS, CELLS, 4): the point itself and its neighbours
-    in +x, in +y and in both, so that one access fetches a face of a cell."""
+    """Factors at points of a periodic lattice, shape (CELLS, CELLS, CELLS, 4): the point itself and its neighbours in
+    +x, in +y and in both, so that one access fetches a face of a cell."""
     cell_m: float
     """Distance between points [m]."""
     flat: bool
-    """Whether the factor is the same at every height, as in cells of rain."""
+    """True if the factor does not depend on height, as in rain cells."""
 
     def at(self, xyz: NDArray[np.float64], drift_m: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-        """Factors at places in the world (n, 3), after the field drifted this far."""
+        """Factors at points of the world, shape (n, 3), after the field has drifted by `drift_m`."""
         places = (xyz - (0.0 if drift_m is None else drift_m)) / self.cell_m
         x, y, z = places.T
         rows = self.table.astype(np.float64).reshape(-1, 4)
         return np.asarray(factor(rows, x, y, 0.0 * z if self.flat else z))
 
 
-def density_field(uneven: Heterogeneity, *, seed: int, name: str, flat: bool = False) -> DensityField:
-    """The field of fog (`name` 'fog'), or of cells of rain or snow, that a seed gives."""
-    table = _table(uneven.octaves, uneven.roughness, uneven.contrast, seed, name, flat)
-    return DensityField(table, uneven.scale_m * EDDIES / CELLS, flat)
+def density_field(settings: Heterogeneity, *, seed: int, name: str, flat: bool = False) -> DensityField:
+    """Field of a medium (`name`, for example 'fog') for a seed."""
+    table = _table(settings.octaves, settings.roughness, settings.contrast, seed, name, flat)
+    return DensityField(table, settings.scale_m * EDDIES / CELLS, flat)
 
 
 def factor(table: Reals, x: Reals, y: Reals, z: Reals) -> Reals:
-    """Linear interpolation between the eight points around a place in units of cells; arrays of either kind.
+    """Trilinear interpolation at a position in units of cells; NumPy or Dr.Jit arrays.
 
     `table` has rows of four: (CELLS^3, 4) in NumPy, flat in Dr.Jit.
     """
@@ -64,7 +64,7 @@ def factor(table: Reals, x: Reals, y: Reals, z: Reals) -> Reals:
 
 
 def _cell(xp: Any, place: Reals) -> tuple[Ints, Reals]:
-    """The number of the cell within the table, and how far into it a place is."""
+    """Number of the cell within the table, and the position within the cell."""
     start = xp.floor(place)
     if xp.name == "numpy":
         return np.asarray(start).astype(np.int64) & (CELLS - 1), place - start
@@ -91,11 +91,11 @@ def _face(xp: Any, table: Reals, row: Ints, a: Reals, b: Reals) -> Reals:
 def _table(octaves: int, roughness: float, contrast: float, seed: int, name: str, flat: bool) -> NDArray[np.float32]:
     total = np.zeros((CELLS, CELLS, CELLS))
     for octave in range(octaves):
-        # The finest octave that the lattice can hold has eddies of two cells.
+        # The finest octave that the lattice can represent has eddies of two cells.
         eddies = min(EDDIES << octave, CELLS // 2)
         total += roughness**octave * _gradient_noise(eddies, Stream(seed, f"weather/{name}/{octave}"))
     if flat:
-        # Mean and deviation must be those of the one level that is read.
+        # Mean and deviation must refer to the single level that is read.
         total = np.repeat(total[:, :, :1], CELLS, axis=2)
     spread = total.std()
     normal = (total - total.mean()) / spread if spread > 0 else total
@@ -117,7 +117,7 @@ def _gradient_noise(eddies: int, stream: Stream) -> NDArray[np.float64]:
     gradient = np.stack([x, y, z], axis=-1)
     gradient /= np.linalg.norm(gradient, axis=-1, keepdims=True)
     gradient = gradient.reshape(eddies, eddies, eddies, 3)
-    # Half a point aside: at lattice points themselves gradient noise is 0.
+    # Offset by half a point, because gradient noise is 0 at the lattice points.
     place = (np.arange(CELLS) + 0.5) * eddies / CELLS
     start, along = np.floor(place).astype(int), place - np.floor(place)
     fade = along**3 * (along * (along * 6.0 - 15.0) + 10.0)

@@ -1,8 +1,8 @@
-"""Dust as density on a grid: made from parcels or placed by hand, read by rays.
+"""Dust density on a grid, from parcels or placed manually, and its integrals along rays.
 
-Densities sit on nodes a cell apart. Between nodes they are interpolated linearly along each axis, and beyond the
-outermost nodes they fall to zero within one cell, so that the field's integral is the sum over nodes times the cell's
-volume: depositing parcels with the same weights conserves mass exactly.
+Densities are defined at nodes one cell apart. Between nodes they are interpolated linearly along each axis, and beyond
+the outermost nodes they fall to zero within one cell. The integral of the field is then the sum over nodes times the
+cell volume, so depositing parcels with the same weights conserves mass exactly.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from parhelion.core.pose import Floats
 from parhelion.weather.media.dust import VEHICLE_DUST_EXTINCTION_M2_KG, check_number, check_vector
 
 CELL_M = 0.5
-"""Cell of a grid of parcels: ten radii of a parcel of 5 cm (VANE section 8.2)."""
+"""Cell size of a grid of parcels: ten times the radius of a 5 cm parcel (VANE section 8.2)."""
 MOST_CELLS = 64 * 64 * 32
 CELLS_IN_SMALLEST_HALF = 6.0
-"""Cells from the middle of a placed cloud to its nearest edge."""
+"""Number of cells from the centre of a placed cloud to its nearest edge."""
 
-# One empty node on every side, so that the field ends within the grid and kernels may clamp their indices.
+# One empty node on every side, so that the field ends within the grid and kernels can clamp their indices.
 _MARGIN = 1
 
 
@@ -42,9 +42,9 @@ class DensityGrid:
         origin = check_vector("origin_m", self.origin_m)
         density = np.array(self.density_kg_m3, dtype=np.float64)
         if density.ndim != 3 or density.size == 0:
-            raise ConfigError(f"density_kg_m3: must have shape (nx, ny, nz), none of them 0, got {density.shape}")
+            raise ConfigError(f"density_kg_m3: must have a non-empty shape (nx, ny, nz), got {density.shape}")
         if not (np.all(np.isfinite(density)) and density.min() >= 0.0):
-            raise ConfigError("density_kg_m3: must be finite and nowhere negative")
+            raise ConfigError("density_kg_m3: must be finite and not negative")
         for array in (origin, density):
             array.setflags(write=False)
         object.__setattr__(self, "origin_m", origin)
@@ -53,7 +53,7 @@ class DensityGrid:
 
     @classmethod
     def from_parcels(cls, xyz: ArrayLike, mass_kg: ArrayLike, *, cell_m: float = CELL_M) -> DensityGrid:
-        """The grid of parcels at `xyz` (n, 3) [m] with masses (n,) [kg].
+        """Grid of parcels at `xyz` (n, 3) [m] with masses (n,) [kg].
 
         The cell is doubled until the grid has at most MOST_CELLS nodes. Nodes lie at whole multiples of the cell, so
         that the same dust gives the same field at any time.
@@ -80,7 +80,7 @@ class DensityGrid:
 
     @property
     def mass_kg(self) -> float:
-        """All dust on the grid [kg]."""
+        """Total mass of dust on the grid [kg]."""
         return float(self.density_kg_m3.sum() * self.cell_m**3)
 
     def extinction(self, mass_extinction_m2_kg: float = VEHICLE_DUST_EXTINCTION_M2_KG) -> Floats:
@@ -88,13 +88,13 @@ class DensityGrid:
         return self.density_kg_m3 * check_number("mass_extinction_m2_kg", mass_extinction_m2_kg, least=0.0)
 
     def density_at(self, xyz: ArrayLike) -> Floats:
-        """Density [kg/m^3] at positions (..., 3) [m]; zero a cell beyond the grid."""
+        """Density [kg/m^3] at positions (..., 3) [m]; zero from one cell beyond the grid."""
         points = np.asarray(xyz, dtype=np.float64)
         if points.ndim == 0 or points.shape[-1] != 3 or not np.all(np.isfinite(points)):
             raise ConfigError(f"xyz: must be finite positions of shape (..., 3), got shape {points.shape}")
         position = (points - self.origin_m) / self.cell_m
         size = np.array(self.shape)
-        # Far outside, the index would not fit an integer; one cell beyond the grid is as empty.
+        # Far outside, the index would overflow an integer; positions are clipped to one empty cell beyond the grid.
         position = np.clip(position, -1.0, size.astype(np.float64))
         lower = np.floor(position).astype(np.int64)
         fraction = position - lower
@@ -110,12 +110,12 @@ class DensityGrid:
     def density_path(self, origin_m: ArrayLike, direction: ArrayLike, length_m: ArrayLike) -> Floats:
         """Integral of density along rays [kg/m^2], shape (n,).
 
-        `origin_m` and `direction` (unit vectors) have shape (n, 3) or (3,), `length_m` (n,) or a number, infinite
-        allowed. Each ray's stretch within the grid is cut into equal steps of at most half a cell (VANE section 8.2)
-        and read at their middles.
+        `origin_m` and `direction` (unit vectors) have shape (n, 3) or (3,), `length_m` is (n,) or a number and may be
+        infinite. Each ray's segment within the grid is divided into equal steps of at most half a cell (VANE section
+        8.2), and density is read at their midpoints.
         """
-        start, way, length = _checked_rays(origin_m, direction, length_m)
-        enter, leave = self._stretch(start, way, length)
+        start, heading, length = _checked_rays(origin_m, direction, length_m)
+        enter, leave = self._interval(start, heading, length)
         stretch = np.maximum(leave - enter, 0.0)
         steps = np.ceil(stretch / (0.5 * self.cell_m)).astype(np.int64)
         step = stretch / np.maximum(steps, 1)
@@ -123,7 +123,7 @@ class DensityGrid:
         for number in range(int(steps.max(initial=0))):
             ray = np.flatnonzero(steps > number)
             range_m = enter[ray] + (number + 0.5) * step[ray]
-            total[ray] += step[ray] * self.density_at(start[ray] + range_m[:, None] * way[ray])
+            total[ray] += step[ray] * self.density_at(start[ray] + range_m[:, None] * heading[ray])
         return total
 
     def optical_depth(
@@ -137,13 +137,13 @@ class DensityGrid:
         extinction = check_number("mass_extinction_m2_kg", mass_extinction_m2_kg, least=0.0)
         return extinction * self.density_path(origin_m, direction, length_m)
 
-    def _stretch(self, start: Floats, way: Floats, length: Floats) -> tuple[Floats, Floats]:
-        """Ranges [m] between which each ray is within one cell of the grid."""
+    def _interval(self, start: Floats, heading: Floats, length: Floats) -> tuple[Floats, Floats]:
+        """Interval of range [m] in which each ray is within one cell of the grid."""
         low = self.origin_m - self.cell_m
         high = self.origin_m + self.cell_m * np.array(self.shape)
-        # Components too small to divide by count as none: they move a ray by nothing within any grid.
-        within, along = (start > low) & (start < high), np.abs(way) > 1e-100
-        slope = np.where(along, way, 1.0)
+        # Direction components too small to divide by are treated as 0; they have no effect within any grid.
+        within, along = (start > low) & (start < high), np.abs(heading) > 1e-100
+        slope = np.where(along, heading, 1.0)
         to_low, to_high = (low - start) / slope, (high - start) / slope
         near = np.where(along, np.minimum(to_low, to_high), np.where(within, -np.inf, np.inf))
         far = np.where(along, np.maximum(to_low, to_high), np.where(within, np.inf, -np.inf))
@@ -154,10 +154,10 @@ class DensityGrid:
 
 
 def ellipsoid_profile(squared_radius: Reals) -> Reals:
-    """Density of a placed cloud relative to its middle: (1 - s^2)^2 within s < 1, else 0; arrays of either kind.
+    """Density of a placed cloud relative to its centre: (1 - s^2)^2 for s < 1, 0 beyond; NumPy or Dr.Jit arrays.
 
-    s is 1 on the ellipsoid's surface. Value and slope vanish there, so the cloud has no hard edge. A cloud of half
-    sizes a, b, c then holds rho_0 a b c 32 pi / 105, and a ray along a main axis meets rho_0 a 16 / 15.
+    s is 1 on the ellipsoid's surface, where value and slope vanish, so the cloud has no hard edge. A cloud of semi-axes
+    a, b, c has the mass rho_0 a b c 32 pi / 105, and a ray along a main axis the column density rho_0 a 16 / 15.
     """
     xp = namespace(squared_radius)
     rest = xp.maximum(1.0 - squared_radius, 0.0)
@@ -165,16 +165,16 @@ def ellipsoid_profile(squared_radius: Reals) -> Reals:
 
 
 def ellipsoid_cloud(centre_m: ArrayLike, half_size_m: ArrayLike, density_kg_m3: float) -> DensityGrid:
-    """A cloud placed by hand: an ellipsoid along the axes, densest in the middle (`ellipsoid_profile`).
+    """Manually placed cloud: an axis-aligned ellipsoid, densest at the centre (`ellipsoid_profile`).
 
-    `density_kg_m3` is that of the middle, `half_size_m` where the cloud ends. The cell is a sixth of the smallest half
-    size, doubled until there are at most MOST_CELLS nodes; the nodes are scaled to hold the exact mass.
+    `density_kg_m3` is the density at the centre, `half_size_m` the semi-axes. The cell is a sixth of the smallest
+    semi-axis, doubled until there are at most MOST_CELLS nodes; the nodes are scaled to the exact mass.
     """
     centre = check_vector("centre_m", centre_m)
     half = check_vector("half_size_m", half_size_m, above=0.0)
     peak = check_number("density_kg_m3", density_kg_m3, least=0.0)
     cell = float(half.min()) / CELLS_IN_SMALLEST_HALF
-    # In floats, since a tiny cell would ask for more nodes than an integer counts.
+    # In floating point, because a tiny cell would overflow the integer number of nodes.
     while np.prod(2.0 * np.ceil(half / cell) + 1.0) > MOST_CELLS:
         cell *= 2.0
     reach = np.ceil(half / cell).astype(np.int64)
@@ -195,7 +195,7 @@ def _checked_parcels(xyz: ArrayLike, mass_kg: ArrayLike) -> tuple[Floats, Floats
 
 
 def _lattice(points: Floats, cell: float) -> tuple[float, Floats, tuple[int, int, int]]:
-    """Cell size, the first node in units of it, and the number of nodes along each axis."""
+    """Cell size, first node in units of cells, and number of nodes along each axis."""
     low, high = points.min(axis=0), points.max(axis=0)
     while True:
         first = np.floor(low / cell) - _MARGIN
@@ -208,18 +208,18 @@ def _lattice(points: Floats, cell: float) -> tuple[float, Floats, tuple[int, int
 
 
 def _checked_rays(origin: ArrayLike, direction: ArrayLike, length: ArrayLike) -> tuple[Floats, Floats, Floats]:
-    start, way = (np.atleast_2d(np.asarray(value, dtype=np.float64)) for value in (origin, direction))
+    start, heading = (np.atleast_2d(np.asarray(value, dtype=np.float64)) for value in (origin, direction))
     end = np.atleast_1d(np.asarray(length, dtype=np.float64))
     try:
-        count = np.broadcast_shapes(start.shape[:1], way.shape[:1], end.shape)
-        start, way = (np.broadcast_to(value, (*count, 3)) for value in (start, way))
+        count = np.broadcast_shapes(start.shape[:1], heading.shape[:1], end.shape)
+        start, heading = (np.broadcast_to(value, (*count, 3)) for value in (start, heading))
     except ValueError:
         raise ConfigError(
-            f"rays: origin_m and direction must have shape (n, 3) and length_m (n,), got {start.shape}, {way.shape} "
-            f"and {end.shape}"
+            f"rays: origin_m and direction must have shape (n, 3) and length_m (n,), got {start.shape}, "
+            f"{heading.shape} and {end.shape}"
         ) from None
-    if not (np.all(np.isfinite(start)) and np.all(np.abs((way * way).sum(axis=1) - 1.0) < 1e-5)):
+    if not (np.all(np.isfinite(start)) and np.all(np.abs((heading * heading).sum(axis=1) - 1.0) < 1e-5)):
         raise ConfigError("rays: origin_m must be finite and direction must hold unit vectors")
     if not np.all(end >= 0.0):
         raise ConfigError("length_m: must not be negative")
-    return start, way, np.broadcast_to(end, count)
+    return start, heading, np.broadcast_to(end, count)

@@ -1,24 +1,21 @@
-"""Light on a sphere of water or ice: how much it takes away, and how much it sends back to a lidar.
+"""Mie scattering of water and ice spheres: extinction, and backscatter into the receiver of a lidar.
 
-Q_back is the usual efficiency of radar: the backscatter cross-section is Q_back pi D^2 / 4, meant for a scatterer that
-sends the same to all 4 pi of directions. What goes back for each steradian is therefore D^2 Q_back / 16.
+Q_back is the radar efficiency: the backscatter cross-section is Q_back pi D^2 / 4, defined for an isotropic scatterer
+(4 pi sr). The differential backscatter is therefore D^2 Q_back / 16 per steradian.
 
-Two averages make Q_back a number that a lidar can use.
-- Over sizes: for one exact size it ripples by a factor of ten and more, because light off the front and light off the
-  back of the drop interfere, with a period of half a wavelength in D. No two drops of rain agree that closely, so
-  values are means over D +-20 % or so, across which nothing else about a drop changes much.
-- Over directions: straight back there is a glory, a peak that is only about lambda / D wide. It makes Q_back of a 2 mm
-  drop about 6 at 905 nm in that one direction, but 0.2 half a degree away. Drops are seen at about 2 m, and a lens of
-  25 mm that begins beside the beam sees them from up to 10 mrad off, so values are means over a cone of that
-  half-angle.
+Two averages make Q_back usable for a lidar.
+- Over sizes: for one exact size, Q_back ripples by a factor of ten and more, because light from the front and the back
+  of the drop interferes, with a period of half a wavelength in D. No two raindrops agree that closely, so values are
+  means over about D +-20 %, within which the other properties of a drop change little.
+- Over directions: the glory, a peak only about lambda / D wide, raises Q_back of a 2 mm drop to about 6 at 905 nm in
+  the exact backward direction, but to only 0.2 half a degree away. Drops are detected at about 2 m, and a 25 mm lens
+  next to the beam sees them from up to 10 mrad off axis, so values are means over a cone of that half-angle.
 
-Tables of Mie's efficiencies that come with the package, for the wavelengths that lidars have.
+Tables for common lidar wavelengths ship with the package. `computed_table` takes about a second of one core, and every
+process that simulates rain needs a table. The shipped file holds the values of `computed_table`, digit for digit; a
+test computes them again. This command writes the file:
 
-`mie._table` takes about a second of one core to make such a table. Every process that simulates rain needs one, so the
-usual ones lie beside this module. They hold what `mie._table` computes, digit for digit, and a test computes them
-again:
-
-    python -m parhelion.weather.mie      # writes them anew
+    python -m parhelion.weather.mie
 """
 
 from __future__ import annotations
@@ -42,27 +39,27 @@ _MEAN_OVER = np.array([1.0, 2.0, 3.0, 2.0, 1.0])
 _ANGLES = 32
 _MOST_SIZES, _FEWEST_SIZES = 128, 16
 _OPAQUE = 10.0
-"""Above this k x nothing of the light inside comes out again: twice through, exp(-8 k x) is left."""
+"""Value of k x above which no light leaves the sphere again: exp(-8 k x) remains after two passes."""
 _BLOCKS = (128, 1024)
-"""Terms of the series that are summed at once: few enough for memory, enough to make the sums worth their calls."""
+"""Smallest and largest number of terms of the series summed per call, a compromise of memory and call overhead."""
 
 
 def size_parameter(diameter_mm: ArrayLike, wavelength_nm: float) -> NDArray[np.float64]:
-    """x = pi D / lambda."""
+    """Size parameter x = pi D / lambda."""
     return np.asarray(diameter_mm, dtype=np.float64) * (np.pi * 1e6 / checked_wavelength(wavelength_nm))
 
 
 def large_sphere_extinction(diameter_mm: ArrayLike, wavelength_nm: float) -> NDArray[np.float64]:
-    """Q_ext of a sphere much larger than the wavelength: 2 + 1.9924 x^(-2/3), whatever it is made of.
+    """Q_ext of a sphere much larger than the wavelength: 2 + 1.9924 x^(-2/3), for any material.
 
-    Twice its shadow, and the light that grazes its edge (Nussenzveig and Wiscombe 1980). Within 0.5 % of Mie's mean
-    over a band of sizes, and 5 % of a single size, for x > 100; within 1 % of a single size for x > 1000.
+    Twice the geometric shadow plus the edge term (Nussenzveig and Wiscombe 1980). For x > 100, within 0.5 % of the Mie
+    mean over a band of sizes and within 5 % of a single size; for x > 1000, within 1 % of a single size.
     """
     return 2.0 + 1.9924 * size_parameter(diameter_mm, wavelength_nm) ** (-2.0 / 3.0)
 
 
 def differential_backscatter(diameter_mm: Reals, q_back: Reals) -> Reals:
-    """What a sphere sends straight back, D^2 Q_back / 16 [m^2/sr]; arrays of either kind."""
+    """Differential backscatter of a sphere, D^2 Q_back / 16 [m^2/sr]; NumPy or Dr.Jit arrays."""
     return diameter_mm * diameter_mm * q_back * (1e-6 / 16.0)
 
 
@@ -74,10 +71,10 @@ def efficiencies(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Q_ext and Q_back of spheres of 0.05 to 10 mm, as means over D +-20 % and over the receiver's cone.
 
-    `index` is n + i k, that of water if left out; `acceptance_mrad` is the half-angle of the cone, 0 for straight back
-    alone. From a table of 48 sizes by Mie's series: those of usual lidars come with the package, others are made once,
-    in about a second. Q_back carries some 3 % of noise from the ripple that is left. Drops above 1 mm are not quite
-    round, which weakens the glory further: there Q_back is an upper bound.
+    `index` is n + i k, by default that of water; `acceptance_mrad` is the half-angle of the cone, 0 for the exact
+    backward direction. Values are interpolated in a table of 48 sizes from Mie's series. Tables of common wavelengths
+    ship with the package; others are computed once, in about a second. Q_back has about 3 % of residual ripple. Drops
+    above 1 mm are oblate, which weakens the glory further: there, Q_back is an upper bound.
     """
     d = np.asarray(diameter_mm, dtype=np.float64)
     low, high = DIAMETERS_MM
@@ -92,7 +89,7 @@ def efficiencies(
 def _checked_case(wavelength_nm: float, index: complex | None, acceptance_mrad: float) -> tuple[float, complex, float]:
     wavelength = checked_wavelength(wavelength_nm)
     m = water_index(wavelength) if index is None else complex(index)
-    # Below 1.2 the series' upward recurrence would need more terms than it can carry.
+    # Below 1.2, the upward recurrence of the series is unstable for the number of terms needed.
     if not (1.2 <= m.real <= 2.5 and 0.0 <= m.imag <= 10.0):
         raise ConfigError(f"index: must be n + i k with n from 1.2 to 2.5 and k from 0 to 10, got {index!r}")
     if not 0.0 <= acceptance_mrad <= 50.0:
@@ -102,28 +99,28 @@ def _checked_case(wavelength_nm: float, index: complex | None, acceptance_mrad: 
 
 @lru_cache(maxsize=32)
 def _table(wavelength_nm: float, index: complex, acceptance_mrad: float) -> Table:
-    """ln D, Q_ext and ln Q_back on an even grid of ln D: from the package where it has it, else computed."""
-    usual = acceptance_mrad == DEFAULT_ACCEPTANCE_MRAD and wavelength_nm in SHIPPED_NM
-    if usual and index == water_index(wavelength_nm):
+    """ln D, Q_ext and ln Q_back on a regular grid of ln D, shipped with the package or computed."""
+    is_shipped = acceptance_mrad == DEFAULT_ACCEPTANCE_MRAD and wavelength_nm in SHIPPED_NM
+    if is_shipped and index == water_index(wavelength_nm):
         return shipped()[wavelength_nm]
     return computed_table(wavelength_nm, index, acceptance_mrad)
 
 
 def computed_table(wavelength_nm: float, index: complex, acceptance_mrad: float) -> Table:
-    """The same by Mie's series, which takes about a second of one core."""
+    """Compute a table by Mie's series, which takes about a second of one core."""
     centre_mm = np.geomspace(*DIAMETERS_MM, _TABLE_SIZES)
     x = size_parameter(centre_mm, wavelength_nm)
-    # Small drops ripple most and cost least; large ones are averaged by the cone as well.
+    # Small drops have the strongest ripple and the lowest cost; large ones are averaged by the cone as well.
     sizes = np.clip(_MOST_SIZES * np.sqrt(200.0 / x), _FEWEST_SIZES, _MOST_SIZES).astype(int)
     row = np.repeat(np.arange(_TABLE_SIZES), sizes)
     place = np.arange(row.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    # Each step has its own offset (golden ratio), so that neighbours do not share their errors.
+    # Each step has a different offset (golden ratio), so that the errors of neighbours are independent.
     spread = (place + row * 0.6180339887 % 1.0) / sizes[row] - 0.5
     step = np.log(centre_mm[1] / centre_mm[0])
     x_all = x[row] * np.exp(step * spread)
     if acceptance_mrad == 0.0:
         angle = np.zeros(1)
-    else:  # even in solid angle
+    else:  # uniform in solid angle
         angle = acceptance_mrad * 1e-3 * np.sqrt((np.arange(_ANGLES) + 0.5) / _ANGLES)
     q_ext, q_back = np.empty_like(x_all), np.empty_like(x_all)
     opaque = index.imag * x_all > _OPAQUE
@@ -135,12 +132,12 @@ def computed_table(wavelength_nm: float, index: complex, acceptance_mrad: float)
         extinction, towards = mie_series(index, x_all[order], angle)
         q_ext[order], q_back[order] = extinction, towards.mean(axis=0)
     mean_ext, mean_back = (_smooth(np.bincount(row, q, _TABLE_SIZES) / sizes) for q in (q_ext, q_back))
-    # Other machines may end in other bits; rounded far below the noise, tables are the same.
+    # Machines may differ in the last bits; rounding far below the ripple makes the tables identical.
     return np.log(centre_mm), mean_ext.round(6), np.asarray(np.log(mean_back), dtype=np.float64).round(4)
 
 
 def _smooth(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean over neighbours; at the ends over those that are there."""
+    """Weighted mean over neighbours, truncated at the ends."""
     weights = np.convolve(np.ones_like(values), _MEAN_OVER, "same")
     return np.asarray(np.convolve(values, _MEAN_OVER, "same") / weights, dtype=np.float64)
 
@@ -148,11 +145,11 @@ def _smooth(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def mie_series(
     index: complex, x: NDArray[np.float64], angle_rad: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Q_ext (sizes,) and the efficiency (angles, sizes) of scattering into directions `angle_rad` off straight back.
+    """Q_ext (sizes,) and the efficiency (angles, sizes) of scattering at `angle_rad` from the backward direction.
 
-    Mie's series by upward recurrences (Bohren and Huffman 1983, chapter 4), all sizes at once. The second is
-    4 (|S_1|^2 + |S_2|^2) / (2 x^2), unpolarised; at angle 0 it is Q_back. `x` ascends, from 50 on, with k x below 14:
-    beyond that the logarithmic derivative inside the sphere loses its digits on the way up.
+    Mie's series by upward recurrences (Bohren and Huffman 1983, chapter 4), all sizes at once. The second result is
+    4 (|S_1|^2 + |S_2|^2) / (2 x^2), unpolarised; at angle 0 it is Q_back. `x` must increase, start at 50 or more, and
+    have k x below 14: beyond that, the upward recurrence of the logarithmic derivative loses its precision.
     """
     m = complex(index)
     last = np.ceil(x + 4.05 * np.cbrt(x) + 2.0).astype(int)
@@ -168,7 +165,7 @@ def mie_series(
     first = 0
     n_0, end = 1, int(last[-1]) + 1
     while n_0 < end:
-        # Sizes whose series has ended leave; the rest stand at the end, because x ascends.
+        # Drop the sizes whose series has converged; they come first, because x increases.
         done = int(np.searchsorted(last[first:], n_0))
         first += done
         derivative, older, newer = derivative[done:], older[done:], newer[done:]
@@ -177,7 +174,7 @@ def mie_series(
         inside, outside = np.empty_like(n_z), np.empty((n.size + 1, x.size - first), complex)
         pi = np.empty((n.size + 1, mu.size))
         outside[0], pi[0] = newer, pi_older
-        climb, turn = 2.0 * n_x - 1.0 / x[first:], (2.0 + 1.0 / n) * mu
+        climb, angular_step = 2.0 * n_x - 1.0 / x[first:], (2.0 + 1.0 / n) * mu
         for i in range(n.size):
             np.reciprocal(n_z[i] - derivative, out=inside[i])
             inside[i] -= n_z[i]
@@ -186,7 +183,7 @@ def mie_series(
             outside[i + 1] -= older
             older, newer = newer, outside[i + 1]
             pi[i + 1] = pi_newer
-            pi_older, pi_newer = pi_newer, turn[i] * pi_newer - (1.0 + 1.0 / (n_0 + i)) * pi_older
+            pi_older, pi_newer = pi_newer, angular_step[i] * pi_newer - (1.0 + 1.0 / (n_0 + i)) * pi_older
         pi, tau = pi[1:], n * mu * pi[1:] - (n + 1.0) * pi[:-1]
         before, now = outside[:-1], outside[1:]
         electric, magnetic = inside / m + n_x, inside * m + n_x
@@ -196,7 +193,7 @@ def mie_series(
         q_ext[first:] += np.sum(weight * (a + b).real, axis=0)
         weight /= n * (n + 1.0)
         # S_1 + S_2 and S_1 - S_2 need one product each; complex columns are multiplied as pairs of real ones. einsum
-        # keeps to one thread, in which such thin products are fastest and always end in the same bits.
+        # runs in one thread, which is fastest for such thin products and reproducible bit for bit.
         for total, angular, terms in ((both, pi + tau, a + b), (differ, pi - tau, a - b)):
             part = np.einsum("na,ns->as", angular, (weight * terms).view(np.float64))
             total[:, first:] += part.view(complex)
@@ -211,7 +208,7 @@ Table = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 
 @cache
 def shipped() -> dict[float, Table]:
-    """By wavelength [nm]: ln D (D in mm), Q_ext and ln Q_back of water at the usual acceptance."""
+    """Tables by wavelength [nm]: ln D (D in mm), Q_ext and ln Q_back of water at the default acceptance."""
     rows = np.loadtxt(FILE, delimiter=",", comments="#")
     found = {}
     for wavelength in SHIPPED_NM:

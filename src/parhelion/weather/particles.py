@@ -1,16 +1,15 @@
-"""How many drops or flakes of which size the air holds at a given rate.
+"""Size distributions of drops and flakes, and the particles of a beam that a lidar can detect.
 
-Diameters are in mm, densities in 1/(m^3 mm), counts in 1/m^3, rates in mm of water an hour. A distribution is cut at
-both ends: below 0.05 mm a drop hardly weighs or shines, and the largest drops ever seen have about 10 mm (Hobbs and
-Rangno 2004). Snow is counted by melted diameter and cut at 20 mm.
+Diameters are in mm, densities in 1/(m^3 mm), counts in 1/m^3, rates in mm of water per hour. Distributions are
+truncated: drops below 0.05 mm contribute little mass and backscatter, and the largest observed drops have about 10 mm
+(Hobbs and Rangno 2004). Snow is described by melted diameter and truncated at 20 mm.
 
-The few drops of a beam that a lidar can see, drawn without drawing the rest.
-
-Drops are a Poisson process over range z and diameter D with density A(z) N(D), A the beam's cross-section. A beam of
-100 m in rain holds thousands, and nearly all of them return far less than the detection threshold. Those that return
-at least `floor` thresholds are again a Poisson process, with density A(z) N(D) 1[echo(D, z) >= floor]: thinning is
-exact, not an approximation. The mean is the integral of A(z) n(z) over range, n(z) being the number of drops larger
-than the least that is detectable at z; range then follows A(z) n(z), and diameter, given range, the tail of N(D).
+Detectable drops are drawn without drawing the rest. Drops are a Poisson process over range z and diameter D with
+density A(z) N(D), where A is the beam's cross section. A 100 m beam in rain contains thousands of drops, nearly all of
+which return far less than the detection threshold. Those that return at least `floor` thresholds are again a Poisson
+process, with density A(z) N(D) 1[echo(D, z) >= floor]: thinning is exact, not an approximation. The mean is the
+integral of A(z) n(z) over range, where n(z) is the number of drops larger than the smallest detectable one at z. Range
+then follows A(z) n(z), and diameter, given range, follows the tail of N(D).
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ from parhelion.core.errors import ConfigError, unknown_name
 LEAST_DIAMETER_MM = 0.05
 LARGEST_DROP_MM = 10.0
 LARGEST_MELTED_FLAKE_MM = 20.0
-# Sizes that only one particle in 1e9 exceeds are left out: tables then spend no steps on them.
+# Sizes exceeded by only one particle in 1e9 are truncated, so that tables spend no steps on them.
 _RAREST = 1e-9
 _STEPS = 4096
 
 
 @dataclass(frozen=True)
 class ModifiedGamma:
-    """N(D) = n_0 D^a exp(-b D^c); an exponential where a = 0 and c = 1."""
+    """N(D) = n_0 D^a exp(-b D^c); exponential for a = 0 and c = 1."""
 
     n_0: float
     a: float
@@ -59,7 +58,7 @@ class ModifiedGamma:
 
 @dataclass(frozen=True)
 class LogNormal:
-    """N(D) of `number` drops whose ln D is normal about ln `median_mm` with standard deviation `log_sigma`."""
+    """N(D) of `number` drops whose ln D is normal with mean ln `median_mm` and standard deviation `log_sigma`."""
 
     number: float
     median_mm: float
@@ -82,7 +81,7 @@ Spectrum = ModifiedGamma | LogNormal
 
 @dataclass(frozen=True)
 class DropSizes:
-    """A size distribution at one rate, cut to [`least_mm`, `largest_mm`]. None as spectrum means dry air."""
+    """Size distribution at one rate, truncated to [`least_mm`, `largest_mm`]; spectrum None means no particles."""
 
     name: str
     rate_mm_h: float
@@ -91,7 +90,7 @@ class DropSizes:
     spectrum: Spectrum | None
 
     def density(self, diameter_mm: ArrayLike) -> NDArray[np.float64]:
-        """N(D) [1/(m^3 mm)]; 0 outside the cut."""
+        """N(D) [1/(m^3 mm)]; 0 outside the truncation limits."""
         d = np.asarray(diameter_mm, dtype=np.float64)
         if self.spectrum is None:
             return np.zeros_like(d)
@@ -113,21 +112,21 @@ class DropSizes:
     def tail_table(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Ascending diameters [mm] and the number above each [1/m^3].
 
-        Straight lines between the points are right to 1e-4 of the number, or to 1e-7 of all.
+        Linear interpolation is accurate to 1e-4 of the number, or to 1e-7 of the total.
         """
         d = np.geomspace(self.least_mm, self.largest_mm, _STEPS)
-        # geomspace rounds its ends; the table must begin and end with the cut itself.
+        # geomspace rounds its end points; the table must start and end at the truncation limits.
         d[0], d[-1] = self.least_mm, self.largest_mm
         above = self.number_above(d)
         d.flags.writeable = above.flags.writeable = False
         return d, above
 
     def integrate(self, weight: Callable[[NDArray[np.float64]], ArrayLike]) -> float:
-        """Integral of weight(D) N(D) dD over the cut; the weight's unit for each m^3."""
+        """Integral of weight(D) N(D) dD between the truncation limits, in the unit of the weight per m^3."""
         if self.spectrum is None:
             return 0.0
         d, _ = self.tail_table
-        # In ln D the integrand is smooth and the steps are even.
+        # In ln D the integrand is smooth and the steps are equal.
         height = np.asarray(weight(d), dtype=np.float64) * self.density(d) * d
         return float(0.5 * np.sum((height[1:] + height[:-1]) * np.diff(np.log(d))))
 
@@ -139,7 +138,7 @@ class _Family(NamedTuple):
 
 
 def _marshall_palmer(rate: float) -> Spectrum:
-    # Lambda is per mm; the 41 sometimes printed is per cm.
+    # Lambda is per mm; the value 41 found in some texts is per cm.
     return ModifiedGamma(8000.0, 0.0, 4.1 * rate**-0.21, 1.0)
 
 
@@ -147,17 +146,17 @@ def _feingold_levin(rate: float) -> Spectrum:
     return LogNormal(172.0 * rate**0.22, 0.75 * rate**0.21, float(np.log(1.43)))
 
 
-# Deirmendjian's "Rain M" over radius r [mm]: n(r) = 5.3333e5 r exp(-8.9443 sqrt(r)), 1000 drops a m^3, mode 0.05 mm.
-# Over D = 2 r the density halves and the rest is rewritten.
+# Deirmendjian's "Rain M" over radius r [mm]: n(r) = 5.3333e5 r exp(-8.9443 sqrt(r)), 1000 drops per m^3, mode 0.05 mm.
+# As a function of D = 2 r, the density halves and r is substituted.
 _RAIN_M = ModifiedGamma(5.3333e5 / 4.0, 1.0, 8.9443 / 2.0**0.5, 0.5)
 _FALL_SPEED_M_S, _FALL_EXPONENT = 3.78, 0.67
 
 
 def _deirmendjian(rate: float) -> Spectrum:
-    """Rain M with number and size each growing as R^(1/4.67), so that the water that falls is the rate asked for.
+    """Rain M with number and size each scaled as R^(1/4.67), so that the water flux equals the rate.
 
-    With the fall speed 3.78 D^0.67 m/s the rate goes as number x size^3.67; sharing the exponent evenly is what
-    Marshall and Palmer's and Feingold and Levin's fits do as well (0.21 to 0.22 for both).
+    With the fall speed 3.78 D^0.67 m/s, the rate scales as number x size^3.67. The fits of Marshall and Palmer and of
+    Feingold and Levin divide the exponent equally as well (0.21 to 0.22 for both).
     """
     grow = (rate / fall_rate_mm_h(_RAIN_M)) ** (1.0 / (4.0 + _FALL_EXPONENT))
     shape = _RAIN_M
@@ -174,15 +173,15 @@ _SNOW_INTERCEPT = 3800.0
 
 
 def _constant_intercept(rate: float) -> Spectrum:
-    """N_0 stays, and the slope follows from the water that falls: R = pi N_0 v / Lambda^4."""
+    """Spectrum with constant N_0 and a slope from the water flux: R = pi N_0 v / Lambda^4."""
     carried = np.pi * _SNOW_INTERCEPT * SNOW_FALL_SPEED_M_S * 3600.0 * 1e-6
     return ModifiedGamma(_SNOW_INTERCEPT, 0.0, float((carried / rate) ** 0.25), 1.0)
 
 
 def fall_rate_mm_h(spectrum: ModifiedGamma) -> float:
-    """Rain rate [mm/h] carried by an uncut spectrum: (pi / 6) x integral of D^3 v N dD with v = 3.78 D^0.67 m/s.
+    """Rain rate [mm/h] of an untruncated spectrum: (pi / 6) x integral of D^3 v N dD with v = 3.78 D^0.67 m/s.
 
-    Fall speed of Atlas and Ulbrich (1977), good for drops of 0.5 to 5 mm.
+    Fall speed of Atlas and Ulbrich (1977), valid for drops of 0.5 to 5 mm.
     """
     power = 3.0 + _FALL_EXPONENT + spectrum.a
     k = (power + 1.0) / spectrum.c
@@ -223,11 +222,11 @@ DROP_SIZES: dict[str, _Family] = {
         "aggregates",
     ),
 }
-"""Size distributions by name, each with its source. Fits are good for about 0.5 to 100 mm/h (snow: 0.1 to 3)."""
+"""Size distributions by name, each with its source. Valid for about 0.5 to 100 mm/h (snow: 0.1 to 3)."""
 
 
 def drop_sizes(name: str, rate_mm_h: float) -> DropSizes:
-    """The distribution `name` at a rate of 0 mm/h or more."""
+    """Distribution `name` at a rate of 0 mm/h or more."""
     if name not in DROP_SIZES:
         raise unknown_name("drop size distribution", name, DROP_SIZES)
     rate = checked_rate(rate_mm_h)
@@ -245,7 +244,7 @@ def drop_sizes(name: str, rate_mm_h: float) -> DropSizes:
 
 
 def checked_rate(rate_mm_h: Reals) -> float:
-    """The rate as a number, or an error that names it."""
+    """Validated rate [mm/h]."""
     if isinstance(rate_mm_h, (int, float, np.integer, np.floating)) and not isinstance(rate_mm_h, bool):
         rate = float(rate_mm_h)
         if np.isfinite(rate) and rate >= 0.0:
@@ -254,24 +253,24 @@ def checked_rate(rate_mm_h: Reals) -> float:
 
 
 def extinction_of(sizes: DropSizes, efficiency: Callable[[NDArray[np.float64]], ArrayLike]) -> float:
-    """Extinction [1/m] of all particles: integral of Q_ext(D) (pi D^2 / 4) N(D) dD, D [mm] given to `efficiency`."""
+    """Extinction [1/m] of all particles: integral of Q_ext(D) (pi D^2 / 4) N(D) dD; `efficiency` is Q_ext by D [mm]."""
     area_m2_per_mm2 = np.pi / 4.0 * 1e-6
     return sizes.integrate(lambda d: np.asarray(efficiency(d)) * (area_m2_per_mm2 * d * d))
 
 
 def drops_in_beam(sizes: DropSizes, volume_m3: Reals) -> Reals:
-    """Mean of the Poisson number of drops in a volume [m^3]; arrays of either kind."""
+    """Mean number of drops (Poisson) in a volume [m^3]; NumPy or Dr.Jit arrays."""
     return volume_m3 * sizes.count()
 
 
 STEPS = 1024
-"""Points of the tables over range, at even steps of the distribution function."""
+"""Points of the tables over range, at equal steps of the distribution function."""
 TAIL_STEPS = 4096
-"""Points of the table over diameter, at even steps of ln tail."""
+"""Points of the table over diameter, at equal steps of ln tail."""
 
 _COARSE, _FINE = 4096, 16384
 _NEAREST_M = 1e-3
-# A chance of exp(-24) is smaller than the smallest uniform number of a 24-bit draw.
+# A probability of exp(-24) is below the smallest uniform number of a 24-bit draw.
 _DEEPEST = 24.0
 
 
@@ -280,15 +279,15 @@ class Detectable:
     """Tables from which detectable drops are drawn; see `sample`."""
 
     mean: float
-    """Mean of the Poisson number of detectable drops in a beam."""
+    """Mean number of detectable drops per beam (Poisson)."""
     range_m: NDArray[np.float64]
-    """Range at even steps of its distribution function from 0 to 1; the two ends are a quarter step inside."""
+    """Range at equal steps of its distribution function from 0 to 1; both ends are a quarter step inside."""
     log_tail: NDArray[np.float64]
-    """ln of the number of drops [1/m^3] above the least detectable diameter, at those ranges."""
+    """ln of the number of drops [1/m^3] above the smallest detectable diameter, at those ranges."""
     log_tail_steps: NDArray[np.float64]
-    """Even, ascending steps of ln of the number of drops [1/m^3] above a diameter."""
+    """Equal, increasing steps of ln of the number of drops [1/m^3] above a diameter."""
     diameter_mm: NDArray[np.float64]
-    """The diameter at each of those steps; it descends."""
+    """Diameter at each of those steps, decreasing."""
 
 
 def drop_echo(
@@ -302,15 +301,15 @@ def drop_echo(
 ) -> Reals:
     """Echo of one drop in units of the detection threshold: (sigma_b / A) T^2 xi / z^2 / (P_min / C).
 
-    The drop stands anywhere in a beam of even brightness and cross-section A(z), larger than the drop; `threshold` is
-    P_min / C [1/(m^2 sr)], `extinction_per_m` one way and uniform. Arrays of either kind.
+    The drop is anywhere in a beam of uniform irradiance whose cross section A(z) is larger than the drop. `threshold`
+    is P_min / C [1/(m^2 sr)], `extinction_per_m` is one way and uniform. NumPy or Dr.Jit arrays.
     """
     transmission = namespace(range_m, backscatter_m2_sr).exp(-2.0 * extinction_per_m * range_m)
     return backscatter_m2_sr / beam_area_m2 * transmission * overlap / (range_m * range_m * threshold)
 
 
 def obscured(cross_section_m2: Reals, area_m2: Reals) -> Reals:
-    """Share of the beam's area that a drop with this extinction cross-section takes away, at most 1; either kind."""
+    """Share of the beam obscured by a drop of this extinction cross section, at most 1; NumPy or Dr.Jit arrays."""
     return namespace(cross_section_m2, area_m2).minimum(cross_section_m2 / area_m2, 1.0)
 
 
@@ -328,10 +327,10 @@ def detectable(
 ) -> Detectable:
     """Tables of the drops between two ranges whose echo is at least `floor` detection thresholds.
 
-    `backscatter` takes D [mm] to sigma_b [m^2/sr], `area` range to the beam's cross-section [m^2], `overlap` range to
-    the share that the receiver sees. The least detectable diameter is taken from sigma_b made rising (its running
-    maximum over D): where a larger drop returns a little less than a smaller one it counts as returning as much.
-    Nothing is drawn nearer than 1 mm. With no detectable drop `mean` is 0 and the tables are of numbers all the same.
+    `backscatter` maps D [mm] to sigma_b [m^2/sr], `area` maps range to the beam's cross section [m^2], `overlap` maps
+    range to the share that the receiver collects. The smallest detectable diameter follows from the running maximum of
+    sigma_b over D: a larger drop that returns slightly less than a smaller one counts as returning the same. Drops
+    within 1 mm are left out. Without detectable drops, `mean` is 0 and the tables hold arbitrary finite values.
     """
     _check(extinction_per_m, threshold, floor, least_range_m, largest_range_m)
     diameter, above = sizes.tail_table
@@ -344,7 +343,7 @@ def detectable(
         beam = np.broadcast_to(np.asarray(area(z), dtype=np.float64), z.shape)
         if not (np.all(np.isfinite(beam)) and np.all(beam > 0.0)):
             raise ConfigError("area: must be finite and above 0 m^2 at every range")
-        # The echo is linear in sigma_b, so that of 1 m^2/sr says which sigma_b is needed.
+        # The echo is linear in sigma_b, so the echo of 1 m^2/sr gives the required sigma_b.
         unit = drop_echo(
             np.ones_like(z), beam_area_m2=beam, range_m=z, extinction_per_m=extinction_per_m,
             overlap=np.asarray(overlap(z), dtype=np.float64), threshold=threshold,
@@ -354,7 +353,7 @@ def detectable(
         return beam * number, number
 
     near = max(least_range_m, _NEAREST_M)
-    # Denser near the sensor, where the drops are.
+    # Finer steps near the sensor, where most detectable drops are.
     coarse = near + (largest_range_m - near) * np.linspace(0.0, 1.0, _COARSE) ** 2
     seen = np.flatnonzero(density(coarse)[0] > 0.0)
     if seen.size == 0:
@@ -370,8 +369,8 @@ def detectable(
     log_tail = np.log(np.interp(range_m, z, number))
     top, bottom = float(np.log(above[0])), float(log_tail.min()) - _DEEPEST
     log_tail_steps = np.linspace(bottom, top, TAIL_STEPS)
-    # Where small drops are rare the tail hardly falls at first; the last point steps in by a quarter, as at the ends
-    # of range, or a line would lead from the drops that are there to the least of all.
+    # If small drops are rare, the tail is nearly constant at first. The last point is moved inwards by a quarter step,
+    # as at the ends of range; otherwise interpolation would produce drops of the smallest diameter.
     at = np.minimum(log_tail_steps, top - 0.25 * (log_tail_steps[1] - log_tail_steps[0]))
     descending = np.interp(np.exp(at), above[::-1], diameter[::-1])
     return Detectable(mean, range_m, log_tail, log_tail_steps, descending)
@@ -386,13 +385,13 @@ def sample(table: Detectable, u1: ArrayLike, u2: ArrayLike) -> tuple[NDArray[np.
 
 
 def counts(table: Detectable, u: ArrayLike) -> NDArray[np.int64]:
-    """How many detectable drops each beam has: Poisson numbers by inversion of uniform numbers in (0, 1)."""
+    """Number of detectable drops per beam: Poisson numbers by inversion of uniform numbers in (0, 1)."""
     chance = np.asarray(u, dtype=np.float64)
     if table.mean <= 0.0:
         return np.zeros(chance.shape, dtype=np.int64)
     from scipy.special import pdtr
 
-    # 12 standard deviations above the mean, and never fewer than 40 for small means.
+    # 12 standard deviations above the mean, plus 40 for small means.
     most = int(table.mean + 12.0 * np.sqrt(table.mean) + 40.0)
     return np.asarray(np.searchsorted(pdtr(np.arange(most), table.mean), chance, side="left"), dtype=np.int64)
 
@@ -412,7 +411,7 @@ def _check(extinction: float, threshold: float, floor: float, least: float, larg
 def _least_with(
     strength: NDArray[np.float64], diameter: NDArray[np.float64], needed: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Least diameter [mm] whose running maximum of sigma_b reaches what is needed; beyond the last where none does."""
+    """Smallest diameter [mm] whose running maximum of sigma_b reaches `needed`; beyond the last if none does."""
     row = np.searchsorted(strength, needed, side="left")
     high = np.clip(row, 1, diameter.size - 1)
     low = high - 1
@@ -423,18 +422,18 @@ def _least_with(
 
 
 def _inverse(cumulative: NDArray[np.float64], z: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Ranges at even steps of a distribution function that rises from 0 to 1."""
-    # Flat stretches have no drops, and no inverse.
+    """Ranges at equal steps of a distribution function that rises from 0 to 1."""
+    # Constant intervals contain no drops and cannot be inverted.
     rising = np.concatenate([[False], np.diff(cumulative) > 0.0, [False]])
     keep = rising[1:] | rising[:-1]
-    # The ends step in by a quarter: at the very ends the number of detectable drops may be 0, and its logarithm is
-    # what lines are drawn through.
+    # The ends are moved inwards by a quarter step: at the exact ends, the number of detectable drops may be 0, and its
+    # logarithm is interpolated.
     u = np.clip(np.arange(STEPS), 0.25, STEPS - 1.25) / (STEPS - 1)
     return np.interp(u, cumulative[keep], z[keep])
 
 
 def _nothing(near: float, far: float) -> Detectable:
-    """Tables that hold numbers everywhere, for a mean of 0."""
+    """Tables with finite values for a mean of 0."""
     return Detectable(
         0.0,
         np.linspace(near, far, STEPS),

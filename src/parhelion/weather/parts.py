@@ -1,7 +1,7 @@
 """Building blocks of the parts of a weather: schedules, checks of single values, amounts, heterogeneity.
 
-The parts themselves are in `media`. They are checked when they are made; a wrong value is a `ConfigError` that names
-the field. Units are in the names.
+The parts themselves are in `media`. They are validated on creation; a wrong value raises a `ConfigError` that names the
+field. Units are in the names.
 """
 
 from __future__ import annotations
@@ -32,11 +32,10 @@ from parhelion.core.errors import ConfigError, nearest_name
 DEFAULT_CELL_SCALE_M = 300.0
 """Default size of rain and snow cells."""
 _MOST_CHANGES = 7
-"""Entries of a schedule that a report lists."""
+"""Largest number of schedule entries that a report lists."""
 
 Schedule = float | Sequence[Sequence[float]]
-"""A number that stays, or pairs of time [s] and value: linear between them, level before the first and after the
-last."""
+"""Constant number, or pairs of time [s] and value: linear in between, constant before the first and after the last."""
 
 
 @overload
@@ -48,11 +47,11 @@ def value_at(schedule: Schedule, time: NDArray[Any]) -> NDArray[np.float64]: ...
 
 
 def value_at(schedule: Schedule, time: float | NDArray[Any]) -> float | NDArray[np.float64]:
-    """What a schedule says at a time, or at each of an array of times [s]."""
+    """Value of a schedule at a time [s], or at each of an array of times."""
     times = seconds(time)
     if isinstance(schedule, Sequence):
         at, value = np.asarray(schedule, dtype=np.float64).T
-        # Rounding between two points may step over their values, and below zero.
+        # Rounding of the interpolation may exceed the values of both points, or fall below zero.
         found = np.clip(np.interp(times, at, value), value.min(), value.max())
     else:
         found = np.full(times.shape, schedule, dtype=np.float64)
@@ -60,7 +59,7 @@ def value_at(schedule: Schedule, time: float | NDArray[Any]) -> float | NDArray[
 
 
 def seconds(time: Any) -> NDArray[np.float64]:
-    """A time, or an array of times [s], checked."""
+    """Validated time or array of times [s]."""
     try:
         times = np.asarray(time, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -71,7 +70,7 @@ def seconds(time: Any) -> NDArray[np.float64]:
 
 
 def bounds_of(schedule: Schedule) -> tuple[float, float]:
-    """The least and the largest value that a schedule ever has."""
+    """Smallest and largest value of a schedule."""
     values = [float(pair[1]) for pair in schedule] if isinstance(schedule, Sequence) else [float(schedule)]
     return min(values), max(values)
 
@@ -80,7 +79,7 @@ def bounds_of(schedule: Schedule) -> tuple[float, float]:
 
 
 def plain(value: Any) -> Any:
-    """A value as YAML would give it: NumPy's numbers and arrays as Python's own."""
+    """Value as plain YAML types: NumPy numbers and arrays become Python numbers and lists."""
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
     if isinstance(value, Mapping):
@@ -91,7 +90,7 @@ def plain(value: Any) -> Any:
 
 
 def _no_truth_value(value: Any) -> Any:
-    # YAML reads `yes` and `on` as true, which would count as 1.
+    # YAML parses `yes` and `on` as true, which would count as 1.
     if isinstance(value, bool):
         raise ValueError("must be a number")
     return value
@@ -130,7 +129,7 @@ _PAIRS: TypeAdapter[tuple[tuple[float, float], ...]] = TypeAdapter(
 
 
 def increasing(rows: tuple[tuple[float, ...], ...]) -> None:
-    """Raise an error where the first entries of rows, times [s], do not increase."""
+    """Raise ValueError if the first entries of rows, times [s], do not increase."""
     for before, after in pairwise(rows):
         if not before[0] < after[0]:
             raise ValueError(f"times must increase, but {after[0]:.12g} s follows {before[0]:.12g} s")
@@ -153,7 +152,7 @@ def scheduled(low: float, high: float, unit: str, hint: str = "") -> PlainValida
 
 
 def name_of(names: tuple[str, ...]) -> BeforeValidator:
-    """Validator of a field that holds one of some names; the error names the nearest one."""
+    """Validator of a field that holds one of several names; the error suggests the nearest one."""
 
     def check(value: Any) -> Any:
         if isinstance(value, str) and value in names:
@@ -184,7 +183,7 @@ class Slider:
 
 @dataclass(frozen=True)
 class Amount:
-    """The main number of a medium: a rate, a visibility, a density."""
+    """Main quantity of a medium: a rate, a visibility, a density."""
 
     field: str
     """Field of the part, for example `rate_mm_h`."""
@@ -199,15 +198,15 @@ class Amount:
     high: float
     slider: Slider
     clear: float = 0.0
-    """Value of clear air: 0, or infinity for a visibility."""
+    """Value in clear air: 0, or infinity for a visibility."""
     word: str = ""
-    """Word for the amount, by default the name of the medium."""
+    """Name of the amount in text, by default the name of the medium."""
     limit_note: str = ""
-    """Further words after the unit in errors."""
+    """Text after the unit in error messages."""
     report_unit: str = ""
     """Unit in reports, by default `unit`."""
     default: float | None = None
-    """Amount of a placed part that the shell gives without one."""
+    """Default amount of a placed part in the shell."""
 
     @property
     def check(self) -> PlainValidator:
@@ -215,31 +214,31 @@ class Amount:
         return scheduled(self.low, self.high, self.unit, self.limit_note)
 
     def at(self, part: MediumPart | None, time: float) -> float:
-        """Amount of a part at a time [s]; that of clear air without the part or without the field."""
+        """Amount of a part at a time [s]; that of clear air if the part or its field is missing."""
         return value_at(getattr(part, self.field, self.clear), time)
 
 
 class _Checked(Config):
-    """Configuration made in code or in a file: a wrong value is a `ConfigError` in both cases."""
+    """Configuration from code or from a file; a wrong value raises a `ConfigError` in both cases."""
 
     def __init__(self, /, **data: Any) -> None:
         fields = {name: plain(value) for name, value in data.items()}
         try:
             super().__init__(**fields)
         except ValidationError:
-            parse(type(self), fields, type(self).__name__)  # raises the same as one clear sentence
+            parse(type(self), fields, type(self).__name__)  # raises the same error with a readable message
             raise
 
     # A nested model skips this `__init__`, so that the location of an error stays complete.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     def to_mapping(self) -> dict[str, Any]:
-        """Fields that differ from their defaults, as a file has them."""
+        """Fields that differ from their defaults, as in a file."""
         return self.model_dump(mode="json", exclude_defaults=True)
 
 
 class MediumPart(_Checked):
-    """Base of the parts of a weather, one class per medium or more."""
+    """Base of the parts of a weather; each medium has one or more classes."""
 
     renamed: ClassVar[Mapping[str, str]] = {}
     """Earlier names of fields, which are still accepted."""
@@ -260,7 +259,7 @@ class MediumPart(_Checked):
         return bounds_of(getattr(self, amount.field)) != (amount.clear, amount.clear)
 
     def is_constant(self, amount: Amount) -> bool:
-        """Return True if it is the same at all times."""
+        """Return True if the amount is the same at all times."""
         low, high = bounds_of(getattr(self, amount.field))
         return low == high
 
@@ -270,7 +269,7 @@ class MediumPart(_Checked):
 
 
 def schedule_words(schedule: Schedule, unit: str) -> tuple[str, str]:
-    """Amounts and times of a schedule in words; the middle of a long one is left out."""
+    """Amounts and times of a schedule as text; the middle of a long one is omitted."""
     if not isinstance(schedule, Sequence):
         return f"{schedule:g} {unit}", "all the time"
     pairs = [(f"{pair[0]:g}", f"{pair[1]:g}") for pair in schedule]
@@ -281,7 +280,7 @@ def schedule_words(schedule: Schedule, unit: str) -> tuple[str, str]:
 
 
 def range_words(schedule: Schedule) -> str:
-    """Least and largest value of a schedule in words."""
+    """Smallest and largest value of a schedule as text."""
     low, high = bounds_of(schedule)
     return f"{low:g}" if low == high else f"{low:g} to {high:g}"
 
@@ -289,22 +288,22 @@ def range_words(schedule: Schedule) -> str:
 class Heterogeneity(_Checked):
     """Variation of density from place to place: a sum of noise octaves that drifts with the wind.
 
-    The factor on density has mean 1 over space and is never negative, so that the rate or visibility beside it is
-    the mean one.
+    The factor on density has mean 1 over space and is never negative. The rate or visibility of the part is therefore
+    the mean.
     """
 
     scale_m: Annotated[Number, within(0.1, 1e5, "m")] = 40.0
     """Size of the largest eddies or cells [m]; by default 40 in fog and 300 for cells of rain and snow."""
     octaves: Annotated[WholeNumber, within(1, 6)] = 4
-    """Number of sizes, each half of the one before."""
+    """Number of sizes, each half of the previous one."""
     roughness: Annotated[Number, within(0.0, 1.0)] = 0.5
-    """Amplitude of an octave over that of the one before."""
+    """Ratio of the amplitudes of successive octaves."""
     contrast: Annotated[Number, within(0.0, 1.0)] = 0.5
-    """Standard deviation of density over its mean."""
+    """Standard deviation of density relative to its mean."""
 
     @model_serializer(mode="wrap")
     def _with_scale(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # Its default depends on the medium, so it is always written.
+        # The default scale depends on the medium, so it is always written.
         return {"scale_m": self.scale_m, **handler(self)}
 
 

@@ -1,10 +1,11 @@
-"""The trail of dust behind a vehicle, as parcels that fly, slow down, and land (VANE, chapter 8).
+"""Dust trail behind a vehicle, as parcels that fly, slow down and land (VANE, chapter 8).
 
-A parcel stands for many grains and carries their mass. Parcels are born at a fixed rate along a trajectory; where one
-is at any time follows from its number, the seed and the trajectory, so any moment may be asked for in any order.
+A parcel represents many grains and carries their mass. Parcels are emitted at a fixed rate along a trajectory. The
+position of a parcel at any time follows from its number, the seed and the trajectory, so times may be queried in any
+order.
 
-VANE says nothing of the ground. Here a parcel that comes down to it stays there: it keeps its mass until its life
-ends, is marked `settled`, and takes no part in the airborne density.
+VANE does not describe the ground. Here, a parcel that reaches the ground stays there: it keeps its mass until its life
+ends, is marked `settled`, and does not contribute to the airborne density.
 """
 
 from __future__ import annotations
@@ -33,17 +34,17 @@ from parhelion.weather.media.dust import (
 GRAVITY_M_S2 = 9.81
 STEP_S = 0.1
 HORIZONTAL_SHARE = 0.5
-"""Part of the vehicle's horizontal velocity that new dust takes along (VANE eq. 8.4)."""
+"""Horizontal velocity of new dust relative to that of the vehicle (VANE eq. 8.4)."""
 UPWARD_SHARE = 0.75
-"""Part of the vehicle's speed that new dust has upward (VANE eq. 8.4)."""
+"""Upward velocity of new dust relative to the vehicle's speed (VANE eq. 8.4)."""
 LARGEST_SCATTER = 0.5
-"""Size of the random part of the first velocity relative to the rest of it, at most (VANE eq. 8.5)."""
+"""Largest random part of the initial velocity, relative to its deterministic part (VANE eq. 8.5)."""
 MOST_PARCELS = 2**31
 
 
 @dataclass(frozen=True, eq=False)
 class Particles(Table):
-    """Living parcels of a trail at one time, oldest first, world frame."""
+    """Parcels of a trail at one time, oldest first, world frame."""
 
     xyz: Floats
     """Positions [m], shape (n, 3)."""
@@ -54,11 +55,11 @@ class Particles(Table):
     mass_kg: Floats
     """Mass of dust in each parcel [kg], shape (n,)."""
     settled: NDArray[np.bool_]
-    """Whether the parcel lies on the ground, shape (n,)."""
+    """True if the parcel lies on the ground, shape (n,)."""
 
     @property
     def airborne(self) -> Particles:
-        """Those that do not lie on the ground."""
+        """Parcels that are not on the ground."""
         return self.rows(~self.settled)
 
 
@@ -67,32 +68,33 @@ class DustPlume:
     """Dust raised by a vehicle that drives along a trajectory between two times."""
 
     trajectory: Trajectory
-    """Motion of the vehicle's middle, x forward."""
+    """Motion of the vehicle's centre, x forward."""
     start_s: float
-    """When dust begins [s]."""
+    """Start of the emission [s]."""
     end_s: float
-    """When it ends [s]; infinite where it never does."""
+    """End of the emission [s]; may be infinite."""
     seed: int = 0
     name: str = "vehicle"
-    """Trails of one seed and other names have independent dust."""
+    """Name of the random stream: trails of one seed and different names have independent dust."""
     weight_kg: float = 2000.0
     silt_percent: float = 8.5
     """Silt in the road's surface [%]; 8.5 is AP-42's mean of construction sites."""
     moisture_percent: float = 0.2
     """Water in the road's surface [%]; 0.2 is a dry road, the reference of the emission formula."""
     width_m: float = 2.0
-    """Width of the vehicle [m]: dust is born in two spheres of this diameter, half of it left and right."""
+    """Width of the vehicle [m]: dust is emitted in two spheres of this diameter, half the width to the left and right.
+    """
     length_m: float = 5.0
-    """Length of the vehicle [m]: the spheres lie half of it behind its middle."""
+    """Length of the vehicle [m]: the spheres are half the length behind its centre."""
     ground_z_m: float | None = 0.0
-    """Height of flat ground [m], or None for the trajectory's own height where each parcel is born."""
+    """Height of flat ground [m], or None for the height of the trajectory at the emission of each parcel."""
     wind_m_s: tuple[float, float, float] = (0.0, 0.0, 0.0)
     """Velocity of the air [m/s], world frame."""
     parcels_per_s: float = 500.0
     lifetime_s: float = DUST_LIFETIME_S
     drag_per_m: float = DRAG_PER_M
     gravity_m_s2: float = GRAVITY_M_S2
-    """Pull on a parcel; less than 9.81 for dust that the wake's turbulence holds up."""
+    """Gravity on a parcel; below 9.81 for dust that the turbulent wake keeps aloft."""
     step_s: float = STEP_S
     """Time step of the flight [s]."""
 
@@ -108,11 +110,11 @@ class DustPlume:
         check_vector("wind_m_s", self.wind_m_s)
         if self.ground_z_m is not None:
             check_number("ground_z_m", self.ground_z_m)
-        _ = self._stream.key, self.emission_factor  # checks the seed and the road
+        _ = self._stream.key, self.emission_factor  # validates the seed and the road
 
     @property
     def emission_factor(self) -> float:
-        """Dust per way driven [lb per vehicle mile]."""
+        """Dust per distance driven [lb per vehicle mile]."""
         return emission_factor_lb_per_mile(self.silt_percent, self.weight_kg, self.moisture_percent)
 
     @property
@@ -120,16 +122,16 @@ class DustPlume:
         return Stream(self.seed, f"weather/dust/{self.name}")
 
     def particles(self, time: float) -> Particles:
-        """All parcels born at or before `time` [s] that are younger than the lifetime, those on the ground too.
+        """All parcels emitted at or before `time` [s] and younger than the lifetime, including those on the ground.
 
-        A vehicle that stands raises none. The masses add up to what was emitted in the living window.
+        A stationary vehicle emits none. The sum of the masses is the mass emitted within the lifetime.
         """
         now = check_number("time", time)
         number, begin, end = self._living(now)
         birth = 0.5 * (begin + end)
         place, quat = self._sampled(birth)
-        way = self._sampled(end)[0] - self._sampled(begin)[0]
-        velocity = way / (end - begin)[:, None]
+        distance = self._sampled(end)[0] - self._sampled(begin)[0]
+        velocity = distance / (end - begin)[:, None]
         speed = np.sqrt((velocity * velocity).sum(axis=1))
         mass = np.asarray(emitted_mass_kg(self.emission_factor, speed, end - begin))
         ground = place[:, 2] if self.ground_z_m is None else np.full(len(place), float(self.ground_z_m))
@@ -155,18 +157,20 @@ class DustPlume:
         return DensityGrid.from_parcels(dust.xyz, dust.mass_kg)
 
     def _living(self, now: float) -> tuple[NDArray[np.int64], Floats, Floats]:
-        """Numbers of the parcels that live at `now`, and the interval [s] whose dust each gathers.
+        """Numbers of the parcels that exist at `now`, and the time interval [s] whose dust each represents.
 
-        A parcel is born in the middle of its interval.
+        A parcel is emitted in the middle of its interval.
         """
         rate = self.parcels_per_s
-        # Rounding must not add a parcel of no duration at the end.
+        # The offset prevents rounding from adding a parcel of zero duration at the end.
         count = np.ceil((self.end_s - self.start_s) * rate - 1e-6)
-        # Two parcels too many on either side: the exact test below decides, whatever rounding does here.
+        # Two extra parcels on either side; the exact test below decides regardless of rounding.
         newest = np.clip((now - self.start_s) * rate + 2.0, 0.0, count)
         oldest = np.clip((now - self.lifetime_s - self.start_s) * rate - 2.0, 0.0, count)
         if newest >= MOST_PARCELS:
-            raise ConfigError(f"parcels_per_s: {newest:.3g} parcels until {now} s, {MOST_PARCELS:.3g} is the limit")
+            raise ConfigError(
+                f"parcels_per_s: {newest:.3g} parcels until {now} s exceed the limit of {MOST_PARCELS:.3g}"
+            )
         number = np.arange(int(oldest), int(newest))
         begin = self.start_s + number / rate
         end = np.minimum(self.start_s + (number + 1) / rate, self.end_s)
@@ -179,13 +183,13 @@ class DustPlume:
         if xyz.shape != (len(times), 3) or quat.shape != (len(times), 4):
             raise ConfigError(f"trajectory: {len(times)} times gave positions {xyz.shape} and quaternions {quat.shape}")
         if not (np.all(np.isfinite(xyz)) and np.all(np.isfinite(quat))):
-            raise ConfigError("trajectory: positions and quaternions must be finite while dust is raised")
+            raise ConfigError("trajectory: positions and quaternions must be finite while dust is emitted")
         return xyz, quat
 
     def _born(
         self, number: NDArray[np.int64], place: Floats, quat: Floats, velocity: Floats, speed: Floats
     ) -> tuple[Floats, Floats]:
-        """First positions and velocities of parcels whose vehicle is above the ground point `place`."""
+        """Initial positions and velocities of parcels whose vehicle is above the ground point `place`."""
         side, *where = self._stream.words(number, 0)
         *direction, size = (to_unit(word) for word in self._stream.words(number, 1)[:3])
         half_width = 0.5 * self.width_m
@@ -196,7 +200,7 @@ class DustPlume:
         offset[:, 2] = 0.0
         radius, *angles = (to_unit(word) for word in where)
         in_sphere = (half_width * np.cbrt(radius))[:, None] * _unit_vectors(*angles)
-        # Half of the sphere lies in the ground; what falls there is mirrored up.
+        # The lower half of the sphere is below ground and is mirrored upwards.
         in_sphere[:, 2] = np.abs(in_sphere[:, 2])
         thrown = np.column_stack([HORIZONTAL_SHARE * velocity[:, :2], UPWARD_SHARE * speed])
         scatter = LARGEST_SCATTER * size * np.sqrt((thrown * thrown).sum(axis=1))
@@ -215,11 +219,11 @@ def fly(
     lifetime_s: float = DUST_LIFETIME_S,
     step_s: float = STEP_S,
 ) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Positions (n, 3), velocities (n, 3) and whether landed (n,), of parcels an age (n,) [s] after their birth.
+    """Positions (n, 3), velocities (n, 3) and landed flags (n,) of parcels of age (n,) [s].
 
-    `xyz` and `velocity` are those at birth. Solves dv/dt = g - a(t) w |w| with w = v - wind (VANE eq. 8.6, where the
-    air is still), in full steps from each parcel's own birth and a shorter last one. A parcel that comes down to the
-    ground stops there. Steps should be well below 1 / sqrt(C_d g); the default then errs by millimetres to 5 cm.
+    `xyz` and `velocity` are those at emission. Solves dv/dt = g - a(t) w |w| with w = v - wind (VANE eq. 8.6, in still
+    air) in full steps from the emission of each parcel and a shorter last one. A parcel that reaches the ground stops
+    there. Steps should be well below 1 / sqrt(C_d g); the default has errors of millimetres to 5 cm.
     """
     place, speed = (np.array(np.asarray(values, dtype=np.float64).T, order="C") for values in (xyz, velocity))
     age = np.array(age_s, dtype=np.float64)
@@ -249,7 +253,7 @@ def fly(
         settled[index[landed]] = True
     up = np.flatnonzero(~settled)
     begin = full_steps[up] * step
-    rest = np.maximum(age[up] - begin, 0.0)  # rounding may have counted a step too many by nothing
+    rest = np.maximum(age[up] - begin, 0.0)  # rounding may make the difference slightly negative
     place[:, up], speed[:, up], landed = air.carry(place[:, up], speed[:, up], ground[up], begin, rest)
     settled[up[landed]] = True
     return place.T.copy(), speed.T.copy(), settled
@@ -257,7 +261,7 @@ def fly(
 
 @dataclass(frozen=True, eq=False)
 class _Air:
-    """What acts on a parcel in flight."""
+    """Forces on a parcel in flight."""
 
     wind: Floats
     gravity: float
@@ -267,11 +271,11 @@ class _Air:
     def carry(
         self, place: Floats, velocity: Floats, ground: Floats, age: Floats | float, h: Floats | float
     ) -> tuple[Floats, Floats, NDArray[np.int64]]:
-        """Places (3, n) and velocities (3, n) a time `h` after `age`, and the numbers of those that landed.
+        """Positions (3, n) and velocities (3, n) a time `h` after `age`, and the numbers of the parcels that landed.
 
-        With x = a |w| h the velocity through the air w becomes (w + g h (1 + x / 2)) / (1 + a h |w|_mid), |w|_mid being
-        |w| and what gravity adds to it in half a step. This is of second order, exact for drag alone, for free fall and
-        at the terminal speed, and stays bounded for any step; VANE's explicit step blows up where x exceeds 2.
+        With x = a |w| h, the velocity through the air w becomes (w + g h (1 + x / 2)) / (1 + a h |w|_mid). |w|_mid is
+        |w| plus the effect of gravity over half a step. The step is of second order, exact for drag alone, for free
+        fall and at terminal speed, and bounded for any step size; VANE's explicit step diverges for x above 2.
         """
         drag = drag_coefficient(age + 0.5 * h, lifetime_s=self.lifetime_s, drag_per_m=self.drag_per_m)
         through_air = velocity - self.wind
@@ -290,8 +294,8 @@ class _Air:
         return new_place, new_velocity, landed
 
 
-def _unit_vectors(height: Floats, turn: Floats) -> Floats:
-    """Even directions over the sphere from two uniform numbers in (0, 1), shape (n, 3)."""
-    z = 2.0 * height - 1.0
-    across, angle = np.sqrt(1.0 - z * z), 2.0 * np.pi * turn
+def _unit_vectors(u: Floats, v: Floats) -> Floats:
+    """Uniform directions over the sphere from two uniform numbers in (0, 1), shape (n, 3)."""
+    z = 2.0 * u - 1.0
+    across, angle = np.sqrt(1.0 - z * z), 2.0 * np.pi * v
     return np.column_stack([across * np.cos(angle), across * np.sin(angle), z])

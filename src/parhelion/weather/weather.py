@@ -1,4 +1,4 @@
-"""The weather of a world: what is in the air, how it changes with time, and its files."""
+"""Weather of a world: media in the air, their schedules, and weather files."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def _fields(media: tuple[Medium, ...]) -> type[config.Config]:
     def one_form(value: Schedule | None, info: ValidationInfo) -> Schedule | None:
         part = shorts[info.field_name or ""]
         if value is not None and info.data.get(part) is not None:
-            raise ValueError(f"give {part} or {info.field_name}, not both")
+            raise ValueError(f"set {part} or {info.field_name}, not both")
         return value
 
-    # The check of short forms needs the parts before them, so all parts come first.
+    # The validator of a short form reads its part, so all parts come first.
     fields: dict[str, Any] = {}
     list_of: Any = list
     for medium in media:
@@ -79,7 +79,7 @@ def _a_list(medium: Medium) -> Any:
 
 @dataclass(frozen=True)
 class Conditions:
-    """A weather at one time, in plain numbers: means over space for heterogeneous weather.
+    """Weather at one time in plain numbers; means over space for heterogeneous weather.
 
     The amount of each medium is an attribute: `rain_rate_mm_h`, `visibility_m` (infinite without fog),
     `snow_rate_mm_h` (as melted water), `cloud_density_kg_m3` (at the centre of each dust cloud, trails left out),
@@ -119,7 +119,7 @@ def _clear_air() -> dict[str, Any]:
 
 
 class Present(NamedTuple):
-    """A medium that is in the air at one time."""
+    """Medium that is in the air at one time."""
 
     medium: Medium
     part: Any
@@ -129,13 +129,10 @@ class Present(NamedTuple):
 
 
 class Weather:
-    """What is in the air: rain, fog, snow, dust, media of other packages, and wind. `Weather()` is clear air.
+    """Media in the air: rain, fog, snow, dust, media of other packages, and wind. `Weather()` is clear air.
 
-        Weather(rain_rate_mm_h=25, visibility_m=800)
-        Weather(rain=Rain(rate_mm_h=[[0, 0], [60, 25]], model="vane"), wind_m_s=(3, 0, 0))
-
-    Amounts are numbers, or pairs of time [s] and value. Each medium of the table is an attribute: its part or None, or
-    a tuple of parts for media that are placed, such as dust.
+    Amounts are numbers, or pairs of time [s] and value. Each medium is an attribute: its part or None, or a tuple of
+    parts for placed media such as dust.
 
     Args:
         rain_rate_mm_h: Rain rate [mm/h]; short for `rain`.
@@ -143,14 +140,24 @@ class Weather:
         snow_rate_mm_h: Snow rate as melted water [mm/h]; short for `snow`.
         rain: Rain with its model and drop sizes.
         fog: Fog with its model and heterogeneity.
-        snow: Snow and what it lies on.
+        snow: Snow and the surfaces that it covers.
         dust: Dust clouds and trails.
         wind_m_s: Velocity of the air in the world [m/s].
         temperature_c: Temperature of the air [°C]; by default each sensor uses that of its data sheet.
         humidity_percent: Relative humidity of the air [%]; by default that of the data sheet.
         pressure_hpa: Pressure of the air [hPa]; by default that of the data sheet.
-        seed: Selects where eddies and cells are, and how dust swirls.
+        seed: Selects the random positions of eddies and cells and the motion of dust.
         others: Media of other packages by name.
+
+    Example:
+        >>> import parhelion as ph
+        >>> weather = ph.Weather(rain_rate_mm_h=[[0, 0], [60, 25]], visibility_m=800)
+        >>> weather
+        <Weather rain 0 to 25 mm/h, visibility 800 m>
+        >>> weather.at(30.0).rain_rate_mm_h
+        12.5
+        >>> weather.replace(rain_rate_mm_h=None)
+        <Weather visibility 800 m>
     """
 
     rain: Rain | None
@@ -166,7 +173,7 @@ class Weather:
     pressure_hpa: float | None
     """Pressure of the air [hPa]; None leaves it to the sensors."""
     seed: int
-    """Selects where eddies and cells are, and how dust swirls."""
+    """Selects the random positions of eddies and cells and the motion of dust."""
 
     def __init__(
         self,
@@ -185,7 +192,7 @@ class Weather:
         seed: int = 0,
         **others: Any,
     ) -> None:
-        # The names above are there for type checkers and editors; all media are read alike.
+        # The explicit names are for type checkers and editors; all media are handled in the same way.
         given = {
             **others, "rain_rate_mm_h": rain_rate_mm_h, "visibility_m": visibility_m, "snow_rate_mm_h": snow_rate_mm_h,
             "rain": rain, "fog": fog, "snow": snow, "dust": dust, "wind_m_s": wind_m_s, "seed": seed,
@@ -208,7 +215,7 @@ class Weather:
         medium = None if name.startswith("_") else table().get(name)
         if medium is None:
             raise AttributeError(f"Weather has no {name!r}")
-        return None if medium.place is None else ()  # registered after this weather was made
+        return None if medium.place is None else ()  # registered after this weather was created
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise FrozenInstanceError(f"cannot assign to field {name!r}")
@@ -222,7 +229,7 @@ class Weather:
     def __hash__(self) -> int:
         return hash(self._key())
 
-    # ---- asking ------------------------------------------------------------------------------------------------
+    # ---- queries -----------------------------------------------------------------------------------------------
 
     def parts(self) -> Iterator[tuple[Medium, Any, int]]:
         """Media with their parts, and the number of each part among those of its medium."""
@@ -256,7 +263,7 @@ class Weather:
 
     @property
     def is_constant(self) -> bool:
-        """True if it is the same at all times."""
+        """True if the weather is the same at all times."""
         return not any(self.wind_m_s) and all(part.is_constant(medium.amount) for medium, part, _ in self.parts())
 
     def radio(self, time: float, frequency_hz: float) -> list[tuple[Medium, Radio]]:
@@ -267,12 +274,12 @@ class Weather:
         return [(medium, effect) for medium, effect in found if effect is not None]
 
     def sound(self, time: float, frequency_hz: float) -> float:
-        """Loss of sound in air by all media at a time [s], one way [dB/m]."""
+        """One-way loss of sound in air by all media at a time [s] [dB/m]."""
         return sum(one.medium.effects.sound(one.part, one.amount, frequency_hz) for one in self.present(time))
 
     @property
     def covered(self) -> tuple[tuple[str, str, str], ...]:
-        """Label of what a medium lies on, the material that it has then, and the name of the medium."""
+        """Label of each covered surface, its material when covered, and the name of the medium."""
         return tuple((label, cover.material, name) for name, cover in self._covers() for label in cover.labels)
 
     @property
@@ -289,12 +296,12 @@ class Weather:
 
     @property
     def dust_clouds(self) -> tuple[DustCloud, ...]:
-        """Dust that is placed by hand."""
+        """Manually placed dust clouds."""
         return tuple(part for part in self.dust if part.kind == "cloud")
 
     @property
     def dust_trails(self) -> tuple[DustTrail, ...]:
-        """Dust that vehicles raise."""
+        """Dust trails behind vehicles."""
         return tuple(part for part in self.dust if part.kind == "trail")
 
     # ---- changing ----------------------------------------------------------------------------------------------
@@ -302,7 +309,7 @@ class Weather:
     def replace(self, **changes: Any) -> Weather:
         """Copy with other values: `weather.replace(rain_rate_mm_h=5)`; None removes a part.
 
-        A short field changes the one number and leaves the rest of its part unmodified.
+        A short field changes its number and leaves the rest of the part unmodified.
         """
         wanted = config.parse(weather_fields(), plain(changes), "weather")
         given = wanted.model_fields_set
@@ -333,14 +340,21 @@ class Weather:
         reflectance: float | None = None,
         no_returns: str = "auto",
     ) -> PointCloud:
-        """A recorded cloud as it would have been in this weather.
+        """Apply this weather to a recorded cloud.
 
-        `sensor` is the `Lidar` that recorded it, or its name; `seed` and `frame` select the particles; `time` [s] is
-        the time in the schedules of the weather, which is constant for the length of the cloud. `pose` is that of the
-        sensor, which only heterogeneous and placed weather need.
-        `reflectance` replaces intensity if the cloud has none. `no_returns`: 'auto' takes shots without a return
-        from the cloud, or finds them by the sensor's pattern or between the points; 'none' leaves them out.
-        `metadata['weather_notes']` lists what could not be done.
+        Args:
+            cloud: Recorded cloud in the sensor frame.
+            sensor: `Lidar` that recorded it, or its name.
+            seed: Selects the random particles.
+            frame: Number of the frame; each frame has different particles.
+            time: Time [s] in the schedules of the weather, which is constant during the cloud.
+            pose: Pose of the sensor, needed only for heterogeneous and placed weather.
+            reflectance: Replaces intensity if the cloud has none.
+            no_returns: 'auto' takes shots without a return from the cloud, or finds them by the sensor's pattern or
+                between the points; 'none' ignores them.
+
+        Returns:
+            Cloud in weather; `metadata['weather_notes']` lists the limitations.
         """
         from parhelion.sensors.optics.lidar.recorded import lidar_of, weathered
 
@@ -353,7 +367,7 @@ class Weather:
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any], source: str | PathLike[str] = "weather") -> Weather:
-        """From fields as a weather file has them; `source` stands first in what is said of wrong ones."""
+        """Create a weather from the fields of a weather file; `source` names the file in error messages."""
         data = plain(mapping) if isinstance(mapping, Mapping) else mapping
         fields = config.parse(weather_fields(), data, source)
         weather = cls.__new__(cls)

@@ -272,7 +272,7 @@ def test_apollosims_statistics_fold_drops_into_intensities(tmp_path: Path) -> No
 def test_huangs_ouster_row_is_clamped_with_a_note(tmp_path: Path) -> None:
     file = board_yaml(tmp_path, targets=[{"reflectance": 0.8, "range_m": 200.0}, {"reflectance": 0.1, "range_m": 70.0}])
     found = calibrate_boards(file, ph.Lidar("ouster/os1-128").config)
-    assert "below zero" in found.notes[0]
+    assert "negative extinction" in found.notes[0]
     assert found.sheet.calibration is not None
     assert found.sheet.calibration.constants[-1].gamma_per_m == 0.0
     assert len(found.sheet.range.rated) == 1

@@ -91,7 +91,7 @@ def test_our_reader_gives_scans_and_imu_back(tmp_path: Path) -> None:
     assert len(list(read_frames(tmp_path / "a.pcap", metadata=other))) == 2
 
 
-def test_packets_of_two_sensors_are_told_apart(tmp_path: Path) -> None:
+def test_packets_of_two_sensors_are_distinguished(tmp_path: Path) -> None:
     from parhelion.io.pcap import PcapWriter
 
     lidar = Lidar("ouster/os0-32", columns=512)
@@ -108,7 +108,7 @@ def test_packets_of_two_sensors_are_told_apart(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found.shot, scan.shot)
 
 
-def test_wrong_files_are_told(tmp_path: Path) -> None:
+def test_wrong_files_are_reported(tmp_path: Path) -> None:
     lidar = Lidar("ouster/os0-32", columns=512)
     file = tmp_path / "x.pcap"
     with pytest.raises(FormatError, match="there is no scan to write"):
@@ -125,13 +125,13 @@ def test_wrong_files_are_told(tmp_path: Path) -> None:
     for text, message in (
         ("{", "is not a JSON file"),
         ("[]", "expected Ouster metadata"),
-        ("{}", "has no 'lidar_mode'"),
+        ("{}", "'lidar_mode' is missing"),
     ):
         (tmp_path / "x.json").write_text(text)
         with pytest.raises(FormatError, match=message):
             list(read_frames(file))
     (tmp_path / "x.json").write_text(document.replace("RNG19_RFL8_SIG16_NIR16", "RNG15_RFL8_NIR8"))
-    with pytest.raises(FormatError, match=r"no lidar packet of 2304 bytes, .* payloads there: 6400"):
+    with pytest.raises(FormatError, match=r"no lidar packet of 2304 bytes, .* sizes of payloads: 6400"):
         list(read_frames(file))
 
 

@@ -229,6 +229,6 @@ def test_five_points_give_the_mean_of_all_sub_rays(name: str) -> None:
         assert weights @ values[:5] == pytest.approx(values.mean(), abs=1e-4)
 
 
-def test_uneven_probes_have_no_such_weights() -> None:
+def test_heterogeneous_probes_have_no_such_weights() -> None:
     config = ph.Lidar("velodyne/vlp-16").config.beam.model_copy(update={"shape": "rectangle", "profile": "uniform"})
     assert footprint(config).five_point_weights() is None

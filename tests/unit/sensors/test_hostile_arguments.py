@@ -104,11 +104,14 @@ def test_arguments_of_scans(world: World, lidar: Lidar) -> None:
         (lambda: lidar.scan(world, pose=here, time=1e308), "time: must be finite and within"),
         (
             lambda: lidar.scan_many(world, [here, here], time=[0.0]),
-            "time: 1 times for 2 scans; give one, or one a scan",
+            "time: got 1 times for 2 scans; pass one, or one per scan",
         ),
-        (lambda: lidar.scan_many(world, [here], time=[0.0, 1.0]), "time: 2 times for 1 scans"),
+        (lambda: lidar.scan_many(world, [here], time=[0.0, 1.0]), "time: got 2 times for 1 scans"),
         (lambda: lidar.scan_many(world, [here], time=["a"]), "time: must be one number"),
-        (lambda: lidar.scan_many(world, [here], time=[[0.0]]), "time: 1 times for 1 scans; give one, or one a scan"),
+        (
+            lambda: lidar.scan_many(world, [here], time=[[0.0]]),
+            "time: got 1 times for 1 scans; pass one, or one per scan",
+        ),
         (lambda: lidar.scan_many(world, [here, here], frames=[1]), "frames: 1 numbers for 2 scans"),
         (lambda: lidar.scan_many(world, [here, (0, 0, 1)]), r"poses\[1\]: must be a Pose or a trajectory, got tuple"),
         (lambda: Pose((1e308, 0, 0)), r"pose: xyz must lie within 1e\+12 m, got \[1e\+308"),

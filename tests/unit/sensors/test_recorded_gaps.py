@@ -78,7 +78,7 @@ def test_a_units_own_calibration_is_found() -> None:
 
 @pytest.mark.parametrize("from_above", [False, True])
 def test_rings_that_the_cloud_names_are_taken(from_above: bool) -> None:
-    """Where the names go with the sensor's rings, calibration may be off by more than their spacing."""
+    """If ring numbers match the sensor, calibration may be off by more than the ring spacing."""
     lidar, scan = made_up("velodyne/hdl-64e")
     names = 63 - scan.ring.astype(int) if from_above else scan.ring.astype(int)
     x, y, z = scan.xyz.astype(np.float64).T
@@ -123,5 +123,5 @@ def test_clouds_that_are_no_turn_are_refused() -> None:
     assert rings_of(rng.normal(size=(5000, 3)), lidar) is None
     assert rings_of(scan.xyz[:50], lidar) is None
     assert rings_of(scan.xyz[rng.random(len(scan)) < 0.02], lidar) is None  # thinned: steps are not the sensor's
-    assert rings_of(np.tile(scan.xyz, (5, 1)), lidar) is None  # several turns in one
+    assert rings_of(np.tile(scan.xyz, (5, 1)), lidar) is None  # several revolutions
     assert rings_of(scan.xyz, ph.Lidar("livox/mid-360")) is None

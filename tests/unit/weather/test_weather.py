@@ -1,4 +1,4 @@
-"""The weather object: what it takes, what it says of wrong values, schedules, copies and files."""
+"""The weather object: arguments, errors, schedules, copies and files."""
 
 from __future__ import annotations
 
@@ -72,18 +72,18 @@ def test_limits_are_allowed() -> None:
     Heterogeneity(octaves=1, roughness=0, contrast=0)
 
 
-def test_the_usual_scale_depends_on_what_is_uneven() -> None:
-    usual, own = Heterogeneity(contrast=0.2), Heterogeneity(scale_m=40.0, contrast=0.2)
+def test_the_default_scale_depends_on_what_is_heterogeneous() -> None:
+    default, own = Heterogeneity(contrast=0.2), Heterogeneity(scale_m=40.0, contrast=0.2)
     rain, snow, fog = (
-        Rain(rate_mm_h=5, heterogeneity=usual),
-        Snow(rate_mm_h=5, heterogeneity=usual),
-        Fog(visibility_m=50, heterogeneity=usual),
+        Rain(rate_mm_h=5, heterogeneity=default),
+        Snow(rate_mm_h=5, heterogeneity=default),
+        Fog(visibility_m=50, heterogeneity=default),
     )
     assert rain.heterogeneity is not None
     assert snow.heterogeneity is not None
     assert fog.heterogeneity is not None
     assert (rain.heterogeneity.scale_m, snow.heterogeneity.scale_m, fog.heterogeneity.scale_m) == (300.0, 300.0, 40.0)
-    assert Rain(rate_mm_h=5, heterogeneity=own).heterogeneity == own, "a scale that is said is kept"
+    assert Rain(rate_mm_h=5, heterogeneity=own).heterogeneity == own, "an explicit scale is kept"
     for part in (rain, Rain(rate_mm_h=5, heterogeneity=own)):
         weather = Weather(rain=part)
         assert Weather.from_mapping(weather.to_mapping()) == weather
@@ -106,7 +106,7 @@ def test_earlier_names_of_the_weather_still_work_with_a_warning() -> None:
     with pytest.warns(DeprecationWarning, match=r"Weather\.is_constant"):
         assert weather.is_still is weather.is_constant
     with pytest.warns(DeprecationWarning, match="Heterogeneity"):
-        assert ph.Uneven is Heterogeneity
+        assert ph.Uneven is Heterogeneity  # wording: ok
 
 
 def test_public_names() -> None:
@@ -175,9 +175,9 @@ def test_a_weather_does_not_change() -> None:
         ({"seed": -1}, "seed: must be from 0 to 18446744073709551615, got -1"),
         ({"seed": 1.5}, "seed: expected a whole number, got 1.5"),
         ({"seed": False}, "seed: must be a number, got false"),
-        ({"rain": {"rate_mm_h": 5}, "rain_rate_mm_h": 5}, "rain_rate_mm_h: give rain or rain_rate_mm_h, not both"),
-        ({"fog": {"visibility_m": 50}, "visibility_m": 5}, "visibility_m: give fog or visibility_m, not both"),
-        ({"snow": {"rate_mm_h": 5}, "snow_rate_mm_h": 5}, "snow_rate_mm_h: give snow or snow_rate_mm_h, not both"),
+        ({"rain": {"rate_mm_h": 5}, "rain_rate_mm_h": 5}, "rain_rate_mm_h: set rain or rain_rate_mm_h, not both"),
+        ({"fog": {"visibility_m": 50}, "visibility_m": 5}, "visibility_m: set fog or visibility_m, not both"),
+        ({"snow": {"rate_mm_h": 5}, "snow_rate_mm_h": 5}, "snow_rate_mm_h: set snow or snow_rate_mm_h, not both"),
         ({"dust": CLOUD}, "dust: must be a list of dust clouds and trails"),
         ({"dust": [{**CLOUD, "kind": "clod"}]}, r"dust\[0\]\.kind: expected 'cloud' or 'trail', got 'clod'"),
         ({"dust": [{"centre_m": [0, 0, 0]}]}, r"dust\[0\]\.kind: is required \('cloud' or 'trail'\)"),
@@ -195,12 +195,12 @@ def test_a_weather_does_not_change() -> None:
         ({"dust": [{**TRAIL, "path": [[0, 0, 0, 0], [0, 1, 0, 0]]}]}, r"path: times must increase"),
         ({"dust": [{**TRAIL, "path": "road.csv"}]}, r"path: must be a list of \[time_s, x, y, z\] rows"),
         ({"dust": [{**TRAIL, "path": Fixed}]}, r"path: must be a list"),
-        ({"dust": [{**TRAIL, "path": Fixed(Pose())}]}, r"dust\[0\]: give end_s, too"),
-        ({"dust": [{**TRAIL, "start_s": 10}]}, r"dust\[0\]: must begin before it ends, .*10 s and ends at 10 s"),
+        ({"dust": [{**TRAIL, "path": Fixed(Pose())}]}, r"dust\[0\]: end_s is required"),
+        ({"dust": [{**TRAIL, "start_s": 10}]}, r"dust\[0\]: must start before it ends, .*10 s and ends at 10 s"),
         ({"dust": [{**TRAIL, "end_s": INF}]}, r"end_s: expected a finite number in s, got inf"),
     ],
 )  # fmt: skip
-def test_bad_values_are_told_in_one_line_with_their_place(fields: dict[str, Any], message: str) -> None:
+def test_bad_values_are_reported_in_one_line_with_their_place(fields: dict[str, Any], message: str) -> None:
     for make in (lambda: Weather(**fields), lambda: Weather.from_mapping(fields), lambda: Weather().replace(**fields)):
         with pytest.raises(ConfigError, match=rf"^weather: (dust\[0\]\.|fog\.)?{message}") as caught:
             make()
@@ -327,7 +327,7 @@ def test_a_trail_takes_trajectories_in_code() -> None:
     assert trail.span_s == (0.0, 20.0)
     weather = Weather(dust=[trail])
     assert weather == Weather(dust=[DustTrail(path=drive, end_s=20)])
-    with pytest.raises(ConfigError, match=r"^weather: dust\[0\]\.path: a file holds rows .*not this ConstantTwist"):
+    with pytest.raises(ConfigError, match=r"^weather: dust\[0\]\.path: a file needs rows .*got a ConstantTwist"):
         weather.to_mapping()
     waypoints = Waypoints([1.0, 3.0], [Pose(xyz=(0, 0, 0)), Pose(xyz=(0, 8, 0))])
     assert DustTrail(path=waypoints) == DustTrail(path=[[1, 0, 0, 0], [3, 0, 8, 0]])
@@ -348,5 +348,5 @@ def test_but_changes_what_is_named_and_nothing_else() -> None:
     assert weather.replace(visibility_m=None, rain=None, dust=[], wind_m_s=(0, 0, 0), seed=0) == Weather()
     assert weather.replace(rain=Rain(rate_mm_h=1), rain_rate_mm_h=None).rain == Rain(rate_mm_h=1)
     assert weather.replace(fog={"visibility_m": 50, "model": "kruse"}).fog == Fog(visibility_m=50, model="kruse")
-    with pytest.raises(ConfigError, match="give rain or rain_rate_mm_h, not both"):
+    with pytest.raises(ConfigError, match="set rain or rain_rate_mm_h, not both"):
         weather.replace(rain=Rain(rate_mm_h=5), rain_rate_mm_h=5)

@@ -1,4 +1,4 @@
-"""Uneven density as a field, and a weather as numbers at one time and wavelength."""
+"""Heterogeneous density as a field, and a weather as numbers at one time and wavelength."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def test_schedules_are_taken_at_the_time() -> None:
 
 
 @pytest.mark.slow
-def test_uneven_parts_have_fields_that_drift_with_the_wind() -> None:
+def test_heterogeneous_parts_have_fields_that_drift_with_the_wind() -> None:
     weather = ph.Weather(
         rain=ph.Rain(rate_mm_h=10, heterogeneity=ph.Heterogeneity(contrast=0.8)),
         fog=ph.Fog(visibility_m=500, heterogeneity=ph.Heterogeneity()),

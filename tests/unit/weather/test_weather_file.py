@@ -1,4 +1,4 @@
-"""Weather in files, alone and within a world: exact round trips, and odd content told in one line."""
+"""Weather in files, alone and within a world: exact round trips, and invalid content reported in one line."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_schedule_never_leaves_the_range_of_its_values(schedule: Any, time: fl
     assert min(values) <= value_at(schedule, time) <= max(values)
 
 
-def test_only_what_is_not_usual_is_written() -> None:
+def test_only_what_is_not_default_is_written() -> None:
     assert Weather().to_mapping() == {}
     assert Weather(rain_rate_mm_h=25, visibility_m=800).to_mapping() == {"rain_rate_mm_h": 25, "visibility_m": 800}
     weather = Weather(
@@ -53,14 +53,16 @@ def test_only_what_is_not_usual_is_written() -> None:
     }
 
 
-UNEVEN = st.builds(
+HETEROGENEOUS = st.builds(
     Heterogeneity,
     scale_m=st.floats(0.1, 1e5),
     octaves=st.integers(1, 6),
     roughness=st.floats(0, 1),
     contrast=st.floats(0, 1),
 )
-UNEVEN_OR_NOT = st.one_of(st.none(), UNEVEN, st.just(Heterogeneity()), st.just(Heterogeneity(scale_m=40.0)))
+HETEROGENEOUS_OR_NOT = st.one_of(
+    st.none(), HETEROGENEOUS, st.just(Heterogeneity()), st.just(Heterogeneity(scale_m=40.0))
+)
 PLACE = st.tuples(*[st.floats(-1e9, 1e9)] * 3)
 CLOUDS = st.builds(
     DustCloud,
@@ -85,20 +87,20 @@ RAIN = st.builds(
     rate_mm_h=schedules(0, 500),
     drop_sizes=st.sampled_from(["marshall-palmer", "feingold-levin", "deirmendjian"]),
     model=st.sampled_from(["mie", "vane", "goodin2019", "guo2015", "ulbrich-atlas"]),
-    heterogeneity=UNEVEN_OR_NOT,
+    heterogeneity=HETEROGENEOUS_OR_NOT,
 )
 FOG = st.builds(
     Fog,
     visibility_m=schedules(5, 300_000),
     model=st.sampled_from(["kim", "kruse", "koschmieder", "hahner2021"]),
     backscatter=st.floats(0.023, 0.092),
-    heterogeneity=UNEVEN_OR_NOT,
+    heterogeneity=HETEROGENEOUS_OR_NOT,
 )
 WEATHERS = st.builds(
     Weather,
     rain=st.none() | RAIN,
     fog=st.none() | FOG,
-    snow=st.none() | st.builds(Snow, rate_mm_h=schedules(0, 50), heterogeneity=UNEVEN_OR_NOT),
+    snow=st.none() | st.builds(Snow, rate_mm_h=schedules(0, 50), heterogeneity=HETEROGENEOUS_OR_NOT),
     dust=st.lists(CLOUDS | TRAILS, max_size=2),
     wind_m_s=st.tuples(*[st.floats(-100, 100)] * 3),
     seed=st.integers(0, 2**64 - 1),
@@ -147,7 +149,7 @@ def test_saving_leaves_an_earlier_file_whole(tmp_path: Path, monkeypatch: pytest
     before = file.read_text()
     with pytest.raises(ConfigError, match=r"ends in \.yaml"):
         Weather().save(tmp_path / "w.json")
-    with pytest.raises(ConfigError, match="not this Fixed"):
+    with pytest.raises(ConfigError, match="got a Fixed"):
         Weather(dust=[DustTrail(path=Fixed(Pose()), end_s=1)]).save(file)
 
     def full_disk(self: Path, *_args: Any, **_options: Any) -> int:
@@ -240,6 +242,6 @@ def test_a_weather_that_no_file_can_hold_leaves_the_earlier_file_whole(tmp_path:
     world = World()
     cloud = DustCloud(centre_m=(0, 0, 1), half_size_m=(1, 1, 1), density_kg_m3=1e-4)
     world.weather = Weather(dust=[cloud, DustTrail(path=Fixed(Pose()), end_s=9.0)])
-    with pytest.raises(ConfigError, match=r"dust\[1\]\.path: .* not this Fixed"):
+    with pytest.raises(ConfigError, match=r"dust\[1\]\.path: .* got a Fixed"):
         world.save(tmp_path / "w.yaml")
     assert (tmp_path / "w.yaml").read_text() == "name: before\n"

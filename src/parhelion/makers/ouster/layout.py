@@ -1,4 +1,4 @@
-"""Where the bytes of Ouster's packets are: four lidar profiles and the IMU packet, as NumPy record types.
+"""Layout of Ouster's packets: four lidar profiles and the IMU packet, as NumPy record types.
 
 Sources: Ouster sensor data documentation (https://static.ouster.dev/sensor-docs/), checked byte by byte against
 ouster-sdk 1.0.1. All numbers are little-endian.
@@ -18,10 +18,10 @@ from parhelion.core.errors import ConfigError, unknown_name
 COLUMNS_PER_PACKET = 16
 """Measurement blocks in one lidar packet."""
 ENCODER_TICKS = 90112
-"""Encoder counts of one turn in LEGACY packets."""
+"""Encoder counts per revolution in LEGACY packets."""
 MODES = {"512x10": (512, 10), "512x20": (512, 20), "1024x10": (1024, 10), "1024x20": (1024, 20)}
 MODES |= {"2048x10": (2048, 10), "4096x5": (4096, 5)}
-"""Columns a turn and turns a second that Ouster offers together, by name."""
+"""Modes by name: columns per revolution and revolutions per second."""
 LIDAR_PACKET = 1
 """Packet type in the header of a lidar packet."""
 
@@ -31,7 +31,7 @@ IMU = np.dtype(
         ("specific_force", "<f4", 3), ("angular_rate", "<f4", 3),
     ]
 )  # fmt: skip
-"""IMU packet, 48 bytes: times [ns], acceleration less gravity [g], turn rate [deg/s]."""
+"""IMU packet, 48 bytes: times [ns], specific force [g], angular rate [deg/s]."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Profile:
     """One layout of lidar packets."""
 
     name: str
-    """As the sensor's setting `udp_profile_lidar` calls it."""
+    """Name in the sensor's setting `udp_profile_lidar`."""
     pixel: np.dtype[Any]
     """One channel of one column."""
     range_bits: int
@@ -48,23 +48,23 @@ class Profile:
     near_ir_unit: int = 1
     """Step of the near-infrared field [counts]."""
     returns: int = 1
-    """Returns a pixel holds."""
+    """Number of returns per pixel."""
     has_header: bool = True
-    """Whether packets have a header and a footer; LEGACY ones have neither."""
+    """True if packets have a header and a footer; LEGACY packets have neither."""
 
     @property
     def longest_m(self) -> float:
-        """Longest range that the field holds [m], from the axis."""
+        """Longest range that the field can represent [m], from the axis."""
         return ((1 << self.range_bits) - 1) * self.range_unit_mm * 1e-3
 
     def of(self, quantity: str, number: int) -> str | None:
-        """Name of the pixel's field for a quantity of return 0 or 1; None where the profile leaves it out."""
+        """Name of the pixel's field for a quantity of return 0 or 1; None if the profile lacks it."""
         name = quantity if number == 0 else f"{quantity}_2"
         return name if name in (self.pixel.names or ()) else None
 
 
 def _pixel(size: int, **fields: tuple[Any, int]) -> np.dtype[Any]:
-    """A record type of `size` bytes from the type and offset of each field."""
+    """Record type of `size` bytes from the type and offset of each field."""
     return np.dtype(
         {
             "names": list(fields),
@@ -76,7 +76,7 @@ def _pixel(size: int, **fields: tuple[Any, int]) -> np.dtype[Any]:
 
 
 _SINGLE = {"range": ("<u4", 0), "reflectivity": ("u1", 4), "signal": ("<u2", 6), "near_ir": ("<u2", 8)}
-# Ranges and reflectivities share words: the range goes first, since writing it clears the word's upper byte.
+# Ranges and reflectivities share words: the range is written first, because writing it clears the word's upper byte.
 _DUAL = {
     "range": ("<u4", 0), "reflectivity": ("u1", 3), "range_2": ("<u4", 4), "reflectivity_2": ("u1", 7),
     "signal": ("<u2", 8), "signal_2": ("<u2", 10), "near_ir": ("<u2", 12),
@@ -96,7 +96,7 @@ PROFILES: dict[str, Profile] = {
 
 
 def profile_called(name: str) -> Profile:
-    """A lidar profile by name."""
+    """Lidar profile by name."""
     if name not in PROFILES:
         raise unknown_name("Ouster lidar profile", name, PROFILES)
     return PROFILES[name]
@@ -129,7 +129,7 @@ def packet_type(profile: str, channels: int) -> np.dtype[Any]:
 
 
 def _with(base: np.dtype[Any], name: str, kind: Any, offset: int) -> np.dtype[Any]:
-    """A record type with one more field at an offset."""
+    """Record type with one more field at an offset."""
     assert base.fields is not None
     fields = {key: (value[0], value[1]) for key, value in base.fields.items()}
     return _pixel(base.itemsize, **fields, **{name: (np.dtype(kind), offset)})
@@ -138,7 +138,7 @@ def _with(base: np.dtype[Any], name: str, kind: Any, offset: int) -> np.dtype[An
 # ---- checksum -------------------------------------------------------------------------------------------------------
 # Packets end with a CRC-64/XZ, computed for many packets at once.
 # Polynomial 0x42F0E1EBA9EA3693, bits reflected, start and end inverted: the same as in .xz files. A CRC is linear over
-# single bits, so words are taken each on its own and joined in pairs; only the pairing goes step by step.
+# single bits, so words are processed independently and combined in pairs; only the pairing is sequential.
 
 Words = NDArray[np.uint64]
 
@@ -149,11 +149,11 @@ _ALL_ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
 def crc64(messages: NDArray[np.uint8]) -> Words:
     """CRC of each row, shape (n,). Rows are of equal length, at least 8 bytes."""
     count, size = messages.shape
-    # Zeros in front change nothing while the start is zero, so rows are filled up to a power of two of words.
+    # Leading zeros do not change a CRC that starts at zero, so rows are padded to a power of two of words.
     words = 1 << max(0, (-(-size // 8) - 1).bit_length())
     padded = np.zeros((count, words * 8), np.uint8)
     padded[:, words * 8 - size :] = messages
-    # A start of all ones is the same as the first eight bytes inverted.
+    # A start value of all ones is equivalent to inverting the first eight bytes.
     padded[:, words * 8 - size : words * 8 - size + 8] ^= 0xFF
     state = _apply(_advance(0), padded.view("<u8"))
     level = 0
@@ -164,7 +164,7 @@ def crc64(messages: NDArray[np.uint8]) -> Words:
 
 
 def _apply(tables: Words, states: NDArray[np.uint64]) -> Words:
-    """A linear map of 64 bits, as eight tables of what each byte gives."""
+    """Apply a linear map of 64 bits, given as eight tables of one byte each."""
     lanes = np.ascontiguousarray(states).view(np.uint8).reshape(*states.shape, 8)
     result = np.take(tables[0], lanes[..., 0])
     for lane in range(1, 8):
@@ -174,7 +174,7 @@ def _apply(tables: Words, states: NDArray[np.uint64]) -> Words:
 
 @cache
 def _advance(level: int) -> Words:
-    """Tables of the map that 2**level words of zeros do to the state, shape (8, 256)."""
+    """Tables of the effect of 2**level zero words on the state, shape (8, 256)."""
     bits = np.uint64(1) << np.arange(64, dtype=np.uint64)
     if level == 0:
         images = bits

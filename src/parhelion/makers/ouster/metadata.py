@@ -1,7 +1,7 @@
-"""The metadata that Ouster's own tools need beside packets: angles, frames, mode and layout of one sensor.
+"""Ouster metadata: beam angles, frames, mode and packet layout of one sensor, as Ouster's own tools need them.
 
-It follows from where and when the pulses go, so a scan, a lidar, or anything else with a table of shots will do. The
-document has the sections of the sensor's `GET /api/v1/sensor/metadata`.
+The document follows from directions and times of the shots, so a scan, a lidar, or any other object with a table of
+shots can be its source. It has the sections of the sensor's `GET /api/v1/sensor/metadata`.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ Floats = NDArray[np.float64]
 
 SINGLE, DUAL = "RNG19_RFL8_SIG16_NIR16", "RNG19_RFL8_SIG16_NIR16_DUAL"
 FIRMWARE = "v3.1.0"
-"""Firmware whose packets and documents these are."""
-_IMU_PLACE = Pose(xyz=(0.006253, -0.011775, 0.007645))  # as units of the OS0 and OS1 say in their metadata
+"""Firmware version of the written packets and documents."""
+_IMU_PLACE = Pose(xyz=(0.006253, -0.011775, 0.007645))  # from the metadata of OS0 and OS1 units
 
 
 @dataclass(frozen=True, eq=False)
 class Geometry:
-    """An Ouster's beams and mode, as its table of shots shows them."""
+    """Beams and mode of an Ouster, derived from its table of shots."""
 
     altitude_deg: Floats
     """Elevation of each row, row 0 the highest, shape (rows,)."""
     azimuth_deg: Floats
-    """Azimuth of each row's beam from the encoder's, clockwise positive as Ouster counts, shape (rows,)."""
+    """Azimuth of each row's beam relative to the encoder, clockwise positive (Ouster's convention), shape (rows,)."""
     beam_offset_m: float
-    """Distance from the axis to where beams leave; Ouster's ranges count from the axis, ours from there."""
+    """Distance of the beam exit from the axis; Ouster's ranges start at the axis, ours at the exit."""
     height_m: float
     """Height of the lidar frame over the sensor frame."""
     columns: int
-    """Columns of a full turn."""
+    """Columns per revolution."""
     rate_hz: int
     first_column: int
     """Measurement number of the table's first column."""
     count: int
-    """Columns that the table has, from its first to its last."""
+    """Number of columns of the table, from its first to its last."""
 
     @property
     def mode(self) -> str:
@@ -57,12 +57,12 @@ class Geometry:
 
     @property
     def window(self) -> tuple[int, int]:
-        """First and last measurement number that are fired."""
+        """First and last measurement number."""
         return self.first_column, self.first_column + self.count - 1
 
 
 def geometry(source: Any) -> Geometry:
-    """Beams and mode of a scan, a lidar or a table of shots; ConfigError where no Ouster has such."""
+    """Beams and mode of a scan, a lidar or a table of shots; raises ConfigError if no Ouster mode matches."""
     shots = _shots(source)
     ring, column = np.asarray(shots.ring), np.asarray(shots.column)
     if not len(ring):
@@ -73,7 +73,7 @@ def geometry(source: Any) -> Geometry:
     if rows > 128 or any(not np.array_equal(np.sort(ring[part]), np.arange(rows)) for part in (start, end)):
         raise ConfigError("Ouster packets: every column must have each ring once, at most 128 of them")
     if last == first:
-        raise ConfigError("Ouster packets: a scan of a single column does not tell the mode; at least two are needed")
+        raise ConfigError("Ouster packets: the mode cannot be derived from a single column; at least two are needed")
     start, end = start[np.argsort(-ring[start].astype(int))], end[np.argsort(-ring[end].astype(int))]
     direction = np.asarray(shots.direction[start], np.float64)
     azimuth = np.arctan2(direction[:, 1], direction[:, 0])
@@ -83,15 +83,15 @@ def geometry(source: Any) -> Geometry:
     columns, rate = _mode(float(-step[0]) if len(step) == 1 else 0.0, period)
     origin = np.asarray(shots.origin, np.float64)[start]
     if np.ptp(origin, axis=0).max() > 1e-6:
-        raise ConfigError("Ouster packets: beams of one column leave at different places, as in no Ouster")
+        raise ConfigError("Ouster packets: all beams of one column must have the same exit")
     offset = float(np.hypot(*origin[0, :2]))
     head = np.arctan2(origin[0, 1], origin[0, 0]) if offset > 1e-6 else np.pi
-    # Encoder angle 0 is behind the sensor, and counts clockwise.
+    # Encoder angle 0 points backwards; angles increase clockwise.
     number = round((np.pi - head) / (2.0 * np.pi) * columns) % columns
     head = np.pi - number * 2.0 * np.pi / columns
     if number + last - first >= columns:
         raise ConfigError(
-            "Ouster packets: a turn must begin behind the sensor (azimuth_start_deg: 180), as Ouster's do"
+            "Ouster packets: a revolution must start behind the sensor (azimuth_start_deg: 180), as Ouster's do"
         )
     return Geometry(
         altitude_deg=np.degrees(np.arcsin(np.clip(direction[:, 2], -1.0, 1.0))),
@@ -111,8 +111,8 @@ def _mode(step_rad: float, period_s: float) -> tuple[int, int]:
         if abs(step_rad * columns / (2.0 * np.pi) - 1.0) < 1e-2 and abs(period_s * columns * rate - 1.0) < 1e-3:
             return columns, rate
     raise ConfigError(
-        f"Ouster packets: the scan turns {np.degrees(step_rad):.6g} deg clockwise every {period_s * 1e6:.6g} us, which "
-        f"is none of Ouster's modes ({', '.join(MODES)})"
+        f"Ouster packets: the scan rotates {np.degrees(step_rad):.6g} deg clockwise every {period_s * 1e6:.6g} us, "
+        f"which matches none of Ouster's modes ({', '.join(MODES)})"
     )
 
 
@@ -131,7 +131,7 @@ def _wrapped(angle: Floats) -> Floats:
 
 
 def default_profile(source: Any) -> str:
-    """The profile that holds what a scan or lidar reports: two returns where it has them, else one."""
+    """Profile that fits a scan or lidar: dual if it reports two returns, otherwise single."""
     config = getattr(source, "config", None)
     known = getattr(source, "metadata", {}).get("returns", "strongest") if config is None else config.receiver.returns
     return DUAL if known in ("dual", "all") else SINGLE
@@ -147,29 +147,29 @@ def metadata(
     imu_port: int = 7503,
     host: str = "127.0.0.1",
 ) -> dict[str, Any]:
-    """The metadata document of a scan's or lidar's sensor, ready for `json.dumps`.
+    """Metadata document of the sensor of a scan or lidar, ready for `json.dumps`.
 
-    `profile` is a lidar profile's name; by default single or dual, as the sensor reports returns. `name` tells sensors
-    of one model apart: the serial number follows from it. `imu` is the pose of the IMU in the sensor frame; `host` and
-    the ports are where packets go.
+    `profile` is the name of a lidar profile; by default single or dual according to the return mode. `name`
+    distinguishes sensors of one model; the serial number follows from it. `imu` is the pose of the IMU in the sensor
+    frame; `host` and the ports are the destination of the packets.
     """
     shape = geometry(source)
     kind = profile_called(default_profile(source) if profile is None else profile)
-    told = getattr(source, "metadata", {})
-    model = str(getattr(source, "model", "") or told.get("sensor", ""))
-    called = str(getattr(getattr(source, "config", None), "name", "") or told.get("product", ""))
+    recorded = getattr(source, "metadata", {})
+    model = str(getattr(source, "model", "") or recorded.get("sensor", ""))
+    called = str(getattr(getattr(source, "config", None), "name", "") or recorded.get("product", ""))
     shift = np.round(shape.azimuth_deg * shape.columns / 360.0).astype(int)
     offset_mm = round(shape.beam_offset_m * 1e3, 4)
     imu_place = (_IMU_PLACE if imu is None else imu).matrix
     imu_place[:3, 3] *= 1e3
     first, last = shape.window
-    # The sensor counts its azimuth window counter-clockwise, in thousandths of a degree.
+    # The azimuth window is counter-clockwise, in thousandths of a degree.
     window = [0, 360000]
     if (first, last) != (0, shape.columns - 1):
         window = [round(360000 * (1 - (last + 1) / shape.columns)), round(360000 * (1 - first / shape.columns))]
     return {
         "beam_intrinsics": {
-            # Shots are kept in single precision, which is finer than 1e-5 degrees.
+            # Shots are stored in single precision, which is finer than 1e-5 degrees.
             "beam_altitude_angles": np.round(shape.altitude_deg, 5).tolist(),
             "beam_azimuth_angles": np.round(shape.azimuth_deg, 5).tolist(),
             "beam_to_lidar_transform": _flat(offset_mm, 0.0, 0.0),
@@ -214,7 +214,7 @@ def metadata(
             "udp_profile_lidar": kind.name,
         },
         "lidar_intrinsics": {
-            # The lidar frame looks backwards: half a turn about z.
+            # The lidar frame points backwards: rotated by 180 degrees about z.
             "lidar_to_sensor_transform": _flat(0.0, 0.0, round(shape.height_m * 1e3, 4), turned=True),
         },
         "sensor_info": {
@@ -239,7 +239,7 @@ def _flat(x: float, y: float, z: float, turned: bool = False) -> list[float]:
 
 
 def _product(model: str, called: str, altitude_deg: Floats) -> str:
-    """The product line, by the preset's name, by what its sheet calls a sensor, or by how far its beams spread."""
+    """Product line from the preset's name, from the name in its sheet, or from the vertical field of view."""
     names = (model,) if model.startswith("ouster/") else (called, model)
     found = next((match for match in (re.search(r"os-?([012])", name.lower()) for name in names) if match), None)
     # 90, 42.4 to 45 and 22.5 deg by Ouster's data sheets.
@@ -253,7 +253,7 @@ def _product(model: str, called: str, altitude_deg: Floats) -> str:
 
 @dataclass(frozen=True, eq=False)
 class SensorDescription:
-    """What a metadata document says, as far as packets need it."""
+    """Content of a metadata document that packets need."""
 
     profile: str
     columns: int
@@ -276,28 +276,28 @@ class SensorDescription:
 
     @property
     def model(self) -> str:
-        """Name of the preset of this model, such as ouster/os1-128."""
+        """Name of the preset of this model, for example ouster/os1-128."""
         match = re.match(r"OS-?(\w)(?:-(\d+))?", self.product)
         return f"ouster/os{match[1].lower()}-{match[2] or self.channels}" if match else "ouster"
 
 
 def describe(document: Mapping[str, Any], source: str = "metadata") -> SensorDescription:
-    """Read a metadata document, of today's sections or of the flat form that firmware before 3.0 gave."""
+    """Read a metadata document with current sections or in the flat form of firmware before 3.0."""
     get = _Getter(document, source)
     profile = str(get("lidar_data_format|data_format", "udp_profile_lidar", default="LEGACY"))
     if profile not in PROFILES:
-        raise FormatError(f"{source}: lidar profile {profile!r} is not read; known are {', '.join(PROFILES)}")
+        raise FormatError(f"{source}: lidar profile {profile!r} is not supported; supported: {', '.join(PROFILES)}")
     mode = str(get("config_params|", "lidar_mode"))
     if mode not in MODES:
-        raise FormatError(f"{source}: lidar_mode is {mode!r}; known are {', '.join(MODES)}")
+        raise FormatError(f"{source}: lidar_mode {mode!r} is not supported; supported: {', '.join(MODES)}")
     columns = int(get.numbers("lidar_data_format|data_format", "columns_per_frame", 1, [MODES[mode][0]])[0])
     packet = int(get.numbers("lidar_data_format|data_format", "columns_per_packet", 1, [COLUMNS_PER_PACKET])[0])
     if packet != COLUMNS_PER_PACKET or columns % packet or columns > 4096:
-        raise FormatError(f"{source}: {columns} columns in packets of {packet} are not read; packets hold 16")
+        raise FormatError(f"{source}: {columns} columns in packets of {packet} are not supported; packets hold 16")
     altitude = get.numbers("beam_intrinsics|", "beam_altitude_angles", None)
     azimuth = get.numbers("beam_intrinsics|", "beam_azimuth_angles", len(altitude))
     if not 1 <= len(altitude) <= 128:
-        raise FormatError(f"{source}: beam_altitude_angles has {len(altitude)} entries; 1 to 128 are read")
+        raise FormatError(f"{source}: beam_altitude_angles has {len(altitude)} entries; supported are 1 to 128")
     transform = get.numbers("lidar_intrinsics|", "lidar_to_sensor_transform", 16, _flat(0.0, 0.0, 36.18, turned=True))
     transform = transform.reshape(4, 4).copy()
     transform[:3, 3] *= 1e-3
@@ -316,7 +316,7 @@ _PORTS = {"lidar": 7502, "imu": 7503}
 
 
 class _Getter:
-    """Looks a value up in its section, or where the flat form has it."""
+    """Lookup of a value in its section or in the flat form."""
 
     def __init__(self, document: Mapping[str, Any], source: str) -> None:
         if not isinstance(document, Mapping):
@@ -329,7 +329,7 @@ class _Getter:
             if isinstance(place, Mapping) and key in place:
                 return place[key]
         if default is None:
-            raise FormatError(f"{self._source}: is no Ouster metadata, it has no {key!r}")
+            raise FormatError(f"{self._source}: is not Ouster metadata: {key!r} is missing")
         return default
 
     def numbers(self, sections: str, key: str, count: int | None, default: list[float] | None = None) -> Floats:

@@ -1,8 +1,8 @@
-"""Ouster's UDP packets: a scan as the sensor would send it, and packets as scans.
+"""Ouster's UDP packets: encoding of scans, and decoding into scans.
 
-Ouster's row 0 is the highest beam where our ring 0 is the lowest; its ranges count from the axis where ours count from
-the beam's exit; measurement 0 looks backwards, and the encoder counts clockwise. A pixel without a return has range 0,
-and keeps what the sensor counted there: near infrared, and the signal of noise.
+Conventions differ: Ouster's row 0 is the highest beam, our ring 0 the lowest; its ranges start at the axis, ours at the
+beam exit; measurement 0 points backwards, and the encoder counts clockwise. A pixel without a return has range 0 and
+keeps the near infrared and the noise count of the sensor.
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ class Packets:
     """Packets of one kind in the order in which they are sent."""
 
     time: NDArray[np.float64]
-    """When each is complete and leaves the sensor [s], on the scan's clock, shape (n,)."""
+    """Time at which each packet is complete and sent [s], on the scan's clock, shape (n,)."""
     data: NDArray[np.uint8]
     """Payloads, shape (n, bytes)."""
     port: int = 7502
-    """UDP port that they go to."""
+    """Destination UDP port."""
 
     def __len__(self) -> int:
         return len(self.data)
 
 
 class OusterEncoder:
-    """Turns the scans of one sensor into its packets.
+    """Encoder of the scans of one sensor.
 
         encoder = OusterEncoder(metadata(lidar))
         packets = encoder.packets(scan, frame_number=7)
 
-    `document` is the sensor's metadata, which says profile, mode, beams, serial number and ports.
+    `document` is the sensor's metadata, which defines profile, mode, beams, serial number and ports.
     """
 
     def __init__(self, document: Mapping[str, Any]) -> None:
@@ -73,8 +73,8 @@ class OusterEncoder:
     def packets(self, scan: Scan, frame_number: int = 0, epoch_s: float = 0.0) -> Packets:
         """Lidar packets of a scan; packets hold the lower 16 bits of `frame_number`.
 
-        `epoch_s` is the sensor's clock [s] at time 0 of the scan's clock. All packets of the sensor's
-        column window are there; columns that the scan lacks are marked invalid.
+        `epoch_s` is the sensor's clock [s] at time 0 of the scan's clock. All packets of the sensor's column window are
+        present; columns missing in the scan are marked invalid.
         """
         shape = self._geometry(scan)
         sensor, columns = self.sensor, self.sensor.columns
@@ -84,10 +84,12 @@ class OusterEncoder:
         offset = shape.first_column - int(scan.shots.column.min()) - first_packet * COLUMNS_PER_PACKET
         number = first_packet * COLUMNS_PER_PACKET + np.arange(blocks.size).reshape(blocks.shape)
         period_ns = 1e9 / (sensor.rate_hz * columns)
-        # Columns before the scan's first one, where it lacks some, were due before its start.
+        # Columns missing before the scan's first one have times before its start.
         start = scan.start_time + epoch_s
         if not 0.0 <= start < _LATEST_S:
-            raise ConfigError(f"Ouster packets: times are within 0 and {_LATEST_S:g} s, the scan starts at {start:g} s")
+            raise ConfigError(
+                f"Ouster packets: times must be from 0 to {_LATEST_S:g} s; the scan starts at {start:g} s"
+            )
         ns = round(start * 1e9) + np.rint((number - shape.first_column) * period_ns).astype(np.int64)
         ns = np.maximum(ns, 0)
         blocks["time"], blocks["number"] = ns, number
@@ -102,10 +104,10 @@ class OusterEncoder:
 
     def _geometry(self, scan: Scan) -> Geometry:
         if not isinstance(scan, Scan):
-            raise ConfigError(f"Ouster packets: need a Scan with its table of shots, got a {type(scan).__name__}")
+            raise ConfigError(f"Ouster packets: expected a Scan with its table of shots, got a {type(scan).__name__}")
         if "shot" not in scan.fields or "range" not in scan.fields:
             raise ConfigError("Ouster packets: the scan needs the fields 'range' and 'shot'")
-        # Scans of one lidar share their table: it is looked at once.
+        # Scans of one lidar share their table, so its geometry is cached.
         if self._known is not None and self._known[0] is scan.shots.direction:
             return self._known[1]
         shape, sensor = geometry(scan), self.sensor
@@ -116,10 +118,10 @@ class OusterEncoder:
             )
         same = [(shape.altitude_deg, sensor.altitude_deg), (shape.azimuth_deg, sensor.azimuth_deg)]
         if any(np.abs(ours - theirs).max() > _ANGLE_SLACK_DEG for ours, theirs in same):
-            raise ConfigError("Ouster packets: the scan's beams point elsewhere than the metadata says")
+            raise ConfigError("Ouster packets: the scan's beam angles differ from those of the metadata")
         if shape.window[0] < sensor.window[0] or shape.window[1] > sensor.window[1]:
             raise ConfigError(
-                f"Ouster packets: the scan has columns {shape.window[0]} to {shape.window[1]}, outside of the "
+                f"Ouster packets: the scan has columns {shape.window[0]} to {shape.window[1]}, outside the "
                 f"metadata's column_window {sensor.window[0]} to {sensor.window[1]}"
             )
         self._known = (scan.shots.direction, shape)
@@ -140,7 +142,7 @@ class OusterEncoder:
         data["columns"]["status"] = present
 
     def _fill(self, pixels: NDArray[Any], scan: Scan, offset: int) -> None:
-        """Returns into their pixels, of shape (packets, columns, channels), the strongest first."""
+        """Write returns into their pixels, shape (packets, columns, channels), the strongest first."""
         profile, fields = self.profile, scan.fields
         step = profile.range_unit_mm * 1e-3
         counts = np.rint((fields["range"].astype(np.float64) + self.sensor.beam_offset_m) / step)
@@ -182,22 +184,22 @@ class OusterEncoder:
 def encode(
     scan: Scan, document: Mapping[str, Any] | None = None, *, profile: str | None = None, frame_number: int = 0
 ) -> Packets:
-    """Lidar packets of one scan, by default with metadata made from the scan itself; see `OusterEncoder`."""
+    """Lidar packets of one scan, by default with metadata derived from the scan itself; see `OusterEncoder`."""
     if document is not None and profile is not None:
-        raise ConfigError("Ouster packets: the metadata says the profile; give one of the two")
+        raise ConfigError("Ouster packets: the metadata contains the profile; pass either document or profile")
     if not isinstance(scan, Scan):
-        raise ConfigError(f"Ouster packets: need a Scan with its table of shots, got a {type(scan).__name__}")
+        raise ConfigError(f"Ouster packets: expected a Scan with its table of shots, got a {type(scan).__name__}")
     return OusterEncoder(metadata(scan, profile) if document is None else document).packets(scan, frame_number)
 
 
 def encode_imu(samples: ImuData, port: int = 7503, epoch_s: float = 0.0) -> Packets:
-    """IMU packets of 48 bytes, one a sample: acceleration in g, turn rate in deg/s, in the IMU's own frame.
+    """IMU packets of 48 bytes, one per sample: specific force in g, angular rate in deg/s, in the IMU frame.
 
     `epoch_s` is the sensor's clock [s] at time 0 of the samples' clock.
     """
     time = samples.time + epoch_s
     if len(time) and not 0.0 <= time.min() <= time.max() < _LATEST_S:
-        raise ConfigError(f"Ouster packets: times are within 0 and {_LATEST_S:g} s, the IMU has {time.min():g} s")
+        raise ConfigError(f"Ouster packets: times must be from 0 to {_LATEST_S:g} s; the IMU has {time.min():g} s")
     data = np.zeros(len(samples), IMU)
     for name in ("system_time", "accelerometer_time", "gyroscope_time"):
         data[name] = np.rint(time * 1e9).astype(np.uint64)
@@ -210,16 +212,16 @@ def encode_imu(samples: ImuData, port: int = 7503, epoch_s: float = 0.0) -> Pack
 
 
 def decode(payloads: Iterable[bytes], document: Mapping[str, Any], source: str = "packets") -> list[Scan]:
-    """The scans that lidar packets hold, one a frame, in the order of the packets; other payloads are left out.
+    """Scans of lidar packets, one per frame, in the order of the packets; other payloads are skipped.
 
-    A frame of which packets are missing has fewer columns. Coordinates are in Ouster's sensor frame; the motion of the
-    sensor is not known, so it is taken to stand at the origin.
+    A frame with missing packets has fewer columns. Coordinates are in Ouster's sensor frame. The motion of the sensor
+    is unknown, so it is assumed to be stationary at the origin.
     """
     return list(frames(payloads, document, source))
 
 
 def frames(payloads: Iterable[bytes], document: Mapping[str, Any], source: str = "packets") -> Iterator[Scan]:
-    """The same, one scan after the other: no more than two frames are held at a time."""
+    """Iterate over the scans of lidar packets; at most two frames are in memory at a time."""
     sensor = describe(document)
     for packets in by_frame(payloads, sensor, source):
         scan = _scan(np.frombuffer(b"".join(packets), packet_type(sensor.profile, sensor.channels)), sensor)
@@ -230,7 +232,7 @@ def frames(payloads: Iterable[bytes], document: Mapping[str, Any], source: str =
 def _scan(data: NDArray[Any], sensor: SensorDescription) -> Scan | None:
     profile, blocks = profile_called(sensor.profile), data["columns"].reshape(-1)
     blocks = blocks[(blocks["status"] & 1 == 1) & (blocks["number"] < sensor.columns)]
-    # Of a column that came twice, the first is kept.
+    # Of a duplicate column, the first is used.
     number, rows = np.unique(blocks["number"], return_index=True)
     if not len(rows):
         return None
@@ -293,12 +295,12 @@ def _beams(number: NDArray[Any], sensor: SensorDescription) -> tuple[NDArray[np.
     level = np.cos(altitude)
     direction = np.stack([level * np.cos(azimuth), level * np.sin(azimuth), np.sin(altitude)], axis=-1)
     exit_place = np.stack([np.cos(encoder), np.sin(encoder), np.zeros_like(encoder)], axis=-1) * sensor.beam_offset_m
-    turn, place = sensor.lidar_to_sensor[:3, :3], sensor.lidar_to_sensor[:3, 3]
-    return direction @ turn.T, np.broadcast_to(exit_place @ turn.T + place, direction.shape)
+    rotation, place = sensor.lidar_to_sensor[:3, :3], sensor.lidar_to_sensor[:3, 3]
+    return direction @ rotation.T, np.broadcast_to(exit_place @ rotation.T + place, direction.shape)
 
 
 def decode_imu(payloads: Iterable[bytes]) -> ImuData:
-    """The samples that IMU packets hold; payloads of other sizes are left out. Noise is not told, so it is 0."""
+    """Samples of IMU packets; payloads of other sizes are skipped. Packets contain no noise, so covariances are 0."""
     data = np.frombuffer(b"".join(part for part in payloads if len(part) == IMU.itemsize), IMU)
     none = np.zeros((3, 3))
     return ImuData(
@@ -309,33 +311,33 @@ def decode_imu(payloads: Iterable[bytes]) -> ImuData:
 
 # ---- frames ---------------------------------------------------------------------------------------------------------
 
-_LOOKED_AT = 64  # packets by which it is told whether the metadata's own sensor sent any
+_SAMPLED = 64  # packets that are checked for the serial number of the metadata
 
 
 def by_frame(payloads: Iterable[bytes], sensor: SensorDescription, source: str) -> Iterator[list[bytes]]:
-    """The lidar packets of each frame; at most two frames are held, so that a late packet finds its own."""
+    """Lidar packets of each frame; two frames are held in memory, so that late packets join their frame."""
     waiting: dict[int, dict[int, bytes]] = {}
     newest: int | None = None
     has_header = profile_called(sensor.profile).has_header
     frame_at, column_at = (2, 40) if has_header else (10, 8)
     for packet in _own_packets(payloads, sensor, source):
-        told = int.from_bytes(packet[frame_at : frame_at + 2], "little")
+        low = int.from_bytes(packet[frame_at : frame_at + 2], "little")
         # Frame numbers wrap at 16 bits.
-        number = told if newest is None else newest + (told - newest + 0x8000) % 0x10000 - 0x8000
-        if newest is not None and number < newest - 1:  # the sensor was started anew
+        number = low if newest is None else newest + (low - newest + 0x8000) % 0x10000 - 0x8000
+        if newest is not None and number < newest - 1:  # the sensor was restarted
             yield from (list(waiting.pop(done).values()) for done in sorted(waiting))
-            newest, number = None, told
+            newest, number = None, low
         newest = number if newest is None else max(newest, number)
         yield from (list(waiting.pop(done).values()) for done in sorted(waiting) if done < newest - 1)
         column = int.from_bytes(packet[column_at : column_at + 2], "little")
         if column < sensor.columns:
-            # Of a packet that came twice, the first is kept.
+            # Of a duplicate packet, the first is used.
             waiting.setdefault(number, {}).setdefault(column, packet)
     yield from (list(waiting[done].values()) for done in sorted(waiting))
 
 
 def _own_packets(payloads: Iterable[bytes], sensor: SensorDescription, source: str) -> Iterator[bytes]:
-    """The lidar packets of this sensor, or, where its serial number sent none, of all sensors of its kind."""
+    """Lidar packets of this sensor, or of all sensors of its kind if none has its serial number."""
     has_header = profile_called(sensor.profile).has_header
     size = packet_type(sensor.profile, sensor.channels).itemsize
     others: set[int] = set()
@@ -348,12 +350,12 @@ def _own_packets(payloads: Iterable[bytes], sensor: SensorDescription, source: s
                 others.add(len(payload))
 
     packets = lidar_packets()
-    first = list(islice(packets, _LOOKED_AT))
+    first = list(islice(packets, _SAMPLED))
     if not first:
-        there = ", ".join(map(str, sorted(others)[:8])) or "none"
+        sizes = ", ".join(map(str, sorted(others)[:8])) or "none"
         raise FormatError(
-            f"{source}: no lidar packet of {size} bytes, which {sensor.profile} with {sensor.channels} "
-            f"channels has; payloads there: {there}"
+            f"{source}: no lidar packet of {size} bytes, the size of {sensor.profile} with {sensor.channels} "
+            f"channels; sizes of payloads: {sizes}"
         )
     own = (sensor.serial & 0xFFFFFFFFFF).to_bytes(5, "little")
     only_own = has_header and any(packet[7:12] == own for packet in first)

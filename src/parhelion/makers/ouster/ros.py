@@ -40,7 +40,7 @@ class OusterPoints(CloudLayout):
                 rows[theirs] = whole(fields[ours].astype(np.float64) * factor, dtype)
         if "range" not in fields:
             rows["range"] = whole(np.linalg.norm(cloud.xyz, axis=1) * 1000.0, "u4")
-        # Ouster's reflectivity is a byte in a word of two.
+        # Ouster's reflectivity is one byte in a two-byte field.
         rows["reflectivity"] = np.minimum(rows["reflectivity"], 255)
         rows["ring"] = _from_the_other_end(rows["ring"], height)
         return rows
@@ -57,7 +57,7 @@ class OusterPoints(CloudLayout):
             image[axis] = np.nan
         image["ring"] = np.repeat(np.arange(rings), columns)
         image["t"][cell] = whole(shots.time.astype(np.float64) * 1e9, "u4")
-        # Pixels without a return keep what the sensor counted there.
+        # Pixels without a return keep the ambient and noise counts.
         if shots.near_ir is not None:
             image["ambient"][cell] = whole(shots.near_ir, "u2")
         if shots.noise is not None and echo == 0:
@@ -89,7 +89,7 @@ def _from_the_other_end(ring: NDArray[Any], height: int) -> NDArray[Any]:
 
 
 def strength_rank(scan: Scan, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Of points `rows`: 0 for the strongest return of its shot, 1 for the next."""
+    """Rank by strength within each shot of the points `rows`: 0 for the strongest return, 1 for the next."""
     shot = scan.fields["shot"][rows].astype(np.int64)
     if not len(rows) or scan.shots.return_count.max(initial=0) <= 1:
         return np.zeros(len(rows), np.int64)
@@ -128,13 +128,13 @@ def _destaggered(shots: Shots, rings: int, columns: int) -> NDArray[np.int64]:
     if len(seen) > 1:
         clockwise = -1.0 if seen[-1] < seen[0] else 1.0
         if abs(abs(seen[-1] - seen[0]) - 2.0 * np.pi) > 2.0 * step:
-            return column  # not a whole turn: there is nothing to roll into
-    # What is left when the turn is taken out is the ring's own offset; its mean over the columns has no jitter.
+            return column  # not a full revolution, so columns cannot be rolled
+    # Without the rotation, the ring's own offset remains; its mean over the columns has no jitter.
     rest = np.exp(1j * (angle - clockwise * step * column))
     mean = np.bincount(shots.ring, rest.real, rings) + 1j * np.bincount(shots.ring, rest.imag, rings)
     offset = np.angle(mean * np.conj(np.sum(mean)))
     shift = clockwise * offset / step
     if np.max(np.abs(shift - np.rint(shift))) > 0.25:
-        # The middle of all rings lies between two columns: count from the ring that is nearest to it.
+        # The mean of all rings lies between two columns: use the ring nearest to it as reference.
         shift = shift - shift[np.argmin(np.abs(shift))]
     return (column + np.rint(shift).astype(np.int64)[shots.ring]) % columns

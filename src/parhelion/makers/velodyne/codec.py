@@ -8,7 +8,7 @@ from typing import ClassVar
 from parhelion.core.clouds import Scan
 from parhelion.makers import Datagram
 from parhelion.makers.codec import Codec, Metadata, ShotPattern
-from parhelion.makers.velodyne.decode import DATA_SIZE, is_data_packet, velodyne_turns
+from parhelion.makers.velodyne.decode import DATA_SIZE, is_data_packet, velodyne_frames
 from parhelion.makers.velodyne.encode import DATA_PORT, POSITION_PORT, VelodyneStream
 from parhelion.makers.velodyne.models import MODELS, matching_model
 
@@ -46,7 +46,7 @@ class VelodyneCodec(Codec):
         self, datagrams: Iterable[Datagram], *, model: str | None, metadata: Metadata | None, source: str
     ) -> Iterator[Scan]:
         """See `Codec.frames`."""
-        return velodyne_turns((one for one in datagrams if is_data_packet(one.payload)), model)
+        return velodyne_frames((one for one in datagrams if is_data_packet(one.payload)), model)
 
 
 CODEC = VelodyneCodec()

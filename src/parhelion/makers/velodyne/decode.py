@@ -1,4 +1,4 @@
-"""Velodyne data packets back to points, with the makers' nominal angles."""
+"""Decoding of Velodyne data packets into points, with the maker's nominal angles."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from parhelion.makers.velodyne.models import (
 
 DATA_SIZE = DATA_PACKET.itemsize
 TURN = 36000
-"""Counts of azimuth in one turn."""
-_LONGEST_GAP = 4000  # packets, some seconds: more is another recording, or a clock that was set
+"""Azimuth counts per revolution."""
+_LONGEST_GAP = 4000  # packets, a few seconds: a longer gap is another recording or a clock adjustment
 
 
 def is_data_packet(payload: bytes) -> bool:
-    """Whether a datagram looks like a Velodyne data packet."""
+    """Return True if a datagram has the size and flag of a Velodyne data packet."""
     return len(payload) == DATA_SIZE and payload[:2] in (b"\xff\xee", b"\xff\xdd")
 
 
 def decode(packets: Packets | NDArray[Any] | Iterable[bytes], model: str | VelodyneModel | None = None) -> PointCloud:
-    """The points of data packets, in the order of firing; the model is by default what the packets say.
+    """Points of data packets, in the order of firing; the model is by default that of the packets.
 
-    Between the azimuths of blocks the head is taken to turn steadily, at the mean rate of its packet. `time` counts
-    from the first packet's first firing [s, float64]; `column` numbers the firing sequences of a turn, and `turn` the
-    turns, which begin at azimuth 0. Where both returns of a dual packet are the same, they are one point.
-    `parhelion.io.read_frames` gives the turns of a capture one by one, with the shots that met nothing.
+    Between the azimuths of blocks, the head is assumed to rotate at the mean rate of its packet. `time` is relative to
+    the first firing of the first packet [s, float64]. `column` numbers the firing sequences of a revolution, and `turn`
+    the revolutions, which start at azimuth 0. Identical returns of a dual packet become one point.
+    `parhelion.io.read_frames` returns the frames of a capture one by one, including shots without a return.
     """
     data = records_of(packets)
     if not len(data):
-        raise FormatError("Velodyne packets: there are none")
+        raise FormatError("Velodyne packets: no packets found")
     check_flags(data)
     start_us = unwrapped_us(data["timestamp"])
     chosen = model_of_packets(data, start_us) if model is None else velodyne_model(model)
@@ -74,18 +74,18 @@ def decode(packets: Packets | NDArray[Any] | Iterable[bytes], model: str | Velod
 
 
 def check_flags(data: NDArray[Any]) -> None:
-    """Refuse packets whose blocks are not those of the models known here."""
+    """Raise FormatError if a block has an unsupported flag."""
     flags = data["blocks"]["flag"]
     if (flags != BLOCK_FLAG).any():
         bad = int(flags[flags != BLOCK_FLAG][0])
         raise FormatError(
-            f"Velodyne packets: a block has the flag 0x{bad & 255:02x}{bad >> 8:02x}, not 0xffee; packets of the "
-            "HDL-64E and of damaged streams cannot be read"
+            f"Velodyne packets: a block has the flag 0x{bad & 255:02x}{bad >> 8:02x}, expected 0xffee; packets of the "
+            "HDL-64E and damaged streams are not supported"
         )
 
 
 def records_of(packets: Packets | NDArray[Any] | Iterable[bytes]) -> NDArray[Any]:
-    """Packets of any form as an array of records."""
+    """Array of packet records from any supported form."""
     if isinstance(packets, Packets):
         return packets.data
     if isinstance(packets, np.ndarray):
@@ -100,19 +100,19 @@ def records_of(packets: Packets | NDArray[Any] | Iterable[bytes]) -> NDArray[Any
     payloads = list(packets)
     wrong = next((len(payload) for payload in payloads if len(payload) != DATA_SIZE), None)
     if wrong is not None:
-        raise FormatError(f"Velodyne packets: a data packet has {DATA_SIZE} bytes, got one of {wrong}")
+        raise FormatError(f"Velodyne packets: expected data packets of {DATA_SIZE} bytes, got one of {wrong}")
     return np.frombuffer(b"".join(payloads), DATA_PACKET)
 
 
 def unwrapped_us(timestamp: NDArray[Any]) -> NDArray[np.int64]:
-    """Time of each packet after the first [us]; a new hour begins at 0, and packets may be out of order."""
+    """Time of each packet after the first [us]; timestamps wrap at the hour, and packets may be out of order."""
     step: Any = np.diff(timestamp.astype(np.int64))
     step = (step + HOUR_US // 2) % HOUR_US - HOUR_US // 2
     return np.concatenate([[0], np.cumsum(step)]).astype(np.int64)
 
 
 def model_of_packets(data: NDArray[Any], start_us: NDArray[np.int64]) -> VelodyneModel:
-    """The model that packets name, or show by their spacing."""
+    """Model named by packets, or identified by their spacing."""
     single = data["return_mode"][0] != RETURN_MODES["dual"]
     spacing = float(np.median(np.diff(start_us))) if len(data) > 1 and single else None
     return model_of_product(int(data["product"][0]), spacing)
@@ -120,12 +120,12 @@ def model_of_packets(data: NDArray[Any], start_us: NDArray[np.int64]) -> Velodyn
 
 @dataclass(frozen=True, eq=False)
 class Firings(Table):
-    """The firing sequences of packets that share one return mode, in the order of the packets."""
+    """Firing sequences of packets with one return mode, in the order of the packets."""
 
     head: NDArray[np.float64]
     """Azimuth of the head at the first firing [0.01 deg], not wrapped, clockwise, shape (n,)."""
     number: NDArray[np.int64]
-    """Place of each sequence in the stream, counting those of lost packets, shape (n,)."""
+    """Number of each sequence in the stream, including those of lost packets, shape (n,)."""
     azimuth_deg: NDArray[np.float64]
     """Azimuth of the head at each laser's firing, clockwise, shape (n, lasers)."""
     time_s: NDArray[np.float64]
@@ -142,14 +142,14 @@ class Firings(Table):
         return np.stack([level * np.cos(angle), level * np.sin(angle), up], axis=-1)
 
     def returns(self, model: VelodyneModel) -> dict[str, NDArray[Any]]:
-        """The points, in the order of firing and nearest first within a shot: fields, `sequence` and `laser`."""
+        """Points in the order of firing, nearest first within a shot: fields, `sequence` and `laser`."""
         valid = self.distance > 0
         if self.distance.shape[1] == 2:
             first, second = self.distance[:, 0], self.distance[:, 1]
             same = (first == second) & (self.reflectivity[:, 0] == self.reflectivity[:, 1])
             valid[:, 0] &= ~same
             both = valid.all(axis=1)
-            # The farther one is the second; of two at one distance, the one that stands second.
+            # The farther return is the second; at equal distance, the second in the packet.
             rank = np.stack([both & (first > second), both & (second >= first)], axis=1).astype(np.uint8)
             total = np.where(both, 2, 1)
         else:
@@ -176,7 +176,7 @@ class Firings(Table):
 
 
 def firings(data: NDArray[Any], start_us: NDArray[np.int64], model: VelodyneModel) -> list[Firings]:
-    """The firing sequences of packets; a mode that is changed while the sensor runs begins a new part."""
+    """Firing sequences of packets; a change of the return mode starts a new part."""
     starts, numbers = stream_places(data, start_us, model)
     borders = (np.flatnonzero(np.diff(data["return_mode"].astype(np.int64))) + 1).tolist()
     return [
@@ -213,7 +213,7 @@ def _of_one_mode(
     }
     per_packet = groups * together
     return Firings(
-        # To a hundredth of a count: azimuth 0 stays 0 after interpolation.
+        # Rounded to a hundredth of a count, so that azimuth 0 stays 0 after interpolation.
         head=np.round(azimuth[..., 0].reshape(-1), 2),
         number=(numbers[:, None] + np.arange(per_packet)).reshape(-1),
         azimuth_deg=azimuth.reshape(-1, model.channels) / 100.0,
@@ -226,9 +226,9 @@ def _of_one_mode(
 def stream_places(
     data: NDArray[Any], start_us: NDArray[np.int64], model: VelodyneModel
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Of each packet: azimuth of its first block [0.01 deg], not wrapped, and number of its first firing sequence.
+    """Azimuth of each packet's first block [0.01 deg], not wrapped, and number of its first firing sequence.
 
-    Where packets were lost, time tells how far the head turned meanwhile, and how many sequences are missing.
+    After lost packets, the rotation of the head and the number of missing sequences follow from the time.
     """
     azimuth = data["blocks"]["azimuth"].astype(np.int64) % TURN
     dual = data["return_mode"] == RETURN_MODES["dual"]
@@ -239,56 +239,57 @@ def stream_places(
     step = np.diff(azimuth[:, 0])
     step = step + TURN * np.rint((rate[:-1] * waited - step) / TURN).astype(np.int64)
     packets = np.rint(waited / (sequences[:-1] * model.period_us)).astype(np.int64)
-    # A packet that comes late, or a clock that was set, does not lead back to numbers that are taken.
+    # A late packet or a clock adjustment must not lead back to numbers that are in use.
     missing = np.where((packets > 1) & (packets < _LONGEST_GAP), packets - 1, 0) * sequences[:-1]
     first = azimuth[:1, 0]
     return np.concatenate([first, first + np.cumsum(step)]), np.concatenate([[0], np.cumsum(sequences[:-1] + missing)])
 
 
 def _signed(step: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Steps of the azimuth within half a turn."""
+    """Steps of the azimuth wrapped to half a revolution."""
     return (step + TURN // 2) % TURN - TURN // 2
 
 
 def _columns(number: NDArray[np.int64], turn: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number of each sequence within its turn."""
+    """Number of each sequence within its revolution."""
     turns, place = np.unique(turn, return_inverse=True)
     first = np.full(len(turns), np.iinfo(np.int64).max)
     np.minimum.at(first, place, number)
     return number - first[place]
 
 
-# ---- turns ----------------------------------------------------------------------------------------------------------
-# A turn begins at azimuth 0, as the makers' drivers cut it. A recording may begin and end anywhere, so its first and
-# last turn are parts of one. Packets may be lost, doubled or out of order: time and azimuth tell where each belongs.
+# ---- frames ---------------------------------------------------------------------------------------------------------
+# A frame is one revolution that starts at azimuth 0, as in the maker's drivers. A recording may start and end anywhere,
+# so its first and last frame may be incomplete. Packets may be lost, duplicated or out of order; time and azimuth
+# determine where each belongs.
 
-_LOOKED_AT = 64  # packets by whose spacing the model is told
-_HELD_BACK = 16  # packets among which late ones are put in order
-_LATE_US, _PAUSE_US = 50_000, 1_000_000  # further back or ahead, the sensor's clock was set or the recording paused
-_AT_ONCE = 32  # packets that are looked at together
-_LONGEST_TURN_US = 1_000_000  # five times the slowest: a head that stands still is cut by time
+_SAMPLED = 64  # packets whose spacing identifies the model
+_HELD_BACK = 16  # packets among which late ones are sorted
+_LATE_US, _PAUSE_US = 50_000, 1_000_000  # beyond these steps, the clock was adjusted or the recording paused
+_AT_ONCE = 32  # packets that are processed together
+_LONGEST_FRAME_US = 1_000_000  # five times the slowest revolution: a stationary head is cut by time
 _CLOCK_IS_RIGHT_S = 60.0
 
 
 class Timed(NamedTuple):
-    """One data packet and when its first firing was."""
+    """One data packet and the time of its first firing."""
 
     us: int
-    """After the first packet of its stretch of recording [us]."""
-    stretch: int
-    """Which stretch: a new one begins where the recording paused or the sensor's clock was set."""
+    """Time after the first packet of its segment of the recording [us]."""
+    segment: int
+    """Number of the segment; a new one starts if the recording paused or the sensor's clock was adjusted."""
     payload: bytes
     base_s: float
-    """Time of the stretch's first packet [s since 1970]."""
+    """Time of the segment's first packet [s since 1970]."""
 
 
 @dataclass(frozen=True, eq=False)
-class PacketsOfTurn:
-    """The packets that hold one turn, the first and last of them perhaps in part."""
+class FramePackets:
+    """Packets of one frame; the first and the last may belong to it only in part."""
 
     packets: list[Timed]
     turn: int
-    """Number of the turn, 0 being the one that the first packet begins in."""
+    """Number of the revolution, 0 for the one in which the first packet starts."""
 
     @property
     def start_time(self) -> float:
@@ -296,13 +297,13 @@ class PacketsOfTurn:
         return self.packets[0].base_s + self.packets[0].us * 1e-6
 
     def arrays(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """The packets as records, and their times after the first [us]."""
+        """Packets as records, and their times after the first [us]."""
         data = np.frombuffer(b"".join(item.payload for item in self.packets), DATA_PACKET)
         return data, np.array([item.us - self.packets[0].us for item in self.packets], np.int64)
 
 
-def velodyne_turns(datagrams: Iterable[Datagram], model: str | VelodyneModel | None = None) -> Iterator[Scan]:
-    """The turns of one sensor's data packets; the model is by default what the packets say."""
+def velodyne_frames(datagrams: Iterable[Datagram], model: str | VelodyneModel | None = None) -> Iterator[Scan]:
+    """Frames of one sensor's data packets; the model is by default that of the packets."""
     chosen, packets = model_and_packets(datagrams, model)
     for part in split(packets, chosen):
         scan = scan_of(part, chosen)
@@ -313,11 +314,11 @@ def velodyne_turns(datagrams: Iterable[Datagram], model: str | VelodyneModel | N
 def model_and_packets(
     datagrams: Iterable[Datagram], model: str | VelodyneModel | None
 ) -> tuple[VelodyneModel, Iterator[Timed]]:
-    """The sensor's model, which its first packets show, and all of its packets."""
+    """Model of the sensor, identified by its first packets, and all of its packets."""
     packets = in_order(datagrams)
-    first = list(islice(packets, _LOOKED_AT))
+    first = list(islice(packets, _SAMPLED))
     if not first:
-        raise FormatError("Velodyne packets: there are none")
+        raise FormatError("Velodyne packets: no packets found")
     data = np.frombuffer(b"".join(item.payload for item in first), DATA_PACKET)
     check_flags(data)
     start_us = np.array([item.us for item in first], np.int64)
@@ -326,20 +327,20 @@ def model_and_packets(
 
 
 def in_order(datagrams: Iterable[Datagram]) -> Iterator[Timed]:
-    """Data packets by the sensor's own clock: late ones in their place, doubled ones once."""
+    """Data packets sorted by the sensor's clock, without duplicates."""
     held: list[tuple[int, int, Timed]] = []
-    stamp, us, stretch, base_s = 0, 0, -1, 0.0
+    stamp, us, segment, base_s = 0, 0, -1, 0.0
     for number, datagram in enumerate(datagrams):
         new = int.from_bytes(datagram.payload[1200:1204], "little") % HOUR_US
         step = (new - stamp + HOUR_US // 2) % HOUR_US - HOUR_US // 2
-        if stretch < 0 or not -_LATE_US <= step <= _PAUSE_US:
+        if segment < 0 or not -_LATE_US <= step <= _PAUSE_US:
             while held:
                 yield heapq.heappop(held)[2]
-            stretch, us, base_s = stretch + 1, 0, _on_the_wall(datagram.time_s, new)
+            segment, us, base_s = segment + 1, 0, _wall_time(datagram.time_s, new)
         else:
             us += step
         stamp = new
-        item = Timed(us, stretch, datagram.payload, base_s)
+        item = Timed(us, segment, datagram.payload, base_s)
         if any(other.us == us and other.payload == datagram.payload for _, _, other in held):
             continue
         heapq.heappush(held, (us, number, item))
@@ -349,20 +350,20 @@ def in_order(datagrams: Iterable[Datagram]) -> Iterator[Timed]:
         yield heapq.heappop(held)[2]
 
 
-def _on_the_wall(captured_s: float, stamp_us: int) -> float:
-    """Time of a packet [s since 1970] by the hour of its capture; by the capture alone where its clock is not set."""
+def _wall_time(captured_s: float, stamp_us: int) -> float:
+    """Time of a packet [s since 1970] by the hour of its capture, or the capture time if its clock is not set."""
     within = stamp_us * 1e-6
     hour = round((captured_s - within) / 3600.0)
-    told = max(hour, 0) * 3600.0 + within
-    return told if abs(told - captured_s) < _CLOCK_IS_RIGHT_S else captured_s
+    stamped = max(hour, 0) * 3600.0 + within
+    return stamped if abs(stamped - captured_s) < _CLOCK_IS_RIGHT_S else captured_s
 
 
-def split(packets: Iterable[Timed], model: VelodyneModel) -> Iterator[PacketsOfTurn]:
-    """The packets of each turn; one in which the head passes azimuth 0 belongs to both."""
+def split(packets: Iterable[Timed], model: VelodyneModel) -> Iterator[FramePackets]:
+    """Packets of each frame; a packet in which the head passes azimuth 0 belongs to both frames."""
     waiting: list[Timed] = []
     turn, fresh = 0, 0
     for item in packets:
-        if waiting and item.stretch != waiting[-1].stretch:
+        if waiting and item.segment != waiting[-1].segment:
             yield from _ended(waiting, turn, model)
             waiting, turn, fresh = [], 0, 0
         waiting.append(item)
@@ -377,8 +378,8 @@ def split(packets: Iterable[Timed], model: VelodyneModel) -> Iterator[PacketsOfT
         yield from _ended(waiting, turn, model)
 
 
-def _ended(waiting: list[Timed], turn: int, model: VelodyneModel) -> Iterator[PacketsOfTurn]:
-    """All turns that are left at the end."""
+def _ended(waiting: list[Timed], turn: int, model: VelodyneModel) -> Iterator[FramePackets]:
+    """All frames that remain at the end."""
     while (cut := _cut(waiting, turn, model, at_end=True)) is not None:
         whole, waiting, turn = cut
         yield whole
@@ -386,35 +387,35 @@ def _ended(waiting: list[Timed], turn: int, model: VelodyneModel) -> Iterator[Pa
 
 def _cut(
     waiting: list[Timed], turn: int, model: VelodyneModel, *, at_end: bool = False
-) -> tuple[PacketsOfTurn, list[Timed], int] | None:
-    """The first turn of the packets that wait, those that are left, and the turn they go on with; None: not yet."""
+) -> tuple[FramePackets, list[Timed], int] | None:
+    """First frame of the waiting packets, the remaining packets, and their revolution; None if it is not complete."""
     if not waiting:
         return None
-    data, start_us = PacketsOfTurn(waiting, turn).arrays()
+    data, start_us = FramePackets(waiting, turn).arrays()
     check_flags(data)
     heads, _ = stream_places(data, start_us, model)
     beyond = np.flatnonzero(heads // TURN > turn)
     if len(beyond):
         end = int(beyond[0])
-    elif at_end or start_us[-1] > _LONGEST_TURN_US:
+    elif at_end or start_us[-1] > _LONGEST_FRAME_US:
         end = len(waiting)
     else:
         return None
     last = firings(data[end - 1 : end], start_us[:1], model)[0].head
     further = (last + heads[end - 1] - last[0]) // TURN
     if further[-1] > turn:
-        # The packet's own count of turns begins with itself.
+        # The packet's own count of revolutions starts at the packet.
         goes_on = int(further[further > turn][0] - heads[end - 1] // TURN)
-        return PacketsOfTurn(waiting[:end], turn), waiting[end - 1 :], goes_on
-    return PacketsOfTurn(waiting[:end], turn), waiting[end:], 0
+        return FramePackets(waiting[:end], turn), waiting[end - 1 :], goes_on
+    return FramePackets(waiting[:end], turn), waiting[end:], 0
 
 
-def scan_of(part: PacketsOfTurn, model: VelodyneModel) -> Scan | None:
-    """One turn with all of its shots; None for what only fills up a packet."""
+def scan_of(part: FramePackets, model: VelodyneModel) -> Scan | None:
+    """Frame with all of its shots; None if it only contains padding of a packet."""
     data, start_us = part.arrays()
     parts = [piece.rows(piece.head // TURN == part.turn) for piece in firings(data, start_us, model)]
     parts = [piece for piece in parts if len(piece)]
-    # A stream that ends is filled up to a whole packet with firings that have no return: no turn of their own.
+    # The last packet of a stream is padded with firings without a return, which are not a frame.
     count = sum(map(len, parts))
     few = count <= model.sequences_per_packet(dual=False)
     if not count or (few and not any(piece.distance.any() for piece in parts)):
@@ -463,7 +464,7 @@ def _shots(piece: Firings, model: VelodyneModel, started_s: float, first: int) -
 
 
 def _rate_hz(parts: list[Firings]) -> float:
-    """Turns a second of the head."""
+    """Revolutions per second of the head."""
     heads, times = (np.concatenate(values) for values in zip(*((p.head, p.time_s[:, 0]) for p in parts), strict=True))
     passed = float(times[-1] - times[0])
     return round(float(heads[-1] - heads[0]) / TURN / passed, 3) if passed > 0.0 else 0.0

@@ -1,11 +1,11 @@
-"""Velodyne data packets: scans to packets, as the sensors send them.
+"""Encoding of scans into Velodyne data packets.
 
 A packet has 1206 bytes: 12 blocks of flag, head azimuth and 32 records (distance, reflectivity), then the time of its
 first firing [us of the hour] and two factory bytes (return mode, product). A block of a 16-laser sensor holds two
-firing sequences. In dual mode blocks come in pairs of one azimuth: first the last returns, then the strongest, or the
-second strongest where the strongest is the last; where there was one return both hold it. No return is distance 0.
+firing sequences. In dual mode, blocks come in pairs of one azimuth: first the last returns, then the strongest, or the
+second strongest if the strongest is the last. A single return is written to both. Distance 0 means no return.
 
-The sensors fire on without a pause, and so do the packets: one may begin in one scan and end in the next.
+The sensors fire continuously, so a packet may start in one scan and end in the next.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ DATA_PACKET = np.dtype(
 )
 """Layout of a data packet, 1206 bytes."""
 
-# The head goes on turning between two scans, for less than one more period.
+# Longest gap between two scans of one stream, in firing periods: the head rotates on for less than one more period.
 _LONGEST_PAUSE = 2.5
 
 
@@ -54,12 +54,12 @@ class Packets(Table):
     """Packets in the order in which they are sent."""
 
     time_s: Floats
-    """When each is sent [s] on the clock of the scans: when its last firing sequence is over, shape (n,)."""
+    """Time at which each is sent, after its last firing sequence [s], on the clock of the scans, shape (n,)."""
     data: NDArray[np.void]
-    """The packets themselves, one record each, shape (n,)."""
+    """Packets, one record each, shape (n,)."""
 
     def payloads(self) -> list[bytes]:
-        """The bytes of each packet."""
+        """Bytes of each packet."""
         size = self.data.dtype.itemsize
         joined = self.data.tobytes()
         return [joined[k * size : (k + 1) * size] for k in range(len(self))]
@@ -71,14 +71,14 @@ class _Sequences(Table):
 
     time_s: Floats
     azimuth_deg: Floats
-    """Of the head at the first firing, clockwise from x as the maker counts, not wrapped."""
+    """Azimuth of the head at the first firing, clockwise from x (the maker's convention), not wrapped."""
     distance: NDArray[np.uint16]
     """Counts, shape (n, returns, lasers)."""
     reflectivity: NDArray[np.uint8]
 
 
 class VelodyneEncoder:
-    """Turns the scans of one sensor, in order of time, into an unbroken stream of data packets.
+    """Encoder of the scans of one sensor, in order of time, into a continuous stream of data packets.
 
     encoder = VelodyneEncoder("velodyne/vlp-16")
     for scan in scans:
@@ -87,9 +87,10 @@ class VelodyneEncoder:
     """
 
     def __init__(self, model: str | VelodyneModel, *, returns: str | None = None, epoch_s: float = 0.0) -> None:
-        """`returns`: 'strongest', 'last' or 'dual'; by default as the first scan was measured.
+        """Create an encoder.
 
-        `epoch_s` is UTC [s since 1970] at time 0 of the scans' clock.
+        `returns` is 'strongest', 'last' or 'dual', by default that of the first scan. `epoch_s` is UTC [s since 1970]
+        at time 0 of the scans' clock.
         """
         self.model = velodyne_model(model)
         self.returns = None if returns is None else _checked_mode(returns)
@@ -98,7 +99,7 @@ class VelodyneEncoder:
         self._step_deg = 0.0
 
     def add(self, scan: PointCloud) -> Packets:
-        """The packets that a further scan fills; what is left of it waits for the next."""
+        """Packets completed by a further scan; the rest of the scan waits for the next."""
         new, mode = self._sequences(scan)
         done = []
         if self._rest is not None and len(self._rest):
@@ -115,7 +116,7 @@ class VelodyneEncoder:
         return done[0] if len(done) == 1 else joined(done)
 
     def finish(self) -> Packets:
-        """The last packet: what waits, filled up with firings that have no return."""
+        """Last packet: the waiting firings, padded with firings without a return."""
         rest, self._rest = self._rest, None
         if rest is None or not len(rest):
             return joined([])
@@ -131,16 +132,18 @@ class VelodyneEncoder:
         return self._packets(_Sequences.joined([rest, empty]))
 
     def _sequences(self, scan: PointCloud) -> tuple[_Sequences, str]:
-        """A scan's firing sequences, and its return mode."""
+        """Firing sequences of a scan, and its return mode."""
         model = self.model
         if not isinstance(scan, Scan):
             raise ConfigError(
-                "Velodyne packets: need a scan with its table of shots; this cloud holds points only "
+                "Velodyne packets: expected a Scan with its table of shots; this cloud holds points only "
                 "(scan in the frame 'sensor', without lost shots as rows)"
             )
         mode = self.returns or _mode_of(scan)
         if scan.frame != "sensor" or "range" not in scan.fields or "shot" not in scan.fields:
-            raise ConfigError("Velodyne packets: need a scan in the frame 'sensor' with the fields 'range' and 'shot'")
+            raise ConfigError(
+                "Velodyne packets: the scan must be in the frame 'sensor' and have fields 'range' and 'shot'"
+            )
         laser, column = _places(scan, model)
         first = np.empty(len(scan.shots) // model.channels, np.int64)
         first[column[laser == 0]] = np.flatnonzero(laser == 0)
@@ -154,7 +157,7 @@ class VelodyneEncoder:
         return _Sequences(time, azimuth, distance, reflectivity), mode
 
     def _packets(self, sequences: _Sequences) -> Packets:
-        """Whole packets from a whole number of them."""
+        """Packets of firing sequences that fill them completely."""
         model = self.model
         mode = self.returns or "strongest"
         dual = mode == "dual"
@@ -182,27 +185,27 @@ class VelodyneEncoder:
 def encode(
     scan: PointCloud, model: str | VelodyneModel | None = None, *, returns: str | None = None, epoch_s: float = 0.0
 ) -> Packets:
-    """All of one scan as data packets, the last one filled up with firings that have no return.
+    """Data packets of one scan; the last one is padded with firings without a return.
 
-    The model is by default the one that the scan was measured with.
+    The model is by default that of the scan's sensor.
     """
     encoder = VelodyneEncoder(model_of(scan) if model is None else model, returns=returns, epoch_s=epoch_s)
     return joined([encoder.add(scan), encoder.finish()])
 
 
 def joined(parts: list[Packets]) -> Packets:
-    """Packets one after the other."""
-    kept = [part for part in parts if len(part)]
-    if not kept:
+    """Concatenated packets."""
+    filled = [part for part in parts if len(part)]
+    if not filled:
         return Packets(np.zeros(0), np.zeros(0, DATA_PACKET))
-    return Packets.joined(kept)
+    return Packets.joined(filled)
 
 
 def model_of(scan: PointCloud) -> VelodyneModel:
-    """The model that a scan was measured with, by its metadata."""
+    """Model of the scan's sensor, from its metadata."""
     sensor = scan.metadata.get("sensor")
     if not isinstance(sensor, str):
-        raise ConfigError("Velodyne packets: the scan does not say its sensor; name the model")
+        raise ConfigError("Velodyne packets: the scan's metadata names no sensor; pass the model")
     return velodyne_model(sensor)
 
 
@@ -226,7 +229,7 @@ def _finite(name: str, value: float) -> float:
 
 
 def _places(scan: Scan, model: VelodyneModel) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Laser and firing sequence of each shot; every sequence must have every laser once."""
+    """Laser and firing sequence of each shot; every sequence must contain every laser once."""
     shots = scan.shots
     columns = len(shots) // model.channels
     fits = len(shots) > 0 and len(shots) == columns * model.channels and int(shots.ring.max()) < model.channels
@@ -236,7 +239,7 @@ def _places(scan: Scan, model: VelodyneModel) -> tuple[NDArray[np.int64], NDArra
         fits = bool((np.bincount(column * model.channels + laser, minlength=len(shots)) == 1).all())
     if not fits:
         raise ConfigError(
-            f"Velodyne packets: the scan's {len(shots)} shots are not whole firing sequences of the "
+            f"Velodyne packets: the scan's {len(shots)} shots are not complete firing sequences of the "
             f"{model.channels} lasers of a {model.name}"
         )
     return laser, column
@@ -249,13 +252,13 @@ def _measured(
     n = len(scan.shots)
     shot = scan.fields["shot"].astype(np.int64)
     if len(shot) and int(shot.max()) >= n:
-        raise ConfigError(f"Velodyne packets: a point is of shot {int(shot.max())}, but the scan has {n} shots")
+        raise ConfigError(f"Velodyne packets: a point refers to shot {int(shot.max())}, but the scan has {n} shots")
     counts = scan.fields["range"].astype(np.float64) / model.unit_m
     held = np.isfinite(counts) & (counts < 65535.5)
     shot, counts = shot[held], np.rint(counts[held]).astype(np.uint16)
     intensity = scan.fields.get("intensity", np.zeros(len(scan)))[held]
     shade = np.rint(np.clip(np.nan_to_num(intensity), 0.0, 255.0)).astype(np.uint8)
-    # Points of a shot may come in any order: by range, the farthest is written last and so stays.
+    # Points of a shot may be in any order. In order of range, the farthest is written last and remains.
     by_range = np.argsort(counts, kind="stable")
     orders = (by_range, by_range[::-1]) if dual else (by_range,)
     shape = (n // model.channels, len(orders), model.channels)
@@ -282,13 +285,13 @@ POSITION_PACKET = np.dtype(
         "itemsize": 512,
     }
 )
-"""Layout of a position packet; what has no name is 0."""
+"""Layout of a position packet; unnamed bytes are 0."""
 PPS_LOCKED = 2
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def gprmc(utc_s: float, latitude_deg: float | None = None, longitude_deg: float | None = None) -> bytes:
-    """The GPRMC sentence of a UTC time [s since 1970], of the last whole second; void where no place is given."""
+    """GPRMC sentence of a UTC time [s since 1970], rounded down to a whole second; void without a position."""
     known = latitude_deg is not None and longitude_deg is not None
     latitude, longitude = (latitude_deg or 0.0, longitude_deg or 0.0) if known else (0.0, 0.0)
     if not (abs(latitude) <= 90.0 and abs(longitude) <= 180.0):
@@ -305,7 +308,7 @@ def gprmc(utc_s: float, latitude_deg: float | None = None, longitude_deg: float 
 
 
 def _degrees_and_minutes(angle: float, digits: int) -> str:
-    # In whole 1/10000 minutes first, so that 59.99999 minutes do not become 60.0000.
+    # Rounded to 1/10000 minutes first, so that 59.99999 minutes do not become 60.0000.
     whole, minutes = divmod(round(abs(angle) * 600000), 600000)
     return f"{whole:0{digits}d}{minutes / 10000:07.4f}"
 
@@ -317,9 +320,9 @@ def position_packets(
     latitude_deg: float | None = None,
     longitude_deg: float | None = None,
 ) -> Packets:
-    """One position packet at each time [s], on the clock whose 0 is `epoch_s` in UTC [s since 1970].
+    """One position packet per time [s], on the clock whose 0 is `epoch_s` in UTC [s since 1970].
 
-    The clock counts as locked to a pulse per second.
+    The clock is reported as locked to a pulse per second.
     """
     utc = epoch_s + np.asarray(time_s, np.float64)
     if not np.isfinite(utc).all():
@@ -336,14 +339,14 @@ def position_packets(
 # ---- stream ---------------------------------------------------------------------------------------------------------
 
 SENSOR_ADDRESS = "192.168.1.201"
-"""The makers' default; the sensors send to everyone."""
+"""Default address of the sensors, which broadcast their packets."""
 EVERYONE_ADDRESS = "255.255.255.255"
 POSITION_INTERVAL_S = 0.007
-"""A recorded VLP-16 sent a position packet every 7.07 ms on average."""
+"""Interval of position packets; a recorded VLP-16 sent one every 7.07 ms on average."""
 
 
 class VelodyneStream:
-    """The datagrams of one sensor, in order of time, scan after scan."""
+    """Datagrams of one sensor in order of time, scan after scan."""
 
     metadata = None
 
@@ -356,7 +359,7 @@ class VelodyneStream:
         position_interval_s: float | None = POSITION_INTERVAL_S,
         ports: Mapping[str, int] = MappingProxyType({"data": DATA_PORT, "position": POSITION_PORT}),
     ) -> None:
-        """`epoch_s`: UTC [s since 1970] at time 0. `position_interval_s`: None for no position packets."""
+        """Create a stream; `epoch_s` is UTC [s since 1970] at time 0, interval None omits position packets."""
         if position_interval_s is not None and not 1e-4 <= position_interval_s < np.inf:
             raise ConfigError(f"position_interval_s: must be at least 0.0001 s, got {position_interval_s!r}")
         self._encoder = VelodyneEncoder(model, returns=returns, epoch_s=epoch_s)
@@ -365,11 +368,11 @@ class VelodyneStream:
         self._ports = ports
 
     def add(self, record: PointCloud | ImuData) -> list[Datagram]:
-        """What is sent up to the last packet that a further scan fills; nothing for IMU samples."""
+        """Datagrams up to the last packet that a further scan completes; none for IMU samples."""
         return [] if isinstance(record, ImuData) else self._datagrams(self._encoder.add(record))
 
     def finish(self) -> list[Datagram]:
-        """What is sent with the last packet."""
+        """Datagrams up to the last, padded packet."""
         return self._datagrams(self._encoder.finish())
 
     def _datagrams(self, data: Packets) -> list[Datagram]:

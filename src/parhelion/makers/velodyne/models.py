@@ -1,7 +1,7 @@
-"""The Velodyne models whose packets are known: lasers in the order of the packet, their times, units and codes.
+"""Velodyne models with packets: lasers in the order of the packet, their firing times, units and codes.
 
 Sources: user manuals VLP-16 63-9243, VLP-32C 63-9325 and HDL-32E 63-9113 with the application note 63-9277 on the
-HDL-32E's packets and timing. Angles are the makers' nominal ones; a unit's own calibration differs by some 0.01 deg.
+HDL-32E's packets and timing. Angles are the maker's nominal ones; calibrated units differ by about 0.01 deg.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BLOCKS_PER_PACKET = 12
 
 @dataclass(frozen=True)
 class VelodyneModel:
-    """How one model packs its measurements."""
+    """Packet format of one model."""
 
     name: str
     """Name of its preset."""
@@ -42,7 +42,7 @@ class VelodyneModel:
     focus_mm: float
     """Distance from the axis at which all beams cross the horizontal plane through the optical centre."""
     azimuth_deg: tuple[float, ...] | None = None
-    """Azimuth of each laser from the head's, counter-clockwise seen from above."""
+    """Azimuth of each laser relative to the head, counter-clockwise as seen from above."""
 
     @property
     def channels(self) -> int:
@@ -55,12 +55,12 @@ class VelodyneModel:
         return RECORDS_PER_BLOCK // self.channels
 
     def sequences_per_packet(self, dual: bool) -> int:
-        """Firing sequences in a packet; two returns of each need twice the room."""
+        """Firing sequences per packet; half as many in dual mode."""
         return BLOCKS_PER_PACKET * self.sequences_per_block // (2 if dual else 1)
 
     @property
     def farthest_m(self) -> float:
-        """Longest range that the 16-bit distance field holds [m]."""
+        """Longest range that the 16-bit distance field can represent [m]."""
         return 65535 * self.unit_m
 
     @cached_property
@@ -71,7 +71,7 @@ class VelodyneModel:
 
     @cached_property
     def offset_deg(self) -> NDArray[np.float64]:
-        """Azimuth of each laser from the head's, counter-clockwise [deg], shape (channels,)."""
+        """Azimuth of each laser relative to the head, counter-clockwise [deg], shape (channels,)."""
         return np.zeros(self.channels) if self.azimuth_deg is None else np.asarray(self.azimuth_deg, np.float64)
 
     @cached_property
@@ -122,7 +122,7 @@ MODELS: dict[str, VelodyneModel] = {model.name: model for model in _ALL}
 
 
 def velodyne_model(name: str | VelodyneModel) -> VelodyneModel:
-    """A model by name; 'vlp-16' means 'velodyne/vlp-16'."""
+    """Model by name; 'vlp-16' means 'velodyne/vlp-16'."""
     if isinstance(name, VelodyneModel):
         return name
     wanted = name.lower()
@@ -133,44 +133,46 @@ def velodyne_model(name: str | VelodyneModel) -> VelodyneModel:
 
 
 def model_of_product(product: int, spacing_us: float | None = None) -> VelodyneModel:
-    """The model that a packet's second factory byte names.
+    """Model with the product code of a packet's second factory byte.
 
-    `spacing_us` is the time between packets, where known: early VLP-16 say that they are HDL-32E, and are known by it.
+    `spacing_us` is the time between packets, if known: early VLP-16 have the code of the HDL-32E and are identified by
+    the spacing.
     """
     for model in _ALL:
         if model.product == product:
             slow = spacing_us is not None and abs(spacing_us - 24 * 55.296) < 5.0
             return MODELS["velodyne/vlp-16"] if slow and model.name == "velodyne/hdl-32e" else model
     known = ", ".join(f"0x{model.product:02x} ({model.name})" for model in _ALL)
-    raise ConfigError(f"Velodyne packets: product code 0x{product:02x} is not known; known are {known}")
+    raise ConfigError(f"Velodyne packets: unknown product code 0x{product:02x}; known: {known}")
 
 
 # ---- matching -------------------------------------------------------------------------------------------------------
-# Packets contain neither angles nor times of single lasers: decoders take those of the model that the packet names. A
-# sensor may therefore send the packets of a model only if it has that model's lasers and firing sequence, up to the
-# calibration of a single unit.
+# Packets contain neither angles nor times of single lasers; decoders use those of the model that the packet names. A
+# sensor may therefore send the packets of a model only if it has that model's lasers and firing sequence, within the
+# calibration tolerance of a single unit.
 
 Floats = NDArray[np.float64]
 
 ANGLE_TOLERANCE_DEG = 0.15
-"""Units differ from the nominal angles by some 0.01 deg; neighbouring lasers of a VLP-32C are 0.333 deg apart."""
+"""Tolerance of beam angles: units differ from the nominal angles by about 0.01 deg; neighbouring lasers of a VLP-32C
+are 0.333 deg apart."""
 PERIOD_TOLERANCE_US = 0.05
 FIRE_TOLERANCE_US = 0.3
-"""Firings of an HDL-32E are 1.152 us apart."""
+"""Tolerance of firing times; firings of an HDL-32E are 1.152 us apart."""
 
 
 def matching_model(shots: ShotPattern) -> VelodyneModel:
-    """The model whose packets can hold these shots; the error says in what they differ from the nearest one."""
+    """Model whose packets can hold these shots; the error states the difference from each candidate."""
     channels = int(shots.ring.max()) + 1 if len(shots.ring) else 0
     known = [model for model in MODELS.values() if model.channels == channels]
     if not known:
         numbers = ", ".join(f"{model.channels} ({model.name})" for model in MODELS.values())
-        raise ConfigError(f"its number of channels is {channels}, and Velodyne packets are known for {numbers}")
+        raise ConfigError(f"it has {channels} channels, but Velodyne packets exist for {numbers}")
     sequences = len(shots.ring) // channels
     order = np.lexsort((shots.ring, shots.column))
     whole = np.tile(np.arange(channels), sequences)
     if sequences < 2 or len(order) != len(whole) or not np.array_equal(shots.ring[order], whole):
-        raise ConfigError(f"its {len(shots.ring)} shots are not whole firing sequences of {channels} channels")
+        raise ConfigError(f"its {len(shots.ring)} shots are not complete firing sequences of {channels} channels")
     shape = (sequences, channels)
     time_us = 1e6 * shots.time[order].astype(np.float64).reshape(shape)
     direction = shots.direction[order].astype(np.float64).reshape(*shape, 3)
@@ -178,32 +180,32 @@ def matching_model(shots: ShotPattern) -> VelodyneModel:
     for model, reason in zip(known, reasons, strict=True):
         if not reason:
             return model
-    told = (f"of a {model.name}, since {reason}" for model, reason in zip(known, reasons, strict=True))
-    raise ConfigError(f"it cannot send the packets {', nor '.join(told)}")
+    differences = (f"of a {model.name}, because {reason}" for model, reason in zip(known, reasons, strict=True))
+    raise ConfigError(f"it cannot send the packets {', nor '.join(differences)}")
 
 
 def _difference(model: VelodyneModel, time_us: Floats, direction: Floats) -> str:
-    """In what shots, by firing sequence and ring, differ from a model's; empty if in nothing."""
+    """Difference of shots, by firing sequence and ring, from a model; empty if they agree."""
     laser = model.laser_of_ring
     first = int(model.ring[0])
     elevation = np.degrees(np.arcsin(np.clip(direction[..., 2], -1.0, 1.0))).mean(axis=0)
     off = np.abs(elevation - np.asarray(model.elevation_deg)[laser])
     if off.max() > ANGLE_TOLERANCE_DEG:
-        return f"channel {int(off.argmax())} points {off.max():.2f} deg beside its elevation"
+        return f"channel {int(off.argmax())} is {off.max():.2f} deg off its elevation"
     period = (time_us[-1, first] - time_us[0, first]) / (len(time_us) - 1)
     if abs(period - model.period_us) > PERIOD_TOLERANCE_US:
         return f"it fires every {period:.3f} us, not every {model.period_us:g} us"
     late = np.abs(np.median(time_us - time_us[:, [first]], axis=0) - 1e6 * model.fire_time_s[laser])
     if late.max() > FIRE_TOLERANCE_US:
-        return f"channel {int(late.argmax())} fires {late.max():.2f} us beside its time"
-    # The head turns at an even rate, so that azimuths less its turn are the lasers' own.
+        return f"channel {int(late.argmax())} fires {late.max():.2f} us off its time"
+    # The head rotates uniformly, so azimuths minus its rotation are the lasers' own.
     azimuth = np.degrees(np.unwrap(np.arctan2(direction[..., 1], direction[..., 0]), axis=0))
     rate = (azimuth[-1, first] - azimuth[0, first]) / (time_us[-1, first] - time_us[0, first])
     if rate >= 0.0:
-        return "it turns counter-clockwise"
+        return "it rotates counter-clockwise"
     own = azimuth - rate * time_us
     apart = np.median((own - own[:, [first]] + 180.0) % 360.0 - 180.0, axis=0)
     aside = np.abs(apart - (model.offset_deg[laser] - model.offset_deg[0]))
     if aside.max() > ANGLE_TOLERANCE_DEG:
-        return f"channel {int(aside.argmax())} points {aside.max():.2f} deg beside its azimuth"
+        return f"channel {int(aside.argmax())} is {aside.max():.2f} deg off its azimuth"
     return ""

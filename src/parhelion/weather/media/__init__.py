@@ -1,7 +1,7 @@
-"""The table of media in the air: rain, fog, snow, dust, and those of other packages.
+"""Table of media in the air: rain, fog, snow, dust, and those of other packages.
 
-A medium is one file with a part (its section of weather files), its effects and a `Medium`, and one row of `_BUILTIN`.
-Sensors, viewer, shell, studies, pictures and reports loop over the table. Another package adds a medium by an entry
+A medium is one file with a part (its section of weather files), its effects and a `Medium`, plus one row of `_BUILTIN`.
+Sensors, viewer, shell, studies, pictures and reports iterate over the table. Another package adds a medium by an entry
 point of the group `parhelion.media` that names a `Medium`, or by `register_medium`.
 """
 
@@ -35,9 +35,9 @@ _BUILTIN = ("rain:RAIN", "fog:FOG", "snow:SNOW", "dust:DUST")
 
 Triple = tuple[float, float, float]
 PulseLaw = Callable[[Reals, Reals], Reals]
-"""Extinction of one pulse from that of `light` and a uniform random number; arrays of either kind."""
+"""Extinction of one pulse from that of `light` and a uniform random number; NumPy or Dr.Jit arrays."""
 ShiftLaw = Callable[[Reals, Any, Reals, Reals], Reals]
-"""Apparent range [m] from range, four random words, amount and extinction [1/m]; arrays of either kind."""
+"""Apparent range [m] from range, four random words, amount and extinction [1/m]; NumPy or Dr.Jit arrays."""
 
 
 @dataclass(frozen=True)
@@ -45,30 +45,30 @@ class Light:
     """Effect of a medium on light of one wavelength."""
 
     extinction_per_m: float
-    """One way [1/m]. For density on a grid: at a density of 1 kg/m^3."""
+    """One-way extinction [1/m]; for density on a grid, at a density of 1 kg/m^3."""
     backscatter_per_m_sr: float = 0.0
-    """Of the volume [1/(m sr)]: a lidar then reports the medium where this echo passes its threshold. Media on grids
-    and media of drawn particles leave it 0."""
+    """Backscatter of the volume [1/(m sr)]: a lidar reports the medium where this echo passes its threshold. 0 for
+    media on grids and for media of individually drawn particles."""
     lidar_ratio_sr: float = 50.0
     """Extinction over backscatter [sr] of a medium on a grid."""
     asymmetry: float = 0.8
     """Mean cosine of the scattering angle."""
     layer_m: float | None = None
-    """Thickness of the layer above a camera [m]; None is the whole haze layer."""
+    """Thickness of the layer above a camera [m]; None means the whole haze layer."""
 
 
 @dataclass(frozen=True, eq=False)
 class Particles:
-    """Particles that are drawn one by one: those a lidar detects, and those a camera shows as streaks.
+    """Particles that are drawn one by one: those that a lidar detects, and those that a camera shows as streaks.
 
-    Functions of diameter take it as `sizes` count it [mm].
+    Functions of diameter use the diameter of `sizes` [mm].
     """
 
     sizes: DropSizes
     backscatter: Callable[[NDArray[Any], float], NDArray[Any]]
-    """Backscatter of one [m^2/sr] by diameter and wavelength [nm]."""
+    """Backscatter of one particle [m^2/sr] by diameter and wavelength [nm]."""
     cross_section: Callable[[NDArray[Any], float], NDArray[Any]]
-    """Extinction cross-section of one [m^2] by diameter and wavelength [nm]."""
+    """Extinction cross section of one particle [m^2] by diameter and wavelength [nm]."""
     diameter_m: Callable[[Any], Any]
     """Diameter in the air [m]."""
     speed_m_s: Callable[[Any], Any]
@@ -80,16 +80,16 @@ class Particles:
     flutter_m_s: float = 0.0
     """Largest sideways speed."""
     cover: float = 1.0
-    """Share of the disc around a particle that it covers."""
+    """Share of the circumscribed disc that a particle covers."""
     brightness: float = 1.0
-    """Radiance over the mean of the surroundings."""
+    """Radiance relative to the mean of the surroundings."""
     vane: tuple[float, float] | None = None
-    """Number [1/m^3] and single diameter [m] of VANE's streaks; None where VANE has none."""
+    """Number [1/m^3] and single diameter [m] of VANE's streaks; None if VANE has none."""
 
 
 @dataclass(frozen=True)
 class RangeShift:
-    """Change of the range at which surfaces appear."""
+    """Apparent change of the range of surfaces."""
 
     law: ShiftLaw
     amount: float
@@ -101,12 +101,12 @@ class Sky:
     """Effect of a medium on the light of sun and sky."""
 
     cloud_optical_depth: float = 0.0
-    """Of the cloud that it falls from."""
+    """Optical depth of the cloud from which the medium falls."""
     haze: float = 0.0
-    """Share, 0 to 1, to which `visibility_m` is that of haze in the whole air and not of a layer at the ground."""
+    """Share (0 to 1) of `visibility_m` that is due to haze in the whole atmosphere rather than a ground layer."""
     visibility_m: float = float("inf")
     layer_extinction_per_m: float = 0.0
-    """Extinction at 550 nm of the layer at the ground [1/m]."""
+    """Extinction of the ground layer at 550 nm [1/m]."""
 
 
 @dataclass(frozen=True)
@@ -114,9 +114,9 @@ class Cover:
     """Effect of a medium on surfaces."""
 
     labels: tuple[str, ...] = ()
-    """Labels of what it lies on."""
+    """Labels of the surfaces that the medium covers."""
     material: str = ""
-    """Material of the library that those have then."""
+    """Library material of covered surfaces."""
     wets: bool = False
     """True if porous surfaces are wet."""
 
@@ -126,7 +126,7 @@ class Radio:
     """Effect of a medium on radio waves of one frequency."""
 
     loss_db_per_km: float
-    """One way."""
+    """One-way loss."""
     reflectivity_m2_m3: float = 0.0
     """Backscatter cross-section per volume of air."""
 
@@ -142,22 +142,22 @@ class Effects:
         return Light(0.0)
 
     def per_pulse(self, part: Any) -> PulseLaw | None:
-        """Law by which extinction varies from pulse to pulse, as a function of a module, or None."""
+        """Law of the extinction's variation from pulse to pulse, as a module-level function, or None."""
         return None
 
     def density(
         self, part: Any, weather: Weather, time: float, name: str, row: int = 0
     ) -> DensityField | DensityGrid | None:
-        """Factor on density, or density on a grid [kg/m^3] for a placed medium; None is the same everywhere.
+        """Factor on density, or density on a grid [kg/m^3] for a placed medium; None if it is uniform.
 
         `name` is that of the medium, `row` the number of the part among those of a placed medium.
         """
         from parhelion.weather.fields import density_field
 
-        uneven = getattr(part, "heterogeneity", None)
-        if uneven is None or uneven.contrast == 0.0:
+        settings = getattr(part, "heterogeneity", None)
+        if settings is None or settings.contrast == 0.0:
             return None
-        return density_field(uneven, seed=weather.seed, name=name, flat=self.flat)
+        return density_field(settings, seed=weather.seed, name=name, flat=self.flat)
 
     def particles(self, part: Any, amount: float) -> Particles | None:
         """Particles that are drawn one by one."""
@@ -172,7 +172,7 @@ class Effects:
         return Sky()
 
     def cover(self, part: Any) -> Cover | None:
-        """Effect on surfaces, at all times."""
+        """Effect on surfaces, constant in time."""
         return None
 
     def radio(self, part: Any, amount: float, frequency_hz: float) -> Radio | None:
@@ -180,11 +180,11 @@ class Effects:
         return None
 
     def sound(self, part: Any, amount: float, frequency_hz: float) -> float:
-        """Loss of the pulses of sounders in air [dB/m], one way."""
+        """One-way loss of sound in air [dB/m]."""
         return 0.0
 
     def conditions(self, medium: Medium, parts: Sequence[Any], time: float) -> dict[str, Any]:
-        """Entries of `Conditions` at a time [s]; without parts those of clear air."""
+        """Entries of `Conditions` at a time [s]; those of clear air if there are no parts."""
         amount = medium.amount
         if medium.place is not None:
             return {f"{medium.name}_{amount.field}": tuple(amount.at(part, time) for part in parts)}
@@ -193,49 +193,49 @@ class Effects:
 
 @dataclass(frozen=True)
 class Option:
-    """Further shell option of a medium: it changes one field of the part."""
+    """Additional shell option of a medium, which changes one field of the part."""
 
     flag: str
     field: str
     help: str
     choices: tuple[str, ...] = ()
     value: Any = None
-    """Value that a flag without choices sets, where the part has none yet."""
+    """Value that a flag without choices sets if the part has none yet."""
     old: str = ""
     """Earlier spelling, still accepted."""
 
 
 @dataclass(frozen=True, eq=False)
 class Medium:
-    """Something in the air."""
+    """Medium in the air, for example rain."""
 
     name: str
-    """In weather files, as origin of points, and in names of random streams."""
+    """Name in weather files, in the field `origin` of points, and in random streams."""
     code: int
-    """Value of the field `origin`: 1 to 4 built in, 16 to 255 for others."""
+    """Value of the field `origin`: 1 to 4 for built-in media, 16 to 255 for others."""
     label: str
     colour: str
-    """As `#rrggbb`."""
+    """Colour as `#rrggbb`."""
     part: Any
     """Type of its section in weather files: a `MediumPart`, or a union of some for a placed medium."""
     amount: Amount
     effects: Effects
     place: Callable[[Triple, Triple, float], MediumPart] | None = None
-    """For a placed medium, whose section is a list: the part with a centre [m], half sizes [m] and an amount."""
+    """For a placed medium, whose section is a list: creates a part from a centre [m], half sizes [m] and an amount."""
     parts_word: str = "parts"
-    """Word for the parts of a placed medium, in errors."""
+    """Name of the parts of a placed medium in error messages."""
     first_draw: int = 0
-    """Number of its first random draw in lidar kernels; 0 is 10000 + 1000 * code."""
+    """First random draw in lidar kernels; 0 means 10000 + 1000 * code."""
     options: tuple[Option, ...] = ()
 
     @property
     def draw(self) -> int:
-        """Number of its first random draw in lidar kernels; 500 numbers belong to a medium."""
+        """First random draw in lidar kernels; each medium owns 500 draw numbers."""
         return self.first_draw or 10000 + 1000 * self.code
 
     @property
     def word(self) -> str:
-        """Word for its amount."""
+        """Name of its amount in text."""
         return self.amount.word or self.label.lower()
 
 
@@ -243,7 +243,7 @@ _table: dict[str, Medium] = {}
 
 
 def table() -> Mapping[str, Medium]:
-    """All media by name, in the order in which their effects add up."""
+    """All media by name, in the order in which their effects are summed."""
     if not _table:
         for place in _BUILTIN:
             module, _, name = place.partition(":")
@@ -252,7 +252,7 @@ def table() -> Mapping[str, Medium]:
         for entry in entry_points(group=GROUP):
             medium = entry.load()
             if not isinstance(medium, Medium):
-                raise ConfigError(f"media: the entry point {entry.name!r} names {entry.value}, which is no Medium")
+                raise ConfigError(f"media: the entry point {entry.name!r} names {entry.value}, which is not a Medium")
             register_medium(medium)
     return MappingProxyType(_table)
 
@@ -261,7 +261,7 @@ def register_medium(medium: Medium) -> None:
     """Add a medium of another package to the table, in this process."""
     known = table()
     if medium.name in known:
-        raise ConfigError(f"media: {medium.name!r} is in the table already")
+        raise ConfigError(f"media: {medium.name!r} is registered already")
     if not 16 <= medium.code <= 255:
         raise ConfigError(f"media: {medium.name}: the code must be from 16 to 255, got {medium.code}")
     register_origin(medium.code, medium.name)
@@ -271,12 +271,12 @@ def register_medium(medium: Medium) -> None:
 def unregister_medium(name: str) -> None:
     """Remove a medium that `register_medium` added."""
     if name not in _table or _table[name].code < 16:
-        raise ConfigError(f"media: no medium {name!r} was registered")
+        raise ConfigError(f"media: no medium {name!r} is registered")
     forget_origin(_table.pop(name).code)
 
 
 def names() -> tuple[str, ...]:
-    """Names of all media, which are the origins of points in the air."""
+    """Names of all media, as in the field `origin` of points."""
     return tuple(table())
 
 

@@ -1,8 +1,8 @@
-"""Dust that vehicles raise: how much of it, how the air slows it, and what it does to light.
+"""Vehicle dust: emission, drag in air, and extinction of light.
 
-The model is that of the VANE simulator (Carrillo, Goodin and Fernandez 2020, chapter 8) with slips of the print set
-right: the weight in the emission formula is in short tons (AP-42), not pounds; the number of particles is mass divided
-by particle mass; the optical depth is -ln(I / I_0), which is positive.
+The model is that of the VANE simulator (Carrillo, Goodin and Fernandez 2020, chapter 8) with misprints corrected: the
+weight in the emission formula is in short tons (AP-42), not pounds; the number of particles is mass divided by particle
+mass; the optical depth is -ln(I / I_0), which is positive.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ KG_PER_M_FROM_LB_PER_MILE = 0.45359237 / 1609.344
 """2.8185e-4; VANE rounds it to 2.82e-4."""
 
 VEHICLE_DUST_EXTINCTION_M2_KG = 2600.0
-"""Extinction of light by a kilogram of vehicle dust [m^2/kg]: VANE's fit by eye to field tests."""
+"""Extinction per mass of vehicle dust [m^2/kg]: VANE's visual fit to field tests."""
 
 DUST_LIFETIME_S = 10.0
 DRAG_PER_M = 1.0
 DRAG_GROWTH = 4.6
-"""-ln(0.01), rounded as VANE does: at the end of its life a particle has 99 % of the full drag."""
+"""-ln(0.01), rounded as in VANE: at the end of its life, a particle has 99 % of the full drag."""
 
 
 def check_number(
     name: str, value: Any, *, above: float = -np.inf, least: float = -np.inf, most: float = np.inf
 ) -> float:
-    """`value` as a finite float within the limits; otherwise an error that names the field."""
+    """Return `value` as a finite float within the limits, or raise a ConfigError that names the field."""
     limits = [f"above {above:g}"] if above > -np.inf else []
     limits += [f"at least {least:g}"] if least > -np.inf else []
     limits += [f"at most {most:g}"] if most < np.inf else []
@@ -63,7 +63,7 @@ def check_number(
 
 
 def check_vector(name: str, value: Any, *, above: float = -np.inf) -> Floats:
-    """`value` as three finite numbers, each above the limit; otherwise an error that names the field."""
+    """Return `value` as three finite numbers above the limit, or raise a ConfigError that names the field."""
     words = "3 finite numbers" + (f", each above {above:g}" if above > -np.inf else "")
     try:
         vector = np.array(value, dtype=np.float64)
@@ -75,7 +75,7 @@ def check_vector(name: str, value: Any, *, above: float = -np.inf) -> Floats:
 
 
 def check_not_negative(name: str, value: Any) -> Any:
-    """`value` unchanged; an error where any of it is negative or not finite. Kernel arrays pass unread."""
+    """Return `value`, or raise a ConfigError if any of it is negative or not finite. Kernel arrays are not checked."""
     if not is_drjit(value):
         try:
             array = np.asarray(value, dtype=np.float64)
@@ -93,7 +93,7 @@ def emission_factor_lb_per_mile(silt_percent: float, weight_kg: float, moisture_
     EPA AP-42 section 13.2.2 in its 1998 form, with s the silt and M the moisture of the surface [%] and W the weight
     in short tons. The constants are those of PM30, particles of up to 30 um (Tong 2014; VANE eq. 8.1).
     AP-42's own data cover silt of 1.8 to 35 %, weights of 1.4 to 260 t, moisture of 0.03 to 13 % and 8 to 88 km/h;
-    outside them the formula is a guess. Speed is not in it: mass grows with the way driven.
+    outside these limits the formula is an extrapolation. It does not depend on speed: mass grows with the distance.
     """
     silt = check_number("silt_percent", silt_percent, least=0.0, most=100.0)
     tons = check_number("weight_kg", weight_kg, above=0.0) / KG_PER_SHORT_TON
@@ -110,11 +110,11 @@ def emitted_mass_kg(emission_factor: Reals, speed_m_s: Reals, dt_s: Reals) -> Re
 
 
 def drag_coefficient(age_s: Reals, *, lifetime_s: float = DUST_LIFETIME_S, drag_per_m: float = DRAG_PER_M) -> Reals:
-    """Drag factor [1/m] of a dust parcel of an age: C_d (1 - exp(-4.6 t / t_max)); arrays of either kind.
+    """Drag factor [1/m] of a dust parcel by age: C_d (1 - exp(-4.6 t / t_max)); NumPy or Dr.Jit arrays.
 
-    The deceleration is this times the square of the speed through the air (VANE eqs. 8.6, 8.10). Valid for ages from
-    0 to `lifetime_s`. An empirical law: it starts without drag so that the wake can throw the dust up, and ends at a
-    falling speed of sqrt(g / C_d), 3.1 m/s for the default, far above that of any real grain of this size.
+    The deceleration is this factor times the square of the speed through the air (VANE eqs. 8.6, 8.10). Valid for ages
+    from 0 to `lifetime_s`. The law is empirical: it starts without drag so that the wake can lift the dust, and ends at
+    a fall speed of sqrt(g / C_d), 3.1 m/s by default, far above that of any real grain of this size.
     """
     lifetime = check_number("lifetime_s", lifetime_s, above=0.0)
     full = check_number("drag_per_m", drag_per_m, least=0.0)
@@ -129,11 +129,11 @@ LIDAR_RATIO_SR = 50.0
 DENSITY = Amount(
     "density_kg_m3", "", "--dust", "X,Y,Z,R[,KG_M3]",
     "Dust cloud: centre and radius in m, density (0.0001 by default). May be repeated.", "kg/m^3", 0.0, 1.0,
-    Slider(1000.0, 10.0, unit="mg/m³", scale=1e-6, hint="a cloud ahead of where the sensor stood at first"),
+    Slider(1000.0, 10.0, unit="mg/m³", scale=1e-6, hint="a cloud ahead of the sensor's first position"),
     report_unit="kg/m³", default=1e-4,
 )  # fmt: skip
-"""Mass of dust in a volume of air. In a cloud of the default density one sees about 15 m, as behind a vehicle on a dry
-dirt road."""
+"""Mass of dust per volume of air. The default density has a visibility of about 15 m, as behind a vehicle on a dry dirt
+road."""
 
 _ROWS: TypeAdapter[tuple[tuple[float, float, float, float], ...]] = TypeAdapter(
     Annotated[tuple[tuple[Time, Coordinate, Coordinate, Coordinate], ...], Field(min_length=2)]
@@ -161,22 +161,22 @@ class DustPart(MediumPart):
 
     @model_serializer(mode="wrap")
     def _with_kind(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # Files distinguish the kinds by it, so it is always written.
+        # Files distinguish the kinds by this field, so it is always written.
         return {"kind": self.kind, **handler(self)}
 
 
 class DustCloud(DustPart):
-    """A cloud of dust placed by hand: an ellipsoid along the world's axes, densest in the middle."""
+    """Manually placed dust cloud: an axis-aligned ellipsoid, densest at the centre."""
 
     kind: Literal["cloud"] = "cloud"
     centre_m: tuple[Coordinate, Coordinate, Coordinate]
-    """Its centre in the world at time 0."""
+    """Centre in the world at time 0."""
     half_size_m: tuple[HalfSize, HalfSize, HalfSize]
-    """Half of its lengths along x, y and z: where the dust ends."""
+    """Semi-axes along x, y and z, where the dust ends."""
     density_kg_m3: Annotated[Schedule, DENSITY.check]
-    """Mass of dust in a volume of air at the centre, 0 to 1."""
+    """Mass of dust per volume of air at the centre, 0 to 1."""
     drifts: bool = False
-    """Whether the wind carries it."""
+    """True if the wind carries the cloud."""
 
     def summary(self, name: str, amount: Amount) -> tuple[str, str, str]:
         """Place, density and times for a report."""
@@ -185,12 +185,12 @@ class DustCloud(DustPart):
 
 
 class DustTrail(DustPart):
-    """Dust that a vehicle raises on its way over an unpaved road."""
+    """Dust trail of a vehicle on an unpaved road."""
 
     kind: Literal["trail"] = "trail"
     path: Annotated[Sequence[Sequence[float]] | Trajectory, PlainValidator(_checked_path)]
-    """Where the vehicle is: rows of time [s] and x, y, z [m] (straight between them, facing where it goes), or in code
-    a trajectory. Of `Waypoints` the times and places are taken."""
+    """Path of the vehicle: rows of time [s] and x, y, z [m], with straight lines in between and the vehicle facing
+    forward, or in code a trajectory. Of `Waypoints`, the times and positions are used."""
     weight_kg: Annotated[Number, within(1.0, 1e6, "kg")] = 2000.0
     """Weight of the vehicle; the emission formula is fitted to 1800 to 260 000 kg (EPA AP-42, 13.2.2)."""
     width_m: Annotated[Number, within(0.1, 50.0, "m")] = 2.0
@@ -200,36 +200,36 @@ class DustTrail(DustPart):
     moisture_percent: Annotated[Number, within(0.01, 100.0, "%")] = 0.2
     """Water in the road's surface; fitted to 0.03 to 13, 0.2 is a dry road (AP-42)."""
     start_s: Time | None = None
-    """When the vehicle begins to raise dust; None is the path's own beginning, or 0 where it has none."""
+    """Start of the emission; by default the start of the path, or 0 if it has none."""
     end_s: Time | None = None
-    """When it ceases to; None is the path's own end. A trajectory that is no `Waypoints` has none: say it then."""
+    """End of the emission; by default the end of the path. Required for a trajectory other than `Waypoints`."""
 
     @model_validator(mode="after")
     def _begins_before_it_ends(self) -> DustTrail:
         start, end = self.span_s
         if math.isinf(end):
-            raise ValueError("give end_s, too: this path has no end of its own")
+            raise ValueError("end_s is required: this path has no end")
         if not start < end:
-            raise ValueError(f"must begin before it ends, but starts at {start:.12g} s and ends at {end:.12g} s")
+            raise ValueError(f"must start before it ends, but starts at {start:.12g} s and ends at {end:.12g} s")
         return self
 
     @property
     def span_s(self) -> tuple[float, float]:
-        """First and last time [s] at which dust is raised."""
+        """First and last time [s] of the emission."""
         first, last = (self.path[0][0], self.path[-1][0]) if isinstance(self.path, tuple) else (0.0, math.inf)
         return (first if self.start_s is None else self.start_s), (last if self.end_s is None else self.end_s)
 
     def trajectory(self) -> Trajectory:
-        """The vehicle's motion; along rows it faces the way it goes, level."""
+        """Motion of the vehicle; along rows it is level and faces forward."""
         if not isinstance(self.path, tuple):
-            assert isinstance(self.path, Trajectory)  # the validator's other case
+            assert isinstance(self.path, Trajectory)  # ensured by the validator
             return self.path
         rows = np.asarray(self.path, dtype=np.float64)
         step = np.diff(rows[:, 1:3], axis=0)
         yaw_deg = np.degrees(np.arctan2(step[:, 1], step[:, 0]))
         moving = np.flatnonzero(np.any(step != 0.0, axis=1))
         if len(moving):
-            # Where it waits it faces as it came, and before its first move as it will leave.
+            # While it waits, it keeps its heading; before its first motion, it has the heading of that motion.
             latest = np.searchsorted(moving, np.arange(len(rows)), side="right") - 1
             yaw_deg = yaw_deg[moving[np.maximum(latest, 0)]]
         else:
@@ -238,11 +238,11 @@ class DustTrail(DustPart):
         return Waypoints(rows[:, 0].tolist(), poses)
 
     def is_there(self, amount: Amount, time: float | None = None) -> bool:
-        """Return True once the trail has begun: its dust hangs on after it ends."""
+        """Return True once the trail has started; its dust remains after it ends."""
         return time is None or self.span_s[0] <= time
 
     def is_constant(self, amount: Amount) -> bool:
-        """Return False: a trail grows and sinks."""
+        """Return False: a trail grows and settles."""
         return False
 
     def summary(self, name: str, amount: Amount) -> tuple[str, str, str]:
@@ -251,9 +251,9 @@ class DustTrail(DustPart):
         return f"{name} behind a vehicle", f"{self.weight_kg:g} kg", f"{start:g} to {end:g} s"
 
     def to_mapping(self) -> dict[str, Any]:
-        """Fields that differ from their defaults, as a file has them."""
+        """Fields that differ from their defaults, as in a file."""
         if not isinstance(self.path, tuple):
-            raise ConfigError(f"path: a file holds rows of [time_s, x, y, z], not this {type(self.path).__name__}")
+            raise ConfigError(f"path: a file needs rows of [time_s, x, y, z], got a {type(self.path).__name__}")
         return super().to_mapping()
 
 
@@ -267,7 +267,7 @@ class DustEffects(Effects):
     def density(
         self, part: DustCloud | DustTrail, weather: Weather, time: float, name: str, row: int = 0
     ) -> DensityGrid | None:
-        """The cloud or the plume at a time [s]."""
+        """Density of the cloud or the plume at a time [s]."""
         from parhelion.weather.grids import ellipsoid_cloud
         from parhelion.weather.plume import DustPlume
 
@@ -286,7 +286,7 @@ class DustEffects(Effects):
         return trail.grid(time)
 
     def conditions(self, medium: Medium, parts: Sequence[Any], time: float) -> dict[str, Any]:
-        """Density at the centre of each cloud, and the number of trails that have begun."""
+        """Density at the centre of each cloud, and the number of trails that have started."""
         clouds = [part for part in parts if isinstance(part, DustCloud)]
         trails = [part for part in parts if isinstance(part, DustTrail)]
         return {

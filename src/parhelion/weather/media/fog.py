@@ -6,9 +6,9 @@ n(r) ~ r^a exp(-b r): heavy and moderate advection fog (sea fog, modes at 10 and
 
     S = 4 pi  integral Q_ext r^2 n dr / integral Q_back r^2 n dr    [sr].
 
-The mean over the four is 17 to 20 sr in the near infrared. Clouds of water droplets, the same thing higher up, are
-measured at 18 to 19 sr (O'Connor et al. 2004; Pinnick et al. 1983). Hahner et al. 2021 take a backscatter that stands
-for 65 sr, the lidar ratio of dry aerosol: that is too dark by a factor of 3.5.
+The mean over the four is 17 to 20 sr in the near infrared. Measurements of water clouds, which consist of the same
+droplets, give 18 to 19 sr (O'Connor et al. 2004; Pinnick et al. 1983). Hahner et al. 2021 use a backscatter that
+corresponds to 65 sr, the lidar ratio of dry aerosol, which is too low by a factor of 3.5.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from parhelion.weather.sound_loss import droplet_loss_db_per_m, fog_water_g_m3
 
 LN_20 = float(np.log(20.0))
 HAHNER_BACKSCATTER = 0.046
-"""Backscatter times optical range [1/sr] that Hahner et al. 2021 take: a lidar ratio of 65 sr, that of dry aerosol."""
+"""Backscatter times optical range [1/sr] of Hahner et al. 2021: a lidar ratio of 65 sr, that of dry aerosol."""
 
 
 class FogModel(NamedTuple):
-    """A way to get extinction from visibility."""
+    """Relation between visibility and extinction."""
 
     extinction: Callable[[Reals, float], Reals]
-    """(visibility [m], wavelength [nm]) -> extinction [1/m], arrays of either kind."""
+    """(visibility [m], wavelength [nm]) -> extinction [1/m]; NumPy or Dr.Jit arrays."""
     source: str
 
 
@@ -47,11 +47,11 @@ def _by_wavelength(visibility_m: Reals, wavelength_nm: float, exponent: Reals) -
 
 
 def kim_extinction(visibility_m: Reals, wavelength_nm: float) -> Reals:
-    """Kim's form, in which dense fog takes all wavelengths alike; arrays of either kind.
+    """Kim's model, in which the extinction of dense fog does not depend on wavelength; NumPy or Dr.Jit arrays.
 
     (3.91 / V) (lambda / 550 nm)^-q with q = 1.6 (V > 50 km), 1.3 (6 to 50), 0.16 V + 0.34 (1 to 6), V - 0.5 (0.5 to 1)
-    and 0 below. For 1 to 6 km Huang et al. (2023) print a factor of 9.27 where their own equations give 6.60. Made for
-    785 to 1550 nm.
+    and 0 below. For 1 to 6 km, Huang et al. (2023) print a factor of 9.27, but their own equations give 6.60. Fitted
+    for 785 to 1550 nm.
     """
     xp = namespace(visibility_m)
     km = visibility_m * 1e-3
@@ -63,7 +63,7 @@ def kim_extinction(visibility_m: Reals, wavelength_nm: float) -> Reals:
 
 
 def kruse_extinction(visibility_m: Reals, wavelength_nm: float) -> Reals:
-    """Kruse's form: as Kim's, but q = 0.585 V^(1/3) for all V below 6 km; arrays of either kind. Valid for haze."""
+    """Kruse's model: as Kim's, but q = 0.585 V^(1/3) for all V below 6 km. Valid for haze. NumPy or Dr.Jit arrays."""
     xp = namespace(visibility_m)
     km = visibility_m * 1e-3
     q = xp.where(km > 6.0, 1.3 + 0.0 * km, 0.585 * xp.power(km, 1.0 / 3.0))
@@ -72,12 +72,12 @@ def kruse_extinction(visibility_m: Reals, wavelength_nm: float) -> Reals:
 
 
 def koschmieder_extinction(visibility_m: Reals, wavelength_nm: float) -> Reals:
-    """-ln(0.02) / V = 3.912 / V at any wavelength: a black object's contrast has fallen to 2 %."""
+    """Extinction -ln(0.02) / V = 3.912 / V at any wavelength: the contrast of a black object is 2 % at range V."""
     return float(-np.log(0.02)) / visibility_m
 
 
 def hahner2021_extinction(visibility_m: Reals, wavelength_nm: float) -> Reals:
-    """ln 20 / V at any wavelength: V is the meteorological optical range, at which 5 % of light is left."""
+    """Extinction ln 20 / V at any wavelength: V is the meteorological optical range, where transmittance is 5 %."""
     return LN_20 / visibility_m
 
 
@@ -91,7 +91,7 @@ FOG_MODELS: dict[str, FogModel] = {
 
 
 def fog_extinction(visibility_m: Reals, model: str = "kim", wavelength_nm: float = 905.0) -> Reals:
-    """One-way extinction [1/m] at a visibility above 0 m; infinite visibility gives 0. Arrays of either kind."""
+    """One-way extinction [1/m] at a visibility above 0 m; infinite visibility gives 0. NumPy or Dr.Jit arrays."""
     if model not in FOG_MODELS:
         raise unknown_name("fog model", model, FOG_MODELS)
     wavelength = checked_wavelength(wavelength_nm)
@@ -99,21 +99,21 @@ def fog_extinction(visibility_m: Reals, model: str = "kim", wavelength_nm: float
         return FOG_MODELS[model].extinction(visibility_m, wavelength)
     v = np.asarray(visibility_m, dtype=np.float64)
     _check(v, v > 0.0, "visibility_m", "above 0 m")
-    # Inf times 0 is no number, and so far away every q is that of the clearest air.
+    # Infinity times 0 is undefined; at such visibilities, q is that of the clearest air.
     extinction = FOG_MODELS[model].extinction(np.minimum(v, 1e15), wavelength)
     return np.where(np.isinf(v), 0.0, extinction)[()]
 
 
 def default_backscatter(model: str, wavelength_nm: float) -> float:
-    """Backscatter times optical range [1/sr] where none is given: ln 20 / S, with the lidar ratio S of fog droplets.
+    """Default backscatter times optical range [1/sr]: ln 20 / S, with the lidar ratio S of fog droplets.
 
-    The model `hahner2021` keeps its authors' own 0.046.
+    The model `hahner2021` uses its authors' 0.046.
     """
     return HAHNER_BACKSCATTER if model == "hahner2021" else LN_20 / fog_lidar_ratio(wavelength_nm)
 
 
 def fog_backscatter(extinction_per_m: Reals, factor: float) -> Reals:
-    """Backscatter [1/(m sr)]: factor / MOR = factor alpha / ln 20; arrays of either kind."""
+    """Backscatter [1/(m sr)]: factor / MOR = factor alpha / ln 20; NumPy or Dr.Jit arrays."""
     if not (np.isfinite(factor) and factor >= 0.0):
         raise ConfigError(f"factor: must be finite and 0 /sr or more, got {factor!r}")
     return extinction_per_m * (factor / LN_20)
@@ -146,7 +146,7 @@ def lidar_ratio(spectrum: str, wavelength_nm: float) -> float:
     """Extinction over backscatter [sr] of one of `SPECTRA`."""
     a, b = SPECTRA[spectrum]
     radius, q_ext, q_back = _droplets(checked_wavelength(wavelength_nm))
-    # The steps are even in ln r, so that dr is r d(ln r).
+    # The steps are equal in ln r, so dr is r d(ln r).
     weight = radius**3 * radius**a * np.exp(-b * radius)
     return float(4.0 * np.pi * np.sum(weight * q_ext) / np.sum(weight * q_back))
 
@@ -158,15 +158,15 @@ def _droplets(wavelength_nm: float) -> tuple[NDArray[np.float64], NDArray[np.flo
 
 
 def droplet_efficiencies(x: NDArray[np.float64], index: complex) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Q_ext and Q_back of spheres of size parameters x, which ascend, from 0.01 to 2000.
+    """Q_ext and Q_back of spheres with increasing size parameters x from 0.01 to 2000.
 
-    Mie's series with the logarithmic derivative inside the sphere by downward recurrence, which holds for small spheres
-    where the upward one of `mie.mie_series` does not (Bohren and Huffman 1983, appendix A).
+    Mie's series with the logarithmic derivative by downward recurrence, which is stable for small spheres, unlike the
+    upward recurrence of `mie.mie_series` (Bohren and Huffman 1983, appendix A).
     """
     terms = np.ceil(x + 4.05 * np.cbrt(x) + 2.0)
     last = int(terms[-1])
     inside = np.zeros((last + 1, x.size), complex)
-    # It settles within some terms, wherever it starts beyond |m| x.
+    # The recurrence converges within a few terms from any start beyond |m| x.
     for n in range(max(last, int(abs(index) * x[-1])) + 32, last, -1):
         ratio = n / (index * x)
         inside[last] = ratio - 1.0 / (inside[last] + ratio)
@@ -178,7 +178,7 @@ def droplet_efficiencies(x: NDArray[np.float64], index: complex) -> tuple[NDArra
     for n in range(1, last + 1):
         climb = (2.0 * n - 1.0) / x
         active = n <= terms
-        # Behind its last term a small sphere's chi overflows; it is no longer used there.
+        # Beyond its last term, chi of a small sphere overflows; it is not used there.
         psi_older, psi = psi, np.where(active, climb * psi - psi_older, 0.0)
         chi_older, chi = chi, np.where(active, climb * chi - chi_older, 1.0)
         xi, xi_older = psi - 1j * chi, psi_older - 1j * chi_older
@@ -195,11 +195,11 @@ def droplet_efficiencies(x: NDArray[np.float64], index: complex) -> tuple[NDArra
 ModelName = Literal["kim", "kruse", "koschmieder", "hahner2021"]
 
 FOG_LAYER_M = 150.0
-"""Thickness of a layer of fog above a camera."""
+"""Thickness of a fog layer above a camera."""
 VISIBILITY = Amount(
     "visibility_m", "visibility_m", "--visibility", "M", "Visibility in fog or haze, 5 m or more.", "m", 5.0, 300_000.0,
     Slider(
-        2000.0, 10.0, low=10.0, hint="at the right end there is no fog",
+        2000.0, 10.0, low=10.0, hint="no fog at the right end",
         marks=((200.0, "fog"), (1000.0, "mist"), (2000.0, "clear")),
     ),
     clear=float("inf"), word="visibility", limit_note=" (air without fog has no visibility_m)",
@@ -213,22 +213,22 @@ class Fog(MediumPart):
     visibility_m: Annotated[Schedule, VISIBILITY.check]
     """Visibility [m], 5 to 300 000 (about that of air without any particle)."""
     model: Annotated[ModelName, name_of(get_args(ModelName))] = "kim"
-    """How extinction at the sensor's wavelength follows from visibility."""
+    """Model of extinction at the sensor's wavelength as a function of visibility."""
     backscatter: Annotated[Number, within(0.01, 0.6)] | None = None
-    """Backscatter coefficient [1/(m sr)] times meteorological optical range [m]. Where None, it follows from the
-    droplets by Mie's theory (about 0.165 at 905 nm); the model `hahner2021` takes its authors' 0.046."""
+    """Backscatter coefficient [1/(m sr)] times meteorological optical range [m]. By default from Mie's theory of the
+    droplets (about 0.165 at 905 nm); the model `hahner2021` uses its authors' 0.046."""
     heterogeneity: Heterogeneity | None = None
-    """Thicker and thinner places; None is the same everywhere."""
+    """Variation of density; None means uniform fog."""
 
     renamed: ClassVar[Mapping[str, str]] = {"uneven": "heterogeneity"}
-    uneven: ClassVar[Any] = deprecated_method("uneven", "heterogeneity")
+    uneven: ClassVar[Any] = deprecated_method("uneven", "heterogeneity")  # wording: ok
 
 
 def haze_share(visibility_m: float) -> float:
-    """Share to which a visibility is that of haze in the whole air, and not of fog near the ground.
+    """Share of a visibility that is due to haze in the whole atmosphere rather than fog near the ground.
 
-    0 at 1 km and below, where the air above the fog keeps its own turbidity; 1 from 5 km up, where there is no layer
-    of fog; between, in proportion to the logarithm.
+    0 up to 1 km, where the air above the fog keeps its turbidity; 1 from 5 km, where there is no fog layer;
+    interpolated by the logarithm in between.
     """
     return float(np.interp(np.log(visibility_m), np.log([1000.0, 5000.0]), [0.0, 1.0]))
 
@@ -249,7 +249,7 @@ class FogEffects(Effects):
         return droplet_loss_db_per_m(fog_water_g_m3(float(amount)), 10e-6, frequency_hz)
 
     def sky(self, part: Fog, amount: float) -> Sky:
-        """Haze, and a layer at the ground."""
+        """Haze and a ground layer."""
         per_m = float(fog_extinction(amount, model=part.model, wavelength_nm=550.0))
         return Sky(haze=haze_share(amount), visibility_m=amount, layer_extinction_per_m=per_m)
 

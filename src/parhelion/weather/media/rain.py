@@ -1,8 +1,8 @@
 """Rain: its effect on light and radio waves, and its part of a weather.
 
-The named models of extinction differ at one rain rate by about 27 times at 10 mm/h and 47 times at 100 mm/h, because
-they were fitted to other sensors, ranges and kinds of rain. Choose one; never average them. `mie` is physics alone and
-the default. For radar: attenuation by ITU-R P.838, backscatter by Mie's theory.
+The named models of extinction differ by a factor of about 27 at 10 mm/h and 47 at 100 mm/h, because they were fitted to
+different sensors, ranges and kinds of rain. Choose one; never average them. The default `mie` is pure physics. For
+radar: attenuation by ITU-R P.838, backscatter by Mie's theory.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _PER_M_OF_DB_PER_KM = float(np.log(10.0)) / 1e4
 
 
 class RainModel(NamedTuple):
-    """A way to get extinction from the rain rate."""
+    """Relation between rain rate and extinction."""
 
     extinction: Callable[[float, str, float], float]
     """(rate [mm/h], name of the drop sizes, wavelength [nm]) -> extinction [1/m]."""
@@ -59,7 +59,7 @@ class RainModel(NamedTuple):
 
 
 def geometric_extinction(sizes: DropSizes, q_ext: float = 2.0) -> float:
-    """Extinction [1/m] where every drop takes away `q_ext` times its shadow (2 in the limit of short waves)."""
+    """Extinction [1/m] of drops with efficiency `q_ext` (2 in the limit of short waves)."""
     return extinction_of(sizes, lambda d: np.full_like(d, q_ext))
 
 
@@ -70,27 +70,27 @@ def mie_extinction(rate_mm_h: float, drop_sizes: str, wavelength_nm: float) -> f
 
 
 def vane_extinction(rate_mm_h: Reals) -> Reals:
-    """0.003 R [1/m], R [mm/h]; arrays of either kind. Fitted to ranges of an automotive lidar up to 30 mm/h."""
+    """Extinction 0.003 R [1/m], R [mm/h], fitted to an automotive lidar up to 30 mm/h; NumPy or Dr.Jit arrays."""
     return 0.003 * rate_mm_h
 
 
 def vane_pulse_extinction(extinction_per_m: Reals, uniform: Reals) -> Reals:
-    """VANE's extinction of one pulse: the rate's times a factor even in (0.5, 1); `uniform` in (0, 1)."""
+    """VANE's extinction of one pulse: that of the rate times a factor uniform in (0.5, 1); `uniform` is in (0, 1)."""
     return extinction_per_m * (0.5 + 0.5 * uniform)
 
 
 def vane_range(range_m: Reals, uniform: Reals) -> Reals:
-    """VANE's range of an echo in rain: the true one times a factor even in (0.99, 1.01); `uniform` in (0, 1)."""
+    """VANE's range of an echo in rain: the true range times a factor uniform in (0.99, 1.01); `uniform` in (0, 1)."""
     return range_m * (0.99 + 0.02 * uniform)
 
 
 def goodin2019_extinction(rate_mm_h: Reals) -> Reals:
-    """0.01 R^0.6 [1/m], R [mm/h]; arrays of either kind."""
+    """Extinction 0.01 R^0.6 [1/m], R [mm/h]; NumPy or Dr.Jit arrays."""
     return 0.01 * namespace(rate_mm_h).power(rate_mm_h, 0.6)
 
 
 def goodin2019_range_sigma(range_m: Reals, rate_mm_h: Reals) -> Reals:
-    """Standard deviation of range [m] in rain: 0.02 d (1 - exp(-R))^2; arrays of either kind.
+    """Standard deviation of range [m] in rain: 0.02 d (1 - exp(-R))^2; NumPy or Dr.Jit arrays.
 
     It reaches 2 % of the range at a few mm/h, where Filgueira et al. (2017) measured shifts below 20 cm.
     """
@@ -99,7 +99,7 @@ def goodin2019_range_sigma(range_m: Reals, rate_mm_h: Reals) -> Reals:
 
 
 def ulbrich_atlas_extinction(rate_mm_h: Reals) -> Reals:
-    """1.45 R^0.64 dB/km as [1/m], R [mm/h]; arrays of either kind."""
+    """Extinction 1.45 R^0.64 dB/km, converted to [1/m], R [mm/h]; NumPy or Dr.Jit arrays."""
     return 1.45 * _PER_M_OF_DB_PER_KM * namespace(rate_mm_h).power(rate_mm_h, 0.64)
 
 
@@ -108,7 +108,7 @@ _GUO_PER_M = np.array([1.32e-3, 2.44e-3, 3.87e-3, 9.91e-3])
 
 
 def guo2015_extinction(rate_mm_h: ArrayLike) -> NDArray[np.float64]:
-    """Guo's table [1/m] at 5, 12.5, 25 and 100 mm/h, straight lines in log-log between and beyond."""
+    """Extinction [1/m] from Guo's table at 5, 12.5, 25 and 100 mm/h, linear in log-log in between and beyond."""
     rate = np.asarray(rate_mm_h, dtype=np.float64)
     at, value = np.log(_GUO_RATE_MM_H), np.log(_GUO_PER_M)
     slope = np.diff(value) / np.diff(at)
@@ -118,7 +118,7 @@ def guo2015_extinction(rate_mm_h: ArrayLike) -> NDArray[np.float64]:
 
 
 def _by_rate(law: Callable[[float], Any]) -> Callable[[float, str, float], float]:
-    """A model that disregards drop sizes and wavelength."""
+    """Model that does not depend on drop sizes and wavelength."""
     return lambda rate, _sizes, _wavelength: float(law(rate))
 
 
@@ -135,7 +135,7 @@ RAIN_MODELS: dict[str, RainModel] = {
     "guo2015": RainModel(_by_rate(guo2015_extinction), "Guo et al. 2015, as tabled by Arce 2025 (Table 3.2)"),
     "ulbrich-atlas": RainModel(_by_rate(ulbrich_atlas_extinction), "Ulbrich and Atlas 1985, 1.45 R^0.64 dB/km"),
 }
-"""Models of extinction by name. All but `mie` disregard drop sizes and wavelength."""
+"""Models of extinction by name. Only `mie` depends on drop sizes and wavelength."""
 
 
 def rain_extinction(
@@ -145,7 +145,7 @@ def rain_extinction(
     if model not in RAIN_MODELS:
         raise unknown_name("rain model", model, RAIN_MODELS)
     rate = checked_rate(rate_mm_h)
-    # At rate 0 too, so that a wrong name or wavelength is told.
+    # Evaluated at rate 0 as well, so that a wrong name or wavelength is reported.
     extinction = RAIN_MODELS[model].extinction(rate, drop_sizes, wavelength_nm)
     return extinction if rate > 0.0 else 0.0
 
@@ -153,20 +153,20 @@ def rain_extinction(
 def drop_backscatter(
     diameter_mm: ArrayLike, wavelength_nm: float = 905.0, acceptance_mrad: float = DEFAULT_ACCEPTANCE_MRAD
 ) -> NDArray[np.float64]:
-    """What a water drop of 0.05 to 10 mm sends back to a lidar [m^2/sr], as a mean over alike drops (see `mie`)."""
+    """Backscatter of a water drop of 0.05 to 10 mm [m^2/sr], as a mean over similar drops (see `mie`)."""
     d = np.asarray(diameter_mm, dtype=np.float64)
     _, q_back = efficiencies(d, wavelength_nm, acceptance_mrad=acceptance_mrad)
     return np.asarray(differential_backscatter(d, q_back))
 
 
 def drop_cross_section(diameter_mm: ArrayLike, q_ext: float = 2.0) -> NDArray[np.float64]:
-    """What a drop takes from a beam [m^2]: Q_ext pi D^2 / 4, with Q_ext of large spheres."""
+    """Extinction cross section of a drop [m^2]: Q_ext pi D^2 / 4, with Q_ext of large spheres."""
     d = np.asarray(diameter_mm, dtype=np.float64)
     return np.asarray(q_ext * (np.pi / 4.0 * 1e-6) * d * d)
 
 
 def range_in_extinction(clear_range_m: float, extinction_per_m: float) -> float:
-    """How far a target is seen that is just seen at `clear_range_m` in clear air: R exp(alpha R) = R_clear.
+    """Longest range [m] of a target that is just detected at `clear_range_m` in clear air: R exp(alpha R) = R_clear.
 
     R = W(alpha R_clear) / alpha with Lambert's W; power falls as exp(-2 alpha R) / R^2.
     """
@@ -177,34 +177,34 @@ def range_in_extinction(clear_range_m: float, extinction_per_m: float) -> float:
     from scipy.special import lambertw
 
     depth = extinction_per_m * clear_range_m
-    # For small arguments W(x) / x is 1 - x, and 0 / 0 is kept away.
+    # For small arguments, W(x) / x is 1 - x, which avoids 0 / 0.
     return float(clear_range_m * (np.real(lambertw(depth)) / depth if depth > 1e-12 else 1.0 - depth))
 
 
 def vane_longest_range(rate_mm_h: float, clear_range_m: float) -> float:
-    """Longest range [m] at which VANE's rain leaves an echo, by the pulse of least extinction: half that of the rate.
+    """Longest range [m] of an echo in VANE's rain, for the pulse of least extinction: half that of the rate.
 
-    For one board facing the sensor that is just seen at `clear_range_m` in clear air.
+    For a board facing the sensor that is just detected at `clear_range_m` in clear air.
     """
     alpha = float(vane_extinction(checked_rate(rate_mm_h)))
     return range_in_extinction(clear_range_m, float(vane_pulse_extinction(alpha, 0.0)))
 
 
 EXTINCTION_WITH_FORWARD_LIGHT = 0.55
-"""Extinction that is left where the light that drops diffract is collected: Q_ext of about 1.1 in place of 2.
+"""Factor on extinction if the receiver collects the light that drops diffract: Q_ext of about 1.1 instead of 2.
 
-Half of what a large drop takes is diffracted within about lambda / D, 1 mrad for a drop of 1 mm, and most of that still
-reaches a receiver whose field of view is a few mrad. A tenth is taken to be lost all the same.
+Half of the extinction of a large drop is diffraction within about lambda / D, 1 mrad for a drop of 1 mm, and most of
+that light still reaches a receiver with a field of view of a few mrad. A tenth is assumed to be lost.
 """
 LARGEST_RANGE_SHIFT_M = 0.1
 
 
 def rain_range_shift(optical_depth: Reals) -> Reals:
-    """How much farther [m] a surface seems through rain: 0.1 m (1 - exp(-tau)), tau that of the rain, one way.
+    """Apparent increase [m] of the range of a surface in rain: 0.1 m (1 - exp(-tau)), tau the one-way optical depth.
 
-    In proportion to the drops met while they are few, and bounded: in real rain the shift stays below 0.2 m
-    (Filgueira et al. 2017). The factor is assumed; light that one forward scattering delays gives less than 0.1 mm.
-    Arrays of either kind.
+    Proportional to the number of drops while they are few, and bounded: in real rain the shift stays below 0.2 m
+    (Filgueira et al. 2017). The factor is assumed; the delay of light by one forward scattering is below 0.1 mm.
+    NumPy or Dr.Jit arrays.
     """
     return LARGEST_RANGE_SHIFT_M * (1.0 - namespace(optical_depth).exp(-optical_depth))
 
@@ -236,20 +236,20 @@ def rain_coefficients(frequency_hz: ArrayLike) -> tuple[NDArray[np.float64], NDA
     log_f = np.log10(ghz)
     k_h, k_v = 10.0 ** np.asarray(_sum(_K_H, log_f)), 10.0 ** np.asarray(_sum(_K_V, log_f))
     a_h, a_v = np.asarray(_sum(_A_H, log_f)), np.asarray(_sum(_A_V, log_f))
-    # Equations 4 and 5 at 45 degrees of tilt, where horizontal and vertical count alike.
+    # Equations 4 and 5 at a tilt of 45 degrees, where both polarisations have equal weight.
     k = 0.5 * (k_h + k_v)
     return k, (k_h * a_h + k_v * a_v) / (2.0 * k)
 
 
 def rain_attenuation_db_per_km(frequency_hz: ArrayLike, rate_mm_h: ArrayLike) -> NDArray[np.float64]:
-    """Loss along one way through rain [dB/km] (ITU-R P.838-3)."""
+    """One-way loss in rain [dB/km] (ITU-R P.838-3)."""
     k, alpha = rain_coefficients(frequency_hz)
     return np.asarray(k * np.asarray(rate_mm_h, np.float64) ** alpha)
 
 
 @lru_cache(maxsize=64)
 def rain_reflectivity(frequency_hz: float, rate_mm_h: float) -> float:
-    """Backscatter cross-section of rain [m^2/m^3]: drops of Marshall and Palmer, Mie's theory, water at 15 C."""
+    """Backscatter cross section of rain [m^2/m^3]: Marshall-Palmer drops, Mie's theory, water at 15 C."""
     if rate_mm_h <= 0.0:
         return 0.0
     # Mie's series is written for exp(-i w t), where losses are positive.
@@ -259,41 +259,41 @@ def rain_reflectivity(frequency_hz: float, rate_mm_h: float) -> float:
     def weight(diameter_mm: NDArray[np.float64]) -> NDArray[np.float64]:
         x = np.pi * diameter_mm / wavelength_mm
         back = mie_series(index, np.maximum(x, 0.05), np.zeros(1))[1][0]
-        # Smaller ones are Rayleigh's, whose efficiency goes with x^4.
+        # Smaller drops are in the Rayleigh regime, where the efficiency scales with x^4.
         back = back * np.minimum(x / 0.05, 1.0) ** 4
         return np.asarray(back * np.pi * (0.5e-3 * diameter_mm) ** 2)
 
     return sizes_at("marshall-palmer", rate_mm_h).integrate(weight)
 
 
-# ---- in the air before a camera -----------------------------------------------------------------------------------
+# ---- rain in camera images -----------------------------------------------------------------------------------------
 
 RAIN_CLOUD = 30.0
-"""Optical depth of the cloud that rain falls from. Nimbostratus is 23 and more in the classes of the ISCCP (Rossow and
-Schiffer 1999); the number is assumed."""
+"""Optical depth of the rain cloud. Nimbostratus has 23 and more in the classes of the ISCCP (Rossow and Schiffer 1999);
+the value is assumed."""
 FULL_CLOUD_RATE_MM_H = 0.5
-"""From this rate on the sky is closed; below, the optical depth grows in proportion."""
+"""Rate from which the sky is overcast; below it, the optical depth is proportional to the rate."""
 DROP_BRIGHTNESS = 0.94
-"""Radiance of a drop over the mean of what it refracts, a field of 165 degrees (Garg and Nayar 2007)."""
+"""Radiance of a drop relative to the mean of its refracted field of 165 degrees (Garg and Nayar 2007)."""
 DROP_EDGES_MM = (0.5, 1.0, 1.5, 2.2, 3.2, 10.0)
-"""Classes of drops. Smaller ones fall at less than 2 m/s and are practically invisible one by one."""
+"""Size classes of drops. Smaller drops fall at less than 2 m/s and are practically invisible individually."""
 
 
 def drops_per_m3(rain_rate_mm_h: Any) -> Any:
-    """Drops in a cubic metre: 172 R^0.22; arrays of either kind."""
+    """Number of drops per cubic metre: 172 R^0.22; NumPy or Dr.Jit arrays."""
     return 172.0 * namespace(rain_rate_mm_h).power(rain_rate_mm_h, 0.22)
 
 
 def drop_diameter(rain_rate_mm_h: Any) -> Any:
-    """Geometric mean diameter of drops [m]: 0.75e-3 R^0.21; arrays of either kind."""
+    """Geometric mean diameter of drops [m]: 0.75e-3 R^0.21; NumPy or Dr.Jit arrays."""
     return 0.75e-3 * namespace(rain_rate_mm_h).power(rain_rate_mm_h, 0.21)
 
 
 def terminal_velocity(diameter_m: Any) -> Any:
-    """Fall speed of drops in still air [m/s]: 3.1654 ln D + 26.006, D [m]; arrays of either kind.
+    """Fall speed of drops in still air [m/s]: 3.1654 ln D + 26.006, D [m]; NumPy or Dr.Jit arrays.
 
-    Within 10 % of Gunn and Kinzer's measurements from 0.5 to 5 mm. Below 0.27 mm the formula would be negative, and 0
-    is given.
+    Within 10 % of Gunn and Kinzer's measurements from 0.5 to 5 mm. Below 0.27 mm, where the formula is negative, it is
+    0.
     """
     xp = namespace(diameter_m)
     return xp.maximum(3.1654 * xp.log(diameter_m) + 26.006, 0.0)
@@ -320,14 +320,14 @@ class Rain(MediumPart):
     drop_sizes: Annotated[DropSizeName, name_of(get_args(DropSizeName))] = "marshall-palmer"
     """Distribution of drop sizes."""
     model: Annotated[ModelName, name_of(get_args(ModelName))] = "mie"
-    """How extinction follows from the rate. The models differ many times over at one rate."""
+    """Model of extinction by rate. At one rate, the models differ by large factors."""
     heterogeneity: Cells | None = None
-    """Cells of stronger and weaker rain; None is the same everywhere."""
+    """Cells of stronger and weaker rain; None means uniform rain."""
     forward_light: Annotated[ForwardLight, name_of(get_args(ForwardLight))] = "lost"
-    """Whether the light that drops bend by less than about 1 mrad counts as lost, as extinction does, or is still
-    `collected` by the receiver: half of what a drop takes from a beam is bent so little."""
+    """Treatment of light that drops diffract by less than about 1 mrad, half of their extinction: `lost`, or
+    `collected` by the receiver."""
     range_shift: Annotated[ShiftName, name_of(get_args(ShiftName))] = "none"
-    """Whether rain lets surfaces appear farther away: `none`, or `filgueira2017`, up to 0.1 m."""
+    """Apparent increase of the range of surfaces: `none`, or `filgueira2017` (up to 0.1 m)."""
 
     renamed: ClassVar[Mapping[str, str]] = {"cells": "heterogeneity"}
     cells: ClassVar[Any] = deprecated_method("cells", "heterogeneity")
@@ -389,16 +389,16 @@ class RainEffects(Effects):
         )  # fmt: skip
 
     def range_shift(self, part: Rain, amount: float, extinction_per_m: float) -> RangeShift | None:
-        """Those of VANE and Goodin 2019 belong to their models of extinction."""
+        """Range shift; those of VANE and Goodin 2019 belong to their models of extinction."""
         law = _SHIFTS.get(part.model) or _SHIFTS.get(part.range_shift)
         return None if law is None else RangeShift(law, amount, extinction_per_m)
 
     def sky(self, part: Rain, amount: float) -> Sky:
-        """The cloud that it falls from."""
+        """Rain cloud."""
         return Sky(RAIN_CLOUD * min(amount / FULL_CLOUD_RATE_MM_H, 1.0))
 
     def cover(self, part: Rain) -> Cover | None:
-        """It wets surfaces if it falls at any time."""
+        """Wet surfaces, if it rains at any time."""
         return Cover(wets=True) if bounds_of(part.rate_mm_h)[1] > 0.0 else None
 
     def sound(self, part: Rain, amount: float, frequency_hz: float) -> float:

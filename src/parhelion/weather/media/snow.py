@@ -1,14 +1,13 @@
-"""What falling snow takes from a beam of light, and what one flake sends back.
+"""Falling snow: extinction of light, and backscatter of one flake.
 
-Snow is counted by melted diameter, that of the drop a flake becomes. Which shadow the light meets is a question of its
-own, and answered here by name:
+Sizes are melted diameters, that of the drop that a flake becomes. The geometric cross section is selected by name:
 
-`flake`: that of the flake itself, an aggregate of crystals whose density falls with its size, and which fills
-AREA_RATIO of the disc around it. With the sizes `constant-intercept` it gives 3.0e-3 /m at 1 mm/h and 7.3e-3 /m at
-2.5 mm/h, visibilities of 1.0 and 0.41 km: airports count 1 km as the edge of light snow and 0.4 km as that of heavy
-snow, at about these rates (Rasmussen et al. 1999, who find scatter of 3 to 10 times).
-`melted`: that of the drop. It gives a quarter of it, below the relations for wet and dry snow of ITU-R P.1814
-(0.89e-3 R^0.72 and 1.28e-3 R^1.38 /m); with the sizes `gunn-marshall` it is the usual choice for lidars.
+`flake`: that of the flake itself, an aggregate of crystals whose density decreases with size and which fills AREA_RATIO
+of its circumscribed disc. With the sizes `constant-intercept`, extinction is 3.0e-3 /m at 1 mm/h and 7.3e-3 /m at
+2.5 mm/h, visibilities of 1.0 and 0.41 km. Airports define light snow above 1 km and heavy snow below 0.4 km, at about
+these rates (Rasmussen et al. 1999, who find a scatter of factors of 3 to 10).
+`melted`: that of the drop, which gives a quarter of it, below the relations for wet and dry snow of ITU-R P.1814
+(0.89e-3 R^0.72 and 1.28e-3 R^1.38 /m). With the sizes `gunn-marshall`, it is the common choice for lidars.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from parhelion.weather.parts import Cells, Schedule
 LIDAR_RATIO_SR = 25.0
 """Extinction over backscatter of flakes [sr]."""
 AREA_RATIO = 0.6
-"""Share of the disc around a flake that crystals cover: 0.3 to 0.8 for aggregates (Heymsfield and Westbrook 2010)."""
+"""Share of the circumscribed disc that crystals cover: 0.3 to 0.8 for aggregates (Heymsfield and Westbrook 2010)."""
 DIAMETERS = ("flake", "melted")
 _ICE_DENSITY = 0.917
 _FLAKE_DENSITY_MM = 0.17
@@ -40,7 +39,7 @@ _FLAKE_DENSITY_MM = 0.17
 
 
 def flake_diameter(melted_mm: Reals) -> Reals:
-    """Diameter of a dry flake [mm] from that of its drop; arrays of either kind.
+    """Diameter of a dry flake [mm] from its melted diameter; NumPy or Dr.Jit arrays.
 
     Density is 0.17 / D g/cm^3, D [mm] (Holroyd 1971, for aggregates of 1 to 10 mm), and at most that of ice; from
     equal masses D = sqrt(D_melted^3 / 0.17), or 1.03 D_melted for the smallest, which are single crystals.
@@ -58,14 +57,14 @@ def snow_extinction(
 ) -> float:
     """One-way extinction [1/m] at a rate of melted water; exactly 0 at rate 0.
 
-    Integral of Q_ext (pi D^2 / 4) N over the sizes, with Q_ext of large spheres: 2 and a little (flakes are far larger
-    than the wavelength, and the shadow of a body does not depend on its shape). Sizes are fitted for 0.1 to 3 mm/h.
+    Integral of Q_ext (pi D^2 / 4) N over the sizes, with Q_ext of large spheres, slightly above 2: flakes are much
+    larger than the wavelength, so Q_ext does not depend on their shape. Sizes are fitted for 0.1 to 3 mm/h.
     """
     rate = checked_rate(rate_mm_h)
     sizes = sizes_at(drop_sizes, rate)
     if diameter not in DIAMETERS:
         raise unknown_name("diameter of a flake", diameter, DIAMETERS)
-    flake_cross_section(1.0, wavelength_nm)  # tells a wrong wavelength at rate 0 too
+    flake_cross_section(1.0, wavelength_nm)  # reports a wrong wavelength at rate 0 as well
     if rate == 0.0:
         return 0.0
     if diameter == "flake":
@@ -74,7 +73,7 @@ def snow_extinction(
 
 
 def flake_cross_section(melted_mm: ArrayLike, wavelength_nm: float = 905.0) -> NDArray[np.float64]:
-    """What a flake takes from a beam [m^2]: Q_ext times AREA_RATIO of the disc around it."""
+    """Extinction cross section of a flake [m^2]: Q_ext times AREA_RATIO of its circumscribed disc."""
     d = np.asarray(melted_mm, dtype=np.float64)
     if not np.all(d >= 0.0):
         raise ConfigError(f"melted_mm: must be 0 mm or more, got {d[~(d >= 0.0)].flat[0]:g}")
@@ -83,11 +82,11 @@ def flake_cross_section(melted_mm: ArrayLike, wavelength_nm: float = 905.0) -> N
 
 
 def flake_backscatter(melted_mm: ArrayLike, wavelength_nm: float = 905.0) -> NDArray[np.float64]:
-    """What a flake sends back [m^2/sr]: its extinction cross-section over the lidar ratio of ice, LIDAR_RATIO_SR.
+    """Backscatter of a flake [m^2/sr]: its extinction cross section over the lidar ratio of ice, LIDAR_RATIO_SR.
 
-    Ice crystals and their aggregates are measured at 20 to 30 sr in clouds and snow (Sassen and Comstock 2001; Chen et
-    al. 2002). A white Lambertian ball would have 10 sr: flakes are loose, and let light through. Good from 350 to
-    1100 nm; at 1550 nm ice absorbs, and flakes are darker by about a factor of three, which is not modelled.
+    Measurements of ice crystals and their aggregates in clouds and snow give 20 to 30 sr (Sassen and Comstock 2001;
+    Chen et al. 2002). A white Lambertian sphere has 10 sr; flakes are loose and transmit light. Valid from 350 to
+    1100 nm; at 1550 nm ice absorbs and flakes are darker by about a factor of three, which is not modelled.
     """
     return flake_cross_section(melted_mm, wavelength_nm) / LIDAR_RATIO_SR
 
@@ -95,17 +94,17 @@ def flake_backscatter(melted_mm: ArrayLike, wavelength_nm: float = 905.0) -> NDA
 # ---- the medium ----------------------------------------------------------------------------------------------------
 
 SNOW_CLOUD = 20.0
-"""Optical depth of the cloud that snow falls from (assumed, as for rain)."""
+"""Optical depth of the snow cloud (assumed, as for rain)."""
 FULL_CLOUD_RATE_MM_H = 0.5
-"""From this rate on the sky is closed; below, the optical depth grows in proportion."""
+"""Rate from which the sky is overcast; below it, the optical depth is proportional to the rate."""
 FLAKE_BRIGHTNESS = 0.9
-"""Radiance of a flake over the mean of all that shines on it: ice hardly absorbs, and some light goes through."""
+"""Radiance of a flake relative to the mean of its surroundings: ice hardly absorbs, and some light is transmitted."""
 FLAKE_SPEED = 1.0
 """Fall speed of aggregates [m/s], as in the sizes of snow."""
 FLAKE_FLUTTER = 0.2
-"""Flakes wander to the sides by up to this speed [m/s]."""
+"""Largest lateral speed of flakes [m/s]."""
 FLAKE_EDGES_MM = (0.5, 0.8, 1.2, 2.0, 20.0)
-"""Classes of flakes, by melted diameter."""
+"""Size classes of flakes by melted diameter."""
 
 RATE = Amount(
     "rate_mm_h", "snow_rate_mm_h", "--snow", "MM_H", "Snow rate as melted water, 0 to 50 mm/h.", "mm/h", 0.0, 50.0,
@@ -120,9 +119,9 @@ class Snow(MediumPart):
     rate_mm_h: Annotated[Schedule, RATE.check]
     """Snow rate [mm/h] as melted water, 0 to 50."""
     heterogeneity: Cells | None = None
-    """Cells of stronger and weaker snow; None is the same everywhere."""
+    """Cells of stronger and weaker snow; None means uniform snow."""
     covers: tuple[str, ...] = ()
-    """Labels of what snow lies on, such as road and ground: they have the reflectance of snow."""
+    """Labels of covered surfaces, such as road and ground, which have the reflectance of snow."""
 
     renamed: ClassVar[Mapping[str, str]] = {"cells": "heterogeneity"}
     cells: ClassVar[Any] = deprecated_method("cells", "heterogeneity")
@@ -158,11 +157,11 @@ class SnowEffects(Effects):
         )  # fmt: skip
 
     def sky(self, part: Snow, amount: float) -> Sky:
-        """The cloud that it falls from."""
+        """Snow cloud."""
         return Sky(SNOW_CLOUD * min(amount / FULL_CLOUD_RATE_MM_H, 1.0))
 
     def cover(self, part: Snow) -> Cover | None:
-        """What it lies on."""
+        """Covered surfaces."""
         return Cover(part.covers, "snow") if part.covers else None
 
 

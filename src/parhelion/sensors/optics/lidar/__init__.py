@@ -1,6 +1,7 @@
-"""The lidar. `lidar.py` is the sensor as its user sees it; `device.py` is the order in which its kernels run:
+"""Lidar simulation. `lidar.py` holds the public class; `device.py` runs the kernels in this order:
 
-emit (`patterns`, `beam`, `emit`) -> cast and reflect (`target`, `illuminate`, `specular`, `link_budget`) ->
-detect (`detection`, `reception`, `noise`) -> record (`intensity`, `readout`, `points`,
-`tensors`, `waveform`). Data sheets are in `presets`.
+emit (`patterns`, `emit`) -> cast and reflect (`illuminate`, `specular`, `link_budget`) -> add echoes of the air
+(`weather`, `air_echoes`) -> detect (`detection`, `reception`) -> record (`readout`, `profiles`, `points`).
+`recorded*.py` apply weather to recordings; `fit.py` and `signal_model.py` fit a world to one. Data sheets are in
+`sensors/presets/lidar`.
 """

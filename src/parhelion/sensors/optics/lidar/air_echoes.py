@@ -1,4 +1,4 @@
-"""Particles whose echo one sensor can detect, such as drops and flakes: how many are in a beam, where, how large."""
+"""Echoes of the air: detectable drops and flakes, drawn one by one, and the echoes of fog and dust."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from parhelion.weather.particles import Detectable, obscured, sample
 WHITE_BRDF = 1.0 / math.pi
 """BRDF of a white board [1/sr]."""
 COUNT_LIMIT = 400
-"""A count beyond any that matters."""
+"""Upper limit of particles per beam, far above any count that occurs."""
 
 
 @kernel_tree()
@@ -37,21 +37,22 @@ class ParticleTables:
 
     origin: int
     first_draw: int
-    """Number of the random draw of their count; those of the particles follow."""
+    """Random draw of the particle count; the draws of the particles follow it."""
     mean: Reals
-    """Mean number in a beam."""
+    """Mean number per beam."""
     by_range: Reals
-    """Range, logarithm of the tail of sizes, echo per backscatter, and 1 / area of the beam, at even probability."""
+    """Range [m], log of the size distribution's tail, echo per backscatter, and 1 / beam area, at equal steps of
+    probability."""
     range_steps: int
     by_tail: Reals
-    """Diameter, backscatter, and area taken away, at even steps of the logarithm of the tail."""
+    """Diameter, backscatter and obscured area, at equal steps of the log of the tail."""
     last_tail: int
     tail_start: Reals
     tail_per: Reals
     """Steps per unit of that logarithm."""
 
     def draw(self, u: Reals, v: Reals) -> tuple[Reals, Reals, Reals]:
-        """Range [m], echo in units of P_min, and share of the beam taken away, of drops by two uniform numbers."""
+        """Range [m], echo [P_min] and obscured share of the beam, of particles drawn by two uniform numbers."""
         dr, mi = running_engine().dr, running_engine().mi
         xp = namespace(u)
         place = u * float(self.range_steps)
@@ -63,7 +64,7 @@ class ParticleTables:
         step = mi.UInt32(tail)
         low, high = (dr.gather(mi.Vector4f, self.by_tail, step + k) for k in (0, 1))
         drop = low + (tail - mi.Float(step)) * (high - low)
-        # A flake that fills the beam sends back no more than a white board: backscatter over the beam's area, at most.
+        # A flake that fills the beam reflects no more than a white board does.
         backscatter = xp.minimum(drop.y, WHITE_BRDF / row.w)
         return row.x, backscatter * row.z, xp.minimum(drop.z * row.w, 1.0)
 
@@ -79,22 +80,22 @@ class ParticleTables:
             return k, chance, below + chance
 
         state = (mi.UInt32(0), mi.Float(chance), mi.Float(chance))
-        # Float32 sums may stay below the largest u: the limit is beyond any count that matters.
+        # A float32 sum may never reach the largest u; the limit ends the loop.
         k, _, _ = dr.while_loop(state, lambda k, chance, below: (below < u) & (k < most), step)
         return k
 
 
 @dataclass
 class DrawnParticles:
-    """Particles of one medium, as one sensor meets them."""
+    """Detectable particles of one medium for one sensor."""
 
     tables: ParticleTables
     mean: float
-    """Mean number in a beam."""
+    """Mean number per beam."""
     depth: float
-    """Mean optical depth of the drawn ones together, one way."""
+    """Mean one-way optical depth of the drawn particles together."""
     farthest_m: float
-    """Where the farthest can be detected."""
+    """Longest range at which a particle can be detected."""
 
     @classmethod
     def of(
@@ -108,8 +109,11 @@ class DrawnParticles:
         area: Callable[[NDArray[Any]], NDArray[Any]],
         taken: Callable[[NDArray[Any]], NDArray[Any]],
     ) -> DrawnParticles:
-        """`backscatter` [m^2/sr] and what is `taken` from the beam [m^2], by diameter [mm]; `geometry` echo in units of
-        P_min per backscatter, and `area` of the beam [m^2], by range [m]."""
+        """Upload the tables of a medium.
+
+        `backscatter` [m^2/sr] and obscured area `taken` [m^2] are functions of diameter [mm]; `geometry` (echo in units
+        of P_min per backscatter) and beam `area` [m^2] are functions of range [m].
+        """
         dr, mi = engine.dr, engine.mi
         span, size = table.range_m, table.diameter_mm
         blocked = taken(size)
@@ -129,7 +133,7 @@ class DrawnParticles:
         return cls(tables, float(table.mean), depth, float(span[-1]))
 
     def most(self, field: DeviceField | None) -> int:
-        """A count that no beam passes: the chance of more is below one in 10^10 where they are densest."""
+        """Count that no beam exceeds: the probability of more is below 1e-10 where the particles are densest."""
         mean = self.mean * (1.0 if field is None else field.largest_factor)
         chance = below = math.exp(-mean)
         k = 0
@@ -141,56 +145,55 @@ class DrawnParticles:
 
 
 # ---- fog echo -------------------------------------------------------------------------------------------------------
-# The echo of a volume of scatterers, such as fog: where along a beam it is strong enough to be taken for a surface.
-# Fog sends light back from every range, so its echo has no place of its own: the receiver sees a long, low signal, and
-# reports the place where that signal, the fluctuation of the particles and the receiver's noise together pass the
-# threshold. Here the signal is read in cells as long as the pulse, which fluctuate independently of each other, at a
-# random place in each, so that ranges are continuous.
+# Echo of a volume of scatterers such as fog. Fog reflects light from every range, so the receiver sees a long, low
+# signal and reports the range at which that signal, its speckle and the receiver's noise together pass the threshold.
+# The signal is sampled in cells as long as the pulse, which fluctuate independently, at a random position in each cell,
+# so that ranges are continuous.
 
 
 FLUCTUATION = 0.15
-"""Relative deviation of the fog's echo from shot to shot: speckle of a laser of a few dozen modes (assumed)."""
+"""Relative standard deviation of the fog echo from shot to shot: speckle of a laser of a few dozen modes (assumed)."""
 
 _MOST_DEVIATIONS = 4.5
 """Signals that need a larger deviation to pass are skipped; one cell in 300 000 has it."""
 _MOST_CELLS = 24
 _DENSEST_FACTOR = 5.0
-"""Uneven fog is hardly anywhere denser than this many times its mean."""
+"""Ratio of the peak density of heterogeneous fog to its mean density; larger ratios hardly occur."""
 
 
 @kernel_tree(fixed=("choice", "origin", "first_draw"))
 @dataclass
 class VolumeEcho:
-    """The echo of one medium as kernels draw it."""
+    """Echo of one volume medium, with what kernels need to draw it."""
 
     choice: str
-    """Which of the cells above the threshold is reported: 'first', 'last' or 'strongest'."""
+    """Cell above the threshold that is reported: 'first', 'last' or 'strongest'."""
     origin: int
     """Code of the medium."""
     first_draw: int
     """Number of its first random draw."""
     signal: RangeCurve
-    """Signal at mean density before it is dimmed on its way, in units of P_min, by range."""
+    """Signal at mean density without attenuation [P_min], by range."""
     nearest: Reals
-    """Where the first cell starts [m]."""
+    """Start of the first cell [m]."""
     cell: Reals
     """Length of a cell [m]."""
     cells: Ints
-    """How many there are."""
+    """Number of cells."""
     gap: Reals
-    """How far before a surface the receiver can tell fog from it [m]; what is nearer adds to the surface's echo, less
-    than a percent, and is left out."""
+    """Shortest distance in front of a surface at which fog is resolved [m]. The echo of nearer fog adds less than a
+    percent to the surface's echo and is left out."""
     noise_variance: Reals
-    """Of the receiver's noise, in units of P_min^2."""
+    """Variance of the receiver's noise [P_min^2]."""
     shot_noise: Reals
     """Variance that each unit of signal adds."""
     field: DeviceField | None
-    """How density varies, or None."""
+    """Density field, or None for a homogeneous medium."""
 
     def draw(self, aim: BeamAim, air: Air, reach: Reals, shot: Ints, key: Keys) -> tuple[Reals, Reals]:
-        """Range [m] and power of the reported echo, as the receiver reads it; power 0 where none passes.
+        """Range [m] and power of the reported echo, noise included; power 0 where no cell passes the threshold.
 
-        Nothing is seen of fog behind `reach`, the surface that a beam meets.
+        Fog behind `reach` [m], the range of the surface that the beam meets, returns nothing.
         """
         dr, mi = running_engine().dr, running_engine().mi
         reach = reach - self.gap
@@ -205,7 +208,7 @@ class VolumeEcho:
             return mean + deviation * dr.sqrt(variance)
 
         def step(k: Ints, best: Any, where: Reals) -> State:
-            # One set of random words gives the deviations of two cells, and where in each the signal is read.
+            # One set of random words gives the deviations of two cells and the sampled position in each.
             a, b, *places = words(key, shot, (k >> 1) + self.first_draw)
             for number, (deviation, place) in enumerate(zip(to_normal(a, b), places, strict=True)):
                 range_m = self.nearest + (mi.Float(k + number) + to_unit(place)) * self.cell
@@ -237,13 +240,13 @@ def volume_echo(
 ) -> VolumeEcho | None:
     """Tables for kernels; None if a medium of this density is never detected.
 
-    `signal` is that of even fog at ranges that increase, in units of P_min, dimmed by `extinction_per_m` (one way,
-    everything in the air); `noise` is the receiver's: its deviation, and the variance that each unit of signal adds.
+    `signal` [P_min] is that of the homogeneous medium at increasing ranges, attenuated by `extinction_per_m` (one way,
+    all media together). `noise` holds the receiver's standard deviation and the variance that each unit of signal adds.
     """
     least, receiver, limits = least_signal(*noise), config.receiver, config.range
     strongest = max(receiver.channel_gain, default=1.0)
     cell_m = 0.5 * (SPEED_OF_LIGHT_M_S * receiver.pulse_length_ns * 1e-9)
-    # In uneven fog a dense bank may stand behind thin air, which dims it less than fog of mean density would.
+    # In heterogeneous fog, a dense bank behind thin air is attenuated less than in fog of mean density.
     dimmed = np.exp(-2.0 * extinction_per_m * range_m)
     hopeful = signal if field is None else _DENSEST_FACTOR * signal / np.sqrt(dimmed)
     seen = np.flatnonzero(strongest * hopeful >= least)
@@ -272,7 +275,7 @@ def volume_echo(
 
 
 def least_signal(noise_sigma: float, shot_noise: float) -> float:
-    """Weakest mean signal [P_min] that can pass the threshold."""
+    """Weakest mean signal [P_min] that can pass the threshold with `_MOST_DEVIATIONS` of noise."""
 
     def reads(signal: float) -> float:
         variance = noise_sigma**2 + shot_noise * signal + (FLUCTUATION * signal) ** 2
@@ -285,27 +288,27 @@ def least_signal(noise_sigma: float, shot_noise: float) -> float:
     return high
 
 
-# ---- Echoes of what hangs or falls in the air, as rows that compete with the surfaces in the receiver ---------------
+# ---- Echoes of the air as rows that compete with surface echoes in the receiver -------------------------------------
 # Particles are drawn one by one, but only those whose echo can be detected (`parhelion.weather.particles`). A volume of
-# scatterers returns where its signal passes the threshold (`fog_echo`). A medium on grids returns where the beam has
-# passed enough of it.
+# scatterers returns where its signal passes the threshold (`VolumeEcho`). A medium on grids returns where the optical
+# depth along the beam is large enough (`GridEcho`).
 
 
 _GRID_LEAST_POWER = 1.5
-"""A return that VANE's rule decides on is detected: this far above the threshold at least."""
+"""Least power [P_min] of a return that VANE's rule decides on, so that it is detected."""
 _GRID_LEAST_OVERLAP = 0.1
-"""If the receiver collects less than this share, the rule no longer makes the echo detectable: it has its physical
-power, so that dust right before the sensor blinds it."""
+"""Overlap below which the rule no longer makes the echo detectable. The echo then has its physical power, so that dust
+right in front of the sensor blinds it."""
 _HELD_DROPS = 4
-"""Drops and flakes of a beam that kernels keep at hand; few beams have more."""
-_MOST_ROOM = 16
-"""Rows that every beam may be given beforehand."""
+"""Particles per beam that kernels hold in registers; few beams have more."""
+_MOST_ROWS = 16
+"""Largest number of rows per beam that is allocated without counting."""
 
 
 @kernel_tree()
 @dataclass
 class GridEcho:
-    """The echo of one medium on grids."""
+    """Echo of one medium on grids."""
 
     origin: int
     """Code of the medium."""
@@ -313,11 +316,11 @@ class GridEcho:
     """Number of its random draw."""
     tables: list[GridDepth]
     gain: Reals
-    """Power of the echo per extinction times T^2 xi / range^2."""
+    """Echo power [P_min] per extinction times T^2 xi / range^2."""
     full_depth: Reals
     """Optical depth above which the medium always returns."""
     overlap: RangeCurve | None
-    """Share of the return that the receiver collects by range, or None if it is all."""
+    """Share of the return that the receiver collects, by range; None if it collects everything."""
     max_range: Reals
     """Search range [m]."""
 
@@ -325,7 +328,7 @@ class GridEcho:
 @kernel_tree()
 @dataclass
 class Scatterers:
-    """Media that a launch draws echoes from."""
+    """Media whose echoes a launch draws."""
 
     falling: list[tuple[ParticleTables, DeviceField | None]]
     volumes: list[VolumeEcho]
@@ -335,23 +338,23 @@ class Scatterers:
 @kernel_tree()
 @dataclass
 class ScattererRows:
-    """Echoes of the air, and where those of each beam lie."""
+    """Echoes of the air and their rows per beam."""
 
     volumes: list[EchoRows]
-    """For each volume echo one row per beam, as the receiver reads it."""
+    """One row per beam for each volume echo, receiver noise included."""
     grids: list[EchoRows]
-    """For each medium on grids one row per beam."""
+    """One row per beam for each medium on grids."""
     falling: EchoRows | None
-    """Of drawn particles, or None if there are none."""
+    """Rows of drawn particles, or None if there are none."""
     first: Ints = None
     """First row of each beam's particles."""
     count: Ints = None
-    """How many each beam has."""
+    """Number of particles per beam."""
     clear: Reals = None
-    """Share of a surface's power that they leave, one number a beam."""
+    """Share of a surface's power that the particles transmit both ways, per beam."""
 
     def join(self, engine: Engine, blocks: list[Block], beam: Ints) -> list[Block]:
-        """The blocks of surfaces of beams by number, dimmed, with those of the air."""
+        """Blocks of the surfaces that these beams meet, attenuated, followed by the blocks of the air."""
         dr, mi = engine.dr, engine.mi
         if self.falling is not None:
             left = dr.gather(mi.Float, self.clear, beam)
@@ -359,7 +362,7 @@ class ScattererRows:
         blocks = [*blocks, *(Block(rows, beam, mi.UInt32(1), held=1, is_read=True) for rows in self.volumes)]
         blocks += [Block(rows, beam, mi.UInt32(1), held=1) for rows in self.grids]
         if self.falling is not None:
-            # A lone number is the distance of two beams' first rows.
+            # A single number is the constant number of rows per beam.
             first = beam * self.first if dr.width(self.first) == 1 else dr.gather(mi.UInt32, self.first, beam)
             count = dr.gather(mi.UInt32, self.count, beam)
             blocks.append(Block(self.falling, first, count, held=_HELD_DROPS))
@@ -368,34 +371,34 @@ class ScattererRows:
 
 @dataclass
 class ScattererCounts:
-    """How many drops and flakes each beam has, or may have."""
+    """Number of drops and flakes per beam, counted or as an upper limit."""
 
     rows: int
     """Rows of all beams."""
     first: Ints
-    """First row of each beam. If every beam has memory for the most it may have: the number of rows of one beam."""
+    """First row of each beam; the number of rows per beam if every beam has memory for its upper limit."""
     limits: list[Ints] | None
-    """The most of each kind that a beam may have, if every beam has memory for them; else None."""
+    """Upper limit of each kind per beam if every beam has memory for it; None if particles were counted."""
     counts: list[Ints] | None
-    """How many of each kind each beam has, if they were counted; else None."""
+    """Number of each kind per beam if particles were counted; None otherwise."""
 
 
 def count_scatterers(
     engine: Engine, falling: list[tuple[DrawnParticles, DeviceField | None]], beams: Beams, keys: Keys
 ) -> ScattererCounts | None:
-    """Make room for drops and flakes; None where none fall.
+    """Reserve rows for drops and flakes; None if there are none.
 
-    If few are possible, every beam gets memory for all of them, and nothing has to be counted. Otherwise they are
-    counted first. Python waits for the counts, so this is done early in a scan.
+    If few are possible, every beam gets memory for the upper limit and nothing is counted. Otherwise they are counted
+    first. Python waits for the counts, so this runs early in a scan.
     """
     if not falling:
         return None
     dr = engine.dr
     most = [drops.most(field) for drops, field in falling]
-    room = sum(most)
-    if room <= _MOST_ROOM:
+    rows = sum(most)
+    if rows <= _MOST_ROWS:
         limits = [engine.whole(limit) for limit in most]
-        return ScattererCounts(beams.count * room, engine.whole(room), limits, None)
+        return ScattererCounts(beams.count * rows, engine.whole(rows), limits, None)
     everyone = Rows.cached(engine, beams.count)
     limits = [engine.whole(COUNT_LIMIT)] * len(falling)
     kinds = [(drops.tables, field) for drops, field in falling]
@@ -412,7 +415,7 @@ def _count(
     everyone: Rows,
     keys: Keys,
 ) -> tuple[Ints, list[Ints]]:
-    """Draw how many of each kind each beam has, and the sum."""
+    """Draw the number of particles of each kind per beam, and their sum."""
     engine = running_engine()
     mi, beam = engine.mi, everyone.index
     aim, (shot, key) = beams.aim(engine, beam), beams.draws(engine, beam, keys)
@@ -434,13 +437,13 @@ def draw_scatterers(
     keys: Keys,
     air: Air,
 ) -> ScattererRows | None:
-    """Echoes of the air in every beam; those behind the surfaces it meets are not there."""
+    """Echoes of the air in every beam, up to the surfaces that it meets."""
     dr, mi = engine.dr, engine.mi
     if drawn is not None and drawn.rows == 0:
         drawn, scatterers = None, replace(scatterers, falling=[])
     if drawn is None and not scatterers.volumes and not scatterers.grids:
         return None
-    # Of all that was traced, the probes suffice to tell where the surfaces are.
+    # The probes suffice to locate the surfaces.
     met = Echoes(echoes.slots, echoes.wide if echoes.probes is None else None, None, None, None, [], echoes.probes)
     store = None if drawn is None else dr.empty(mi.UInt32, 4 * drawn.rows)
     places = None if drawn is None else (drawn.first, drawn.limits, drawn.counts)
@@ -461,7 +464,7 @@ def _draw(
     air: Air,
     store: Ints,
 ) -> tuple[list[EchoRows], list[EchoRows], Ints, Reals]:
-    """Echoes of volumes and grids, number of particles per beam, and the share of surfaces' power that they leave."""
+    """Echoes of volumes and grids, number of particles per beam, and the surface power that they transmit."""
     engine = running_engine()
     dr, mi, beam = engine.dr, engine.mi, everyone.index
     aim, (shot, key) = beams.aim(engine, beam), beams.draws(engine, beam, keys)
@@ -500,7 +503,7 @@ def _draw(
 
 
 def _bits(engine: Engine, range_m: Reals, power: Reals, origin: int, reach: Reals) -> tuple[Ints, Masks]:
-    """An echo of the air as four words, and whether it lies before the surface."""
+    """Four words of an echo of the air, and a mask that is True in front of the surface."""
     dr, mi = engine.dr, engine.mi
     seen = range_m < reach
     echo = ReturnEcho(range_m, dr.select(seen, power, 0.0), mi.UInt32(NOTHING), mi.UInt32(SCATTERER_BIT | origin))
@@ -519,7 +522,7 @@ def _fall(
     clear: Reals,
     gain: Reals,
 ) -> Reals:
-    """Draw a beam's drops, and return what share of a surface's power they leave, both ways."""
+    """Draw the particles of each beam; return the share of a surface's power that they transmit both ways."""
     dr, mi = engine.dr, engine.mi
     draw = falling.first_draw + 1
 
@@ -541,9 +544,9 @@ def _grid_echo(
 ) -> tuple[Reals, Reals]:
     """Range and power of the echo of a medium on grids, by VANE's rule for dust.
 
-    Dust of optical depth mu before the surface returns with chance min(1, mu / threshold): that is where the depth
-    passed reaches a uniform share of the threshold, if it does. Such a return is detected but for the nearest metres,
-    from which the receiver collects next to nothing.
+    Dust of optical depth mu in front of the surface returns with probability min(1, mu / threshold), at the range where
+    the depth along the beam reaches a uniform random share of the threshold. Such a return is always detected, except
+    in the nearest metres, where the receiver collects almost nothing.
     """
     dr, mi = engine.dr, engine.mi
     xp = namespace(reach)

@@ -1,8 +1,8 @@
-"""Detection: from the echoes of a beam's sub-rays to the returns that the sensor reports, one kernel thread a beam.
+"""Detection: from the echoes of a beam's sub-rays to the reported returns, one kernel thread per beam.
 
-A window of the merge distance starts at the nearest echo not yet used. If its summed power passes the threshold,
-the window is one return at the power-weighted mean range and the search goes on behind it; if not, the window moves
-on to the next echo. No waveform is ever stored.
+A window as long as the merge distance starts at the nearest unused echo. If its summed power passes the threshold, the
+window becomes one return at the power-weighted mean range, and the search continues behind it. Otherwise the window
+moves to the next echo. No waveform is stored.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.optics.beams import Beams
 from parhelion.sensors.optics.lidar.config import LidarConfig, ReturnMode
+from parhelion.sensors.optics.lidar.draws import FALSE_ALARM_DRAW, WINDOW_DRAW
 from parhelion.sensors.optics.lidar.echoes import NO_ECHO, Block, ReturnEcho, choose
 
 FALSE_ALARM = NOTHING - 1
-"""Slot number of a return that no echo made."""
+"""Slot number of a return that was caused by noise alone."""
 _BLOCK_SHIFT = 29
-"""A slot number holds the number of the block above this bit, and the row below."""
-_FALSE_ALARM_DRAW = 2000
+"""Bit of a slot number that separates the block number (above) from the row (below)."""
 _MOST_DEVIATIONS = 5.0
-"""Luck beyond this is left out: the search passes over windows that would need more to be seen."""
+"""Largest noise deviation considered: the search skips windows that would need more to be detected."""
 
 
 @kernel_tree(fixed=("mode", "max_returns", "noisy"))
 @dataclass
 class Detector:
-    """Numbers of the receiver, opaque to the kernel compiler."""
+    """Parameters of the receiver, opaque to the kernel compiler."""
 
     mode: ReturnMode
     max_returns: int
     merge_distance: Reals
     dead_distance: Reals
-    """How far behind a return the receiver is blind [m]."""
+    """Distance behind a return within which the receiver is blind [m]."""
     noise_sigma: Reals
-    """Standard deviation of the noise without signal, in units of P_min."""
+    """Standard deviation of the noise without signal [P_min]."""
     shot_noise: Reals
-    """Variance that each unit of signal adds, in the same units: 1 / photons at the threshold; None where none."""
+    """Variance that each unit of signal adds [P_min]: 1 / photons at the threshold; None if negligible."""
     noisy: bool
     false_alarm_chance: Reals
-    """Chance of a false return in one shot, or None."""
+    """Probability of a false return per shot, or None."""
     min_range: Reals
     max_range: Reals
 
@@ -61,9 +61,9 @@ class Detector:
         merge_distance: Reals = None,
         false_alarms: bool = True,
     ) -> Detector:
-        """The receiver of a data sheet, for simulated scans and for recorded ones.
+        """Receiver of a data sheet, for simulated and recorded scans.
 
-        `merge_distance` [m] is one number a beam, where it is not that of the sheet.
+        `merge_distance` [m], one number per beam, replaces that of the sheet.
         """
         receiver, limits, number = config.receiver, config.range, engine.number
         open_time = 2.0 * (limits.max_m - limits.min_m) / SPEED_OF_LIGHT_M_S
@@ -81,8 +81,8 @@ class Detector:
             max_range=number(limits.max_m),
         )
 
-    def with_luck(self, power: Reals, deviations: Reals) -> Reals:
-        """What the receiver reads of a power with noise of so many standard deviations."""
+    def with_noise(self, power: Reals, deviations: Reals) -> Reals:
+        """Received power plus noise of this many standard deviations."""
         sigma = self.noise_sigma
         if self.shot_noise is not None:
             sigma = namespace(power).sqrt(sigma * sigma + self.shot_noise * power)
@@ -90,7 +90,7 @@ class Detector:
 
     @property
     def registers(self) -> int:
-        """Returns that a shot can have in this mode."""
+        """Largest number of returns per shot in this mode."""
         return {"first": 1, "strongest": 1, "last": 1, "dual": 2, "all": self.max_returns}[self.mode]
 
 
@@ -99,16 +99,16 @@ class Return:
     """One return of every beam, as kernel variables."""
 
     range: Reals
-    """Range before noise [m], NO_ECHO where there is none."""
+    """Range without noise [m], NO_ECHO where there is no return."""
     power: Reals
     slot: Ints
-    """Where the echo that gave most of the power lies (see `echo_of`), or FALSE_ALARM."""
+    """Slot of the strongest contributing echo (see `echo_of`), or FALSE_ALARM."""
 
 
 def echo_of(engine: Engine, blocks: list[Block], slot: Ints, active: Masks) -> ReturnEcho:
-    """The echo that a slot number stands for."""
+    """Echo with a slot number."""
     dr = engine.dr
-    number, row = slot >> _BLOCK_SHIFT, slot & ((1 << _BLOCK_SHIFT) - 1)
+    number, row = slot >> _BLOCK_SHIFT, row_of(slot)
     found = ReturnEcho.none(engine)
     for k, block in enumerate(blocks):
         here = active & (number == k)
@@ -116,18 +116,23 @@ def echo_of(engine: Engine, blocks: list[Block], slot: Ints, active: Masks) -> R
     return found
 
 
+def row_of(slot: Ints) -> Ints:
+    """Row of a slot number within its block."""
+    return slot & ((1 << _BLOCK_SHIFT) - 1)
+
+
 def detect(
     engine: Engine, detector: Detector, blocks: list[Block], beams: Beams, beam: Ints, keys: Keys
 ) -> list[Return]:
     """Returns of beams in order of range.
 
-    `beam` has the number of each beam, `blocks` its echoes (eight blocks at most), `keys` two words a scan.
+    `beam` holds the number of each beam, `blocks` its echoes (eight blocks at most), `keys` two words per scan.
     """
     mi, dr = engine.mi, engine.dr
     shot, key = beams.draws(engine, beam, keys)
     found = _search(engine, detector, blocks, shot, key)
     if detector.noisy and detector.false_alarm_chance is not None:
-        chance, place, size, _ = words(key, shot, _FALSE_ALARM_DRAW)
+        chance, place, size, _ = words(key, shot, FALSE_ALARM_DRAW)
         span, nearest = detector.max_range - detector.min_range, detector.min_range
         alarm = Return(
             dr.select(to_unit(chance) < detector.false_alarm_chance, nearest + span * to_unit(place), NO_ECHO),
@@ -137,7 +142,7 @@ def detect(
         found = _offer(engine, detector.mode, found, alarm)
     if detector.mode == "dual":
         strongest, second, last = found
-        # Velodyne's rule: where the strongest return is also the last, the second strongest comes with it.
+        # Velodyne's rule: if the strongest return is also the last, the second strongest is reported with it.
         same = strongest.slot == last.slot
         found = _sorted_pair(dr, strongest, _select(dr, same, second, last))
     return found
@@ -149,79 +154,79 @@ def _search(engine: Engine, detector: Detector, blocks: list[Block], shot: Ints,
     echoes = _BeamEchoes(engine, blocks)
     most = _MOST_DEVIATIONS if detector.noisy else 0.0
     nearest, farthest, everything = echoes.survey()
-    # All together, with the most luck, must be able to pass the threshold.
-    hope = (nearest < NO_ECHO) & (detector.with_luck(everything.power, most) >= 1.0)
+    # All echoes together, with the largest noise deviation, must be able to pass the threshold.
+    possible = (nearest < NO_ECHO) & (detector.with_noise(everything.power, most) >= 1.0)
 
     def step(start: Reals, anchor: Reals, number: Ints, going: Masks, *registers: Any) -> State:
         end = start + detector.merge_distance
-        # Echoes that all lie in the first window are summed already.
+        # If all echoes lie in the first window, their sum is known already.
         again = going & ((start > nearest) | (farthest > end))
         in_window, ahead = echoes.window(start, detector.merge_distance, detector.dead_distance, again)
         power, moment, slot = (dr.select(again, x, y) for x, y in zip(in_window.sums, everything.sums, strict=True))
-        luck, most_luck = 0.0, 0.0
+        deviation, most_near = 0.0, 0.0
         if detector.noisy:
-            # Overlapping windows share their noise: a weak echo must not get a new chance with every sub-ray.
+            # Overlapping windows share their noise: a weak echo must not get a new draw with every sub-ray.
             fresh = going & (start > anchor + detector.merge_distance)
             anchor = dr.select(fresh, start, anchor)
             number = dr.select(fresh, number + 1, number)
-            a, b, _, _ = words(key, shot, number)
-            luck = to_normal(a, b)[0]
-            # All windows that start within one of new noise share it; those within a later one may get theirs anew.
-            most_luck = dr.select(fresh, luck, most)
-            luck = dr.select(echoes.is_read(slot), 0.0, luck)
-        hit = going & (detector.with_luck(power, luck) >= 1.0)
+            a, b, _, _ = words(key, shot, number + WINDOW_DRAW)
+            deviation = to_normal(a, b)[0]
+            # All windows that start within a window of fresh noise share its draw; later ones may draw again.
+            most_near = dr.select(fresh, deviation, most)
+            deviation = dr.select(echoes.is_read(slot), 0.0, deviation)
+        hit = going & (detector.with_noise(power, deviation) >= 1.0)
         echo = Return(dr.select(hit, start + moment / power, NO_ECHO), power, slot)
-        kept = _offer(engine, detector.mode, _unflat(registers, n), echo)
-        # Where no echo lies behind the window, no later window can hold more power than this one did.
+        found = _offer(engine, detector.mode, _unflat(registers, n), echo)
+        # If no echo lies behind the window, no later window can hold more power than this one.
         going &= again & (farthest > end)
-        # Windows that start within this one hold no more than `near`, those behind it no more than `far`: where that
-        # cannot pass the threshold either, the search leaves them out.
-        close = ~hit & (detector.with_luck(ahead.near, most_luck) >= 1.0)
-        going &= close | (detector.with_luck(ahead.far, most) >= 1.0)
+        # Windows that start within this one hold at most `near`, those behind it at most `far`. The search skips them
+        # if that power cannot pass the threshold.
+        close = ~hit & (detector.with_noise(ahead.near, most_near) >= 1.0)
+        going &= close | (detector.with_noise(ahead.far, most) >= 1.0)
         start = dr.select(going, dr.select(hit, ahead.after, dr.select(close, ahead.following, ahead.beyond)), start)
         going &= start < NO_ECHO
-        return start, anchor, number, going, *_flat(kept)
+        return start, anchor, number, going, *_flat(found)
 
-    state = (mi.Float(nearest), mi.Float(-1e6), mi.UInt32(0), mi.Bool(hope), *_flat(_empty(mi, detector)))
+    state = (mi.Float(nearest), mi.Float(-1e6), mi.UInt32(0), mi.Bool(possible), *_flat(_empty(mi, detector)))
     final = dr.while_loop(state, lambda *s: s[3], step)
     return _unflat(final[4:], n)
 
 
 @dataclass
 class _Sum:
-    """Echoes that are taken together, as kernel variables."""
+    """Sum over several echoes, as kernel variables."""
 
     power: Reals
     moment: Reals
-    """Power times range behind the nearest."""
+    """Power times range relative to the nearest echo."""
     peak: Reals
     slot: Ints
-    """Of the strongest."""
+    """Slot of the strongest echo."""
 
     @property
     def sums(self) -> tuple[Reals, Reals, Ints]:
         return self.power, self.moment, self.slot
 
     def strongest(self, dr: Any, use: Masks, power: Reals, slot: Ints) -> tuple[Reals, Ints]:
-        """Peak and its slot with one more echo."""
+        """Peak and its slot after adding one echo."""
         stronger = use & (power > self.peak)
         return dr.select(stronger, power, self.peak), dr.select(stronger, slot, self.slot)
 
 
 @dataclass
 class _Ahead:
-    """What lies behind the start of a window: ranges of echoes (NO_ECHO where there is none), and sums of power."""
+    """Echoes behind the start of a window: their ranges (NO_ECHO if there is none) and summed powers."""
 
     following: Reals
-    """The first behind the start."""
+    """Range of the first echo behind the start."""
     beyond: Reals
-    """The first behind the window's end."""
+    """Range of the first echo behind the window's end."""
     after: Reals
-    """The first behind the window's end and the dead time."""
+    """Range of the first echo behind the window's end and the dead time."""
     near: Reals
-    """Power of all behind the start that windows starting within this one can reach."""
+    """Power of all echoes behind the start that windows starting within this one can reach."""
     far: Reals
-    """Power of all behind the window's end."""
+    """Power of all echoes behind the window's end."""
 
 
 @dataclass
@@ -231,7 +236,7 @@ class _BeamEchoes:
     engine: Engine
     blocks: list[Block]
     _held: list[tuple[Ints, Reals, Reals]] = field(init=False)
-    """Slot, range and power of rows that are kept at hand."""
+    """Slot, range and power of the rows that are held in registers."""
 
     def __post_init__(self) -> None:
         self._held = [
@@ -239,7 +244,7 @@ class _BeamEchoes:
         ]
 
     def _echo(self, number: int, k: Ints, active: Masks) -> tuple[Ints, Reals, Reals]:
-        """Slot, range and power of row k of a block; no power where not active."""
+        """Slot, range and power of row k of a block; zero power where not active."""
         block = self.blocks[number]
         row = block.first + k
         echo = block.rows.at(row, active)
@@ -247,7 +252,7 @@ class _BeamEchoes:
         return row | (number << _BLOCK_SHIFT), echo.range, power
 
     def is_read(self, slot: Ints) -> Masks:
-        """Whether the echo with this number is as the receiver reads it, noise included."""
+        """Mask of slots whose power includes the receiver's noise already."""
         mi = self.engine.mi
         numbers = [number for number, block in enumerate(self.blocks) if block.is_read]
         found = mi.Bool(False)
@@ -256,13 +261,13 @@ class _BeamEchoes:
         return found
 
     def survey(self) -> tuple[Reals, Reals, _Sum]:
-        """Nearest and farthest range of all echoes (NO_ECHO and 0 where there are none), and their sum."""
+        """Nearest and farthest range of all echoes (NO_ECHO and 0 if there are none), and their sum."""
         mi, dr = self.engine.mi, self.engine.dr
         xp = namespace(mi.Float(0.0))
 
         def add(slot: Ints, r: Reals, p: Reals, nearest: Reals, farthest: Reals, *values: Any) -> State:
             total, use = _Sum(*values), p > 0.0
-            # The moment is kept relative to the nearest echo so far, so that float32 keeps tenths of a millimetre.
+            # The moment is relative to the nearest echo so far, so that float32 resolves tenths of a millimetre.
             before = nearest
             nearest = dr.select(use & (r < nearest), r, nearest)
             moment = total.moment + dr.select(use & (before < NO_ECHO), total.power * (before - nearest), 0.0)
@@ -275,7 +280,7 @@ class _BeamEchoes:
         return nearest, farthest, _Sum(*values)
 
     def window(self, start: Reals, length: Reals, dead: Reals, active: Masks) -> tuple[_Sum, _Ahead]:
-        """The sum over a window that starts at an echo, and what lies ahead."""
+        """Sum over a window that starts at an echo, and the echoes ahead of it."""
         mi, dr = self.engine.mi, self.engine.dr
         end = start + length
         blind, reach = end + dead, end + length
@@ -302,7 +307,7 @@ class _BeamEchoes:
         return _Sum(*values[:4]), _Ahead(*values[4:])
 
     def _pass(self, start: tuple[Reals, ...], active: Masks, add: Callable[..., State]) -> State:
-        """Add all echoes of each beam, one after the other: `add(slot, range, power, *values)` gives the new values."""
+        """Fold all echoes of each beam: `add(slot, range, power, *values)` returns the updated values."""
         mi, dr = self.engine.mi, self.engine.dr
 
         def pass_over(number: int, block: Block, values: State) -> State:
@@ -322,7 +327,7 @@ class _BeamEchoes:
 
 
 def _nothing(mi: Any) -> tuple[Reals, Reals, Reals, Ints]:
-    """The sum over no echo."""
+    """Sum over no echo."""
     return mi.Float(0.0), mi.Float(0.0), mi.Float(0.0), mi.UInt32(NOTHING)
 
 
@@ -348,26 +353,26 @@ def _sorted_pair(dr: Any, a: Return, b: Return) -> list[Return]:
     return [_select(dr, swap, b, a), _select(dr, swap, a, b)]
 
 
-def _offer(engine: Engine, mode: ReturnMode, kept: list[Return], new: Return) -> list[Return]:
-    """Put a new return where the mode wants it; the order of offers does not matter."""
+def _offer(engine: Engine, mode: ReturnMode, found: list[Return], new: Return) -> list[Return]:
+    """Insert a new return where the mode requires it; the order of insertion does not matter."""
     dr = engine.dr
     real = new.range < NO_ECHO
-    empty = [r.range >= NO_ECHO for r in kept]
+    empty = [r.range >= NO_ECHO for r in found]
     if mode == "first":
-        return [_select(dr, real & (new.range < kept[0].range), new, kept[0])]
+        return [_select(dr, real & (new.range < found[0].range), new, found[0])]
     if mode == "last":
-        return [_select(dr, real & (empty[0] | (new.range > kept[0].range)), new, kept[0])]
+        return [_select(dr, real & (empty[0] | (new.range > found[0].range)), new, found[0])]
     if mode == "strongest":
-        return [_select(dr, real & (new.power > kept[0].power), new, kept[0])]
+        return [_select(dr, real & (new.power > found[0].power), new, found[0])]
     if mode == "dual":
-        strongest, second, last = kept
+        strongest, second, last = found
         best = real & (new.power > strongest.power)
         third = _select(dr, real & (empty[2] | (new.range > last.range)), new, last)
         runner_up = _select(dr, best, strongest, _select(dr, real & (new.power > second.power), new, second))
         return [_select(dr, best, new, strongest), runner_up, third]
-    # "all": insertion into a list sorted by range; the farthest falls off the end.
+    # "all": insertion into a list sorted by range; the farthest is dropped.
     result = []
-    for old in kept:
+    for old in found:
         swap = new.range < old.range
         result.append(_select(dr, swap, new, old))
         new = _select(dr, swap, old, new)

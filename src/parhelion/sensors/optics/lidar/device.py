@@ -1,4 +1,4 @@
-"""A lidar's numbers on the device, and the order in which its kernels run."""
+"""State of a lidar on the device, and the order in which its kernels run."""
 
 from __future__ import annotations
 
@@ -55,15 +55,15 @@ from parhelion.weather.weather import Weather
 if TYPE_CHECKING:
     from parhelion.sensors.optics.lidar.lidar import Lidar
 
-# Sub-ray slots of one launch: enough to keep the device busy, few enough to keep memory flat (12 bytes a slot).
+# Sub-ray slots of one launch: enough to keep the device busy, few enough to bound memory (12 bytes per slot).
 _SLOTS_PER_LAUNCH = {"cpu": 4_000_000, "cuda": 32_000_000}
 _MOST_SAMPLES = 200_000_000
-"""Samples of a digitised signal, all shots together."""
+"""Limit of samples of a digitised signal, all shots together."""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """Scans that share kernels, and what they are made with."""
+    """Inputs of scans that share kernels."""
 
     target: LightScene
     weather: Weather | None
@@ -74,7 +74,7 @@ class Launch:
 
 
 class LidarOnDevice(DeviceOwned):
-    """Everything that stays the same from scan to scan."""
+    """Device state that is reused from scan to scan."""
 
     def __init__(self, engine: Engine, lidar: Lidar) -> None:
         config, constant, sun_klx, noise = lidar.config, lidar.system_constant, lidar.sun_klx, lidar.noise
@@ -85,7 +85,7 @@ class LidarOnDevice(DeviceOwned):
         opaque = self._opaque
         self.optics = Optics(
             threshold=opaque(constant.threshold),
-            # The rated ranges hold in the air they were rated in, so its extinction belongs to clear air here.
+            # Rated ranges include the extinction of the air in which they were rated, so it counts as clear air.
             extinction=opaque(constant.gamma_per_m),
             min_range=opaque(limits.min_m),
             max_range=opaque(limits.max_m),
@@ -113,10 +113,10 @@ class LidarOnDevice(DeviceOwned):
     def batches(
         self, target: LightScene, motions: list[Trajectory], times: list[float], *, shots: int, same_shots: bool
     ) -> Iterator[tuple[int, int]]:
-        """First and last row of the scans, of so many `shots` each, that can share a launch.
+        """First row and end row of each group of scans, of `shots` shots each, that can share a launch.
 
-        Moving bodies, and patterns that never repeat, are prepared for one start time: there, scans of other times
-        need launches of their own. Waves are prepared for one neighbourhood, too.
+        Moving bodies and patterns that never repeat are prepared for one start time, so scans at other times need a
+        separate launch. Water waves are prepared for one neighbourhood.
         """
         most = max(1, _SLOTS_PER_LAUNCH[self.engine.device] // max(1, shots * self.sub_rays.count))
         one_time = target.scene.changes or not same_shots
@@ -188,11 +188,11 @@ class LidarOnDevice(DeviceOwned):
         return aim(self.engine, shots, knots, count, duration, keys, noise, varies_per_pulse=varies), keys
 
     def _launch_weather(self, launch: Launch, beams: Beams, keys: Keys) -> LaunchWeather | None:
-        """The weather of a launch, or None in clear air."""
+        """Weather of a launch, or None in clear air."""
         weather = launch.weather
         if weather is None:
             return None
-        # Weather that does not change with time is worked out once; it is frozen, so one object is one weather.
+        # Constant weather is evaluated once; the object is frozen, so its identity is a valid cache key.
         if self._still is None or self._still[0] is not weather:
             air = air_contents(weather, launch.times[0], self.config.wavelength_nm)
             self._still = (weather, air) if weather.is_constant else None
@@ -205,10 +205,10 @@ class LidarOnDevice(DeviceOwned):
         return self.weather.prepare(air, beams, self._group, launch.target.scene.origin, keys=keys)
 
     def scan(self, launch: Launch, metadata: list[dict[str, Any]]) -> list[Scan]:
-        """Scans that share one launch: emit, cast, reflect, attenuate, detect, record."""
+        """Measure scans that share one launch: emit, cast, reflect, attenuate, detect, record."""
         sent = self._received(launch)
         points = collect(launch.target, sent, self._expected)
-        # Read at the end: reading earlier would make Python wait for the device.
+        # Counters are read last, because reading them makes Python wait for the device.
         specular = 0 if sent.specular_casts is None else int(sent.specular_casts[0])
         casts = sum(number if isinstance(number, int) else int(number[0]) for number in sent.casts)
         for entry in metadata:
@@ -217,11 +217,11 @@ class LidarOnDevice(DeviceOwned):
         return scans_of(points, launch.table, launch.target, launch.motions, launch.times, metadata)
 
     def tensors(self, launch: Launch, fields: tuple[str, ...]) -> ScanTensors:
-        """The same measurements, left on the device."""
+        """Measure the same scans and leave the fields on the device."""
         return tensors_of(launch.target, self._received(launch), self._expected, fields)
 
     def _received(self, launch: Launch) -> Received:
-        """All of a launch but its record: emit, cast, reflect, attenuate, detect."""
+        """Run all stages of a launch except the record: emit, cast, reflect, attenuate, detect."""
         target = launch.target
         if len(launch.table) == 0:
             raise ConfigError(f"{self.config.name}: the pattern has no shots")
@@ -248,12 +248,12 @@ class LidarOnDevice(DeviceOwned):
         returns = receive(self.engine, reception, echoes, behind, shots)
         ambient = None
         if self.sun_klx is not None:
-            luck = keys if self.noisy else None
-            ambient = ambient_light(self.engine, target.names, echoes, beams, luck, self.sun_klx, self._photons)
+            noise_keys = keys if self.noisy else None
+            ambient = ambient_light(self.engine, target.names, echoes, beams, noise_keys, self.sun_klx, self._photons)
         return Received(returns, beams, shots, ambient, echoes.casts, more_casts)
 
     def _profiled_parts(self, target: LightScene) -> ProfiledParts | None:
-        """The parts of a world whose materials are calibrated; None where the sensor's sheet has no profile."""
+        """Parts of a world whose materials are calibrated; None if the sensor's sheet has no profile."""
         if self._profiles is None:
             return None
         if self._profiled is None or self._profiled[0] is not target:
@@ -265,16 +265,16 @@ class LidarOnDevice(DeviceOwned):
             else:
                 standing, alone = [], sorted({material.name for material in target.materials} - set(names))
             warn_uncalibrated(standing, alone, self.config.name, self._uncalibrated)
-            of_parts = [target.material_names[row] for row in target.material_rows.tolist()]
-            self._profiled = target, ProfiledParts.of(self.engine, self._profiles, standing, of_parts)
+            part_materials = [target.material_names[row] for row in target.material_rows.tolist()]
+            self._profiled = target, ProfiledParts.of(self.engine, self._profiles, standing, part_materials)
         return self._profiled[1]
 
     def waveform(
         self, launch: Launch, shots: NDArray[Any], bin_size_m: float, window_m: tuple[float, float] | None
     ) -> Waveform:
-        """Signal over range of chosen shots of one scan."""
+        """Digitised signal over range of selected shots of one scan."""
         if shots.ndim != 1 or shots.size == 0 or shots.dtype.kind not in "iu":
-            raise ConfigError("shots: must be a list of row numbers, at least one")
+            raise ConfigError("shots: must be a non-empty list of row numbers")
         if shots.min() < 0 or shots.max() >= len(launch.table):
             raise ConfigError(f"shots: row numbers must be from 0 to {len(launch.table) - 1}")
         beams, keys = self._emit(launch)
@@ -286,7 +286,7 @@ class LidarOnDevice(DeviceOwned):
         blocks = echoes.blocks(self.engine, everyone)
         background = None
         if weather is not None and weather.scatterers is not None:
-            # A digitised signal holds the whole echo of a volume, while a return holds its peak only.
+            # A digitised signal contains the whole echo of a volume, a return only its peak.
             background, weather.scatterers.volumes = weather.volume_signal, []
             in_air = draw_scatterers(self.engine, weather.scatterers, weather.drawn, echoes, beams, keys, air)
             if in_air is not None:
@@ -304,17 +304,18 @@ class LidarOnDevice(DeviceOwned):
         bin_size_m: float,
         background: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None,
     ) -> Waveform:
-        """W(r) = sum of P_k p(r - R_k), and noise, of chosen beams at bins within `window_m`; one kernel thread a bin.
+        """W(r) = sum of P_k p(r - R_k) + noise, of selected shots at bins within `window_m`; one kernel thread per bin.
 
-        `blocks` are the echoes of all `beams`, `background` what every shot receives beside them, by range [m].
+        `blocks` are the echoes of all `beams`. `background` is a further signal of every shot, by range [m].
         """
         first, last = window_m
         if not (np.isfinite([first, last, bin_size_m]).all() and bin_size_m > 0 and last > first >= 0):
-            raise ConfigError(f"waveform: the window {window_m} m and the bin size {bin_size_m} m make no bins")
+            raise ConfigError(f"waveform: the window {window_m} m holds no bin of size {bin_size_m} m")
         bins = int(np.floor((last - first) / bin_size_m)) + 1
         if bins * len(shots) > _MOST_SAMPLES:
             raise ConfigError(
-                f"waveform: {bins} bins for {len(shots)} shots are too many; choose fewer shots or larger bins"
+                f"waveform: {bins} bins for {len(shots)} shots exceed {_MOST_SAMPLES} samples; "
+                "choose fewer shots or larger bins"
             )
         engine, sigma = self.engine, self.noise_sigma if self.noisy else 0.0
         dr, mi = engine.dr, engine.mi
@@ -335,8 +336,8 @@ class LidarOnDevice(DeviceOwned):
             signal = signal + (level if gain is None else level * gain)
         if sigma > 0:
             (stream,) = launch.streams
-            # The element is the bin within the window of its shot, the draw the shot: any choice of shots gives the
-            # same.
+            # The element is the bin within the shot's window and the draw is the shot, so that the noise of a shot does
+            # not depend on which other shots are selected.
             low, high = (dr.opaque(mi.UInt32, word) for word in replace(stream, name=f"{stream.name}/waveform").key)
             a, b, _, _ = words((low, high), index - row * width, shot)
             signal = signal + self._opaque(sigma) * to_normal(a, b)[0]
@@ -345,12 +346,12 @@ class LidarOnDevice(DeviceOwned):
 
 
 def place_at(motion: Trajectory, time: float) -> NDArray[np.float64]:
-    """Where a sensor is at a time [s]: its position [m], shape (3,)."""
+    """Position [m] of a sensor at a time [s], shape (3,)."""
     return motion.pose.xyz if isinstance(motion, Fixed) else motion.sample(np.array([time]))[0][0]
 
 
 def _reported_direction(table: ShotTable, encoder_step_deg: float) -> NDArray[np.float64]:
-    """Directions as the sensor reports them: azimuth in steps of the encoder."""
+    """Reported directions, with azimuth rounded to steps of the encoder."""
     direction = table.direction.astype(np.float64)
     if not encoder_step_deg:
         return direction
@@ -361,7 +362,7 @@ def _reported_direction(table: ShotTable, encoder_step_deg: float) -> NDArray[np
 
 
 def _summed(engine: Engine, block: Block, beam: Ints, place: Reals, length: Reals) -> Reals:
-    """Signal of a block's echoes at places along beams."""
+    """Signal of a block's echoes at positions along beams."""
     dr, mi = engine.dr, engine.mi
 
     def of_beam(values: Reals) -> Any:

@@ -1,7 +1,7 @@
 """Echoes in device memory.
 
-Four numbers a row, because rows of four are read and written at once, while lone gathers are slow on many processors
-(the mitigations of the Downfall flaw made them so).
+A row holds four numbers, because rows of four are read and written in one access. Gathers of single numbers are slow on
+many processors since the mitigations of the Downfall vulnerability.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from parhelion.rays.device import engine as running_engine
 from parhelion.rays.scene import NOTHING
 
 NO_ECHO = 1e30
-"""Range that stands for no echo, in kernels."""
+"""Range that marks a missing echo in kernels."""
 
 
 GHOST_BIT = 0x40000000
-"""In the actor number: the path was folded by a mirror. Actor numbers stay far below it."""
+"""Bit of the actor number: a mirror folded the path. Actor numbers are far below it."""
 NO_ACTOR = 0x3FFFFFFF
-"""The lower bits of an actor number that stands for none."""
+"""Lower bits of the actor number if there is no actor."""
 SCATTERER_BIT = 0x80000000
-"""In the actor number: the echo comes from the air, and the lower bits are the number of its origin."""
+"""Bit of the actor number: the echo comes from the air, and the lower bits are the code of its origin."""
 
 
 @kernel_tree()
 @dataclass
 class ReturnEcho:
-    """What sub-rays bring back, as kernel variables."""
+    """Echoes of sub-rays, as kernel variables."""
 
     range: Reals = None
-    """Range [m], NO_ECHO where nothing comes back."""
+    """Range [m], NO_ECHO if there is no echo."""
     power: Reals = None
-    """Received power in units of P_min."""
+    """Received power [P_min]."""
     part: Ints = None
     """Part number, or NOTHING."""
     actor: Ints = None
-    """Actor number, or NO_ACTOR; with GHOST_BIT where a mirror folded the path."""
+    """Actor number, or NO_ACTOR; with GHOST_BIT if a mirror folded the path."""
 
     @classmethod
     def none(cls, engine: Engine) -> ReturnEcho:
@@ -55,7 +55,7 @@ class EchoRows:
 
     @classmethod
     def of(cls, engine: Engine, echo: ReturnEcho, *also: Reals, index: Ints = None, size: int = 0) -> EchoRows:
-        """Evaluate echoes, and with them in the same kernel the variables `also`, which share their rays.
+        """Evaluate echoes together with the variables `also`, which depend on the same rays, in one kernel.
 
         `index` and `size` are as for `in_rows`.
         """
@@ -79,7 +79,7 @@ class EchoRows:
 
 
 def in_rows(engine: Engine, vectors: Vectors, index: Ints = None, size: int = 0) -> Reals:
-    """Vectors in memory, one after another; with `index`, at the rows it says, of memory for `size` rows."""
+    """Store vectors row by row; with `index`, at these rows of a buffer of `size` rows."""
     if index is None:
         return engine.dr.ravel(vectors)
     dr = engine.dr
@@ -89,7 +89,7 @@ def in_rows(engine: Engine, vectors: Vectors, index: Ints = None, size: int = 0)
 
 
 def echo_bits(engine: Engine, echo: ReturnEcho) -> Ints:
-    """An echo as four words."""
+    """Echo as four 32-bit words."""
     mi, dr = engine.mi, engine.dr
     return mi.Vector4u(
         dr.reinterpret_array(mi.UInt32, mi.Float(echo.range)),
@@ -101,23 +101,23 @@ def echo_bits(engine: Engine, echo: ReturnEcho) -> Ints:
 
 @dataclass
 class Block:
-    """Some of the echoes of each beam: rows that follow one another in memory."""
+    """Group of echoes of each beam, in consecutive rows of memory."""
 
     rows: EchoRows
     first: Ints
     """Row of each beam's first echo."""
     count: Ints
-    """How many rows each beam has."""
+    """Number of rows per beam."""
     scale: Reals = None
     """Factor on the power of each beam's rows, or None."""
     is_read: bool = False
-    """Whether powers include the receiver's noise already. Windows in which such rows dominate get no further noise."""
+    """True if powers include the receiver's noise. Windows in which such rows dominate get no further noise."""
     held: int = 0
-    """How many of a beam's first rows are kept in registers by kernels that read the rows several times."""
+    """Number of a beam's first rows that kernels hold in registers if they read the rows several times."""
 
     @property
     def is_held(self) -> bool:
-        """Whether all rows are kept in registers: the compiler knows their count, and it is not above `held`."""
+        """True if all rows are held in registers: the compiler knows their count, and it does not exceed `held`."""
         known = self.count.state == running_engine().dr.VarState.Literal
         return bool(known and self.count[0] <= self.held)
 
@@ -125,22 +125,22 @@ class Block:
 @kernel_tree()
 @dataclass
 class SpecularBeams:
-    """Numbers of the beams that met glass, water or a mirror, by how many rows their echoes have.
+    """Numbers of the beams that met glass, water or a mirror, grouped by the number of rows of their echoes.
 
-    Apart, since kernels take beams in step: among wide ones, narrow ones would take as long as they.
+    SIMD lanes run in lockstep, so one wide beam would slow down every narrow one in its group.
     """
 
     narrow: Ints
-    """Beams of one row, or all beams if all have the same number of rows. None if there are none: a replayed kernel
-    cannot take an empty array."""
+    """Beams with one row, or all beams if all have the same number of rows. None if there are none, because a replayed
+    kernel does not accept an empty array."""
     wide: Ints
-    """Beams of many rows; None if there are none."""
+    """Beams with many rows; None if there are none."""
     first_wide: Ints
-    """How many narrow ones there are."""
+    """Number of narrow beams."""
 
     @classmethod
     def of(cls, engine: Engine, narrow: Ints, wide: Ints = None) -> SpecularBeams:
-        """Of arrays that may be empty."""
+        """Wrap arrays that may be empty."""
         narrow, wide = (numbers if numbers is not None and len(numbers) else None for numbers in (narrow, wide))
         return cls(narrow, wide, engine.whole(0 if narrow is None else len(narrow)))
 
@@ -148,7 +148,7 @@ class SpecularBeams:
         return sum(len(numbers) for numbers in (self.narrow, self.wide) if numbers is not None)
 
     def at(self, place: Ints) -> Ints:
-        """Beam numbers by their place, the narrow ones first."""
+        """Beam numbers by position, narrow beams first."""
         dr, mi = running_engine().dr, running_engine().mi
         if self.narrow is None or self.wide is None:
             return dr.gather(mi.UInt32, self.wide if self.narrow is None else self.narrow, place)
@@ -160,27 +160,27 @@ class SpecularBeams:
 @kernel_tree()
 @dataclass
 class Echoes:
-    """What the surfaces of a launch send back: one row for beams that see one surface, `slots` rows for the others."""
+    """Surface echoes of a launch: one row for (narrow) beams on one surface, `slots` rows for the other (wide) ones."""
 
     slots: int
-    """Rows of a wide beam."""
+    """Rows per wide beam."""
     wide: EchoRows | None
-    """Row = number of the wide beam * slots + sub-ray."""
+    """Rows of wide beams; row = number of the wide beam * slots + sub-ray."""
     wide_beams: Ints
-    """Beam numbers of the wide beams. None if no beam is wide, or if all are: then they are in order."""
+    """Beam numbers of the wide beams. None if no beam is wide, or if all are (then they are in order)."""
     narrow: EchoRows | None
-    """One row a beam, without power for wide beams; None where all beams are wide."""
+    """One row per beam, with zero power for wide beams; None if all beams are wide."""
     wide_place: Ints
-    """Number of each beam among the wide ones, or NOTHING; None where all beams are wide."""
+    """Number of each beam among the wide ones, or NOTHING; None if all beams are wide."""
     casts: list[Ints]
-    """Numbers of rays cast, to be added up. Some are arrays that the device is still computing."""
+    """Numbers of rays cast, to be summed. Some are arrays that the device is still computing."""
     probes: Any = None
-    """What the first four sub-rays of every beam met, as `adaptive.ProbeRows`, where adaptive sampling traced them."""
+    """Hits of the first four sub-rays of every beam, as `illuminate.ProbeRows`; None without adaptive sampling."""
     specular: SpecularBeams | None = None
-    """The beams that have a probe on glass, water or a mirror; None where it was not asked yet."""
+    """Beams with a probe on glass, water or a mirror; None if not determined yet."""
 
     def reach(self, engine: Engine, beam: Ints, active: Masks) -> Reals:
-        """Range of the farthest surface that beams meet [m], NO_ECHO where some of the beam meets none."""
+        """Range of the farthest surface that each beam meets [m]; NO_ECHO if part of the beam meets none."""
         dr, mi = engine.dr, engine.mi
         if self.probes is not None:
             return self.probes.reach(beam, active)
@@ -196,7 +196,7 @@ class Echoes:
         return farthest
 
     def blocks(self, engine: Engine, beam: Ints) -> list[Block]:
-        """The echoes of beams by number."""
+        """Echoes of the beams with these numbers."""
         dr, mi = engine.dr, engine.mi
         if self.narrow is None:
             assert self.wide is not None
@@ -211,5 +211,5 @@ class Echoes:
 
 
 def choose(dr: Any, mask: Masks, a: ReturnEcho, b: ReturnEcho) -> ReturnEcho:
-    """`a` where the mask is set, else `b`."""
+    """Return `a` where the mask is set and `b` elsewhere."""
     return ReturnEcho(*(dr.select(mask, x, y) for x, y in zip(vars(a).values(), vars(b).values(), strict=True)))

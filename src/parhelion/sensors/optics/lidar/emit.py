@@ -17,9 +17,10 @@ from parhelion.rays.moving import interpolate_knots, rotate
 from parhelion.rays.replay import Rows
 from parhelion.sensors.optics.beams import BeamAim, Beams
 from parhelion.sensors.optics.lidar.config import Beam, Noise
+from parhelion.sensors.optics.lidar.draws import AIM_DRAW, PULSE_DRAW
 from parhelion.sensors.optics.lidar.patterns import ShotTable
 
-# ---- The footprint of a pulse as a fixed set of sub-rays with weights -----------------------------------------------
+# ---- Footprint of a pulse: a fixed set of sub-rays with weights -----------------------------------------------------
 
 
 # Half of the full width at half maximum of a Gaussian, in standard deviations.
@@ -28,13 +29,13 @@ _HALF_FWHM = np.sqrt(2.0 * np.log(2.0))
 PROBES = 4
 """Sub-rays that adaptive sampling always traces: the rim points left, above, right and below."""
 ALL_PROBES = 9
-"""With the middle and the four rim points between those, which are traced where the first four disagree."""
+"""Probes including the centre and the four rim points in between, which are traced if the first four disagree."""
 MIDDLE = 4
-"""Number of the sub-ray in the middle."""
+"""Number of the sub-ray at the centre."""
 
 
 SECTORS = 8
-"""Parts of a footprint between neighbouring probes at the rim."""
+"""Number of sectors of a footprint between neighbouring rim probes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,15 +49,15 @@ class Footprint:
     weight: NDArray[np.float32]
     """Share of the pulse's energy, sum 1, shape (s,)."""
     sector: NDArray[np.uint32]
-    """Eighth of the footprint that each sub-ray lies in, shape (s,)."""
+    """Sector of each sub-ray, shape (s,)."""
     sector_rim: NDArray[np.uint32]
-    """The two probes at the rim of each eighth, shape (8, 2)."""
+    """Two rim probes of each sector, shape (8, 2)."""
 
     def __len__(self) -> int:
         return len(self.weight)
 
     def sector_members(self) -> NDArray[np.uint32]:
-        """The sub-rays beside the probes of each eighth, shape (8, n); 0xFFFFFFFF where there are fewer."""
+        """Sub-rays of each sector other than the probes, shape (8, n), padded with 0xFFFFFFFF."""
         inside = [ALL_PROBES + np.flatnonzero(self.sector[ALL_PROBES:] == number) for number in range(SECTORS)]
         members = np.full((SECTORS, max(1, *(len(rows) for rows in inside))), 0xFFFFFFFF, np.uint32)
         for row, numbers in zip(members, inside, strict=True):
@@ -64,9 +65,9 @@ class Footprint:
         return members
 
     def five_point_weights(self) -> NDArray[np.float64] | None:
-        """Weights of the four probes and the middle that give the mean over all sub-rays of anything quadratic.
+        """Weights of four probes and the centre that give the exact mean of any quadratic function over all sub-rays.
 
-        None where there are none: footprints whose probes do not lie evenly about the middle.
+        None if no such weights exist, that is, if the probes are not distributed evenly around the centre.
         """
         if len(self) <= ALL_PROBES:
             return None
@@ -78,7 +79,7 @@ class Footprint:
 
 
 def footprint(beam: Beam) -> Footprint:
-    """Sub-rays of equal weight, spread so that centre and width of the sampled beam are those of the real one."""
+    """Sub-rays of equal weight, placed so that the sampled beam has the centre and width of the real one."""
     divergence = np.asarray(beam.divergence_mrad) * 1e-3
     radius = np.array([beam.exit_diameter_mm, beam.exit_diameter_mm]) * 0.5e-3
     points = unit_points(beam.sub_rays, beam.shape, beam.profile)
@@ -97,7 +98,7 @@ def footprint(beam: Beam) -> Footprint:
 
 
 def cross_section(beam: Beam, range_m: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Area of the beam [m^2] at ranges [m]: within 1/e^2 of a Gaussian, within the edge of a uniform one."""
+    """Cross section of the beam [m^2] at ranges [m]: within 1/e^2 of a Gaussian, within the edge of a uniform beam."""
     widen = 2.0 / float(_HALF_FWHM) if beam.profile == "gaussian" and beam.divergence_at == "fwhm" else 1.0
     half = [
         widen * (0.5e-3 * beam.exit_diameter_mm + np.asarray(range_m) * np.tan(0.5e-3 * angle))
@@ -108,19 +109,18 @@ def cross_section(beam: Beam, range_m: NDArray[np.float64]) -> NDArray[np.float6
 
 
 def _half_width_in_points(beam: Beam) -> float:
-    """Half the stated width in units of `unit_points`: standard deviations for a Gaussian, half widths else."""
+    """Half the stated width in units of `unit_points`: standard deviations (Gaussian) or half widths (uniform)."""
     if beam.profile == "uniform":
         return 1.0
     return {"1/e2": 2.0, "fwhm": float(_HALF_FWHM), "edge": 2.0}[beam.divergence_at]
 
 
 def unit_points(count: int, shape: str, profile: str) -> NDArray[np.float64]:
-    """An even set of points (count, 2): unit standard deviation (gaussian) or unit half width (uniform).
+    """Evenly distributed points, shape (count, 2), of unit standard deviation (gaussian) or unit half width (uniform).
 
-    Ellipses take a point in the middle and rings of 8, 16, 24 ... points, each ring at the radius that halves the
-    energy of its share of the beam; rectangles take the R2 sequence. Mean and second moments (of three points or
-    more) are then set to the exact ones, which makes the sampled footprint integral exact for everything that is
-    quadratic over the footprint.
+    Ellipses have a point at the centre and rings of 8, 16, 24 ... points, each ring at the radius that halves the
+    energy of its share of the beam. Rectangles use the R2 sequence. Mean and second moments (from three points on) are
+    then set to their exact values, so that the sampled footprint integral is exact for quadratic functions.
     """
     if count == 1:
         return np.zeros((1, 2))
@@ -144,7 +144,7 @@ def unit_points(count: int, shape: str, profile: str) -> NDArray[np.float64]:
 
 def _rings(count: int) -> NDArray[np.float64]:
     """Points in the unit disc, each for the same area."""
-    if count == 3:  # a middle point and a ring of two would lie on one line
+    if count == 3:  # a centre point and a ring of two would lie on one line
         angle = 2.0 * np.pi * np.arange(3) / 3.0
         return np.sqrt(0.5) * np.stack([np.cos(angle), np.sin(angle)], axis=1)
     number = max(1, round((np.sqrt(count) - 1.0) / 2.0))
@@ -153,11 +153,11 @@ def _rings(count: int) -> NDArray[np.float64]:
     points = [np.zeros((1, 2))]
     for first, last in pairwise(edges.tolist()):
         size = last - first
-        # Ring area from share first / count to last / count; its middle halves that area.
+        # The ring covers the shares first / count to last / count of the area; this radius halves its area.
         radius = np.sqrt((first + last) / 2.0 / count)
-        # The outermost ring has a point on the horizontal axis; each ring inside is turned by half a step.
-        turn = 0.0 if last == count else np.pi / size
-        angle = turn + 2.0 * np.pi * np.arange(size) / size
+        # The outermost ring has a point on the horizontal axis; each inner ring is rotated by half a step.
+        rotation = 0.0 if last == count else np.pi / size
+        angle = rotation + 2.0 * np.pi * np.arange(size) / size
         points.append(radius * np.stack([np.cos(angle), np.sin(angle)], axis=1))
     return np.concatenate(points)
 
@@ -170,10 +170,10 @@ def _square(count: int) -> NDArray[np.float64]:
 
 
 def probes_first(points: NDArray[np.float64]) -> NDArray[np.intp]:
-    """An order of the points that begins with four at the rim, the middle one, and four at the rim between those.
+    """Order of the points that starts with four rim points, the centre, and the four rim points in between.
 
-    The first four are taken along the axes: edges in man-made worlds mostly run level or upright, and such an edge
-    that cuts the rim passes one of them first.
+    The first four lie on the axes: edges of man-made objects are mostly horizontal or vertical, and such an edge passes
+    one of these points first.
     """
     count = len(points)
     if count <= ALL_PROBES:
@@ -184,7 +184,7 @@ def probes_first(points: NDArray[np.float64]) -> NDArray[np.intp]:
         reach = points @ np.array([np.cos(angle), np.sin(angle)])
         reach[[middle, *chosen]] = -np.inf
         chosen.append(int(np.argmax(reach)))
-    # In order of angle they are taken alternately, so that every eighth has one of the first four.
+    # Sorted by angle, points are assigned alternately, so that every sector has one of the first four.
     rim = np.array(chosen)
     rim = rim[np.argsort(np.arctan2(points[rim, 1], points[rim, 0]))]
     rim = np.roll(rim, -int(np.flatnonzero(rim == chosen[0])[0]))
@@ -193,7 +193,7 @@ def probes_first(points: NDArray[np.float64]) -> NDArray[np.intp]:
 
 
 def sectors(points: NDArray[np.float64]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """The eighth between neighbouring rim probes that each point lies in, by angle, and the probes of each eighth."""
+    """Sector between neighbouring rim probes of each point, by angle, and the two probes of each sector."""
     rim = np.array([k for k in range(ALL_PROBES) if k != MIDDLE])
     if len(points) <= ALL_PROBES:
         return np.zeros(len(points), np.uint32), np.zeros((len(rim), 2), np.uint32)
@@ -206,35 +206,29 @@ def sectors(points: NDArray[np.float64]) -> tuple[NDArray[np.uint32], NDArray[np
 # ---- emit -----------------------------------------------------------------------------------------------------------
 
 
-AIM_DRAW = 1000
-"""Number of the random draw that moves a beam's direction, apart from the receiver's draws."""
-PULSE_DRAW = 1001
-"""Number of the draw of each pulse for weather that varies from pulse to pulse."""
-
-
 @kernel_tree()
 @dataclass
 class ShotArrays:
-    """A table of shots on the device, in the sensor frame."""
+    """Table of shots on the device, in the sensor frame."""
 
     count: int
     rows: tuple[Reals, Reals, Reals]
-    """Axis and time, the direction left of it, and origin: four numbers a shot each, in the order of tracing."""
+    """Axis and time, the horizontal direction to its left, and origin: four numbers per shot each, in tracing order."""
     time: Reals
     ring_column: Ints
     """Ring in the lower, column in the upper 16 bits."""
     order: Ints
-    """Shots in the order in which they are traced: ring by ring, so that neighbouring rays are alike."""
+    """Shots in tracing order: ring by ring, so that neighbouring rays are coherent."""
     place: Ints
-    """The inverse: where in that order each shot is."""
+    """Inverse of `order`: position of each shot in tracing order."""
     has_gain: bool = False
-    """Whether rings have strengths of their own, which are then the fourth number of origins."""
+    """True if rings have individual gains, which are then the fourth number of the origins."""
 
     @classmethod
     def upload(cls, engine: Engine, table: ShotTable, gains: NDArray[np.float64] | None = None) -> ShotArrays:
-        """Copy a table, with the direction that is level and left of each beam beside its axis.
+        """Copy a table to the device and add the horizontal direction to the left of each beam.
 
-        `gains` are the strengths of rings, None where all are alike.
+        `gains` are those of the rings; None if all rings are equal.
         """
         axis = table.direction.astype(np.float64)
         left = np.stack([-axis[:, 1], axis[:, 0], np.zeros(len(axis))], axis=1)
@@ -251,7 +245,7 @@ class ShotArrays:
 
 
 def in_fours(engine: Engine, rows: NDArray[Any]) -> Reals:
-    """Rows of up to four numbers as a table of four each, which kernels read faster than columns."""
+    """Rows of up to four numbers, padded to four, which kernels read faster than columns."""
     return engine.table(np.pad(rows.astype(np.float32), ((0, 0), (0, 4 - rows.shape[1]))))
 
 
@@ -266,9 +260,9 @@ def aim(
     *,
     varies_per_pulse: bool,
 ) -> Beams:
-    """Point every shot of every scan: pose at the shot's own time, with jitter where the sensor's noise has any.
+    """Aim every shot of every scan: the pose at the time of the shot, plus pointing jitter if `noise` has any.
 
-    `varies_per_pulse` gives each pulse a random number of its own.
+    `varies_per_pulse` draws one random number per pulse.
     """
     count = len(knots) * shots.count
     jitter = None
@@ -294,7 +288,7 @@ def _aim(
     jitter: list[Reals] | None,
     varies_per_pulse: bool,
 ) -> tuple[Ints, Ints, tuple[Reals, Reals, Reals]]:
-    """Scan, shot and rows of beams; a scan has `sizes` shots and knots, of which `rate` come a second."""
+    """Scan, shot and rows of beams; a scan has `sizes` shots and motion knots, with `rate` knots per second."""
     engine = running_engine()
     dr, mi, index = engine.dr, engine.mi, beams.index
     per_scan, knot_count = sizes
@@ -310,9 +304,9 @@ def _aim(
         a, b, _, _ = words((low, high), shot, AIM_DRAW)
         sideways, upwards = to_normal(a, b)
         axis = dr.normalize(axis + jitter[0] * sideways * left + jitter[1] * upwards * dr.cross(axis, left))
-    position, turn = interpolate_knots(dr, mi, knots, scan * knot_count, time * rate, knot_count)
-    start = position + rotate(dr, mi, turn, origin)
-    world_axis, world_left = rotate(dr, mi, turn, axis), rotate(dr, mi, turn, left)
+    position, rotation = interpolate_knots(dr, mi, knots, scan * knot_count, time * rate, knot_count)
+    start = position + rotate(dr, mi, rotation, origin)
+    world_axis, world_left = rotate(dr, mi, rotation, axis), rotate(dr, mi, rotation, left)
     rows = (
         dr.ravel(mi.Vector4f(world_axis.x, world_axis.y, world_axis.z, time)),
         dr.ravel(mi.Vector4f(world_left.x, world_left.y, world_left.z, pulse_draw)),
@@ -325,27 +319,27 @@ def _aim(
 @kernel_tree(fixed=("count", "weight", "five_point_weights", "sector_size", "sectors_are_even"))
 @dataclass
 class SubRays:
-    """The footprint on the device: gives the ray of sub-ray k of beam b."""
+    """Footprint on the device, which generates the sub-rays of beams."""
 
     count: int
     weight: float
-    """Share of the pulse's energy, the same for all."""
+    """Share of the pulse's energy, equal for all sub-rays."""
     rows: Reals
     """Slope and offset, each to the left and up."""
     five_point_weights: tuple[float, ...] | None
-    """As `Footprint.five_point_weights`."""
+    """See `Footprint.five_point_weights`."""
     sector_rim: Ints
-    """As of `Footprint`."""
+    """See `Footprint.sector_rim`."""
     sector_size: int
-    """Most sub-rays beside the probes that lie in one eighth of the footprint."""
+    """Largest number of sub-rays of a sector, not counting the probes."""
     sector_members: Ints
-    """As of `Footprint`."""
+    """See `Footprint.sector_members`."""
     sectors_are_even: bool
-    """Whether all eighths have as many."""
+    """True if all sectors have equally many sub-rays."""
 
     @classmethod
     def of(cls, engine: Engine, footprint: Footprint) -> SubRays:
-        """Copy a footprint."""
+        """Copy a footprint to the device."""
         weights = footprint.five_point_weights()
         members = footprint.sector_members()
         return cls(
@@ -357,7 +351,7 @@ class SubRays:
         )  # fmt: skip
 
     def ray(self, aim: BeamAim, sub_ray: Ints) -> tuple[Vectors, Vectors]:
-        """Start point relative to the beam's exit, and unit direction, of sub-rays, as kernel variables."""
+        """Start point relative to the beam exit, and unit direction, of sub-rays, as kernel variables."""
         dr, mi = running_engine().dr, running_engine().mi
         if self.count == 1:
             return mi.Vector3f(0.0), aim.axis

@@ -1,4 +1,4 @@
-"""Casting and reflection: what each sub-ray of each beam meets, and how much power it sends back."""
+"""Casting and reflection: the surface that each sub-ray meets, and the power that it returns."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from parhelion.sensors.optics.scene import Surfaces
 @kernel_tree()
 @dataclass
 class Optics:
-    """Numbers of the sensor that reflection needs, opaque to the kernel compiler so that all sensors share kernels."""
+    """Sensor parameters for reflection, opaque to the kernel compiler so that all sensors share kernels."""
 
     threshold: Reals
     """P_min / C [1/(m^2 sr)]."""
@@ -41,12 +41,12 @@ class Optics:
     min_range: Reals
     max_range: Reals
     overlap: RangeCurve | None
-    """Overlap of emitter and receiver by range, or None where it is 1."""
+    """Overlap of emitter and receiver by range; None if it is 1."""
 
 
 @dataclass
 class Local:
-    """Air and overlap near one range of each beam."""
+    """Air and overlap around one range of each beam."""
 
     air: Air | LocalAir
     overlap: LocalCurve | None
@@ -55,7 +55,7 @@ class Local:
 @kernel_tree()
 @dataclass
 class Reflection:
-    """What the power depends on that a sub-ray brings back from where it met a surface."""
+    """Inputs of the power that a sub-ray returns from a surface."""
 
     surfaces: Surfaces
     sub_rays: SubRays
@@ -64,7 +64,7 @@ class Reflection:
     profiled: ProfiledParts | None = None
     """Parts whose noise comes from profiles; their echoes carry the angle of incidence."""
     weathered: bool = False
-    """Whether the air is dimmer than clear air."""
+    """True if the air attenuates more than clear air."""
 
     def power(
         self,
@@ -79,9 +79,9 @@ class Reflection:
         material: Ints = None,
         near: Local | None = None,
     ) -> Reals:
-        """Received power of one sub-ray in units of P_min; nothing from nearer than the sensor's least range.
+        """Received power of one sub-ray [P_min]; 0 below the sensor's shortest range.
 
-        `material` is that of the part, where it was looked up before; `near` holds for a narrow stretch of range.
+        `material` is the part's material if it is known already; `near` is valid for a short interval of range.
         """
         dr, optics = running_engine().dr, self.optics
         curve, air = (optics.overlap, self.air) if near is None else (near.overlap, near.air)
@@ -104,20 +104,20 @@ class Reflection:
         return dr.select(active & (range_m >= optics.min_range), power, 0.0)
 
     def marked(self, actor: Ints, cosine: Reals) -> Ints:
-        """An actor's number with the angle of incidence in it, where profiles ask for it."""
+        """Actor number that includes the angle of incidence if profiles need it."""
         if self.profiled is None:
             return actor
         return (actor & ACTOR_BITS) | (angle_code(cosine) << ANGLE_SHIFT)
 
     def around(self, aim: BeamAim, range_m: Reals) -> Local:
-        """What depends on range alone, for ranges within some decimetres of one: tables are read once, here."""
+        """Range-dependent quantities for ranges within a few decimetres, so that tables are read only once."""
         curve = self.optics.overlap
         return Local(self.air.around(aim, range_m), None if curve is None else curve.around(range_m))
 
     def trace(
         self, scene: SceneArrays, aim: BeamAim, sub_ray: Ints, active: Masks = True
     ) -> tuple[ReturnEcho, Vectors]:
-        """Echo and hit normal of traced sub-rays."""
+        """Echo and surface normal of traced sub-rays."""
         dr, mi = running_engine().dr, running_engine().mi
         offset, direction = self.sub_rays.ray(aim, sub_ray)
         hit = scene.trace(aim.origin + offset, direction, aim.time, self.optics.max_range, active, coherent=True)
@@ -136,34 +136,34 @@ def illuminate_all(light: Reflection, scene: SceneArrays, beams: Beams) -> Echoe
     return Echoes(slots, rows, None, None, None, [beams.count * slots])
 
 
-def _trace_all(light: Reflection, scene: SceneArrays, beams: Beams, looks: Rows, slots: int) -> EchoRows:
-    engine, index = running_engine(), looks.index
+def _trace_all(light: Reflection, scene: SceneArrays, beams: Beams, rays: Rows, slots: int) -> EchoRows:
+    engine, index = running_engine(), rays.index
     beam = index // slots
     return EchoRows.of(engine, light.trace(scene, beams.aim(engine, beam), index - beam * slots)[0])
 
 
-# ---- Adaptive sampling of the footprint: the answer of all sub-rays for a fraction of the rays ----------------------
-# 1. Four probes a beam are traced, at the rim of the footprint.
-# 2. Where they lie on one plane of one part, so do all sub-rays: their range and power follow from the plane, which is
-#    what tracing would give. If they are also closer together than the receiver can tell apart, their sum is one echo,
-#    and the beam is narrow. Where all four met nothing, so do all.
-# 3. In the other beams the middle and the four rim points between the first are traced. They divide the footprint into
-#    eighths, which are judged likewise, each by the middle and its two rim points.
-# 4. What is still open is traced.
+# ---- Adaptive sampling of the footprint: the result of all sub-rays for a fraction of the rays ----------------------
+# 1. Four probes per beam are traced, at the rim of the footprint.
+# 2. If they lie on one plane of one part, so do all sub-rays: their range and power follow from the plane, exactly as
+#    tracing would give. If they are also closer together than the receiver resolves, their sum is one echo, and the
+#    beam is narrow. If all four probes met nothing, so do all sub-rays.
+# 3. In the other beams, the centre and the four rim points in between are traced. They divide the footprint into eight
+#    sectors, which are judged in the same way, each by the centre and its two rim points.
+# 4. Sub-rays in undecided sectors are traced.
 
 
 DISAGREE = NOTHING - 1
-"""Part number that stands for probes on different surfaces, in kernels."""
+"""Part number in kernels for probes on different surfaces."""
 
 MORE_PROBES = ALL_PROBES - PROBES
 
-# Probes are on one plane if each lies on the others' plane to this distance: 0.2 mm, or the rounding of long rays.
+# Probes are on one plane if each lies within this distance of the others' plane: 0.2 mm plus the rounding of long rays.
 PLANE_TOLERANCE_M = 2e-4
 PLANE_TOLERANCE_PER_M = 4e-6
 NORMAL_TOLERANCE = 1e-6
-# Power that varies less than this over the footprint is summed by five points: what is left out is of fourth order.
+# Power that varies less than this over the footprint is summed by five points; the error is of fourth order.
 GENTLE = 0.2
-# Probes no farther apart in range than this count as on one surface, whose middle hides what is behind it.
+# Probes closer together in range than this count as one surface, which hides everything behind its centre.
 _ONE_SURFACE_M = 1.0
 
 
@@ -173,12 +173,12 @@ def illuminate_adaptively(light: Reflection, scene: SceneArrays, beams: Beams, m
     if slots <= ALL_PROBES:
         return illuminate_all(light, scene, beams)
     engine = running_engine()
-    looks, everyone = Rows.cached(engine, beams.count * PROBES), Rows.cached(engine, beams.count)
-    first_look = engine.frozen(_first_look, casts=True)
-    probes, narrow, part, wide, specular = first_look(light, scene, beams, looks, everyone, merge_distance)
+    rays, everyone = Rows.cached(engine, beams.count * PROBES), Rows.cached(engine, beams.count)
+    first_pass = engine.frozen(_first_pass, casts=True)
+    probes, narrow, part, wide, specular = first_pass(light, scene, beams, rays, everyone, merge_distance)
     casts = [beams.count * PROBES]
     wide_beams = wide.wait()
-    # Asked now, since whoever asks later waits for all kernels that were begun in between.
+    # Read now: a later read would wait for all kernels that were launched in between.
     picked = SpecularBeams.of(engine, *(some.wait() for some in specular)) if specular else None
     if len(wide_beams) == 0:
         return Echoes(slots, None, None, narrow, None, casts, probes, picked)
@@ -186,11 +186,11 @@ def illuminate_adaptively(light: Reflection, scene: SceneArrays, beams: Beams, m
     return Echoes(slots, rows, wide_beams, narrow, place, casts + casts_more, probes, picked)
 
 
-def _first_look(
-    light: Reflection, scene: SceneArrays, beams: Beams, looks: Rows, everyone: Rows, merge_distance: Reals
+def _first_pass(
+    light: Reflection, scene: SceneArrays, beams: Beams, rays: Rows, everyone: Rows, merge_distance: Reals
 ) -> tuple[ProbeRows, EchoRows, Ints, Picked, tuple[Picked, ...]]:
-    """The probes of all beams, which `looks` are, and what `_sum_flat_beams` makes of them."""
-    engine, index = running_engine(), looks.index
+    """Trace the probes of all beams (`rays`) and evaluate them with `_sum_flat_beams`."""
+    engine, index = running_engine(), rays.index
     beam = index // PROBES
     probes = ProbeRows.of(engine, *light.trace(scene, beams.aim(engine, beam), index - beam * PROBES), index)
     return probes, *_sum_flat_beams(light, beams, everyone, probes, merge_distance)
@@ -198,15 +198,15 @@ def _first_look(
 
 @dataclass
 class Probe:
-    """What a probe met, as kernel variables."""
+    """Hit of a probe, as kernel variables."""
 
     echo: ReturnEcho
     normal: Vectors
     point: Vectors
-    """Hit point relative to the beam's exit [m]."""
+    """Hit point relative to the beam exit [m]."""
 
     def same_plane(self, other: Probe) -> Masks:
-        """Whether the other probe hit the plane that this one hit, on the same part."""
+        """Mask of probes that hit the same plane of the same part as the other probe."""
         dr = running_engine().dr
         apart = dr.abs(dr.dot(self.normal, other.point - self.point))
         close = apart < PLANE_TOLERANCE_M + PLANE_TOLERANCE_PER_M * self.echo.range
@@ -227,14 +227,14 @@ class ProbeRows:
         cls, engine: Engine, echo: ReturnEcho, normal: Vectors, rows: Ints, *, index: Ints = None, size: int = 0
     ) -> ProbeRows:
         """Evaluate echoes and normals of the probes that `rows` counts; `index` and `size` are as for `in_rows`."""
-        # The fourth number is not read. It has to differ from row to row: where no probe can meet anything, normals are
-        # one constant, and would be one row in memory.
+        # The fourth number is never read, but it must differ from row to row: if no probe can meet anything, normals
+        # are a constant, which Dr.Jit would store as a single row.
         fourth = engine.dr.reinterpret_array(engine.mi.Float, rows)
         normals = in_rows(engine, engine.mi.Vector4f(normal.x, normal.y, normal.z, fourth), index, size)
         return cls(EchoRows.of(engine, echo, normals, index=index, size=size), normals)
 
     def reach(self, beam: Ints, active: Masks) -> Reals:
-        """Range of the surface that beams meet [m]: of several the farthest, NO_ECHO where a probe met none."""
+        """Range of the farthest surface that each beam meets [m]; NO_ECHO if a probe met none."""
         dr, mi = running_engine().dr, running_engine().mi
         nearest, farthest, total = mi.Float(NO_ECHO), mi.Float(0.0), mi.Float(0.0)
         for k in range(PROBES):
@@ -253,20 +253,20 @@ class ProbeRows:
     def at(self, light: Reflection, aim: BeamAim, sub_ray: Ints, row: Ints, active: Masks = True) -> Probe:
         """Rows by number, which belong to these sub-rays of beams; zeros where not active."""
         echo = self.echoes.at(row, active)
-        # Points follow from the range: to work them out again takes less time than to keep them.
+        # Recomputing the points from the range is faster than storing them.
         offset, direction = light.sub_rays.ray(aim, sub_ray)
         return Probe(echo, self.normal(row, active), running_engine().dr.fma(direction, echo.range, offset))
 
 
 def _judge(light: Reflection, first: Probe, *others: Probe) -> Ints:
-    """The part that probes agree on; NOTHING where none met anything; DISAGREE else."""
+    """Part that all probes agree on, NOTHING if none met anything, or DISAGREE."""
     dr = running_engine().dr
     part = first.echo.part
     agree, nothing = part != NOTHING, part == NOTHING
     for other in others:
         agree &= first.same_plane(other)
         nothing &= other.echo.part == NOTHING
-    # The reflectance of a textured part varies within its plane: only tracing finds it.
+    # The reflectance of a textured part varies within its plane and requires tracing.
     agree &= ~light.surfaces.textured(dr.select(agree, part, 0), agree)
     return dr.select(nothing, NOTHING, dr.select(agree, part, DISAGREE))
 
@@ -280,7 +280,7 @@ def _on_plane(
     material: Ints = None,
     near: Local | None = None,
 ) -> tuple[Masks, ReturnEcho]:
-    """Which sub-rays meet the plane of a probe that their part says they are on, and their echo there."""
+    """Mask of sub-rays that meet the plane of a probe on their part, and their echo there."""
     dr = running_engine().dr
     offset, direction = light.sub_rays.ray(aim, sub_ray)
     slope = dr.dot(probe.normal, direction)
@@ -294,10 +294,10 @@ def _on_plane(
 def _sum_flat_beams(
     light: Reflection, beams: Beams, everyone: Rows, probes: ProbeRows, merge_distance: Reals
 ) -> tuple[EchoRows, Ints, Picked, tuple[Picked, ...]]:
-    """The one echo of each beam whose probes agree, the part each beam is on, and some beams.
+    """Single echo of each beam whose probes agree, the part of each beam, and selections of beams.
 
-    First those that need all their slots; then, in worlds that have specular surfaces, those with a probe on one: of
-    those that do not, and of those that do.
+    The first selection holds the wide beams, which need all their slots. In worlds with specular surfaces, two more
+    selections hold the narrow and the wide beams with a probe on such a surface.
     """
     engine = running_engine()
     dr, mi, beam = engine.dr, engine.mi, everyone.index
@@ -307,8 +307,8 @@ def _sum_flat_beams(
     part = _judge(light, first, *others)
     flat = part < DISAGREE
     material = light.surfaces.material(dr.select(flat, part, 0), flat)
-    middle = first.echo.range  # ranges are summed relative to this one, to keep float32's last digits
-    # Beams that reach over more range than the receiver can tell apart are wide, and are looked up in full.
+    middle = first.echo.range  # ranges are summed relative to this one to preserve float32 precision
+    # Beams that span more range than the receiver resolves are wide and are evaluated in full.
     near = light.around(aim, dr.select(flat, middle, 1.0))
 
     gentle, quick_power, quick_moment = _five_point_sum(
@@ -334,7 +334,7 @@ def _sum_flat_beams(
     _, power, moment, nearest, farthest = final
     spread = flat & ~gentle & (farthest - nearest > merge_distance)
     power, moment = dr.select(gentle, quick_power, power), dr.select(gentle, quick_moment, moment)
-    # A surface too dark or too near to send anything back is a surface still: it hides what lies behind it.
+    # A surface that is too dark or too near to return anything still hides everything behind it.
     one = flat & ~spread
     mean = ReturnEcho(middle + moment / dr.select(power > 0, power, 1.0), power, part, first.echo.actor)
     wide = (part == DISAGREE) | spread
@@ -354,10 +354,10 @@ def _sum_flat_beams(
 def _five_point_sum(
     light: Reflection, probes: tuple[Probe, ...], middle: ReturnEcho, merge_distance: Reals
 ) -> tuple[Masks, Reals, Reals]:
-    """Power of all sub-rays, and power times range from the first probe's, by four probes and the middle.
+    """Mask of beams to which it applies, summed power, and power times range relative to the first probe.
 
-    Exact for what is cubic over the footprint. First: where it may be used, which is where power hardly varies and
-    all echoes are sure to be one.
+    The sums use four probes and the centre and are exact for cubic functions over the footprint. They apply where power
+    varies little and all echoes are certain to merge into one.
     """
     dr, mi = running_engine().dr, running_engine().mi
     weights = light.sub_rays.five_point_weights
@@ -371,46 +371,46 @@ def _five_point_sum(
         power, moment = power + share, moment + share * (echo.range - start)
         even &= dr.abs(echo.power - middle.power) < GENTLE * middle.power
         low, high = dr.select(echo.range < low, echo.range, low), dr.select(echo.range > high, echo.range, high)
-    # Between the probes the rim may lie farther off, by the diagonal of a square.
+    # Between the probes, the rim may lie farther out by up to the diagonal of a square.
     return even & ((high - low) * 1.5 < merge_distance), power, moment
 
 
 def _wide_rows(
     light: Reflection, scene: SceneArrays, beams: Beams, wide_beams: Ints, part: Ints, probes: ProbeRows
 ) -> tuple[EchoRows, Ints, list[Ints]]:
-    """All slots of the wide beams, the place of each beam among them, and how many rays it took (on the device)."""
+    """All slots of the wide beams, the place of each beam among them, and the number of rays cast (on the device)."""
     engine = running_engine()
     count = len(wide_beams)
-    looks, sectors = (Rows.transient(engine, count * each, capacity(count) * each) for each in (MORE_PROBES, SECTORS))
-    second_look = engine.frozen(_second_look, casts=True)
-    rows, place, still_open, traced = second_look(light, scene, beams, wide_beams, looks, sectors, part, probes)
+    rays, sectors = (Rows.transient(engine, count * each, capacity(count) * each) for each in (MORE_PROBES, SECTORS))
+    second_pass = engine.frozen(_second_pass, casts=True)
+    rows, place, still_open, traced = second_pass(light, scene, beams, wide_beams, rays, sectors, part, probes)
     left, casts = still_open.wait(), [traced]
     if len(left):
-        looks = Rows.transient(engine, len(left) * light.sub_rays.sector_size)
-        echo, row, found = engine.frozen(_third_look, casts=True)(light, scene, beams, wide_beams, left, looks)
+        rays = Rows.transient(engine, len(left) * light.sub_rays.sector_size)
+        echo, row, found = engine.frozen(_third_pass, casts=True)(light, scene, beams, wide_beams, left, rays)
         rows.put(row, echo, True if found is None else found)
-        casts.append(len(looks) if found is None else engine.dr.count(found))
+        casts.append(len(rays) if found is None else engine.dr.count(found))
     return rows, place, casts
 
 
-def _second_look(
+def _second_pass(
     light: Reflection,
     scene: SceneArrays,
     beams: Beams,
     wide_beams: Ints,
-    looks: Rows,
+    rays: Rows,
     sectors: Rows,
     part: Ints,
     probes: ProbeRows,
 ) -> tuple[EchoRows, Ints, Picked, Ints]:
-    """Slots of wide beams, each beam's place among them or NOTHING, the open eighths, and how many rays it took.
+    """Slots of wide beams, each beam's place among them or NOTHING, the undecided sectors, and the number of rays cast.
 
-    Wide beams are mixed, where their probes disagree, or spread, where their one plane reaches over much range. Only in
-    mixed ones are more probes traced, which `looks` are; `sectors` are the eighths of all wide beams.
+    A wide beam is mixed if its probes disagree, or spread if its single plane covers a long interval of range. Further
+    probes (`rays`) are traced in mixed beams only; `sectors` numbers the sectors of all wide beams.
     """
     engine = running_engine()
-    dr, mi, slots, index = engine.dr, engine.mi, light.sub_rays.count, looks.index
-    words = dr.empty(mi.UInt32, 4 * (looks.capacity // MORE_PROBES) * slots)
+    dr, mi, slots, index = engine.dr, engine.mi, light.sub_rays.count, rays.index
+    words = dr.empty(mi.UInt32, 4 * (rays.capacity // MORE_PROBES) * slots)
     number = index // MORE_PROBES
     beam, sub_ray = dr.gather(mi.UInt32, wide_beams, number), PROBES + index - number * MORE_PROBES
     whole, aim = dr.gather(mi.UInt32, part, beam), beams.aim(engine, beam)
@@ -420,7 +420,7 @@ def _second_look(
     echo = choose(dr, mixed, traced, _on_plane(light, aim, sub_ray, whole, plane)[1])
     dr.scatter(words, echo_bits(engine, echo), number * slots + sub_ray)
     normal = dr.select(mixed, normal, plane.normal)
-    more = ProbeRows.of(engine, echo, normal, index, index=index, size=looks.capacity)
+    more = ProbeRows.of(engine, echo, normal, index, index=index, size=rays.capacity)
     place = dr.full(mi.UInt32, NOTHING, beams.count)
     order = dr.arange(mi.UInt32, dr.width(wide_beams))
     dr.scatter(place, order, wide_beams)
@@ -436,12 +436,12 @@ def _second_look(
     return EchoRows(words), place, sectors.pick(is_open), dr.sum(dr.select(probed, mi.UInt32(MORE_PROBES), 0))
 
 
-def _third_look(
-    light: Reflection, scene: SceneArrays, beams: Beams, wide_beams: Ints, left: Ints, looks: Rows
+def _third_pass(
+    light: Reflection, scene: SceneArrays, beams: Beams, wide_beams: Ints, left: Ints, rays: Rows
 ) -> tuple[ReturnEcho, Ints, Masks]:
-    """Echoes of the sub-rays in eighths that are still open, their rows, and which of those there are, None for all."""
+    """Echoes of the sub-rays in undecided sectors, their rows, and the mask of valid ones (None if all are valid)."""
     engine = running_engine()
-    dr, mi, sub_rays, index = engine.dr, engine.mi, light.sub_rays, looks.index
+    dr, mi, sub_rays, index = engine.dr, engine.mi, light.sub_rays, rays.index
     number = index // sub_rays.sector_size
     sector = dr.gather(mi.UInt32, left, number)
     row = sector // SECTORS
@@ -460,10 +460,10 @@ def _third_look(
 def _fill(
     light: Reflection, beams: Beams, index: Ints, wide_beams: Ints, probes: ProbeRows, more: ProbeRows, words: Ints
 ) -> Ints:
-    """Write what sub-rays meet whose plane is known into their slots; 1 for eighths that are still open, else 0.
+    """Fill the slots of sub-rays whose plane is known; return 1 for undecided sectors and 0 for the others.
 
-    `index` numbers the eighths. Each is judged by the middle and its two probes at the rim, one of the first four and
-    one of those between.
+    `index` numbers the sectors. Each is judged by the centre and its two rim probes, one of the first four and one of
+    those in between.
     """
     engine = running_engine()
     dr, mi, sub_rays = engine.dr, engine.mi, light.sub_rays

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,7 +14,7 @@ import numpy as np
 from parhelion.core.clouds import Scan, Waveform
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
-from parhelion.core.random import Stream
+from parhelion.core.random import Stream, repeated
 from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.rays.geometry import SceneGeometry
 from parhelion.rays.lock import locked
@@ -34,24 +36,29 @@ Sampling = Literal["adaptive", "fixed"]
 
 
 class Lidar(FrameSensor[LidarConfig, Scan]):
-    """A lidar. Every shot, and every actor, is taken at its own time.
-
-        lidar = Lidar("ouster/os1-128")
-        scan = lidar.scan(world, pose=Pose(xyz=(0, 0, 2)), seed=7)
+    """Lidar. Every shot is measured at its own time, with sensor and actors at their positions at that time.
 
     Args:
         model: Preset name, YAML file or `LidarConfig`.
-        name: Name that distinguishes it from others of its model: objects may be hidden from it, and it has noise of
-            its own.
-        rate_hz: Frames per second, of those that the sensor offers.
+        name: Name that distinguishes it from other sensors of its model: objects may be hidden from it, and its noise
+            differs from theirs.
+        rate_hz: Frames per second; one of the rates that the sensor offers.
         noise: False gives the noiseless measurement.
-        columns: Columns per revolution, of those that the sensor offers.
-        returns: Return mode, of those that the sensor offers.
+        columns: Columns per revolution; one of the numbers that the sensor offers.
+        returns: Return mode; one of those that the sensor offers.
         max_returns: Largest number of returns per shot.
-        sub_rays: Rays that sample the footprint; 1 is a ray without width.
+        sub_rays: Number of rays that sample the footprint; 1 is a ray without width.
         sampling: "adaptive" (further sub-rays only where probes disagree) or "fixed" (all of them).
         bounces: Largest number of mirrors and glass panes on a path; 0 ignores them.
-        sun_klx: Sunlight [klx]; by default the rated one.
+        sun_klx: Sunlight [klx]; by default that of the rated ranges.
+
+    Example:
+        >>> import parhelion as ph
+        >>> lidar = ph.Lidar("velodyne/vlp-16")
+        >>> lidar
+        <Lidar velodyne/vlp-16: 28928 shots per scan at 10 Hz>
+        >>> round(lidar.max_range(0.9))
+        100
     """
 
     kind = "lidar"
@@ -91,19 +98,19 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         self._table: ShotTable | None = None
         self._on_device: LidarOnDevice | None = None
         self.recorded_weather: Any = None
-        """Tables for weather on recorded clouds, made when first needed."""
-        self.shots(0.0)  # a wrong rate or table file is told now, not at the first scan
+        """Tables for weather on recorded clouds, created on first use."""
+        self.shots(0.0)  # reports a wrong rate or table file now rather than at the first scan
 
     def __getstate__(self) -> dict[str, Any]:
-        # Device memory cannot travel, and the table of shots is made again faster than it is sent.
+        # Device memory cannot be pickled, and computing the table of shots is faster than transferring it.
         folder = self._pattern_options["folder"]
         options = {**self._pattern_options, "folder": None if folder is None else folder.absolute()}
-        made = {"_on_device": None, "recorded_weather": None, "_table": None, "_pattern_options": options}
-        return {**self.__dict__, **made}
+        reset = {"_on_device": None, "recorded_weather": None, "_table": None, "_pattern_options": options}
+        return {**self.__dict__, **reset}
 
     @property
     def system_constant(self) -> SystemConstant:
-        """The constant that the data sheet's rated ranges fix."""
+        """System constant that follows from the rated ranges of the data sheet."""
         return system_constant(self.config)
 
     def max_range(self, reflectance: float = 0.9) -> float:
@@ -111,15 +118,15 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         return max_range(self.config, reflectance)
 
     def shots(self, time: float = 0.0) -> ShotTable:
-        """The table of shots of the scan that starts at `time` [s]."""
-        table = self._table  # another thread may ask for another time meanwhile
+        """Table of shots of the scan that starts at `time` [s]."""
+        table = self._table  # another thread may request another time meanwhile
         if table is None or not self._repeats:
             start = 0.0 if self._repeats else float(time)
             self._table = table = shot_table(self.config.pattern, frame_start_s=start, **self._pattern_options)
         return table
 
     scan = FrameSensor[LidarConfig, Scan].measure
-    """Measure one scan; another name of `measure`."""
+    """Measure one scan; alias of `measure`."""
 
     def scan_many(
         self,
@@ -130,7 +137,10 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         seed: int = 0,
         frames: Sequence[int] | None = None,
     ) -> list[Scan]:
-        """Many scans in few launches: one for each pose (or trajectory), each the same as `scan` would give alone."""
+        """Measure many scans in few launches, one per pose or trajectory; each equals the result of `scan` alone.
+
+        Scans of equal time and pose differ in their noise; the first of them equals `scan`.
+        """
         motions, times = _motions(poses, time, frames)
         return self._scans(world, motions, times, seed, self._numbered(motions, times, seed, frames))
 
@@ -145,7 +155,7 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         frames: Sequence[int] | None = None,
         fields: Sequence[str] = DEFAULT_TENSORS,
     ) -> list[ScanTensors]:
-        """The scans of `scan_many` as arrays that stay on the engine's device, some scans to each."""
+        """Measure the scans of `scan_many` as arrays that stay on the engine's device, several scans per item."""
         motions, times = _motions(poses, time, frames)
         wanted = chosen_fields(fields)
         return [
@@ -154,9 +164,9 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         ]
 
     def fit(self, world: World, recording: Scan, *, pose: Pose | None = None) -> LidarFit:
-        """Where this sensor stood in `world` when it recorded a scan, and how much the world's materials reflect.
+        """Fit the pose of this sensor in `world`, and the reflectances of its materials, to a recorded scan.
 
-        `pose` is a guess, off by some decimetres and degrees at most; the world's viewpoint where none is given.
+        `pose` is a guess, off by at most a few decimetres and degrees; by default it is the world's viewpoint.
         """
         from parhelion.sensors.optics.lidar.fit import fit
 
@@ -182,7 +192,7 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         bin_size_m: float = 0.15,
         range_m: tuple[float, float] | None = None,
     ) -> Waveform:
-        """The digitised signal of chosen shots (rows of the table of shots), all sub-rays traced."""
+        """Digitised signal of selected shots (rows of the table of shots), with all sub-rays traced."""
         motion, start = motion_of(checked_world(world), None, pose, trajectory, mount), finite_time(time)
         with world.edits():
             cell = cell_of(self._geometry(world), place_at(motion, start))
@@ -197,11 +207,20 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
     def _numbered(
         self, motions: list[Trajectory], times: list[float], seed: int, frames: Sequence[int] | None
     ) -> list[Stream]:
-        """The random numbers of each scan."""
-        return [
-            self._stream(seed, motion, start, None if frames is None else frames[i])
-            for i, (motion, start) in enumerate(zip(motions, times, strict=True))
-        ]
+        """Random stream of each scan.
+
+        Without frame numbers, a scan of the same time and pose as an earlier one gets other noise than that.
+        """
+        streams, seen = [], Counter[int]()
+        for i, (motion, start) in enumerate(zip(motions, times, strict=True)):
+            stream = self._stream(seed, motion, start, None if frames is None else frames[i])
+            if frames is None:
+                repeats, number = seen[stream.number], stream.number
+                seen[number] += 1
+                if repeats:
+                    stream = replace(stream, number=repeated(number, repeats))
+            streams.append(stream)
+        return streams
 
     @locked
     def _scans(
@@ -223,14 +242,14 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
     def _launches(
         self, world: World, motions: list[Trajectory], times: list[float], streams: list[Stream]
     ) -> Iterator[Launch]:
-        """The launches that measure a world from these motions, in order; few, since scans share them."""
+        """Launches that measure a world from these motions, in order. Scans share launches where possible."""
         checked_world(world)
         places = [place_at(motion, start) for motion, start in zip(motions, times, strict=True)]
         with ExitStack() as unchanged:
-            # One state of the world for all scans: edits by other threads come before or after, never in between.
+            # All scans see one state of the world: edits by other threads take effect before or after, not in between.
             unchanged.enter_context(world.edits())
             weather = world.weather
-            # Weather is prepared for one time, too, where it changes.
+            # Weather that changes is prepared for one time.
             same_air = weather is None or weather.is_constant
             cells = list(runs(self._geometry(world), places))
             for rows, cell in cells:
@@ -238,8 +257,7 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
                 if len(cells) == 1:
                     unchanged.close()  # the target is a copy
                 device = self._device(target)
-                # Patterns that do not repeat have as many shots at any time: the last table tells, and need not be
-                # made again.
+                # Patterns that do not repeat have the same number of shots at any time, so the last table suffices.
                 shots = len(self.shots() if self._table is None else self._table)
                 some, their = motions[rows], times[rows]
                 for batch in device.batches(target, some, their, shots=shots, same_shots=self._repeats and same_air):
@@ -260,37 +278,37 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         return self._on_device
 
     def __repr__(self) -> str:
-        return f"<Lidar {self.model}: {len(self.shots())} shots a scan at {self.rate_hz:g} Hz>"
+        return f"<Lidar {self.model}: {len(self.shots())} shots per scan at {self.rate_hz:g} Hz>"
 
 
 def _motions(
     poses: Iterable[Pose | Trajectory], time: float | Sequence[float], frames: Sequence[int] | None
 ) -> tuple[list[Trajectory], list[float]]:
-    """How the sensor moves in each scan, and when each starts."""
+    """Motion of the sensor in each scan, and start time of each scan."""
     motions: list[Trajectory] = [Fixed(p) if isinstance(p, Pose) else p for p in poses]
     for row, motion in enumerate(motions):
         if not isinstance(motion, Trajectory):
             raise ConfigError(f"poses[{row}]: must be a Pose or a trajectory, got {type(motion).__name__}")
-    times = _one_a_scan(time, len(motions))
+    times = _one_per_scan(time, len(motions))
     if frames is not None and len(frames) != len(motions):
         raise ConfigError(f"frames: {len(frames)} numbers for {len(motions)} scans")
     return motions, [finite_time(t) for t in times]
 
 
-def _one_a_scan(time: float | Sequence[float], count: int) -> list[float]:
+def _one_per_scan(time: float | Sequence[float], count: int) -> list[float]:
     try:
         times = np.asarray(time, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise ConfigError(f"time: must be one number [s], or one a scan, got {time!r}") from None
+        raise ConfigError(f"time: must be one number [s] or one per scan, got {time!r}") from None
     if times.ndim > 1 or (times.ndim == 1 and len(times) != count):
-        raise ConfigError(f"time: {len(times)} times for {count} scans; give one, or one a scan")
+        raise ConfigError(f"time: got {len(times)} times for {count} scans; pass one, or one per scan")
     return [float(one) for one in np.broadcast_to(times, (count,))]
 
 
 def _chosen(
     config: LidarConfig, *, returns: ReturnMode | None, max_returns: int | None, sub_rays: int | None
 ) -> LidarConfig:
-    """The data sheet with the user's choices in it, checked again."""
+    """Data sheet with the user's choices, validated again."""
     from parhelion.core.config import parse
 
     receiver = {"returns": returns, "max_returns": max_returns}

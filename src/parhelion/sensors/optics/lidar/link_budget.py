@@ -1,7 +1,7 @@
-"""How much of a pulse comes back, and how far a target can be seen.
+"""Link budget: received power of an echo, and the longest range at which a target is detected.
 
-Everything is in units of the detection threshold P_min, so the system constant C (pulse energy, aperture, optics)
-enters only through rated ranges:
+Powers are in units of the detection threshold P_min, so the system constant C (pulse energy, aperture, optics) enters
+only through rated ranges:
 
     P_k / P_min = w_k f(theta_k) cos(theta_k) T(R_k)^2 xi(R_k) / R_k^2  /  (P_min / C)
     P_min / C   = (rho_ref / pi) exp(-2 gamma_ref R_ref) / R_ref^2
@@ -24,23 +24,22 @@ from parhelion.sensors.optics.beams import RangeCurve, curve_grid
 from parhelion.sensors.optics.lidar.config import LidarConfig, Noise, Overlap
 
 # ---- Overlap: the share of a beam's return that the receiver collects, by range -------------------------------------
-# A receiver is focused far away, so what is near makes a blurred spot on it. The spot's width grows like 1/R and its
-# area
-# like 1/R^2; while the spot is larger than the detector, the share that falls on the detector is
+# A receiver is focused far away, so a near target appears as a blurred spot. The spot's width grows as 1/R and its area
+# as 1/R^2. While the spot is larger than the detector, the share that falls on the detector is
 #
 #     xi(R) = min(1, (R / R_full)^2)
 #
-# with one number, the range R_full from which on everything is collected. A measured curve is given as points instead:
-# straight lines between them, level behind the last, and the square law below the first. One curve holds for surfaces,
-# drops, flakes, fog and dust alike, since all send their light back through the same lens.
+# with a single parameter, the range R_full beyond which everything is collected. A measured curve is a list of points:
+# linear in between, constant beyond the last, and the square law below the first. The same curve applies to surfaces,
+# drops, flakes, fog and dust, because all of their light passes the same lens.
 
 
 LEAST_OVERLAP = 1e-6
-"""What overlaps are divided by at least: nothing is seen where the curve is 0."""
+"""Lower bound of the overlap in divisions; nothing is detected where the curve is 0."""
 
 
 def overlap_share(overlap: Overlap, range_m: ArrayLike) -> NDArray[np.float64]:
-    """xi at ranges [m], from 0 to 1, for an overlap as a data sheet gives it (a range [m], or points)."""
+    """Overlap xi (0 to 1) at ranges [m], for the overlap of a data sheet (a range [m] or a list of points)."""
     r = np.asarray(range_m, dtype=np.float64)
     if overlap is None or overlap == 0:
         return np.ones_like(r)
@@ -51,14 +50,14 @@ def overlap_share(overlap: Overlap, range_m: ArrayLike) -> NDArray[np.float64]:
 
 
 def full_overlap_m(overlap: Overlap) -> float:
-    """The range [m] from which on the overlap no longer changes."""
+    """Range [m] beyond which the overlap is constant."""
     if overlap is None:
         return 0.0
     return float(overlap) if isinstance(overlap, (int, float)) else float(overlap[-1][0])
 
 
 def overlap_curve(engine: Engine, overlap: Overlap) -> RangeCurve | None:
-    """The same for kernels; None where the receiver collects everything at every range."""
+    """Overlap curve for kernels; None if the receiver collects everything at every range."""
     last = full_overlap_m(overlap)
     if last == 0.0:
         return None
@@ -66,20 +65,20 @@ def overlap_curve(engine: Engine, overlap: Overlap) -> RangeCurve | None:
     return RangeCurve.on_grid(engine, grid, overlap_share(overlap, grid))
 
 
-# ---- Errors of a measurement as functions of its signal. Arrays of either kind --------------------------------------
+# ---- Measurement errors as functions of the signal. NumPy or Dr.Jit arrays ------------------------------------------
 
 
 def range_sigma(snr: Reals, *, sigma_0: Reals, sigma_1: Reals) -> Reals:
     """Standard deviation of range [m]: sqrt(sigma_0^2 + (sigma_1 / SNR)^2), for SNR > 0.
 
-    sigma_0 is left at high signal, sigma_1 is the part that falls with it (both [m]).
+    sigma_0 [m] remains at high signal; sigma_1 [m] scales the part that decreases with signal.
     """
     ratio = sigma_1 / snr
     return namespace(snr).sqrt(sigma_0 * sigma_0 + ratio * ratio)
 
 
 def channel_biases(noise: Noise, rings: int, name: str) -> NDArray[np.float64] | None:
-    """Constant range error [m] of each ring: as listed, or drawn once for all scans of a model; None where zero."""
+    """Constant range error [m] of each ring: as listed, or drawn once for all scans of a model; None if zero."""
     if noise.channel_bias_m:
         if len(noise.channel_bias_m) < rings:
             raise ConfigError(f"{name}: noise.channel_bias_m has {len(noise.channel_bias_m)} entries for {rings} rings")
@@ -91,10 +90,10 @@ def channel_biases(noise: Noise, rings: int, name: str) -> NDArray[np.float64] |
 
 
 def fit_range_sigma(snr: ArrayLike, sigma_m: ArrayLike) -> tuple[float, float]:
-    """sigma_0 and sigma_1 [m] that fit pairs of SNR and standard deviation best (relative least squares)."""
+    """Fit sigma_0 and sigma_1 [m] to pairs of SNR and standard deviation by relative least squares."""
     s, sigma = np.asarray(snr, dtype=np.float64), np.asarray(sigma_m, dtype=np.float64)
     if s.shape != sigma.shape or s.size < 2 or np.any(s <= 0) or np.any(sigma <= 0):
-        raise ConfigError("range noise: give at least two pairs of SNR and sigma, all above 0")
+        raise ConfigError("range noise: expected at least two pairs of SNR and sigma, all above 0")
     from scipy.optimize import nnls
 
     # sigma^2 = a + b / SNR^2 with a, b >= 0; dividing by sigma^2 makes the errors relative.
@@ -104,7 +103,7 @@ def fit_range_sigma(snr: ArrayLike, sigma_m: ArrayLike) -> tuple[float, float]:
 
 
 def detection_probability(power: ArrayLike, *, threshold_to_noise: float) -> NDArray[np.float64]:
-    """Chance that an echo of `power` (in units of P_min) in Gaussian noise passes the threshold.
+    """Probability that an echo of `power` [P_min] in Gaussian noise passes the threshold.
 
     Phi((P - P_min) / sigma_n) with sigma_n = P_min / threshold_to_noise: one half at the threshold itself.
     """
@@ -114,9 +113,9 @@ def detection_probability(power: ArrayLike, *, threshold_to_noise: float) -> NDA
 
 
 def power_with_chance(deviations: Reals, noise_sigma: Reals, shot_noise: Reals) -> Reals:
-    """The power [P_min] that passes the threshold with the chance Phi(deviations); arrays of either kind.
+    """Power [P_min] that passes the threshold with probability Phi(deviations); NumPy or Dr.Jit arrays.
 
-    The root of P - 1 = z sqrt(sigma^2 + q P), with q the variance that a unit of signal adds.
+    Root of P - 1 = z sqrt(sigma^2 + q P), where q is the variance that a unit of signal adds.
     """
     xp = namespace(deviations)
     half = 0.5 * deviations * shot_noise
@@ -124,7 +123,7 @@ def power_with_chance(deviations: Reals, noise_sigma: Reals, shot_noise: Reals) 
 
 
 def false_alarm_rate(*, threshold_to_noise: float, pulse_length_s: float) -> float:
-    """False alarms a second of open receiver: exp(-TNR^2 / 2) / (2 sqrt(3) tau).
+    """False alarms per second of open receiver: exp(-TNR^2 / 2) / (2 sqrt(3) tau).
 
     Rice's rate of upward crossings for noise limited to the band of a matched pulse of half-power width tau
     (RCA Electro-Optics Handbook, 1974, section 8). Valid for TNR above about 2.
@@ -135,10 +134,10 @@ def false_alarm_rate(*, threshold_to_noise: float, pulse_length_s: float) -> flo
 
 
 def background_noise_factor(sun_klx: float, reference_klx: float) -> float:
-    """Factor on the noise under other sunlight than the rated one: shot noise grows with the root of the light.
+    """Factor on the noise in sunlight other than the rated one: shot noise grows with the square root of the light.
 
-    Half of the rated noise power is taken as electronic and half as background at the reference illuminance, so
-    that the factor is sqrt((1 + E / E_ref) / 2); 1 at the reference, 0.71 in darkness.
+    Half of the rated noise power is assumed to be electronic and half to be background at the reference illuminance.
+    The factor is then sqrt((1 + E / E_ref) / 2): 1 at the reference, 0.71 in darkness.
     """
     if sun_klx < 0 or reference_klx <= 0:
         raise ConfigError("background light: sun_klx must not be negative, reference_klx must be above 0")
@@ -146,7 +145,7 @@ def background_noise_factor(sun_klx: float, reference_klx: float) -> float:
 
 
 def noise_sigma(config: LidarConfig, sun_klx: float | None) -> float:
-    """Standard deviation of the receiver's noise without signal, in units of P_min; None is the rated sunlight."""
+    """Standard deviation of the receiver's noise without signal [P_min]; `sun_klx` None means the rated sunlight."""
     sigma, rated_klx = 1.0 / config.receiver.threshold_to_noise, config.noise.background_klx
     return sigma if sun_klx is None or rated_klx <= 0.0 else sigma * background_noise_factor(sun_klx, rated_klx)
 
@@ -155,12 +154,12 @@ def noise_sigma(config: LidarConfig, sun_klx: float | None) -> float:
 
 
 class UnphysicalExtinctionWarning(UserWarning):
-    """Two rated ranges imply an extinction below zero."""
+    """Two rated ranges imply a negative extinction."""
 
 
 @dataclass(frozen=True)
 class SystemConstant:
-    """R^2 = K rho exp(-2 gamma R) for a target that is just detected, facing the sensor."""
+    """Constants of R^2 = K rho exp(-2 gamma R), the range at which a target facing the sensor is just detected."""
 
     k_m2: float
     """K [m^2]."""
@@ -169,7 +168,7 @@ class SystemConstant:
 
     @property
     def threshold(self) -> float:
-        """P_min / C [1/(m^2 sr)]: the received share per unit constant at which detection begins."""
+        """P_min / C [1/(m^2 sr)]: received share per unit of the constant at the detection threshold."""
         return 1.0 / (np.pi * self.k_m2)
 
     def max_range(self, reflectance: ArrayLike, gamma_per_m: float | None = None) -> NDArray[np.float64]:
@@ -186,30 +185,29 @@ class SystemConstant:
 
 
 def one_target(reflectance: float, range_m: float) -> SystemConstant:
-    """The constant from one rated range in clear air (VANE's noise cutoff for reflectance 0.9)."""
+    """System constant from one rated range in clear air (VANE's noise cutoff for reflectance 0.9)."""
     if not (0 < reflectance <= 1 and range_m > 0):
         raise ConfigError(f"rated range: reflectance {reflectance} must be in (0, 1] and range {range_m} above 0 m")
     return SystemConstant(range_m**2 / reflectance, 0.0)
 
 
 def two_targets(reflectance: Sequence[float], range_m: Sequence[float]) -> SystemConstant:
-    """The constant and the extinction from the longest ranges of two targets (Huang 2023).
+    """System constant and extinction from the longest ranges of two targets (Huang 2023).
 
-    From R_i^2 = K rho_i exp(-2 gamma R_i) for i = 1, 2. The paper's equation 23 prints rho_1 and rho_2 swapped.
-    Where the extinction comes out negative, which no air has, it is set to 0 with a warning, and K is fitted to
-    both targets (least squares of ln R).
+    Solves R_i^2 = K rho_i exp(-2 gamma R_i) for i = 1, 2. Equation 23 of the paper has rho_1 and rho_2 swapped. If the
+    extinction is negative, it is set to 0 with a warning, and K is fitted to both targets (least squares of ln R).
     """
     (rho1, rho2), (r1, r2) = reflectance, range_m
     for rho, r in ((rho1, r1), (rho2, r2)):
         one_target(rho, r)  # checks the values
     if r1 == r2:
-        raise ConfigError(f"rated ranges: two targets need two different ranges, got {r1} m twice")
+        raise ConfigError(f"rated ranges: two targets need different ranges, got {r1} m twice")
     gamma = float(np.log(r1**2 * rho2 / (r2**2 * rho1)) / (2.0 * (r2 - r1)))
     if gamma < 0:
         k = float(np.sqrt((r1**2 / rho1) * (r2**2 / rho2)))
         warnings.warn(
-            f"rated ranges {r1} m at {rho1:.0%} and {r2} m at {rho2:.0%} imply an extinction of {gamma:.2e} /m, below "
-            f"zero; 0 is used instead, with K = {k:.0f} m^2",
+            f"rated ranges {r1} m at {rho1:.0%} and {r2} m at {rho2:.0%} imply a negative extinction ({gamma:.2e} /m); "
+            f"0 is used instead, with K = {k:.0f} m^2",
             UnphysicalExtinctionWarning,
             stacklevel=2,
         )
@@ -218,11 +216,11 @@ def two_targets(reflectance: Sequence[float], range_m: Sequence[float]) -> Syste
 
 
 def system_constant(config: LidarConfig) -> SystemConstant:
-    """The constant of a data sheet with one or two rated ranges, for a receiver that collects everything.
+    """System constant of a data sheet, for a receiver that collects everything.
 
-    Where the receiver collects only the share xi at a rated range, the target there is worth xi times its reflectance.
-    Where a range is rated for a detection above one half, the echo there is above the threshold by as much as the noise
-    asks for: the target that is just at the threshold is darker.
+    If the receiver collects only the share xi at a rated range, the target's effective reflectance there is xi times
+    its own. If a range is rated for a detection probability above one half, the echo there exceeds the threshold by the
+    corresponding noise margin, so the target that is just at the threshold is darker.
     """
     from scipy.special import ndtri
 
@@ -240,16 +238,16 @@ def system_constant(config: LidarConfig) -> SystemConstant:
 
 
 def max_range(config: LidarConfig, reflectance: float) -> float:
-    """Longest range [m] of a Lambertian target facing the sensor, which half of the shots find, or the gate.
+    """Longest range [m] at which half of the shots detect a Lambertian target facing the sensor, limited by the gate.
 
-    The root of R^2 = K rho xi(R) exp(-2 gamma R).
+    Root of R^2 = K rho xi(R) exp(-2 gamma R).
     """
     constant, limits = system_constant(config), config.range
     last = full_overlap_m(limits.overlap)
     beyond = float(overlap_share(limits.overlap, last)) * reflectance
     reach = float(constant.max_range(beyond))
     if reach < last:
-        # Within the curve the root is looked for on a fine grid: the farthest range at which the target is seen.
+        # Within the overlap curve, the root is searched on a fine grid: the farthest range with detection.
         r = np.linspace(last, 0.0, 20001)[:-1]
         level = constant.k_m2 * reflectance * overlap_share(limits.overlap, r) * np.exp(-2 * constant.gamma_per_m * r)
         seen = np.flatnonzero(level >= r * r)
@@ -258,7 +256,7 @@ def max_range(config: LidarConfig, reflectance: float) -> float:
 
 
 def channel_gains(config: LidarConfig, rings: int) -> NDArray[np.float64] | None:
-    """Strength of each ring relative to the usual one, shape (rings,); None where all are alike."""
+    """Gain of each ring relative to the nominal one, shape (rings,); None if all rings are equal."""
     gains = config.receiver.channel_gain
     if not gains:
         return None
@@ -270,10 +268,10 @@ def channel_gains(config: LidarConfig, rings: int) -> NDArray[np.float64] | None
 def received_power(
     *, weight: Reals, reflected: Reals, range_m: Reals, optical_depth: Reals, threshold: Reals, overlap: Reals = 1.0
 ) -> Reals:
-    """Received power of a sub-ray in units of P_min; arrays of either kind.
+    """Received power of a sub-ray [P_min]; NumPy or Dr.Jit arrays.
 
-    `reflected` is f cos(theta) [1/sr], `optical_depth` that of the air one way, `threshold` P_min / C [1/(m^2 sr)].
-    Valid for a target larger than the sub-ray's share of the footprint, at any range above 0.
+    `reflected` is f cos(theta) [1/sr], `optical_depth` the one-way depth of the air, `threshold` P_min / C
+    [1/(m^2 sr)]. Valid for targets larger than the sub-ray's share of the footprint, at any range above 0.
     """
     xp = namespace(range_m, reflected, optical_depth)
     share = weight * reflected * overlap / (range_m * range_m)
@@ -281,22 +279,22 @@ def received_power(
 
 
 DEFAULT_PHOTONS = 6.0
-"""Photons at the threshold of a sensor that counts them, if its data sheet does not give the number."""
+"""Photons at the threshold of a photon-counting sensor whose data sheet does not state the number."""
 
 
 def threshold_photons(config: LidarConfig) -> float:
-    """Photons at the detection threshold, for scales that count them."""
+    """Photons at the detection threshold, for scales in photons."""
     return config.receiver.threshold_photons or DEFAULT_PHOTONS
 
 
 def reflectivity(
     power: Reals, range_m: Reals, *, threshold: Reals, extinction_per_m: Reals = 0.0, overlap: Reals = 1.0
 ) -> Reals:
-    """Range-corrected reflectance: that of a Lambertian target, facing the sensor, which returns this power.
+    """Range-corrected reflectance: that of a Lambertian target facing the sensor that returns this power.
 
-    `power` in units of P_min, `threshold` P_min / C [1/(m^2 sr)], `extinction_per_m` one way, `overlap` the share that
-    the receiver collects at this range: makers calibrate it out. 1 is a perfect white diffuser; retro-reflectors exceed
-    it by far.
+    `power` is in units of P_min, `threshold` is P_min / C [1/(m^2 sr)], `extinction_per_m` is one way. `overlap` is the
+    share that the receiver collects at this range, which makers calibrate out. 1 is a perfect white diffuser;
+    retro-reflectors are far above it.
     """
     xp = namespace(power, range_m)
     clear = np.pi * power * threshold * range_m * range_m * xp.exp(2.0 * extinction_per_m * range_m)
@@ -304,5 +302,5 @@ def reflectivity(
 
 
 def in_steps(value: Reals, step: Reals) -> Reals:
-    """A value in whole steps, as the sensor reports it; unmodified if the step is None."""
+    """Value rounded to whole steps; unmodified if the step is None."""
     return value if step is None else namespace(value).round(value / step) * step

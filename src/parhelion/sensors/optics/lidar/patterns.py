@@ -1,7 +1,7 @@
-"""Where and when a lidar shoots: from a pattern's data sheet to a table of shots.
+"""Scan patterns: from a pattern's data sheet to a table of shots.
 
-Frame: x forward, y left, z up; azimuth counter-clockwise from x, elevation up from the xy plane. Everything is computed
-in float64; directions and origins are stored as float32, which the ray engine takes.
+Frame: x forward, y left, z up; azimuth counter-clockwise from x, elevation up from the xy plane. All computations are
+in float64; directions and origins are stored as float32 for the ray engine.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 
 TABLE_COLUMNS = ("azimuth_deg", "elevation_deg", "time_s", "ring")
 _LARGEST_TABLE_BYTES = 64 * 1024 * 1024
-_COUNT_SLACK = 1e-6  # a period rounded to nine digits must not lose a column to floor()
+_COUNT_SLACK = 1e-6  # so that floor() does not drop a column if the period is rounded to nine digits
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class ShotTable:
     direction: NDArray[np.float32]
     """Unit vectors in the sensor frame, shape (n, 3)."""
     origin: NDArray[np.float32]
-    """Where the beams leave, in the sensor frame [m], shape (n, 3). Ranges count from here."""
+    """Beam exits in the sensor frame [m], shape (n, 3). Ranges are measured from here."""
     time: Floats
     """Time after the start of the frame [s], shape (n,)."""
     ring: NDArray[np.uint16]
@@ -57,12 +57,12 @@ class ShotTable:
 
     @cached_property
     def duration(self) -> float:
-        """Time of the last shot [s]; 0 where there is none."""
+        """Time of the last shot [s]; 0 for an empty table."""
         return float(self.time.max(initial=0.0))
 
     @cached_property
     def recorded_time(self) -> NDArray[np.float32]:
-        """`time` as records keep it."""
+        """`time` with the precision of records."""
         return self.time.astype(np.float32)
 
 
@@ -74,10 +74,10 @@ def shot_table(
     columns: int | None = None,
     folder: Path | None = None,
 ) -> ShotTable:
-    """The shots of the frame that starts `frame_start_s` after the sensor started.
+    """Shots of the frame that starts `frame_start_s` after the sensor started.
 
-    `rate_hz` and `columns` choose among what the sensor offers; by default they are the pattern's own. `folder` is the
-    folder of the preset, for patterns that name a file. Patterns for which `repeats` holds ignore `frame_start_s`.
+    `rate_hz` and `columns` select one of the modes that the sensor offers; by default that of the pattern. `folder` is
+    the folder of the preset, for patterns that name a file. Patterns that repeat ignore `frame_start_s`.
     """
     rate = _offered_rate(pattern, rate_hz)
     if isinstance(pattern, SpinningPattern):
@@ -94,7 +94,7 @@ def shot_table(
 
 
 def repeats(pattern: Pattern) -> bool:
-    """Whether every frame has the same table, so that one can be kept."""
+    """Return True if every frame has the same table, which can then be cached."""
     return isinstance(pattern, SpinningPattern | RasterPattern | TablePattern)
 
 
@@ -119,20 +119,20 @@ def _spinning_mode(
         period = pattern.firing_period_us * 1e-6
         return rate, int(part / rate / period + _COUNT_SLACK), period
     assert pattern.columns is not None
-    rate, turn = _angular_mode(pattern, rate, rate_chosen, columns)
-    # A sector has a shot at both of its ends; a full turn ends where it began.
-    count = turn if part == 1.0 else int(part * turn + _COUNT_SLACK) + 1
-    return rate, count, 1.0 / (rate * turn)
+    rate, per_revolution = _angular_mode(pattern, rate, rate_chosen, columns)
+    # A sector has a shot at both of its ends; a full revolution ends where it started.
+    count = per_revolution if part == 1.0 else int(part * per_revolution + _COUNT_SLACK) + 1
+    return rate, count, 1.0 / (rate * per_revolution)
 
 
 def _angular_mode(pattern: SpinningPattern, rate: float, rate_chosen: bool, columns: int | None) -> tuple[float, int]:
-    """Rate and columns a turn that the sensor offers together; what was not chosen gives way to what was."""
+    """Rate and columns per revolution of an offered mode; explicit choices take precedence over defaults."""
     assert pattern.columns is not None
     wanted = pattern.columns if columns is None else columns
     if not pattern.modes:
         offered = sorted({pattern.columns, *pattern.columns_offered})
         if wanted not in offered:
-            raise ConfigError(f"columns: {wanted} are not offered; offered: {', '.join(map(str, offered))}")
+            raise ConfigError(f"columns: {wanted} is not offered; offered: {', '.join(map(str, offered))}")
         return rate, wanted
     if (wanted, rate) in pattern.modes:
         return rate, wanted
@@ -143,14 +143,14 @@ def _angular_mode(pattern: SpinningPattern, rate: float, rate_chosen: bool, colu
             if mode_columns == columns:
                 return mode_rate, columns
     modes = ", ".join(f"{c}x{r:g}" for c, r in pattern.modes)
-    raise ConfigError(f"columns: {wanted} at {rate:g} Hz are not offered; offered (columns x Hz): {modes}")
+    raise ConfigError(f"columns: {wanted} at {rate:g} Hz is not offered; offered (columns x Hz): {modes}")
 
 
 def _spinning(pattern: SpinningPattern, rate: float, count: int, period: float) -> ShotTable:
     channels = pattern.channels
     sense = -1.0 if pattern.direction == "clockwise" else 1.0
-    full_turn = pattern.field_of_view_deg == 360.0
-    start = pattern.azimuth_start_deg if full_turn else -sense * pattern.field_of_view_deg / 2.0
+    full_circle = pattern.field_of_view_deg == 360.0
+    start = pattern.azimuth_start_deg if full_circle else -sense * pattern.field_of_view_deg / 2.0
     time = np.arange(count)[:, None] * period + _per_channel(channels, channels.fire_time_us) * 1e-6
     head = np.radians(start + sense * 360.0 * rate * time)
     azimuth = head + np.radians(_per_channel(channels, channels.azimuth_deg))
@@ -189,7 +189,7 @@ def _raster(pattern: RasterPattern, rate: float) -> ShotTable:
 
 
 def _rosette(pattern: RosettePattern, rate: float, frame_start_s: float) -> ShotTable:
-    """Two turning deflections added as vectors across the x axis (thin prisms)."""
+    """Sum of two rotating deflections, as vectors perpendicular to the x axis (thin prisms)."""
     time = _steady_times(pattern.points_per_second, pattern.lines, rate)
     phase = 2.0 * np.pi * (frame_start_s + time) * np.asarray(pattern.prism_hz)
     left = pattern.stretch[0] * (np.cos(phase) @ np.asarray(pattern.prism_deg))
@@ -197,23 +197,23 @@ def _rosette(pattern: RosettePattern, rate: float, frame_start_s: float) -> Shot
     across = np.radians(np.broadcast_to(left[:, None], (len(time), pattern.lines)))
     along = np.radians(up[:, None] + _stack(pattern.lines, pattern.line_spacing_deg))
     angle = np.hypot(across, along)
-    scale = np.sinc(angle / np.pi)  # sin(angle) / angle, which has its limit at the centre
+    scale = np.sinc(angle / np.pi)  # sin(angle) / angle, finite at the centre
     direction = np.stack([np.cos(angle), across * scale, along * scale], axis=-1)
     return _table(direction, np.broadcast_to(time, along.shape), np.arange(pattern.lines))
 
 
 def _non_repetitive(pattern: NonRepetitivePattern, rate: float, frame_start_s: float) -> ShotTable:
     time = _steady_times(pattern.points_per_second, pattern.lines, rate)
-    turn = np.mod((frame_start_s + time) * pattern.turns_hz, 1.0)
+    phase = np.mod((frame_start_s + time) * pattern.turns_hz, 1.0)
     nod = np.mod((frame_start_s + time) * pattern.nod_hz, 1.0)
     first, last = pattern.azimuth_deg
     low, high = pattern.elevation_deg
     stack = _stack(pattern.lines, pattern.line_spacing_deg)
     rolls = abs(last - first) >= 360.0
-    roll = 2.0 * np.pi * turn if rolls else np.zeros_like(turn)
+    roll = 2.0 * np.pi * phase if rolls else np.zeros_like(phase)
     swing = (high - low) / 2.0 - stack.max()
     elevation = np.radians((low + high) / 2.0 - swing * np.cos(2.0 * np.pi * nod) + stack * np.cos(roll))
-    azimuth = np.radians(first + (last - first) * turn + stack * np.sin(roll) / np.cos(elevation))
+    azimuth = np.radians(first + (last - first) * phase + stack * np.sin(roll) / np.cos(elevation))
     return _table(_unit(azimuth, elevation), np.broadcast_to(time, azimuth.shape), np.arange(pattern.lines))
 
 
@@ -235,16 +235,18 @@ def _from_file(pattern: TablePattern, rate: float, folder: Path) -> ShotTable:
         raise FormatError(f"{file}: expected rows of {', '.join(TABLE_COLUMNS[:3])}[, ring], got shape {values.shape}")
     if not np.isfinite(values).all():
         raise FormatError(
-            f"{file}: row {int(np.argmin(np.isfinite(values).all(axis=1)))} has a value that is no number"
+            f"{file}: row {int(np.argmin(np.isfinite(values).all(axis=1)))} contains a value that is not finite"
         )
     azimuth, elevation, time = values[:, :3].T
     if np.abs(elevation).max() > 90.0:
         raise FormatError(f"{file}: elevation_deg must be within -90 and 90")
     if time.min() < 0.0 or time.max() >= 1.0 / rate or (np.diff(time) < 0.0).any():
-        raise FormatError(f"{file}: time_s must not fall and must be within 0 and {1.0 / rate:g} s, the frame's period")
+        raise FormatError(
+            f"{file}: time_s must not decrease and must lie between 0 and the frame period, {1.0 / rate:g} s"
+        )
     ring = values[:, 3] if values.shape[1] == 4 else np.zeros(len(values))
     if (ring < 0).any() or (ring >= MOST_COLUMNS).any() or (ring % 1).any():
-        raise FormatError(f"{file}: ring must hold whole numbers within 0 and {MOST_COLUMNS - 1}")
+        raise FormatError(f"{file}: ring must hold whole numbers from 0 to {MOST_COLUMNS - 1}")
     column = np.cumsum(np.diff(time, prepend=time[0]) > 0.0)
     return _pack(_unit(np.radians(azimuth), np.radians(elevation)), np.zeros((len(time), 3)), time, ring, column)
 
@@ -276,7 +278,7 @@ def _read_csv(file: Path) -> Floats:
 
 
 def _rank(elevation: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Rank of each entry, lowest 0; equals keep their order."""
+    """Rank of each entry, lowest 0; equal entries keep their order."""
     rank = np.empty(len(elevation), dtype=np.int64)
     rank[np.argsort(elevation, kind="stable")] = np.arange(len(elevation))
     return rank
@@ -288,7 +290,7 @@ def _unit(azimuth: Floats, elevation: Floats) -> Floats:
 
 
 def _table(direction: Floats, time: Floats, ring: NDArray[np.int64], origin: Floats | None = None) -> ShotTable:
-    """From arrays of shape (columns, channels[, 3]), and the ring of each channel."""
+    """Table from arrays of shape (columns, channels[, 3]) and the ring of each channel."""
     columns, channels = direction.shape[:2]
     column = np.repeat(np.arange(columns), channels)
     where = np.zeros_like(direction) if origin is None else origin
@@ -314,16 +316,16 @@ def _pack(
     return table
 
 
-# ---- Neighbouring beams that share what is worked out along them ----------------------------------------------------
+# ---- Groups of neighbouring beams that share integrals along the beam -----------------------------------------------
 
 
 _GROUP_DEG = 1.6
-"""Beams of a group span at most about this angle."""
+"""Largest angle spanned by the beams of a group."""
 _LARGEST_GROUP = 16
 
 
 def group_size(table: ShotTable) -> int:
-    """How many neighbouring beams share an integral: a divisor of the number of shots of every ring."""
+    """Number of neighbouring beams that share an integral; it divides the number of shots of every ring."""
     order = np.lexsort((table.time, table.ring))
     axis = table.direction[order].astype(np.float64)
     if len(axis) < 2:

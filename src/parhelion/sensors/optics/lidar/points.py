@@ -1,4 +1,4 @@
-"""The points of a launch: which returns there are, what was hit, and the scan records made of them."""
+"""Points of a launch: selection of valid returns, attributes of the surfaces hit, and scan records."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from parhelion.sensors.optics.scene import LightScene, PartNames
 
 @dataclass
 class Points:
-    """The valid returns of a launch as NumPy arrays, in order of scan, shot and range."""
+    """Valid returns of a launch as NumPy arrays, in order of scan, shot and range."""
 
     fields: dict[str, NDArray[Any]]
     xyz: NDArray[np.float32]
     returns: NDArray[np.uint8]
     """Number of returns of each beam, shape (scans, beams of a scan)."""
     borders: list[int]
-    """Row of the first point of each scan, and at the end the number of all points."""
+    """Row of the first point of each scan, followed by the total number of points."""
     counted: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
-    """Near infrared, and signal where there is no return, shape (scans, beams of a scan); None where not counted."""
+    """Near infrared, and signal of shots without a return, shape (scans, beams of a scan); None if not reported."""
 
 
 _MEASURED = ("range", "intensity", "reflectivity", "power")
@@ -50,16 +50,16 @@ _ORDER = (
 @kernel_tree()
 @dataclass
 class Returns:
-    """The returns of a launch on the device, and which of them there are, in the order of records."""
+    """Returns of a launch on the device, with flags of the valid ones in record order."""
 
     rows: list[ReturnRow] = field(default_factory=list)
-    """One for each return that a beam may have."""
+    """One entry for each possible return of a beam."""
     beam: Ints = None
-    """Beams in the order of records: they were traced ring by ring, records go shot by shot."""
+    """Beam numbers in record order: beams are traced ring by ring, records are ordered by shot."""
     counts: Ints = None
-    """How many returns each of those has."""
+    """Number of returns of each of those beams."""
     flags: Ints = None
-    """1 for their returns that there are, else 0, beam by beam."""
+    """1 for valid returns and 0 for the others, beam by beam."""
 
     @classmethod
     def of(
@@ -72,7 +72,8 @@ class Returns:
         per_scan: Ints,
         places: Ints,
     ) -> Returns:
-        """Of `everyone`, the beams, and of the `returns` that they may have; `places` is that of `ShotArrays`."""
+        """Count and flag returns; `everyone` numbers the beams, `returns` their possible returns, and `places` is
+        `ShotArrays.place`."""
         dr, mi, n = engine.dr, engine.mi, len(rows)
         place, index = everyone.index, returns.index
         valid = _joined(dr, rows, "valid")
@@ -89,62 +90,62 @@ class Returns:
 
 @dataclass
 class Received:
-    """What a launch gave, on the device."""
+    """Result of a launch on the device."""
 
     returns: Returns
     beams: Beams
     shots: ShotArrays
     ambient: Ambient | None
-    """What the sensor counts of every beam, returned or not; None where it counts nothing."""
+    """Ambient counts of every beam, with or without a return; None if the sensor reports none."""
     casts: list[Any]
-    """Rays that were cast, by number or as an array of one."""
+    """Numbers of rays cast, as integers or arrays of one element."""
     specular_casts: Ints
 
     def tables(self, target: LightScene) -> Tables:
-        """What points are looked up in."""
+        """Lookup tables of the point attributes."""
         velocity = None if target.scene.moving is None else target.scene.moving.velocity
         near_ir = None if self.ambient is None else self.ambient.near_ir
         return target.names, self.beams.shot, self.shots.time, self.shots.ring_column, velocity, near_ir
 
 
 class PointsExpected:
-    """The size of the point buffer, learnt from earlier launches of as many beams.
+    """Size of the point buffer, estimated from earlier launches with the same number of beams.
 
-    Asking the device for the number of points would stall both: Python would wait for the device, and the device then
-    for the next kernel. If the buffer turns out too small, the points are looked up once more.
+    Reading the number of points from the device would stall both sides: Python waits for the device, and the device
+    then waits for the next kernel. If the buffer is too small, the points are looked up once more.
     """
 
     def __init__(self) -> None:
         self._expected: dict[int, int] = {}
 
     def capacity(self, beams: int, most: int) -> int:
-        """Rows of the buffer for a number of beams, which cannot have more points than `most`."""
+        """Rows of the buffer for a number of beams with at most `most` points."""
         return capacity(min(most, self._expected.get(beams, most)))
 
     def learn(self, beams: int, points: int) -> None:
-        """Take note of the number of points that a launch gave.
+        """Record the number of points of a launch.
 
-        The buffer grows at once, and shrinks by a tenth a launch towards the size of the last.
+        The buffer grows at once, and shrinks by a tenth per launch towards the size of the last one.
         """
         self._expected[beams] = max(points + points // 8 + 1, 9 * self._expected.get(beams, 0) // 10)
 
 
 def collect(target: LightScene, sent: Received, expected: PointsExpected) -> Points:
-    """Drop what is not valid and look up what was hit: on the device, where it is done in parallel."""
+    """Drop invalid returns and look up the surfaces hit, in parallel on the device."""
     engine, found, beams, shots = target.engine, sent.returns, sent.beams, sent.shots
     most, tables = beams.count * len(found.rows), sent.tables(target)
 
-    def look_up(room_for: int) -> dict[str, Any]:
-        returns, points = Rows.cached(engine, most), Rows.cached(engine, room_for)
+    def look_up(capacity: int) -> dict[str, Any]:
+        returns, points = Rows.cached(engine, most), Rows.cached(engine, capacity)
         return engine.frozen(_look_up)(found, tables, returns, points, beams.count)
 
-    room_for = expected.capacity(beams.count, most)
-    values = look_up(room_for)
+    capacity = expected.capacity(beams.count, most)
+    values = look_up(capacity)
     returns = found.counts.numpy().astype(np.uint8).reshape(-1, shots.count)
     borders = [0, *np.cumsum(returns.sum(axis=1, dtype=np.int64)).tolist()]
     count = borders[-1]
     expected.learn(beams.count, count)
-    if count > room_for:
+    if count > capacity:
         values = look_up(expected.capacity(beams.count, most))
     xyz, *more = (
         np.array(values.pop(name).numpy()[: 3 * count]).reshape(-1, 3) for name in ("xyz", "velocity") if name in values
@@ -157,20 +158,19 @@ def collect(target: LightScene, sent: Received, expected: PointsExpected) -> Poi
     if sent.ambient is not None:
         ordered = sent.ambient.in_order(engine, found.beam)
         light, noise = (copied(values).reshape(-1, shots.count) for values in ordered)
-        # Noise is what the sensor writes down where there is no return.
+        # The sensor reports the noise count of shots without a return.
         counted = light, np.where(returns == 0, np.rint(noise), 0.0).astype(np.float32)
     return Points({name: fields[name] for name in order}, xyz, returns, borders, counted)
 
 
 Tables = tuple[PartNames, Ints, Reals, Ints, Reals, Reals]
-"""Names of parts, shots of beams, times and ring with column of shots, velocities of actors, and near infrared."""
+"""Names of parts, shots of beams, times of shots, ring and column of shots, velocities of actors, near infrared."""
 
 
 def _look_up(found: Returns, tables: Tables, returns: Rows, points: Rows, beams: int) -> dict[str, Any]:
-    """The fields of all returns that there are; small ones two or four to a word, so that less is copied.
+    """Fields of all valid returns; small fields share a word to reduce copying.
 
-    `returns` are those that there may be, `points` those that there is memory for. Rows after the last point have no
-    meaning.
+    `returns` numbers the possible returns, `points` the rows of the buffer. Rows after the last point are undefined.
     """
     values = looked_up(found, tables, returns, points, beams)
     together = {
@@ -186,13 +186,13 @@ def _look_up(found: Returns, tables: Tables, returns: Rows, points: Rows, beams:
 
 
 def looked_up(found: Returns, tables: Tables, returns: Rows, points: Rows, beams: int) -> dict[str, Any]:
-    """The fields of all returns that there are, as kernel variables; rows after the last point have no meaning."""
+    """Fields of all valid returns, as kernel variables; rows after the last point are undefined."""
     engine = running_engine()
     dr, mi, rows, n = engine.dr, engine.mi, found.rows, len(found.rows)
     parts, shots_of_beams, times, ring_columns, velocity, near_ir = tables
-    row, room_for = points.index, points.capacity
+    row, capacity = points.index, points.capacity
     picked = returns.pick(found.flags, into=points)
-    # Rows after the last return read the first one; nobody looks at them.
+    # Rows after the last return read the first one; they are discarded.
     chosen = dr.gather(mi.UInt32, picked.numbers, row, row < picked.count)
     place_in_order = chosen // n
     register = chosen - place_in_order * n
@@ -220,16 +220,16 @@ def looked_up(found: Returns, tables: Tables, returns: Rows, points: Rows, beams
     }
     if near_ir is not None:
         values["near_ir"] = dr.gather(mi.Float, near_ir, beam)
-    values["xyz"] = in_rows(engine, mi.Vector3f(place.x, place.y, place.z), row, room_for)
+    values["xyz"] = in_rows(engine, mi.Vector3f(place.x, place.y, place.z), row, capacity)
     if velocity is not None:
         moved = actor != NOTHING
         speed = dr.gather(mi.Vector4f, velocity, dr.select(moved, actor, 0), moved)
-        values["velocity"] = in_rows(engine, mi.Vector3f(speed.x, speed.y, speed.z), row, room_for)
+        values["velocity"] = in_rows(engine, mi.Vector3f(speed.x, speed.y, speed.z), row, capacity)
     return values
 
 
 def _counts(engine: Engine, valid: Masks, count: int, beam: Ints, registers: int, below: Ints) -> Ints:
-    """How many registers with numbers under `below` are valid of a beam, one of `count`."""
+    """Number of valid registers below `below` of each beam; `count` is the number of beams."""
     dr, mi = engine.dr, engine.mi
     total = dr.zeros(mi.UInt32, dr.width(beam))
     for k in range(registers):
@@ -244,12 +244,12 @@ def _joined(dr: Any, rows: list[ReturnRow], name: str) -> Any:
 
 
 def _unpacked(names: list[str], words: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """The fields that travelled in one array of words, lowest bits first."""
+    """Fields packed into one array of words, lowest bits first."""
     if len(names) == 1:
         return {names[0]: _typed(names[0], words)}
     fields = {name: np.empty(len(words), FIELDS[name].dtype) for name in names}
     for number, values in enumerate(fields.values()):
-        # NumPy shifts in pieces here: shifting all words of a large batch at once would need another large array.
+        # With `out`, NumPy shifts in chunks; a plain shift of a large batch would allocate another large array.
         np.right_shift(words, number * (16 if len(names) == 2 else 8), out=values, casting="unsafe")
     return fields
 
@@ -257,7 +257,7 @@ def _unpacked(names: list[str], words: NDArray[Any]) -> dict[str, NDArray[Any]]:
 def _typed(name: str, values: NDArray[Any]) -> NDArray[Any]:
     spec = FIELDS[name]
     shaped = values.reshape(-1, spec.columns) if spec.columns > 1 else values
-    # A copy in any case: what records hold must not be Dr.Jit's memory, which only its own thread may free.
+    # Always a copy: records must not hold Dr.Jit's memory, which only its own thread may free.
     return shaped.astype(spec.dtype)
 
 
@@ -269,7 +269,7 @@ def scans_of(
     starts: list[float],
     metadata: list[dict[str, Any]],
 ) -> list[Scan]:
-    """One record a scan."""
+    """One record per scan."""
     names = {"label": target.label_names, "material": target.material_names, "origin": origin_names()}
     scans = []
     for i, (motion, start) in enumerate(zip(motions, starts, strict=True)):
@@ -288,11 +288,11 @@ def scans_of(
 
 
 # ---- tensors --------------------------------------------------------------------------------------------------------
-# Scans that stay on the device: fields of many scans as arrays that other libraries take over by DLPack.
+# Scans that stay on the device: fields of many scans as arrays for exchange with other libraries by DLPack.
 
 
 DEFAULT_TENSORS = ("xyz", "intensity", "ring", "time", "label", "instance")
-"""Fields that labelled scans have where none are asked for."""
+"""Default fields of `scan_tensors`."""
 KNOWN = (
     "xyz", "range", "intensity", "reflectivity", "power", "near_ir", "ring", "column", "time", "return_index",
     "return_count", "material", "label", "instance", "velocity", "origin", "shot",
@@ -303,52 +303,52 @@ _THREE = ("xyz", "velocity")
 
 @dataclass(frozen=True, eq=False)
 class ScanTensors(DeviceOwned):
-    """Some scans, their points one after the other.
+    """Several scans with concatenated points.
 
-    On a GPU a field is an array of Dr.Jit in the GPU's memory, on the CPU an array of NumPy; both have `__dlpack__`.
-    Numbers are float32, names, rings and other whole numbers int32. `xyz` and `velocity` have shape (points, 3), all
-    others (points,).
+    On a GPU, a field is a Dr.Jit array in GPU memory; on the CPU, it is a NumPy array. Both support `__dlpack__`.
+    Real numbers are float32; labels, rings and other whole numbers are int32. `xyz` and `velocity` have shape
+    (points, 3), all others (points,).
 
-    Who takes a field over by DLPack shares Dr.Jit's memory, and has to drop it in the thread that scans. `torch` makes
-    copies, on the same device, that any thread may drop.
+    A consumer that imports a field by DLPack shares Dr.Jit's memory and must release it in the thread that scans.
+    `torch` returns copies on the same device that any thread may release.
     """
 
     fields: dict[str, Any]
     first: NDArray[np.int64]
-    """Row of each scan's first point, and at the end the number of all points; on the host, shape (scans + 1,)."""
+    """Row of each scan's first point, followed by the total number of points; on the host, shape (scans + 1,)."""
     device: str
     """'cpu' or 'cuda'."""
     names: dict[str, dict[int, str]] = field(default_factory=dict)
-    """What the numbers of labels and materials mean."""
+    """Names of the numbers in the fields label and material."""
 
     def __len__(self) -> int:
-        """How many scans there are."""
+        """Number of scans."""
         return len(self.first) - 1
 
     def __getitem__(self, name: str) -> Any:
-        """A field of all points."""
+        """Field of all points."""
         if name not in self.fields:
             raise unknown_name("field", name, self.fields)
         return self.fields[name]
 
     def torch(self) -> dict[str, Any]:
-        """The fields as tensors of PyTorch on the same device, in memory of its own."""
+        """Fields as PyTorch tensors on the same device, copied into PyTorch's memory."""
         try:
             import torch
         except ImportError:
-            raise MissingDependencyError("tensors of PyTorch need the package torch: run 'pip install torch'") from None
+            raise MissingDependencyError("PyTorch tensors need the package torch: run 'pip install torch'") from None
         with engine_lock:
             made = {name: torch.from_dlpack(values).clone() for name, values in self.fields.items()}
             if self.device == "cuda":
-                # The next scan may use this memory again, in another stream than the copies.
+                # The next scan may reuse this memory in another CUDA stream than the copies.
                 torch.cuda.current_stream().synchronize()
         return made
 
 
 def chosen_fields(fields: Sequence[str]) -> tuple[str, ...]:
-    """The names of fields, checked."""
+    """Validated field names without duplicates."""
     if isinstance(fields, str) or not len(fields):
-        raise ConfigError(f"fields: give a list of names, such as {list(DEFAULT_TENSORS)}, got {fields!r}")
+        raise ConfigError(f"fields: expected a list of names, for example {list(DEFAULT_TENSORS)}, got {fields!r}")
     for name in fields:
         if name not in KNOWN:
             raise unknown_name("field", name, KNOWN)
@@ -356,23 +356,23 @@ def chosen_fields(fields: Sequence[str]) -> tuple[str, ...]:
 
 
 def tensors_of(target: LightScene, sent: Received, expected: PointsExpected, fields: tuple[str, ...]) -> ScanTensors:
-    """The points of a launch, looked up on the device; the host is told how many each scan has, and no more."""
+    """Points of a launch, looked up on the device; only the number of points per scan is copied to the host."""
     engine, found, beams, shots = target.engine, sent.returns, sent.beams, sent.shots
     most, tables = beams.count * len(found.rows), sent.tables(target)
     if "near_ir" in fields and tables[-1] is None:
         raise ConfigError("fields: near_ir: this sensor does not report it")
 
-    def look_up(room_for: int) -> dict[str, Any]:
-        returns, points = Rows.cached(engine, most), Rows.cached(engine, room_for)
+    def look_up(capacity: int) -> dict[str, Any]:
+        returns, points = Rows.cached(engine, most), Rows.cached(engine, capacity)
         return engine.frozen(_chosen)(found, tables, returns, points, beams.count, fields)
 
-    room_for = expected.capacity(beams.count, most)
-    values = look_up(room_for)
+    capacity = expected.capacity(beams.count, most)
+    values = look_up(capacity)
     counts = copied(engine.dr.block_sum(found.counts, shots.count)).astype(np.int64)
     first = np.concatenate([[0], np.cumsum(counts)])
     count = int(first[-1])
     expected.learn(beams.count, count)
-    if count > room_for:
+    if count > capacity:
         values = look_up(expected.capacity(beams.count, most))
     names = {"label": target.label_names, "material": target.material_names}
     return ScanTensors(
@@ -383,21 +383,21 @@ def tensors_of(target: LightScene, sent: Received, expected: PointsExpected, fie
 def _chosen(
     found: Returns, tables: Tables, returns: Rows, points: Rows, beams: int, fields: tuple[str, ...]
 ) -> dict[str, Any]:
-    """The fields that are asked for; traced once."""
+    """Kernel that returns the requested fields; traced once."""
     mi, dr = running_engine().mi, running_engine().dr
     values = looked_up(found, tables, returns, points, beams)
-    # Labels and the like are below 2^31, and few libraries know unsigned numbers.
+    # Labels and similar numbers are below 2^31, and few libraries support unsigned integers.
     chosen = {name: mi.Int32(values[name]) if name in _WHOLE else values[name] for name in fields if name in values}
     dr.eval(chosen)
     return chosen
 
 
 def _shaped(engine: Engine, name: str, values: Any, count: int) -> Any:
-    """The rows that there are, in the field's shape: on a GPU a tensor there, else NumPy's own memory."""
+    """Valid rows in the field's shape: a tensor on the GPU, or a NumPy array on the CPU."""
     mi, dr = engine.mi, engine.dr
     columns = 3 if name in _THREE else 1
     shape = (count, 3) if columns == 3 else (count,)
-    if values is None:  # nothing moves, so no speed was looked up
+    if values is None:  # nothing moves, so no velocity was looked up
         assert FIELDS[name].columns == 3
         values = dr.zeros(mi.Float, max(1, columns * count))
     if engine.device == "cpu":

@@ -1,10 +1,10 @@
-"""Noise of calibrated materials, drawn from their profiles inside the scan's kernels.
+"""Noise of calibrated materials, drawn from their profiles in the scan's kernels.
 
-Echoes carry the angle of incidence in spare bits of their actor's number, in 255 steps of sin(angle / 2). A return from
-a material with a profile is dropped, displaced and given an intensity by the profile of its angle; the distribution of
-intensities is drawn from by Walker's alias method (1977): one uniform number, one row of a table, exact for sensors
-that report a few values only. Materials without a profile have that of the nearest calibrated one (`nearest.py`),
-shifted: its tables once more with other numbers in them, so that kernels are the same. Weather dims what is drawn.
+Echoes carry the angle of incidence in spare bits of the actor number, in 255 steps of sin(angle / 2). For a material
+with a profile, the bin of that angle decides whether a return is lost, its range error and its intensity. Intensities
+are sampled by Walker's alias method (1977): one uniform number and one table row, exact also for sensors that report
+only a few values. A material without a profile uses that of the most similar calibrated material, scaled by the ratio
+of their reflection models. Its tables have the same layout, so the kernels are the same. Weather attenuates the result.
 """
 
 from __future__ import annotations
@@ -26,49 +26,51 @@ from parhelion.rays.device import engine as running_engine
 from parhelion.sensors.optics.air import Air, two_way
 from parhelion.sensors.optics.beams import BeamAim
 from parhelion.sensors.optics.lidar.config import LidarConfig, MaterialProfile
+from parhelion.sensors.optics.lidar.draws import PROFILE_DRAW
 from parhelion.sensors.optics.lidar.echoes import Block
 from parhelion.sensors.optics.lidar.link_budget import overlap_share
 from parhelion.surfaces import library
 from parhelion.surfaces.material import Material, reflected, reflection_table
 
-# ---- Materials without a profile, seen through the nearest calibrated one -------------------------------------------
-# The nearest is the calibrated material whose model returns most nearly as much at every angle: the least root mean
-# square of ln(f cos) between the two, both at the sensor's wavelength. Its profile is then shifted by the ratio of the
-# two models, so that what is left to chance is how far real materials differ from their models.
+# ---- Substitutes: calibrated materials that stand in for those without a profile ------------------------------------
+# The substitute is the calibrated material with the smallest RMS difference of ln(f cos) over angle, at the sensor's
+# wavelength. Its profile is scaled by the ratio of the two models. The remaining error is the deviation of the real
+# materials from their models.
 
 
 COMPARED_DEG = np.arange(2.5, 80.0, 5.0)
-"""Angles of incidence at which models are compared; beyond, all of them fall to 0."""
+"""Angles of incidence at which models are compared; beyond them, all models fall to 0."""
 LEAST_RETURN = 1e-6
-"""f cos [1/sr] that counts as nothing: a white target that faces the sensor has 0.32."""
+"""Smallest f cos [1/sr] that is distinguished from 0; a white target facing the sensor has 0.32."""
 _LEAST_KEPT = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Substitute:
-    """A calibrated material that stands for one without a profile."""
+    """Calibrated material that stands in for one without a profile."""
 
     name: str
-    """Of the material without a profile."""
+    """Name of the material without a profile."""
     calibrated: str
+    """Name of the calibrated material."""
     distance: float
-    """Root mean square of the logarithm of the ratio over the compared angles."""
+    """RMS of the log ratio of the models over the compared angles."""
     own: Material
     other: Material
     wavelength_nm: float
 
     def ratio(self, angle_deg: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What the material returns over what the calibrated one does, by angle of incidence."""
+        """Ratio of the material's return to that of the calibrated one, by angle of incidence."""
         one, two = returned([self.own, self.other], angle_deg, self.wavelength_nm)
         return np.asarray(np.maximum(one, LEAST_RETURN) / np.maximum(two, LEAST_RETURN))
 
 
 def drop_at(drop: Reals, ratio: Reals) -> Reals:
-    """Share of lost shots when the signal is `ratio` times that at which the share `drop` is lost.
+    """Share of lost shots if the signal is `ratio` times that at which the share `drop` is lost.
 
-    1 - (1 - drop)^(1 / ratio): a pulse is lost where its energy falls below a threshold, and energy that speckle or
-    grain scatters exponentially about its mean does so with the chance 1 - exp(-threshold / mean). A material of which
-    nothing is lost stays so; a signal of 0 is always lost. Arrays of either kind.
+    1 - (1 - drop)^(1 / ratio): a pulse is lost if its energy is below a threshold, and energy with an exponential
+    distribution (speckle, grain) is below it with probability 1 - exp(-threshold / mean). A drop rate of 0 stays 0; a
+    signal of 0 is always lost. NumPy or Dr.Jit arrays.
     """
     xp = namespace(drop, ratio)
     kept = xp.maximum(1.0 - drop, _LEAST_KEPT)
@@ -88,10 +90,10 @@ def returned(
 def substitute_for(
     calibrated: Sequence[str], materials: Sequence[Material], wavelength_nm: float
 ) -> tuple[list[Substitute], list[str]]:
-    """Which calibrated material stands for each other one of a world; and the names of those for which none does.
+    """Substitute of each material of a world without a profile, and the names of materials without a substitute.
 
-    Mirrors, panes, water and retro-reflectors are left to the sensor's own model: a ratio of diffuse returns says
-    nothing of them. So are all materials where no calibrated one is known to the world or the library.
+    Mirrors, panes, water and retro-reflectors use the sensor's own model, because a ratio of diffuse returns does not
+    describe them. So do all materials if neither the world nor the library knows a calibrated one.
     """
     own = {material.name: material for material in materials}
     known = [found for found in (_known(name, own) for name in calibrated) if found is not None and _is_plain(found[1])]
@@ -118,7 +120,7 @@ def _is_plain(material: Material) -> bool:
 
 
 def _known(name: str, own: dict[str, Material]) -> tuple[str, Material] | None:
-    """The material that a profile is of: the world's of this name, else the library's."""
+    """Material of a profile by name: from the world, or from the library."""
     if name in own:
         return name, own[name]
     try:
@@ -132,36 +134,35 @@ def _known(name: str, own: dict[str, Material]) -> tuple[str, Material] | None:
 
 STEPS = 255
 ANGLE_SHIFT = 22
-"""Bits above this one hold the angle, below the flags of echoes."""
+"""Lowest bit of the angle of incidence in an actor number; the flags of echoes are above the angle."""
 ACTOR_BITS = (1 << ANGLE_SHIFT) - 1
-"""An actor's number where echoes carry angles; all ones stand for none."""
+"""Bits of the actor number if echoes carry angles; all ones mean no actor."""
 ANGLE_BITS = 0xFF << ANGLE_SHIFT
 SURE_POWER = 8.0
-"""Power [P_min] that a calibrated material has at least within the distances of its boards: its profile alone says what
-is lost there."""
-_DRAW = 4000
+"""Least power [P_min] of a calibrated material within the distances of its boards, where its profile alone decides
+which shots are lost."""
 MOST_BYTE = 255.0
 ECHO_STEP = MOST_BYTE / float(np.log(1e5))
-"""What the scale `echo`, a logarithm of power, adds for each factor of e."""
+"""Step of the scale `echo`, a logarithm of power, for each factor of e."""
 
 
 class UncalibratedMaterialWarning(UserWarning):
-    """A world holds materials of which the sensor has no profile."""
+    """A world contains materials without a profile of the sensor."""
 
 
 def angle_code(cosine: Any) -> Any:
-    """Steps of an angle of incidence, 0 face on and STEPS grazing; arrays of either kind."""
+    """Code of an angle of incidence, from 0 (normal) to STEPS (grazing); NumPy or Dr.Jit arrays."""
     xp = namespace(cosine)
     return xp.uint32(xp.sqrt(xp.clip(1.0 - cosine, 0.0, 1.0)) * float(STEPS) + 0.5)
 
 
 def angle_of_code(code: Any) -> Any:
-    """The angle of incidence [deg] that a step stands for."""
+    """Angle of incidence [deg] of a code."""
     return np.degrees(np.arccos(1.0 - (np.asarray(code, np.float64) / STEPS) ** 2))
 
 
 def alias_table(chance: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Walker's table of a distribution: the share of each cell that is its own, and whose the rest is."""
+    """Walker's alias table of a distribution: the own share of each cell, and the alias of the rest."""
     n = len(chance)
     scaled = chance / chance.sum() * n
     own, alias = np.ones(n), np.arange(n)
@@ -178,27 +179,27 @@ def alias_table(chance: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArr
 @kernel_tree(fixed=("cells", "logarithmic"))
 @dataclass
 class Profiles:
-    """Profiles of all materials of a sensor, as tables of the device."""
+    """Profiles of all materials of a sensor, as tables on the device."""
 
     cells: int
-    """Cells of intensity of every bin."""
+    """Intensity cells per bin."""
     logarithmic: bool
-    """Whether intensities are a logarithm of the signal, so that a factor on the signal is a step on them."""
+    """True if intensity is a logarithm of the signal, so that a factor on the signal is a step in intensity."""
     bins: Any
-    """Number of the bin of each profile and step of angle; 0 is none."""
+    """Bin number by profile and angle code; 0 means none."""
     noise: Any
-    """Drop rate, range bias [m], range deviation [m] and width of a cell, by bin; width 0 for lone values."""
+    """Drop rate, range bias [m], range deviation [m] and cell width by bin; width 0 for discrete values."""
     draws: Any
     """Own share, lower end, lower end of the alias, and 0, by bin and cell."""
     reach: Any
-    """Longest recorded distance [m] of each profile, and the power [P_min] that it stands for at least up to there; of
-    profile 0, none, both are 0."""
+    """Longest recorded distance [m] of each profile, and its least power [P_min] up to there; both 0 for profile 0,
+    which means none."""
     reference: Any
-    """What intensities are divided by to hold at any range: xi / R^2 at the reference; None where they hold as is."""
+    """R^2 / xi at the reference range of each profile; None if intensities do not depend on range."""
 
     @classmethod
     def of(cls, engine: Engine, rows: ProfileRows, standing: Sequence[Substitute] = ()) -> Profiles:
-        """The tables of a data sheet's profiles, and after them those of materials that they stand for."""
+        """Upload the tables of a data sheet's profiles, followed by those of the substitutes."""
         every = [rows.own[name] for name in rows.own]
         every += [_shifted(rows.own[one.calibrated], one, rows.scale) for one in standing]
         first = np.cumsum([1, *(len(one.noise) for one in every)])
@@ -219,16 +220,16 @@ class Profiles:
 
 @dataclass(frozen=True, eq=False)
 class ProfileRow:
-    """The tables of one profile."""
+    """Tables of one profile."""
 
     angle_deg: NDArray[np.float64]
-    """Middles of its bins of incidence."""
+    """Centres of its bins of incidence."""
     bins: NDArray[np.int64]
-    """Number of the bin of each step of angle, from 1; 0 is none."""
+    """Bin number of each angle code, from 1; 0 means none."""
     noise: NDArray[np.float64]
-    """As in `Profiles`, shape (bins, 4)."""
+    """See `Profiles.noise`; shape (bins, 4)."""
     draws: NDArray[np.float64]
-    """As in `Profiles`, shape (bins, cells, 4)."""
+    """See `Profiles.draws`; shape (bins, cells, 4)."""
     reach_m: float
     least: float
     reference: float
@@ -236,16 +237,16 @@ class ProfileRow:
 
 @dataclass(frozen=True, eq=False)
 class ProfileRows:
-    """The tables of a data sheet's profiles, made once."""
+    """Tables of a data sheet's profiles, computed once."""
 
     own: dict[str, ProfileRow]
-    """By name of the material."""
+    """Tables by name of the material."""
     cells: int
     scale: IntensityScale
 
     @classmethod
     def of(cls, config: LidarConfig) -> ProfileRows | None:
-        """The tables of a data sheet; None where it has no profile."""
+        """Tables of a data sheet; None if it has no profile."""
         materials = {} if config.calibration is None else config.calibration.materials
         if not materials:
             return None
@@ -263,10 +264,10 @@ class ProfileRows:
 
 
 def _shifted(row: ProfileRow, standing: Substitute, scale: IntensityScale) -> ProfileRow:
-    """The tables of a profile for a material that returns another share of the light.
+    """Tables of a profile, scaled to a material of different reflectance.
 
-    Intensities follow the ratio of the models, bin by bin of angle, and lost shots the changed signal. Lone values,
-    which say nothing of the signal, stay.
+    Intensities are scaled by the ratio of the models in each bin of angle, and drop rates follow the changed signal.
+    Discrete values, which do not depend on the signal, stay unchanged.
     """
     ratio = standing.ratio(row.angle_deg)
     noise, draws = row.noise.copy(), row.draws.copy()
@@ -280,12 +281,12 @@ def _shifted(row: ProfileRow, standing: Substitute, scale: IntensityScale) -> Pr
     if scale.bits == 8:
         noise[:, 3] = np.minimum(noise[:, 3], MOST_BYTE)
         draws[..., 1:3] = np.minimum(draws[..., 1:3], (MOST_BYTE - noise[:, 3])[:, None, None])
-    usual = float(np.exp(np.mean(np.log(standing.ratio(COMPARED_DEG)))))
-    return replace(row, noise=noise, draws=draws, least=row.least * usual)
+    mean_ratio = float(np.exp(np.mean(np.log(standing.ratio(COMPARED_DEG)))))
+    return replace(row, noise=noise, draws=draws, least=row.least * mean_ratio)
 
 
 def _bin_numbers(profile: MaterialProfile) -> NDArray[np.int64]:
-    """Number of the bin of each step of angle, from 1; 0 where nothing is recorded and no model fills the gap."""
+    """Bin number of each angle code, from 1; 0 if nothing is recorded there and no model fills the gap."""
     angle = angle_of_code(np.arange(STEPS + 1))
     edges = np.asarray(profile.angle_deg)
     number = np.clip(np.digitize(angle, edges) - 1, 0, len(edges) - 2)
@@ -313,14 +314,14 @@ def _tables(profile: MaterialProfile, cells: int) -> tuple[list[NDArray[Any]], l
 @kernel_tree()
 @dataclass
 class ProfiledParts:
-    """Which profile each part of a world has, 0 for none."""
+    """Profile number of each part of a world; 0 means none."""
 
     number: Any
     profiles: Profiles
 
     @classmethod
     def of(cls, engine: Engine, rows: ProfileRows, standing: Sequence[Substitute], materials: Sequence[str]) -> Any:
-        """`materials` are those of the world's parts."""
+        """Assign profiles by the names of the parts' `materials`."""
         names = [*rows.own, *(one.name for one in standing)]
         numbers = {name: number + 1 for number, name in enumerate(names)}
         table = np.array([numbers.get(name, 0) for name in materials] or [0], np.uint32)
@@ -331,23 +332,23 @@ class ProfiledParts:
         return running_engine().dr.gather(running_engine().mi.UInt32, self.number, part, active)
 
     def at_least(self, part: Any, range_m: Any, active: Any) -> Any:
-        """Power in clear air that parts have at least, of a whole beam [P_min]: 0 without a profile or farther away."""
+        """Least power of a whole beam in clear air [P_min]; 0 without a profile or beyond the recorded distance."""
         dr, mi = running_engine().dr, running_engine().mi
         reach = dr.gather(mi.Vector2f, self.profiles.reach, self.at(part, active), active)
         return dr.select(active & (range_m <= reach.x * 1.05), reach.y, 0.0)
 
     def draw(self, part: Any, code: Any, key: Any, shot: Any, number: int, active: Any, left: Any = None) -> Drawn:
-        """What the profiles of parts say of a return, by luck of its own.
+        """Draw loss, range error and intensity of returns from the profiles of their parts.
 
-        `left` is the share of the signal that weather leaves of it, None in clear air.
+        `left` is the share of the signal that weather transmits; None in clear air.
         """
         dr, mi, all_of = running_engine().dr, running_engine().mi, self.profiles
         profile = self.at(dr.select(active, part, 0), active)
         row = dr.gather(mi.UInt32, all_of.bins, profile * (STEPS + 1) + code, active)
         held = active & (row != 0)
         noise = dr.gather(mi.Vector4f, all_of.noise, row, held)
-        a, b, c, d = words(key, shot, _DRAW + 2 * number)
-        e, _, _, _ = words(key, shot, _DRAW + 2 * number + 1)
+        a, b, c, d = words(key, shot, PROFILE_DRAW + 2 * number)
+        e, _, _, _ = words(key, shot, PROFILE_DRAW + 2 * number + 1)
         place = to_unit(c) * float(all_of.cells)
         cell = namespace(place).uint32(place)
         cell = dr.select(cell < all_of.cells, cell, all_of.cells - 1)
@@ -356,7 +357,7 @@ class ProfiledParts:
         value = low + noise.w * to_unit(d)
         drop = noise.x
         if left is not None:
-            # Lone values say nothing of the signal, so they stay.
+            # Discrete values do not depend on the signal and stay unchanged.
             dimmed = value * left
             if all_of.logarithmic:
                 dimmed = namespace(value).maximum(value + ECHO_STEP * dr.log(left), 0.0)
@@ -367,41 +368,41 @@ class ProfiledParts:
 
 @dataclass
 class Drawn:
-    """Luck of returns with a profile, as kernel variables."""
+    """Random outcome of returns with a profile, as kernel variables."""
 
     held: Any
-    """Which returns have one."""
+    """Mask of returns with a profile."""
     lost: Any
     error: Any
-    """Of range [m]."""
+    """Range error [m]."""
     intensity: Any
     scale: Any
-    """R^2 / xi at the range that intensities hold for, or 1."""
+    """R^2 / xi at the reference range of the intensities, or 1."""
 
 
 def share_left(air: Air, clear_per_m: Any, blocks: Sequence[Block], aim: BeamAim, range_m: Any, active: Any) -> Any:
-    """Share of a surface's signal that weather leaves on both ways, beyond what clear air takes (`clear_per_m`)."""
+    """Two-way transmittance of weather relative to clear air of extinction `clear_per_m`."""
     left = two_way(air, clear_per_m, aim, running_engine().dr.select(active, range_m, 0.0))
-    # Drops that are drawn one by one dim all echoes of surfaces of their beam alike.
+    # Individually drawn drops attenuate all surface echoes of their beam equally.
     for scale in [block.scale for block in blocks if block.scale is not None][:1]:
         left = left * scale
     return left
 
 
-def warn_uncalibrated(standing: Sequence[Substitute], alone: Sequence[str], sensor: str, told: set[str]) -> None:
-    """One warning that names the materials of a world without a profile, once for each, and what is used for them."""
-    new = [one for one in standing if one.name not in told]
-    usual = sorted(name for name in alone if name not in told)
-    told.update(one.name for one in new)
-    told.update(usual)
+def warn_uncalibrated(standing: Sequence[Substitute], alone: Sequence[str], sensor: str, warned: set[str]) -> None:
+    """Warn about materials without a profile and name their substitutes, once per material (`warned`)."""
+    new = [one for one in standing if one.name not in warned]
+    without = sorted(name for name in alone if name not in warned)
+    warned.update(one.name for one in new)
+    warned.update(without)
     parts = []
     if new:
         used: dict[str, list[str]] = {}
         for one in sorted(new, key=lambda one: one.name):
             used.setdefault(one.calibrated, []).append(one.name)
         words = "; ".join(f"that of {name} for {', '.join(those)}" for name, those in sorted(used.items()))
-        parts.append(f"no calibrated profile of some materials, so the nearest is used, shifted: {words}")
-    if usual:
-        parts.append(f"no calibrated profile of {', '.join(usual)}; the sensor's usual noise is used for them")
+        parts.append(f"some materials have no calibrated profile; the most similar one is scaled and used: {words}")
+    if without:
+        parts.append(f"no calibrated profile of {', '.join(without)}; the sensor's default noise is used for them")
     if parts:
         warnings.warn(f"{sensor}: {'; '.join(parts)}", UncalibratedMaterialWarning, stacklevel=3)

@@ -1,4 +1,4 @@
-"""Readout: what the sensor writes down of each return, in the kernel."""
+"""Readout: noise, quantisation, intensity scale and coordinates of each return, in the kernel."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from parhelion.rays.replay import Rows
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.optics.beams import Beams, RangeCurve
 from parhelion.sensors.optics.lidar.detection import FALSE_ALARM, Return, echo_of
+from parhelion.sensors.optics.lidar.draws import AMBIENT_DRAW, READOUT_DRAW
 from parhelion.sensors.optics.lidar.echoes import GHOST_BIT, NO_ACTOR, NO_ECHO, SCATTERER_BIT, Block, Echoes, EchoRows
 from parhelion.sensors.optics.lidar.link_budget import in_steps, range_sigma, reflectivity
 from parhelion.sensors.optics.lidar.profiles import ACTOR_BITS, ANGLE_BITS, ANGLE_SHIFT, share_left
@@ -23,14 +24,13 @@ from parhelion.sensors.optics.scene import PartNames
 if TYPE_CHECKING:
     from parhelion.sensors.optics.lidar.reception import Reception
 
-_NOISE_DRAW = 3000
 _SURFACE, _MULTIPATH, _NOISE = (ORIGINS.index(name) for name in ("surface", "multipath", "noise"))
 
 
 @kernel_tree()
 @dataclass
 class Readout:
-    """Errors and scales that turn a return into numbers, opaque to the kernel compiler."""
+    """Errors and scales that convert a return into reported values, opaque to the kernel compiler."""
 
     noisy: bool
     sigma_0: Reals
@@ -38,30 +38,30 @@ class Readout:
     sigma_curve: RangeCurve | None
     threshold_to_noise: Reals
     bias: Reals
-    """Range error of each shot's channel [m], one value a shot, or None."""
+    """Range error of each shot's channel [m], one value per shot, or None."""
     resolution: Reals
     """Step of the reported range [m], or None."""
     saturation: Reals
-    """Highest power that the receiver can tell, or None."""
+    """Power at which the receiver saturates [P_min], or None."""
     intensity_sigma: Reals
     """Relative deviation of intensity, or None."""
     intensity_scale: str
     intensity_resolution: Reals
     photons: Reals
-    """Photons at the detection threshold, for scales that count them."""
+    """Photons at the detection threshold, for scales in photons."""
     threshold: Reals
     extinction: Reals
     overlap: RangeCurve | None
-    """Share of the return that the receiver collects by range, which the firmware divides out of reflectivity."""
+    """Share of the return that the receiver collects, by range; the firmware divides reflectivity by it."""
     direction: Reals
     """Reported direction of each shot in the sensor frame, in rows of four."""
     origin: Reals
-    """Where each shot leaves in the sensor frame [m], in rows of four."""
+    """Beam exit of each shot in the sensor frame [m], in rows of four."""
 
 
 @dataclass
 class ReadReturn:
-    """One return of each beam, as kernel variables. Values that are read together are one vector."""
+    """One return of each beam, as kernel variables. Values that are read together form one vector."""
 
     valid: Masks
     measured: Reals
@@ -69,13 +69,13 @@ class ReadReturn:
     place: Reals
     """Coordinates, and the bits of the part's number."""
     source: Ints
-    """Number of the actor, and of the point's origin."""
+    """Actor number and origin code."""
 
 
 @kernel_tree()
 @dataclass
 class ReturnRow:
-    """One return of every beam in device memory: as reported, the numbers of a beam together."""
+    """One reported return of every beam in device memory."""
 
     valid: Masks = None
     measured: Reals = None
@@ -84,14 +84,14 @@ class ReturnRow:
 
     @classmethod
     def of(cls, engine: Engine, found: ReadReturn) -> ReturnRow:
-        """Evaluate what was reported of all beams, in order."""
+        """Evaluate the returns of all beams, in order."""
         dr = engine.dr
         row = cls(found.valid, *(dr.ravel(values) for values in (found.measured, found.place, found.source)))
         dr.eval(*vars(row).values())
         return row
 
     def overwrite(self, engine: Engine, beam: Ints, better: ReadReturn) -> None:
-        """Put what was reported of some beams, by number, in place of what is there."""
+        """Replace the returns of the beams with these numbers."""
         dr = engine.dr
         for name, values in vars(better).items():
             dr.scatter(getattr(self, name), values, beam)
@@ -99,7 +99,7 @@ class ReturnRow:
 
 
 def read_out(reception: Reception, blocks: list[Block], found: list[Return], beam: Ints) -> list[ReadReturn]:
-    """Noise, steps, scales and coordinates of each return."""
+    """Apply noise, quantisation, intensity scale and coordinates to each return."""
     engine, readout, beams, keys = running_engine(), reception.readout, reception.beams, reception.keys
     profiled, air, displaced = reception.profiled, reception.air, reception.displaced
     no_actor = NO_ACTOR if profiled is None else ACTOR_BITS
@@ -114,27 +114,27 @@ def read_out(reception: Reception, blocks: list[Block], found: list[Return], bea
         power = item.power
         if readout.saturation is not None:
             power = namespace(power).minimum(power, readout.saturation)
-        luck: tuple[Reals, Reals] = (0.0, 0.0)
+        deviations: tuple[Reals, Reals] = (0.0, 0.0)
         if readout.noisy:
-            a, b, _, _ = words(key, shot, _NOISE_DRAW + number)
-            luck = to_normal(a, b)
+            a, b, _, _ = words(key, shot, READOUT_DRAW + number)
+            deviations = to_normal(a, b)
         made = valid & (item.slot != FALSE_ALARM)
         echo = echo_of(engine, blocks, item.slot, made)
         in_air = made & ((echo.actor & SCATTERER_BIT) != 0)
         true_range = item.range
         if displaced is not None:
             true_range = dr.select(made & ~in_air, displaced(true_range, shot, key), true_range)
-        range_m = _measured_range(engine, readout, true_range, power, shot, luck[0], valid)
+        range_m = _measured_range(engine, readout, true_range, power, shot, deviations[0], valid)
         overlap = 1.0 if readout.overlap is None else readout.overlap(dr.select(valid, item.range, 0.0), valid)
         if gain is not None:
-            # Makers calibrate strengths of channels out of reflectivity, as they do overlap.
+            # Makers calibrate channel gains and overlap out of reflectivity.
             overlap = overlap * gain
         equal = reflectivity(
             power, item.range, threshold=readout.threshold, extinction_per_m=readout.extinction, overlap=overlap
         )
         seen = power
         if readout.noisy and readout.intensity_sigma is not None:
-            factor = namespace(power).maximum(1.0 + readout.intensity_sigma * luck[1], 0.0)
+            factor = namespace(power).maximum(1.0 + readout.intensity_sigma * deviations[1], 0.0)
             seen, equal = power * factor, equal * factor
         value = scale_called(readout.intensity_scale).encode(seen, equal, readout.photons)
         value = in_steps(value, readout.intensity_resolution)
@@ -168,9 +168,9 @@ def read_out(reception: Reception, blocks: list[Block], found: list[Return], bea
 
 
 def _measured_range(
-    engine: Engine, readout: Readout, true_range: Reals, power: Reals, shot: Ints, luck: Reals, valid: Masks
+    engine: Engine, readout: Readout, true_range: Reals, power: Reals, shot: Ints, deviation: Reals, valid: Masks
 ) -> Reals:
-    """Range with noise, channel bias and the sensor's step; `luck` is a standard normal number a beam."""
+    """Range with noise, channel bias and quantisation; `deviation` is one standard normal number per beam."""
     mi, dr = engine.mi, engine.dr
     range_m = true_range
     if readout.noisy:
@@ -179,41 +179,40 @@ def _measured_range(
         else:
             snr = namespace(power).maximum(power, 1e-6) * readout.threshold_to_noise
             sigma = range_sigma(snr, sigma_0=readout.sigma_0, sigma_1=readout.sigma_1)
-        range_m = range_m + sigma * luck
+        range_m = range_m + sigma * deviation
         if readout.bias is not None:
             range_m = range_m + dr.gather(mi.Float, readout.bias, shot)
     return in_steps(range_m, readout.resolution)
 
 
 # ---- ambient --------------------------------------------------------------------------------------------------------
-# What a sensor that counts photons writes down of every shot, returned or not: ambient light, and noise.
-# Ouster's pixels without a return are not empty. Their near infrared is that of whatever the beam looks at, and their
-# signal is the largest count of noise that the receiver found: in recordings 5 or 6 photons, where the weakest returns
-# have about as many.
+# Photon-counting sensors report ambient light and noise for every shot, with or without a return. Ouster's pixels
+# without a return are not empty: their near infrared is that of the surface in the beam, and their signal is the
+# largest noise count that the receiver found. In recordings this is 5 or 6 photons, about as many as the weakest
+# returns have.
 
 
 SKY_REFLECTANCE = 0.35
-"""The sky counts as bright as a surface of this reflectance in the same light: in recordings of an OS0 and an OS1,
-pixels without a return, most of them sky, have the same median as others (607 and 586, 351 and 376 counts)."""
+"""Reflectance of a surface that is as bright as the sky. In recordings of an OS0 and an OS1, pixels without a return,
+most of them sky, have the same median as the others (607 and 586, 351 and 376 counts)."""
 NOISE_COUNT = 0.98
 NOISE_SPREAD = 0.3
-"""Mean and standard deviation of the noise's largest count, as shares of the threshold: 5.4 and 1.6 photons of 5.5. The
-recordings have a median of 5 and 6 photons, and 3 to 12 between their 5th and 95th percentiles."""
-_DRAW = 8000
+"""Mean and standard deviation of the largest noise count, as shares of the threshold: 5.4 and 1.6 of 5.5 photons. The
+recordings have medians of 5 and 6 photons, and 3 to 12 photons between the 5th and 95th percentiles."""
 
 
 @kernel_tree()
 @dataclass
 class Ambient:
-    """Counts of every beam, on the device."""
+    """Ambient counts of every beam, on the device."""
 
     near_ir: Reals = None
     """Ambient light [counts]."""
     noise: Reals = None
-    """Signal of the noise [photons]."""
+    """Largest noise count [photons]."""
 
     def in_order(self, engine: Engine, beam: Ints) -> tuple[Reals, Reals]:
-        """Both as arrays, for beams by number."""
+        """Near infrared and noise of the beams with these numbers."""
         return engine.frozen(_in_order)(self, beam)
 
 
@@ -226,17 +225,17 @@ def ambient_light(
     sun_klx: Reals,
     photons: Reals,
 ) -> Ambient:
-    """Counts of all beams of a launch; `keys` are None where noise has no luck."""
+    """Ambient counts of all beams of a launch; `keys` is None for the mean without random noise."""
     rows, each = (echoes.wide, echoes.slots) if echoes.probes is None else (echoes.probes.echoes, 4)
     everyone = Rows.cached(engine, beams.count)
     return engine.frozen(_ambient)(names, rows, engine.whole(each), beams, everyone, keys, sun_klx, photons)
 
 
 def near_infrared(reflectance: Reals, *, sun_klx: Reals) -> Reals:
-    """Ambient light at the lidar's wavelength, in counts.
+    """Ambient light at the lidar's wavelength [counts, 16 bit].
 
-    A Lambertian surface under even light of `sun_klx`, ten counts per klx for a perfect white one, 16 bit. The light
-    comes from everywhere: neither shadows nor the sun's direction are modelled. The gain is assumed; Ouster gives none.
+    Lambertian surface in uniform light of `sun_klx`: ten counts per klx for a perfect white surface. Shadows and the
+    sun's direction are not modelled. The gain is assumed; Ouster does not publish it.
     """
     return namespace(reflectance).minimum(10.0 * sun_klx * reflectance, 65535.0)
 
@@ -253,15 +252,15 @@ def _ambient(
 ) -> Ambient:
     engine = running_engine()
     dr, mi, beam = engine.dr, engine.mi, everyone.index
-    # The first sub-ray of a beam says what it looks at.
+    # The first sub-ray represents the beam.
     part = rows.at(beam * each).part
     reflectance = dr.select(part == NOTHING, SKY_REFLECTANCE, names.reflectance(part))
-    luck = mi.Float(0.0)
+    deviation = mi.Float(0.0)
     if keys is not None:
         shot, key = beams.draws(engine, beam, keys)
-        a, b, _, _ = words(key, shot, _DRAW)
-        luck = to_normal(a, b)[0]
-    noise = namespace(luck).maximum(photons * (NOISE_COUNT + NOISE_SPREAD * luck), 0.0)
+        a, b, _, _ = words(key, shot, AMBIENT_DRAW)
+        deviation = to_normal(a, b)[0]
+    noise = namespace(deviation).maximum(photons * (NOISE_COUNT + NOISE_SPREAD * deviation), 0.0)
     found = Ambient(near_infrared(reflectance, sun_klx=sun_klx), noise)
     dr.eval(found.near_ir, found.noise)
     return found

@@ -1,7 +1,7 @@
-"""Reception: from the echoes of a launch's beams to what the sensor reports of each.
+"""Reception: from the echoes of a launch's beams to the reported returns.
 
-Beams of one echo, of many, and of those behind glass are received apart, since kernels take beams in step: among beams
-of many echoes, those of one would take as long as they.
+Beams with one echo, with many, and with echoes behind glass are processed separately. SIMD lanes run in lockstep, so
+one beam with many echoes would slow down every beam with one.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from parhelion.sensors.optics.lidar.specular import Behind
 @kernel_tree()
 @dataclass
 class Reception:
-    """What all beams of a launch are received with."""
+    """Inputs of the reception that all beams of a launch share."""
 
     detector: Detector
     readout: Readout
     beams: Beams
     keys: Keys
-    """Two words a scan, for the random streams."""
+    """Two words per scan that select the random streams."""
     in_air: ScattererRows | None
     """Echoes of the air, or None."""
     displaced: Any
-    """Range of a surface's return as the weather lets it appear, by range, shot and key; None if unchanged."""
+    """Function of range, shot and key that returns the range as displaced by weather; None if unchanged."""
     profiled: ProfiledParts | None = None
     """Parts whose noise comes from profiles, or None."""
     air: Air | None = None
-    """What dims the signal of such parts; None in clear air."""
+    """Air that attenuates the signal of such parts; None in clear air."""
 
     def of(self, blocks: list[Block], beam: Ints) -> list[ReadReturn]:
-        """Detect and report the beams with these numbers, from their surfaces' echoes and those of the air."""
+        """Returns of the beams with these numbers, from their surface echoes and those of the air."""
         engine = running_engine()
         if self.in_air is not None:
             blocks = self.in_air.join(engine, blocks, beam)
@@ -55,7 +55,7 @@ class Reception:
 
 
 def receive(engine: Engine, reception: Reception, echoes: Echoes, behind: Behind | None, shots: ShotArrays) -> Returns:
-    """Returns of all beams; of those that met glass, water or a mirror with what lies behind it."""
+    """Returns of all beams, including targets seen through glass and water or in mirrors."""
     count, most = reception.beams.count, reception.detector.registers
     rows = Rows.cached(engine, count), Rows.cached(engine, count * most)
     order = engine.whole(shots.count), shots.place
@@ -75,9 +75,9 @@ def _receive(
     slots: int,
     behind: Behind | None,
 ) -> Returns:
-    """Traced once: all that changes from scan to scan is an argument.
+    """Kernel of `receive`, traced once: everything that changes from scan to scan is an argument.
 
-    `returns` are those that the beams may have; `order` is the number of shots of a scan, and their places.
+    `returns` numbers the possible returns of all beams; `order` holds the number of shots per scan and their places.
     """
     engine = running_engine()
     dr, mi, everyone = engine.dr, engine.mi, beams.index

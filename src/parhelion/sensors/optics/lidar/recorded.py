@@ -1,8 +1,8 @@
-"""Weather on recorded clouds: what a sensor would have written down, had it rained.
+"""Weather on recorded clouds: the cloud that the sensor would have recorded in rain, fog, snow or dust.
 
-A recording keeps of each shot where it went, how far and how bright. That is all that weather needs: the echo is
-dimmed, the air's own echoes are drawn, and both go through the sensor's receiver once more. The sensor's own noise is
-in the recorded ranges already, so none is added there; it does decide, as in a scan, which weak echoes are seen.
+A recording stores the direction, range and intensity of each return. Weather attenuates these echoes, adds the echoes
+of the air, and both pass through the sensor's receiver again. Recorded ranges contain the sensor's noise already, so
+none is added to them. Receiver noise does decide, as in a scan, which weak echoes are detected.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from parhelion.core.clouds import FIELDS, PointCloud, Scan, origin_names
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
 from parhelion.core.random import Stream, to_unit, words
-from parhelion.makers.scales import FULL_SCALE_POWER, IntensityScale, scale_called
+from parhelion.makers.scales import scale_called
 from parhelion.rays.device import copied, engine
 from parhelion.rays.lock import locked
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.optics.air import Air
 from parhelion.sensors.optics.beams import Beams
 from parhelion.sensors.optics.lidar.air_echoes import draw_scatterers
-from parhelion.sensors.optics.lidar.detection import Detector, Return, detect, echo_of
+from parhelion.sensors.optics.lidar.detection import Detector, Return, detect, echo_of, row_of
+from parhelion.sensors.optics.lidar.draws import PULSE_DRAW, WITHIN_STEP_DRAW
 from parhelion.sensors.optics.lidar.echoes import NO_ECHO, SCATTERER_BIT, Echoes, EchoRows, ReturnEcho
-from parhelion.sensors.optics.lidar.emit import PULSE_DRAW
 from parhelion.sensors.optics.lidar.lidar import Lidar
 from parhelion.sensors.optics.lidar.link_budget import (
     channel_gains,
@@ -38,7 +38,7 @@ from parhelion.sensors.optics.lidar.link_budget import (
     reflectivity,
     threshold_photons,
 )
-from parhelion.sensors.optics.lidar.recorded_shots import RecordedShots, byte_scale, recorded_shots
+from parhelion.sensors.optics.lidar.recorded_shots import RecordedShots, byte_scale, recorded_shots, reflectance_of
 from parhelion.sensors.optics.lidar.weather import LidarWeather
 from parhelion.sensors.scene import NO_MATERIAL
 from parhelion.weather import media
@@ -46,12 +46,12 @@ from parhelion.weather.air import AirContents, air_contents
 from parhelion.weather.weather import Weather
 from parhelion.world.labels import SEMANTIC_KITTI
 
-# ---- A recorded cloud after weather: what is kept of it, what is new, and what is said about it ---------------------
+# ---- The recorded cloud after weather: remaining points, new points and notes ---------------------------------------
 
 
 @dataclass
 class Found:
-    """The returns after weather, as NumPy arrays in order of shot and range."""
+    """Returns after weather, as NumPy arrays in order of shot and range."""
 
     xyz: NDArray[np.float32]
     range_m: NDArray[np.float32]
@@ -60,12 +60,14 @@ class Found:
     intensity: NDArray[np.float32]
     shot: NDArray[np.uint32]
     source: NDArray[np.uint32]
-    """Row of the cloud that the point was, or NOTHING."""
+    """Row of the original point in the cloud, or NOTHING for a new point."""
     origin: NDArray[np.uint32]
+    remaining: NDArray[np.float32]
+    """Power of an original point relative to that in the recording; 1 for new points."""
 
 
 def unchanged(cloud: PointCloud) -> PointCloud:
-    """The cloud itself, with the field that says what made each point: without weather, surfaces made them."""
+    """Unmodified cloud with a field `origin`; without weather, every point comes from a surface."""
     if "origin" in cloud.fields:
         return cloud
     origin = np.zeros(len(cloud), FIELDS["origin"].dtype)
@@ -74,47 +76,53 @@ def unchanged(cloud: PointCloud) -> PointCloud:
 
 
 def earlier_weather(cloud: PointCloud) -> list[str]:
-    """A word of warning where a cloud was measured in weather, or had some put on it: both then count."""
+    """Note for a cloud that was measured in weather or had weather applied: the effects accumulate."""
     origin = cloud.fields.get("origin")
-    words = dict(cloud.names.get("origin", {})) or origin_names()
+    names = dict(cloud.names.get("origin", {})) or origin_names()
     in_air = []
     if origin is not None:
         codes, counts = np.unique(origin[np.isfinite(cloud.xyz).all(axis=1)], return_counts=True)
-        told = {str(words.get(int(code), "")): int(count) for code, count in zip(codes, counts, strict=True)}
-        in_air = [f"{told[word]} points of {word}" for word in media.names() if word in told]
+        present = {str(names.get(int(code), "")): int(count) for code, count in zip(codes, counts, strict=True)}
+        in_air = [f"{present[name]} points of {name}" for name in media.names() if name in present]
     if in_air:
-        return [f"the cloud holds weather already ({', '.join(in_air)}): the new one was put on top of it"]
+        return [f"the cloud contains weather already ({', '.join(in_air)}); the new weather was added to it"]
     if "weather_notes" in cloud.metadata:
-        return ["weather was put on this cloud before: the new one was put on top of it"]
+        return ["weather was applied to this cloud before; the new weather was added to it"]
     return []
 
 
-def assembled(
-    cloud: PointCloud, shots: RecordedShots, found: Found, bytes_on: IntensityScale | None = None
-) -> PointCloud:
-    """The cloud with its points dimmed, moved, dropped and joined by those of the air.
-
-    `bytes_on` is the scale of reflectivities that the cloud stores as bytes.
-    """
+def assembled(cloud: PointCloud, shots: RecordedShots, found: Found, lidar: Lidar) -> PointCloud:
+    """Cloud with attenuated, displaced and lost points, and with the points of the air."""
     new = found.source == NOTHING
     source = np.where(new, 0, found.source).astype(np.int64)
-    # New points take ring, column and time of a point of the same shot, or of the shot itself.
+    # New points get ring, column and time from a point of the same shot, or from the shot itself.
     alike = source.copy()
     alike[new] = shots.row_like(found.shot[new])
     lost = found.shot >= shots.points_shots
     exit_m = shots.exits(found.shot)
     xyz = found.xyz if exit_m is None else found.xyz + exit_m
+    if len(cloud):
+        # Range times direction differs from the recorded point in the last bit.
+        same = ~new & np.isclose(xyz, cloud.xyz[source], rtol=1e-6, atol=1e-5).all(axis=1)
+        xyz = np.where(same[:, None], cloud.xyz[source], xyz)
+    reflectivity, bytes_on = found.reflectivity, byte_scale(cloud, lidar)
+    if (known := reflectance_of(cloud, lidar)) is not None and len(cloud):
+        reflectivity = np.where(new, reflectivity, known[source] * found.remaining)
     measured = {
         "range": found.range_m, "power": found.power, "intensity": found.intensity,
-        "reflectivity": found.reflectivity if bytes_on is None else bytes_on.reflectivity_bytes(found.reflectivity),
+        "reflectivity": reflectivity if bytes_on is None else bytes_on.reflectivity_bytes(reflectivity),
         "origin": np.where(new, found.origin, 0),
     }  # fmt: skip
     fields: dict[str, NDArray[Any]] = {}
     for name, held in cloud.fields.items():
-        # Of a cloud without points every field is taken as that of one with a point of zeros, which none is alike.
+        # An empty cloud is treated as a single all-zero point; no real point matches it.
         values = held if len(cloud) else np.zeros((1, *held.shape[1:]), held.dtype)
         if name in measured:
             fields[name] = measured[name].astype(values.dtype)
+            if name == "intensity":
+                # Conversion to the sensor's scale and back may change the last bit.
+                same = ~new & np.isclose(fields[name], values[source], rtol=1e-6, atol=0.0)
+                fields[name] = np.where(same, values[source], fields[name])
             if name == "origin":
                 fields[name] = np.where(new, found.origin, values[source]).astype(values.dtype)
         elif name in ("ring", "column", "time", "shot", "direction"):
@@ -122,7 +130,7 @@ def assembled(
         else:
             taken = values[source]
             taken[new] = NO_MATERIAL if name == "material" and taken.dtype == np.uint16 else 0
-            # Labels without words are SemanticKITTI's, which has a class for what is in the air.
+            # Labels without names are SemanticKITTI's, whose class `outlier` covers points in the air.
             if name == "label" and "label" not in cloud.names and taken.dtype.kind in "iu":
                 taken[new] = SEMANTIC_KITTI["outlier"]
             fields[name] = taken
@@ -140,9 +148,9 @@ def assembled(
     metadata = {**cloud.metadata, "weather_notes": shots.notes}
     if isinstance(cloud, Scan):
         total = np.bincount(found.shot, minlength=shots.count)[shots.table_places()]
-        kept = replace(cloud.shots, return_count=total.astype(np.uint8))
+        table = replace(cloud.shots, return_count=total.astype(np.uint8))
         return Scan(
-            xyz, fields, cloud.frame, names, metadata, shots=kept, motion=cloud.motion, start_time=cloud.start_time
+            xyz, fields, cloud.frame, names, metadata, shots=table, motion=cloud.motion, start_time=cloud.start_time
         )
     out = PointCloud(xyz.astype(cloud.xyz.dtype, copy=False), fields, cloud.frame, names, metadata)
     return shots.with_lost_rows(cloud, out, found.shot)
@@ -152,7 +160,7 @@ def assembled(
 
 
 def lidar_of(sensor: Any) -> Lidar:
-    """A lidar, or the one that a name or file stands for."""
+    """Lidar as passed, or loaded from a preset name or file."""
     return sensor if isinstance(sensor, Lidar) else _named(str(sensor))
 
 
@@ -174,12 +182,12 @@ def weathered(
     reflectance: float | None = None,
     no_returns: str = "auto",
 ) -> PointCloud:
-    """A cloud as it would have been in this weather.
+    """Apply weather to a recorded cloud.
 
-    `lidar` is the sensor that recorded it. `pose` is where it stood in the world, which only uneven weather and dust
-    ask for. `reflectance` stands for intensity where the cloud has none. `no_returns` says where shots without a
-    return come from: 'auto' (from the cloud, else by the sensor's pattern, else between the points), 'none'.
-    What could not be done is said in `metadata['weather_notes']`.
+    `lidar` is the sensor that recorded it. `pose` is its position in the world, which matters only for heterogeneous
+    weather and dust. `reflectance` replaces intensity if the cloud has none. `no_returns` selects how shots without a
+    return are found: 'auto' (in the cloud, by the sensor's pattern, or between the points) or 'none'. Limitations are
+    listed in `metadata['weather_notes']`.
     """
     if not isinstance(cloud, PointCloud):
         raise ConfigError(f"weather: expected a parhelion PointCloud, got {type(cloud).__name__}")
@@ -194,14 +202,15 @@ def weathered(
     stream = Stream(seed, f"recorded/{lidar.model}", frame)
     found = _Launch(lidar, weather, air, stream, cloud, shots, reflectance, pose or Pose()).run()
     shots.notes.extend(earlier_weather(cloud))
-    return assembled(cloud, shots, found, byte_scale(cloud, lidar))
+    return assembled(cloud, shots, found, lidar)
 
 
-_MOST_LUCK = 3.0
-"""Standard deviations of the noise by which a recorded point may have been below the threshold, and by which one that
-is sure to be seen is set above it."""
+_MOST_DEVIATIONS = 3.0
+"""Standard deviations of the noise by which a recorded point may have been below the threshold."""
+_CERTAIN_DEVIATIONS = 6.0
+"""Standard deviations by which a point that is certain to be detected is set above the threshold."""
 _LEAST_POWER = 0.05
-"""Shot noise alone would let a recorded point have been dark."""
+"""Lower bound of the power of a recorded point [P_min]; with shot noise alone, it could have been 0."""
 
 
 class _Launch:
@@ -224,7 +233,7 @@ class _Launch:
         self.direction, self.length = self._directions()
 
     def run(self) -> Found:
-        """Dim, draw, detect."""
+        """Attenuate the recorded echoes, draw those of the air, detect both."""
         dr, mi = self.engine.dr, self.engine.mi
         low, high = (self.engine.table(np.array([word], np.uint32)) for word in self.stream.key)
         key = low, high
@@ -242,7 +251,7 @@ class _Launch:
         gain = beams.aim(self.engine, beam).gain
         parts = []
         for item in returns:
-            # Nothing comes along shots whose direction is not known.
+            # Shots of unknown direction return nothing.
             valid = (item.range < NO_ECHO) & (self.length > 0.0)
             echo = echo_of(self.engine, blocks, item.slot, valid)
             in_the_air = (echo.actor & SCATTERER_BIT) != 0
@@ -255,7 +264,7 @@ class _Launch:
         return self._collected(parts)
 
     def _directions(self) -> tuple[Vectors, Reals]:
-        """Unit directions from the beam's exit in the sensor frame, and the range of the first return."""
+        """Unit directions from the beam exit in the sensor frame, and the range of the first return."""
         dr, mi = self.engine.dr, self.engine.mi
         v = mi.Vector3f(*(self.engine.table(column) for column in self.shots.vectors.T))
         length = dr.norm(v)
@@ -264,7 +273,7 @@ class _Launch:
         return direction, length
 
     def _gains(self) -> NDArray[np.float32] | None:
-        """Strength of each shot's ring; None where all are alike, or rings are not known."""
+        """Gain of each shot's ring; None if all are equal or rings are unknown."""
         ring = self.shots.rings(self.cloud)
         gains = None if ring is None else channel_gains(self.config, int(ring.max(initial=0)) + 1)
         return None if gains is None else gains[ring].astype(np.float32)
@@ -273,11 +282,11 @@ class _Launch:
         dr, mi, count = self.engine.dr, self.engine.mi, self.shots.count
         axis = self.direction
         if not self.air.is_uniform:
-            # Opaque like all numbers that change from cloud to cloud: each cloud would compile kernels of its own.
-            turn = [
+            # Opaque, like all numbers that change from cloud to cloud; otherwise each cloud would compile new kernels.
+            rotation = [
                 [dr.opaque(mi.Float, float(v)) for v in row] for row in (self.pose.apply(np.eye(3)) - self.pose.xyz).T
             ]
-            axis = mi.Vector3f(*(sum(row[j] * axis[j] for j in range(3)) for row in turn))  # type: ignore[misc]
+            axis = mi.Vector3f(*(sum(row[j] * axis[j] for j in range(3)) for row in rotation))  # type: ignore[misc]
         index = dr.arange(mi.UInt32, count)
         pulse_draw: Reals = 0.0
         if LidarWeather.varies_per_pulse(self.weather):
@@ -294,10 +303,10 @@ class _Launch:
         return Beams(count, scan, index, rows, gains is not None)  # type: ignore[arg-type]
 
     def _surfaces(self, beams: Beams, air: Air) -> Echoes:
-        """The recorded returns, dimmed by the weather.
+        """Recorded returns, attenuated by the weather.
 
-        Their power is the one that the receiver decides by; the true one is kept as bits in place of an actor's number,
-        which a recording has not, and which has the bit of scatterers unset since no power is negative.
+        Their power is the one on which the receiver decides. The true power is stored as bits in place of the actor
+        number, which recordings do not have; the scatterer bit is then unset, because no power is negative.
         """
         dr, mi = self.engine.dr, self.engine.mi
         shots, slots = self.shots, self.shots.slots
@@ -310,23 +319,25 @@ class _Launch:
             here = source != NOTHING
         range_m = dr.select(here, self.length if slots == 1 else self.engine.table(shots.ranges.ravel()), 1.0)
         aim = beams.aim(self.engine, beam)
-        power = self._recorded_power(dr.select(here, source, 0), range_m, here, aim.gain)
-        # A recorded point was detected, so its power was the threshold at least, or nearly so with luck.
-        least = max(power_with_chance(-_MOST_LUCK, self.sigma, self.shot_noise), _LEAST_POWER)
+        power = self._recorded_power(index, dr.select(here, source, 0), range_m, here, aim.gain)
+        # A recorded point was detected, so its power was at least near the threshold.
+        least = max(power_with_chance(-_MOST_DEVIATIONS, self.sigma, self.shot_noise), _LEAST_POWER)
         power = namespace(power).maximum(power, dr.opaque(mi.Float, least))
+        self.clear = power
+        dr.eval(power)
         depth = air.depth(aim, range_m)
         dimmed = power * dr.exp(-2.0 * depth)
         echo = ReturnEcho(
-            dr.select(here, range_m, NO_ECHO), dr.select(here, self._with_old_luck(dimmed, power), 0.0),
+            dr.select(here, range_m, NO_ECHO), dr.select(here, self._given_detected(dimmed, power), 0.0),
             dr.select(here, source, NOTHING), dr.reinterpret_array(mi.UInt32, dimmed),
         )  # fmt: skip
         return Echoes(slots, EchoRows.of(self.engine, echo), None, None, None, [])
 
-    def _with_old_luck(self, dimmed: Reals, clear: Reals) -> Reals:
-        """Power of recorded points, raised to where the receiver's noise lets them pass as often as it should.
+    def _given_detected(self, dimmed: Reals, clear: Reals) -> Reals:
+        """Power of recorded points that passes the threshold with the probability conditioned on their detection.
 
-        They were seen in clear air with the luck that they had, and are seen still if that is luck enough: the chance
-        is that of the dimmed power over that of the clear one, and 1 without weather.
+        A recorded point was detected in clear air. It is still detected with the probability at the attenuated power
+        divided by that at the clear power, which is 1 without weather.
         """
         if self.sigma == 0.0:
             return dimmed
@@ -338,45 +349,96 @@ class _Launch:
             return 0.5 + 0.5 * dr.erf((power - 1.0) / (root_2 * dr.sqrt(sigma * sigma + shot_noise * power)))
 
         xp = namespace(dimmed)
-        still = xp.clip(2.0 * chance(dimmed) / chance(clear) - 1.0, -0.9999, 0.9999)
-        deviations = xp.minimum(root_2 * dr.erfinv(still), _MOST_LUCK)
+        still = 2.0 * chance(dimmed) / chance(clear) - 1.0
+        deviations = root_2 * dr.erfinv(xp.clip(still, -0.9999, 0.99999))
+        deviations = dr.select(still > 0.99999, _CERTAIN_DEVIATIONS, deviations)
         return xp.maximum(dimmed, power_with_chance(deviations, sigma, shot_noise))
 
-    def _recorded_power(self, source: Ints, range_m: Reals, here: Masks, gain: Reals) -> Reals:
+    def _white(self, range_m: Reals, here: Masks, gain: Reals) -> Reals:
+        """Power [P_min] of a white diffuser facing the sensor at ranges [m]."""
+        dr, curve = self.engine.dr, self.tables.overlap_curve
+        overlap = 1.0 if curve is None else curve(range_m, here)
+        overlap = overlap if gain is None else overlap * gain
+        clear = dr.exp(-2.0 * self.constant.gamma_per_m * range_m)
+        return overlap * clear / (np.pi * self.constant.threshold * range_m * range_m)
+
+    def _recorded_power(self, index: Ints, source: Ints, range_m: Reals, here: Masks, gain: Reals) -> Reals:
+        """Power [P_min] of the recorded returns: as recorded, or by inverting the intensity scale."""
         dr, mi, shots = self.engine.dr, self.engine.mi, self.shots
-        threshold, gamma = self.constant.threshold, self.constant.gamma_per_m
+        if shots.power is not None and len(shots.power):
+            return dr.gather(mi.Float, self.engine.table(shots.power), source, here)
+        white = self._white(range_m, here, gain)
         if shots.intensity is None:
             if self.reflectance is not None:
                 equal = dr.opaque(mi.Float, float(self.reflectance))
             elif shots.reflectance is not None:
-                told = shots.reflectance if len(shots.reflectance) else np.zeros(1, np.float32)
-                equal = dr.gather(mi.Float, self.engine.table(told), source, here)
+                known = shots.reflectance if len(shots.reflectance) else np.zeros(1, np.float32)
+                equal = dr.gather(mi.Float, self.engine.table(known), source, here)
             else:
                 raise ConfigError(
-                    "weather: the cloud has no field intensity; give a reflectance to be taken for all of its points"
+                    "weather: the cloud has no field intensity; pass a reflectance to use for all of its points"
                 )
         else:
-            # Kernels cannot read from empty arrays, not even with all reading switched off.
-            known = shots.intensity if len(shots.intensity) else np.zeros(1, np.float32)
-            value = dr.gather(mi.Float, self.engine.table(known), source, here)
-            # A 0 stands for all that rounds to it, of which the middle is taken: it may be a strong echo from near.
-            value = namespace(value).maximum(value, 0.25 * self.config.intensity.resolution)
-            scale = scale_called(self.config.intensity.scale)
-            power = scale.power(value, threshold_photons(self.config))
-            if power is not None:
-                return power
-            equal = scale.reflectivity(value)
-            if equal is None:
-                raise ConfigError(f"weather: {self.config.name} reports no intensity that a reflectance follows from")
-        curve = self.tables.overlap_curve
-        overlap = 1.0 if curve is None else curve(range_m, here)
-        overlap = overlap if gain is None else overlap * gain
-        return equal * overlap * dr.exp(-2.0 * gamma * range_m) / (np.pi * threshold * range_m * range_m)
+            return self._inverted(index, source, here, white)
+        return equal * white
+
+    def _intensity(self, source: Ints, here: Masks) -> Reals:
+        """Recorded intensity on the sensor's scale."""
+        dr, mi, known = self.engine.dr, self.engine.mi, self.shots.intensity
+        # Kernels cannot gather from empty arrays, even if the mask is False everywhere.
+        values = known if known is not None and len(known) else np.zeros(1, np.float32)
+        return dr.gather(mi.Float, self.engine.table(values), source, here)
+
+    def _within_step(self, index: Ints, source: Ints, here: Masks) -> tuple[Reals, Reals, Reals]:
+        """Recorded intensity, its value before rounding, uniform within its step, and the uniform number used.
+
+        `index` numbers the returns of the shots, `source` is their row of the cloud.
+        """
+        dr, mi, step = self.engine.dr, self.engine.mi, self.shots.intensity_step
+        value = self._intensity(source, here)
+        low, high = (dr.opaque(mi.UInt32, word) for word in self.stream.key)
+        draw = to_unit(words((low, high), index, WITHIN_STEP_DRAW)[0])
+        # Slightly less than the whole step, so that rounding returns the recorded value.
+        spread = dr.opaque(mi.Float, 0.998 * step)
+        return value, dr.select(value > 0.0, value + spread * (draw - 0.5), 0.5 * spread * draw), draw
+
+    def _inverted(self, index: Ints, source: Ints, here: Masks, white: Reals) -> Reals:
+        """Power [P_min] of recorded intensities, given that they were detected.
+
+        Where several powers have the same intensity, one is drawn: uniformly within the rounding step, and below the
+        smallest step, where intensity is 0, in proportion to the probability of detection.
+        """
+        dr, mi, step = self.engine.dr, self.engine.mi, self.shots.intensity_step
+        scale, photons = scale_called(self.config.intensity.scale), threshold_photons(self.config)
+        value, before, draw = self._within_step(index, source, here)
+        power = scale.received(before, white, photons)
+        if power is None:
+            raise ConfigError(f"weather: reflectance cannot be derived from the intensity of {self.config.name}")
+        if step == 0.0:
+            return power
+        # Powers below the first step. Their probability of detection is Phi(x), x = (P - 1) / sigma, whose integral is
+        # G(x) = x Phi(x) + phi(x); Newton's method from the upper end solves G(x) = draw G(x_max).
+        most = scale.received(dr.opaque(mi.Float, 0.5 * step), white, photons)
+        xp = namespace(most)
+        sigma = float(np.hypot(self.sigma, np.sqrt(self.shot_noise)))
+        if sigma == 0.0:
+            return dr.select(value > 0.0, power, 1.0 + draw * xp.maximum(most - 1.0, 0.0))
+        top = xp.clip((most - 1.0) * (1.0 / sigma), -_MOST_DEVIATIONS, 1e4)
+
+        def integral(x: Reals) -> tuple[Reals, Reals]:
+            phi = 0.5 + 0.5 * dr.erf(x * float(np.sqrt(0.5)))
+            return x * phi + float(1.0 / np.sqrt(2.0 * np.pi)) * dr.exp(-0.5 * x * x), phi
+
+        wanted, x = draw * integral(top)[0], top
+        for _ in range(8):
+            reached, phi = integral(x)
+            x = xp.maximum(x - (reached - wanted) / xp.maximum(phi, 1e-4), -_MOST_DEVIATIONS)
+        return dr.select(value > 0.0, power, 1.0 + sigma * x)
 
     def _detector(self) -> Detector:
         merge, gap = None, self.shots.least_gap()
         if gap is not None:
-            # Returns that the sensor told apart are not merged again.
+            # Returns that the sensor resolved are not merged again.
             merge = self.engine.table(np.minimum(self.config.receiver.merge_distance_m, 0.99 * gap))
         return Detector.of(
             self.engine, self.config, self.sigma, noisy=self.sigma > 0.0, merge_distance=merge, false_alarms=False
@@ -385,7 +447,7 @@ class _Launch:
     def _outcome(
         self, item: Return, valid: Masks, echo: ReturnEcho, in_the_air: Masks, range_m: Reals, gain: Reals
     ) -> dict[str, Any]:
-        """What is written down of one return of every shot."""
+        """Reported values of one return of every shot."""
         dr, mi = self.engine.dr, self.engine.mi
         resolution = self.config.range.resolution_m
         range_m = dr.select(valid, range_m, 0.0)
@@ -397,23 +459,37 @@ class _Launch:
             item.power, at_range, threshold=self.constant.threshold, extinction_per_m=self.constant.gamma_per_m,
             overlap=overlap if gain is None else overlap * gain,
         )  # fmt: skip
-        # What a scale takes from echoes near the threshold, the recording has taken from its own points already.
-        judged, sheet = item.power, self.config.intensity
+        sheet, photons = self.config.intensity, threshold_photons(self.config)
         scale = scale_called(sheet.scale)
-        if scale.calibrated:
-            judged = dr.select(in_the_air, item.power, FULL_SCALE_POWER)
-        value = scale.encode(judged, equal, threshold_photons(self.config))
-        value = in_steps(value, sheet.resolution or None)
+        value = in_steps(scale.encode(item.power, equal, photons), sheet.resolution or None)
+        on_surface = valid & ~in_the_air
+        source = dr.select(on_surface, echo.part, 0)
+        row = dr.select(on_surface, row_of(item.slot), 0)
+        clear = dr.gather(mi.Float, self.clear, row, on_surface)
+        remaining = dr.select(on_surface, item.power / namespace(clear).maximum(clear, 1e-6), 1.0)
+        if self.shots.intensity is not None:
+            # Recorded intensities fall in proportion to the scale's own: without weather they stay as they are.
+            recorded, before, _ = self._within_step(row, source, on_surface)
+            full = scale.encode(clear, clear * equal / item.power, photons)
+            now = scale.encode(item.power, equal, photons)
+            if self.shots.power is not None:
+                half = 0.499 * self.shots.intensity_step
+                before = namespace(full).clip(full, recorded - half, recorded + half)
+            ratio = dr.select(full > 0.0, now / full, 0.0)
+            kept = in_steps(dr.select(recorded > 0.0, before * ratio, 0.0), self.shots.intensity_step or None)
+            if scale.received(recorded, 1.0, photons) is None:
+                kept = recorded
+            value = dr.select(on_surface, kept, value)
         at = range_m * self.direction
         return {
             "valid": valid, "x": at.x, "y": at.y, "z": at.z, "range_m": range_m, "power": item.power,
             "reflectivity": equal, "intensity": value * self.shots.intensity_unit,
-            "source": dr.select(valid & ~in_the_air, echo.part, NOTHING),
-            "origin": dr.select(in_the_air, echo.actor & 0xFF, mi.UInt32(0)),
+            "source": dr.select(on_surface, echo.part, NOTHING),
+            "origin": dr.select(in_the_air, echo.actor & 0xFF, mi.UInt32(0)), "remaining": remaining,
         }  # fmt: skip
 
     def _collected(self, parts: list[dict[str, Any]]) -> Found:
-        """The valid returns of all registers, in order of shot."""
+        """Valid returns of all registers, in order of shot."""
         dr, mi = self.engine.dr, self.engine.mi
         n = len(parts)
         for part in parts:
@@ -421,7 +497,7 @@ class _Launch:
         dr.eval()
 
         def of(name: str, index: Any) -> Any:
-            """Values by shot and register; joining the registers would write the number of shots into the kernel."""
+            """Values by shot and register; concatenation would compile the number of shots into the kernel."""
             row = index // n
             value = dr.gather(type(parts[0][name]), parts[0][name], row)
             for k in range(1, n):
@@ -431,10 +507,10 @@ class _Launch:
         chosen = dr.compress(of("valid", dr.arange(mi.UInt32, self.shots.count * n)))
         if len(chosen) == 0:
             empty, none = np.zeros(0, np.float32), np.zeros(0, np.uint32)
-            return Found(np.zeros((0, 3), np.float32), empty, empty, empty, empty, none, none, none)
+            return Found(np.zeros((0, 3), np.float32), empty, empty, empty, empty, none, none, none, empty)
         shot = chosen // n
         xyz = dr.ravel(mi.Vector3f(*(of(axis, chosen) for axis in "xyz")))
-        names = ("range_m", "power", "reflectivity", "intensity", "source", "origin")
+        names = ("range_m", "power", "reflectivity", "intensity", "source", "origin", "remaining")
         values = {"shot": shot, **{name: of(name, chosen) for name in names}}
         dr.eval(xyz, *values.values())
         return Found(xyz=copied(xyz).reshape(-1, 3), **{name: copied(one) for name, one in values.items()})

@@ -1,8 +1,8 @@
-"""Shots without a return, found between the points of a turning sensor: by elevation and azimuth alone.
+"""Shots without a return between the points of a spinning sensor, found by elevation and azimuth alone.
 
-A recording need not follow the sensor's table of shots: it may begin at any azimuth, hold part of a turn, or say
-nothing of rings and times, as KITTI's files do. But its points lie in rings, one a laser, at even steps of azimuth, and
-where a step is left out, a shot met nothing.
+A recording need not follow the sensor's table of shots: it may start at any azimuth, contain part of a revolution, or
+lack rings and times, as KITTI's files do. Its points still lie in rings, one per laser, at equal steps of azimuth; a
+missing step is a shot without a return.
 """
 
 from __future__ import annotations
@@ -19,19 +19,21 @@ from parhelion.sensors.optics.lidar.lidar import Lidar
 Floats = NDArray[np.float64]
 
 BLANK_DEG = 5.0
-"""Where no ring has a point over so much azimuth, the recording is taken to have a gap there: nothing is drawn."""
+"""Azimuth interval without points of any ring that counts as not recorded; no shots are assumed there."""
 _FEWEST = 200  # points
-_MOST_OFF, _WITHIN, _AGREE = 0.35, 0.3, 0.9  # of the spacing of rings: a unit's calibration, a point's noise; share
-_OTHER_SENSOR = np.radians(2.0)  # calibrated units were seen to differ from their data sheets by up to 1.3 degrees
-_FILLED = 0.8  # share of the rings between the lowest and the highest seen that have points
+_MOST_OFF = 0.35  # largest deviation of a unit's calibration, in ring spacings
+_WITHIN = 0.3  # largest deviation of a point from its ring, in ring spacings
+_AGREE = 0.9  # share of points that must lie within it
+_OTHER_SENSOR = np.radians(2.0)  # calibrated units differ from their data sheets by up to 1.3 degrees
+_FILLED = 0.8  # share of the rings with points, between the lowest and the highest ring present
 _FEW = 0.2  # of the mean number of points of a ring
-_STEPS = (0.4, 2.5)  # azimuth steps over the sensor's own: it may have turned faster or slower
+_STEPS = (0.4, 2.5)  # range of azimuth steps relative to the preset's: the sensor may rotate faster or slower
 _ROUNDS = 3
 
 
 @dataclass(frozen=True, eq=False)
 class Rings:
-    """The rings that the points of a cloud lie in."""
+    """Rings in which the points of a cloud lie."""
 
     of_point: NDArray[np.int64]
     """Ring of each point, shape (n,)."""
@@ -40,7 +42,7 @@ class Rings:
     elevation: Floats
     """Elevation of each ring [rad], shape (rings,)."""
     offset: Floats
-    """Azimuth of each ring's beam from the head's [rad], shape (rings,)."""
+    """Azimuth of each ring's beam relative to the head [rad], shape (rings,)."""
     step: float
     """Azimuth from column to column [rad]."""
 
@@ -53,32 +55,32 @@ class Rings:
 
 @dataclass(frozen=True, eq=False)
 class Gaps:
-    """Shots that met nothing, between the points of a cloud."""
+    """Shots without a return between the points of a cloud."""
 
     direction: NDArray[np.float32]
     """Unit vectors, shape (n, 3)."""
     ring: NDArray[np.int64]
     like: NDArray[np.int64]
-    """A point that was measured at about the same time, shape (n,)."""
+    """Row of a point measured at about the same time, shape (n,)."""
     blank_deg: float
-    """Azimuth without any point, in which no shots were taken to be [deg]."""
+    """Azimuth without any point, in which no shots are assumed [deg]."""
 
 
 def rings_of(points: NDArray[Any], lidar: Lidar, names: NDArray[Any] | None = None) -> Rings | None:
-    """The rings of a turning sensor in which points lie; None where they do not lie in its rings.
+    """Rings of a spinning sensor in which points lie; None if they do not lie in its rings.
 
-    `names` is what the cloud itself calls the ring of each point, where it does.
+    `names` is the ring number of each point in the cloud, if it has any.
     """
     beams = _beams(lidar)
-    most = len(lidar.shots(0.0)) / _STEPS[0]  # more are several turns in one
+    most = len(lidar.shots(0.0)) / _STEPS[0]  # more points mean several revolutions
     if beams is None or not _FEWEST <= len(points) <= most or len(beams[0]) < 2:
         return None
     elevation, offset, exits, own_step = beams
     spacing = np.zeros(len(elevation))
     order = np.argsort(elevation)
     spacing[order] = np.gradient(elevation[order])
-    told = None if names is None else _by_name(points, names, elevation, exits, spacing)
-    found = _by_elevation(points, elevation, exits, spacing) if told is None else told
+    named = None if names is None else _by_name(points, names, elevation, exits, spacing)
+    found = _by_elevation(points, elevation, exits, spacing) if named is None else named
     if found is None:
         return None
     ring, calibrated = found
@@ -92,13 +94,13 @@ def _by_elevation(
 ) -> tuple[NDArray[np.int64], Floats] | None:
     """Ring of each point by its elevation alone, and the elevations of this unit's rings."""
     found, off = _nearest(points, elevation, exits)
-    # A unit's own calibration differs from the data sheet: rings are moved to where their points are, twice.
+    # A unit's calibration differs from the data sheet: rings are moved to their points, in two iterations.
     calibrated = elevation
     for _ in range(2):
         moved = calibrated + _median_by(found, off, len(elevation))
         calibrated = np.clip(moved, elevation - _MOST_OFF * spacing, elevation + _MOST_OFF * spacing)
         found, off = _nearest(points, calibrated, exits)
-    # Near points of another sensor, whose beams leave elsewhere, fall between its rings; they are few.
+    # If the cloud is from another sensor with other beam exits, a few near points fall between the rings.
     counts = np.bincount(found, minlength=len(elevation))[np.argsort(elevation)]
     seen = counts > _FEW * counts.mean()
     span = np.flatnonzero(seen)
@@ -110,7 +112,7 @@ def _by_elevation(
 def _by_name(
     points: NDArray[Any], names: NDArray[Any], elevation: Floats, exits: Floats, spacing: Floats
 ) -> tuple[NDArray[np.int64], Floats] | None:
-    """The same for a cloud that names the rings, from below or from above; None where its names are others."""
+    """Ring of each point by the cloud's ring numbers, counted from below or above; None if they do not match."""
     count = len(elevation)
     ring = names.astype(np.int64)
     if names.ndim != 1 or ring.min() < 0 or ring.max() >= count:
@@ -124,7 +126,7 @@ def _by_name(
         calibrated = elevation + shift
         seen = np.bincount(found, minlength=count) > 0
         rising = np.diff(calibrated[order][seen[order]])
-        # A unit may have its beams elsewhere, but then it has as many of them.
+        # A unit's beams may be shifted by more if their number agrees.
         is_it = np.abs(shift).max() < _OTHER_SENSOR or seen.mean() >= _FILLED
         if is_it and spread.mean() >= _AGREE and len(rising) and np.mean(rising > 0) >= _AGREE:
             return found, calibrated
@@ -132,7 +134,7 @@ def _by_name(
 
 
 def gaps_between(rings: Rings) -> Gaps:
-    """The shots that are left out between the points of each ring."""
+    """Shots that are missing between the points of each ring."""
     order = np.lexsort((rings.head % (2.0 * np.pi), rings.of_point))
     ring, head = rings.of_point[order], rings.head[order] % (2.0 * np.pi)
     apart, last = _to_next(ring, head)
@@ -160,9 +162,9 @@ def gaps_between(rings: Rings) -> Gaps:
 def directions_at(
     rings: Rings, names: NDArray[Any], when: NDArray[Any], wanted: NDArray[Any], wanted_when: NDArray[Any]
 ) -> NDArray[np.float32]:
-    """Directions of shots of which ring and time, or column, are known; zero for rings that no point has.
+    """Directions of shots of known ring and time (or column); zero for rings without points.
 
-    `names` and `when` are what the cloud calls ring and time of its points, `wanted` and `wanted_when` those of shots.
+    `names` and `when` are ring and time of the cloud's points, `wanted` and `wanted_when` those of the shots.
     """
     order = np.argsort(when, kind="stable")
     head = np.interp(wanted_when, when[order].astype(np.float64), np.unwrap(rings.head[order]))
@@ -174,23 +176,23 @@ def directions_at(
 
 
 def ring_numbers(rings: Rings, names: NDArray[Any]) -> NDArray[np.int64]:
-    """What the cloud calls each ring, which may count from above; of rings without points as the others suggest."""
+    """Number of each ring in the cloud, which may count from above; extrapolated for rings without points."""
     count = len(rings.elevation)
-    told = np.full(count, -1)
+    numbers = np.full(count, -1)
     for ring in range(count):
         here = names[rings.of_point == ring]
         if len(here):
-            told[ring] = int(np.median(here))
-    seen = np.flatnonzero(told >= 0)
+            numbers[ring] = int(np.median(here))
+    seen = np.flatnonzero(numbers >= 0)
     upwards = np.arange(count)
     for guess in (upwards, count - 1 - upwards):
-        if np.array_equal(told[seen], guess[seen]):
+        if np.array_equal(numbers[seen], guess[seen]):
             return guess
-    return told
+    return numbers
 
 
 def _beams(lidar: Lidar) -> tuple[Floats, Floats, Floats, float] | None:
-    """Elevation, azimuth from the head's, and exit (along, across, up) of each ring, and the step of a column."""
+    """Elevation, azimuth relative to the head, and exit (along, across, up) of each ring, and the column step."""
     if lidar.config.pattern.kind != "spinning":
         return None
     table = lidar.shots(0.0)
@@ -217,15 +219,15 @@ def _wrapped(angle: Reals) -> Reals:
 
 
 def _nearest(points: NDArray[Any], elevation: Floats, exits: Floats) -> tuple[NDArray[np.int64], Floats]:
-    """The ring of each point by the elevation at which its beams leave, and the point's elevation above it [rad]."""
+    """Ring of each point by elevation as seen from the beam exits, and the point's elevation above that ring [rad]."""
     order = np.argsort(elevation)
     between = 0.5 * (elevation[order][1:] + elevation[order][:-1])
-    # Which beam it is depends on where beams leave, and that on the beam: a few rounds settle it.
+    # The ring depends on the beam exit, which depends on the ring; a few iterations converge.
     leaves = np.broadcast_to(exits.mean(axis=0), (len(points), 3))
     for _ in range(_ROUNDS):
         rank = np.searchsorted(between, _elevation_of(points, leaves))
         leaves = exits[order[rank]]
-    # And of the neighbours the best, should it go back and forth.
+    # Compare with the neighbouring rings in case the iteration oscillates.
     ranks = np.clip(rank[None] + np.array([[-1], [0], [1]]), 0, len(order) - 1)
     away = np.stack([_elevation_of(points, exits[order[row]]) - elevation[order[row]] for row in ranks])
     best = np.argmin(np.abs(away), axis=0)
@@ -234,21 +236,21 @@ def _nearest(points: NDArray[Any], elevation: Floats, exits: Floats) -> tuple[ND
 
 
 def _elevation_of(points: NDArray[Any], exits: Floats) -> Floats:
-    """Elevation of points as seen from where the beams of their rings leave."""
+    """Elevation of points as seen from the beam exits of their rings."""
     x, y, z = points.T.astype(np.float64)
     along = np.sqrt(np.maximum(x * x + y * y - exits[:, 1] ** 2, 0.0)) - exits[:, 0]
     return np.asarray(np.arctan2(z - exits[:, 2], np.maximum(along, 1e-6)))
 
 
 def _azimuth(points: NDArray[Any], ring: NDArray[np.int64], exits: Floats) -> Floats:
-    """Azimuth of the beams that points lie on, which leave beside the axis."""
+    """Azimuth of the beams of points, corrected for the lateral offset of the beam exits."""
     x, y = points[:, 0].astype(np.float64), points[:, 1].astype(np.float64)
     across = exits[ring, 1] / np.maximum(np.hypot(x, y), 1e-6)
     return np.asarray(np.arctan2(y, x) - np.arcsin(np.clip(across, -1.0, 1.0)))
 
 
 def _median_by(group: NDArray[np.int64], values: Floats, count: int) -> Floats:
-    """Median of the values of each group, 0 for those without."""
+    """Median of the values of each group; 0 for empty groups."""
     medians = np.zeros(count)
     order = np.argsort(group, kind="stable")
     borders = np.searchsorted(group[order], np.arange(count + 1))
@@ -260,7 +262,10 @@ def _median_by(group: NDArray[np.int64], values: Floats, count: int) -> Floats:
 
 
 def _to_next(ring: NDArray[np.int64], head: Floats) -> tuple[Floats, NDArray[np.int64]]:
-    """From each of points, in order of ring and azimuth, to the next of its ring, around; and each ring's last."""
+    """Azimuth from each point to the next of its ring (cyclic), and the last row of each ring.
+
+    Points are in order of ring and azimuth.
+    """
     last = np.flatnonzero(np.concatenate([ring[1:] != ring[:-1], [True]]))
     first = np.concatenate([[0], last[:-1] + 1])
     apart = np.empty(len(head))
@@ -270,7 +275,7 @@ def _to_next(ring: NDArray[np.int64], head: Floats) -> tuple[Floats, NDArray[np.
 
 
 def _step(ring: NDArray[np.int64], azimuth: Floats, own: float) -> float | None:
-    """Azimuth from one shot of a ring to the next, from the points themselves; None where they are not so spaced."""
+    """Azimuth step between shots of a ring, from the points themselves; None if it does not match the sensor's."""
     order = np.lexsort((azimuth % (2.0 * np.pi), ring))
     apart, _ = _to_next(ring[order], (azimuth % (2.0 * np.pi))[order])
     apart = apart[apart > 0.1 * own]  # several returns of one shot

@@ -1,4 +1,4 @@
-"""The shots behind a recorded cloud: which points belong together, and which shots met nothing."""
+"""Shots of a recorded cloud: grouping of returns by shot, and shots without a return."""
 
 from __future__ import annotations
 
@@ -18,38 +18,43 @@ from parhelion.sensors.optics.lidar.recorded_gaps import directions_at, gaps_bet
 
 _MOST_RETURNS = 8
 _SAME_WAY = np.cos(np.radians(2.0))
-"""A point lies along the shot of the pattern that it is said to be, if within two degrees."""
+"""Cosine of the largest angle between a point and its shot of the pattern: two degrees."""
 _ALONG = 0.9
-"""Share of the points that must do so."""
-_LOOKED_AT = 2000
-"""Points that are looked at to see whether a cloud follows a pattern."""
+"""Share of the points that must lie along their shot."""
+_SAMPLED = 2000
+"""Number of points that are checked to decide if a cloud follows a pattern."""
 
 
 @dataclass
 class RecordedShots:
-    """Shots with returns first, in the order of the cloud, then those without."""
+    """Shots of a cloud: first those with returns, in the order of the cloud, then those without."""
 
     vectors: NDArray[np.float32]
-    """From the beam's exit to the first return [m], and the unit direction of shots without one, shape (count, 3)."""
+    """Vector from the beam exit to the first return [m], or the unit direction of shots without one, shape (count, 3).
+    """
     points_shots: int
     """Number of shots with returns."""
     rows: NDArray[np.uint32] | None
-    """Rows of the cloud of each shot's returns, NOTHING where there are fewer, shape (count, slots); None where every
-    row of the cloud is a shot of its own."""
+    """Rows of each shot's returns in the cloud, padded with NOTHING, shape (count, slots); None if every row of the
+    cloud is a separate shot."""
     ranges: NDArray[np.float32]
-    """Ranges of those returns [m]; empty where a shot has one return at most."""
+    """Ranges of those returns [m]; empty if shots have at most one return."""
     intensity: NDArray[np.float32] | None
-    """Intensity of each row of the cloud on the sensor's own scale."""
+    """Intensity of each row of the cloud on the sensor's scale."""
     intensity_unit: float = 1.0
-    """What one step of the sensor's scale is in the cloud."""
+    """Size of one step of the sensor's scale in the cloud."""
+    intensity_step: float = 0.0
+    """Rounding of the recorded intensities on the sensor's scale; 0 if they are continuous."""
+    power: NDArray[np.float32] | None = None
+    """Received power of each row of the cloud [P_min], if it is recorded."""
     reflectance: NDArray[np.float32] | None = None
-    """Reflectance of each row of the cloud, where it has no intensity."""
+    """Reflectance of each row of the cloud, if it has no intensity."""
     exit_m: NDArray[np.float32] | None = None
-    """Where each shot leaves, sensor frame, shape (count, 3); None where that is the sensor's centre."""
+    """Beam exit of each shot in the sensor frame, shape (count, 3); None if it is the sensor's centre."""
     lost: dict[str, NDArray[Any]] = field(default_factory=dict)
-    """Ring, column, time, shot and direction of the shots without returns, where known."""
+    """Ring, column, time, shot and direction of the shots without returns, if known."""
     lost_xyz: float | None = None
-    """What the cloud has as coordinates of shots without returns, NaN or 0; None where it has no rows for them."""
+    """Coordinates of shots without returns in the cloud, NaN or 0; None if it has no rows for them."""
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -62,11 +67,11 @@ class RecordedShots:
 
     @property
     def points(self) -> int:
-        """Number of the cloud's rows, where each is a shot."""
+        """Number of rows of the cloud if each is a shot."""
         return self.points_shots
 
     def least_gap(self) -> NDArray[np.float32] | None:
-        """Least distance between two returns of each shot [m], infinite where it has one; None where all have."""
+        """Least distance between two returns of each shot [m], infinite for one return; None if no shot has several."""
         if self.rows is None or self.slots == 1:
             return None
         ranges = np.sort(np.where(self.rows == NOTHING, np.float32(3e38), self.ranges), axis=1)
@@ -74,7 +79,7 @@ class RecordedShots:
         return np.where(ranges[:, 1:] < 1e38, gap, np.float32(np.inf)).min(axis=1).astype(np.float32)
 
     def row_like(self, shot: NDArray[Any]) -> NDArray[np.int64]:
-        """A row of the cloud from the same shot; 0 for shots without."""
+        """Row of the cloud from the same shot; 0 for shots without a return."""
         has = shot < self.points_shots
         if self.rows is None:
             return np.where(has, shot, 0).astype(np.int64)
@@ -83,14 +88,14 @@ class RecordedShots:
     def of_shot(
         self, name: str, values: NDArray[Any], alike: NDArray[Any], lost: NDArray[Any], shot: NDArray[Any]
     ) -> NDArray[Any]:
-        """A field that belongs to shots rather than to returns."""
+        """Values of a field that belongs to shots rather than to returns."""
         taken = values[alike]
         if np.any(lost):
             taken[lost] = self.lost[name][shot[lost] - self.points_shots] if name in self.lost else 0
         return taken
 
     def rings(self, cloud: PointCloud) -> NDArray[np.int64] | None:
-        """Ring of each shot, or None where the recording does not tell."""
+        """Ring of each shot, or None if the recording has no rings."""
         shot = np.arange(self.count)
         lost = shot >= self.points_shots
         if "ring" not in cloud.fields or len(cloud) == 0 or (lost.any() and "ring" not in self.lost):
@@ -99,18 +104,18 @@ class RecordedShots:
         return known.astype(np.int64)
 
     def exits(self, shot: NDArray[Any]) -> NDArray[np.float32] | None:
-        """Where shots leave, or None where all leave from the centre."""
+        """Beam exits of shots, or None if all are at the centre."""
         return None if self.exit_m is None else self.exit_m[shot]
 
     def table_places(self) -> NDArray[np.int64]:
-        """For each row of a scan's own table of shots, its number here."""
+        """Number in this table of each row of the scan's table of shots."""
         assert self.rows is not None
         place = np.zeros(self.count, np.int64)
         place[np.concatenate([self.lost["returned"], self.lost["shot"]])] = np.arange(self.count)
         return place
 
     def with_lost_rows(self, cloud: PointCloud, out: PointCloud, shot: NDArray[Any]) -> PointCloud:
-        """The cloud with a row for every shot without a return, where the recording had such rows."""
+        """Cloud with a row for every shot without a return, if the recording had such rows."""
         if self.lost_xyz is None:
             return out
         seen = np.zeros(self.count, bool)
@@ -129,31 +134,31 @@ class RecordedShots:
 
 
 def recorded_shots(cloud: PointCloud, lidar: Lidar, no_returns: str) -> RecordedShots:
-    """The shots of a cloud, in the sensor frame."""
+    """Shots of a cloud, in the sensor frame."""
     if no_returns not in ("auto", "none"):
         raise ConfigError(f"no_returns: must be 'auto' or 'none', got {no_returns!r}")
     if cloud.frame == "world":
         raise ConfigError(
-            "weather: the cloud is in the world frame and does not say where the sensor stood; "
-            "give it in the sensor frame"
+            "weather: the cloud is in the world frame and has no sensor position; transform it to the sensor frame"
         )
-    turns = len(np.unique(cloud.fields["turn"])) if "turn" in cloud.fields else 1
-    if turns > 1:
+    frames = len(np.unique(cloud.fields["turn"])) if "turn" in cloud.fields else 1
+    if frames > 1:
         raise ConfigError(
-            f"weather: the cloud holds {turns} turns, of which each has its own shots; do them one by one "
-            "(parhelion.read_frames gives the turns of a capture)"
+            f"weather: the cloud contains {frames} frames; apply weather to each frame separately "
+            "(parhelion.read_frames returns the frames of a capture)"
         )
-    # Drivers write a shot without a return as NaN, or as zeros.
+    # Drivers write a shot without a return as NaN or as zeros.
     x, y, z = cloud.xyz.T
     finite = np.isfinite(x) & np.isfinite(y) & np.isfinite(z) & ((x != 0.0) | (y != 0.0) | (z != 0.0))
     notes: list[str] = []
     intensity, unit = _intensity(cloud, lidar, finite, notes)
+    levels = {"intensity_step": _intensity_step(intensity, lidar, unit), "power": _power(cloud, finite)}
     known = reflectance_of(cloud, lidar) if intensity is None else None
     if known is not None:
         known = np.where(finite, known, 0.0).astype(np.float32)
-        notes.append("the cloud has no intensity: its reflectivity was taken")
+        notes.append("the cloud has no intensity; its reflectivity was used")
     if isinstance(cloud, Scan):
-        return replace(_of_scan(cloud, intensity, unit, no_returns, notes), reflectance=known)
+        return replace(_of_scan(cloud, intensity, unit, no_returns, notes), reflectance=known, **levels)
     xyz = cloud.xyz.astype(np.float32, copy=False)
     rows: NDArray[np.int64] | None = None
     lost_xyz: float | None = None
@@ -172,7 +177,7 @@ def recorded_shots(cloud: PointCloud, lidar: Lidar, no_returns: str) -> Recorded
         ranges = np.concatenate([ranges, np.zeros((len(directions), ranges.shape[1]), np.float32)])
     return RecordedShots(
         np.concatenate([vectors, directions]) if len(directions) else vectors, len(vectors), table, ranges,
-        intensity, unit, known, lost=lost, lost_xyz=lost_xyz, notes=notes,
+        intensity, unit, reflectance=known, lost=lost, lost_xyz=lost_xyz, notes=notes, **levels,
     )  # fmt: skip
 
 
@@ -184,15 +189,36 @@ def _intensity(
         return None, 1.0
     value = np.where(finite, values, 0).astype(np.float32) if not finite.all() else values.astype(np.float32)
     if not np.isfinite(value).all():
-        raise ConfigError("weather: the cloud's field intensity holds numbers that are not finite")
+        raise ConfigError("weather: the cloud's field intensity contains values that are not finite")
     if 0.0 < value.max(initial=0.0) <= 1.0 and scale_called(lidar.config.intensity.scale).bits == 8:
-        notes.append("intensities from 0 to 1 were taken as shares of 255")
+        notes.append("intensities from 0 to 1 were interpreted as shares of 255")
         return value * np.float32(255.0), 1.0 / 255.0
     return value, 1.0
 
 
+def _intensity_step(intensity: NDArray[np.float32] | None, lidar: Lidar, unit: float) -> float:
+    """Rounding of recorded intensities on the sensor's scale: whole steps, hundredths of full scale, or none (0)."""
+    step = lidar.config.intensity.resolution
+    if intensity is None or step == 0.0:
+        return 0.0
+    # KITTI's files hold hundredths of full scale.
+    for candidate in (step, 2.55) if unit != 1.0 else (step,):
+        steps = intensity / np.float32(candidate)
+        if np.all(np.abs(steps - np.rint(steps)) < 1e-3):
+            return candidate
+    return 0.0
+
+
+def _power(cloud: PointCloud, finite: NDArray[np.bool_]) -> NDArray[np.float32] | None:
+    """Field `power` [P_min] of a simulated cloud; None if it is missing or incomplete."""
+    values = cloud.fields.get("power")
+    if values is None or values.ndim != 1 or not np.all(values[finite] > 0.0):
+        return None
+    return np.where(finite, values, 0.0).astype(np.float32)
+
+
 def reflectance_of(cloud: PointCloud, lidar: Lidar) -> NDArray[np.float32] | None:
-    """The field `reflectivity` as a fraction, whichever way it is kept; None where it has none that is understood."""
+    """Field `reflectivity` as a fraction, from floats or bytes; None if it is missing or its scale is unknown."""
     values = cloud.fields.get("reflectivity")
     if values is None or values.ndim != 1:
         return None
@@ -203,7 +229,7 @@ def reflectance_of(cloud: PointCloud, lidar: Lidar) -> NDArray[np.float32] | Non
 
 
 def byte_scale(cloud: PointCloud, lidar: Lidar) -> IntensityScale | None:
-    """The scale of the field `reflectivity` if it holds bytes, as the sensor's driver writes them; else None."""
+    """Scale of the field `reflectivity` if it holds bytes as written by the sensor's driver; None otherwise."""
     values, scale = cloud.fields.get("reflectivity"), scale_called(lidar.config.intensity.scale)
     return scale if values is not None and values.dtype.kind in "iu" and scale.byte_reflectivity else None
 
@@ -211,12 +237,12 @@ def byte_scale(cloud: PointCloud, lidar: Lidar) -> IntensityScale | None:
 def _of_scan(
     scan: Scan, intensity: NDArray[np.float32] | None, unit: float, no_returns: str, notes: list[str]
 ) -> RecordedShots:
-    """Shots of a simulated scan, which has them all."""
+    """Shots of a simulated scan, which has a complete table of shots."""
     shot = scan.fields["shot"].astype(np.int64)
     returned, table, ranges = _blocks(shot, scan.fields["range"].astype(np.float32))
     lost = _others(len(scan.shots), returned)
     if no_returns == "none":
-        notes.append("shots without a return were left out, as asked")
+        notes.append("shots without a return were ignored (no_returns='none')")
     order = np.concatenate([returned, lost])
     first = table[:, 0]
     vectors = scan.xyz[first] - scan.shots.origin[returned]
@@ -234,7 +260,7 @@ def _of_scan(
 
 
 def _others(count: int, rows: NDArray[Any]) -> NDArray[np.int64]:
-    """The numbers below `count` that are not among the rows."""
+    """Numbers below `count` that are not in `rows`."""
     left = np.ones(count, bool)
     left[rows] = False
     return np.flatnonzero(left)
@@ -243,7 +269,7 @@ def _others(count: int, rows: NDArray[Any]) -> NDArray[np.int64]:
 def _blocks(
     key: NDArray[np.int64], range_m: NDArray[np.float32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
-    """Distinct keys in order, rows of each (-1 where there are fewer than of the fullest), and their ranges."""
+    """Distinct keys in order, the rows of each (padded with -1), and their ranges."""
     order = np.argsort(key, kind="stable")
     distinct, start, count = np.unique(key[order], return_index=True, return_counts=True)
     slots = int(min(count.max(initial=1), _MOST_RETURNS))
@@ -257,7 +283,7 @@ def _blocks(
 def _grouped(
     cloud: PointCloud, xyz: NDArray[np.float32], rows: NDArray[np.int64] | None
 ) -> tuple[NDArray[np.int64] | None, NDArray[np.float32]]:
-    """Rows of each shot with several returns, or None where every point is a shot of its own."""
+    """Rows of each shot's returns, or None if every point is a separate shot."""
     none = np.zeros((0, 1), np.float32)
     counts = cloud.fields.get("return_count")
     chosen = np.arange(len(xyz)) if rows is None else rows
@@ -285,12 +311,12 @@ def _lost_shots(
     no_returns: str,
     notes: list[str],
 ) -> tuple[dict[str, NDArray[Any]], NDArray[np.float32]]:
-    """What is known of the shots without a return, and their directions."""
+    """Known fields of the shots without a return, and their directions."""
     nowhere = np.zeros((0, 3), np.float32)
     fields = cloud.fields
     has_pattern = "ring" in fields and ("column" in fields or "time" in fields)
     if no_returns == "none":
-        notes.append("shots without a return were left out, as asked")
+        notes.append("shots without a return were ignored (no_returns='none')")
     if not finite.all():
         missing = np.flatnonzero(~finite)
         of_shots = ("ring", "column", "time", "shot", "direction")
@@ -314,8 +340,8 @@ def _lost_shots(
     rings = rings_of(vectors, lidar, named)
     if rings is None:
         notes.append(
-            f"the points do not lie in the rings of {lidar.model}: its pattern is not that of the recording, and "
-            "points of the air were drawn only along shots that met something"
+            f"the points do not lie in the rings of {lidar.model}, so shots without a return are unknown; points of "
+            "the air were added only along shots with a return"
         )
         return {}, nowhere
     gaps = gaps_between(rings)
@@ -325,8 +351,7 @@ def _lost_shots(
     )
     if gaps.blank_deg:
         notes.append(
-            f"within {gaps.blank_deg:.0f} degrees of azimuth no ring has a point: taken as not recorded, nothing was "
-            "drawn there"
+            f"{gaps.blank_deg:.0f} degrees of azimuth have no points and count as not recorded; nothing was added there"
         )
     rows = gaps.like if first is None else first[gaps.like]
     known = {name: fields[name][rows] for name in ("column", "time") if name in fields}
@@ -343,7 +368,7 @@ def _directions_of_rows(
     missing: NDArray[np.int64],
     notes: list[str],
 ) -> NDArray[np.float32]:
-    """Directions of the rows without coordinates, zero where they are not known."""
+    """Directions of the rows without coordinates; zero if unknown."""
     fields = cloud.fields
     when = next((name for name in ("column", "time") if name in fields), None)
     if "ring" in fields and when is not None:
@@ -360,12 +385,12 @@ def _directions_of_rows(
             known = np.count_nonzero(found.any(axis=1))
             notes.append(f"directions of {known} shots without a return follow from ring and {when} of the points")
             return found
-    notes.append(f"{len(missing)} rows without coordinates have no direction: nothing was drawn along them")
+    notes.append(f"{len(missing)} rows without coordinates have no direction; nothing was added along them")
     return np.zeros((len(missing), 3), np.float32)
 
 
 def _was_recorded(cloud: PointCloud, column: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which columns a turn of a capture holds; all of them where the cloud does not say."""
+    """Mask of the columns that a frame of a capture contains; all True if the cloud has no such information."""
     held = cloud.metadata.get("recorded_columns")
     if isinstance(held, (list, tuple)) and len(held) == 2 and all(isinstance(value, int) for value in held):
         return (column >= held[0]) & (column <= held[1])
@@ -378,17 +403,17 @@ def _along_pattern(
     vectors: NDArray[np.float32],
     first: NDArray[np.int64] | None,
 ) -> NDArray[np.int64] | None:
-    """The shots of the pattern that points say they are, or None where they do not lie along them."""
+    """Shot numbers of the points by ring and column or time, or None if points do not lie along these shots."""
     shot = _shots_of_pattern(cloud, table, first)
-    some = slice(None, None, max(1, len(shot) // _LOOKED_AT))
-    seen, said = vectors[some], table.direction[shot[some]]
-    along = np.sum(seen * said, axis=1) / np.maximum(np.linalg.norm(seen, axis=1), 1e-9)
+    some = slice(None, None, max(1, len(shot) // _SAMPLED))
+    seen, nominal = vectors[some], table.direction[shot[some]]
+    along = np.sum(seen * nominal, axis=1) / np.maximum(np.linalg.norm(seen, axis=1), 1e-9)
     agree = float(np.mean(along > _SAME_WAY)) if len(along) else 0.0
     return shot if agree >= _ALONG else None
 
 
 def _shots_of_pattern(cloud: PointCloud, table: ShotTable, first: NDArray[np.int64] | None) -> NDArray[np.int64]:
-    """The row of the sensor's table of shots that each shot of the cloud is, by ring and column, or ring and time."""
+    """Row of each shot in the sensor's table of shots, by ring and column, or by ring and time."""
     rows = slice(None) if first is None else first
     ring = cloud.fields["ring"][rows].astype(np.int64)
     wanted: NDArray[Any]
@@ -396,7 +421,7 @@ def _shots_of_pattern(cloud: PointCloud, table: ShotTable, first: NDArray[np.int
         wanted = ring * 65536 + cloud.fields["column"][rows].astype(np.int64)
     else:
         time, last = cloud.fields["time"].astype(np.float64), table.duration
-        # Times within a scan count from its start; others, such as those of a clock, from the first point.
+        # Times within a scan are relative to its start; absolute times are made relative to the first point.
         if len(time) and not (time.min() >= 0.0 and time.max() <= 1.001 * last):
             time = time - time.min()
         wanted = ring * (last + 1.0) + time[rows]
@@ -410,7 +435,7 @@ _orders: dict[tuple[int, bool], tuple[ShotTable, NDArray[np.int64], NDArray[Any]
 
 
 def _ordered(table: ShotTable, by_column: bool) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Rows of a table of shots by ring and column, or ring and time, and the keys in that order; kept for streams."""
+    """Rows of a table of shots sorted by ring and column, or ring and time, and the sorted keys; cached for streams."""
     key = (id(table), by_column)
     if key not in _orders or _orders[key][0] is not table:
         if len(_orders) > 16:
@@ -423,4 +448,4 @@ def _ordered(table: ShotTable, by_column: bool) -> tuple[NDArray[np.int64], NDAr
     return _orders[key][1:]
 
 
-assert NOTHING == 0xFFFFFFFF  # what -1 is as a row number
+assert NOTHING == 0xFFFFFFFF  # -1 as an unsigned row number

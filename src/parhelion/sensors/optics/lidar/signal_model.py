@@ -1,8 +1,8 @@
-"""The signal of a recording's shots as a function that can be differentiated: by pose, materials and receiver.
+"""Differentiable model of the signal of a recording's shots, by pose, materials and receiver.
 
-Each shot keeps the plane that it met. Range, angle of incidence, BRDF, overlap and received power then follow from one
-row of parameters through the same functions that scans use, on double-precision arrays of Dr.Jit, which gives their
-derivatives (automatic differentiation). What happens at edges has none, so shots that meet edges are left out.
+Each shot stores the plane that it met. Range, angle of incidence, BRDF, overlap and received power then follow from one
+row of parameters through the functions that scans use, on double-precision Dr.Jit arrays, which provide the derivatives
+by automatic differentiation. Edges are not differentiable, so shots that meet edges are excluded.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 POSE = 6
-"""Parameters of a pose: a shift in the world [m], and a turn about its axes [rad]."""
+"""Number of pose parameters: a shift in the world [m] and a rotation about its axes [rad]."""
 LEAST_ROUGHNESS = 0.02
 
 
@@ -34,15 +34,15 @@ class ShotPlanes:
     """Shots and the planes that they met, in the world frame."""
 
     origin: Floats
-    """Where the shot leaves, shape (n, 3)."""
+    """Beam exit of each shot, shape (n, 3)."""
     direction: Floats
     """Unit direction, shape (n, 3)."""
     pivot: Floats
-    """The sensor's place, about which the pose turns, shape (3,)."""
+    """Position of the sensor, the centre of rotation, shape (3,)."""
     place: Floats
-    """A point of the plane, shape (n, 3)."""
+    """Point on the plane, shape (n, 3)."""
     normal: Floats
-    """Unit normal on the sensor's side, shape (n, 3)."""
+    """Unit normal that faces the sensor, shape (n, 3)."""
     material: Rows
     """Row of the list of materials, shape (n,)."""
 
@@ -53,9 +53,9 @@ class ShotPlanes:
 class SignalModel:
     """Ranges and powers of shots from one row of parameters.
 
-    Parameters in order: pose (6), logarithm of each material's factor on its reflectance, logarithm of each material's
-    roughness (Oren and Nayar's slope angle [rad], or that of Cook and Torrance's facets), and the overlap: the
-    logarithm of the range of full overlap, or of the share at each point of its curve.
+    Parameters in order: pose (6), logarithm of a factor on each material's reflectance, logarithm of each material's
+    roughness (Oren-Nayar's slope angle [rad], or Cook-Torrance's facet roughness), and the overlap: the logarithm of
+    the range of full overlap, or of the share at each point of its curve.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class SignalModel:
         self.engine, self.real, self.whole = engine, module.Float64, module.UInt32
         self.materials, self.constant = list(materials), constant
         rows = [columns_of(one, one.reflectance_at(wavelength_nm)) for one in self.materials]
-        self.columns = {name: np.array([row.get(name, usual) for row in rows]) for name, usual in COLUMNS.items()}
+        self.columns = {name: np.array([row.get(name, default) for row in rows]) for name, default in COLUMNS.items()}
         self.metal = (self.columns["ct_weight"] > 0) & (self.columns["diffuse"] == 0)
         count = len(self.materials)
         self.reflectance = slice(POSE, POSE + count)
@@ -90,33 +90,33 @@ class SignalModel:
 
     @property
     def has_roughness(self) -> NDArray[np.bool_]:
-        """Which materials have a roughness that the signal depends on."""
+        """Mask of materials whose signal depends on a roughness."""
         return (self.columns["sigma_rad"] > 0) | ((self.columns["ct_weight"] > 0) & (self.columns["ct_f0"] > 0))
 
     @property
     def is_modelled(self) -> NDArray[np.bool_]:
-        """Materials whose BRDF is a formula of these parameters: no measured curves, glass or mirrors."""
+        """Mask of materials whose BRDF is a formula of these parameters: no measured curves, glass or mirrors."""
         smooth = (self.columns["mirror"] > 0) | (self.columns["pane_index"] > 1)
         return (self.columns["curve_level"] == 0) & ~smooth
 
     @locked
     def at(self, shots: ShotPlanes, parameters: Floats) -> tuple[Floats, Floats, Floats]:
-        """Range [m], and logarithms of power [P_min] and of reflectivity, of each shot, each of shape (n,).
+        """Range [m], logarithm of power [P_min] and logarithm of reflectivity of each shot, each of shape (n,).
 
-        Reflectivity is what makers report that have divided range and overlap out.
+        Reflectivity is the signal after division by the effects of range and overlap, as some makers report it.
         """
         ranges, powers, shares = self._traced(shots, self.real(parameters))
         return copied(ranges), copied(powers), copied(shares)
 
     @locked
     def derivatives(self, shots: ShotPlanes, parameters: Floats, which: Rows) -> Floats:
-        """Derivatives of the three by some parameters, shape (3, n, len(which))."""
+        """Derivatives of the values of `at` with respect to parameters `which`, shape (3, n, len(which))."""
         dr = self.engine.dr
         found = np.zeros((3, len(shots), len(which)))
         row = self.real(parameters)
         dr.enable_grad(row)
         values = self._traced(shots, row)
-        # The graph is used once for every parameter.
+        # The graph is traversed once per parameter.
         keep = dr.ADFlag.ClearInput | dr.ADFlag.ClearInterior
         for column, number in enumerate(which):
             dr.clear_grad(list(values))
@@ -130,7 +130,7 @@ class SignalModel:
         return found
 
     def _traced(self, shots: ShotPlanes, row: Any) -> tuple[Any, Any, Any]:
-        """The same for arrays of Dr.Jit, with their derivatives where `row` has any."""
+        """Values of `at` as Dr.Jit arrays, with derivatives if `row` has gradients enabled."""
         dr, real = self.engine.dr, self.real
 
         def pick(first: int, where: Any = 0) -> Any:
@@ -139,10 +139,10 @@ class SignalModel:
         def vector(values: Floats) -> tuple[Any, ...]:
             return tuple(real(np.ascontiguousarray(column)) for column in values.T)
 
-        turn = [pick(3 + k) for k in range(3)]
-        # Second order in the turn: exact where derivatives are taken, which is at no turn.
-        direction = _turned(vector(shots.direction), turn)
-        arm = _turned(vector(shots.origin - shots.pivot), turn)
+        rotation = [pick(3 + k) for k in range(3)]
+        # Second order in the rotation: exact at zero rotation, where derivatives are evaluated.
+        direction = _rotated(vector(shots.direction), rotation)
+        arm = _rotated(vector(shots.origin - shots.pivot), rotation)
         origin = [a + pivot + pick(k) for k, (a, pivot) in enumerate(zip(arm, shots.pivot.tolist(), strict=True))]
         normal, place = vector(shots.normal), vector(shots.place)
         towards = _dot(normal, direction)
@@ -157,14 +157,14 @@ class SignalModel:
             threshold=self.constant.threshold,
             overlap=self._overlap(range_m, pick),
         )
-        # Numbers of their own: what others depend on loses its slope on the way to them.
+        # Separate variables: a traversed variable that others depend on would lose its own gradient.
         one = dr.opaque(real, 1.0)
         values = range_m * one, dr.log(power), dr.log(np.pi * reflected) * one
         dr.eval(values)
         return values
 
     def _columns(self, shots: ShotPlanes, pick: Any) -> dict[str, Any]:
-        """The columns of each shot's material, with the parameters in place of the material's own."""
+        """Columns of each shot's material, with the fitted parameters in place of the material's own."""
         dr, real = self.engine.dr, self.real
         columns = {name: real(values[shots.material]) for name, values in self.columns.items()}
         number = np.asarray(shots.material, np.uint32)
@@ -179,7 +179,7 @@ class SignalModel:
         return columns
 
     def _overlap(self, range_m: Any, pick: Any) -> Any:
-        """The share that the receiver collects, of the fitted curve; as `overlap_share`."""
+        """Share that the receiver collects, from the fitted curve (see `overlap_share`)."""
         dr, first = self.engine.dr, self.overlap.start
         if self.overlap.start == self.overlap.stop:
             return 1.0
@@ -204,7 +204,7 @@ def _cross(a: Sequence[Any], b: Sequence[Any]) -> list[Any]:
     return [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
 
 
-def _turned(v: Sequence[Any], turn: Sequence[Any]) -> list[Any]:
-    once = _cross(turn, v)
-    twice = _cross(turn, once)
+def _rotated(v: Sequence[Any], rotation: Sequence[Any]) -> list[Any]:
+    once = _cross(rotation, v)
+    twice = _cross(rotation, once)
     return [a + b + 0.5 * c for a, b, c in zip(v, once, twice, strict=True)]

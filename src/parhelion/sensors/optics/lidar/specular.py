@@ -1,10 +1,10 @@
-"""Glass, water and mirrors: what a beam sees behind them and in them, along paths of bounded length.
+"""Glass, water and mirrors: targets seen through them and in them, along paths of bounded length.
 
-A surface that mirrors or transmits splits the pulse. Two probes of each beam that met one (the first and the last of
-those that did) are followed on: straight through (with the pane's transmittance, out and back), and along the mirrored
-direction (with its reflectance, out and back) to a target that appears at the folded range, a ghost point. A path that
-could not reach the threshold even from a surface twice as bright as the whitest of the world is not traced; glints and
-retro-reflectors at its end are lost.
+A specular surface splits the pulse. Two probes of each beam that met one (the first and the last of those that did) are
+traced further: straight through (with the pane's two-way transmittance), and along the mirrored direction (with its
+two-way reflectance) to a target that appears at the folded range, a ghost point. A path that could not reach the
+threshold even from a surface twice as bright as the whitest of the world is not traced; glints and retro-reflectors at
+its end are lost.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from parhelion.sensors.optics.lidar.emit import PROBES
 from parhelion.sensors.optics.lidar.illuminate import Reflection
 
 FOLLOWED = 2
-"""Probes of a beam that are followed behind a specular surface."""
+"""Probes per beam that are traced beyond a specular surface."""
 ROWS = 2 * FOLLOWED
-"""Echoes that a beam gets from there: what is seen behind, then the ghosts."""
+"""Additional echoes per beam: first those behind the surface, then the ghosts."""
 
-# Rays go on from a surface by this much, so that they do not meet it again.
+# Offset of a continued ray from its surface, so that it does not meet the surface again.
 _STEP_OFF_M = 1e-4
 _STEP_OFF_PER_M = 1e-5
 
 
 @dataclass
 class _Surface:
-    """What a ray met, as kernel variables."""
+    """Surface that a ray met, as kernel variables."""
 
     found: Masks
     t: Reals
@@ -52,33 +52,33 @@ class _Surface:
 
 @dataclass
 class _Path:
-    """A path after its last surface, as kernel variables."""
+    """Path after its last surface, as kernel variables."""
 
     origin: Vectors
     direction: Vectors
     length: Reals
     """Length so far [m]."""
     share: Reals
-    """Part of the power that comes this way and back."""
+    """Share of the power that travels along this path and back."""
     active: Masks
     ghost: Masks
-    """Whether a mirror folded it."""
+    """True if a mirror folded the path."""
 
 
 @kernel_tree()
 @dataclass
 class Behind:
-    """What beams see behind specular surfaces and in them."""
+    """Echoes behind specular surfaces and in them."""
 
     beams: SpecularBeams
     rows: EchoRows
-    """ROWS rows for each of those beams."""
+    """ROWS rows per beam."""
 
 
 def trace_specular(
     light: Reflection, scene: SceneArrays, echoes: Echoes, beams: Beams, bounces: int
 ) -> tuple[Behind | None, Ints]:
-    """What the beams that met a specular surface see through and in it, and how many rays it took (on the device)."""
+    """Echoes through and in specular surfaces, and the number of rays cast (on the device)."""
     engine = running_engine()
     some = echoes.specular
     if some is None:
@@ -86,7 +86,7 @@ def trace_specular(
     count = len(some)
     if count == 0:
         return None, None
-    # Only what was traced is read. Dr.Jit would inspect the other arrays of the echoes at every call, for nothing.
+    # Pass only the arrays that are read: Dr.Jit inspects every argument on each call.
     traced = None if echoes.probes is not None else echoes.wide
     met = Echoes(echoes.slots, traced, None, None, None, [], echoes.probes)
     paths, straight = Rows.transient(engine, count * ROWS, capacity(count) * ROWS), engine.whole(count * FOLLOWED)
@@ -105,10 +105,10 @@ def _follow_paths(
     straight: Ints,
     bounces: int,
 ) -> tuple[EchoRows, Ints]:
-    """Echoes at the ends of paths, of which the first `straight` go straight through, and how many rays it took."""
+    """Echoes at the ends of paths, the first `straight` of which go straight through, and the number of rays cast."""
     engine = running_engine()
     dr, mi, index = engine.dr, engine.mi, paths.index
-    # All paths that go through, then all that are mirrored: rays that run together are traced together.
+    # Transmitted paths first, then mirrored ones, so that coherent rays are traced together.
     mirrored = index >= straight
     path = dr.select(mirrored, index - straight, index)
     row = path // FOLLOWED
@@ -118,7 +118,7 @@ def _follow_paths(
     aim = beams.aim(engine, beam)
     offset, direction = light.sub_rays.ray(aim, probe)
     surface: Any
-    # The surface that a probe met is remembered where adaptive sampling traced it, else traced again.
+    # Adaptive sampling stores the surface that a probe met; otherwise it is traced again.
     if echoes.probes is not None:
         at = beam * PROBES + probe
         seen = echoes.probes.echoes.at(at)
@@ -128,14 +128,14 @@ def _follow_paths(
         casts = dr.select(met, mi.UInt32(1), 0)
     start = _Path(aim.origin + offset, direction, mi.Float(0.0), weight, surface.found, mi.Bool(False))
     echo, steps = _follow(light, scene, _go_on(light, start, surface, aim, mirror=mirrored), aim, bounces)
-    # The first surface was traced for both paths of a probe, and is counted once.
+    # The first surface is shared by both paths of a probe and counted once.
     casts = dr.select(mirrored, 0, casts) + steps
     place = row * ROWS + dr.select(mirrored, which + FOLLOWED, which)
     return EchoRows.of(engine, echo, casts, index=place, size=paths.capacity), dr.sum(casts)
 
 
 def specular_beams(light: Reflection, echoes: Echoes, beams: Beams) -> Masks:
-    """Which beams have a probe on a specular surface."""
+    """Mask of beams with a probe on a specular surface."""
     dr, mi = running_engine().dr, running_engine().mi
     beam = dr.arange(mi.UInt32, beams.count)
     found = mi.Bool(False)
@@ -145,13 +145,13 @@ def specular_beams(light: Reflection, echoes: Echoes, beams: Beams) -> Masks:
 
 
 def is_specular(light: Reflection, part: Ints) -> Masks:
-    """Which parts mirror or transmit; NOTHING does not."""
+    """Mask of parts that mirror or transmit; False for NOTHING."""
     met = part != NOTHING
     return met & light.surfaces.is_specular(running_engine().dr.select(met, part, 0), met)
 
 
 def _probe_parts(echoes: Echoes, beam: Ints) -> list[Ints]:
-    """What each probe of a beam met."""
+    """Part that each probe of a beam met."""
     if echoes.probes is not None:
         return [echoes.probes.echoes.at(beam * PROBES + k).part for k in range(PROBES)]
     assert echoes.wide is not None
@@ -159,7 +159,7 @@ def _probe_parts(echoes: Echoes, beam: Ints) -> list[Ints]:
 
 
 def _chosen_probe(light: Reflection, echoes: Echoes, beam: Ints, *, is_last: Masks) -> tuple[Ints, Reals, Masks]:
-    """The first or last probe of a beam on a specular surface, what it stands for in sub-rays, and if there is one."""
+    """First or last probe of a beam on a specular surface, the sub-rays that it represents, and a mask of existence."""
     dr, mi = running_engine().dr, running_engine().mi
     none = mi.UInt32(NOTHING)
     first, last, count = none, none, mi.UInt32(0)
@@ -176,7 +176,7 @@ def _chosen_probe(light: Reflection, echoes: Echoes, beam: Ints, *, is_last: Mas
 
 
 def _go_on(light: Reflection, path: _Path, hit: Any, aim: BeamAim, mirror: Masks) -> _Path:
-    """The path behind a surface that it met, mirrored or transmitted, if that can still be worth tracing."""
+    """Continued path after a surface, mirrored or transmitted; inactive if it can no longer reach the threshold."""
     dr, mi = running_engine().dr, running_engine().mi
     slope = dr.dot(hit.normal, path.direction)
     reflected, transmitted = light.surfaces.specular_split(dr.select(hit.found, hit.part, 0), dr.abs(slope), hit.found)
@@ -186,7 +186,7 @@ def _go_on(light: Reflection, path: _Path, hit: Any, aim: BeamAim, mirror: Masks
     share = path.share * part_kept * part_kept
     length = path.length + hit.t
     origin = dr.fma(path.direction, hit.t, path.origin) + direction * (_STEP_OFF_M + _STEP_OFF_PER_M * hit.t)
-    # All sub-rays together, on the brightest material at this range already, against the threshold.
+    # Upper bound: all sub-rays on the brightest material at this range.
     best = share * light.sub_rays.weight * light.sub_rays.count * light.surfaces.brightest
     if aim.gain is not None:
         best = best * aim.gain
@@ -197,7 +197,7 @@ def _go_on(light: Reflection, path: _Path, hit: Any, aim: BeamAim, mirror: Masks
 
 
 def _follow(light: Reflection, scene: SceneArrays, path: _Path, aim: BeamAim, bounces: int) -> tuple[ReturnEcho, Ints]:
-    """The echo at the end of a path, and how many rays it took."""
+    """Echo at the end of a path, and the number of rays cast."""
     dr, mi = running_engine().dr, running_engine().mi
     width = len(vars(path))
 

@@ -1,4 +1,4 @@
-"""A weather as one lidar meets it: attenuation, detected particles, echoes of volumes and grids, shifted ranges."""
+"""Weather for one lidar: attenuation, detectable particles, echoes of volumes and grids, range shifts."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ from parhelion.sensors.optics.lidar.air_echoes import (
     volume_echo,
 )
 from parhelion.sensors.optics.lidar.config import LidarConfig
+from parhelion.sensors.optics.lidar.draws import SHIFT_DRAW
 from parhelion.sensors.optics.lidar.emit import cross_section
 from parhelion.sensors.optics.lidar.link_budget import SystemConstant, overlap_curve, overlap_share
 from parhelion.weather.air import AirComponent, AirContents
@@ -44,46 +45,44 @@ from parhelion.weather.volume_echo import SoftEchoShares, soft_echo
 from parhelion.weather.weather import Weather
 
 _LEAST_FLOOR = 0.15
-SHIFT_DRAW = 499
-"""Number of the random draw of range shifts among those of a medium; those of its particles come before."""
 
 
 @dataclass
 class LaunchWeather:
-    """What the kernels of one launch need to know of the weather."""
+    """Weather inputs of the kernels of one launch."""
 
     air: Air
     scatterers: Scatterers | None
     drawn: ScattererCounts | None
     """Numbers of drawn particles, or None if there are none."""
     volume_signal: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None
-    """Signal of all volume echoes at mean density in units of P_min, by range [m]; None without any."""
+    """Signal of all volume echoes at mean density [P_min], by range [m]; None if there are none."""
     displaced: Displacement | None
-    """Change of the ranges of surfaces, or None."""
+    """Range shift of surfaces, or None."""
 
 
 @kernel_tree(fixed=("law", "draw"))
 @dataclass
 class Shift:
-    """Change of the ranges of surfaces by one medium."""
+    """Range shift of surfaces by one medium."""
 
     law: ShiftLaw
     draw: int
     """Number of its random draw."""
     amount: Reals
     extinction: Reals
-    """Of the medium [1/m]."""
+    """Extinction of the medium [1/m]."""
 
 
 @kernel_tree()
 @dataclass
 class Displacement:
-    """Change of the ranges of surfaces by all media."""
+    """Range shift of surfaces by all media."""
 
     shifts: list[Shift]
 
     def __call__(self, range_m: Reals, shot: Ints, key: Keys) -> Reals:
-        """Ranges [m] of returns as they appear, with the random words of their shots and scans."""
+        """Shifted ranges [m] of returns, with the random words of their shots and scans."""
         for shift in self.shifts:
             drawn = words(key, shot, shift.draw)
             range_m = shift.law(range_m, drawn, shift.amount, shift.extinction)
@@ -91,14 +90,14 @@ class Displacement:
 
 
 class LidarWeather(DeviceOwned):
-    """The tables of a sensor for weathers, made when first needed."""
+    """Weather tables of one sensor, created on first use."""
 
     def __init__(self, engine: Engine, config: LidarConfig, constant: SystemConstant, noise_sigma: float) -> None:
-        """`noise_sigma` is that of the receiver without signal, in units of P_min; 0 for none, shot noise included."""
+        """Prepare for a sensor; `noise_sigma` is the receiver's noise without signal [P_min], 0 for no noise at all."""
         self.engine, self.config, self.constant = engine, config, constant
         photons = config.receiver.threshold_photons if noise_sigma > 0.0 else None
         self.noise_sigma, self.shot_noise = noise_sigma, 1.0 / photons if photons else 0.0
-        # Echoes below the threshold may pass it with the receiver's noise: those are drawn, too.
+        # Echoes below the threshold may pass it with the receiver's noise, so they are drawn as well.
         self.floor = max(1.0 - 5.0 * float(np.hypot(noise_sigma, np.sqrt(self.shot_noise))), _LEAST_FLOOR)
         self.floor /= max(config.receiver.channel_gain, default=1.0)
         self.overlap_curve = overlap_curve(engine, config.range.overlap)
@@ -125,7 +124,7 @@ class LidarWeather(DeviceOwned):
         keys: Keys,
         clear_per_m: float | None = None,
     ) -> LaunchWeather:
-        """Everything for the beams of a launch; `clear_per_m` is the extinction of air without weather [1/m]."""
+        """Weather of the beams of a launch; `clear_per_m` is the extinction of air without weather [1/m]."""
         clear_air = self.constant.gamma_per_m if clear_per_m is None else clear_per_m
         engine = self.engine
         number = engine.number
@@ -147,7 +146,7 @@ class LidarWeather(DeviceOwned):
         air.extinction, reach = number(uniform), number(self.config.range.max_m)
         volumes = [echo for part in contents.components if (echo := self._volume(part, fields, mean)) is not None]
         falling = self._all_particles(contents, mean, fields)
-        # Python waits for the counts, so they are started before anything that takes long.
+        # Python waits for the counts, so they are launched before the long kernels.
         drawn = count_scatterers(engine, falling, beams, keys)
         if common:
             air.tables.append(integrate(engine, beams, group, common, reach))
@@ -181,7 +180,7 @@ class LidarWeather(DeviceOwned):
         return list(echoes.values())
 
     def _field(self, part: AirComponent, contents: AirContents, local_origin: NDArray[np.float64]) -> DeviceField:
-        """A field on the device, cached while weather and world stay the same."""
+        """Density field on the device, cached while weather and world stay the same."""
         cached = self._fields.get(part.name)
         if cached is None or cached[0] is not contents or not np.array_equal(cached[1], local_origin):
             cached = (contents, local_origin, DeviceField.of(self.engine, part, contents, local_origin))
@@ -194,12 +193,12 @@ class LidarWeather(DeviceOwned):
         self, contents: AirContents, extinction: float, fields: dict[str, DeviceField]
     ) -> list[tuple[DrawnParticles, DeviceField | None]]:
         found = []
-        # Tables are made for the rounded number that they are stored under, so that a new sensor makes the same ones.
+        # Tables use the rounded extinction of their cache key, so that they do not depend on the order of requests.
         extinction = round(extinction, 6)
         for part in contents.components:
             key = (part.name, part.part, part.amount, extinction)
             if key not in self._particles:
-                if len(self._particles) >= 64:  # amounts that change with time: the oldest are not needed again
+                if len(self._particles) >= 64:  # amounts that change with time: the oldest is no longer needed
                     self._particles.pop(next(iter(self._particles)))
                 self._particles[key] = self._make_particles(part, extinction)
             drops = self._particles[key]
@@ -246,7 +245,7 @@ class LidarWeather(DeviceOwned):
     def _volume(self, part: AirComponent, fields: dict[str, DeviceField], extinction: float) -> VolumeEcho | None:
         if part.light.backscatter_per_m_sr <= 0.0:
             return None
-        # Made of the rounded numbers of its key, as above.
+        # Rounded as in its cache key, see `_all_particles`.
         backscatter, extinction = round(part.light.backscatter_per_m_sr, 9), round(extinction, 6)
         field = fields.get(part.name)
         key = part.name, backscatter, extinction, None if field is None else id(field)
@@ -263,7 +262,7 @@ class LidarWeather(DeviceOwned):
     def _volume_signal(
         self, backscatter: float, extinction: float, range_m: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Signal at mean density in units of P_min at ranges [m]."""
+        """Signal at mean density [P_min] at ranges [m]."""
         near = np.maximum(range_m, 1e-3)
         signal = soft_echo(
             near, extinction_per_m=extinction, backscatter_per_m_sr=backscatter, pulse_length_m=self.pulse_length_m,
@@ -272,7 +271,7 @@ class LidarWeather(DeviceOwned):
         return signal / self.constant.threshold
 
     def _volume_curve(self, backscatter: float, extinction: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Signal at mean density in units of P_min, on a grid of ranges [m] that is cached."""
+        """Cached grid of ranges [m], and the signal at mean density [P_min] on it."""
         if self._volume_shares is None:  # the same for all media and densities
             limits = self.config.range
             grid = np.geomspace(max(limits.min_m, 0.05), min(limits.max_m, 200.0), 800)

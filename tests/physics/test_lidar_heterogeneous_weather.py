@@ -1,4 +1,4 @@
-"""What single drops and uneven weather take from beams, against closed forms and sums by NumPy. Noise is off."""
+"""Attenuation by single drops and heterogeneous weather, against closed forms and sums by NumPy. Noise is off."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def dimmed_by_drops(
 
         mean of the product of (1 - o)^2 = exp(-L (2 <o> - <o^2>)),   of its square: exp(-L (1 - <(1 - o)^4>)),
 
-    and with D = L <o> the whole leaves exp(-2 tau) exp(L <o^2>): more than Beer and Lambert say, since a flake takes a
+    and with D = L <o> the whole leaves exp(-2 tau) exp(L <o^2>): more than Beer-Lambert, since a flake takes a
     part of the beam once, however large it is.
     """
     n, distance = 20_000, 40.0
@@ -61,7 +61,7 @@ def test_drops_that_stand_in_the_beam_dim_it_as_the_extinction_says_in_the_mean(
 
 @pytest.mark.parametrize("density", [0.3, 3.0])
 def test_drops_in_cells_dim_the_beam_as_the_extinction_says_there(density: float) -> None:
-    """Where flakes are denser, as many more are drawn one by one, and as much more is left out of the even part."""
+    """Denser flakes are drawn in proportion and removed from the uniform part in proportion."""
     snow = ph.Snow(rate_mm_h=0.5, heterogeneity=ph.Heterogeneity(scale_m=100, contrast=1.0))
     weather = ph.Weather(snow=snow, seed=3)
     field = air_contents(weather, 0.0, NM).components[0].field
@@ -76,9 +76,9 @@ def test_drops_in_cells_dim_the_beam_as_the_extinction_says_there(density: float
     assert off < deviations()
 
 
-# ---- uneven weather ------------------------------------------------------------------------------------------------
+# ---- heterogeneous weather -----------------------------------------------------------------------------------------
 
-UNEVEN = {
+HETEROGENEOUS = {
     "fog": ph.Weather(fog=ph.Fog(visibility_m=300, heterogeneity=ph.Heterogeneity(scale_m=40, contrast=0.6)), seed=2),
     "rain": ph.Weather(rain=ph.Rain(rate_mm_h=80, heterogeneity=ph.Heterogeneity(scale_m=60, contrast=0.8)), seed=3),
     "snow": ph.Weather(snow=ph.Snow(rate_mm_h=2, heterogeneity=ph.Heterogeneity(scale_m=60, contrast=0.8)), seed=3),
@@ -92,10 +92,10 @@ FLOAT_SUM = 1e-5
 """32 numbers of float32 added up, and two powers divided: each rounds by 6e-8, and depths are 0.2 or more."""
 
 
-@pytest.mark.parametrize("kind", UNEVEN)
-def test_uneven_weather_is_the_sum_of_its_steps_along_each_beam(kind: str) -> None:
+@pytest.mark.parametrize("kind", HETEROGENEOUS)
+def test_heterogeneous_weather_is_the_sum_of_its_steps_along_each_beam(kind: str) -> None:
     """All kinds, flakes of snow too: beams without width hold none of them (one in 300 000 meets one, and is lost)."""
-    weather, config = UNEVEN[kind], sheet(pattern=fan(), range=STRONG)
+    weather, config = HETEROGENEOUS[kind], sheet(pattern=fan(), range=STRONG)
     pose = ph.Pose((13.0, -7.0, 3.0), rpy_deg=(0, 0, 40))
     world = ph.World()
     world.add(ph.shapes.box(0.1, 200, 60), material="lambert-90", pose=pose @ ph.Pose((50.05, 0, 0)))
@@ -108,7 +108,7 @@ def test_uneven_weather_is_the_sum_of_its_steps_along_each_beam(kind: str) -> No
     assert depth(weather, world, config, pose=pose) == pytest.approx(expected, rel=FLOAT_SUM)
 
 
-def step_error(uneven: ph.Heterogeneity, reach: float, length: float) -> float:
+def step_error(heterogeneous: ph.Heterogeneity, reach: float, length: float) -> float:
     """A bound on the relative deviation of that sum from the integral, over a way.
 
     Read in the middle of a step of length L, a wave of length s is off its mean by 1 - sinc(L / s) of its deviation.
@@ -117,25 +117,25 @@ def step_error(uneven: ph.Heterogeneity, reach: float, length: float) -> float:
     """
     ends = reach * (np.arange(33) / 32) ** 2
     step = np.diff(ends)[ends[:-1] < length]
-    octave = np.arange(uneven.octaves)
-    variance = uneven.roughness ** (2 * octave)
-    off = 1 - np.sinc(step[:, None] * 2.0**octave / uneven.scale_m)
-    per_step = uneven.contrast**2 * (off**2 * variance / variance.sum()).sum(axis=1)
+    octave = np.arange(heterogeneous.octaves)
+    variance = heterogeneous.roughness ** (2 * octave)
+    off = 1 - np.sinc(step[:, None] * 2.0**octave / heterogeneous.scale_m)
+    per_step = heterogeneous.contrast**2 * (off**2 * variance / variance.sum()).sum(axis=1)
     return float(np.sqrt((step**2 * per_step).sum()) / length)
 
 
 @pytest.mark.parametrize("kind", ["fog", "rain", "snow"])
 def test_the_steps_are_fine_enough_for_the_integral(kind: str) -> None:
     """Beams of 50 m anywhere, which know nothing of each other: 0.4 % is found, some percent are the bound."""
-    weather = UNEVEN[kind]
-    uneven = {"fog": weather.fog and weather.fog.heterogeneity, "rain": weather.rain and weather.rain.heterogeneity,
+    weather = HETEROGENEOUS[kind]
+    fields = {"fog": weather.fog and weather.fog.heterogeneity, "rain": weather.rain and weather.rain.heterogeneity,
               "snow": weather.snow and weather.snow.heterogeneity}[kind]  # fmt: skip
-    assert uneven is not None
+    assert fields is not None
     n, draw = 200, np.random.default_rng(1)
     start, turn = draw.uniform(0, 1000, (n, 3)), draw.uniform(0, 2 * np.pi, n)
     way, length = np.stack([np.cos(turn), np.sin(turn), 0 * turn], axis=1), np.full(n, 50.0)
     off = summed(weather, start, way, length) / integral(weather, start, way, length) - 1
-    most = step_error(uneven, 150.0, 50.0)
+    most = step_error(fields, 150.0, 50.0)
     assert most < 0.03
     assert np.sqrt(np.mean(off**2)) < most * spread_bounds(n)[1]
     assert abs(off.mean()) < deviations() * most / np.sqrt(n)
@@ -178,7 +178,7 @@ def test_far_from_zero_the_same(scale: float) -> None:
     assert found[1] == pytest.approx(found[0], rel=2e-3)
 
 
-def test_wind_carries_uneven_fog_through_the_scan() -> None:
+def test_wind_carries_heterogeneous_fog_through_the_scan() -> None:
     """Every shot meets the fog as it is at its own time, wherever the moving sensor is by then."""
     fog = ph.Fog(visibility_m=300, heterogeneity=ph.Heterogeneity(scale_m=20, contrast=0.7))
     weather = ph.Weather(fog=fog, wind_m_s=(20, 60, 0), seed=5)
