@@ -10,7 +10,7 @@ power. For a ray of solid angle dW that hits a surface at the angle of incidence
     (pi F D(h) + s cos a) dA,   dA = L^2 dW / cos a
 
 where F is Fresnel's reflectance, D Beckmann's density of facets that face the half-vector h, and s the share that
-roughness scatters diffusely.
+roughness scatters diffusely. Radars add the diffraction at sharp edges, and bundles of rays on small objects.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from parhelion.rays.device import engine as running_engine
 from parhelion.rays.moving import rotate, rotate_back
 from parhelion.rays.replay import SceneArrays
 from parhelion.rays.scene import NOTHING
+from parhelion.sensors.waves.focus import Bundles
 from parhelion.sensors.waves.motion import Moves
 from parhelion.sensors.waves.scene import (
     HALF_POWER,
@@ -38,6 +39,7 @@ from parhelion.sensors.waves.scene import (
     beam_gain,
     beckmann,
     lobe_width2,
+    near_bend2,
 )
 
 # Reflected rays start this far above a surface, so that they do not hit it again.
@@ -45,6 +47,8 @@ _STEP_OFF_M = 2e-4
 _STEP_OFF_PER_M = 1e-5
 _WEAKEST = 1e-5
 """Rays that carry less than this share of the power are terminated."""
+_SMOOTH_SLOPE2 = 0.005
+"""Squared slope below which a curved surface reflects at its specular point: metal, glass, plastic, concrete."""
 
 
 @kernel_tree()
@@ -72,7 +76,7 @@ class Pattern:
         return beam_gain(local.x, local.y, local.z, self.across, self.upward, self.floor)
 
 
-@kernel_tree(fixed=("bounces", "turns", "moves"))
+@kernel_tree(fixed=("bounces", "turns", "moves", "detailed"))
 @dataclass
 class Emission:
     """Rays of one measurement."""
@@ -108,6 +112,12 @@ class Emission:
     """Smallest apparent cross-section at 1 m [m^2]; the limit grows with the fourth power of range."""
     absorption: Any
     """Power absorption coefficient of the medium [1/m]."""
+    detailed: bool = False
+    """Set to include sharp edges, the specular points of curved surfaces, and ray bundles on small objects."""
+    claims: Any = None
+    """Bundle of each part of the world, NOTHING for parts that the ray grid samples."""
+    bundles: Bundles | None = None
+    """Bundles that replace the ray grid in this launch."""
 
 
 @dataclass
@@ -164,24 +174,76 @@ class _Met:
     finish: tuple[Any, Any, Any]
     moved: Any
     """Velocity of the point [m/s]."""
+    edges: list[tuple[tuple[Any, Any], Any]]
+    """Vector [m] and signed height [m] of each edge as in `PatchRows.edges`, and the distance of the point from it [m];
+    empty unless the emission is detailed."""
 
     def scattering(
-        self, emission: Emission, surfaces: WaveSurfaces, half: Any, facing: Any, back: Any, distance: Any, spacing: Any
-    ) -> Any:
+        self, emission: Emission, surfaces: WaveSurfaces, half: Any, facing: Any, back: Any, distance: Any,
+        spacing: Any, edge_paths: float = 1.0,
+    ) -> Any:  # fmt: skip
         """Bistatic cross-section per area.
 
         `half` is the half-vector, `facing` the cosine between it and the ray, `back` the cosine between the normal and
-        the direction to the receiver, and `distance` the distance to the receiver [m].
+        the direction to the receiver, and `distance` the distance to the receiver [m]. `edge_paths` is the squared
+        number of paths of equal length that a ray at an edge represents.
         """
         dr = running_engine().dr
         zone = emission.wavelength * distance * self.length / (distance + self.length)
         # The projected size of a patch determines its diffraction.
         wavelength = emission.wavelength * dr.rsqrt(self.cosine)
         slope2, _, scattered = self.finish
-        m2 = [lobe_width2(self.extent[k], self.bend[k], slope2, wavelength, zone, spacing, self.length) for k in (0, 1)]
+        bend = self.bend
+        if emission.detailed:
+            bend = tuple(near_bend2(self.bend[k], self.extent[k], self.length) for k in (0, 1))
+        m2 = [lobe_width2(self.extent[k], bend[k], slope2, wavelength, zone, spacing, self.length) for k in (0, 1)]
         density = beckmann(dr.dot(self.normal, half), dr.dot(self.axis, half), dr.dot(self.other, half), *m2)
         mirrored = surfaces.mirrored(self.material, facing, self.there)
-        return np.pi * mirrored * density + scattered * dr.sqrt(self.cosine * back)
+        found = np.pi * mirrored * density + scattered * dr.sqrt(self.cosine * back)
+        for (vector, height), away in self.edges:
+            # Rays within a strip along the edge sample it: the strip's area times 1 / width is the edge's length.
+            width = namespace(height).minimum(2.0 * spacing * self.length, dr.select(height < 0.0, -height, height))
+            line = edge_density(vector, half, emission.wavelength, zone, slope2)
+            share = dr.select(height < 0.0, 1.0, 0.5)  # an edge between two faces is sampled on both
+            line *= edge_paths * share * mirrored
+            found += dr.select((height != 0.0) & (away < width), line / width, 0.0)
+        return found
+
+    def specular_point(self, direction: Any) -> tuple[Any, Any]:
+        """Specular point of the curved surface that the facet approximates: displacement from the hit (3) [m], and how
+        much shorter the path to it is [m].
+
+        A facet tilted by d against the ray belongs to a surface of radius rho, convex as seen from the sensor. Its
+        specular point is x = d / (1 / rho + 1 / L) away along the surface, at a range that is smaller by x d / 2. The
+        displacement is limited to the size of the facet, and 0 for rough surfaces, which scatter where the ray hits.
+        """
+        dr, mi = running_engine().dr, running_engine().mi
+        displacement, shorter = mi.Vector3f(0.0), mi.Float(0.0)
+        for axis, extent, bend in zip((self.axis, self.other), self.extent, self.bend, strict=True):
+            tilt = -dr.dot(axis, direction) / self.cosine
+            shift = tilt / (dr.sqrt(bend) / extent + 1.0 / self.length)
+            shift = dr.select(shift > extent, extent, dr.select(shift < -extent, -extent, shift))
+            shift = dr.select((bend > 1e-6) & (self.finish[0] < _SMOOTH_SLOPE2), shift, 0.0)
+            tilt = dr.select(tilt > 1.0, 1.0, dr.select(tilt < -1.0, -1.0, tilt))
+            displacement += shift * axis
+            shorter += 0.5 * shift * tilt
+        return displacement, shorter
+
+
+def edge_density(vector: Any, half: Any, wavelength: Any, zone: Any, slope2: Any) -> Any:
+    """Cross-section per length [m] of a straight metal edge for unit half-vectors.
+
+    An edge of length L at normal incidence has L^2 / pi, the mean over polarisations and wedge angles to 3 dB (Knott,
+    Shaeffer and Tuley 2004, chapter 5). Off normal incidence it falls as a Gaussian of the width of diffraction,
+    m = lambda / (2 sqrt(pi) L). An edge longer than the Fresnel zone (area `zone` [m^2]) counts as long as the zone.
+    """
+    xp = namespace(zone)
+    square = vector.x * vector.x + vector.y * vector.y + vector.z * vector.z
+    along = vector.x * half.x + vector.y * half.y + vector.z * half.z
+    seen = xp.maximum(xp.minimum(square, zone), 1e-12)
+    m2 = slope2 + wavelength * wavelength / (4.0 * np.pi * seen)
+    tilt2 = along * along / xp.maximum(square, 1e-12)
+    return wavelength / (2.0 * np.pi * xp.sqrt(np.pi * m2)) * xp.exp(-tilt2 / m2)
 
 
 def shoot(
@@ -198,21 +260,29 @@ def shoot(
     dr, mi = running_engine().dr, running_engine().mi
     column = index // emission.rows
     row = index - column * emission.rows
-    first, second, _, _ = (to_unit(word) for word in words(keys, index))
-    azimuth = emission.azimuth + (mi.Float(column) + first) * emission.azimuth_step
-    elevation = emission.elevation + (mi.Float(row) + second) * emission.elevation_step
-    sin_a, cos_a = dr.sincos(azimuth)
-    sin_e, cos_e = dr.sincos(elevation)
-    local = mi.Vector3f(cos_e * cos_a, cos_e * sin_a, sin_e)
-    solid_angle = emission.azimuth_step * emission.elevation_step * cos_e
-    spacing = dr.sqrt(solid_angle)
-    time = emission.time + (mi.Float(column) + first) * emission.time_step
+    inside, bundle = mi.Bool(True), mi.UInt32(NOTHING)
+    if emission.bundles is None:
+        first, second, _, _ = (to_unit(word) for word in words(keys, index))
+        azimuth = emission.azimuth + (mi.Float(column) + first) * emission.azimuth_step
+        elevation = emission.elevation + (mi.Float(row) + second) * emission.elevation_step
+        sin_a, cos_a = dr.sincos(azimuth)
+        sin_e, cos_e = dr.sincos(elevation)
+        local = mi.Vector3f(cos_e * cos_a, cos_e * sin_a, sin_e)
+        solid_angle = emission.azimuth_step * emission.elevation_step * cos_e
+        spacing = dr.sqrt(solid_angle)
+        time = emission.time + (mi.Float(column) + first) * emission.time_step
+    else:
+        # The jitter is that of the ray's number within its bundle, so that bundles do not depend on each other.
+        number = dr.gather(mi.UInt32, emission.bundles.number, index)
+        first, second, _, _ = (to_unit(word) for word in words(keys, number))
+        local, solid_angle, spacing, time, bundle = emission.bundles.rays(index, first, second)
+        inside = emission.bundles.inside(local, emission.turns)
     place, turn = moves.pose(time)
     velocity, _ = moves.speed(mi.UInt32(0), time)
     direction = rotate(dr, mi, turn, local)
     sent = emission.send.gain(local, emission.turns)
     ray = _Ray(
-        mi.Point3f(place), direction, mi.Float(1.0), mi.Float(0.0), -dr.dot(velocity, direction), mi.Bool(True),
+        mi.Point3f(place), direction, mi.Float(1.0), mi.Float(0.0), -dr.dot(velocity, direction), inside,
         mi.UInt32(NOTHING), mi.UInt32(NOTHING),
     )  # fmt: skip
     start = _Start(place, turn, velocity, time, local, solid_angle, spacing, sent)
@@ -223,14 +293,22 @@ def shoot(
         if bounce == 0:
             from_behind = hit.found & (dr.dot(hit.normal, ray.direction) > 0.0)
             behind = dr.select(from_behind, hit.t, dr.inf)
+            if emission.detailed:
+                ray.active &= dr.gather(mi.UInt32, emission.claims, hit.part, hit.found) == bundle
         met = _met(emission, moves, patches, surfaces, cast, ray, hit, time)
         # Back along the path: the half-vector is the reversed ray, and all mirrors reflect a second time.
         strength = met.scattering(emission, surfaces, -ray.direction, mi.Float(1.0), met.cosine, met.length, spacing)
         strength *= solid_angle * met.length * met.length / met.cosine
         strength *= ray.share * ray.share * sent * emission.receive.gain(local, emission.turns)
         rate = 2.0 * (ray.rate + dr.dot(met.moved, ray.direction))
+        length, comes_from = met.length, local
+        if emission.detailed:
+            displacement, shorter = met.specular_point(ray.direction)
+            length = length - shorter
+            if bounce == 0:
+                comes_from = dr.normalize(local + rotate_back(dr, mi, turn, displacement) / met.length)
         results += _accepted(
-            emission, met.there, strength, 2.0 * met.length, rate, local, met.length, hit.part, met.patch
+            emission, met.there, strength, 2.0 * length, rate, comes_from, met.length, hit.part, met.patch
         )  # fmt: skip
         if bounce:
             results += _straight(emission, surfaces, cast, start, ray, met, hit.part)
@@ -252,6 +330,12 @@ def _met(
     normal = dr.select(dr.dot(hit.normal, ray.direction) > 0.0, -hit.normal, hit.normal)
     axis, patch, extent, bend = patches.at(hit.triangle, there)
     moved = mi.Vector3f(0.0)
+    edges: list[tuple[tuple[Any, Any], Any]] = []
+    if emission.detailed:
+        for corner, share in enumerate((1.0 - hit.u - hit.v, hit.u, hit.v)):
+            edge = patches.edge(hit.triangle, corner, there)
+            height = dr.select(edge.w < 0.0, -edge.w, edge.w)
+            edges.append(((mi.Vector3f(edge.x, edge.y, edge.z), edge.w), share * height))
     if emission.moves:
         on_body = there & (hit.actor != NOTHING)
         body = dr.select(on_body, hit.actor, 0)
@@ -261,12 +345,16 @@ def _met(
         speed, spin = moves.speed(body + 1, time)
         moved = dr.select(on_body, speed + dr.cross(spin, mi.Vector3f(point) - at), moved)
         axis = dr.select(on_body, rotate(dr, mi, turn, axis), axis)
+        edges = [
+            ((dr.select(on_body, rotate(dr, mi, turn, vector), vector), height), away)
+            for (vector, height), away in edges
+        ]
     material = surfaces.material(hit.part, there)
     cosine = -dr.dot(normal, ray.direction)
     return _Met(
         there, point, ray.length + hit.t, (_STEP_OFF_M + _STEP_OFF_PER_M * hit.t) * normal, normal, axis,
         dr.cross(normal, axis), namespace(cosine).maximum(cosine, 1e-4), patch, extent, bend, material,
-        surfaces.finish(material, there), moved,
+        surfaces.finish(material, there), moved, edges,
     )  # fmt: skip
 
 
@@ -296,7 +384,9 @@ def _straight(
     open_to = met.there & (back > 1e-3) & (met.patch != ray.earlier)
     half = dr.normalize(way - ray.direction)
     back = dr.select(back > 0.0, back, 0.0)
-    strength = met.scattering(emission, surfaces, half, dr.dot(half, way), back, distance, start.spacing)
+    # An edge also diffracts along the reversed path, directly there and back over the mirrors. Rays do not find it,
+    # since edges have no specular direction. Both paths have the same length, so their amplitudes add.
+    strength = met.scattering(emission, surfaces, half, dr.dot(half, way), back, distance, start.spacing, 4.0)
     total = met.length + distance
     apart = 0.25 * total * total / distance
     strength *= ray.share * start.sent * start.solid_angle * apart * apart / met.cosine

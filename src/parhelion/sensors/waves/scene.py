@@ -18,10 +18,11 @@ from parhelion.core.arrays import namespace
 from parhelion.core.pose import Floats
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
-from parhelion.rays.geometry import SceneGeometry, Triangles
+from parhelion.rays.geometry import Triangles
 from parhelion.rays.lock import DeviceOwned
 from parhelion.rays.origin import Cell
 from parhelion.sensors.scene import NO_MATERIAL, Covered, covered_parts, scene_cache, shared_scene
+from parhelion.sensors.waves.focus import FocusObjects
 from parhelion.sensors.waves.planes import connected_groups
 from parhelion.world.world import World
 
@@ -124,6 +125,17 @@ def beam_gain(x: Any, aside: Any, up: Any, across: Any, upward: Any, floor: Any)
     return xp.where(x > 0.0, bell, 0.0)
 
 
+def near_bend2(bend2: Any, length: Any, distance: Any) -> Any:
+    """Squared angle [rad^2] between neighbouring facets as seen from a distance [m].
+
+    Across a facet of `length` [m], the direction to the sensor changes by length / distance on top of the normal. Flat
+    patches (`bend2` of 0) stay flat.
+    """
+    xp = namespace(length, bend2)
+    angle = xp.sqrt(bend2) + length / distance
+    return xp.where(bend2 > 1e-6, angle * angle, bend2)
+
+
 def lobe_width2(length: Any, bend2: Any, slope2: Any, wavelength: Any, zone: Any, spacing: Any, distance: Any) -> Any:
     """Squared width m^2 of the scattering lobe along one axis of a patch.
 
@@ -164,6 +176,9 @@ class PatchRows:
     """Squared angle to the neighbouring facets along both axes [rad^2], shape (n, 2)."""
     number: NDArray[np.int64]
     """Number of the triangle's patch, shape (n,)."""
+    edges: Floats
+    """Edges opposite the three corners: vector of a sharp edge [m], and the triangle's height over it [m], shape (n, 3,
+    4). The height is negative for an edge without a neighbour and 0 for edges that are not sharp."""
 
 
 def patches_of(triangles: Triangles) -> PatchRows:
@@ -196,7 +211,36 @@ def patches_of(triangles: Triangles) -> PatchRows:
     bending = _bending(count, a[bends], b[bends], angle[bends], normal, middle)
     share = np.bincount(number, minlength=patches)[:, None, None]
     curved = _BENDING * summed(bending) / share
-    return _rows(normal, number, whole, spread, curved)
+    return _rows(normal, number, whole, spread, curved, _sharp_edges(corners, a, b, angle))
+
+
+def _sharp_edges(corners: Floats, a: NDArray[np.int64], b: NDArray[np.int64], angle: Floats) -> Floats:
+    """Sharp edges of triangles with corners (n, 3, 3): those to neighbours beyond EDGE_RAD, and those without one."""
+    found = np.zeros((len(corners), 3, 4))
+    if not len(corners):
+        return found
+    for corner in range(3):
+        found[:, corner, :3] = corners[:, (corner + 2) % 3] - corners[:, (corner + 1) % 3]
+    length = np.linalg.norm(found[..., :3], axis=2)
+    twice = np.linalg.norm(np.cross(found[:, 0, :3], found[:, 1, :3]), axis=1)
+    height = twice[:, None] / np.maximum(length, 1e-12)
+    middle = _position_hash(_edge_middles(corners).reshape(-1, 3)).reshape(-1, 3)
+    shared, smooth = np.zeros((len(corners), 3), bool), np.zeros((len(corners), 3), bool)
+    for one, other in ((a, b), (b, a)):
+        # The common edge of a pair is the one whose middle both have.
+        same = middle[one][:, :, None] == middle[other][:, None, :]
+        row, which = np.nonzero(same.any(axis=2))
+        shared[one[row], which] = True
+        smooth[one[row], which] |= angle[row] < EDGE_RAD
+    found[..., 3] = np.where(shared, height, -height)
+    found[smooth] = 0.0
+    return found
+
+
+def _edge_middles(corners: Floats) -> Floats:
+    """Middles of the edges opposite the three corners, shape (n, 3, 3)."""
+    return np.asarray(0.5 * np.stack([corners[:, 1] + corners[:, 2], corners[:, 2] + corners[:, 0],
+                                      corners[:, 0] + corners[:, 1]], axis=1))  # fmt: skip
 
 
 def _neighbours(corners: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -209,8 +253,8 @@ def _neighbours(corners: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     place = _position_hash(corners.reshape(-1, 3)).reshape(count, 3)
     ends = np.stack([place[:, [0, 1]], place[:, [1, 2]], place[:, [2, 0]]], axis=1).reshape(-1, 2)
-    low, high = ends.min(axis=1), ends.max(axis=1)
-    edge = low * 1_000_003 + high
+    low, high = (np.ascontiguousarray(one) for one in (ends.min(axis=1), ends.max(axis=1)))
+    edge = _mixed(_mixed(low.view(np.uint64)) + high.view(np.uint64))
     own = _position_hash(corners.mean(axis=1))
     order = np.lexsort((np.repeat(own, 3), edge))
     sorted_edges, owner = edge[order], order // 3
@@ -222,10 +266,21 @@ def _neighbours(corners: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 def _position_hash(xyz: Floats) -> NDArray[np.int64]:
     """One hash per position (n, 3) [m], rounded to WELD_M; three coordinates do not fit into one word.
 
-    The collision rate is 1e-7.
+    The finaliser of SplitMix64 (Steele, Lea and Flood 2014) mixes one coordinate after the other. Simple products of
+    the coordinates collide for one in twenty edges of a sphere, whose vertices differ by signs and permutations.
     """
-    cells = np.round(xyz / WELD_M).astype(np.int64)
-    return np.asarray(cells[:, 0] * 73_856_093 ^ cells[:, 1] * 19_349_663 ^ cells[:, 2] * 83_492_791)
+    found = np.zeros(len(xyz), np.uint64)
+    for cells in np.round(xyz / WELD_M).astype(np.int64).view(np.uint64).reshape(-1, 3).T:
+        found = _mixed(found + cells)
+    return found.view(np.int64)
+
+
+def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """SplitMix64's next word after each of some words."""
+    words = words + np.uint64(0x9E3779B97F4A7C15)
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(words ^ (words >> np.uint64(31)))
 
 
 def _bending(
@@ -250,7 +305,9 @@ def _bending(
     return result.reshape(count, 3, 3)
 
 
-def _rows(normal: Floats, number: NDArray[np.int64], area: Floats, spread: Floats, curved: Floats) -> PatchRows:
+def _rows(
+    normal: Floats, number: NDArray[np.int64], area: Floats, spread: Floats, curved: Floats, edges: Floats
+) -> PatchRows:
     """Axes, extents and bends of patches, for each triangle."""
     # The axes follow the curvature of a curved body and the shape of a flat patch.
     bent = np.trace(curved, axis1=1, axis2=2) > 1e-9
@@ -268,7 +325,7 @@ def _rows(normal: Floats, number: NDArray[np.int64], area: Floats, spread: Float
     ratio = np.sqrt((along(own_spread, axis) + 1e-18) / (along(own_spread, second) + 1e-18))
     length = np.sqrt(area[number])[:, None] * np.stack([np.sqrt(ratio), 1.0 / np.sqrt(ratio)], axis=1)
     bend = np.stack([along(own_curved, axis), along(own_curved, second)], axis=1)
-    return PatchRows(axis, length, bend, number)
+    return PatchRows(axis, length, bend, number, edges)
 
 
 @kernel_tree()
@@ -278,25 +335,28 @@ class FacetPatches:
 
     rows: Any
     """Eight numbers per triangle: axis, patch number, extents, bends."""
+    edges: Any
+    """Twelve numbers per triangle: `PatchRows.edges`."""
     last: Any
     """Number of the row for water waves."""
 
     @classmethod
-    def of(cls, engine: Engine, geometry: SceneGeometry) -> FacetPatches:
-        """Patches of a scene. The ray engine has already removed triangles without area."""
-        found, first = [], 0
-        for triangles in (geometry.static, *(actor.triangles for actor in geometry.actors)):
-            if len(triangles):
-                rows = patches_of(triangles)
-                table = np.zeros((len(triangles), 8), np.float32)
+    def of(cls, engine: Engine, rows_of: list[PatchRows | None]) -> FacetPatches:
+        """Tables of the static triangles and of each body; None stands for a body without triangles."""
+        found, edges, first = [], [], 0
+        for rows in rows_of:
+            if rows is not None:
+                table = np.zeros((len(rows.number), 8), np.float32)
                 table[:, :3], table[:, 4:6], table[:, 6:8] = rows.axis, rows.length, rows.bend
                 table[:, 3] = (rows.number + first).astype(np.uint32).view(np.float32)
                 first += int(rows.number.max()) + 1
                 found.append(table)
+                edges.append(rows.edges.astype(np.float32).reshape(-1, 12))
         waves = np.array([[1.0, 0.0, 0.0, 0.0, 1.0, 1.0, WAVE_SLOPE**2, WAVE_SLOPE**2]], np.float32)
         waves[0, 3] = np.array([first], np.uint32).view(np.float32)[0]
         table = np.concatenate([*found, waves])
-        return cls(engine.table(table), engine.whole(len(table) - 1))
+        edges.append(np.zeros((1, 12), np.float32))
+        return cls(engine.table(table), engine.table(np.concatenate(edges)), engine.whole(len(table) - 1))
 
     def at(self, triangle: Any, active: Any) -> tuple[Any, Any, Any, Any]:
         """Axis, patch number, extents (2) and bends (2) of triangles."""
@@ -308,6 +368,12 @@ class FacetPatches:
         return (
             mi.Vector3f(a.x, a.y, a.z), dr.reinterpret_array(mi.UInt32, a.w), (b.x, b.y), (b.z, b.w),
         )  # fmt: skip
+
+    def edge(self, triangle: Any, corner: int, active: Any) -> Any:
+        """Vector [m] of the sharp edge opposite a corner and the height over it, four numbers."""
+        dr, mi = running_engine().dr, running_engine().mi
+        row = dr.select(active & (triangle < self.last), triangle, self.last)
+        return dr.gather(mi.Vector4f, self.edges, row * 3 + corner, active)
 
 
 def taken(values: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
@@ -337,8 +403,17 @@ class WaveScene(DeviceOwned):
         # Patches do not depend on the frequency, so all wave sensors of a world share them.
         key = ("patches", id(self.scene), cell)
         if key not in scenes:
-            scenes[key] = FacetPatches.of(engine, self.scene.geometry)
-        self.patches: FacetPatches = scenes[key]  # type: ignore[assignment]
+            geometry = self.scene.geometry
+            blocks = (geometry.static, *(body.triangles for body in geometry.actors))
+            found = [patches_of(one) if len(one) else None for one in blocks]
+            curved = [np.zeros(0, bool) if one is None else np.any(one.bend > 1e-6, axis=1) for one in found]
+            scenes[key] = FacetPatches.of(engine, found), curved
+        self.patches: FacetPatches
+        self.patches, curved = scenes[key]  # type: ignore[misc]
+        slope = np.array([finish.slope for finish in finishes] or [0.0])
+        self.objects = FocusObjects.of(
+            self.scene.geometry, parts.object_index, slope[np.minimum(rows, len(slope) - 1)], curved
+        )
         self.part_label = parts.label.astype(np.uint16)
         self.part_instance = parts.instance.astype(np.uint32)
         self.part_material = rows.astype(np.uint16)

@@ -86,8 +86,9 @@ class Turning(Config):
 class Detection(Config):
     """Constant false alarm rate (CFAR) detector."""
 
-    method: Literal["ca", "os"] = "ca"
-    """Cell averaging, or ordered statistic (Rohling 1983), which tolerates several closely spaced targets."""
+    method: Literal["ca", "so", "os"] = "ca"
+    """Cell averaging; smallest of the means of both sides (Trunk 1978), which tolerates clutter or targets on one side;
+    or ordered statistic (Rohling 1983), which tolerates several closely spaced targets."""
     false_alarm: Annotated[float, Field(gt=0, le=0.1)] = 1e-5
     """Probability of false alarm per cell."""
     training: Annotated[int, Field(ge=2, le=256)] = 16
@@ -98,6 +99,9 @@ class Detection(Config):
     """Rank of the ordered statistic as a fraction of the training cells."""
     axis: Literal["range", "speed"] = "range"
     """Axis along which the training cells lie."""
+    floor_db: Annotated[float, Field(ge=0, le=60)] = 0.0
+    """Smallest power of a cell over the thermal noise [dB], in addition to the threshold over the training cells.
+    With a floor, `false_alarm` holds in clutter and the rate in thermal noise is lower."""
 
     @model_validator(mode="after")
     def _even(self) -> Detection:

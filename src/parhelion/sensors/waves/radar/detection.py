@@ -30,12 +30,15 @@ _DRAWN = 3_200_000
 def threshold_multiple(
     method: str, false_alarm: float, training: int, rank: int, looks: int = 1, window: str = "none", guard: int = 2
 ) -> float:
-    """Multiple of the training cells' mean (ca) or of their `rank`-th smallest (os) for a probability of false alarm.
+    """Multiple of the noise estimate for a probability of false alarm.
+
+    The estimate is the training cells' mean (ca), the smaller mean of both sides (so; Trunk 1978, IEEE Trans. AES 14,
+    46), or their `rank`-th smallest (os).
 
     `looks` is the number of powers that a cell averages. `window` is the window along the axis of the `training` cells,
     which lie on both sides beyond `guard` cells. ca is exact. os without a window is the integral of Rohling 1983 (IEEE
-    Trans. AES 19, 608); with a window it is the mean over random training cells, valid if the guard cells cover the
-    correlation length of the window.
+    Trans. AES 19, 608); so, and os with a window, are means over random training cells, valid if the guard cells cover
+    the correlation length of the window.
     """
     from scipy import optimize
 
@@ -46,7 +49,8 @@ def threshold_multiple(
             return mean_chance(multiple, correlation, looks)
         return rank_chance(multiple, training, rank, looks) if levels is None else levels.chance(multiple)
 
-    levels = None if method == "ca" or window == "none" else _Levels(correlation[1:, 1:], rank, looks)
+    drawn = method == "so" or (method == "os" and window != "none")
+    levels = _Levels(correlation[1:, 1:], None if method == "so" else rank, looks) if drawn else None
     high = 2.0
     while chance(high) > false_alarm:
         high *= 2.0
@@ -66,13 +70,13 @@ def rank_chance(multiple: float, training: int, rank: int, looks: int) -> float:
 
 
 class _Levels:
-    """Random values of the `rank`-th smallest of correlated training cells.
+    """Random values of the `rank`-th smallest of correlated training cells, or of the smaller mean if `rank` is None.
 
     Small values determine the result. Importance sampling therefore scales the powers by a factor s and weights each
     draw by s^n exp((1 - s) G), where G is the sum of its n powers.
     """
 
-    def __init__(self, correlation: NDArray[np.float64], rank: int, looks: int) -> None:
+    def __init__(self, correlation: NDArray[np.float64], rank: int | None, looks: int) -> None:
         training, self._looks = len(correlation), looks
         count, size = max(500, _DRAWN // (training * looks)), training * looks
         generator = Stream(0, "radar/threshold").generator()
@@ -84,7 +88,10 @@ class _Levels:
             drawn += (white[0] @ mix.T) ** 2 + (white[1] @ mix.T) ** 2
             total += np.sum(white**2, axis=(0, 2))
         weaker = 1.0 - 0.35 * np.sqrt(16.0 / size) if size >= 16 else 0.65
-        self._level = weaker * np.partition(drawn, rank - 1, axis=1)[:, rank - 1]
+        if rank is None:
+            self._level = weaker * drawn.reshape(count, 2, training // 2).mean(axis=2).min(axis=1)
+        else:
+            self._level = weaker * np.partition(drawn, rank - 1, axis=1)[:, rank - 1]
         self._weight = size * np.log(weaker) + (1.0 - weaker) * total
 
     def chance(self, multiple: float) -> float:
@@ -177,8 +184,9 @@ def alarms(cells: Cells, index: Any, power: Any) -> Any:
     row, speed = index // (cells.speeds * beams), (index // beams) % cells.speeds
     elevation, azimuth = (index // cells.azimuths) % cells.elevations, index % cells.azimuths
     own = dr.gather(mi.Float, power, index)
-    total, below = mi.Float(0.0), mi.UInt32(0)
+    below, sums = mi.UInt32(0), []
     for side in (-1, 1):
+        total = mi.Float(0.0)
         for step in range(cells.guard + 1, cells.guard + cells.half + 1):
             if cells.along_speed:
                 place = (speed + (step if side > 0 else cells.speeds * step - step)) % cells.speeds
@@ -198,12 +206,15 @@ def alarms(cells: Cells, index: Any, power: Any) -> Any:
                     other = mi.UInt32(opposite) * plane + index % plane
                 at = dr.select(inside, there, other)
             value = dr.gather(mi.Float, power, at)
-            if cells.method == "ca":
-                total += value
-            else:
+            if cells.method == "os":
                 below += dr.select(value * cells.multiple < own, mi.UInt32(1), mi.UInt32(0))
+            else:
+                total += value
+        sums.append(total)
     if cells.method == "ca":
-        passed = own * (2.0 * cells.half) > cells.multiple * total
+        passed = own * (2.0 * cells.half) > cells.multiple * (sums[0] + sums[1])
+    elif cells.method == "so":
+        passed = own * (1.0 * cells.half) > cells.multiple * dr.select(sums[0] < sums[1], sums[0], sums[1])
     else:
         passed = below >= cells.rank
     plane = cells.speeds * beams
@@ -364,7 +375,8 @@ def _no_sidelobe(power: NDArray[np.float32], cells: IntArray, axes: Axes) -> NDA
 
 
 def noise_around(power: NDArray[np.float32], at: tuple[IntArray, ...], settings: Detection) -> Floats:
-    """Noise estimate around the given cells: mean of the training cells, or for os the mean implied by their median."""
+    """Noise estimate around the given cells: mean of the training cells (of the smaller side for so), or for os the
+    mean implied by their median."""
     r, d, e, a = at
     steps = np.arange(settings.guard + 1, settings.guard + settings.training // 2 + 1)
     steps = np.concatenate([-steps[::-1], steps])
@@ -377,6 +389,9 @@ def noise_around(power: NDArray[np.float32], at: tuple[IntArray, ...], settings:
         values = power[np.clip(place, 0, power.shape[0] - 1), d[:, None], e[:, None], a[:, None]]
     if settings.method == "ca":
         return np.maximum(values.astype(np.float64).mean(axis=1), 1e-30)
+    if settings.method == "so":
+        sides = values.astype(np.float64).reshape(len(values), 2, settings.training // 2)
+        return np.maximum(sides.mean(axis=2).min(axis=1), 1e-30)
     # The median of an exponential distribution is ln 2 times its mean.
     return np.maximum(np.median(values, axis=1).astype(np.float64) / np.log(2.0), 1e-30)
 
@@ -401,6 +416,50 @@ class Clusters:
     """Sum over the returns."""
     owner: NDArray[np.int64]
     """Row of the strongest return."""
+
+
+GROUND_WINDOW_M = 7.0
+"""Objects narrower than this do not count as ground [m]."""
+GROUND_MARGIN_M = 0.2
+"""Returns up to this height above the ground belong to it [m]."""
+_GROUND_SHARE = 0.1
+"""Smallest share of the window that must be covered by ground returns."""
+MOVING_M_S = 0.5
+"""Smallest speed over ground of a return that is never ground [m/s]."""
+
+
+def ground_returns(
+    xyz: Floats, moving_m_s: Floats, direct: NDArray[np.bool_], resolution_m: float
+) -> NDArray[np.bool_]:
+    """Mask of the returns of the ground, by height and Doppler; `xyz` (n, 3) [m] is level, z up.
+
+    The ground is the morphological opening of the lowest direct returns in cells of `resolution_m` (Zhang et al. 2003,
+    IEEE Trans. GRS 41, 872), which removes objects narrower than `GROUND_WINDOW_M` and leaves slopes as they are. A
+    position has a ground only if ground returns cover a tenth of the window around it. Returns up to `GROUND_MARGIN_M`
+    above the ground or below it are ground, unless their speed over ground `moving_m_s` (n,) exceeds `MOVING_M_S`.
+    """
+    from scipy import ndimage
+
+    if not np.any(direct):
+        return np.zeros(len(xyz), bool)
+    cell = np.floor(xyz[:, :2] / resolution_m).astype(np.int64)
+    first = cell[direct].min(axis=0)
+    size = np.minimum(cell[direct].max(axis=0) - first + 1, int(np.sqrt(MOST_CELLS)))
+    cell = np.clip(cell - first, 0, size - 1)
+    flat = cell[:, 0] * size[1] + cell[:, 1]
+    still = direct & (np.abs(moving_m_s) < MOVING_M_S)
+    lowest = np.full(int(size[0] * size[1]), np.inf)
+    np.minimum.at(lowest, flat[still], xyz[still, 2])
+    lowest = lowest.reshape(tuple(size))
+    half = max(1, round(0.5 * GROUND_WINDOW_M / resolution_m))
+    eroded = ndimage.minimum_filter(lowest, 2 * half + 1, mode="constant", cval=np.inf)
+    eroded = np.where(np.isfinite(eroded), eroded, -np.inf)
+    ground = ndimage.maximum_filter(eroded, 2 * half + 1, mode="constant", cval=-np.inf)
+    on_ground = (lowest - ground < GROUND_MARGIN_M).astype(np.float64)
+    covered = ndimage.uniform_filter(on_ground, 2 * half + 1, mode="constant") > _GROUND_SHARE
+    height = np.where(covered, ground, -np.inf).ravel()[flat]
+    low = (xyz[:, 2] < height + GROUND_MARGIN_M) & (np.abs(moving_m_s) < MOVING_M_S)
+    return np.asarray(low)
 
 
 def clusters_of(

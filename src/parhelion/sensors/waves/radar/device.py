@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from parhelion.core.trajectory import Fixed, Trajectory, pose_at, velocity_at
 from parhelion.rays.device import Engine, copied
 from parhelion.rays.lock import DeviceOwned
 from parhelion.sensors.waves.bounce import BouncePaths, Emission, Pattern, trace_paths
+from parhelion.sensors.waves.focus import bundles_of
 from parhelion.sensors.waves.motion import Moves
 from parhelion.sensors.waves.radar.config import RadarConfig
 from parhelion.sensors.waves.radar.cube import (
@@ -112,19 +113,25 @@ class RadarOnDevice(DeviceOwned):
         turning = config.turning
         azimuth, azimuth_step, elevation, elevation_step = map(engine.number, rays.angles_rad)
         self._angles = azimuth, azimuth_step, elevation, elevation_step
+        right, left, low, high = np.radians((*rays.azimuth_deg, *rays.elevation_deg)).tolist()
+        self._edges = (right, left, low, high)
+        """Azimuth from, to, elevation from, to [rad]."""
         self._times = (0.5 * config.frame_s, 0.0)
         if turning is not None:
             step = config.frame_s / self.columns
             self._times = (config.frame_s, -step) if turning.clockwise else (0.0, step)
 
-    def ray_times(self, ray: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Transmission times of rays after the start of the frame [s]."""
-        first, step = self._times
-        return np.asarray(first + (ray // self.rows + 0.5) * step)
+    def times_of(self, direction: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Times after the start of the frame [s] at which the beam covers directions (n, 3) in the sensor frame."""
+        turning = self.config.turning
+        if turning is None:
+            return np.full(len(direction), 0.5 * self.config.frame_s)
+        turned = (np.arctan2(direction[:, 1], direction[:, 0]).astype(np.float64) + np.pi) / (2.0 * np.pi)
+        return np.asarray(self.config.frame_s * (1.0 - turned if turning.clockwise else turned))
 
     def trace(self, target: WaveScene, motion: Trajectory, start: float, weather: Weather | None) -> BouncePaths:
         """All paths of a frame above the power limit."""
-        engine, config, scene = self.engine, self.config, target.scene
+        engine, config, scene, rays = self.engine, self.config, target.scene, self.config.field.angles_rad
         place = motion.pose.xyz if isinstance(motion, Fixed) else motion.sample(np.array([start]))[0][0]
         if scene.changes:
             scene.set_window(start, config.frame_s, place)
@@ -140,7 +147,18 @@ class RadarOnDevice(DeviceOwned):
             number(decibels * 1e-4 * np.log(10.0)),
         )  # fmt: skip
         moves = Moves.of(engine, scene, motion, start, config.frame_s)
-        return trace_paths(engine, target, emission, moves, scene.for_kernels(), self.columns * self.rows)
+        bundles, count, claims = bundles_of(
+            engine, target.objects, float(np.sqrt(rays[1] * rays[3])), self._edges, config.largest_range_m,
+            lambda moment: pose_at(motion, moment), lambda toward: start + self.times_of(toward),
+            (start, config.frame_s), len(target.part_label),
+        )  # fmt: skip
+        cast, grid = scene.for_kernels(), self.columns * self.rows
+        emission = replace(emission, detailed=True, claims=claims)
+        found = trace_paths(engine, target, emission, moves, cast, grid)
+        if bundles is None:
+            return found
+        more = trace_paths(engine, target, replace(emission, bundles=bundles), moves, cast, count)
+        return BouncePaths.joined([found, more])
 
     def power(self, paths: BouncePaths) -> NDArray[np.float64]:
         """Power of paths in units of the noise of a cell."""
@@ -228,7 +246,7 @@ class RadarOnDevice(DeviceOwned):
 
 
 FINISHES = {
-    "metal": Finish(0.0, 1e-5, -40.0),
+    "metal": Finish(0.0, 1e-5, -28.0),
     "glass": Finish(0.0, 5e-6, -45.0),
     "plastic": Finish(0.02, 5e-5, -28.0),
     "plasterboard": Finish(0.02, 5e-5, -26.0),
@@ -253,7 +271,8 @@ FINISHES = {
     "foliage": Finish(0.5, 2e-2, -8.0),
     "vacuum": Finish(0.0, 0.0, -100.0),
 }
-"""Finish of each radio material: slope, height [m], scattered share [dB]."""
+"""Finish of each radio material: slope, height [m], scattered share [dB]. The scattered share of metal represents the
+seams, rivets and dents of built objects, which meshes lack."""
 
 
 BODYWORK = Finish(0.2, 1e-5, 0.0)

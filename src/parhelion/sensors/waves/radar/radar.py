@@ -14,7 +14,7 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.frames import CrossSections, RadarCube, RadarScan
 from parhelion.core.pose import Pose
 from parhelion.core.random import Stream
-from parhelion.core.trajectory import Trajectory
+from parhelion.core.trajectory import Trajectory, pose_at, velocity_at
 from parhelion.rays.device import engine
 from parhelion.rays.lock import locked
 from parhelion.rays.origin import cell_around
@@ -23,7 +23,7 @@ from parhelion.sensors.sheets import open_sheet
 from parhelion.sensors.waves.bounce import BouncePaths
 from parhelion.sensors.waves.radar.config import RadarConfig
 from parhelion.sensors.waves.radar.cube import Axes
-from parhelion.sensors.waves.radar.detection import clusters_of, peaks_of
+from parhelion.sensors.waves.radar.detection import clusters_of, ground_returns, peaks_of
 from parhelion.sensors.waves.radar.device import Frame, RadarOnDevice, cross_section_m2, table
 from parhelion.sensors.waves.scene import WaveScene, beam_gain, taken, wave_scene
 from parhelion.weather.weather import Weather
@@ -31,7 +31,7 @@ from parhelion.world.world import World
 
 _SURFACE, _MULTIPATH, _NOISE = (ORIGINS.index(name) for name in ("surface", "multipath", "noise"))
 
-CLUSTER_SNR = 10.0
+CLUSTER_SNR = 5.0
 """Threshold of the cluster mode in units of the noise."""
 
 
@@ -163,7 +163,7 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
         paths = device.trace(target, motion, start, weather)
         metadata = {"sensor": self.model, "world": world.name, "seed": int(seed), "time": start, "mode": self.mode}
         if self.mode == "cluster":
-            fields = self._clusters(device, target, paths)
+            fields = self._clusters(device, target, paths, motion, start)
             made = None
         else:
             found = device.measure(paths, stream, weather, motion, start, noise=self.noise)
@@ -189,6 +189,7 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
         config, axes = self.config, self.axes
         peaks = peaks_of(found.power, found.peaks, axes, config.detection)
         keep = peaks.range_m >= max(config.minimum_range_m, config.range_step_m)
+        keep &= found.power.ravel()[peaks.cell] >= 10.0 ** (config.detection.floor_db / 10.0)
         order = np.flatnonzero(keep)[np.argsort(-peaks.power[keep], kind="stable")]
         cell = peaks.cell[order]
         owner = found.signal.owners(cell)
@@ -215,10 +216,7 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
             gain = gain * 10.0 ** (-2e-4 * loss * range_m)
         sigma = cross_section_m2(device.constant_w * gain, power, range_m)
         snr = peaks.power[order] / peaks.noise[order]
-        times = np.full(len(order), 0.5 * config.frame_s)
-        if config.turning is not None:
-            turned = (azimuth + np.pi) / (2.0 * np.pi)
-            times = config.frame_s * (1.0 - turned if config.turning.clockwise else turned)
+        times = device.times_of(np.stack([np.cos(azimuth), np.sin(azimuth)], axis=1))
         return {
             "range": range_m.astype(np.float32), "azimuth": azimuth.astype(np.float32),
             "elevation": elevation.astype(np.float32), "radial_velocity": peaks.speed_m_s[order].astype(np.float32),
@@ -229,14 +227,19 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
             "origin": origin.astype(np.uint8),
         }  # fmt: skip
 
-    def _clusters(self, device: RadarOnDevice, target: WaveScene, paths: BouncePaths) -> dict[str, NDArray[Any]]:
-        """Fields of the targets by the method of VANE."""
+    def _clusters(
+        self, device: RadarOnDevice, target: WaveScene, paths: BouncePaths, motion: Trajectory, start: float
+    ) -> dict[str, NDArray[Any]]:
+        """Fields of the targets by the method of VANE, without the ground."""
         half = 0.5 * paths.length.astype(np.float64)
-        power = device.power(paths)
-        local = paths.direction.astype(np.float64) * half[:, None]
-        speed = 0.5 * paths.rate.astype(np.float64)
-        found = clusters_of(local, power, speed, self.config.lateral_resolution_m, CLUSTER_SNR)
-        xyz, owner = found.xyz, found.owner
+        power, toward = device.power(paths), paths.direction.astype(np.float64)
+        local, speed = toward * half[:, None], 0.5 * paths.rate.astype(np.float64)
+        pose, resolution = pose_at(motion, start), self.config.lateral_resolution_m
+        own = toward @ (pose.rotation.T @ velocity_at(motion, start))
+        ground = ground_returns(local @ pose.rotation.T, speed + own, paths.bounces == 1, resolution)
+        rows = np.flatnonzero(~ground)
+        found = clusters_of(local[rows], power[rows], speed[rows], resolution, CLUSTER_SNR)
+        xyz, owner = found.xyz, rows[found.owner]
         distance = np.linalg.norm(xyz, axis=1)
         azimuth = np.arctan2(xyz[:, 1], xyz[:, 0])
         elevation = np.arcsin(np.clip(xyz[:, 2] / np.maximum(distance, 1e-9), -1.0, 1.0))
@@ -247,7 +250,7 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
             "range": distance.astype(np.float32), "azimuth": azimuth.astype(np.float32),
             "elevation": elevation.astype(np.float32), "radial_velocity": found.speed_m_s.astype(np.float32),
             "rcs": _decibels(sigma), "snr": _decibels(found.power),
-            "time": device.ray_times(paths.ray[owner]).astype(np.float32),
+            "time": device.times_of(paths.direction[owner]).astype(np.float32),
             "label": taken(target.part_label, part), "instance": taken(target.part_instance, part),
             "bounces": bounces, "origin": np.where(bounces > 1, _MULTIPATH, _SURFACE).astype(np.uint8),
         }  # fmt: skip
