@@ -184,7 +184,6 @@ def _surface_points(cloud: PointCloud) -> int:
     return len(cloud) if origin is None else int(np.sum(~np.isin(origin, noise)))
 
 
-
 def _check_stream(sensor: Any, world: World, motion: Trajectory, time: float, whole: Samples) -> None:
     period = 1.0 / sensor.rate_hz
     if len(whole) == 0:
