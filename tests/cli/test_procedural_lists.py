@@ -47,7 +47,7 @@ def test_what_is_wrong_with_a_list_is_printed(run, fails, tmp_path: Path) -> Non
 
 
 def test_wrong_options_are_reported_in_one_line(run, fails, tmp_path: Path) -> None:
-    assert "length_m must be a number from 80 to 900, got 9" in fails("worlds", "harbour", "--param", "length_m=9")
+    assert "length_m: must be a number from 80 to 900, got 9" in fails("worlds", "harbour", "--param", "length_m=9")
     assert "did you mean 'vessels'?" in fails("worlds", "harbour", "--param", "vesels=9")
     assert "not built from a layout" in fails("worlds", "cuboids", "--list", tmp_path / "list.yaml")
     assert "must end in .yaml or .json" in fails("worlds", "warehouse", "--list", tmp_path / "list.txt")

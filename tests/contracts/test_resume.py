@@ -153,5 +153,5 @@ def test_a_sensor_names_the_folder_of_its_frames(yard: Path, tmp_path: Path) -> 
             name = f"{folder}/{number:06d}{ending}"
             assert named[f"clouds{name}"] == there[f"top{name}"]
     assert not any(name.startswith("top") for name in named)
-    with pytest.raises(ConfigError, match="the folder 'top' is that of two sensors"):
+    with pytest.raises(ConfigError, match="two sensors have the folder 'top'"):
         _with_seed(yard, 1, sensors=[PLAIN["sensors"][0], {**sensor, "name": "other", "folder": "top"}])

@@ -71,10 +71,9 @@ class RecordedMotion:
     @classmethod
     def from_tum(cls, path: str | PathLike[str]) -> RecordedMotion:
         """Read a TUM file: lines of `timestamp tx ty tz qx qy qz qw`."""
-        from parhelion.io import poses as tum
+        from parhelion.io.poses import read_tum
 
-        poses = tum.read_tum(Path(path))
-        return cls._of_file(path, poses)
+        return cls._of_file(path, read_tum(Path(path)))
 
     @classmethod
     def from_kitti(
@@ -89,10 +88,9 @@ class RecordedMotion:
 
         `axes="camera"` converts KITTI's camera frames (x right, y down, z forward) to x forward, y left, z up.
         """
-        from parhelion.io import poses as kitti_poses
+        from parhelion.io.poses import read_kitti
 
-        poses = kitti_poses.read_kitti(Path(path), times=times, rate_hz=rate_hz, axes=axes)
-        return cls._of_file(path, poses)
+        return cls._of_file(path, read_kitti(Path(path), times=times, rate_hz=rate_hz, axes=axes))
 
     @classmethod
     def _of_file(cls, path: str | PathLike[str], poses: Any) -> RecordedMotion:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -66,15 +66,8 @@ def _differences(values: Floats, step: float) -> tuple[Floats, Floats]:
 # ---- state ----------------------------------------------------------------------------------------------------------
 
 
-_COLUMNS = {
-    "time": 0,
-    "xyz": 3,
-    "quat_xyzw": 4,
-    "velocity": 3,
-    "angular_velocity": 3,
-    "acceleration": 3,
-    "angular_acceleration": 3,
-}
+_COLUMNS = {"time": 0, "quat_xyzw": 4}
+"""Number of columns of the fields that are not vectors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +91,8 @@ class BodyState:
 
     def __post_init__(self) -> None:
         count = np.size(self.time)
-        for name, columns in _COLUMNS.items():
+        for name in (field.name for field in fields(self)):
+            columns = _COLUMNS.get(name, 3)
             # A view, so that the caller's array stays writable.
             array = np.asarray(getattr(self, name), dtype=np.float64).view()
             expected = (count, columns) if columns else (count,)

@@ -61,7 +61,7 @@ class SurfaceScene:
         """Every array that casts read, for the current window."""
 
     def blank(self, aside: NDArray[np.float64]) -> Triangles:
-        """Return placeholder triangles for a shared scene, shifted by `aside` [m] from the surface."""
+        """Return filler triangles for a shared scene, shifted by `aside` [m] from the surface."""
         self.aside = aside
         self._capacity = self.surface.most_triangles
         return _blank(self._capacity, aside)
@@ -126,7 +126,7 @@ class SurfaceScene:
 
 
 def _blank(count: int, at: NDArray[np.float64]) -> Triangles:
-    """Return placeholder triangles: one with an area, because a scene needs one, and degenerate ones."""
+    """Return filler triangles: one with an area, because a scene needs one, and degenerate ones."""
     vertices = np.tile(at, (count, 1))
     vertices[1, 0] += 1e-3
     vertices[2, 1] += 1e-3
@@ -331,8 +331,15 @@ class RayScene(DeviceOwned):
         return Trace(found, t, normal, part, triangle, actor, u, v)
 
     def blocked(
-        self, origin: Any, direction: Any, time: Any, limit: Any, active: Any = True, *, coherent: bool = False
-    ) -> Any:
+        self,
+        origin: Vectors,
+        direction: Vectors,
+        time: Reals,
+        limit: Reals,
+        active: Masks = True,
+        *,
+        coherent: bool = False,
+    ) -> Masks:
         """Return a mask of the kernel rays that hit anything. Arguments as for `trace`; costs less."""
         dr, mi = self.engine.dr, self.engine.mi
         active = mi.Bool(active)

@@ -162,28 +162,12 @@ class Populate:
             add_car(self.world, motion, times=self._times(motion), **options)
         elif isinstance(entry, DoorEntry):
             opening = schedule_of(entry.opening_deg, DEGREE)
-            add_door(
-                self.world,
-                self._pose(entry.pose),
-                entry.width_m,
-                entry.height_m,
-                opening,
-                material=entry.material,
-                name=entry.name,
-                frame=entry.frame,
-            )
+            options = entry.model_dump(include={"material", "name", "frame"})
+            add_door(self.world, self._pose(entry.pose), entry.width_m, entry.height_m, opening, **options)
         elif isinstance(entry, ConveyorEntry):
-            add_conveyor(
-                self.world,
-                self._pose(entry.pose),
-                entry.length_m,
-                entry.boxes,
-                entry.speed_m_s,
-                width=entry.width_m,
-                height=entry.height_m,
-                seed=self._seed(row, entry.seed),
-                name=entry.name,
-            )
+            options = {"width": entry.width_m, "height": entry.height_m, "name": entry.name}
+            options["seed"] = self._seed(row, entry.seed)
+            add_conveyor(self.world, self._pose(entry.pose), entry.length_m, entry.boxes, entry.speed_m_s, **options)
         elif isinstance(entry, ArmEntry):
             angles = schedule_of(entry.joint_angles_deg, DEGREE)
             add_robot_arm(self.world, self._pose(entry.pose), angles, material=entry.material, name=entry.name)

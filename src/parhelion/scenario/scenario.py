@@ -72,16 +72,11 @@ class Step:
 
     def samples(self, sensor: str) -> Any:
         """Return the samples of an IMU or other stream sensor in this step; possibly none."""
-        self._scenario.stream_sensor(sensor)
+        rate_hz = self._scenario.stream_sensor(sensor).sensor.rate_hz
         found = self.new_samples()[sensor]
-        # The new samples include those of earlier steps that were not requested.
-        return found.select(found.time >= self._since(sensor))
-
-    def _since(self, sensor: str) -> float:
-        """Time of the first sample of this step [s], minus a small margin."""
-        # A sample is stamped at the start of its period, or at its end if it accumulates over the period.
-        rate = self._scenario.stream_sensor(sensor).sensor.rate_hz
-        return self._start - 1e-6 / rate
+        # The new samples include those of earlier steps that were not requested. The margin allows for rounding: a
+        # sample is stamped at the start of its period, or at its end if it accumulates over the period.
+        return found.select(found.time >= self._start - 1e-6 / rate_hz)
 
     def new_samples(self) -> dict[str, Samples]:
         """Return all new samples since the last request, by stream sensor.

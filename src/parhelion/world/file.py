@@ -286,8 +286,7 @@ def _surface(world: World, part: WorldPart, folder: MeshFolder) -> dict[str, Any
     if part.texture >= 0:
         image = world.texture_files.get(part.texture)
         own = world.texture_colours.get(part.texture, world.textures[part.texture])
-        found = folder.image(own) if image is None else folder.relative(image)
-        surface["texture"] = found
+        surface["texture"] = folder.image(own) if image is None else folder.relative(image)
     return surface
 
 

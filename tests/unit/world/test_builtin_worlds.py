@@ -97,11 +97,11 @@ def test_unknown_names_and_parameters_are_answered_with_the_nearest():
     ("name", "params", "says"),
     [
         ("city", {"blocks": 3}, "blocks must be 2, 4, 6 or 8"),
-        ("city", {"cars": -1}, "cars must be a whole number"),
+        ("city", {"cars": -1}, "cars: must be a whole number"),
         ("harbour", {"ripple_height": 1.0}, "ripple_height must be from 0 to 0.2 m"),
-        ("harbour", {"people": 61}, "people must be a whole number from 0 to 60"),
-        ("cuboids", {"obstacles": 0}, "obstacles must be a whole number from 1 to 24"),
-        ("cylinders", {"segments": 3}, "segments must be a whole number from 16"),
+        ("harbour", {"people": 61}, "people: must be a whole number from 0 to 60"),
+        ("cuboids", {"obstacles": 0}, "obstacles: must be a whole number from 1 to 24"),
+        ("cylinders", {"segments": 3}, "segments: must be a whole number from 16"),
         ("test-range", {"distances": [0.5]}, "distances must be numbers from 1.5"),
         ("test-range", {"distances": [5, 5]}, "distances must not repeat"),
         (

@@ -112,13 +112,13 @@ def test_an_unsound_list_is_refused_with_its_rows(tmp_path: Path) -> None:
     assert len({item.instance for item in World.load(file, check=False).objects}) == 3
     with pytest.raises(ConfigError, match=r"unknown parameter for .*plan.json: 'chek': did you mean 'check'\?"):
         World.load(file, chek=False)
-    with pytest.raises(ConfigError, match="takes neither seed nor materials"):
+    with pytest.raises(ConfigError, match="accepts neither seed nor materials"):
         World.load(file, seed=1)
     require_sound(Layout.from_mapping({**plan, "objects": plan["objects"][:2]}))
 
 
 @pytest.mark.parametrize(
-    ("entry", "says"),
+    ("entry", "reason"),
     [
         ({"kind": "kar", "size": [1, 1, 1]}, r"objects\[0\].kind: unknown kind 'kar': did you mean 'car'\?"),
         ({"kind": "car", "size": [4, math.nan, 1]}, r"objects\[0\].size\[1\]"),
@@ -156,7 +156,7 @@ def test_mistakes_in_a_list_are_named(entry: dict[str, Any], reason: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("entry", "says"),
+    ("entry", "reason"),
     [
         ({"kind": "streets", "size": [9, 9, 0]}, r"streets of 4 blocks per side have the size \[403.5, 403.5, 0\]"),
         ({"kind": "basin", "size": [5, 50, 2]}, "a basin must be at least 10 x 10 m"),

@@ -226,18 +226,18 @@ def test_counts_follow_the_parameters() -> None:
     [
         (lambda: city(3), "city: blocks must be 2, 4, 6 or 8, got 3"),
         (lambda: city(True), "city: blocks must be 2, 4, 6 or 8, got True"),
-        (lambda: city(2, cars=-1), "city: cars must be a whole number from 0 to 100000, got -1"),
-        (lambda: city(2, signs=1.5), "city: signs must be a whole number"),  # type: ignore[arg-type]
-        (lambda: city(2, seed=2**63), "city: seed must be a whole number"),
-        (lambda: harbour(50.0), "harbour: length_m must be a number from 80 to 900, got 50.0"),
-        (lambda: harbour(width_m=math.nan), "harbour: width_m must be a number from 24 to 120, got nan"),
-        (lambda: harbour(vessels=14), "harbour: vessels must be a whole number from 0 to 13, got 14"),
-        (lambda: harbour(cranes=3), "harbour: cranes must be a whole number from 0 to 2, got 3"),
+        (lambda: city(2, cars=-1), "city: cars: must be a whole number from 0 to 100000, got -1"),
+        (lambda: city(2, signs=1.5), "city: signs: must be a whole number"),  # type: ignore[arg-type]
+        (lambda: city(2, seed=2**63), "city: seed: must be a whole number"),
+        (lambda: harbour(50.0), "harbour: length_m: must be a number from 80 to 900, got 50.0"),
+        (lambda: harbour(width_m=math.nan), "harbour: width_m: must be a number from 24 to 120, got nan"),
+        (lambda: harbour(vessels=14), "harbour: vessels: must be a whole number from 0 to 13, got 14"),
+        (lambda: harbour(cranes=3), "harbour: cranes: must be a whole number from 0 to 2, got 3"),
         (lambda: harbour(bridge="yes"), "harbour: bridge must be true or false"),  # type: ignore[arg-type]
         (lambda: harbour(ripple_height=math.inf), "harbour: ripple_height must be from 0 to 0.2 m, got inf"),
-        (lambda: offroad(7.0), "off-road: size_m must be a length and a width, got 7.0"),  # type: ignore[arg-type]
-        (lambda: offroad((40.0, math.nan)), r"off-road: size_m\[1\] must be a number from 20 to 1000, got nan"),
-        (lambda: offroad(hurst=1.0), "off-road: hurst must be a number from 0.1 to 0.95, got 1.0"),
+        (lambda: offroad(7.0), "off-road: size_m: must be a length and a width, got 7.0"),  # type: ignore[arg-type]
+        (lambda: offroad((40.0, math.nan)), r"off-road: size_m\[1\]: must be a number from 20 to 1000, got nan"),
+        (lambda: offroad(hurst=1.0), "off-road: hurst: must be a number from 0.1 to 0.95, got 1.0"),
         (lambda: offroad(height_range_m=(0, 1)), "height_range_m is for a height_map"),
         (lambda: offroad((20.0, 20.0), trees_per_ha=1500.0, rocks_per_ha=3000.0, bushes_per_ha=3000.0),
          "off-road: there is no space for .* in this plan; lower their number or enlarge size_m"),

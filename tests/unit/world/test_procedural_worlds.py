@@ -141,18 +141,18 @@ def test_parameters_shape_the_warehouse() -> None:
     [
         (lambda: warehouse((10.0, 25.0)), r"size_m\[0\] must be at least 11.5 m for aisles of 3 m, got 10"),
         (lambda: warehouse((40.0, 5.0), aisle_m=4.0), r"size_m\[1\] must be at least 6.8 m"),
-        (lambda: warehouse((math.nan, 25.0)), r"size_m\[0\] must be a number from 8 to 300, got nan"),
-        (lambda: warehouse(7.0), "size_m must be a length and a width, got 7.0"),  # type: ignore[arg-type]
+        (lambda: warehouse((math.nan, 25.0)), r"size_m\[0\]: must be a number from 8 to 300, got nan"),
+        (lambda: warehouse(7.0), "size_m: must be a length and a width, got 7.0"),  # type: ignore[arg-type]
         (lambda: warehouse(rack_rows=7), "rack_rows must be at most 6 in this hall, got 7"),
-        (lambda: warehouse(rack_rows=0), "rack_rows must be a whole number from 1"),
-        (lambda: warehouse(aisle_m=1.0), "aisle_m must be a number from 1.5 to 8, got 1.0"),
-        (lambda: warehouse(density=1.5), "density must be a number from 0 to 1, got 1.5"),
+        (lambda: warehouse(rack_rows=0), "rack_rows: must be a whole number from 1"),
+        (lambda: warehouse(aisle_m=1.0), "aisle_m: must be a number from 1.5 to 8, got 1.0"),
+        (lambda: warehouse(density=1.5), "density: must be a number from 0 to 1, got 1.5"),
         (lambda: warehouse(roof="yes"), "roof must be true or false"),  # type: ignore[arg-type]
         (lambda: warehouse(seed=-1), "seed: must be a whole number"),
-        (lambda: forest((10.0, 80.0)), r"size_m\[0\] must be a number from 20 to 1000, got 10.0"),
-        (lambda: forest(density_per_ha=math.nan), "density_per_ha must be a number from 0 to 1500, got nan"),
-        (lambda: forest(roughness_m=-0.1), "roughness_m must be a number from 0 to 8, got -0.1"),
-        (lambda: forest("wide"), "size_m must be a length and a width"),  # type: ignore[arg-type]
+        (lambda: forest((10.0, 80.0)), r"size_m\[0\]: must be a number from 20 to 1000, got 10.0"),
+        (lambda: forest(density_per_ha=math.nan), "density_per_ha: must be a number from 0 to 1500, got nan"),
+        (lambda: forest(roughness_m=-0.1), "roughness_m: must be a number from 0 to 8, got -0.1"),
+        (lambda: forest("wide"), "size_m: must be a length and a width"),  # type: ignore[arg-type]
     ],
 )
 def test_parameters_out_of_range_are_named(call: Any, says: str) -> None:

@@ -155,7 +155,7 @@ def test_limits(name: str, low: float, high: float) -> None:
     for good in (low, int(high) if name == "roughness_m" else 10):
         forest((20.0, 20.0), seed=1, **{"density_per_ha": 0.0, name: good})
     for bad in (low - 0.01, high + 0.01, np.nan, True, "much"):
-        with pytest.raises(ConfigError, match=f"forest: {name} must be a number from"):
+        with pytest.raises(ConfigError, match=f"forest: {name}: must be a number from"):
             forest((20.0, 20.0), seed=1, **{name: bad})
     for size in ((19.9, 20.0), (20.0, 1000.1), 20.0):
         with pytest.raises(ConfigError, match="forest: size_m"):

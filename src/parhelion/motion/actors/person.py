@@ -424,7 +424,6 @@ class PartMotion:
     """Motion of one part of a walking person."""
 
     known_ahead = True
-    """True: the motion is fixed, so it may be sampled ahead of time."""
 
     def __init__(self, walk: Walk, part: str) -> None:
         self.walk, self.part = walk, part

@@ -82,7 +82,6 @@ class RouteMotion:
     """Motion of one body on a route: distance [m] by time, smooth in between, at rest outside of its times."""
 
     known_ahead = True
-    """True: the motion is fixed, so it may be sampled ahead of time."""
 
     def __init__(self, route: Route, times: Floats, distance: Floats, speed: Floats, side_m: float = 0.0) -> None:
         """Arrays (n,) of increasing times [s], distances [m] and speeds [m/s]; `side_m` is an offset to the right."""

@@ -6,7 +6,7 @@ from itertools import count
 
 import numpy as np
 
-from parhelion.core.errors import ConfigError
+from parhelion.core.checks import whole
 from parhelion.core.pose import Pose
 from parhelion.core.random import Stream
 from parhelion.world.emitters import Lamp, put
@@ -32,8 +32,7 @@ def build_cuboids(seed: int = 0, *, obstacles: int = 9) -> World:
     The report shows cuboids on level ground in front of a sensor, without dimensions: number, sizes and positions are
     ours, selected by `seed`. Sectors do not overlap, so every cuboid is visible from the origin.
     """
-    if isinstance(obstacles, bool) or not isinstance(obstacles, (int, np.integer)) or not 1 <= obstacles <= 24:
-        raise ConfigError(f"world cuboids: obstacles must be a whole number from 1 to 24, got {obstacles!r}")
+    obstacles = whole("world cuboids: obstacles", obstacles, 1, 24)
     rng = Stream(seed, "world/cuboids").generator()
     world = World(name="cuboids")
     sector = np.radians(2 * HALF_VIEW_DEG) / obstacles
@@ -81,14 +80,13 @@ def build_cylinders(seed: int = 0, *, material: str = "lambert-50", segments: in
     dimensions, so these are ours. The faces lie inside the circle by at most radius (1 - cos(pi / segments)): 0.2 mm
     for the largest. Nothing is random: `seed` has no effect.
     """
-    if isinstance(segments, bool) or not isinstance(segments, (int, np.integer)) or not 16 <= segments <= 10000:
-        raise ConfigError(f"world cylinders: segments must be a whole number from 16 to 10000, got {segments!r}")
+    segments = whole("world cylinders: segments", segments, 16, 10000)
     world = World(name="cylinders")
     for number, elevation in enumerate(ELEVATIONS_DEG):
         radius = FIRST_RADIUS + number * RADIUS_STEP
         height = SENSOR_HEIGHT + radius * float(np.tan(np.radians(elevation + 1.0)))
         world.add(
-            ring(radius, radius + WALL, height, int(segments)),
+            ring(radius, radius + WALL, height, segments),
             material=material,
             label="cylinder",
             pose=Pose((0.0, 0.0, height / 2)),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.checks import whole
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 from parhelion.core.random import Stream
@@ -26,7 +27,7 @@ from parhelion.world.procedural import kinds as street
 from parhelion.world.procedural.kinds import BuildingParams, FenceParams, Params, StoreysParams, place_of
 from parhelion.world.procedural.layout import Drive, Layout, LayoutObject, LayoutPose, Route
 from parhelion.world.procedural.object_parts import parts_of
-from parhelion.world.procedural.placing import natural, placed, whole, without_clashes
+from parhelion.world.procedural.placing import natural, placed, without_clashes
 from parhelion.world.procedural.town_parts import drawn_tree, pass_over_building, streets_side
 
 # ---- Lots: corner buildings, a small square, parks ------------------------------------------------------------------
@@ -210,12 +211,12 @@ def city(
     if isinstance(blocks, bool) or blocks not in (2, 4, 6, 8):
         raise ConfigError(f"city: blocks must be 2, 4, 6 or 8, got {blocks!r}")
     for name, value in (("cars", cars), ("trees", trees), ("people", people)):
-        whole("city", name, value, 0, _MOST)
+        whole(f"city: {name}", value, 0, _MOST)
     if signs is not None:
-        whole("city", "signs", signs, 0, _MOST)
+        whole("city: signs", signs, 0, _MOST)
     if target_triangles is not None:
-        whole("city", "target_triangles", target_triangles, 0, 10**9)
-    blocks, seed = int(blocks), whole("city", "seed", seed, 0, 2**63 - 1)
+        whole("city: target_triangles", target_triangles, 0, 10**9)
+    blocks, seed = int(blocks), whole("city: seed", seed, 0, 2**63 - 1)
     lots = plan_lots(Stream(seed, "world/city/lots").generator(), blocks)
     side = streets_side(blocks)
     lawns = tuple(int(number) for number in np.flatnonzero(lots.green))

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from parhelion.core.checks import whole
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 from parhelion.core.random import Stream
 from parhelion.world.procedural.footprints import along_line, to_line
 from parhelion.world.procedural.heightmap import read_height_map
 from parhelion.world.procedural.layout import Drive, Layout, LayoutObject, LayoutPose, Route
-from parhelion.world.procedural.placing import number, pair, whole
+from parhelion.world.procedural.placing import number, pair
 from parhelion.world.procedural.relief import HeightField, height_field
 
 TRACK_WIDTH_M = 3.2
@@ -51,9 +52,9 @@ def forest(
         roughness_m: Standard deviation of the height of the ground [m], 0 to 8.
         seed: The same seed gives the same layout.
     """
-    length, width = pair("forest", "size_m", size_m, (20.0, 20.0), 1000.0)
-    density = number("forest", "density_per_ha", density_per_ha, 0.0, 1500.0)
-    roughness = number("forest", "roughness_m", roughness_m, 0.0, 8.0)
+    length, width = pair("forest: size_m", size_m, (20.0, 20.0), 1000.0)
+    density = number("forest: density_per_ha", density_per_ha, 0.0, 1500.0)
+    roughness = number("forest: roughness_m", roughness_m, 0.0, 8.0)
     track = winding_track(Stream(seed, "world/forest/track").generator(), length, width)
     draw = int(Stream(seed, "world/forest/ground").generator().integers(2**31))
     params = {
@@ -259,11 +260,11 @@ def offroad(
         height_range_m: Heights of black and white in an image [m].
         seed: The same seed gives the same layout.
     """
-    length, width = pair("off-road", "size_m", size_m, (20.0, 20.0), 1000.0)
-    roughness = number("off-road", "roughness_m", roughness_m, 0.0, 20.0)
-    smooth = number("off-road", "hurst", hurst, 0.1, 0.95)
+    length, width = pair("off-road: size_m", size_m, (20.0, 20.0), 1000.0)
+    roughness = number("off-road: roughness_m", roughness_m, 0.0, 20.0)
+    smooth = number("off-road: hurst", hurst, 0.1, 0.95)
     counts = {
-        name: number("off-road", name, value, 0.0, most)
+        name: number(f"off-road: {name}", value, 0.0, most)
         for name, value, most in (
             ("trees_per_ha", trees_per_ha, 1500.0),
             ("rocks_per_ha", rocks_per_ha, 3000.0),
@@ -274,7 +275,7 @@ def offroad(
         raise ConfigError(f"off-road: trail must be true or false, got {trail!r}")
     if height_map is None and height_range_m is not None:
         raise ConfigError("off-road: height_range_m is for a height_map: give height_map as well")
-    seed = whole("off-road", "seed", seed, 0, 2**63 - 1)
+    seed = whole("off-road: seed", seed, 0, 2**63 - 1)
     # Without a trail, a few metres around the viewpoint are free.
     track = winding_track(Stream(seed, "world/off-road/trail").generator(), length, width) if trail else _HERE
     params: dict[str, Any] = {"material": "soil", "track_width_m": TRACK_WIDTH_M, "track": track if trail else ()}

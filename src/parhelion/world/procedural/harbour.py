@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from parhelion.core.checks import whole
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 from parhelion.core.random import Stream
@@ -22,7 +23,7 @@ from parhelion.world.procedural import kinds
 from parhelion.world.procedural.footprints import BRIDGE_ROAD_M
 from parhelion.world.procedural.kinds import place_of
 from parhelion.world.procedural.layout import Drive, Layout, LayoutObject, LayoutPose, Route
-from parhelion.world.procedural.placing import natural, number, placed, whole, without_clashes
+from parhelion.world.procedural.placing import natural, number, placed, without_clashes
 from parhelion.world.procedural.town_parts import drawn_tree, pass_over_building
 
 # ---- canal ----------------------------------------------------------------------------------------------------------
@@ -213,18 +214,18 @@ def harbour(
         trees: Trees on the north quay, at most 14 on 300 m.
         seed: The same seed gives the same layout.
     """
-    length = number("harbour", "length_m", length_m, 80.0, 900.0)
-    width = number("harbour", "width_m", width_m, 24.0, 120.0)
-    spacing = number("harbour", "bollard_spacing_m", bollard_spacing_m, 3.0, 50.0)
+    length = number("harbour: length_m", length_m, 80.0, 900.0)
+    width = number("harbour: width_m", width_m, 24.0, 120.0)
+    spacing = number("harbour: bollard_spacing_m", bollard_spacing_m, 3.0, 50.0)
     if not isinstance(bridge, (bool, np.bool_)):
         raise ConfigError(f"harbour: bridge must be true or false, got {bridge!r}")
     if not (np.isfinite(ripple_height) and 0 <= ripple_height <= 0.2):
         raise ConfigError(f"harbour: ripple_height must be from 0 to 0.2 m, got {ripple_height!r}")
-    seed = whole("harbour", "seed", seed, 0, 2**63 - 1)
+    seed = whole("harbour: seed", seed, 0, 2**63 - 1)
     canal = Canal(seed, length / 2, width / 2, 0.48 * (length / 2) if bridge else None)
     patterns = len(list(canal.patterns()))
-    whole("harbour", "people", people, 0, 60 * patterns)
-    whole("harbour", "trees", trees, 0, 14 * patterns)
+    whole("harbour: people", people, 0, 60 * patterns)
+    whole("harbour: trees", trees, 0, 14 * patterns)
     size = (length + 2 * ENDS_M, width + 2 * LAND_M)
     basin = kinds.BasinParams(land_m=LAND_M, ends_m=ENDS_M, depth_m=DEPTH_M, ripple_m=float(ripple_height), seed=seed)
     items = [
@@ -324,7 +325,7 @@ def _vessels(canal: Canal, wanted: int | None) -> list[LayoutObject]:
                 items.append(natural("vessel", name, (x, y, 0.0), yaw, berth.params))
     if wanted is None:
         return items
-    whole("harbour", "vessels", wanted, 0, len(items))
+    whole("harbour: vessels", wanted, 0, len(items))
     chosen = Stream(canal.seed, "world/harbour/berths").generator().permutation(len(items))[:wanted]
     return [items[k] for k in sorted(chosen.tolist())]
 
@@ -334,7 +335,7 @@ def _cranes(canal: Canal, wanted: int | None) -> list[LayoutObject]:
     places = [(x + shift, lift) for _, shift in canal.patterns() for x, lift in _CRANES if canal.fits(x + shift, 6.0)]
     places = [place for place in places if canal.off_bridge(place[0], 12.0)]
     if wanted is not None:
-        whole("harbour", "cranes", wanted, 0, len(places))
+        whole("harbour: cranes", wanted, 0, len(places))
     y = -canal.half_width - 8.0
     return [
         natural("crane", f"crane-{k}", (x, y, QUAY_M), 90.0, kinds.CraneParams(reach_m=24.0, lift_deg=lift))

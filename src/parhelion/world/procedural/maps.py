@@ -141,9 +141,9 @@ def buildings_from(
     """
     if units not in ("degrees", "metres"):
         raise ConfigError(f"buildings: units must be 'degrees' or 'metres', got {units!r}")
-    default_height = number("buildings", "height_m", height_m, 0.1, 1000.0)
-    storey = number("buildings", "storey_m", storey_m, 0.5, 20.0)
-    margin = number("buildings", "margin_m", margin_m, 0.0, 400.0)
+    default_height = number("buildings: height_m", height_m, 0.1, 1000.0)
+    storey = number("buildings: storey_m", storey_m, 0.5, 20.0)
+    margin = number("buildings: margin_m", margin_m, 0.0, 400.0)
     name = "buildings" if isinstance(source, Mapping) else str(source)
     with reading(name, ConfigError):
         data = (

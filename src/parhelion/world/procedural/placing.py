@@ -32,28 +32,21 @@ def natural(
     return placed(kind, name, xyz, yaw_deg, natural_size(kind, params), params)
 
 
-def whole(rule: str, name: str, value: Any, low: int, high: int) -> int:
-    """Check that a parameter is a whole number within a range."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not low <= value <= high:
-        raise ConfigError(f"{rule}: {name} must be a whole number from {low} to {high}, got {value!r}")
-    return int(value)
-
-
-def number(rule: str, name: str, value: Any, low: float, high: float) -> float:
+def number(field: str, value: Any, low: float, high: float) -> float:
     """Check that a parameter is a number within a range."""
     good = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
     if not good or not low <= value <= high:
-        raise ConfigError(f"{rule}: {name} must be a number from {low:g} to {high:g}, got {value!r}")
+        raise ConfigError(f"{field}: must be a number from {low:g} to {high:g}, got {value!r}")
     return float(value)
 
 
-def pair(rule: str, name: str, value: Any, low: tuple[float, float], high: float) -> tuple[float, float]:
+def pair(field: str, value: Any, low: tuple[float, float], high: float) -> tuple[float, float]:
     """Check that a parameter is a length and a width, each at least its value in `low`."""
     try:
         first, second = value
     except (TypeError, ValueError):
-        raise ConfigError(f"{rule}: {name} must be a length and a width, got {value!r}") from None
-    return number(rule, f"{name}[0]", first, low[0], high), number(rule, f"{name}[1]", second, low[1], high)
+        raise ConfigError(f"{field}: must be a length and a width, got {value!r}") from None
+    return number(f"{field}[0]", first, low[0], high), number(f"{field}[1]", second, low[1], high)
 
 
 def without_clashes(objects: Sequence[LayoutObject], size: tuple[float, float]) -> list[LayoutObject]:

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from parhelion.core.checks import whole
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 from parhelion.core.random import Stream
 from parhelion.world.procedural.kinds import PALLET_HEIGHT_M
 from parhelion.world.procedural.layout import Drive, Layout, LayoutObject, LayoutPose, Route
-from parhelion.world.procedural.placing import number, pair, whole
+from parhelion.world.procedural.placing import number, pair
 
 # ---- Lines with rounded corners -------------------------------------------------------------------------------------
 
@@ -95,8 +96,8 @@ class Plan:
 
 def plan_hall(size_m: tuple[float, float], rack_rows: int | None, aisle_m: float) -> Plan:
     """Rows, aisles and cross aisles of a hall; raises if no rack fits, or fewer rows than requested."""
-    length, width = pair("warehouse", "size_m", size_m, (8.0, 5.0), 300.0)
-    aisle = number("warehouse", "aisle_m", aisle_m, 1.5, 8.0)
+    length, width = pair("warehouse: size_m", size_m, (8.0, 5.0), 300.0)
+    aisle = number("warehouse: aisle_m", aisle_m, 1.5, 8.0)
     half_x, half_y = length / 2 - WALL_M, width / 2 - WALL_M
     floor = float(np.clip(0.12 * length, 2.2, 5.0))
     start, end = -half_x + aisle, half_x - aisle - floor
@@ -116,7 +117,7 @@ def plan_hall(size_m: tuple[float, float], rack_rows: int | None, aisle_m: float
             f"warehouse: size_m[1] must be at least {least:.1f} m for aisles of {aisle:g} m, got {width:g}"
         )
     if rack_rows is not None:
-        wanted = whole("warehouse", "rack_rows", rack_rows, 1, 1000)
+        wanted = whole("warehouse: rack_rows", rack_rows, 1, 1000)
         if wanted > len(rows):
             raise ConfigError(f"warehouse: rack_rows must be at most {len(rows)} in this hall, got {wanted}")
         rows = rows[:wanted]
@@ -174,7 +175,7 @@ def warehouse(
         roof: True for a roof.
         seed: The same seed gives the same layout.
     """
-    density = number("warehouse", "density", density, 0.0, 1.0)
+    density = number("warehouse: density", density, 0.0, 1.0)
     if not isinstance(roof, (bool, np.bool_)):
         raise ConfigError(f"warehouse: roof must be true or false, got {roof!r}")
     plan = plan_hall(size_m, rack_rows, aisle_m)

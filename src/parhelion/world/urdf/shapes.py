@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
@@ -53,7 +53,7 @@ class MeshPaths:
             raise ConfigError(f"{where}: filename {uri!r}: must be package://, model://, file:// or a plain path")
         for folder in self.above:
             # Joining leaves an absolute path unchanged.
-            if _is_file(folder / rest):
+            if _holds((folder / rest).is_file):
                 return folder / rest
         raise ConfigError(f"{where}: filename {uri!r}: no such file in {self.above[0]} or a folder above it")
 
@@ -61,12 +61,12 @@ class MeshPaths:
         package, _, inside = rest.partition("/")
         if package in self.packages:
             path = self.packages[package] / inside
-            if not _is_file(path):
+            if not _holds(path.is_file):
                 raise ConfigError(f"{where}: filename {uri!r}: no such file {path}")
             return path
         searched = []
         for folder in self._folders(package):
-            if _is_file(folder / inside):
+            if _holds((folder / inside).is_file):
                 return folder / inside
             searched.append(folder)
         if searched:
@@ -81,7 +81,7 @@ class MeshPaths:
         for folder in self.above:
             if folder.name == package or self._name_of(folder) == package:
                 yield folder
-            if package and _is_folder(folder / package):
+            if package and _holds((folder / package).is_dir):
                 yield folder / package
 
     def _name_of(self, folder: Path) -> str | None:
@@ -89,7 +89,7 @@ class MeshPaths:
         if folder not in self._names:
             self._names[folder] = None
             manifest = folder / "package.xml"
-            if _is_file(manifest):
+            if _holds(manifest.is_file):
                 try:
                     name = parse_xml(manifest, guarded_text(manifest)).findtext("name")
                 except ParhelionError:
@@ -105,22 +105,16 @@ def _checked(packages: Any) -> dict[str, Path]:
         raise ConfigError(f"packages: must map names of packages to folders, got {type(packages).__name__}")
     folders = {}
     for name, folder in packages.items():
-        if not isinstance(name, str) or not isinstance(folder, (str, PathLike)) or not _is_folder(Path(folder)):
+        if not isinstance(name, str) or not isinstance(folder, (str, PathLike)) or not _holds(Path(folder).is_dir):
             raise ConfigError(f"packages: {name!r} must name a folder that exists, got {str(folder)!r}")
         folders[name] = Path(folder)
     return folders
 
 
-def _is_file(path: Path) -> bool:
+def _holds(test: Callable[[], bool]) -> bool:
+    """Result of a test of a path; False for names that are too long, or have a null character."""
     try:
-        return path.is_file()
-    except (OSError, ValueError):  # names too long, or with a null character
-        return False
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
+        return test()
     except (OSError, ValueError):
         return False
 
