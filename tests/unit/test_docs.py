@@ -56,8 +56,8 @@ ROVER = """<robot name="rover">
 <link name="arm"><visual><geometry><box size="0.1 0.1 0.6"/></geometry><material name="grey"/></visual></link>
 <joint name="arm_joint" type="revolute"><parent link="base_link"/><child link="arm"/><origin xyz="0.3 0 0.3"/>
 <axis xyz="0 1 0"/><limit lower="-1" upper="1" effort="1" velocity="1"/></joint>
-<link name="lift"><visual><geometry><box size="0.1 0.1 0.2"/></geometry><material name="grey"/></visual></link>
-<joint name="lift_joint" type="prismatic"><parent link="arm"/><child link="lift"/><origin xyz="0 0 0.6"/>
+<link name="gripper"><visual><geometry><box size="0.1 0.1 0.2"/></geometry><material name="grey"/></visual></link>
+<joint name="lift_joint" type="prismatic"><parent link="arm"/><child link="gripper"/><origin xyz="0 0 0.6"/>
 <axis xyz="0 0 1"/><limit lower="0" upper="0.5" effort="1" velocity="1"/></joint>
 <gazebo reference="base_link"><sensor name="top" type="gpu_lidar"><pose>0 0 0.6 0 0 0</pose></sensor></gazebo>
 </robot>"""
@@ -68,7 +68,10 @@ def files_of_pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder with the files that examples read: a mesh, a robot, a capture, clouds and a scenario."""
     folder = tmp_path_factory.mktemp("files")
     for name in ("hall.glb", "truck.obj", "curtain.obj", "rig.obj", "ghost.obj"):
-        trimesh.creation.box((8, 6, 3)).export(folder / name)
+        mesh = trimesh.creation.box((8, 6, 3))
+        if name == "hall.glb":
+            mesh.visual = trimesh.visual.TextureVisuals(material=trimesh.visual.material.PBRMaterial(name="Mat07"))
+        mesh.export(folder / name)
     rover = folder / "rover_description" / "urdf"
     rover.mkdir(parents=True)
     (rover / "rover.urdf").write_text(ROVER, encoding="utf-8")
