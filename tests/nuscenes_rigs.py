@@ -13,26 +13,26 @@ from parhelion.evaluate.detections.nuscenes_files import ATTRIBUTES, CLASS_OF_CA
 from parhelion.outputs.datasets.nuscenes_tables import VERSION, Annotation, SceneTables, Tables, map_mask
 
 CATEGORIES = (*CLASS_OF_CATEGORY, "animal", "vehicle.emergency.police")
-"""Of the classes, and two that are not scored."""
+"""Categories of the classes, and two that are not scored."""
 SCENES = ("scene-0061", "scene-0553", "scene-0103")
 """Two of the split mini_train, one of mini_val."""
 
 
-def write_set(folder: Path, seed: int = 0, *, samples: int = 4, things: int = 60) -> Path:
-    """Scenes with things of all classes: near and far, with points and without, some seen once only."""
+def write_set(folder: Path, seed: int = 0, *, samples: int = 4, objects: int = 60) -> Path:
+    """Scenes with objects of all classes: near and far, with points and without, some visible only once."""
     rng = np.random.default_rng(seed)
     tables = Tables("boxes", seed)
     for name in SCENES:
         scene = SceneTables(name, f"log-{name}", "car", "nowhere", "boxes alone", {"LIDAR_TOP": Pose((0, 0, 2))})
         tables.scenes.append(scene)
-        drawn = [_thing(rng, number) for number in range(things)]
+        drawn = [_item(rng, number) for number in range(objects)]
         # The samples of the last scene lie far apart in time, so its boxes have no velocity.
         step = 500_000 if name != SCENES[2] else 2_000_000
         for number in range(samples):
             stamp = number * step
             ego = Pose((3.0 * number, 0.5 * number, 0), rpy_deg=(0, 0, 4 * number))
             scene.add_sweep("LIDAR_TOP", stamp, f"samples/{name}-{number}.pcd.bin", ego, number)
-            seen = [_at(thing, 1e-6 * stamp) for thing in drawn if number in thing["samples"]]
+            seen = [_at(item, 1e-6 * stamp) for item in drawn if number in item["samples"]]
             scene.add_sample(stamp, seen, [])
     for name, data in tables.files().items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -44,7 +44,7 @@ def write_set(folder: Path, seed: int = 0, *, samples: int = 4, things: int = 60
     return folder
 
 
-def _thing(rng: np.random.Generator, number: int) -> dict[str, Any]:
+def _item(rng: np.random.Generator, number: int) -> dict[str, Any]:
     rack = number < 2
     category = "static_object.bicycle_rack" if rack else str(rng.choice(CATEGORIES))
     if 2 <= number < 8:
@@ -65,10 +65,10 @@ def _thing(rng: np.random.Generator, number: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _at(thing: dict[str, Any], time: float) -> Annotation:
+def _at(item: dict[str, Any], time: float) -> Annotation:
     return Annotation(
-        thing["number"], thing["category"], thing["attribute"], "4", thing["place"] + thing["velocity"] * time,
-        thing["size"], thing["turn"], thing["velocity"], thing["points"],
+        item["number"], item["category"], item["attribute"], "4", item["place"] + item["velocity"] * time,
+        item["size"], item["turn"], item["velocity"], item["points"],
     )  # fmt: skip
 
 

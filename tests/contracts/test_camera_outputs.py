@@ -1,4 +1,4 @@
-"""What becomes of images: one run with a lidar and a camera, read back from every output by readers of others."""
+"""Image outputs: one run with a lidar and a camera, read back from every output by other programs."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_one_file_a_frame_may_hold_everything(user_package: None, tmp_path: Path
     assert image.right is not None
 
 
-def test_formats_and_bands_that_do_not_fit_are_told(user_package: None, tmp_path: Path) -> None:
+def test_formats_and_bands_that_do_not_fit_are_reported(user_package: None, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="unknown image format 'pcd'"):
         scene(tmp_path, [], {**CAMERA, "format": "pcd"})
     five = {**CAMERA, "options": {"bands": 5, "truth": False}}
@@ -141,29 +141,29 @@ def messages(bag: Path) -> dict[str, list[Any]]:
 
 
 def test_the_bag_has_pictures_lens_depth_and_frames(out: Path, shots: list[Image]) -> None:
-    told = messages(out / "bag")
+    sent = messages(out / "bag")
     count = len(shots)
     for topic in ("image_raw", "camera_info", "right/image_raw", "right/camera_info", "depth/image_raw"):
-        assert len(told[f"/front/{topic}"]) == count
-    first = told["/front/image_raw"][0]
+        assert len(sent[f"/front/{topic}"]) == count
+    first = sent["/front/image_raw"][0]
     assert (first.encoding, first.step, first.header.frame_id) == ("rgb8", 96 * 3, "front_optical_frame")
     assert np.array_equal(first.data.reshape(64, 96, 3), shots[0].colour)
-    depth = told["/front/depth/image_raw"][0]
+    depth = sent["/front/depth/image_raw"][0]
     assert depth.encoding == "32FC1"
     assert np.array_equal(depth.data.view("<f4").reshape(64, 96), shots[0].measured_depth, equal_nan=True)
-    real = told["/front/ground_truth/depth/image_raw"][0]
+    real = sent["/front/ground_truth/depth/image_raw"][0]
     assert np.array_equal(real.data.view("<f4").reshape(64, 96), shots[0].depth)
-    assert told["/front/ground_truth/label/image_raw"][0].encoding == "16UC1"
-    assert told["/front/ground_truth/instance/image_raw"][0].encoding == "32SC1"
-    lens, shot = told["/front/camera_info"][0], shots[0]
+    assert sent["/front/ground_truth/label/image_raw"][0].encoding == "16UC1"
+    assert sent["/front/ground_truth/instance/image_raw"][0].encoding == "32SC1"
+    lens, shot = sent["/front/camera_info"][0], shots[0]
     assert shot.intrinsics is not None
     assert np.array_equal(lens.k.reshape(3, 3), shot.intrinsics.matrix)
     assert (lens.distortion_model, len(lens.d)) == ("plumb_bob", 5)
     assert lens.p[3] == 0.0
-    right = told["/front/right/camera_info"][0]
+    right = sent["/front/right/camera_info"][0]
     assert right.p[3] == pytest.approx(-shot.intrinsics.fx * 0.12)
     assert right.header.frame_id == "front_right_optical_frame"
-    frames = {one.child_frame_id: one for one in told["/tf_static"][0].transforms}
+    frames = {one.child_frame_id: one for one in sent["/tf_static"][0].transforms}
     assert frames["front"].header.frame_id == "base_link"
     assert frames["front_optical_frame"].header.frame_id == "front"
     turn = frames["front_optical_frame"].transform.rotation
@@ -180,11 +180,11 @@ def test_bags_may_hold_compressed_pictures(user_package: None, tmp_path: Path, k
     outputs = [{"kind": "bag", "storage": "sqlite3", "images": kind, "topics": {"front": "/cam0/image_raw"}}]
     camera = {**CAMERA, "options": {**CAMERA["options"], "deep": kind == "png"}}
     scene(tmp_path, outputs, camera, duration_s=0.1).run(tmp_path / "out")
-    told = messages(tmp_path / "out" / "bag")
-    assert "/cam0/image_raw" not in told
-    message = told["/cam0/image_raw/compressed"][0]
+    sent = messages(tmp_path / "out" / "bag")
+    assert "/cam0/image_raw" not in sent
+    message = sent["/cam0/image_raw/compressed"][0]
     assert message.format.split("; ")[1].startswith(f"{kind} compressed")
-    assert len(told["/cam0/camera_info"]) == len(told["/cam0/right/image_raw/compressed"])
+    assert len(sent["/cam0/camera_info"]) == len(sent["/cam0/right/image_raw/compressed"])
     if kind == "jpeg":
         pixels = np.asarray(Picture.open(io.BytesIO(message.data.tobytes())))
         assert np.abs(pixels.astype(int) - shots[0].colour).mean() < 4
@@ -348,10 +348,10 @@ def test_coco_s_segments_are_the_masks(out: Path, shots: list[Image]) -> None:
     place = out / "coco-panoptic"
     content = json.loads((place / "annotations" / "panoptic.json").read_text())
     assert len(content["images"]) == len(content["annotations"]) == len(shots)
-    things = {row["id"] for row in content["categories"] if row["isthing"]}
+    items = {row["id"] for row in content["categories"] if row["isthing"]}
     words = {row["name"]: row["id"] for row in content["categories"]}
-    assert words["car"] in things
-    assert words["road"] not in things
+    assert words["car"] in items
+    assert words["road"] not in items
     entry, image = content["annotations"][1], shots[1]
     assert np.array_equal(png.read(place / "images" / content["images"][1]["file_name"])[0], image.colour)
     code = png.read(place / "annotations" / "panoptic" / entry["file_name"])[0].astype(int) @ [1, 256, 65536]
@@ -365,7 +365,7 @@ def test_coco_s_segments_are_the_masks(out: Path, shots: list[Image]) -> None:
             row["area"] == np.count_nonzero(where) == np.count_nonzero(where[top : top + height, left : left + width])
         )
         assert set(np.unique(image.label[where])) == {row["category_id"]}
-        if row["category_id"] in things:
+        if row["category_id"] in items:
             assert len(np.unique(image.instance[where])) == 1
 
 

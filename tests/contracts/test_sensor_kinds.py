@@ -73,7 +73,7 @@ def test_presets_of_every_kind_can_be_made_and_keep_the_contract(name: str) -> N
         check_sensor(sensor, world, motion)
 
 
-def test_unknown_kinds_are_told_with_the_nearest() -> None:
+def test_unknown_kinds_are_reported_with_the_nearest() -> None:
     fields = {"duration_s": 1, "world": "test-range", "sensors": [{"name": "a", "type": "lider", "model": "x"}]}
     with pytest.raises(ConfigError, match=r"type: must be one of lidar, .*imu.*did you mean 'lidar'"):
         ph.Scenario.from_mapping(fields)
@@ -201,14 +201,14 @@ def test_samples_are_measured_once_for_all_readers(
 def test_wheel_odometry_accumulates_over_the_steps() -> None:
     scenario = ph.Scenario.from_mapping(scene(duration_s=3.0))
     steps = [step.samples("odo") for step in scenario]
-    told = np.concatenate([found.xyz for found in steps])
+    sent = np.concatenate([found.xyz for found in steps])
     ticks = np.concatenate([found.ticks for found in steps])
     whole = scenario.stream_sensor("odo").stream(scenario.world, scenario.seed).until(3.0)
-    assert len(told) == len(whole) > 50
-    assert np.linalg.norm(told[-1]) > 0.5
-    assert told == pytest.approx(whole.xyz, abs=1e-4)
+    assert len(sent) == len(whole) > 50
+    assert np.linalg.norm(sent[-1]) > 0.5
+    assert sent == pytest.approx(whole.xyz, abs=1e-4)
     assert np.abs(ticks - whole.ticks).max() <= 1
-    assert np.all(np.diff(np.linalg.norm(told, axis=1)) > -1e-3)
+    assert np.all(np.diff(np.linalg.norm(sent, axis=1)) > -1e-3)
 
 
 def test_a_step_without_a_sample_gives_none(thermometer: SensorKind) -> None:

@@ -47,7 +47,7 @@ def test_arrays_that_do_not_fit_are_refused(change: dict[str, Any], message: str
         ph.Image(**{"colour": GREY, **change})
 
 
-def test_every_record_tells_its_units() -> None:
+def test_every_record_has_units() -> None:
     assert units(ph.Image)["depth"] == ("m", "sensor")
     assert units(ph.ImuData)["angular_rate"] == ("rad/s", "sensor")
     cloud = ph.PointCloud(np.zeros((2, 3)), {"range": np.zeros(2, np.float32), "own": np.zeros(2)}, "world")

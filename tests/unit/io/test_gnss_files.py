@@ -68,7 +68,7 @@ def test_sentences_read_back(fixes: GnssData) -> None:
     assert np.abs(np.array(positions)[:, :2] - wanted[:, :2]).max() < 1e-7
 
 
-def test_no_fix_is_said(lost: GnssData) -> None:
+def test_no_fix_is_reported(lost: GnssData) -> None:
     lines = list(gnss.sentences(lost))
     assert ",,,,,0,00,99.99,,M" in lines[0]
     assert ",V,,,,," in lines[1]

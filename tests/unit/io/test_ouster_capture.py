@@ -91,7 +91,7 @@ def test_our_reader_gives_scans_and_imu_back(tmp_path: Path) -> None:
     assert len(list(read_frames(tmp_path / "a.pcap", metadata=other))) == 2
 
 
-def test_packets_of_two_sensors_are_told_apart(tmp_path: Path) -> None:
+def test_packets_of_two_sensors_are_distinguished(tmp_path: Path) -> None:
     from parhelion.io.pcap import PcapWriter
 
     lidar = Lidar("ouster/os0-32", columns=512)
@@ -108,7 +108,7 @@ def test_packets_of_two_sensors_are_told_apart(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found.shot, scan.shot)
 
 
-def test_wrong_files_are_told(tmp_path: Path) -> None:
+def test_wrong_files_are_reported(tmp_path: Path) -> None:
     lidar = Lidar("ouster/os0-32", columns=512)
     file = tmp_path / "x.pcap"
     with pytest.raises(FormatError, match="there is no scan to write"):

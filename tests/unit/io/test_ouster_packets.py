@@ -380,7 +380,7 @@ def test_checksum_is_that_of_xz_files(size: int, seed: int) -> None:
     data = np.random.default_rng(seed).integers(0, 256, (3, size)).astype(np.uint8)
     for row, value in zip(data, crc64(data), strict=True):
         archive = lzma.compress(row.tobytes(), format=lzma.FORMAT_XZ, check=lzma.CHECK_CRC64, preset=0)
-        # The checksum ends the only block: before the index, whose size the last 12 bytes tell.
+        # The checksum ends the only block: before the index, whose size is in the last 12 bytes.
         index = (int.from_bytes(archive[-8:-4], "little") + 1) * 4
         assert int(value) == int.from_bytes(archive[-12 - index - 8 : -12 - index], "little")
 
@@ -409,7 +409,7 @@ def test_decoding_gives_the_scan_back(profile: str, lidar: Lidar) -> None:
         np.testing.assert_array_equal(first, second)
 
 
-def test_frames_are_told_apart_across_the_wrap_and_late_packets(lidar: Lidar) -> None:
+def test_frames_are_distinguished_across_the_wrap_and_late_packets(lidar: Lidar) -> None:
     encoder = OusterEncoder(metadata(lidar, SINGLE))
     scans = [random_scan(lidar, k, start=1.0 + 0.1 * k) for k in range(3)]
     payloads = [row.tobytes() for k, scan in enumerate(scans) for row in encoder.packets(scan, 65535 + k).data]
@@ -425,7 +425,7 @@ def test_frames_are_told_apart_across_the_wrap_and_late_packets(lidar: Lidar) ->
 # ---- wrong input ---------------------------------------------------------------------------------------------------
 
 
-def test_wrong_input_is_told(lidar: Lidar) -> None:
+def test_wrong_input_is_reported(lidar: Lidar) -> None:
     scan = random_scan(lidar)
     document = metadata(lidar, SINGLE)
     with pytest.raises(ConfigError, match="unknown Ouster lidar profile 'LEGACI': did you mean 'LEGACY'"):
@@ -459,7 +459,7 @@ def test_wrong_input_is_told(lidar: Lidar) -> None:
         ("lidar_data_format", "columns_per_packet", 32, "packets hold 16"),
     ],
 )
-def test_wrong_metadata_is_told(section: str, key: str, value: Any, message: str, lidar: Lidar) -> None:
+def test_wrong_metadata_is_reported(section: str, key: str, value: Any, message: str, lidar: Lidar) -> None:
     document = metadata(lidar)
     document[section][key] = value
     with pytest.raises(FormatError, match=message):

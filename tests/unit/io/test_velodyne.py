@@ -1,4 +1,4 @@
-"""Velodyne packets: byte by byte as the manuals say, and read by a decoder of others to the format's resolution."""
+"""Velodyne packets: byte by byte as in the manuals, and read by another decoder to the resolution of the format."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_headers_spacing_and_azimuth_steps(name: str, returns: str) -> None:
     spacing = PACKET_US[name] / (2 if returns == "dual" else 1)
     stamps = data["timestamp"].astype(np.int64)
     assert stamps[0] == 3_599_950_000
-    assert stamps.max() < 3_600_000_000  # the hour begins anew
+    assert stamps.max() < 3_600_000_000  # the time stamp wraps every hour
     steps = np.diff(stamps) % 3_600_000_000
     assert set(steps.tolist()) <= {int(spacing), int(spacing) + 1}
     assert steps.mean() == pytest.approx(spacing, abs=0.01)
@@ -216,7 +216,7 @@ def test_packets_go_on_from_scan_to_scan(name: str, returns: str, rate: float) -
     assert (cloud.ring == ring).all()
     # A block of a VLP-16 that lies in two scans belongs to the turn of its azimuth.
     assert np.mean(cloud.turn != np.repeat(np.arange(4), [len(scan) for scan in scans])) < 5e-4
-    # Between two scans the head turns on for less than one firing period; packets do not tell that pause.
+    # Between two scans the head turns on for less than one firing period; packets do not contain that pause.
     late = np.abs(cloud.time - time)
     assert late.max() < model.period_us * 1e-6
     assert np.mean(late > 1e-6) < 0.01
@@ -288,13 +288,13 @@ def test_the_real_recording_is_like_ours() -> None:
     assert theirs.mean() == pytest.approx(mine.mean(), abs=0.02)
     steps = [np.diff(part["blocks"]["azimuth"].ravel().astype(np.int64)) % 36000 for part in (data, ours)]
     assert steps[0].mean() == pytest.approx(steps[1].mean(), abs=0.2)  # 39.8 counts at 10 turns a second
-    # The host sees packets after their last firing: position packets, stamped when sent, tell the difference.
+    # The host sees packets after their last firing: position packets, stamped when sent, show the difference.
     others = [d for d in read_pcap(REAL) if len(d.payload) == 512]
     stamp = np.array([struct.unpack_from("<I", d.payload, 198)[0] for d in others])
     after = np.median([d.time_s for d in found] - data["timestamp"] * 1e-6)
     at_once = np.median([d.time_s for d in others] - stamp * 1e-6)
     assert 0.9e-3 < after - at_once < 1.4e-3
-    # Early firmware says HDL-32E; the spacing of the packets gives the VLP-16 away.
+    # Early firmware reports HDL-32E; the spacing of the packets gives the VLP-16 away.
     cloud = read_cloud(REAL)
     assert cloud.metadata["sensor"] == "velodyne/vlp-16"
     decoder = vd.StreamDecoder(vd.Config(model=vd.Model.VLP16, min_range=0.0, max_range=300.0))
@@ -315,7 +315,7 @@ def test_scans_that_do_not_fit_are_refused() -> None:
     cloud = PointCloud(scan.xyz, scan.fields)
     with pytest.raises(ConfigError, match="need a scan with its table of shots"):
         encode(cloud, "velodyne/vlp-16")
-    with pytest.raises(ConfigError, match="does not say its sensor"):
+    with pytest.raises(ConfigError, match=r"the scan does not .* its sensor"):
         encode(cloud)
     with pytest.raises(ConfigError, match="not whole firing sequences of the 32 lasers of a velodyne/hdl-32e"):
         encode(scan, "velodyne/hdl-32e")

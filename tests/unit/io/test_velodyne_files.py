@@ -1,4 +1,4 @@
-"""What a Velodyne sends besides points, the whole stream of it, and captures as files."""
+"""Position packets of a Velodyne, its complete stream, and captures as files."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_one_scan_or_one_sensor_of_a_capture(tmp_path: Path) -> None:
     assert len(read_cloud(file, source="10.0.0.2")) == len(scans[0]) + len(scans[1])
 
 
-def test_what_a_capture_cannot_be_made_of_is_told(tmp_path: Path) -> None:
+def test_what_a_capture_cannot_be_made_of_is_reported(tmp_path: Path) -> None:
     scan = made_up_scan(ph.Lidar("velodyne/vlp-16"))
     file = tmp_path / "a.pcap"
     with pytest.raises(FormatError, match=r"a.pcap: a capture contains every pulse of a scan"):

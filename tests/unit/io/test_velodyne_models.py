@@ -74,6 +74,6 @@ def test_models_by_their_code_and_the_spacing_of_packets(product: int, spacing_u
     assert model_of_product(product, spacing_us) is MODELS[f"velodyne/{name}"]
 
 
-def test_unknown_codes_are_told() -> None:
+def test_unknown_codes_are_reported() -> None:
     with pytest.raises(ConfigError, match=r"0x42 is not known; known are 0x22 \(velodyne/vlp-16\)"):
         model_of_product(0x42)
