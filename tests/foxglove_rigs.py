@@ -51,11 +51,11 @@ class Client:
     def _read(self, seconds: float) -> None:
         frame = self.socket.recv(timeout=seconds)
         if isinstance(frame, str):
-            told = json.loads(frame)
-            if told["op"] == "advertise":
-                self.topics |= {channel["topic"]: channel for channel in told["channels"]}
-            elif told["op"] == "serverInfo":
-                self.info = told
+            sent = json.loads(frame)
+            if sent["op"] == "advertise":
+                self.topics |= {channel["topic"]: channel for channel in sent["channels"]}
+            elif sent["op"] == "serverInfo":
+                self.info = sent
         elif frame[0] == 1:
             number, time_ns = struct.unpack_from("<IQ", frame, 1)
             self._waiting.append(Received(self._names[number], time_ns, frame[13:]))

@@ -159,7 +159,7 @@ def test_what_is_wrong_is_reported_in_one_line(fails: Fails, bag: Path, tmp_path
         for name in ("/a", "/b"):
             data = ros.point_cloud2(scans[0], "lidar", 1, "velodyne")
             writer.write(Message(name, ros.POINT_CLOUD, 1, data))
-    assert "choose one with --topic" in fails(
+    assert "select one with --topic" in fails(
         "weather", tmp_path / "two.mcap", "-o", tmp_path / "w.mcap", "--rain", 5, *SENSOR
     )
 

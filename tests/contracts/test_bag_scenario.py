@@ -222,7 +222,7 @@ def test_two_of_a_kind_and_names_of_ones_own(run: Path, fields: dict[str, Any]) 
         ({"front": "x y"}, {}, "must be like /a/b"),
         ({"front": "/same", "third": "/same"}, {}, "is used twice"),
         ({}, {"front": "base_link"}, "is used twice"),
-        ({}, {"front": "/roof"}, "begin with"),
+        ({}, {"front": "/roof"}, "start with"),
     ):
         with pytest.raises(ph.ConfigError, match=words):
             RosFeed(scenario, topics, frames)
@@ -290,6 +290,6 @@ def test_kiss_icp_reads_the_bag_and_finds_the_way(tmp_path: Path) -> None:
     truth = tum.read_tum(tmp_path / "out" / "truth" / "top.tum")
     assert len(found.times) == 20
     went = found.xyz - found.xyz[0] - (truth.xyz - truth.xyz[0])
-    # 1 % of the way; 0.2 % is usual here. The first scans are worse: the speed is not known yet.
+    # 1 % of the way; 0.2 % is typical here. The first scans are worse: the speed is not known yet.
     assert np.linalg.norm(went[-1]) < 0.1, went
     assert np.abs(went).max() < 0.4

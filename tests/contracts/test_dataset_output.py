@@ -140,13 +140,13 @@ def test_semantic_kitti_has_classes_and_instances(yard: Path) -> None:
             if "moving" in words[word]:
                 expected.add(config["labels"][words[word]["moving"]])
             assert set(names[solid & (ours == word)]) <= expected
-        things = instance > 0
-        assert np.array_equal(instance[things], cloud.instance[things])
-        assert not np.any(things & np.isin(names, ["road", "building", "outlier"]))
-        for one in np.unique(instance[things]):
+        countable = instance > 0
+        assert np.array_equal(instance[countable], cloud.instance[countable])
+        assert not np.any(countable & np.isin(names, ["road", "building", "outlier"]))
+        for one in np.unique(instance[countable]):
             tracks.setdefault(int(one), set()).update(label[instance == one].tolist())
     assert {"moving-car", "car", "moving-person", "person", "road", "building"} <= seen
-    # Each thing has one class all the while, but for the walker, who begins at rest.
+    # Each object has one class throughout, except the walker, who starts at rest.
     assert sorted(map(sorted, tracks.values())) == [[10], [20], [30], [30, 254], [99], [99], [252]]
 
 
@@ -169,12 +169,12 @@ def in_box(label: list[str], camera: Any) -> Any:
 
 
 def inside(label: list[str], camera: Any) -> Any:
-    """Which points in camera axes lie in a label's box."""
+    """Mask of the points in camera axes that lie in the box of a label."""
     return np.all(np.abs(in_box(label, camera)) <= 1.0, axis=1)
 
 
 def off_the_box(label: list[str], camera: Any, beam: Any, margin_m: float) -> Any:
-    """How far [m] along its own beam each point is from a label's box, which is wider by a margin; infinite where the
+    """Distance [m] along its beam from each point to a label's box, which is wider by a margin; infinite where the
     beam passes it by."""
     at = in_box(label, camera)
     per_m = in_box(label, camera + beam) - at
@@ -185,8 +185,8 @@ def off_the_box(label: list[str], camera: Any, beam: Any, margin_m: float) -> An
     return np.where(enter > leave, np.inf, np.maximum(np.maximum(enter, -leave), 0.0))
 
 
-def test_kitti_boxes_hold_the_points_of_their_things(yard: Path) -> None:
-    """Every point lies in the box of its thing but for the error of its range, along its own beam.
+def test_kitti_boxes_hold_the_points_of_their_objects(yard: Path) -> None:
+    """Every point lies in the box of its object except for the error of its range, along its own beam.
 
     The constant errors of rings are taken off; noise of the sheet's deviation is left, 5.8 of which the worst of some
     thousand points may have. Across the beam there is half a step of the encoder and of the range, and the decimals.
@@ -219,7 +219,7 @@ def test_kitti_boxes_hold_the_points_of_their_things(yard: Path) -> None:
             own = solid & (cloud.instance == one)
             if own.sum() >= 5:
                 beam = points[own, :3] / np.linalg.norm(points[own, :3], axis=1)[:, None] @ turn[:, :3].T
-                # Where the beam met the thing, but for noise: rings have constant errors, which are known.
+                # Point where the beam hit the object, without noise: rings have constant errors, which are known.
                 met = camera[own] - bias[cloud.ring[own]][:, None] * beam
                 off.append(min((off_the_box(label, met, beam, margin) for label in labels), key=np.sum))
                 snr = sheet.receiver.threshold_to_noise * cloud.power[own].astype(float)
@@ -349,6 +349,6 @@ def test_several_lidars_and_vehicles(tmp_path: Path) -> None:
         ({"sensors": [{**DRIVE["sensors"][0], "name": "nuscenes"}]}, ["nuscenes"], "rename the sensor"),
     ],
 )
-def test_what_cannot_be_is_told(tmp_path: Path, changes: dict[str, Any], kinds: list[str], words: str) -> None:
+def test_what_cannot_be_is_reported(tmp_path: Path, changes: dict[str, Any], kinds: list[str], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         Scenario.load(drive(tmp_path, kinds, **changes)).run(tmp_path / "out")

@@ -56,7 +56,7 @@ def filled(kind: type[Record], sizes: dict[str, int], **given: Any) -> Any:
 
 
 def points(n: int, *names: str) -> tuple[Any, ...]:
-    """What clouds have in common: coordinates, fields, frame, names and metadata."""
+    """Arguments that all clouds share: coordinates, fields, frame, names and metadata."""
     rng = np.random.default_rng(6)
     known: dict[str, NDArray[Any]] = {name: rng.normal(size=n).astype(np.float32) for name in names}
     coded = {"label": (np.arange(n) % 3).astype(np.uint16), "velocity": np.ones((n, 3), np.float32)}
@@ -329,7 +329,7 @@ def test_pickled_arrays_are_refused_and_never_loaded(
 def test_objects_are_not_written(tmp_path: Path) -> None:
     for kind in (PointCloud, FramePoints):
         with pytest.raises(FormatError, match="Python objects"):
-            kind(np.zeros((2, 3)), {"thing": np.array([None, Trap()])}).save(tmp_path / "a.npz")
+            kind(np.zeros((2, 3)), {"item": np.array([None, Trap()])}).save(tmp_path / "a.npz")
     with pytest.raises(FormatError, match="cannot be written"):
         filled(ImuData, {"n": 2}, metadata={"sensor": Trap()}).save(tmp_path / "a.npz")
     assert not any(tmp_path.iterdir())

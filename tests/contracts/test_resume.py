@@ -1,4 +1,4 @@
-"""A resumed run keeps what is as it was written, and makes anew what is not."""
+"""A resumed run reuses unchanged files, and writes the others again."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_litter_of_killed_runs_is_removed(run: Callable[..., RunSummary], tmp_pa
     busy.mkdir()
     kept = [out / ".parhelion-notes", busy / ".writing", busy / ".parhelion-0123456789ab-mine.pcd"]
     for file in kept:
-        file.write_bytes(b"of somebody else")
+        file.write_bytes(b"of another program")
     run()
     assert set(files_of(out)) == set(whole) | {file.relative_to(out).as_posix() for file in kept}
 

@@ -1,4 +1,4 @@
-"""Small whole files of every format that is read, made by our own writers, and the door that each goes through."""
+"""Small valid files of every supported format, made by our own writers, and the function that reads each."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _messages(path: Path) -> None:
             try:
                 like(message, cloud_of(message, keep_missing=True))
             except ParhelionError:
-                continue  # a damaged message is told by its topic
+                continue  # the error of a damaged message names its topic
 
 
 def _robot(path: Path) -> None:
@@ -260,10 +260,10 @@ def _settings(folder: Path) -> list[Seed]:
 
 
 def _questions(folder: Path) -> list[Seed]:
-    """What evaluations are asked with: where sensors go, and how good detections are."""
+    """Input files of evaluations: placement of sensors, and detections."""
     example = Path(__file__).resolve().parents[2] / "examples" / "placement" / "city-lidars.yaml"
     shutil.copy(example, folder / "placement.yaml")
-    boxes = write_set(folder / "set", samples=2, things=12)
+    boxes = write_set(folder / "set", samples=2, objects=12)
     return [
         Seed(folder / "placement.yaml", lambda path: load(PlacementFile, path)),
         Seed(write_results(boxes, folder / "found.json", invented=1), lambda path: read_pair(boxes, path)),

@@ -1,4 +1,4 @@
-"""Read damaged files for a given time, and say what a reader did not take well.
+"""Read damaged files for a given time, and report failures of the readers.
 
     python tests/fuzz/run.py --seconds 3600 --seed 1
 
@@ -33,11 +33,11 @@ MOST_SECONDS, MOST_BYTES = 10.0, 1 << 30
 
 @dataclass
 class Tally:
-    """What came of the cases so far."""
+    """Results of the cases so far."""
 
     seed: int
     keep: Path | None = None
-    """Where files that fail are kept."""
+    """Folder for files that fail."""
     cases: int = 0
     refused: int = 0
     slowest_s: float = 0.0
@@ -55,7 +55,7 @@ class Tally:
 
 
 def _wanted_memory(error: BaseException | None) -> bool:
-    """Whether a failed allocation is behind an error: a reader that tried has no limit of its own."""
+    """Return whether an error was caused by a failed allocation, so that the reader has no limit of its own."""
     while error is not None:
         if isinstance(error, MemoryError):
             return True
@@ -75,12 +75,12 @@ def try_one(seed: Seed, whole: bytes, number: int, tally: Tally) -> None:
             seed.read(seed.file)
     except ParhelionError as error:
         tally.refused += 1
-        said = str(error)
-        place = seed.file.name if seed.file.name in said else seed.file.parent.name
-        if place not in said or "\n" in said:
-            problem = f"does not name the file in one line: {said}"
+        message = str(error)
+        place = seed.file.name if seed.file.name in message else seed.file.parent.name
+        if place not in message or "\n" in message:
+            problem = f"does not name the file in one line: {message}"
         if _wanted_memory(error):
-            problem = f"asked for more than {MOST_BYTES >> 20} MiB: {said}"
+            problem = f"asked for more than {MOST_BYTES >> 20} MiB: {message}"
     except (Exception, AssertionError):
         problem = traceback.format_exc()
     took = time.perf_counter() - start
@@ -110,15 +110,15 @@ def main() -> int:
         whole = {seed.name: seed.file.read_bytes() for seed in seeds}
         for seed in seeds:
             seed.read(seed.file)  # what is not damaged is read
-        end, told, number = time.monotonic() + asked.seconds, time.monotonic(), asked.number or 0
+        end, sent, number = time.monotonic() + asked.seconds, time.monotonic(), asked.number or 0
         while time.monotonic() < end:
             for seed in seeds:
                 # Readers that take long get fewer turns, so that none starves the others.
                 if number % max(1, round(tally.seconds[seed.name] / (0.01 * max(number, 1)))) == 0:
                     try_one(seed, whole[seed.name], number, tally)
             number += 1
-            if time.monotonic() - told > 60.0:
-                told = time.monotonic()
+            if time.monotonic() - sent > 60.0:
+                sent = time.monotonic()
                 print(tally.line(), flush=True)
             if asked.number is not None:
                 break

@@ -1,4 +1,4 @@
-"""Small whole files of navigation, radio, sound, calibration, studies and labels, and the door of each."""
+"""Small valid files of navigation, radio, sound, calibration, studies and labels, and the function that reads each."""
 
 from __future__ import annotations
 
@@ -135,4 +135,4 @@ def _sounds(folder: Path) -> list[Seed]:
 
 
 PARTS = (_navigation, _sheets, _calibrations, _evaluations, _sounds)
-"""What each group of files is made by."""
+"""Function that creates each group of files."""

@@ -39,7 +39,7 @@ def test_damaged_files_are_read_or_refused_by_name(corpus: list[Seed], group: st
     assert tally.refused > tally.cases // 10  # the damage is real
 
 
-def test_raw_errors_and_hunger_for_memory_are_told(tmp_path: Path) -> None:
+def test_raw_errors_and_hunger_for_memory_are_reported(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     file.write_bytes(b"some words 1 2 3")
 

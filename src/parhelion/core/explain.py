@@ -26,7 +26,7 @@ Location = tuple[int | str, ...]
 
 
 class _Absent:
-    """Placeholder for the value of a field that is missing in the file."""
+    """Marks the value of a field that is missing in the file."""
 
 
 @dataclass(frozen=True)

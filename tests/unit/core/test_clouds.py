@@ -41,7 +41,7 @@ def test_fields_are_attributes() -> None:
     assert c.metadata["seed"] == 7
 
 
-def test_a_missing_field_is_told_with_those_that_are_there() -> None:
+def test_a_missing_field_is_reported_with_those_that_are_there() -> None:
     with pytest.raises(AttributeError, match=r"no field 'rings'; it has: xyz, ring, normal$"):
         _ = cloud().rings
     with pytest.raises(AttributeError, match=r"no field 'ring'; it has: xyz$"):

@@ -1,4 +1,4 @@
-"""Configuration files: what is wrong is told with file, field, what is allowed and the nearest name; nothing runs."""
+"""Configuration files: errors name the file, the field, the allowed values and the nearest name; no code is run."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_values_that_are_not_allowed(path: tuple[Any, ...], to: Any, message: st
         (("pattern", "channels", "elevation"), "elevation_deg"),
     ],
 )
-def test_unknown_fields_are_told_with_the_nearest(path: tuple[Any, ...], nearest: str) -> None:
+def test_unknown_fields_are_reported_with_the_nearest(path: tuple[Any, ...], nearest: str) -> None:
     text = message_for(changed(*path, to=1))
     assert f"{path[-1]}: unknown field; did you mean {nearest!r}?" in text
 

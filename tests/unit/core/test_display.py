@@ -1,4 +1,4 @@
-"""How clouds and scans show themselves: in a terminal, in a notebook and to `dir`."""
+"""Display of clouds and scans: in a terminal, in a notebook and in `dir`."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_long_text_is_no_long_number(tmp_path: Path) -> None:
     assert read_yaml(file)["b"] == "1" * 500
 
 
-def test_numbers_that_no_field_can_hold_are_told_with_the_file(tmp_path: Path) -> None:
+def test_numbers_that_no_field_can_hold_are_reported_with_the_file(tmp_path: Path) -> None:
     file = tmp_path / "weather.yaml"
     file.write_text(f"rain: {{rate_mm_h: {'9' * 399}}}\n")
     with fence(), pytest.raises(ConfigError, match=r"weather\.yaml: "):

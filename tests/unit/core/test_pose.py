@@ -40,7 +40,7 @@ def close(a: Array, b: Array, within: float = 1e-9) -> bool:
 
 
 def same_turn(a: Array, b: Array, within: float = 1e-9) -> bool:
-    """Whether two quaternions are the same rotation, whatever their sign."""
+    """Return whether two quaternions are the same rotation, up to their sign."""
     return min(np.max(np.abs(a - b)), np.max(np.abs(a + b))) <= within
 
 
@@ -165,7 +165,7 @@ def test_angles_where_the_x_axis_is_upright(pitch: float, roll: float, yaw: floa
     assert pose.rpy_deg[1] == pytest.approx(pitch, abs=1e-12)
 
 
-def test_only_yaw_is_told_where_roll_and_yaw_are_one() -> None:
+def test_only_yaw_is_given_where_roll_and_yaw_are_one() -> None:
     assert close(Pose(rpy_deg=(20, 90, 50)).rpy_deg, np.array([0, 90, 30]))
     assert close(Pose(rpy_deg=(20, -90, 50)).rpy_deg, np.array([0, -90, 70]))
 

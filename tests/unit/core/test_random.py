@@ -15,7 +15,7 @@ from parhelion.core.random import Stream, number_of, philox, to_normal, to_unit,
 
 KEY_LOW, KEY_HIGH = 0x8016BABB, 0x76119743
 WORDS = [[0xE4512C02, 0x15A9A3AC], [0x34260776, 0xB1FA751C], [0xFAB08AD5, 0x14219CC6], [0x5F127DBF, 0x7AB70DC6]]
-"""Of the elements 0 and 7, draw 3."""
+"""Words of the elements 0 and 7, draw 3."""
 FRAME = 0x62B1AC4C703F4A52
 
 
@@ -99,8 +99,8 @@ def test_seeds_and_frames_have_64_bits(name: str) -> None:
         Stream(**{"seed": 1, "name": "x", name: good})  # type: ignore[arg-type]
     assert Stream(1, "x") == Stream(1, "x", 0)
     for bad in (-1, 2**64, 1.0, True, "1"):
-        told = "frame" if name == "number" else name  # users know it as the number of a frame
-        with pytest.raises(ConfigError, match=f"{told}: must be a whole number"):
+        sent = "frame" if name == "number" else name  # users know it as the number of a frame
+        with pytest.raises(ConfigError, match=f"{sent}: must be a whole number"):
             Stream(**{"seed": 1, "name": "x", name: bad})  # type: ignore[arg-type]
 
 

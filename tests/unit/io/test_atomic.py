@@ -79,7 +79,7 @@ def test_places_that_are_no_files_are_refused(tmp_path: Path) -> None:
         pass
 
 
-def test_permissions_are_the_usual_or_the_old_files(tmp_path: Path) -> None:
+def test_permissions_are_the_default_or_those_of_the_old_file(tmp_path: Path) -> None:
     mask = os.umask(0o027)
     try:
         with atomic_write(tmp_path / "new") as temporary:

@@ -25,7 +25,7 @@ TIME_NS = 1_700_000_000_123_456_789
 
 
 def small_scan(rings: int = 4, columns: int = 8, returns: int = 1) -> Scan:
-    """A turn of a clockwise lidar whose rings are staggered by one column each, with every third shot lost."""
+    """Revolution of a clockwise lidar whose rings are staggered by one column each, with every third shot lost."""
     column, ring = (values.ravel() for values in np.meshgrid(np.arange(columns), np.arange(rings), indexing="ij"))
     angle = np.pi - 2.0 * np.pi * (column + ring) / columns
     rise = np.radians(-10.0 + 5.0 * ring)

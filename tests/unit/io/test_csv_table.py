@@ -39,7 +39,7 @@ def test_foreign_tables(tmp_path: Path) -> None:
     np.testing.assert_array_equal(cloud.track, [-70000000000, 10])
 
 
-def test_types_of_usual_and_other_columns(tmp_path: Path) -> None:
+def test_types_of_standard_and_other_columns(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x,y,z,ring,track,score\n1,2,3,4,9007199254740993,5.0\n")
     cloud = read_cloud(tmp_path / "a.csv")
     assert cloud.xyz.dtype == np.float64
@@ -47,7 +47,7 @@ def test_types_of_usual_and_other_columns(tmp_path: Path) -> None:
     assert cloud.track.tolist() == [2**53 + 1]
 
 
-def test_a_usual_name_with_unusual_values_is_read_as_numbers(tmp_path: Path) -> None:
+def test_a_standard_name_with_other_values_is_read_as_numbers(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x,y,z,ring\n1,2,3,-0.5\n")
     assert read_cloud(tmp_path / "a.csv").ring.tolist() == [-0.5]
 

@@ -68,7 +68,7 @@ def test_nothing_is_there_before_the_first_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     folder = DatasetFolder(tmp_path / "set", "test", "one")
     folder.write("a", b"1")
     with pytest.raises(FormatError, match="set/a/b: cannot be written"):

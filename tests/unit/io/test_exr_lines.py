@@ -46,7 +46,7 @@ def test_mitsuba_reads_what_we_write(tmp_path: Path) -> None:
         assert np.array_equal(values[:, :, names.index(name)], expected)
 
 
-def test_other_packings_are_told(tmp_path: Path) -> None:
+def test_other_packings_are_reported(tmp_path: Path) -> None:
     """Mitsuba packs by wavelets (PIZ), which we do not read."""
     mi = pytest.importorskip("mitsuba")
     mi.Bitmap(np.random.default_rng(2).random((19, 31, 3)).astype(np.float32)).write(str(tmp_path / "a.exr"))
@@ -85,7 +85,7 @@ def test_runs_and_halves_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda data: b"no" + data[2:], "is not an EXR file"),
         (lambda data: data[:5] + b"\x02" + data[6:], "tiled"),
@@ -95,6 +95,6 @@ def test_runs_and_halves_are_read() -> None:
         (lambda data: data.replace(CORNER, np.array([60000, 60000], "<i4").tobytes()), "decompress"),
     ],
 )  # fmt: skip
-def test_damage_is_one_sentence(change, said: str) -> None:
-    with pytest.raises(FormatError, match=said):
+def test_damage_is_one_sentence(change, message: str) -> None:
+    with pytest.raises(FormatError, match=message):
         unpacked(change(packed(channels(), {})), Path("a.exr"))

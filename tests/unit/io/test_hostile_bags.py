@@ -23,12 +23,12 @@ CLOUD = PointCloud(np.ones((5, 3), np.float32), {"intensity": np.ones(5, np.floa
 GIB = 1 << 30
 
 
-def zstd_of_zeros(size: int, *, tell: bool) -> bytes:
-    """A stream of zstd that unpacks to `size` zeros, a multiple of 16 MiB; `tell`: whether it says so itself."""
+def zstd_of_zeros(size: int, *, declare_size: bool) -> bytes:
+    """zstd stream that decompresses to `size` zeros, a multiple of 16 MiB; `declare_size` stores the size in it."""
     import zstandard
 
     piece = bytes(1 << 24)
-    packer = zstandard.ZstdCompressor(write_content_size=tell).compressobj(size=size if tell else -1)
+    packer = zstandard.ZstdCompressor(write_content_size=declare_size).compressobj(size=size if declare_size else -1)
     return b"".join(packer.compress(piece) for _ in range(size >> 24)) + packer.flush()
 
 
@@ -53,10 +53,10 @@ def mcap(*chunks: tuple[str, int, bytes]) -> bytes:
     return MAGIC + record(1, struct.pack("<II", 0, 0)) + b"".join(chunk(*one) for one in chunks)
 
 
-@pytest.mark.parametrize("kind", ["zstd, told", "zstd, not told", "lz4"])
+@pytest.mark.parametrize("kind", ["zstd, declared", "zstd, not declared", "lz4"])
 def test_one_chunk_of_gigabytes_is_not_unpacked(tmp_path: Path, kind: str) -> None:
     file = tmp_path / "trap.mcap"
-    data = lz4_of_zeros(6 * GIB) if kind == "lz4" else zstd_of_zeros(6 * GIB, tell=kind == "zstd, told")
+    data = lz4_of_zeros(6 * GIB) if kind == "lz4" else zstd_of_zeros(6 * GIB, declare_size=kind == "zstd, told")
     file.write_bytes(mcap((kind[:4].strip(","), 6 * GIB, data)))
     with fence(), pytest.raises(FormatError, match=r"trap\.mcap: a compressed chunk claims to hold 6442450944 bytes"):
         BagReader(file)
@@ -64,7 +64,7 @@ def test_one_chunk_of_gigabytes_is_not_unpacked(tmp_path: Path, kind: str) -> No
 
 def test_a_chunk_that_is_more_than_it_claims_is_cut_there(tmp_path: Path) -> None:
     file = tmp_path / "trap.mcap"
-    for name, data in (("lz4", lz4_of_zeros(2 * GIB)), ("zstd", zstd_of_zeros(2 * GIB, tell=False))):
+    for name, data in (("lz4", lz4_of_zeros(2 * GIB)), ("zstd", zstd_of_zeros(2 * GIB, declare_size=False))):
         file.write_bytes(mcap((name, 1 << 20, data)))
         with fence(), pytest.warns(UserWarning, match="is truncated"):
             assert BagReader(file).count == 0
@@ -73,7 +73,7 @@ def test_a_chunk_that_is_more_than_it_claims_is_cut_there(tmp_path: Path) -> Non
 def test_many_chunks_share_one_budget(tmp_path: Path) -> None:
     file = tmp_path / "trap.mcap"
     size = 128 << 20
-    # Records of a kind that nobody knows are skipped, so these would be unpacked to the last.
+    # Records of an unknown kind are skipped, so all of these would be decompressed.
     piece = struct.pack("<BQ", 200, size - 9) + bytes(size - 9)
     import zstandard
 
@@ -170,9 +170,9 @@ def packed_bag(folder: Path, data: bytes) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("tell", [True, False])
-def test_a_packed_message_of_gigabytes_is_not_unpacked(tmp_path: Path, tell: bool) -> None:
-    folder = packed_bag(tmp_path / "bag", zstd_of_zeros(6 * GIB, tell=tell))
+@pytest.mark.parametrize("declare_size", [True, False])
+def test_a_packed_message_of_gigabytes_is_not_unpacked(tmp_path: Path, declare_size: bool) -> None:
+    folder = packed_bag(tmp_path / "bag", zstd_of_zeros(6 * GIB, declare_size=declare_size))
     with fence(), pytest.raises(FormatError, match=r"x_0\.db3: .*(decompress|compressed chunk)"):
         list(read_bag(folder))
 

@@ -1,4 +1,4 @@
-"""Images as files: every bit comes back, other programs read the same, and damage is told in one sentence."""
+"""Image files: every bit is restored, other programs read the same, and damage is reported in one sentence."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_files_of_images_leave_the_engine_alone(tmp_path: Path) -> None:
     assert mi.variant() == before
 
 
-def test_what_a_format_cannot_hold_is_told(tmp_path: Path) -> None:
+def test_what_a_format_cannot_hold_is_reported(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", FieldsDroppedWarning)  # a picture is a picture
         replace(whole(), right=None).save(tmp_path / "a.png")
@@ -218,14 +218,14 @@ def test_damaged_files_are_one_sentence(tmp_path: Path, kind: str, capfd: pytest
         for at in rng.integers(0, max(1, len(broken)), 4):
             broken[at : at + 1] = bytes([int(rng.integers(0, 256))])
         file.write_bytes(bytes(broken))
-        said = f"{file}: read"
+        message = f"{file}: read"
         try:
             Image.load(file)
         except ParhelionError as error:
-            said = str(error)
-        assert said.startswith(f"{file}: ")
-        assert "\n" not in said
-    capfd.readouterr()  # libtiff tells of damage by itself
+            message = str(error)
+        assert message.startswith(f"{file}: ")
+        assert "\n" not in message
+    capfd.readouterr()  # libtiff prints its own messages on damage
 
 
 def test_claims_of_absurd_sizes_are_refused(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_other_programs_find_the_fields_where_they_look(tmp_path: Path, ending: 
     assert list(las.point_format.extra_dimension_names) == ["ring", "velocity_x", "velocity_y", "velocity_z"]
 
 
-def test_the_file_does_not_tell_the_day(tmp_path: Path) -> None:
+def test_the_file_has_no_date(tmp_path: Path) -> None:
     write_cloud(example(), tmp_path / "a.las")
     assert (tmp_path / "a.las").read_bytes()[90:94] == bytes(4)
 
@@ -80,7 +80,7 @@ def test_files_of_laspy_are_read(tmp_path: Path, compressed: bool, point_format:
     np.testing.assert_array_equal(cloud.amplitude, (np.arange(n) / 3).astype(np.float32))
     for name, value in (("label", 6), ("return_index", 1), ("return_count", 4), ("user_data", 9)):
         np.testing.assert_array_equal(cloud.fields[name], value, err_msg=name)
-    assert "point_source_id" not in cloud.fields  # all zero: nobody set it
+    assert "point_source_id" not in cloud.fields  # all zero, so it was never set
 
 
 def test_whole_intensities_are_stored_as_they_are(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_whole_intensities_are_stored_as_they_are(tmp_path: Path) -> None:
         ("höhe", np.array([1.0, 2.0])),
     ],
 )
-def test_what_the_usual_place_cannot_hold_goes_into_an_extra_dimension(
+def test_values_that_do_not_fit_the_standard_dimension_go_into_an_extra_dimension(
     tmp_path: Path, name: str, values: np.ndarray
 ) -> None:
     write_cloud(PointCloud(np.zeros((2, 3)), {name: values}), tmp_path / "a.laz")

@@ -53,7 +53,7 @@ def test_large_datagrams_are_cut_as_the_network_cuts_them(tmp_path: Path) -> Non
         capture.write(1.0, data, HERE, HERE)
         capture.write(1.5, data, HERE, HERE)
     cut = [dpkt.ethernet.Ethernet(raw).data for _, raw in frames(file)]
-    assert len(cut) == 2 * 17  # 24840 bytes with the UDP header, 1480 a frame
+    assert len(cut) == 2 * 17  # 24840 bytes with the UDP header, 1480 per frame
     assert all(len(bytes(ip)) <= 1500 for ip in cut)
     one = cut[:17]
     assert {ip.id for ip in one} == {one[0].id}
@@ -171,7 +171,7 @@ def test_other_protocols_are_left_out(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_foreign_files_are_told_at_once(tmp_path: Path, content: bytes, message: str) -> None:
+def test_foreign_files_are_reported_at_once(tmp_path: Path, content: bytes, message: str) -> None:
     file = tmp_path / "a.pcap"
     file.write_bytes(content)
     with pytest.raises(FormatError, match=message):
@@ -193,7 +193,7 @@ def test_a_truncated_file_gives_its_whole_datagrams_first(tmp_path: Path) -> Non
             next(source)
 
 
-def test_frames_captured_in_part_and_damaged_ones_are_told(tmp_path: Path) -> None:
+def test_frames_captured_in_part_and_damaged_ones_are_reported(tmp_path: Path) -> None:
     _, [raw] = fragments(tmp_path, 100)
     head = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 96, 1)
     file = tmp_path / "b.pcap"
@@ -205,7 +205,7 @@ def test_frames_captured_in_part_and_damaged_ones_are_told(tmp_path: Path) -> No
         list(read_pcap(file))
 
 
-def test_missing_files_and_folders_are_told(tmp_path: Path) -> None:
+def test_missing_files_and_folders_are_reported(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="no such file"):
         read_pcap(tmp_path / "none.pcap")
     with pytest.raises(FormatError, match="is a folder"):
@@ -248,7 +248,7 @@ def test_files_appear_whole_or_not_at_all(tmp_path: Path) -> None:
         ((0.0, b"x", ("1.2.3.4", 65536)), "a UDP port must be from 0 to 65535, got 65536"),
     ],
 )
-def test_what_a_capture_cannot_hold_is_told(tmp_path: Path, arguments: tuple, message: str) -> None:
+def test_what_a_capture_cannot_hold_is_reported(tmp_path: Path, arguments: tuple, message: str) -> None:
     with PcapWriter(tmp_path / "a.pcap") as capture, pytest.raises(ConfigError, match=message):
         capture.write(*arguments)
     with pytest.raises(ConfigError, match="mtu"):

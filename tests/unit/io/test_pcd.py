@@ -108,7 +108,7 @@ def test_line_ends_of_both_kinds(tmp_path: Path, line_end: str) -> None:
     np.testing.assert_array_equal(xyz, [[1, 2, 3], [np.nan, 5, -600]])
 
 
-def test_organised_clouds_are_flattened_and_viewpoints_told(tmp_path: Path) -> None:
+def test_organised_clouds_are_flattened_and_viewpoints_reported(tmp_path: Path) -> None:
     body = np.arange(18, dtype="<f4").tobytes()
     cloud = read_cloud(pcd(tmp_path, body, width=3, height=2, points=6, viewpoint="1 2 3 0.5 0.5 0.5 0.5"))
     np.testing.assert_array_equal(cloud.xyz, np.arange(18).reshape(6, 3))

@@ -1,4 +1,4 @@
-"""Captures as sequences of turns: any start, lost, late and doubled packets, and no more than a turn in memory."""
+"""Captures as sequences of frames: any start; lost, late and duplicate packets; at most one frame in memory."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_every_turn_comes_back_with_its_lost_shots(name: str, returns: str, tmp_
     for turn, scan in zip(found, scans, strict=True):
         assert turn.metadata["sensor"] == name
         assert turn.metadata["missing_columns"] == 0
-        assert turn.start_time == pytest.approx(scan.start_time, abs=6e-5)  # packets do not tell the pause before it
+        assert turn.start_time == pytest.approx(scan.start_time, abs=6e-5)  # packets do not contain the pause before it
         for field in ("ring", "column", "intensity", "return_index", "return_count"):
             np.testing.assert_array_equal(turn.fields[field], scan.fields[field], err_msg=field)
         # A stream's last packet is filled up, which gives its last turn the sequence that a pause is in all others.
@@ -104,7 +104,7 @@ def test_a_recording_may_begin_and_end_anywhere(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("gap", [1, 7, 100, 181, 250])
 def test_lost_packets_leave_a_gap_and_nothing_else(gap: int, tmp_path: Path) -> None:
-    """Up to more than a turn: packets after the gap keep their turn, their columns and their times."""
+    """Gaps of more than a revolution: packets after the gap keep their frame, their columns and their times."""
     name = "velodyne/hdl-32e"
     _, datagrams = velodyne(name, 4)
     whole = list(ph.read_frames(written(datagrams, tmp_path / "whole.pcap")))
@@ -188,7 +188,7 @@ def test_turns_come_one_by_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("maker", ["velodyne", "ouster"])
 def test_a_recording_that_breaks_off_gives_what_it_holds(maker: str, tmp_path: Path) -> None:
-    """As a recorder leaves it that was killed: the last turn is a part of one, and then comes the error."""
+    """File of a recorder that was killed: the last frame is incomplete, and then the error is raised."""
     file = tmp_path / "drive.pcap"
     datagrams = velodyne("velodyne/hdl-32e", 2)[1] if maker == "velodyne" else ouster(2, tmp_path)[1]
     content = written(datagrams, file).read_bytes()
@@ -245,7 +245,7 @@ def test_ouster_frames_come_one_by_one_with_their_lost_shots(tmp_path: Path) -> 
 
 def test_ouster_frames_with_gaps_partial_ones_and_a_restart(tmp_path: Path) -> None:
     _, datagrams, file = ouster(4, tmp_path)
-    part = [*datagrams[10:40], *datagrams[45:100], *datagrams[:32]]  # at last the sensor is started anew
+    part = [*datagrams[10:40], *datagrams[45:100], *datagrams[:32]]  # at the end the sensor is restarted
     found = list(ph.read_frames(written(part, file)))
     assert [len(turn.shots) // (32 * 16) for turn in found] == [22, 27, 32, 4, 32]
     assert [turn.metadata["missing_columns"] for turn in found] == [0, 5 * 16, 0, 0, 0]

@@ -1,4 +1,4 @@
-"""Ground-truth boxes: they hold the points of their instance, and the written files mean what their formats say."""
+"""Ground-truth boxes: they contain the points of their instance, and the written files follow their formats."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def lidar() -> ph.Lidar:
 
 
 def yard() -> ph.World:
-    """Things that stand, in all directions."""
+    """Static objects in all directions."""
     world = ph.World()
     world.add(ph.shapes.plane(60, 60), material="concrete", label="floor")
     add_car(world, ph.Pose((9, 2, 0), rpy_deg=(0, 0, 35)), "suv")
@@ -86,7 +86,7 @@ def test_box_of_a_turned_block_is_the_block() -> None:
     assert seen.frame == "sensor"
 
 
-def test_moving_things_are_boxed_where_their_points_are() -> None:
+def test_moving_objects_are_boxed_where_their_points_are() -> None:
     """A car at 15 m/s and a sensor at 8 m/s: with "points" boxes hold the raw points within 2 cm and the skew."""
     world = ph.World()
     speed = 15.0
@@ -115,7 +115,7 @@ def test_moving_things_are_boxed_where_their_points_are() -> None:
     assert truth.of(scan, 5.0).world[0].centre[0] == pytest.approx(-13 + 5.0 * speed, abs=0.1)
 
 
-def test_boxes_of_articulated_things_are_one_and_grow_with_the_stride() -> None:
+def test_boxes_of_articulated_objects_are_one_and_grow_with_the_stride() -> None:
     world = ph.World()
     add_person(world, ph.ConstantTwist(ph.Pose(), (1.4, 0, 0)))
     truth = BoxTruth(world)

@@ -63,7 +63,7 @@ def test_a_run_writes_a_capture_for_every_lidar_with_packets(tmp_path: Path) -> 
         assert sum(len(points) for _, points in found) == len(whole)
 
 
-def test_a_run_that_cannot_have_captures_is_told_before_it_begins(tmp_path: Path) -> None:
+def test_a_run_that_cannot_have_captures_is_reported_before_it_begins(tmp_path: Path) -> None:
     sensors = [{"name": "top", "type": "lidar", "model": "velodyne/vlp-16", "options": {"returns": "first"}}]
     scenario = ph.Scenario.from_mapping({**RUN, "sensors": sensors})
     with pytest.raises(ConfigError, match="sensors: top: unknown return mode of Velodyne packets 'first'"):
@@ -116,7 +116,7 @@ _VLP_16 = list(MODELS["velodyne/vlp-16"].elevation_deg)
     ("changes", "reason"),
     [
         ({"maker": "robosense"}, "packets of the maker 'robosense' are not known"),
-        ({"maker": "nobody"}, "packets of the maker 'nobody' are not known"),
+        ({"maker": "unknown"}, "packets of the maker 'unknown' are not known"),
         ({"elevation_deg": [*_VLP_16[:-1], 14.0]}, "since channel 15 points 1.00 deg beside its elevation"),
         ({"azimuth_deg": [0.0] * 15 + [1.0]}, "since channel 15 points 1.00 deg beside its azimuth"),
         ({"firing_period_us": 50.0}, "since it fires every 50.000 us, not every 55.296 us"),
@@ -124,7 +124,7 @@ _VLP_16 = list(MODELS["velodyne/vlp-16"].elevation_deg)
         ({"direction": "counter-clockwise"}, "since it turns counter-clockwise"),
     ],
 )  # fmt: skip
-def test_why_a_sheet_has_no_packets_is_told(tmp_path: Path, changes: dict[str, Any], reason: str) -> None:
+def test_why_a_sheet_has_no_packets_is_reported(tmp_path: Path, changes: dict[str, Any], reason: str) -> None:
     own = _own_sheet(tmp_path, "velodyne/vlp-16", **changes)
     with pytest.raises(ConfigError, match=re.escape(reason) + "$"):
         packets_like(ph.Lidar(own))

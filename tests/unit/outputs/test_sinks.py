@@ -1,4 +1,4 @@
-"""Several outputs of one run: where one fails, the others are left off, and the first error is the one that is told."""
+"""Several outputs of one run: if one fails, the others are abandoned, and the first error is raised."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from parhelion.outputs.sinks import Sinks
 
 
 class Recorder:
-    """Notes what was asked of it, and fails where it is told to."""
+    """Records its calls, and fails on request."""
 
     def __init__(self, name: str, fails_at: str = "") -> None:
         self.name, self.fails_at, self.asked = name, fails_at, []  # type: ignore[var-annotated]
