@@ -105,7 +105,7 @@ def drive(folder: Path) -> list[str]:
 
 def boards(folder: Path) -> list[str]:
     sensor = "slamtec/rplidar-a1"
-    shots = make_shots(TRUTHS[sensor]["foam"], replace(SETUPS[sensor], turns=20), sensor, seed=1)
+    shots = make_shots(TRUTHS[sensor]["foam"], replace(SETUPS[sensor], revolutions=20), sensor, seed=1)
     write_text(shots, folder / "foam.txt")
     (folder / "boards.yaml").write_text("boards: [{material: foam, recording: foam.txt}]\n")
     return [str(folder / "boards.yaml"), "--sensor", sensor]
