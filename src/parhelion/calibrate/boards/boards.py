@@ -287,7 +287,7 @@ def distance_notes(distances: list[tuple[str, float | None, float]]) -> list[str
         return []
     notes = [
         f"stated distances exceed the measured ones by {np.mean(same):.3f} m (standard deviation {np.std(same):.3f} m, "
-        f"{len(same)} boards): they count from another point than the ranges"
+        f"{len(same)} boards): they are measured from another point than the ranges"
     ]
     return notes + [
         f"{name}: the stated distance {stated:g} m does not share this offset; {stated - offset + common:.3f} m would"
