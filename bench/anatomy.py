@@ -1,4 +1,4 @@
-"""Where a scan's time goes: in kernels, in making them, and in the rest."""
+"""Distribution of a scan's time: kernels, their compilation, and the rest."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WAYS: tuple[tuple[str, Literal["fixed", "adaptive"], int], ...] = (
 
 
 def watch(run: Callable[[], Result]) -> tuple[Result, float, list[dict[str, Any]]]:
-    """The result of a run, its wall time [s], and Dr.Jit's record of every launch in it."""
+    """Result of a run, its wall time [s], and Dr.Jit's record of every launch in it."""
     dr = engine().dr
     dr.kernel_history_clear()
     with dr.scoped_set_flag(dr.JitFlag.KernelHistory, True):
@@ -38,16 +38,16 @@ def watch(run: Callable[[], Result]) -> tuple[Result, float, list[dict[str, Any]
 
 
 def tables(settings: Settings) -> Iterator[Table]:
-    """One row a sensor and way of sampling."""
+    """One row per sensor and sampling."""
     table = Table(
         "anatomy",
         "Where a scan's time goes, in the city at 25 sub-rays",
-        ["sensor", "sampling", "bounces", "ms a scan", "ms in kernels", "longest kernels ms", "kernels",
+        ["sensor", "sampling", "bounces", "ms per scan", "ms in kernels", "longest kernels ms", "kernels",
          "new kernels", "other launches", "ms other", "ms elsewhere"],
         notes=[
-            "The quickest of several scans. Other launches: sums, compactions and copies. Elsewhere: tracing in "
-            "Python, looking kernels up, and NumPy records. New kernels: those compiled, or loaded from disk, "
-            "in any of the watched scans after the first two; more than 0 means that a changing number is in the code."
+            "The fastest of several scans. Other launches: sums, compactions and copies. Elsewhere: tracing in Python, "
+            "kernel lookup, and NumPy records. New kernels: kernels compiled, or loaded from disk, in any of the "
+            "observed scans after the first two; more than 0 means that the code depends on a changing number."
         ],
     )  # fmt: skip
     world = city()
@@ -64,7 +64,7 @@ def tables(settings: Settings) -> Iterator[Table]:
 
 
 def is_new(launch: dict[str, Any]) -> bool:
-    """Whether a kernel was not in memory yet. One that an earlier process left on disk counts as a hit with Dr.Jit."""
+    """Test whether a kernel was not yet in memory. Dr.Jit counts one that an earlier process left on disk as a hit."""
     return launch["type"] == engine().dr.KernelType.JIT and (not launch["cache_hit"] or bool(launch["cache_disk"]))
 
 
@@ -74,7 +74,7 @@ def _row(milliseconds: float, launches: list[dict[str, Any]]) -> dict[str, Any]:
     spent = sorted((launch["execution_time"] for launch in compiled), reverse=True)
     other = [launch["execution_time"] for launch in launches if launch["type"] != kernel]
     return {
-        "ms a scan": milliseconds,
+        "ms per scan": milliseconds,
         "ms in kernels": sum(spent),
         "longest kernels ms": ", ".join(f"{value:.1f}" for value in spent[:4]),
         "kernels": len(compiled),

@@ -1,14 +1,14 @@
-"""How much faster a campaign is with more processes: 200 short runs, by one process, by two, by all cores.
+"""Speed-up of a campaign with more processes: 200 short runs, by one process, by two, by all cores.
 
     python bench/campaign.py [runs] [rounds]        # 0 rounds: processor time alone
 
-Rounds alternate, since other programs may come and go; each line is the quickest of its rounds. The time is that of the
-whole command's work, workers' start included; the pace is that between the tenth row and the tenth last.
+Rounds alternate, because the load of other programs varies; each line is the fastest of its rounds. The time is that of
+the whole command, including the start of the workers; the pace is that between the tenth row and the tenth last.
 
-The last line does not depend on who else uses the machine. It takes the processor time of a worker's start and of its
-rows, both in one process, and that of the program that hands them out, and says what follows for two idle cores:
-(handing out + start + all rows) / (handing out + start + half of the rows). Handing out is counted as if the workers
-stood still meanwhile, so that the wall clock may show a little more.
+The last line does not depend on other programs. It measures the processor time of the start of a worker and of its
+rows, both in one process, and that of the process that distributes them, and derives the speed-up on two idle cores:
+(distribution + start + all rows) / (distribution + start + half of the rows). It assumes that workers are idle during
+the distribution, so the wall clock may show slightly more.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SCENARIO = {
 
 
 def timed(study: Study, workers: int, threads: int) -> tuple[float, float]:
-    """Seconds of a campaign, and rows a second while all workers are at work."""
+    """Seconds of a campaign, and rows per second while all workers are busy."""
     os.environ["PARHELION_THREADS"] = str(threads)
     at: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -58,7 +58,7 @@ print(*spent)
 
 
 def by_processor_time(study: Study, rows: int = 41) -> tuple[float, float, float]:
-    """Seconds of processor time that handing out all rows, a worker's start and one row take."""
+    """Processor time [s] of distributing all rows, of the start of a worker, and of one row."""
     os.environ["PARHELION_THREADS"] = "1"
     jobs = "\n".join(job_of(study, row) for row in range(rows))
     worker = subprocess.run([sys.executable, "-c", _WORKER], input=jobs, capture_output=True, text=True, check=True)
@@ -71,7 +71,7 @@ def by_processor_time(study: Study, rows: int = 41) -> tuple[float, float, float
 
 
 def main(runs: int = 200, rounds: int = 3) -> None:
-    """Print a line for each way."""
+    """Print one line per configuration."""
     study = Study.from_mapping({"scenario": SCENARIO, "seeds": runs})
     cores = usable_cores()
     ways = list(dict.fromkeys([(1, 1), (2, 1), (1, 2), (cores, 1)]))
@@ -84,15 +84,15 @@ def main(runs: int = 200, rounds: int = 3) -> None:
     print(f"{runs} runs of 5 scans, VLP-16, 5 sub-rays; {cores} cores, load {os.getloadavg()[0]:.1f}")
     base = best.get((1, 1), [])
     if base:
-        print("| processes | threads of each | s | runs/s at work | against one process |")
+        print("| processes | threads of each | s | runs/s without start-up | speed-up over one process |")
         print("| ---: | ---: | ---: | ---: | ---: |")
     for (workers, threads), (total, pace) in best.items():
-        against = f"{base[0] / total:.2f}, at work {pace / base[1]:.2f}"
+        against = f"{base[0] / total:.2f}; {pace / base[1]:.2f} without start-up"
         print(f"| {workers} | {threads} | {total:.1f} | {pace:.1f} | {against} |")
     out, start, row = by_processor_time(study)
     ratio = (out + start + runs * row) / (out + start + runs / 2 * row)
-    print(f"by processor time: handing out {out:.2f} s, start {start:.2f} s, a row {1e3 * row:.0f} ms: ", end="")
-    print(f"two are {ratio:.2f} times as fast")
+    print(f"by processor time: distribution {out:.2f} s, start {start:.2f} s, row {1e3 * row:.0f} ms: ", end="")
+    print(f"two processes are {ratio:.2f} times as fast")
 
 
 if __name__ == "__main__":

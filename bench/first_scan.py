@@ -1,4 +1,4 @@
-"""A process that imports the package, loads a world and scans, and says as JSON when each step was done.
+"""Process that imports the package, loads a world and scans, and prints the time of each step as JSON.
 
 python bench/first_scan.py city ouster/os1-128 1
 """

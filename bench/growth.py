@@ -1,4 +1,4 @@
-"""Growth: time and memory as triangles go from ten thousand to ten million, and time as rays do."""
+"""Growth of time and memory from ten thousand to ten million triangles, and of time with the number of rays."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def tables(settings: Settings) -> Iterator[Table]:
 
 
 def terrain(count: int) -> Triangles:
-    """Hills of 400 m by 400 m in about `count` triangles: the same hills however finely they are cut."""
+    """Hills of 400 m by 400 m in about `count` triangles, with the same shape at any resolution."""
     cells = max(1, round(np.sqrt(count / 2)))
     axis = np.linspace(-_SIDE_M / 2, _SIDE_M / 2, cells + 1)
     x, y = np.meshgrid(axis, axis, indexing="ij")
-    # Waves of ever shorter length and height, turned against each other; flat in the middle, where the sensor is.
+    # Waves of decreasing length and height in different directions; flat in the middle, at the sensor.
     turns, lengths = np.radians(37.0 * np.arange(8)), 160.0 / 1.9 ** np.arange(8)
     z = np.zeros_like(x)
     for turn, length in zip(turns, lengths, strict=True):
@@ -57,17 +57,17 @@ def _by_triangles(settings: Settings, sizes: tuple[int, ...]) -> Table:
         [
             "triangles",
             "build s",
-            "build s a million",
+            "build s per million",
             "memory MiB",
-            "bytes a triangle",
+            "bytes per triangle",
             "peak MiB",
             "M rays/s",
             "cast time",
         ],
         notes=[
-            "Build: from triangles in NumPy to a scene ready to cast. Memory: what stays resident for the scene, the "
-            "NumPy triangles it was built from aside. Peak: of the whole process, libraries included. Cast time: "
-            "against the fewest triangles."
+            "Build: from triangles in NumPy to a scene ready to cast. Memory: resident memory of the scene, without "
+            "the NumPy triangles it was built from. Peak: of the whole process, including libraries. Cast time: "
+            "relative to the fewest triangles."
         ],
     )
     shots = ph.Lidar(OS1).shots()
@@ -82,9 +82,9 @@ def _by_triangles(settings: Settings, sizes: tuple[int, ...]) -> Table:
             {
                 "triangles": count,
                 "build s": build["seconds"],
-                "build s a million": build["seconds"] / count * 1e6,
+                "build s per million": build["seconds"] / count * 1e6,
                 "memory MiB": build["held_bytes"] / 2**20,
-                "bytes a triangle": build["held_bytes"] / count,
+                "bytes per triangle": build["held_bytes"] / count,
                 "peak MiB": build["peak_bytes"] / 2**20,
                 "M rays/s": len(shots) / times[str(size)].best / 1e6,
                 "cast time": ratio(times[str(size)], times[str(sizes[0])]),
@@ -94,7 +94,7 @@ def _by_triangles(settings: Settings, sizes: tuple[int, ...]) -> Table:
 
 
 def _in_own_process(size: int) -> dict[str, float]:
-    """Time and memory of one build. Another process, since this one's freed memory would be used again, unseen."""
+    """Time and memory of one build, in another process, because this one would reuse its freed memory."""
     command = [sys.executable, __file__, str(size)]
     answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     if answer.returncode != 0:
@@ -104,8 +104,8 @@ def _in_own_process(size: int) -> dict[str, float]:
 
 
 def measure_build(size: int) -> dict[str, float]:
-    """Seconds to build a scene, what it holds of memory, and the most that the process held [bytes]."""
-    # A first scene starts the engine and fills its pools, which belong to no scene.
+    """Seconds to build a scene, its memory, and the peak of the process [bytes]."""
+    # A first scene starts the engine and fills its memory pools, which belong to no scene.
     first = RayScene(SceneGeometry(terrain(1000)))
     triangles = terrain(size)
     gc.collect()
@@ -127,8 +127,8 @@ def _by_rays(settings: Settings, counts: tuple[int, ...]) -> Table:
     table = Table(
         "growth",
         "Growth with rays: casts of an OS1-128 in the city",
-        ["rays", "ms", "M rays/s", "time a ray"],
-        notes=["Time a ray: against the most rays."],
+        ["rays", "ms", "M rays/s", "time per ray"],
+        notes=["Time per ray: relative to the most rays."],
     )
     runs = {str(count): _cast(city_scene(), *scan_rays(city(), count)) for count in counts}
     times = take_turns(runs, rounds=settings.rounds(12), most_seconds=settings.most_seconds)
@@ -140,7 +140,7 @@ def _by_rays(settings: Settings, counts: tuple[int, ...]) -> Table:
                 "rays": count,
                 "ms": 1e3 * times[str(count)].best,
                 "M rays/s": count / times[str(count)].best / 1e6,
-                "time a ray": share.times(most / count),
+                "time per ray": share.times(most / count),
             }
         )
     return table

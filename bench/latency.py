@@ -1,4 +1,4 @@
-"""Cold processes: time until the first scan is there, with and without compiled kernels on disk, and peak memory."""
+"""Cold processes: time to the first scan, with and without compiled kernels on disk, and peak memory."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _MEMORY_SCANS = 5
 
 
 def _first_scan(cache: Path, world: str, sensor: str, scans: int = 1) -> dict[str, float]:
-    """Run a process whose compiled kernels are kept in `cache`; seconds of its steps, and its peak memory [bytes]."""
-    # Dr.Jit reads DRJIT_CACHE_DIR, in older versions HOME only; the CUDA driver and OptiX have caches of their own.
+    """Run a process with the kernel cache `cache`; seconds of its steps, and its peak memory [bytes]."""
+    # Dr.Jit reads DRJIT_CACHE_DIR, older versions only HOME; the CUDA driver and OptiX have separate caches.
     places = ("HOME", "DRJIT_CACHE_DIR", "CUDA_CACHE_PATH", "OPTIX_CACHE_PATH")
     environment = {**os.environ, **{name: str(cache) for name in places}}
     script = Path(__file__).with_name("first_scan.py")
@@ -46,14 +46,14 @@ def _first_scan(cache: Path, world: str, sensor: str, scans: int = 1) -> dict[st
 
 
 def tables(settings: Settings) -> Iterator[Table]:
-    """Time to the first scan: one row a world and state of the kernel cache."""
+    """Time to the first scan: one row per world and state of the kernel cache."""
     table = Table(
         "latency",
         "First scan of a cold process: OS1-128 in built-in worlds",
         ["world", "compiled kernels", "total s", "goal", "Python starts s", "import parhelion s", "load world s",
          "first scan s"],
         notes=[
-            "From the start of the process to the scan in NumPy; the best of the runs, by total. First scan: starting "
+            "From the start of the process to the scan in NumPy; the best run by total. First scan: starting "
             f"the engine, building the scene and compiling or loading kernels. Import goal: {_IMPORT_GOAL_S} s."
         ],
     )  # fmt: skip
@@ -83,12 +83,12 @@ def tables(settings: Settings) -> Iterator[Table]:
 
 
 def memory_tables(settings: Settings) -> Iterator[Table]:
-    """Peak memory of a process that scans: one row a sensor."""
+    """Peak memory of a scanning process: one row per sensor."""
     table = Table(
         "memory",
         f"Peak memory of a process that scans the city {_MEMORY_SCANS} times",
         ["sensor", "sub-rays", "peak GB", "goal"],
-        notes=["Resident memory of the host (VmHWM), libraries included; with a GPU, its own memory is not in it."],
+        notes=["Resident memory of the host (VmHWM), including libraries, but not the memory of a GPU."],
     )
     with tempfile.TemporaryDirectory(prefix="parhelion-bench-") as folder:
         for sensor in (OS1,) if settings.quick else (VLP, OS1):

@@ -1,4 +1,4 @@
-"""Whole scenarios against the clock on the wall, and worlds made by rule."""
+"""Complete scenarios compared with real time, and procedural worlds."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _pace(settings: Settings) -> Table:
         "Scenarios against real time",
         ["scenario", "sub-rays", "simulated s", "measured only", "with files", "goal"],
         notes=["Times real time, after a first run that loads the kernels. Measured only: vehicles, scans and samples; "
-               "with files: all that `parhelion run` writes into a folder, from reading the scenario on."],
+               "with files: including reading the scenario and all output files of `parhelion run`."],
     )  # fmt: skip
     seconds = 2.0 if settings.quick else _SECONDS
     cases = [
@@ -86,7 +86,7 @@ def _pace(settings: Settings) -> Table:
 
 
 def _measured(fields: dict[str, Any]) -> float:
-    """How many times faster than real time it is measured, as a run does it: frames step by step, samples together."""
+    """Real-time factor of the measurement, as in a run: frames step by step, samples together."""
     scenario = Scenario.from_mapping(fields)
     start = time.perf_counter()
     for step in scenario.walk(batch_s=BATCH_S):
@@ -111,7 +111,7 @@ def _worlds(settings: Settings) -> Table:
         require_sound(warehouse(seed=seed), f"seed {seed}")
     seconds = time.perf_counter() - start
     table = Table(
-        "scenarios", "Worlds made by rule", ["kind", "worlds", "s", "goal"], notes=["Each is checked for validity."]
+        "scenarios", "Procedural worlds", ["kind", "worlds", "s", "goal"], notes=["Each is checked for validity."]
     )
     goal = Goal("at most", 60.0 * count / 1000, " s")
     table.add({"kind": "warehouse", "worlds": count, "s": seconds, "goal": goal.verdict(seconds)})

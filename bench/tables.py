@@ -1,4 +1,4 @@
-"""Tables of measurements: made once, shown in the terminal, as Markdown and as JSON."""
+"""Tables of measurements for the terminal, Markdown and JSON."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from timing import Ratio
 
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
-"""Lines between which `write_markdown` puts the tables of a page."""
+"""Marks between which `write_markdown` puts the tables of a page."""
 
 
 @dataclass(frozen=True)
 class Goal:
-    """A figure that a measurement must reach."""
+    """Target of a measurement."""
 
     bound: str
     """'at least' or 'at most'."""
@@ -22,11 +22,11 @@ class Goal:
     unit: str = ""
 
     def met(self, measured: float) -> bool:
-        """Whether a measured figure reaches the goal."""
+        """Test whether a measured figure reaches the goal."""
         return measured >= self.value if self.bound == "at least" else measured <= self.value
 
     def verdict(self, measured: float | Ratio) -> str:
-        """The goal in words, and whether it was met; of ratios, 'unclear' where noise reaches across the goal."""
+        """Goal as text, and whether it was met; 'unclear' for ratios whose range includes the goal."""
         figures = (measured.middle, measured.low, measured.high) if isinstance(measured, Ratio) else (measured,)
         answers = {self.met(figure) for figure in figures}
         word = "unclear" if len(answers) > 1 else "met" if answers.pop() else "MISSED"
@@ -35,10 +35,10 @@ class Goal:
 
 @dataclass
 class Table:
-    """One table: rows of cells by column title; a missing cell is blank."""
+    """Table with rows of cells by column title; a missing cell is blank."""
 
     name: str
-    """What `--only` knows it by."""
+    """Name for `--only`."""
     title: str
     columns: list[str]
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -57,13 +57,13 @@ class Table:
         return [[_text(row.get(column)) for column in self.columns] for row in self.rows]
 
     def record(self) -> dict[str, Any]:
-        """The table as plain data, numbers unrounded."""
+        """Table as plain data with unrounded numbers."""
         rows = [{k: asdict(v) if isinstance(v, Ratio) else v for k, v in row.items()} for row in self.rows]
         return {"name": self.name, "title": self.title, "rows": rows, "notes": self.notes}
 
 
 def show(table: Table) -> None:
-    """Print a table, through rich where it is installed."""
+    """Print a table, with rich if it is installed."""
     try:
         from rich import box
         from rich.console import Console
@@ -78,7 +78,7 @@ def show(table: Table) -> None:
         drawn.add_row(*row)
     console = Console(highlight=False)
     if not console.is_terminal:
-        # Into a file or pipe there is no width to keep to, and a cut cell would lose its figure.
+        # Files and pipes have no width limit, and a cut cell would lose its figure.
         console = Console(highlight=False, width=200)
     console.print(drawn)
     for note in table.notes:
@@ -87,7 +87,7 @@ def show(table: Table) -> None:
 
 
 def plain(table: Table) -> str:
-    """The table in plain text."""
+    """Table as plain text."""
     lines = [table.columns, *table.cells()]
     widths = [max(len(line[k]) for line in lines) for k in range(len(table.columns))]
     text = [
@@ -101,7 +101,7 @@ def plain(table: Table) -> str:
 
 
 def markdown(table: Table, level: int = 3) -> str:
-    """The table as a section of a Markdown page."""
+    """Table as a section of a Markdown page."""
     head = [f"{'#' * level} {table.title}", "", "| " + " | ".join(table.columns) + " |"]
     head.append("| " + " | ".join("---" if k == 0 else "---:" for k in range(len(table.columns))) + " |")
     rows = ["| " + " | ".join(row) + " |" for row in table.cells()]
@@ -110,7 +110,7 @@ def markdown(table: Table, level: int = 3) -> str:
 
 
 def write_markdown(path: Path, header: list[str], tables: list[Table]) -> None:
-    """Write tables into a page: between its marks where it has them, else as the whole page."""
+    """Write tables into a page: between its marks if it has them, otherwise as the whole page."""
     facts = "\n".join(f"- {line}" for line in header)
     body = "\n".join([BEGIN, "", facts, "", *(markdown(table) for table in tables), END])
     old = path.read_text(encoding="utf-8") if path.exists() else ""

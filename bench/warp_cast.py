@@ -1,6 +1,6 @@
-"""The ray query of Warp, alone in a module, since Warp compiles whole modules and reads annotations as they stand."""
+"""Ray query of Warp in a separate module, because Warp compiles whole modules and evaluates annotations."""
 
-# Warp's annotations are values, and its kernels are a language of their own.
+# Warp's annotations are values, and its kernels are a separate language.
 # mypy: ignore-errors
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-# Greetings and compile messages would stand between the tables; older versions know `quiet`, newer ones `log_level`.
+# Suppress greetings and compile messages between the tables; older versions have `quiet`, newer ones `log_level`.
 wp.config.quiet = True
 wp.config.log_level = 40
 wp.config.optimization_level = 3
@@ -33,7 +33,7 @@ def _cast(
 def caster(
     vertices: Any, faces: Any, origin: Any, direction: Any, limit_m: float
 ) -> tuple[Callable[[], None], Callable[[], Any]]:
-    """A launch over rays that are in Warp's arrays already, and a read-out of the distances [m]."""
+    """Launch over rays in Warp arrays, and a function that reads the distances [m]."""
     mesh = wp.Mesh(
         points=wp.array(vertices.astype(np.float32), dtype=wp.vec3, device="cpu"),
         indices=wp.array(faces.astype(np.int32).ravel(), dtype=int, device="cpu"),

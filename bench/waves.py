@@ -1,4 +1,4 @@
-"""Radio and sound in the city: one measurement of GNSS, UWB, radar and sonar, against what each may take."""
+"""Radio and sound in the city: one measurement of GNSS, UWB, radar and sonar, compared with its time goal."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from parhelion.core.trajectory import Trajectory
 
 _ANCHORS = 8
 _SYSTEMS = ("gps", "galileo", "beidou")
-"""About 30 satellites of these are over the horizon."""
+"""Number of satellites, of which about 30 are above the horizon."""
 _RADAR_RAYS, _SONAR_RAYS, _RADAR_BOUNCES, _SONAR_BOUNCES = 100_000, 50_000, 2, 3
 _EPOCHS = 20
-"""Fixes of one call, as a drive asks for them; their time is shared out."""
+"""Fixes per call, as in a drive; their time is divided by this number."""
 _GOALS_MS = {"gnss": 10.0, "uwb": 20.0, "radar": 60.0, "sonar": 50.0}
 
 
 def tables(settings: Settings) -> Iterator[Table]:
-    """One row a sensor."""
+    """One row per sensor."""
     table = Table(
         "waves",
         "Radio and sound in the city: one measurement",
-        ["sensor", "work", "ms", "goal", "time against the goal", "processor ms", "found"],
+        ["sensor", "work", "ms", "goal", "time relative to goal", "processor ms", "found"],
         notes=[
-            "All of a call, record included, each from another place of the drive; the best wall time, and the mean "
-            "processor time of both cores. The search for UWB's mirrors, once for each set of anchors, is not in it."
+            "Complete calls including the record, each at another place of the drive; the best wall time, and the mean "
+            "processor time of both cores. The search for UWB reflections, once per set of anchors, is not included."
         ],
     )
     world, path = city(), city().path
@@ -50,14 +50,14 @@ def tables(settings: Settings) -> Iterator[Table]:
         table.add(
             {
                 "sensor": name, "work": work, "ms": best, "goal": goal.verdict(best),
-                "time against the goal": best / goal.value, "processor ms": 1e3 * processor, "found": found(run()),
+                "time relative to goal": best / goal.value, "processor ms": 1e3 * processor, "found": found(run()),
             }
         )  # fmt: skip
     yield table
 
 
 def _sensors(world: ph.World, path: Trajectory) -> dict[str, tuple[str, Callable[[], object], Callable[[object], str]]]:
-    """What is done, the call that does it, and what it finds in words."""
+    """Description, call, and result as text."""
     place = world.viewpoint.xyz
     corners = np.array([(12.0 * np.cos(a), 12.0 * np.sin(a), 3.0) for a in np.linspace(0.0, 2.0 * np.pi, _ANCHORS + 1)])
     anchors = (corners[:-1] + np.array([place[0], place[1], 0.0])).tolist()
@@ -79,7 +79,7 @@ def _sensors(world: ph.World, path: Trajectory) -> dict[str, tuple[str, Callable
 
     def satellites(fixes: object) -> str:
         assert isinstance(fixes, ph.GnssData)
-        return f"{int(np.sum(fixes.status[-1] > 0))} satellites over the horizon"
+        return f"{int(np.sum(fixes.status[-1] > 0))} satellites above the horizon"
 
     def heard(ranges: object) -> str:
         assert isinstance(ranges, ph.UwbData)

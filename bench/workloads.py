@@ -1,4 +1,4 @@
-"""What is measured: worlds, rays and sensors that several tables share."""
+"""Worlds, rays and sensors shared by several tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_LIMIT_M = 1e6
 
 @dataclass(frozen=True)
 class Settings:
-    """How much to measure."""
+    """Amount of measurement."""
 
     quick: bool
 
@@ -31,13 +31,13 @@ class Settings:
 
     @property
     def most_seconds(self) -> float:
-        """Time that one measurement may take [s]."""
+        """Time limit of one measurement [s]."""
         return 0.5 if self.quick else 8.0
 
 
 @lru_cache(maxsize=1)
 def city() -> ph.World:
-    """The built-in city, standing still; built once."""
+    """The built-in city without moving objects; built once."""
     return ph.World.load("city")
 
 

@@ -15,6 +15,7 @@ import yaml
 import parhelion as ph
 from parhelion.calibrate.boards.boards import BoardCalibration, calibrate_boards, distance_notes
 from parhelion.calibrate.boards.find import find_board
+from parhelion.calibrate.boards.held_out import compare
 from parhelion.calibrate.boards.report import simulated_profiles
 from parhelion.calibrate.boards.shots import from_angles, read_shots
 from parhelion.core.errors import ConfigError
@@ -153,3 +154,13 @@ def test_held_out_shots_are_predicted_better_than_by_textbook_noise(found: Board
             assert score.log_likelihood == pytest.approx(score.textbook_log_likelihood)
         else:
             assert score.log_likelihood > score.textbook_log_likelihood + 0.01
+
+
+def test_held_out_beams_are_predicted_better_than_by_textbook_noise(found: BoardCalibration) -> None:
+    """Shots of one beam in several scans are alike, so a random split of shots would put them on both sides."""
+    for one in found.materials:
+        beams, number = np.unique(np.round(one.shots.angle_deg, 3), return_inverse=True)
+        assert len(beams) > 200
+        score = compare(one.shots, held=(np.random.default_rng(5).random(len(beams)) < 0.3)[number])
+        assert score.range_log_likelihood > score.textbook_range_log_likelihood + 0.3
+        assert score.log_likelihood >= score.textbook_log_likelihood

@@ -284,9 +284,9 @@ def is_stationary(frames: Sequence[RangeImage]) -> bool:
 
 def clean(frame: RangeImage) -> Mask:
     """Pixels whose neighbours in the row lie within 3 % of their range, which excludes mixed pixels at edges."""
-    beside = [np.roll(frame.range, step, axis=1) for step in (-1, 1)]
+    neighbours = [np.roll(frame.range, step, axis=1) for step in (-1, 1)]
     with np.errstate(invalid="ignore"):
-        return np.all([np.abs(other - frame.range) < 0.03 * frame.range for other in beside], axis=0)
+        return np.all([np.abs(other - frame.range) < 0.03 * frame.range for other in neighbours], axis=0)
 
 
 def mean_level(frames: list[RangeImage], level: Floats) -> Floats:

@@ -90,7 +90,7 @@ def calibrated_sheet(
     }
     covered = list(changed) or ["calibration"]
     source = {
-        "title": f"Recording {recording} ({frames} frames), by parhelion calibrate",
+        "title": f"Recording {recording}{f' ({frames} frames)' if frames else ''}, by parhelion calibrate",
         "covers": covered,
         "note": "half widths of 95 % intervals are in calibration.error",
     }

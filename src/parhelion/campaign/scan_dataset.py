@@ -40,9 +40,11 @@ class Sample:
 class ScanDataset:
     """Labelled scans of a lidar in several worlds and weathers, simulated on access.
 
-        dataset = ScanDataset("velodyne/vlp-16", worlds=["city"], length=10_000, seed=7)
-        item = dataset[3]                       # {"xyz": (n, 3), "intensity": (n,), "label": (n,), ...}
-        loader = torch.utils.data.DataLoader(dataset, batch_size=64, collate_fn=list)
+    >>> dataset = ScanDataset("velodyne/vlp-16", worlds=["test-range"], length=100, seed=7, form="arrays")
+    >>> sorted(dataset[3])
+    ['instance', 'intensity', 'label', 'ring', 'time', 'xyz']
+
+    Use it with PyTorch: `torch.utils.data.DataLoader(dataset, batch_size=64, collate_fn=list)`.
 
     World, weather and place of each item depend only on `seed` and the index of the item, so an item is the same in any
     order of access. PyTorch's loaders request whole batches, which is faster than single scans. Workers of a loader are

@@ -50,12 +50,14 @@ class BoardEntry(Config):
     azimuth_deg: tuple[float, float] | None = None
     """Sector that contains the board, for recordings of several boards [deg]."""
     topic: str | None = None
+    """Topic of a bag with several topics of clouds or laser scans."""
 
 
 class BoardsFile(Config):
     """Contents of a boards file."""
 
     boards: list[BoardEntry] = Field(default_factory=list)
+    """Recordings of boards."""
     targets: list[RatedRange] = Field(default_factory=list, max_length=2)
     """Longest detection ranges of two targets of known reflectance, which determine the system constant."""
     statistics: Literal["profile", "apollosim"] = "profile"
@@ -285,7 +287,7 @@ def distance_notes(distances: list[tuple[str, float | None, float]]) -> list[str
         return []
     notes = [
         f"stated distances exceed the measured ones by {np.mean(same):.3f} m (standard deviation {np.std(same):.3f} m, "
-        f"{len(same)} boards): they count from another point than the ranges"
+        f"{len(same)} boards): they are measured from another point than the ranges"
     ]
     return notes + [
         f"{name}: the stated distance {stated:g} m does not share this offset; {stated - offset + common:.3f} m would"

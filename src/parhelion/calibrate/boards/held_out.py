@@ -15,7 +15,7 @@ from parhelion.calibrate.boards.profile import (
     angle_edges,
     fit_profile,
 )
-from parhelion.calibrate.range_images import Floats
+from parhelion.calibrate.range_images import Floats, Mask
 from parhelion.sensors.optics.lidar.config import MaterialProfile
 
 HELD_OUT = 0.3
@@ -65,17 +65,17 @@ def cell_of(profile: MaterialProfile, intensity: Floats) -> Floats:
     return np.clip(np.searchsorted(edges, intensity, side="right") - 1, 0, last)
 
 
-def compare(shots: MaterialShots, *, seed: int = 1) -> HeldOutScore:
+def compare(shots: MaterialShots, *, seed: int = 1, held: Mask | None = None) -> HeldOutScore:
     """Fit profile and textbook to part of the shots and score both on the rest.
 
     The textbook is the best of all reflection models, each fitted to the same shots, with Gaussian noise of one
     deviation and one drop rate: the best case of a simulator without calibration. It is selected on the held-out
-    shots, which favours it.
+    shots, which favours it. `held` is the mask of held-out shots, by default a random share.
     """
     from scipy.special import ndtr
 
     random = np.random.default_rng(seed)
-    held = random.random(len(shots)) < HELD_OUT
+    held = random.random(len(shots)) < HELD_OUT if held is None else held
     train, test = shots.rows(~held), shots.rows(held)
     profile, _ = fit_profile(train, gaps=False)
     edges = angle_edges()

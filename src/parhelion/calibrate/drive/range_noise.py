@@ -94,14 +94,14 @@ def range_noise(
         draws = [_scatter(random.choice(chosen, len(chosen))) for _ in range(repeats)]
         half = float(np.ptp(np.percentile(draws, [16.0, 84.0]))) / 2.0
         sigma = _scatter(chosen)
-        pure, pure_error = _scatter_beside(chosen, slanted)
+        pure, pure_error = _scatter_besides_known(chosen, slanted)
         # Weak returns scatter most, so the bin's level is the one at which the law has the bin's mean square.
         middle = float(np.mean(level[flat] ** -2.0) ** -0.5)
         rows.append((middle, sigma, half, _scatter(error[mask]), len(chosen), pure, pure_error))
     return RangeNoise(*(np.array(part) for part in zip(*rows, strict=True)))
 
 
-def _scatter_beside(values: Floats, known: Floats) -> tuple[float, float]:
+def _scatter_besides_known(values: Floats, known: Floats) -> tuple[float, float]:
     """Standard deviation in addition to a known one per value, such that the median of |v| / sigma is that of a normal.
 
     Solved by bisection; 0 if the known one explains all scatter. Returned with its standard error.
@@ -110,12 +110,12 @@ def _scatter_beside(values: Floats, known: Floats) -> tuple[float, float]:
     off, known = np.abs(values - np.median(values))[use], known[use]
     if len(off) < FEWEST_WINDOWS:
         return np.nan, np.nan
-    left = _beside(off * MAD_TO_SIGMA, known)
+    left = _remaining_sigma(off * MAD_TO_SIGMA, known)
     error = MAD_ERROR / np.sqrt(len(off)) * (left**2 + float(np.median(known)) ** 2) / max(left, 1e-6)
     return left, float(error)
 
 
-def _beside(off: Floats, known: Floats) -> float:
+def _remaining_sigma(off: Floats, known: Floats) -> float:
     """Standard deviation s at which the median of off / sqrt(s^2 + known^2) is 1, by bisection; 0 if always less."""
     low, high = 0.0, 2.0 * float(np.median(off)) + 1e-9
     for _ in range(50):
@@ -126,11 +126,11 @@ def _beside(off: Floats, known: Floats) -> float:
 
 
 def _between_parts(off: Floats, known: Floats, part: NDArray[np.int64]) -> float:
-    """Standard error of `_beside` by leaving out one section at a time (jackknife), including Student's factor.
+    """Standard error of `_remaining_sigma` by leaving out single sections (jackknife), including Student's factor.
 
     Beams of a column may share their jitter, and neighbours their surface: pixels are not independent, sections are.
     """
-    left = np.array([_beside(off[part != k], known[part != k]) for k in np.unique(part) if (part != k).any()])
+    left = np.array([_remaining_sigma(off[part != k], known[part != k]) for k in np.unique(part) if (part != k).any()])
     n = len(left)
     if n < 3:
         return 0.0
@@ -266,7 +266,7 @@ def repeated_noise(
         spread = every[:, mask].std(axis=0, ddof=1)
         # Median, because pixels at edges and on leaves scatter by more than noise.
         sigma = float(np.median(spread)) / median_ratio
-        pure = _beside(spread / median_ratio, jitter[mask])
+        pure = _remaining_sigma(spread / median_ratio, jitter[mask])
         # Error of a median of standard deviations over the frames, and of the differences between sections.
         error = 1.2533 * sigma / np.sqrt(2.0 * number * (len(frames) - 1))
         error = max(error, _between_parts(spread / median_ratio, jitter[mask], part[mask]))

@@ -268,10 +268,10 @@ def watch_page(found: DriveCalibration, recording: str, done: Sequence[str], *, 
     rows = []
     figures = []
     pulses = int((frame.returned | frame.lost).sum())
-    at_work = None if finished else next((stage for stage in STAGES if stage not in done), None)
+    running = None if finished else next((stage for stage in STAGES if stage not in done), None)
     for stage, title in STAGES.items():
         if stage not in done:
-            rows.append((title, "at work" if stage == at_work else "waits", "", ""))
+            rows.append((title, "running" if stage == running else "waiting", "", ""))
             continue
         taken = taken_by(stage, frame)
         number = int(frame.returned.sum()) if taken is None else int(taken.sum())

@@ -34,6 +34,7 @@ class Options:
     fields: tuple[str, ...] = ()
     """Fields that must be compared; by default range and intensity, if both clouds have them."""
     distance_edges_m: tuple[float, ...] = objects.DISTANCE_CLASSES_M
+    """Edges of the distance classes of objects [m]."""
     labels: tuple[str, ...] = ()
     """Labels of the objects to count; by default all."""
     still: bool = False
@@ -48,22 +49,36 @@ class Comparison:
     points_real: int
     points_simulated: int
     chamfer_m: float
+    """Chamfer distance (Huang 2023, eq. 25)."""
     emd_m: float
+    """Earth mover's distance, mean per point (Huang 2023, eq. 26)."""
     emd_sum_m: float
+    """Earth mover's distance, sum over the points of the smaller cloud."""
     emd_exact: bool
     emd_method: str
+    """'assignment', 'transport' or 'sliced'."""
     range_error_m: float | None
+    """Mean absolute difference of the ranges of the same shots (Arce 2025, B.3); None without common shots."""
     range_pairs: int
+    """Number of common shots."""
     detection_rate_percent: dict[str, float]
+    """Share of points on objects (B.1), by 'real' and 'simulated'."""
     false_detection_rate_percent: dict[str, float]
+    """Share of points caused by weather (B.2), by 'real' and 'simulated'."""
     snr_db: dict[str, float]
+    """Signal-to-noise ratio of the intensity (B.4), by 'real' and 'simulated'."""
     density_m2: dict[str, float]
+    """Points over the area of the field of view at the largest range (B.5), by 'real' and 'simulated'."""
     sparsity_percent: float
     """Loss of density from the real to the simulated cloud."""
     wasserstein: dict[str, float] = field(default_factory=dict)
+    """Wasserstein-1 distance by field, in its unit."""
     ks: dict[str, float] = field(default_factory=dict)
+    """Kolmogorov-Smirnov distance by field, 0 to 1."""
     objects: list[dict[str, Any]] = field(default_factory=list)
+    """Rows by label and distance class (Huang 2023, Tables III and IV)."""
     histograms: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    """Histograms by field: centres of the bins, and shares of both clouds."""
 
 
 def compare(

@@ -65,7 +65,11 @@ def _along_curve(points: Floats) -> NDArray[np.int64]:
 
 
 def chamfer(first: PointCloud | ArrayLike, second: PointCloud | ArrayLike) -> float:
-    """Chamfer distance [m]: sum of the mean nearest distances in both directions (eq. 25)."""
+    """Chamfer distance [m]: sum of the mean nearest distances in both directions (eq. 25).
+
+    >>> chamfer([[0, 0, 0], [1, 0, 0]], [[0, 0, 1], [1, 0, 1]])
+    2.0
+    """
     a, b = points_of(first, "first cloud"), points_of(second, "second cloud")
     return float(nearest_distances(a, b).mean() + nearest_distances(b, a).mean())
 

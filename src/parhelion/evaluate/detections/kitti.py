@@ -221,7 +221,7 @@ DIFFICULTIES = (
 """KITTI's three difficulties, and all labels, because boxes of a lidar have no height in an image."""
 LEAST_OVERLAP = {"car": 0.7, "pedestrian": 0.5, "cyclist": 0.5}
 """Overlap above which a detection matches a label, by class; 0.5 for others."""
-_BESIDE = {"car": "van", "pedestrian": "person_sitting"}
+_NEIGHBOURING = {"car": "van", "pedestrian": "person_sitting"}
 _COUNTS, _NEUTRAL, _OTHER = 0, 1, -1
 
 
@@ -287,7 +287,7 @@ def _prepared(
     wanted = kind.lower()
     words = np.array([word.lower() for word in labels.kind], dtype=object)
     state = np.full(len(labels), _OTHER)
-    state[words == _BESIDE.get(wanted, "")] = _NEUTRAL
+    state[words == _NEIGHBOURING.get(wanted, "")] = _NEUTRAL
     mine = words == wanted
     easy = (
         (labels.occluded <= difficulty.most_occluded)

@@ -129,7 +129,7 @@ class Surroundings:
     def __init__(self, scene: RayScene, body: RayScene | None, poses: Sequence[Pose], time: float) -> None:
         self.scene, self.body, self.poses, self.time = scene, body, tuple(poses), time
 
-    def looks(self, eye: Eye, mount: Pose) -> Iterator[tuple[Floats, Floats, Floats, Mask]]:
+    def rays_at(self, eye: Eye, mount: Pose) -> Iterator[tuple[Floats, Floats, Floats, Mask]]:
         """For each pose: origins, directions (n, 3) and lengths (n,) [m] of rays in the world, and a mask of hits.
 
         A ray that hits the vehicle's own body, or a surface nearer than the minimum range of the sensor, ends there

@@ -222,8 +222,8 @@ class Placement:
         points = np.zeros((len(self.candidates), count), np.int32)
         for row, candidate in enumerate(self.candidates):
             assert candidate.eye is not None
-            looks = around.looks(candidate.eye, candidate.pose)
-            seen = [cells[k if along else 0].counts(*look) for k, look in enumerate(looks)]
+            views = around.rays_at(candidate.eye, candidate.pose)
+            seen = [cells[k if along else 0].counts(*view) for k, view in enumerate(views)]
             total = np.concatenate(seen) if along else np.sum(seen, axis=0)
             points[row] = np.minimum(total * candidate.eye.points, entry.at_least)
             advance()

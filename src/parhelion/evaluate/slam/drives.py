@@ -131,7 +131,7 @@ class FolderDrive:
         self.files = [file for file in cloud_files(folder) if not is_capture(file)]
         if len(self.files) < 3:
             raise ConfigError(f"{folder}: odometry needs at least three clouds, got {len(self.files)}")
-        self._truth = poses.read_tum(truth or _truth_beside(folder))
+        self._truth = poses.read_tum(truth or _find_truth(folder))
         if len(self._truth) != len(self.files):
             raise ConfigError(
                 f"{folder}: has {len(self.files)} clouds, but the trajectory has {len(self._truth)} poses; "
@@ -148,7 +148,7 @@ class FolderDrive:
         return self._truth
 
 
-def _truth_beside(folder: Path) -> Path:
+def _find_truth(folder: Path) -> Path:
     """Trajectory that a run or the demo writes next to its clouds."""
     places = [
         folder / "trajectory.tum",
@@ -183,7 +183,7 @@ class BagDrive:
         self._clouds = cloud_topic(self._bag, topic)
         imus = self._bag.of_type(ros.IMU)
         self._imu = imus[0].name if imus else None
-        mounts, stamps, frames = self._look()
+        mounts, stamps, frames = self._read_frames()
         self.count = len(stamps)
         if self.count < 3:
             raise ConfigError(f"{path}: odometry needs at least three clouds, {self._clouds} has {self.count}")
@@ -193,7 +193,7 @@ class BagDrive:
         mount = mounts[lidar_frame].inverse() @ mounts[str(imu_frame)] if known else None
         self.setup = Setup(float(np.median(np.diff(stamps))), mount)
 
-    def _look(self) -> tuple[dict[str, Pose], list[float], tuple[str, str | None]]:
+    def _read_frames(self) -> tuple[dict[str, Pose], list[float], tuple[str, str | None]]:
         """Mounts by frame, time stamps of the clouds [s], and the frames of lidar and IMU."""
         mounts: dict[str, Pose] = {}
         stamps: list[float] = []

@@ -37,8 +37,11 @@ class RunResult:
     seed: int
     scans: int
     mean_points: float
+    """Points per scan."""
     path_m: float
+    """Length of the true path."""
     ate_m: float
+    """Absolute trajectory error."""
     ate_deg: float
     rpe_m: float
     """Relative error over 10 m of path; over one scan if the path is shorter."""
@@ -47,9 +50,11 @@ class RunResult:
     """KITTI drift; None if the path is shorter than 100 m."""
     drift_deg_100m: float | None
     end_drift_percent: float
+    """Error of the last position with the first poses aligned, as a share of the path."""
     seconds: float
     """Wall time of the method [s]."""
     way_m: list[float] = field(default_factory=list)
+    """Path length at each pose."""
     error_m: list[float] = field(default_factory=list)
     """Distance from the truth along the path, with the first poses aligned."""
     true_xy: list[list[float]] = field(default_factory=list)
