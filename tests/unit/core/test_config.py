@@ -71,7 +71,7 @@ def changed(*path: Any, to: Any) -> dict[str, Any]:
         (("pattern",), 7, r"pattern: "),
         (("pattern", "channels", "elevation_deg", 3), "x", r"channels.elevation_deg\[3\]: .*, got 'x'"),
         (("pattern", "channels", "azimuth_deg"), [0.0], r"azimuth_deg has 1 entries for 16 channels"),
-        (("range", "min_m"), 1e6, r"range: max_m \(.*\) must be larger than min_m"),
+        (("range", "min_m"), 1e6, r"range: max_m \(.*\) must exceed min_m"),
         (("sources",), [], r"sources: expected a non-empty list of mappings \{title: ..., covers: ...\}, got \[\]"),
         (("sources", 0, "title"), None, r"sources\[0\].title: expected text, got null"),
     ],

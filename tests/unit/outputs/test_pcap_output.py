@@ -50,7 +50,7 @@ RUN = {
 
 def test_a_run_writes_a_capture_for_every_lidar_with_packets(tmp_path: Path) -> None:
     scenario = ph.Scenario.from_mapping(RUN)
-    with pytest.warns(UserWarning, match=r"no capture of odd \(velodyne/hdl-64e\): its number of channels is 64, and"):
+    with pytest.warns(UserWarning, match=r"no capture of odd \(velodyne/hdl-64e\): it has 64 channels, but"):
         summary = scenario.run(tmp_path)
     assert {file.name for file in summary.files if file.suffix == ".pcap"} == {"top.pcap", "front.pcap"}
     assert sum(is_data_packet(d.payload) for d in read_pcap(tmp_path / "top.pcap")) == 151  # 2 scans of 1808 sequences
@@ -117,11 +117,11 @@ _VLP_16 = list(MODELS["velodyne/vlp-16"].elevation_deg)
     [
         ({"maker": "robosense"}, "packets of the maker 'robosense' are not known"),
         ({"maker": "unknown"}, "packets of the maker 'unknown' are not known"),
-        ({"elevation_deg": [*_VLP_16[:-1], 14.0]}, "since channel 15 points 1.00 deg beside its elevation"),
-        ({"azimuth_deg": [0.0] * 15 + [1.0]}, "since channel 15 points 1.00 deg beside its azimuth"),
-        ({"firing_period_us": 50.0}, "since it fires every 50.000 us, not every 55.296 us"),
-        ({"fire_time_us": [0.0] * 16}, "since channel 15 fires 34.56 us beside its time"),
-        ({"direction": "counter-clockwise"}, "since it turns counter-clockwise"),
+        ({"elevation_deg": [*_VLP_16[:-1], 14.0]}, "because channel 15 points 1.00 deg off its elevation"),
+        ({"azimuth_deg": [0.0] * 15 + [1.0]}, "because channel 15 points 1.00 deg off its azimuth"),
+        ({"firing_period_us": 50.0}, "because it fires every 50.000 us, not every 55.296 us"),
+        ({"fire_time_us": [0.0] * 16}, "because channel 15 fires 34.56 us off its time"),
+        ({"direction": "counter-clockwise"}, "because it rotates counter-clockwise"),
     ],
 )  # fmt: skip
 def test_why_a_sheet_has_no_packets_is_reported(tmp_path: Path, changes: dict[str, Any], reason: str) -> None:

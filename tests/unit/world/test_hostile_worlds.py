@@ -160,7 +160,7 @@ def test_an_accessor_without_a_view(tmp_path: Path) -> None:
         "scenes": [{"nodes": [0]}],
     }
     file.write_text(json.dumps(document))
-    with fence(), pytest.raises(FormatError, match=r"a\.gltf: its \d+ bytes claim to unpack"):
+    with fence(), pytest.raises(FormatError, match=r"a\.gltf: its \d+ bytes claim to decompress"):
         load_mesh(file)
     for change, message in (
         ({"count": -1}, "count must be a whole number above 0, got -1"),

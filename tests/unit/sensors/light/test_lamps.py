@@ -158,7 +158,7 @@ def test_a_wrong_lamp_in_a_file_names_file_and_field(tmp_path: Path) -> None:
     ("fields", "message"),
     [
         ({"flux_lm": 1.0, "intensity_cd": 1.0}, "give flux_lm or intensity_cd"),
-        ({"flux_lm": 1.0, "inner_deg": 3.0}, "together"),
+        ({"flux_lm": 1.0, "inner_deg": 3.0}, "give both inner_deg and outer_deg"),
         ({"flux_lm": 1.0, "inner_deg": 30.0, "outer_deg": 20.0}, "below outer_deg"),
         ({"flux_lm": 1.0, "direction": (0, 0, 0)}, "length above 0"),
         ({"flux_lm": -1.0}, "flux_lm"),
