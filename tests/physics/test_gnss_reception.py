@@ -284,3 +284,22 @@ def test_gaps_have_the_same_bits_in_split_runs() -> None:
         assert np.all(bits == np.float64(np.nan).view(np.uint64))
     parts = [receiver.run(world, drive, start=0.2 * k, duration=0.2, seed=4) for k in range(7)]
     assert all(same_bits(whole.select(slice(k, k + 1)), part) for k, part in enumerate(parts))
+
+
+def test_messages_state_the_solution() -> None:
+    import struct
+
+    from parhelion.io.gnss import messages
+    from parhelion.io.ros.messages import nav_sat_fix
+
+    fixed, single = (
+        ph.Gnss("u-blox/f9p", rate_hz=1.0, rtk_baseline_km=baseline).run(
+            plain(), ph.Fixed(ph.Pose((0, 0, 2))), duration=1.0, seed=3
+        )
+        for baseline in (5.0, None)
+    )
+    # NAV-PVT: flags are byte 21 of the payload, after 6 bytes of frame; fixed carriers and corrections.
+    assert [next(messages(one))[6 + 21] for one in (fixed, single)] == [0x83, 0x01]
+    # CDR: 4 bytes of header, stamp of 8, frame of 4 + 2 (padded to 20), then the status.
+    raw = nav_sat_fix(0, "g", 1.0, 2.0, 3.0, fix=True, service=1, covariance_enu=np.eye(3), corrected=True)
+    assert struct.unpack_from("<b", raw, 4 + 8 + 4 + 2)[0] == 2

@@ -115,7 +115,7 @@ def frame(kind: tuple[int, int], payload: bytes) -> bytes:
 
 
 def _flags(data: GnssData, k: int) -> int:
-    """Flags of NAV-PVT: bit 0 fix, bit 1 corrections applied, bits 6 and 7 carrier solution (1 float, 2 fixed)."""
+    """Flags of NAV-PVT: bit 0 fix, bit 1 corrections, bits 6 and 7 carrier solution (1 float, 2 fixed)."""
     quality = 0 if data.quality is None else int(data.quality[k])
     carrier = {RTK_FLOAT: 1, RTK_FIXED: 2}.get(quality, 0)
     return int(data.mode[k] != NO_FIX) | (quality > SINGLE) << 1 | carrier << 6
