@@ -303,3 +303,13 @@ def test_messages_state_the_solution() -> None:
     # CDR: 4 bytes of header, stamp of 8, frame of 4 + 2 (padded to 20), then the status.
     raw = nav_sat_fix(0, "g", 1.0, 2.0, 3.0, fix=True, service=1, covariance_enu=np.eye(3), corrected=True)
     assert struct.unpack_from("<b", raw, 4 + 8 + 4 + 2)[0] == 2
+
+
+def test_long_runs_are_measured_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    from parhelion.sensors.waves.gnss import gnss as module
+
+    receiver = ph.Gnss("u-blox/f9p", rate_hz=1.0, rtk_baseline_km=5.0)
+    drive, world = ph.ConstantTwist(ph.Pose((-20, -3, 1.6)), velocity=(0.5, 0.0, 0.0)), canyon(14.0)
+    whole = receiver.run(world, drive, duration=7.0, seed=4)
+    monkeypatch.setattr(module, "BLOCK", 3)
+    assert same_bits(receiver.run(world, drive, duration=7.0, seed=4), whole)
