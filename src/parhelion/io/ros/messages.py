@@ -212,20 +212,20 @@ def nav_sat_fix(
     altitude_m: float,
     *,
     fix: bool,
+    corrected: bool = False,
     service: int,
     covariance_enu: ArrayLike | None = None,
-    corrected: bool = False,
 ) -> bytes:
     """sensor_msgs/NavSatFix: height above the ellipsoid; without a fix the status is -1 and the numbers are NaN.
 
-    `service` adds up 1 for GPS, 2 for GLONASS, 4 for BeiDou, 8 for Galileo. With `corrected`, the fix uses the
-    corrections of a base station: status 2 (STATUS_GBAS_FIX).
+    `service` adds up 1 for GPS, 2 for GLONASS, 4 for BeiDou, 8 for Galileo.
     """
     known = fix and covariance_enu is not None
     return _stamped(
         NAV_SAT_FIX,
         time_ns,
         frame_id,
+        # STATUS_GBAS_FIX for fixes with the corrections of a base station.
         status=new("sensor_msgs/msg/NavSatStatus", status=(2 if corrected else 0) if fix else -1, service=service),
         latitude=float(latitude_deg),
         longitude=float(longitude_deg),
