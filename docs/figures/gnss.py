@@ -1,4 +1,4 @@
-"""A city's sky, strengths by elevation, the error of mirrors, and errors in streets: docs/images/gnss.png."""
+"""Sky over a city, C/N0 by elevation, multipath error, and position errors in streets: docs/images/gnss.png."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from parhelion.sensors.waves.gnss.reception import track
 
 CHIP_M = 293.05
 WIDTHS = (80.0, 60.0, 40.0, 30.0, 20.0, 14.0)
-KINDS = ((DIRECT, GREEN, "direct"), (MULTIPATH, ORANGE, "with mirrors"), (REFLECTED, RED, "by mirrors alone"))
+KINDS = ((DIRECT, GREEN, "direct"), (MULTIPATH, ORANGE, "multipath"), (REFLECTED, RED, "no direct path"))
 
 
 def draw_sky(axes: Any, fixes: GnssData) -> None:
@@ -33,11 +33,11 @@ def draw_sky(axes: Any, fixes: GnssData) -> None:
 
 
 def draw_strength(axes: Any, fixes: GnssData) -> None:
-    """C/N0 of all that is tracked on a drive."""
+    """C/N0 of all tracked signals on a drive."""
     for number, colour, label in KINDS:
         seen = (fixes.status == number) & fixes.tracked
         axes.plot(np.degrees(fixes.elevation[seen]), fixes.cn0[seen], ".", color=colour, markersize=3, label=label)
-    axes.set(xlabel="elevation [deg]", ylabel="C/N0 [dB-Hz]", title="Strength on a drive through the city")
+    axes.set(xlabel="elevation [deg]", ylabel="C/N0 [dB-Hz]", title="Signals on a drive through the city")
     axes.legend(fontsize=8)
 
 
@@ -52,7 +52,7 @@ def draw_envelope(axes: Any) -> None:
             axes.plot(extra, rest * CHIP_M, color=colour, label=label)
     boc, _ = track(np.stack([0 * extra, extra / CHIP_M], axis=1), np.tile([1.0, 0.5], (len(extra), 1)), 0.1, True)
     axes.plot(extra, boc * CHIP_M, color=GREEN, linewidth=0.9, label="BOC(1,1), spacing 0.1")
-    axes.set(xlabel="extra path [m]", ylabel="error of the code [m]", title="A mirror of half the amplitude (-6 dB)")
+    axes.set(xlabel="excess path [m]", ylabel="code error [m]", title="One reflection of -6 dB")
     axes.legend(fontsize=8)
 
 
@@ -67,7 +67,7 @@ def street(width: float) -> ph.World:
 
 
 def draw_streets(axes: Any) -> None:
-    """Horizontal error by width of the street, two hours at a crawl."""
+    """Horizontal error by width of the street, over two hours."""
     for name, colour in (("generic/phone", RED), ("u-blox/m8", ORANGE), ("u-blox/f9p", BLUE)):
         receiver, spread = ph.Gnss(name, rate_hz=0.02), []
         for width in WIDTHS:

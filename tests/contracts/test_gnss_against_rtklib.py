@@ -67,7 +67,13 @@ def test_mappings(elevation: float) -> None:
 def test_it_solves_our_ranges_to_our_fix(tmp_path: Path) -> None:
     config = sheet(
         constellations=["gps"],
-        fix={"weights": "elevation", "troposphere": "saastamoinen", "exclude": False, "elevation_mask_deg": 15.0},
+        fix={
+            "weights": "elevation",
+            "troposphere": "saastamoinen",
+            "exclude": False,
+            "elevation_mask_deg": 15.0,
+            "min_cn0_dbhz": 0.0,
+        },
     )
     receiver = ph.Gnss(
         config, rate_hz=1.0, ephemeris=BROADCAST, epoch=EVENING, latitude_deg=48.0, longitude_deg=11.0, altitude_m=500.0

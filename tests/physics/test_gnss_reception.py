@@ -226,7 +226,7 @@ def test_rtk_is_fixed_to_centimetres_under_open_sky() -> None:
 def test_rtk_is_lost_and_found_in_a_narrow_street() -> None:
     receiver = ph.Gnss("u-blox/f9p", rate_hz=0.5, rtk_baseline_km=5.0)
     drive = ph.ConstantTwist(ph.Pose((-20, -3, 1.6)), velocity=(0.3, 0.0, 0.0))
-    found = receiver.run(canyon(12.0), drive, duration=120.0, seed=2)
+    found = receiver.run(canyon(15.0), drive, duration=120.0, seed=2)
     assert found.quality is not None
     counts = {int(quality): int(np.sum(found.quality == quality)) for quality in np.unique(found.quality)}
     assert counts.get(RTK_FLOAT, 0) > 10
@@ -263,6 +263,37 @@ def test_receivers_without_rtk_say_which_have_it() -> None:
     assert found.quality.tolist() == [SINGLE]
 
 
+def test_only_modern_satellites_have_a_second_band() -> None:
+    names = ("G01", "G02", "G05", "E01", "R01", "C20")
+    assert np.isfinite(band_of("L1", names).frequency_hz).all()
+    assert np.isfinite(band_of("L2", names).frequency_hz).tolist() == [True, False, True, True, True, True]
+    assert np.isfinite(band_of("L5", names).frequency_hz).tolist() == [True, False, False, True, False, True]
+    assert not np.isfinite(band_of("L2", names, ["beidou"]).frequency_hz[-1])
+
+
+def test_fixes_become_likelier_with_satellites_locked_in_both_bands() -> None:
+    # Recorded: 15 % with 6 to 9 satellites, 97 % with 16 to 17.
+    config = ph.Gnss("u-blox/f9p").config
+    assert config.rtk is not None
+    shares = []
+    for count in (6.0, 11.5, 17.0):
+        # The need of the receiver is moved, so that the sky of the test stands for another number of satellites.
+        open_sky = ph.Gnss("u-blox/f9p", rate_hz=1.0, rtk_baseline_km=1.0)
+        base = open_sky.run(plain(), ph.Fixed(ph.Pose((0, 0, 2))), duration=1.0, seed=1)
+        assert base.cn0_2 is not None
+        both = (base.cn0 > 30.0) & (base.cn0_2 > 30.0) & (np.degrees(base.elevation) > 10.0)
+        needed = float(both.sum()) - count + config.rtk.satellites_for_fix
+        moved = ph.Gnss(
+            sheet("u-blox/f9p", rtk={"satellites_for_fix": max(needed, 0.0)}), rate_hz=0.05, rtk_baseline_km=1.0
+        )
+        found = moved.run(plain(), ph.Fixed(ph.Pose((0, 0, 2))), duration=1200.0, seed=3)
+        assert found.quality is not None
+        shares.append(np.mean(found.quality == RTK_FIXED))
+    assert shares[0] < 0.3
+    assert 0.2 < shares[1] < 0.85
+    assert shares[2] > 0.85
+
+
 def test_success_rate_of_one_ambiguity() -> None:
     # One double difference with a known position: its deviation is sqrt(2) 0.02 m / 0.19 m, and P = 2 Phi(1 / 2 s) - 1.
     toward = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]])
@@ -284,3 +315,32 @@ def test_gaps_have_the_same_bits_in_split_runs() -> None:
         assert np.all(bits == np.float64(np.nan).view(np.uint64))
     parts = [receiver.run(world, drive, start=0.2 * k, duration=0.2, seed=4) for k in range(7)]
     assert all(same_bits(whole.select(slice(k, k + 1)), part) for k, part in enumerate(parts))
+
+
+def test_messages_state_the_solution() -> None:
+    import struct
+
+    from parhelion.io.gnss import messages
+    from parhelion.io.ros.messages import nav_sat_fix
+
+    fixed, single = (
+        ph.Gnss("u-blox/f9p", rate_hz=1.0, rtk_baseline_km=baseline).run(
+            plain(), ph.Fixed(ph.Pose((0, 0, 2))), duration=1.0, seed=3
+        )
+        for baseline in (5.0, None)
+    )
+    # NAV-PVT: flags are byte 21 of the payload, after 6 bytes of frame; fixed carriers and corrections.
+    assert [next(messages(one))[6 + 21] for one in (fixed, single)] == [0x83, 0x01]
+    # CDR: 4 bytes of header, stamp of 8, frame of 4 + 2 (padded to 20), then the status.
+    raw = nav_sat_fix(0, "g", 1.0, 2.0, 3.0, fix=True, service=1, covariance_enu=np.eye(3), corrected=True)
+    assert struct.unpack_from("<b", raw, 4 + 8 + 4 + 2)[0] == 2
+
+
+def test_long_runs_are_measured_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    from parhelion.sensors.waves.gnss import gnss as module
+
+    receiver = ph.Gnss("u-blox/f9p", rate_hz=1.0, rtk_baseline_km=5.0)
+    drive, world = ph.ConstantTwist(ph.Pose((-20, -3, 1.6)), velocity=(0.5, 0.0, 0.0)), canyon(14.0)
+    whole = receiver.run(world, drive, duration=7.0, seed=4)
+    monkeypatch.setattr(module, "BLOCK", 3)
+    assert same_bits(receiver.run(world, drive, duration=7.0, seed=4), whole)

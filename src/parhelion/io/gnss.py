@@ -116,7 +116,7 @@ def frame(kind: tuple[int, int], payload: bytes) -> bytes:
 
 
 def _flags(data: GnssData, k: int) -> int:
-    """Flags of NAV-PVT: bit 0 fix, bit 1 corrections applied, bits 6 and 7 carrier solution (1 float, 2 fixed)."""
+    """Flags of NAV-PVT: bit 0 fix, bit 1 corrections, bits 6 and 7 carrier solution (1 float, 2 fixed)."""
     quality = 0 if data.quality is None else int(data.quality[k])
     carrier = {RTK_FLOAT: 1, RTK_FIXED: 2}.get(quality, 0)
     return int(data.mode[k] != NO_FIX) | (quality > SINGLE) << 1 | carrier << 6
@@ -140,8 +140,9 @@ def messages(data: GnssData) -> Iterator[bytes]:
         tow = round(((start.second + time) % WEEK_S) * 1000.0)
         payload = struct.pack(
             _LAYOUT, tow, at.year, at.month, at.day, at.hour, at.minute, at.second, 0x07, 50, at.microsecond * 1000,
-            3 if known else 0, _flags(data, k), 0, int(data.used[k].sum()), round(where[0] * 1e7), round(where[1] * 1e7),
-            round(where[2] * 1e3), round(where[2] * 1e3), *(min(round(v * 1e3), 2**32 - 1) for v in spread),
+            3 if known else 0, _flags(data, k), 0, int(data.used[k].sum()), round(where[0] * 1e7),
+            round(where[1] * 1e7), round(where[2] * 1e3), round(where[2] * 1e3),
+            *(min(round(v * 1e3), 2**32 - 1) for v in spread),
             *(round(v * 1e3) for v in speed), round(ground * 1e3), round(heading * 1e5), 50, 10_000_000,
             min(round(pdop * 100), 65_535), 0, 0, 0, 0, 0,
         )  # fmt: skip

@@ -215,6 +215,7 @@ def nav_sat_fix(
     altitude_m: float,
     *,
     fix: bool,
+    corrected: bool = False,
     service: int,
     covariance_enu: ArrayLike | None = None,
 ) -> bytes:
@@ -227,7 +228,8 @@ def nav_sat_fix(
         NAV_SAT_FIX,
         time_ns,
         frame_id,
-        status=new("sensor_msgs/msg/NavSatStatus", status=0 if fix else -1, service=service),
+        # STATUS_GBAS_FIX for fixes with the corrections of a base station.
+        status=new("sensor_msgs/msg/NavSatStatus", status=(2 if corrected else 0) if fix else -1, service=service),
         latitude=float(latitude_deg),
         longitude=float(longitude_deg),
         altitude=float(altitude_m),

@@ -12,7 +12,16 @@ from parhelion.core.clouds import Scan
 from parhelion.core.consumers import Consumer
 from parhelion.core.frames import EchoScan, RadarScan
 from parhelion.core.image import Image
-from parhelion.core.streams import NO_FIX, BarometerData, GnssData, ImuData, MagnetometerData, OdometryData, UwbData
+from parhelion.core.streams import (
+    NO_FIX,
+    SINGLE,
+    BarometerData,
+    GnssData,
+    ImuData,
+    MagnetometerData,
+    OdometryData,
+    UwbData,
+)
 from parhelion.io.ros import messages as ros
 from parhelion.io.ros.clouds import POINT_CLOUD, point_cloud2
 from parhelion.io.ros.messages import RADAR_SCAN, RANGE, radar_scan, range_message
@@ -306,6 +315,7 @@ def _fixes(found: GnssData, context: TopicContext) -> Iterator[Message]:
         data = ros.nav_sat_fix(
             at, context.frame, found.latitude[row], found.longitude[row], found.altitude[row], fix=fix,
             service=service, covariance_enu=found.covariance_enu(row) if fix else None,
+            corrected=found.quality is not None and bool(found.quality[row] > SINGLE),
         )  # fmt: skip
         yield Message(context.topic, ros.NAV_SAT_FIX, at, data)
         if fix:

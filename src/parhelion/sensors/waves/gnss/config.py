@@ -113,6 +113,10 @@ class RtkConfig(Config):
     """Time [s] of uninterrupted tracking of a carrier before its ambiguity is resolved."""
     success_rate: Annotated[float, Field(gt=0.5, lt=1)] = 0.999
     """Smallest predicted success rate of ambiguity resolution for a fixed solution."""
+    satellites_for_fix: NonNegative = 5.0
+    """Mean number of satellites with carriers locked in both bands that the receiver needs for a fixed solution."""
+    satellites_spread: NonNegative = 0.0
+    """Standard deviation of this number; it varies over some ten seconds."""
     max_baseline_km: Positive = 50.0
     """Largest distance [km] to the base station at which ambiguities are resolved."""
 
@@ -124,6 +128,8 @@ class GnssConfig(SampledSheet):
     """Satellite systems that the receiver tracks."""
     bands: Annotated[list[Literal["L1", "L2", "L5"]], Field(min_length=1, max_length=2)]
     """Frequency bands; positions are computed from the first, which must be L1."""
+    single_band: list[System] = Field(default_factory=list)
+    """Systems that the receiver tracks in the first band only."""
     cn0_zenith_dbhz: Annotated[float, Field(ge=20, le=60)]
     """C/N0 [dB-Hz] of a satellite at the antenna's zenith under open sky."""
     cn0_spread_db: NonNegative = 1.0

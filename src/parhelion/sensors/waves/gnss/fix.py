@@ -59,6 +59,8 @@ class Known(Table):
     """Range rate from Doppler [m/s]."""
     column: NDArray[np.int64]
     """Indices of the satellites."""
+    modelled: NDArray[np.bool_]
+    """Satellites whose ionosphere delay is corrected by a model, because they have one band only."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,15 +102,16 @@ def known(observed: Observed, sky: Sky, k: int, bands: list[BandOfSatellites], f
     first: Ranges = observed.bands[0]
     two = fix.ionosphere == "two-frequencies"
     good = (first.cn0[k] >= fix.min_cn0_dbhz) & np.isfinite(first.pseudorange[k]) & (observed.seen.row[k] >= 0)
-    whole = first.pseudorange[k]
+    whole, modelled = first.pseudorange[k], np.full(len(good), fix.ionosphere == "klobuchar")
     if two:
         second = observed.bands[1].pseudorange[k]
         f1, f2 = bands[0].frequency_hz ** 2, bands[1].frequency_hz ** 2
         # Receivers smooth the difference of the bands, which holds the ionosphere; its own errors shrink.
         ratio = f2 / (f1 - f2)
         difference = observed.bands[1].code_error[k] - first.code_error[k]
-        whole = (f1 * whole - f2 * second) / (f1 - f2) + (1.0 - IONOSPHERE_SMOOTHING) * ratio * difference
-        good &= np.isfinite(whole)
+        free = (f1 * whole - f2 * second) / (f1 - f2) + (1.0 - IONOSPHERE_SMOOTHING) * ratio * difference
+        modelled = ~np.isfinite(free)
+        whole = np.where(modelled, whole, free)
     column = np.flatnonzero(good)
     row, measured = observed.seen.row[k, column], whole[column]
     eph = sky.ephemerides
@@ -116,10 +119,11 @@ def known(observed: Observed, sky: Sky, k: int, bands: list[BandOfSatellites], f
     sent = observed.seconds[k] - first.pseudorange[k, column] / SPEED_OF_LIGHT_M_S
     sent = sent - states(eph, row, sent).clock
     state = states(eph, row, sent)
-    clock = SPEED_OF_LIGHT_M_S * (state.clock - (0.0 if two else eph.tgd[row]))
+    group = 0.0 if two else eph.tgd[row]
+    clock = SPEED_OF_LIGHT_M_S * (state.clock - np.where(modelled[column], eph.tgd[row], group))
     return Known(
         state.xyz, state.velocity, clock, state.clock_rate, eph.accuracy_m[row], first.cn0[k, column], measured,
-        -first.doppler[k, column] * bands[0].wavelength_m[column], column,
+        -first.doppler[k, column] * bands[0].wavelength_m[column], column, modelled[column],
     )  # fmt: skip
 
 
@@ -157,6 +161,7 @@ def _least_squares(
         # Sagnac correction: the Earth rotates during the flight of the signal.
         distance = flat + EARTH_RATE_RAD_S / SPEED_OF_LIGHT_M_S * (found.xyz[:, 0] * x[1] - found.xyz[:, 1] * x[0])
         elevation, ion, air = _corrections(x[:3], e, sky, fix, second, frequency)
+        ion = np.where(found.modelled, ion, 0.0)
         variance = variances(fix, elevation, found.cn0, found.accuracy_m, ion)
         residual = found.range_m - (distance + x[3] - found.clock_m + ion + air)
         used = np.flatnonzero(keep & (elevation >= np.radians(fix.elevation_mask_deg)))
@@ -185,7 +190,7 @@ def _corrections(
     lat, lon, height = (float(value[0]) for value in (local.latitude, local.longitude, local.height_m))
     safe = np.maximum(elevation, np.radians(1.0))
     ion, air = np.zeros(len(e)), np.zeros(len(e))
-    if fix.ionosphere == "klobuchar":
+    if fix.ionosphere != "none":
         ion = earth.klobuchar(*sky.klobuchar, lat, lon, azimuth, safe, second)
         ion = earth.at_frequency(ion, frequency)
     if fix.troposphere == "saastamoinen":

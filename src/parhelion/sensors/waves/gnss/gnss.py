@@ -16,7 +16,7 @@ from parhelion.core.deprecation import keyword_only
 from parhelion.core.errors import ConfigError
 from parhelion.core.gps_time import GpsTime, moment
 from parhelion.core.pose import Floats, Pose
-from parhelion.core.streams import FIX, NO_FIX, GnssData
+from parhelion.core.streams import FIX, NO_FIX, GnssData, joined
 from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.motion.state import at_mount, state_of
 from parhelion.sensors.base import StreamSensor
@@ -37,6 +37,8 @@ from parhelion.world.world import World
 DEFAULT_PLACE = (50.0, 10.0)
 """Default latitude and longitude [deg]: northern mid-latitudes."""
 DEFAULT_EPOCH = "2024-06-21T12:00:00+00:00"
+BLOCK = 500
+"""Number of epochs that are measured together; it limits the memory of a long run to about 200 MB."""
 Rule = Literal["physics", "vane"]
 _MEASURED = ("cn0", "pseudorange", "carrier", "doppler")
 """Columns that each band of a receiver reports."""
@@ -197,7 +199,13 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
     def _samples(
         self, world: World, motion: Trajectory, first: int, count: int, seed: int, mount: Pose | None
     ) -> GnssData:
-        return self._measured(world, motion, first, count, seed, mount, world)
+        blocks = range(first, first + count, BLOCK)
+        return joined(
+            [
+                self._measured(world, motion, start, min(BLOCK, first + count - start), seed, mount, world)
+                for start in blocks
+            ]
+        )
 
     def _empty(self, world: World, seed: int) -> GnssData:
         # One epoch in an empty world has the same satellites; it is measured once.

@@ -125,11 +125,11 @@ def range_rate(seen: Geometry, velocity: Floats, toward: Floats) -> Floats:
 # ---- slow errors ---------------------------------------------------------------------------------------------------
 
 
-def slow(seed: int, name: str, times: Floats) -> Floats:
-    """Four independent Gauss-Markov processes of variance 1 at times (n,) [s], shape (n, 4)."""
-    at = times / KNOT_S
+def slow(seed: int, name: str, times: Floats, correlation_s: float = SLOW_S, knot_s: float = KNOT_S) -> Floats:
+    """Four independent Gauss-Markov processes of variance 1 at times (n,) [s], shape (n, 4); linear between knots."""
+    at = times / knot_s
     first = int(np.floor(at.min()))
-    knots = gauss_markov(seed, name, first, int(np.floor(at.max())) + 2 - first, SLOW_S / KNOT_S)
+    knots = gauss_markov(seed, name, first, int(np.floor(at.max())) + 2 - first, correlation_s / knot_s)
     low = np.floor(at).astype(np.int64) - first
     part = (at - np.floor(at))[:, None]
     return np.asarray((1.0 - part) * knots[low] + part * knots[low + 1])
@@ -230,7 +230,7 @@ def observe(
     slow_errors = errors(config, seed, name, times, len(sky.satellites), noise)
     bands, first, speed = [], None, np.sqrt(np.sum(velocity * velocity, axis=1))
     for band in config.bands:
-        signals = band_of(band, sky.satellites)
+        signals = band_of(band, sky.satellites, config.single_band)
         draws = (seed, speed) if rough else (None, None)
         tracked = receive(sight, above, quat_xyzw, config, band, signals, *draws)
         tracked = replace(tracked, level_db=tracked.level_db - shadow)

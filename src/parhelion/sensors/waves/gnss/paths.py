@@ -35,7 +35,7 @@ DIFFUSE_RAYS = 128
 """Number of rays, out of those that search for reflectors, whose hits scatter diffusely."""
 SCATTERING = 0.3
 """Scattered over incident field of rough surfaces: 0.2 to 0.4 for building walls in the effective roughness model
-(Degli-Esposti et al. 2007, IEEE Trans. Antennas Propag. 55, 143), here with a Lambertian lobe."""
+(Degli-Esposti et al. 2007, IEEE Trans. Antennas Propag. 55, 143, as commonly quoted), here with a Lambertian lobe."""
 CELL_M = 0.5
 """Edge [m] of the cells of a surface that have one random phase."""
 

@@ -189,7 +189,7 @@ def foliage_db(length_m: Floats, frequency_hz: float, elevation_deg: ArrayLike =
 
     Short paths have a constant attenuation per metre. For long ones, scattering around and within the trees limits
     the attenuation to 0.25 f^0.39 d^0.25 theta^0.05, f in MHz, d in metres, theta in degrees (ITU-R P.833, slant
-    paths through woodland); the smaller value applies.
+    paths through woodland, as commonly quoted); the smaller value applies.
     """
     length, frequency_mhz = np.asarray(length_m, dtype=np.float64), frequency_hz / 1e6
     short = FOLIAGE_DB_M * np.sqrt(frequency_hz / FOLIAGE_AT_HZ) * length

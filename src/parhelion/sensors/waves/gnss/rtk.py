@@ -6,7 +6,8 @@ multipath and noise remain, and an atmospheric error that grows with the distanc
 - fixed: the carrier ambiguities are resolved, so carrier ranges of centimetres give the position. Ambiguities are
   resolvable if their carriers were tracked without interruption for `lock_time_s`, if their dilution of precision
   (ADOP; Teunissen 1997, Artificial Satellites 32) predicts a success rate (2 Phi(1 / (2 ADOP)) - 1)^n of at least
-  `success_rate`, and if the carrier residuals pass a chi-square test;
+  `success_rate`, and if the carrier residuals pass a chi-square test. Real engines are more cautious: they also need a
+  number of satellites locked in both bands, `satellites_for_fix` with `satellites_spread`;
 - float: carriers are tracked, but their ambiguities are not resolved. Carriers then smooth the code;
 - differential: fewer than five carriers are tracked; the position comes from corrected code ranges.
 """
@@ -23,11 +24,13 @@ from parhelion.core.pose import Floats
 from parhelion.core.streams import DIFFERENTIAL, RTK_FIXED, RTK_FLOAT
 from parhelion.sensors.waves.gnss.config import FixConfig, GnssConfig, RtkConfig
 from parhelion.sensors.waves.gnss.fix import LARGEST_EXCLUDED, Fix, chi_square_limit
-from parhelion.sensors.waves.gnss.observe import Observed, Sky, slow_each
+from parhelion.sensors.waves.gnss.observe import Observed, Sky, slow, slow_each
 from parhelion.sensors.waves.gnss.satellites import band_of
 
 LEAST_CARRIERS = 5
 """Smallest number of satellites of a fixed solution: four unknowns and one for the test."""
+CAUTION_S = 10.0
+"""Correlation time [s] of the number of satellites that a receiver needs for a fixed solution."""
 SMOOTHING = 0.32
 """Error of carrier-smoothed over unsmoothed code: ten seconds of smoothing, with multipath that decorrelates within one
 second on a moving vehicle, 1 / sqrt(10)."""
@@ -46,8 +49,14 @@ def rtk_fixes(
     air = np.zeros((len(times), count))
     if noise and baseline_km > 0.0:
         air = 1e-3 * rtk.distance_ppm * baseline_km * slow_each(seed, f"{name}/baseline", times, count)
-    wavelength = [band_of(band, sky.satellites).wavelength_m for band in config.bands]
+    wavelength = [band_of(band, sky.satellites, config.single_band).wavelength_m for band in config.bands]
     locked = [_locked(one.cn0 >= rtk.phase_threshold_dbhz, times, rtk.lock_time_s) for one in observed.bands]
+    high = np.nan_to_num(observed.seen.elevation, nan=-1.0) >= np.radians(config.fix.elevation_mask_deg)
+    needed = np.full(len(times), rtk.satellites_for_fix)
+    if noise and rtk.satellites_spread > 0.0:
+        walk = slow(seed, f"{name}/caution", times, CAUTION_S, CAUTION_S / 10.0)
+        needed = needed + rtk.satellites_spread * walk[:, 0]
+    enough = np.sum(np.logical_and.reduce(locked) & high, axis=1) >= needed
     return [
         None
         if fix is None
@@ -61,7 +70,7 @@ def rtk_fixes(
             air[k],
             wavelength,
             baseline_km,
-            [one[k] for one in locked],
+            [one[k] & enough[k] for one in locked],
         )
         for k, fix in enumerate(single)
     ]

@@ -428,13 +428,23 @@ def channel_of(satellite: str) -> int:
     return GLONASS_CHANNEL[int(satellite[1:]) - 1] if satellite[0] == "R" else 0
 
 
-def band_of(band: str, satellites: tuple[str, ...]) -> BandOfSatellites:
-    """Return the signals of satellites in a band."""
+WITHOUT: dict[str, frozenset[str]] = {
+    "L1": frozenset(),
+    "L2": frozenset(f"G{number:02d}" for number in (2, 13, 16, 19, 20, 21, 22)),
+    "L5": frozenset(f"G{number:02d}" for number in (2, 5, 7, 12, 13, 15, 16, 17, 19, 20, 21, 22, 29, 31)),
+}
+"""GPS satellites without the civil signal of a band in 2024: L2C needs block IIR-M or later, L5 block IIF or later."""
+
+
+def band_of(band: str, satellites: tuple[str, ...], single_band: Sequence[str] = ()) -> BandOfSatellites:
+    """Return the signals of satellites in a band; of systems in `single_band`, those in L1 only."""
     if band not in SIGNALS:
         raise ConfigError(f"bands: must be of {', '.join(SIGNALS)}, got {band!r}")
     frequency, chip, boc = [], [], []
     for name in satellites:
         signal = SIGNALS[band].get(name[0])
+        if name in WITHOUT[band] or (band != "L1" and name[0] in {SYSTEMS[one] for one in single_band}):
+            signal = None
         frequency.append(np.nan if signal is None else signal.frequency_hz + channel_of(name) * signal.channel_hz)
         chip.append(np.nan if signal is None else SPEED_OF_LIGHT_M_S / signal.chip_rate_hz)
         boc.append(signal is not None and signal.boc)
