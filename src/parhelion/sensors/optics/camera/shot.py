@@ -219,8 +219,9 @@ class Shot:
         if ratio > GRAIN_LIMIT and not camera.has_warned:
             camera.has_warned = True
             warnings.warn(
-                f"{camera.model}: noise of the renderer is {ratio:.1f} times the sensor noise at samples={camera.samples}; "
-                f"use samples={min(4096, int(camera.samples * ratio * ratio) + 1)} or more for equal noise, or denoise=True",
+                f"{camera.model}: the noise of the renderer is {ratio:.1f} times the sensor noise at "
+                f"samples={camera.samples}; about samples={min(4096, int(camera.samples * ratio * ratio) + 1)} make "
+                "them equal, or use denoise=True",
                 GrainWarning,
                 stacklevel=2,
             )
