@@ -9,16 +9,22 @@ import numpy as np
 import pytest
 
 import parhelion as ph
+from camera_rigs import camera_sheet
+from parhelion.core.errors import ConfigError
+from parhelion.core.trajectory import ConstantTwist
 from parhelion.pictures.camera import ndvi
 from parhelion.sensors.optics.camera import shot
 from parhelion.sensors.optics.camera.device import CameraOnDevice
 from parhelion.sensors.optics.sky import OZONE_CM, WATER_VAPOUR_CM, air_mass, clear_sky, haze_optical_depth
 from parhelion.surfaces import library
 from parhelion.surfaces.bands import band_reflectance
+from parhelion.surfaces.material import Material
+from parhelion.surfaces.thermal import dew_point_c
 from parhelion.surfaces.wet import wet_factor
 from parhelion.weather.air import air_contents
 
 DOWN = ph.Pose((0, 0, 2.0), rpy_deg=(0, 90, 0))
+ABOVE = ph.Pose((0, 0, 5.0), rpy_deg=(0, 90, 0))
 
 
 def light(model: str = "generic/vga", **options: Any) -> ph.Camera:
@@ -191,10 +197,115 @@ def test_a_thermal_camera_reads_temperatures() -> None:
     world = card("asphalt")
     world.add(ph.shapes.box(4, 4, 0.2), material="wood", pose=ph.Pose((0, 0, 8.0)))
     camera = ph.Camera("flir/boson-640", width=64, height=48, samples=8, truth=("depth",))
-    image = camera.shoot(world, pose=ph.Pose((-20, 0, 6.0), rpy_deg=(0, 15, 0)), seed=1)
+    image = camera.shoot(world, pose=ph.Pose((-20, 0, 6.0), rpy_deg=(0, 5, 0)), seed=1)
     kelvin = image.colour.astype(np.float64) / 100.0
-    sky = kelvin[~np.isfinite(image.depth)]
+    # Rays below the horizon that leave the world see ground at the temperature of the air.
+    sky = kelvin[:4][~np.isfinite(image.depth[:4])]
     ground = kelvin[np.isfinite(image.depth)]
     assert 230.0 < np.median(sky) < 285.0
     assert 295.0 < np.median(ground) < 335.0
     assert np.median(ground) - ground.min() > 5.0
+
+
+# ---- thermal and mid-wave infrared ---------------------------------------------------------------------------------
+
+
+def black_skin() -> Material:
+    """A black body that is kept at 33 C."""
+    return library.material("skin").model_copy(update={"emissivity_thermal": 1.0})
+
+
+@pytest.mark.parametrize("name", ["flir/boson-640", "flir/lepton-3.5", "generic/mwir-640"])
+def test_thermal_cameras_read_the_temperature_of_a_black_body(name: str) -> None:
+    world = ph.World()
+    world.add(ph.shapes.plane(50, 50), material=black_skin())
+    camera = ph.Camera(name, width=32, samples=2, noise=False, truth=())
+    kelvin = camera.shoot(world, pose=ABOVE, seed=1).colour / 100.0
+    assert kelvin == pytest.approx(273.15 + 33.0, abs=0.05)
+
+
+def test_mid_wave_cameras_see_reflected_sunlight_and_long_wave_ones_do_not() -> None:
+    world = ph.World()
+    world.add(ph.shapes.plane(50, 50), material=library.material("skin").model_copy(update={"emissivity_thermal": 0.5}))
+    found = {}
+    for name in ("generic/mwir-640", "flir/boson-640"):
+        for elevation in (60.0, -20.0):
+            world.daylight = ph.Daylight(sun_elevation_deg=elevation)
+            camera = ph.Camera(name, width=32, samples=2, noise=False, truth=())
+            found[name, elevation] = camera.shoot(world, pose=ABOVE, seed=1).colour.mean() / 100.0
+    # The surface itself has 33 C by day and night.
+    assert found["generic/mwir-640", 60.0] - found["generic/mwir-640", -20.0] > 5.0
+    assert found["flir/boson-640", 60.0] == pytest.approx(found["flir/boson-640", -20.0], abs=0.05)
+
+
+def strips(length: float, width: float, count: int = 40) -> tuple[Any, Any]:
+    """A level sheet of many narrow rectangles along x."""
+    x = np.linspace(-length / 2, length / 2, count + 1)
+    vertices = np.array([[at, side, 0.0] for at in x for side in (-width / 2, width / 2)])
+    k = 2 * np.arange(count)
+    faces = np.concatenate([np.stack([k, k + 2, k + 1], axis=1), np.stack([k + 1, k + 2, k + 3], axis=1)])
+    return vertices, faces
+
+
+def test_engine_and_tyres_of_a_moving_car_are_warm() -> None:
+    camera = ph.Camera("generic/mwir-640", width=160, samples=2, noise=False, truth=())
+    seen = {}
+    for material in ("car-paint-white", "rubber"):
+        for moves in (False, True):
+            world = card("asphalt")
+            world.daylight = ph.Daylight(sun_elevation_deg=-20)
+            if moves:
+                path = ConstantTwist(ph.Pose((0, 0, 0.8)), (0.01, 0.0, 0.0))
+                world.add_actor(strips(4.0, 1.8), material=material, label="car", trajectory=path)
+            else:
+                world.add(strips(4.0, 1.8), material=material, label="car", pose=ph.Pose((0, 0, 0.8)))
+            pose = ph.Pose((0, 0, 15.0), rpy_deg=(0, 90, 0))
+            seen[material, moves] = camera.shoot(world, pose=pose, seed=1).colour[:, 78:82].mean(axis=1) / 100.0
+    # Rows run along -x of the world, so the front of the car is at the top of the picture.
+    rise = seen["car-paint-white", True] - seen["car-paint-white", False]
+    half = len(rise) // 2
+    assert rise[:half].max() == pytest.approx(25.0, abs=2.5)
+    assert rise[half:].max() < 1.0
+    tyre = seen["rubber", True] - seen["rubber", False]
+    assert np.median(tyre[half - 15 : half + 15]) == pytest.approx(15.0, abs=1.5)
+
+
+@pytest.mark.parametrize(("centre", "width"), [(330.0, 20.0), (1200.0, 100.0), (2600.0, 150.0)])
+def test_reflective_bands_from_0_3_to_3_um_have_light(centre: float, width: float) -> None:
+    sheet = camera_sheet(16, 12, sensor={"bands": [{"name": "b", "centre_nm": centre, "width_nm": width}]})
+    for material in ("asphalt", "leaf", "snow"):
+        image = ph.Camera(sheet, samples=2, bounces=0, truth=(), developed=False).shoot(card(material), pose=ABOVE)
+        assert np.isfinite(image.colour).all()
+        assert image.colour.min() > 0.0
+
+
+@pytest.mark.parametrize(("centre", "width"), [(3500.0, 300.0), (4500.0, 400.0), (7000.0, 600.0), (12_000.0, 1000.0)])
+def test_emissive_bands_from_3_to_14_um_read_temperatures(centre: float, width: float) -> None:
+    band = {"name": "b", "centre_nm": centre, "width_nm": width}
+    sheet = camera_sheet(16, 12, sensor={"bands": [band]}, thermal={"netd_mk": 0.0, "span_c": [-40.0, 140.0]})
+    world = ph.World()
+    world.add(ph.shapes.plane(50, 50), material=black_skin())
+    kelvin = ph.Camera(sheet, samples=2, noise=False, truth=()).shoot(world, pose=ABOVE).colour / 100.0
+    assert kelvin == pytest.approx(306.15, abs=0.05)
+
+
+def test_the_weather_s_air_warms_thermal_pictures() -> None:
+    try:
+        warm, cold = (ph.Weather(temperature_c=t, humidity_percent=60.0) for t in (30.0, -10.0))  # type: ignore[call-arg]
+    except (TypeError, ConfigError):
+        pytest.skip("Weather has no temperature")
+    found = []
+    for weather in (warm, cold):
+        world = card("asphalt")
+        world.weather = weather
+        world.daylight = ph.Daylight(sun_elevation_deg=-20)
+        camera = ph.Camera("flir/boson-640", width=32, samples=2, noise=False, truth=())
+        found.append(camera.shoot(world, pose=ABOVE).colour.mean() / 100.0 - 273.15)
+    assert 20.0 < found[0] < 31.0
+    assert -25.0 < found[1] < -9.0
+
+
+def test_dew_point_of_the_magnus_formula() -> None:
+    # Table values of psychrometric charts: 20 C and 50 % give 9.3 C; saturated air its own temperature.
+    assert dew_point_c(20.0, 50.0) == pytest.approx(9.3, abs=0.1)
+    assert dew_point_c(12.0, 100.0) == pytest.approx(12.0, abs=1e-9)

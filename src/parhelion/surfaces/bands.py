@@ -148,13 +148,19 @@ _NAMED: Mapping[str, Callable[[str], Band]] = {
     "mono": lambda name: smooth_box_band(name, 415.0, 675.0, 50.0),
     "nir": lambda name: gaussian_band(name, 842.0, 115.0),
     "swir": lambda name: smooth_box_band(name, 950.0, 1650.0, 100.0),
+    "mwir": lambda name: smooth_box_band(name, 3_000.0, 5_000.0, 200.0),
     "thermal": lambda name: smooth_box_band(name, 8_000.0, 14_000.0, 500.0),
 }
 """Predefined bands. Red, green and blue are Gaussians with peaks near those that Jiang, Liu, Gu and Susstrunk (2013)
 measured on 28 colour cameras; their widths are assumed. Mono is a sensor behind an infrared-cut filter, NIR has the
-centre and width of Sentinel-2's band 8, SWIR is the range of InGaAs, thermal that of an uncooled bolometer."""
+centre and width of Sentinel-2's band 8, SWIR is the range of InGaAs, MWIR that of InSb behind a cold filter, thermal
+that of an uncooled bolometer."""
 
 BAND_NAMES = tuple(_NAMED)
+THERMAL_FROM_NM = 2800.0
+"""Centre wavelength [nm] from which a band is dominated by thermal emission of surfaces."""
+_HELD_BELOW_NM, _HELD_ABOVE = 60.0, 1.2
+"""The ends of a spectrum are held for 60 nm below and up to 1.2 times its last wavelength: 0.29 to 3 um for ours."""
 
 
 def named_band(name: str) -> Band:
@@ -168,11 +174,12 @@ def band_reflectance(material: Material, band: Band, *, illuminant: tuple[ArrayL
     """Mean reflectance in a band, weighted by its response and optionally by the incident light.
 
     `illuminant` is a pair of wavelengths [nm] and relative spectral irradiance. The material's spectrum must cover the
-    band (those of the library span 350 to 2500 nm).
+    band; its ends are held for 60 nm below and 20 % above. Library spectra span 350 to 2500 nm, so bands from 0.3 to
+    3 um are accepted.
     """
     first, last = material.wavelength_range_nm
     low, high = band.range_nm
-    if low < first - 1e-6 or high > last + 1e-6:
+    if low < first - _HELD_BELOW_NM or high > last * _HELD_ABOVE:
         raise ConfigError(
             f"material {material.name!r}: the spectrum covers {first:g} to {last:g} nm, "
             f"and band {band.name!r} needs {low:g} to {high:g} nm"

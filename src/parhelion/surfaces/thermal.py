@@ -39,6 +39,13 @@ LATENT_SHARE = {"grass": 0.7, "leaf": 0.7, "needles": 0.7, "water": 0.9}
 """Fraction of the absorbed sunlight that evaporates water or is conducted into depth; assumed after the Bowen ratios
 of watered plants (0.2 to 0.5) and of lakes (0.1)."""
 MELTING = ("snow", "snow-fresh", "snow-wet")
+VEHICLES = ("bus", "car", "motorcycle", "truck", "van", "vehicle")
+"""Labels of objects whose engine and tyres are warm while they move."""
+TYRE_RISE_K, ENGINE_RISE_K = 15.0, 25.0
+"""Temperature rise of rolling tyres and of the body around the engine over the same surface of a parked vehicle [K];
+assumed: tyres of cars settle 10 to 20 K above the air in traffic, bonnets 20 to 30 K."""
+ENGINE_SHARE = 0.28
+"""Front part of the length of a vehicle that the engine warms, with a smooth transition of half that length."""
 
 
 def emissivity_of(material: Material) -> float:
@@ -120,10 +127,12 @@ def sky_radiance(
 ) -> Floats:
     """Thermal radiance of the sky in a band [W/(m^2 sr)] by the sine of the elevation; below 0, that of the horizon.
 
-    The atmospheric window is assumed to span 8 to 14 um; outside it, the sky is a black body at air temperature.
+    The atmospheric windows are assumed to span 3.4 to 4.15, 4.45 to 5 and 8 to 14 um, with the same optical depth;
+    outside them, the sky is a black body at air temperature.
     Within it, the sky is a grey layer whose vertical depth reproduces the broadband emissivity: its emissivity at an
     elevation e is 1 - exp(-depth / sin e), and over the hemisphere 1 - exp(-1.66 depth).
     """
+    # A mid-wave band sees the sky through its own windows, on both sides of the CO2 band at 4.3 um.
     window = Band("window", [8_000.0, 14_000.0], [1.0, 1.0])
     black = band_radiance(air_k, window) * np.pi / (STEFAN_BOLTZMANN_W_M2_K4 * air_k**4)
     closed = 1.0 - (1.0 - sky_emissivity(dew_point_c, cloud_optical_depth)) / float(black)
@@ -131,7 +140,9 @@ def sky_radiance(
     sine = np.clip(np.asarray(sin_elevation, dtype=np.float64), 1e-4, 1.0)
     share = 1.0 - np.exp(-depth / sine)
     grid = np.linspace(*band.range_nm, 257)
-    inside = np.interp(grid, [7999.0, 8000.0, 14000.0, 14001.0], [0.0, 1.0, 1.0, 0.0])
+    inside = np.zeros(len(grid))
+    for low, high in ((3400.0, 4150.0), (4450.0, 5000.0), (8000.0, 14000.0)):
+        inside = inside + np.interp(grid, [low - 1.0, low, high, high + 1.0], [0.0, 1.0, 1.0, 0.0])
     planck = planck_radiance(grid, air_k)
     return np.asarray(band.integral(grid, planck * (1.0 - inside) + share[..., None] * inside * planck))
 
@@ -141,7 +152,36 @@ def sky_brightness_temperature(band: Band, sin_elevation: ArrayLike, **air: floa
     return brightness_temperature(sky_radiance(band, sin_elevation, **air), band)
 
 
+def dew_point_c(temperature_c: float, humidity_percent: float) -> float:
+    """Dew point [C] by the Magnus formula with the constants of Alduchov and Eskridge 1996, for -40 to 50 C."""
+    share = np.log(max(humidity_percent, 0.1) / 100.0) + 17.625 * temperature_c / (243.04 + temperature_c)
+    return float(243.04 * share / (17.625 - share))
+
+
+def reflected_sun(band: Band, sun_w_m2: float) -> float:
+    """Irradiance of the sun in a band [W/m^2] for a total irradiance at the ground; 0 beyond 7 um, where it is lost.
+
+    The spectrum is that of a black body of 5772 K, reduced by a transmittance of 0.7 for water vapour and CO2 in the
+    mid-wave window (assumed). Scattered skylight is negligible there.
+    """
+    if band.centre_nm > 7000.0:
+        return 0.0
+    grid = np.linspace(*band.range_nm, 257)
+    total = STEFAN_BOLTZMANN_W_M2_K4 * 5772.0**4 / np.pi
+    return 0.7 * sun_w_m2 * float(band.integral(grid, planck_radiance(grid, 5772.0))) / total
+
+
 # ---- surfaces ------------------------------------------------------------------------------------------------------
+
+
+def vehicle_rise(material: str, along: ArrayLike) -> Floats:
+    """Temperature rise [K] of surfaces of a moving vehicle; `along` is the position from rear (0) to front (1)."""
+    place = np.asarray(along, dtype=np.float64)
+    if material == "rubber":
+        return np.full(place.shape, TYRE_RISE_K)
+    if not material.startswith(("car-paint", "plastic", "steel", "aluminium")):
+        return np.zeros(place.shape)
+    return ENGINE_RISE_K * np.clip((place - 1.0 + 1.5 * ENGINE_SHARE) / (0.5 * ENGINE_SHARE), 0.0, 1.0)
 
 
 def convection(wind_m_s: float) -> float:

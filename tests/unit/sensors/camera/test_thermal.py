@@ -75,7 +75,7 @@ def test_kernels_give_the_same() -> None:
 def test_wrong_settings_are_reported() -> None:
     with pytest.raises(ConfigError, match="thermal output"):
         ThermalElectronics(output="kelvin")  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="band_um"):
-        ThermalElectronics(band_um=(14.0, 8.0))
+    with pytest.raises(ConfigError, match="limits of band"):
+        ThermalElectronics(band=(14.0, 8.0))
     with pytest.raises(ConfigError, match="one band"):
         develop_thermal(np.ones((4, 4, 2)), QUIET, STREAM)

@@ -20,7 +20,7 @@ from parhelion.rays.lock import locked
 from parhelion.rays.origin import cell_of
 from parhelion.sensors.base import FrameSensor, finite_time, place_of
 from parhelion.sensors.optics.camera import lens
-from parhelion.sensors.optics.camera.config import CameraConfig, CurveBand, RoundBand
+from parhelion.sensors.optics.camera.config import CameraConfig
 from parhelion.sensors.optics.camera.device import CameraOnDevice
 from parhelion.sensors.optics.camera.electronics import SensorElectronics
 from parhelion.sensors.optics.camera.lattice import MODELS
@@ -32,7 +32,7 @@ from parhelion.sensors.optics.camera.truth import TRUTH, ObjectFinder
 from parhelion.sensors.optics.lighting import lighting
 from parhelion.sensors.sheets import open_sheet
 from parhelion.surfaces import library
-from parhelion.surfaces.bands import Band, gaussian_band, named_band, planck_radiance
+from parhelion.surfaces.bands import Band, planck_radiance
 from parhelion.weather.daylight import Daylight
 from parhelion.world.world import World
 
@@ -151,19 +151,6 @@ def _resize(config: CameraConfig, data: dict, width: int | None, height: int | N
             data["stereo"][name] /= ratio
 
 
-def bands_of(config: CameraConfig) -> tuple[Band, ...]:
-    """Spectral bands of a data sheet."""
-    found = []
-    for band in config.sensor.bands:
-        if isinstance(band, CurveBand):
-            found.append(Band(band.name, band.wavelength_nm, band.response))
-        elif isinstance(band, RoundBand):
-            found.append(gaussian_band(band.name, band.centre_nm, band.width_nm))
-        else:
-            found.append(named_band(band))
-    return tuple(found)
-
-
 def electronics_of(
     config: CameraConfig, bands: tuple[Band, ...], identity: str, *, noise: bool
 ) -> SensorElectronics | ThermalElectronics:
@@ -171,10 +158,9 @@ def electronics_of(
     sensor, optics = config.sensor, config.lens
     if config.thermal is not None:
         low, high = config.thermal.span_c
-        first, last = bands[0].range_nm
         return ThermalElectronics(
             identity=identity,
-            band_um=(first * 1e-3, last * 1e-3),
+            band=bands[0],
             netd_k=config.thermal.netd_mk * 1e-3 if noise else 0.0,
             range_k=(low + 273.15, high + 273.15),
         )
@@ -298,7 +284,7 @@ class Camera(FrameSensor[CameraConfig, Image]):
         """True after a warning about renderer noise, which is given once per camera."""
         self.intrinsics: Intrinsics = self.config.intrinsics()
         """Lens model."""
-        self.bands = bands_of(self.config)
+        self.bands = self.config.spectral_bands()
         self._electronics = electronics_of(self.config, self.bands, self._identity, noise=noise)
         self._exposure = exposure_of(self.config)
         self._on_device: CameraOnDevice | None = None

@@ -12,6 +12,8 @@ from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import ConfigError
 from parhelion.core.image import Intrinsics
 from parhelion.sensors.optics.camera import lens
+from parhelion.surfaces.bands import THERMAL_FROM_NM, gaussian_band, named_band
+from parhelion.surfaces.bands import Band as SpectralBand
 
 # ---- Second lens and depth measurement ------------------------------------------------------------------------------
 
@@ -130,7 +132,7 @@ MOST_PIXELS = 120_000_000
 """Maximum number of pixels per image; ground truth of that size takes several gigabytes."""
 
 Side = Annotated[int, Field(ge=1, le=16384)]
-BandName = Literal["red", "green", "blue", "mono", "nir", "swir", "thermal"]
+BandName = Literal["red", "green", "blue", "mono", "nir", "swir", "mwir", "thermal"]
 Nanometres = Annotated[float, Field(ge=100, le=20_000)]
 
 
@@ -424,10 +426,14 @@ class CameraConfig(Config):
         scales = self.lens.chromatic_aberration
         if scales and len(scales) != len(bands):
             raise ValueError(f"lens.chromatic_aberration has {len(scales)} entries for {len(bands)} bands")
-        if ("thermal" in bands) != (self.thermal is not None):
-            raise ValueError("a thermal camera has the band thermal and the section thermal, others have neither")
-        if self.thermal is not None and bands != ("thermal",):
-            raise ValueError(f"the band thermal stands alone, got {', '.join(bands)}")
+        emits = any(band.centre_nm > THERMAL_FROM_NM for band in self.spectral_bands())
+        if emits != (self.thermal is not None):
+            raise ValueError(
+                f"a camera with a band centred beyond {THERMAL_FROM_NM:g} nm (mwir, thermal) needs the section "
+                "thermal, and others have none"
+            )
+        if self.thermal is not None and len(bands) != 1:
+            raise ValueError(f"a thermal camera has one band, got {', '.join(bands)}")
         if self.depth is not None and self.depth.kind == "stereo" and self.stereo is None:
             raise ValueError("depth.kind stereo needs the section stereo")
         period = 1.0 / self.rate_hz
@@ -443,6 +449,18 @@ class CameraConfig(Config):
             )
         lens.check(self.intrinsics())
         return self
+
+    def spectral_bands(self) -> tuple[SpectralBand, ...]:
+        """Spectral responses of the bands."""
+        found = []
+        for band in self.sensor.bands:
+            if isinstance(band, CurveBand):
+                found.append(SpectralBand(band.name, band.wavelength_nm, band.response))
+            elif isinstance(band, RoundBand):
+                found.append(gaussian_band(band.name, band.centre_nm, band.width_nm))
+            else:
+                found.append(named_band(band))
+        return tuple(found)
 
     @property
     def focal_length_mm(self) -> float:

@@ -30,7 +30,8 @@ from parhelion.sensors.optics.lighting import (
     mean_radiance,
 )
 from parhelion.sensors.optics.sky import SkyLight
-from parhelion.surfaces.bands import Band, box_band
+from parhelion.surfaces.bands import THERMAL_FROM_NM, Band, box_band
+from parhelion.surfaces.thermal import dew_point_c
 from parhelion.weather.air import air_contents
 from parhelion.weather.daylight import Daylight
 from parhelion.weather.weather import Weather
@@ -59,7 +60,7 @@ class CameraOnDevice(DeviceOwned):
         self._coarse_tables = upload(engine, self._coarse)
         self._warmth: tuple[Any, Any, Warmth] | None = None
         self._skies: dict[int, tuple[SkyLight, SkyOnDevice]] = {}
-        self._sees_air = all(band.centre_nm < 3000.0 for band in bands)
+        self._sees_air = all(band.centre_nm < THERMAL_FROM_NM for band in bands)
 
     @cached_property
     def middles(self) -> NDArray[np.float64]:
@@ -173,9 +174,12 @@ class CameraOnDevice(DeviceOwned):
         if weather is not None:
             cloud = max(cloud, cloud_of_weather(weather, time))
             wind = max(wind, float(np.linalg.norm(weather.wind_m_s)))
+            day = _with_air(day, weather)
         key = (id(target), id(solar), day, cloud, wind)
         if self._warmth is None or self._warmth[0] != key:
-            made = Warmth.of(engine, target.materials, target.material_rows, self.bands[0], day, solar, cloud, wind)
+            made = Warmth.of(
+                engine, target.materials, target.material_rows, self.bands[0], day, solar, cloud, wind, target.heat
+            )  # fmt: skip
             self._warmth = (key, (target, solar), made)
         shoot = engine.frozen(render_heat, casts=True)
         return shoot(
@@ -199,6 +203,16 @@ class CameraOnDevice(DeviceOwned):
             self.engine, view, target.names, target.scene.for_kernels(), self.engine.number(REACH_M),
             moves=target.scene.moving is not None,
         )  # fmt: skip
+
+
+def _with_air(day: Daylight, weather: Weather) -> Daylight:
+    """Daylight with the air temperature and dew point of the weather, where it states them."""
+    air, humidity = getattr(weather, "temperature_c", None), getattr(weather, "humidity_percent", None)
+    if air is None and humidity is None:
+        return day
+    air = day.air_temperature_c if air is None else float(air)
+    dew = min(day.dew_point_c, air) if humidity is None else dew_point_c(air, float(humidity))
+    return day.model_copy(update={"air_temperature_c": air, "dew_point_c": dew})
 
 
 def _thinned(corners: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -53,7 +53,7 @@ class Guide:
         count = tiles[0] * tiles[1]
         tile = np.repeat(np.arange(count), len(bins) // count)
         found = np.bincount(tile * BINS + bins, light, count * BINS).astype(np.float32)
-        found = _with_neighbours(found.reshape(*tiles, BINS))
+        found = _spread(_with_neighbours(found.reshape(*tiles, BINS)))
         total = found.sum(axis=-1, keepdims=True)
         # A twentieth of the draws is uniform, so that no bin has a probability of 0.
         share = np.where(total > 0.0, 0.95 * found / np.maximum(total, 1e-30) + 0.05 / BINS, 1.0 / BINS)
@@ -123,6 +123,14 @@ def contrast(tiles: tuple[int, int], light: NDArray[Any]) -> float:
 def tiles_of(width: int, height: int) -> tuple[int, int]:
     """Rows and columns of tiles of an image."""
     return -(-height // TILE_PX), -(-width // TILE_PX)
+
+
+def _spread(values: NDArray[Any]) -> NDArray[Any]:
+    """Light of each bin spread to its neighbours, because an opening appears in other directions from other pixels."""
+    grid = values.reshape(*values.shape[:2], HEIGHTS, AZIMUTHS)
+    grid = 0.5 * grid + 0.25 * (np.roll(grid, 1, axis=-1) + np.roll(grid, -1, axis=-1))
+    edges = np.pad(grid, ((0, 0), (0, 0), (1, 1), (0, 0)), mode="edge")
+    return np.asarray(0.5 * grid + 0.25 * (edges[:, :, :-2] + edges[:, :, 2:])).reshape(values.shape)
 
 
 def _with_neighbours(values: NDArray[Any]) -> NDArray[Any]:

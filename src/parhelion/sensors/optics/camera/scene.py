@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from parhelion.core.arrays import namespace
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
+from parhelion.rays.geometry import SceneGeometry
 from parhelion.rays.lock import DeviceOwned
 from parhelion.rays.origin import Cell
 from parhelion.sensors.optics.camera.lights import Lamps, lamp_table
 from parhelion.sensors.optics.scene import BandTextures, PartNames
 from parhelion.sensors.scene import Covered, covered_parts, part_numbers, scene_cache, shared_scene
-from parhelion.surfaces.bands import Band, material_band_table
+from parhelion.surfaces.bands import THERMAL_FROM_NM, Band, material_band_table
 from parhelion.surfaces.brdf import (
     INV_PI,
     coat_factor_between,
@@ -26,7 +27,8 @@ from parhelion.surfaces.brdf import (
     phong_lobe_between,
     retro_lobe_between,
 )
-from parhelion.surfaces.material import specular_split
+from parhelion.surfaces.material import Material, specular_split
+from parhelion.surfaces.thermal import VEHICLES, vehicle_rise
 from parhelion.surfaces.wet import wetted
 from parhelion.world.world import World
 
@@ -232,11 +234,15 @@ class CameraScene(DeviceOwned):
         self.textures = BandTextures.of(self.scene, world, names_of_bands) if textured else None
         self.surfaces: BandSurfaces | None = None
         """Reflectance of parts; None for thermal cameras, which use `material_rows`."""
+        self.heat: Any = None
+        """Temperature rise of each triangle by engines and rolling tyres [K], on the device; None without any."""
         self._lamps: dict[bool, Lamps | None] = {}
         numbers = engine.table(part_numbers(world, rows))
         # Kernels cannot read from empty arrays, so there is at least one row.
         self.names = PartNames(numbers, engine.table(np.zeros(max(1, len(rows)), np.float32)))
         if is_thermal(bands):
+            heat = vehicle_heat(world, self.scene.geometry, materials, rows)
+            self.heat = None if heat is None else engine.table(heat)
             return
         table = material_band_table(materials, bands)
         if wet:
@@ -255,9 +261,34 @@ class CameraScene(DeviceOwned):
         return None if found is None else found.with_bodies(self.scene.moving)
 
 
+def vehicle_heat(
+    world: World, geometry: SceneGeometry, materials: list[Material], rows: NDArray[Any]
+) -> NDArray[np.float32] | None:
+    """Temperature rise of all triangles by engines and tyres of moving vehicles [K], or None if there are none.
+
+    Triangles are numbered as in ray hits: static ones first, then those of each actor. Vehicles face along x.
+    """
+    numbers = [number for number, name in world.label_names.items() if name in VEHICLES]
+    parts = world.parts
+    rises = [np.zeros(len(geometry.static), np.float32)]
+    for actor in geometry.actors:
+        triangles = actor.triangles
+        rise = np.zeros(len(triangles), np.float32)
+        if len(triangles) and np.isin(parts.label[triangles.part], numbers).all():
+            x = triangles.vertices[triangles.faces, 0].mean(axis=1)
+            length = max(float(np.ptp(triangles.vertices[:, 0])), 1e-6)
+            along = (x - triangles.vertices[:, 0].min()) / length
+            for row in np.unique(triangles.part):
+                here = triangles.part == row
+                rise[here] = vehicle_rise(materials[rows[row]].name, along[here])
+        rises.append(rise)
+    found = np.concatenate(rises)
+    return found if found.any() else None
+
+
 def is_thermal(bands: tuple[Band, ...]) -> bool:
     """Return True if the bands measure thermal emission instead of the light of sun and lamps."""
-    return bands[0].centre_nm > 5000.0
+    return bands[0].centre_nm > THERMAL_FROM_NM
 
 
 def camera_target(

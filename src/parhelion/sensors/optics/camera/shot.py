@@ -44,8 +44,8 @@ class GrainWarning(UserWarning):
     """Monte Carlo noise of the renderer exceeds the noise of the simulated sensor."""
 
 
-GRAIN_LIMIT = 2.0
-"""Ratio of renderer noise to sensor noise of the median pixel from which a camera warns."""
+GRAIN_LIMIT = 20.0
+"""A camera warns if the noise of the renderer exceeds this multiple of the sensor noise in a tenth of the pixels."""
 _GRAIN_STEP = 37
 """Every 37th pixel is compared; the number is prime, so that the pixels spread over rows and colours."""
 
@@ -203,7 +203,7 @@ class Shot:
         return done.colour
 
     def _compare_grain(self, planes: list[Any], error: Any, taken: Exposure, view: View) -> None:
-        """Record the ratio of renderer noise to sensor noise, and warn once per camera if it is large."""
+        """Warn once per camera if the noise of the renderer is far above that of the sensor."""
         camera, electronics, engine = self.camera, self.electronics, self.device.engine
         assert isinstance(electronics, SensorElectronics)
         if camera.samples < 2:
@@ -215,12 +215,13 @@ class Shot:
         signal = np.minimum(rates.mean(axis=0) * taken.time_s, electronics.full_well_e)
         step = 1.0 / (np.sqrt(12.0) * electronics.dn_per_e(taken.gain_db))
         noise = np.sqrt(signal + electronics.dark_current_e_s * taken.time_s + electronics.read_noise_e**2 + step**2)
-        ratio = float(np.median(seen[-1] * signal / noise))
+        ratio = float(np.percentile(seen[-1] * signal / noise, 90.0))
         if ratio > GRAIN_LIMIT and not camera.has_warned:
             camera.has_warned = True
             warnings.warn(
-                f"{camera.model}: noise of the renderer is {ratio:.1f} times the sensor noise at samples={camera.samples}; "
-                f"use samples={min(4096, int(camera.samples * ratio * ratio) + 1)} or more for equal noise, or denoise=True",
+                f"{camera.model}: with samples={camera.samples}, the noise of the renderer is {ratio:.0f} times the "
+                "sensor noise or more in a tenth of the pixels; use more samples (noise falls with their square root) "
+                "or denoise=True",
                 GrainWarning,
                 stacklevel=2,
             )

@@ -25,7 +25,7 @@ from parhelion.sensors.optics.camera.pixel_planes import Array, planes_of
 from parhelion.sensors.optics.camera.view import View
 from parhelion.sensors.optics.sky import SkyLight
 from parhelion.surfaces.bands import Band
-from parhelion.surfaces.thermal import band_radiance, sky_radiance, thermal_table
+from parhelion.surfaces.thermal import band_radiance, reflected_sun, sky_radiance, thermal_table
 from parhelion.weather.daylight import Daylight
 
 OUTPUTS = ("centikelvin", "counts", "grey")
@@ -42,12 +42,19 @@ def band_radiance_um(temperature_k: Reals, band_um: tuple[float, float], steps: 
     return np.asarray(0.5 * (high - low) * (spectral * weights).sum(axis=-1))
 
 
+def black_radiance(temperature_k: Reals, band: Band | tuple[float, float]) -> NDArray[np.float64]:
+    """Radiance of a black body [W/(m^2 sr)] in a band, or in a box with limits [um]."""
+    if isinstance(band, Band):
+        return band_radiance(temperature_k, band)
+    return band_radiance_um(temperature_k, band)
+
+
 @dataclass(frozen=True)
 class ThermalCurve:
     """Temperature of a black body as a function of band radiance L: 1 / T is a polynomial in ln L."""
 
-    band_um: tuple[float, float]
-    """Limits of the band [um]."""
+    band: Band | tuple[float, float]
+    """Response, or limits of a box [um]."""
     centre: float
     """Centre of ln L over the temperature range."""
     half: float
@@ -62,7 +69,7 @@ class ThermalCurve:
     def slope(self, temperature_k: float) -> float:
         """dL/dT [W/(m^2 sr K)]."""
         step = 1e-3 * temperature_k
-        low, high = band_radiance_um([temperature_k - step, temperature_k + step], self.band_um)
+        low, high = black_radiance([temperature_k - step, temperature_k + step], self.band)
         return float((high - low) / (2.0 * step))
 
 
@@ -76,16 +83,16 @@ def _temperature(radiance: Array, numbers: list[Reals]) -> Array:
 
 
 @lru_cache(maxsize=64)
-def thermal_curve(band_um: tuple[float, float], range_k: tuple[float, float]) -> ThermalCurve:
+def thermal_curve(band: Band | tuple[float, float], range_k: tuple[float, float]) -> ThermalCurve:
     """Curve of a band over a temperature range, fitted to Planck's law.
 
     Degree 6 has an error below 1 mK from 233 to 423 K, in the bands from 3 to 5 um and from 8 to 14 um.
     """
     t = np.linspace(*range_k, 400)
-    light = np.log(band_radiance_um(t, band_um))
+    light = np.log(black_radiance(t, band))
     centre, half = 0.5 * float(light[0] + light[-1]), 0.5 * float(light[-1] - light[0])
     fit = np.polynomial.polynomial.polyfit((light - centre) / half, 1.0 / t, 6)
-    return ThermalCurve(band_um, centre, half, tuple(float(c) for c in fit))
+    return ThermalCurve(band, centre, half, tuple(float(c) for c in fit))
 
 
 @dataclass(frozen=True)
@@ -94,8 +101,8 @@ class ThermalElectronics:
 
     identity: str = "thermal"
     """Identity of the unit. It selects the fixed pattern."""
-    band_um: tuple[float, float] = (8.0, 14.0)
-    """Limits of the band [um]."""
+    band: Band | tuple[float, float] = (8.0, 14.0)
+    """Response, or limits of a box [um]. Temperature is that of a black body with the measured radiance in it."""
     netd_k: float = 0.05
     """Noise-equivalent temperature difference at `reference_k` [K]."""
     reference_k: float = 300.0
@@ -116,8 +123,9 @@ class ThermalElectronics:
         if self.output not in OUTPUTS:
             raise unknown_name("thermal output", self.output, OUTPUTS)
         low, high = self.range_k
-        if not 0.0 < self.band_um[0] < self.band_um[1] or not 100.0 <= low < high <= 655.0:
-            raise ConfigError("thermal sensor: band_um must increase, range_k must lie between 100 and 655 K")
+        limits = (0.0, 1.0) if isinstance(self.band, Band) else self.band
+        if not 0.0 <= limits[0] < limits[1] or not 100.0 <= low < high <= 655.0:
+            raise ConfigError("thermal sensor: limits of band must increase, range_k must lie between 100 and 655 K")
         if self.netd_k < 0.0 or self.pattern_k < 0.0 or not 1 <= self.adc_bits <= 16:
             raise ConfigError("thermal sensor: netd_k and pattern_k must not be negative, adc_bits from 1 to 16")
 
@@ -149,10 +157,10 @@ def develop_thermal(
         raise ConfigError(f"radiance: a thermal sensor has one band, got {len(planes)}")
     (light,) = planes
     e = electronics
-    curve = thermal_curve(e.band_um, e.range_k)
+    curve = thermal_curve(e.band, e.range_k)
     keys = (replace(stream, name=f"{stream.name}/thermal").key, Stream(0, f"fixed-pattern/{e.identity}").key)
     levels = (e.netd_k * curve.slope(e.reference_k), e.pattern_k * curve.slope(e.reference_k))
-    low, high = (float(band_radiance_um(t, e.band_um)) for t in e.range_k)
+    low, high = (float(black_radiance(t, e.band)) for t in e.range_k)
     shape = [curve.centre, 1.0 / curve.half, *curve.coefficients]
     if is_drjit(light):
         engine = running_engine()
@@ -228,6 +236,10 @@ class Warmth:
     """Total solar irradiance normal to the beam [W/m^2]."""
     diffuse: Reals
     """Total diffuse irradiance on level ground [W/m^2]."""
+    sun_band: Reals
+    """Solar irradiance in the band normal to the beam [W/m^2], for reflected sunlight."""
+    heat: Reals
+    """Temperature rise of each triangle by engines and tyres [K], or None."""
 
     @classmethod
     def of(
@@ -240,6 +252,7 @@ class Warmth:
         solar: SkyLight,
         cloud: float,
         wind_m_s: float,
+        heat: Reals = None,
     ) -> Warmth:
         """Compute the tables; `rows` are material numbers per part, `solar` is sun and sky in one wide band."""
         air_k = day.air_temperature_c + 273.15
@@ -259,12 +272,14 @@ class Warmth:
             [number(float(v)) for v in solar.sun_direction],
             number(float(solar.sun_irradiance[0])),
             number(float(solar.diffuse_irradiance[0])),
+            number(reflected_sun(band, float(solar.sun_irradiance[0]))),
+            heat,
         )
 
     def black(
         self, scene: SceneArrays, hit: Any, origin: Vectors, direction: Vectors, time: Reals, reach: Reals
-    ) -> tuple[Any, Any]:
-        """Black-body radiance and emissivity of the surfaces that rays hit."""
+    ) -> tuple[Any, Any, Any]:
+        """Black-body radiance and emissivity of the surfaces that rays hit, and diffusely reflected sunlight."""
         dr, mi = running_engine().dr, running_engine().mi
         part = dr.select(hit.found, hit.part, 0)
         row = dr.gather(mi.Vector4f, self.rows, part, hit.found)
@@ -278,8 +293,11 @@ class Warmth:
         light = dr.select(lit, self.beam * facing, 0.0) + self.diffuse * 0.5 * (1.0 + normal.z)
         # Walls face half of the sky, ceilings none of it; ceilings have the temperature of walls.
         kelvin = row.z + up * (row.y - row.z) + row.w * light
+        if self.heat is not None:
+            kelvin += dr.gather(mi.Float, self.heat, dr.select(hit.found, hit.triangle, 0), hit.found)
         most = dr.gather(mi.Float, self.most, part, hit.found)
-        return self.glow(dr.select(kelvin < most, kelvin, most)), row.x
+        sun = dr.select(lit, (1.0 - row.x) * facing * self.sun_band * (1.0 / np.pi), 0.0)
+        return self.glow(dr.select(kelvin < most, kelvin, most)), row.x, sun
 
     def from_sky(self, direction: Vectors) -> Any:
         """Radiance along rays that leave the world."""
@@ -304,14 +322,14 @@ def render_heat(
     def one(number: Ints, total: Reals) -> Any:
         ray = start_of_sample(view, RenderDraws(keys, pixel, number), row, column)
         hit = scene.trace(ray.origin, ray.direction, ray.time, reach, coherent=True)
-        black, emissivity = warmth.black(scene, hit, ray.origin, ray.direction, ray.time, reach)
+        black, emissivity, sun = warmth.black(scene, hit, ray.origin, ray.direction, ray.time, reach)
         normal = dr.select(dr.dot(hit.normal, ray.direction) > 0.0, -hit.normal, hit.normal)
         mirrored = ray.direction - 2.0 * dr.dot(ray.direction, normal) * normal
         start = mi.Point3f(dr.fma(ray.direction, hit.t, ray.origin) + normal * step_off(hit.t))
         beyond = scene.trace(start, mirrored, ray.time, reach, hit.found)
-        other, _ = warmth.black(scene, beyond, start, mirrored, ray.time, reach)
+        other, _, _ = warmth.black(scene, beyond, start, mirrored, ray.time, reach)
         seen = dr.select(beyond.found, other, warmth.from_sky(mirrored))
-        own = emissivity * black + (1.0 - emissivity) * seen
+        own = emissivity * black + (1.0 - emissivity) * seen + sun
         return number + 1, total + dr.select(hit.found, own, warmth.from_sky(ray.direction))
 
     _, total = dr.while_loop((mi.UInt32(0), mi.Float(0.0)), lambda number, _: number < samples, one)
