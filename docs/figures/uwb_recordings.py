@@ -42,9 +42,7 @@ def draw_outdoor(level: Any, error: Any) -> None:
         band = (distance > low) & (distance <= high)
         lost = [100.0 * float(np.mean(np.isnan(one[:, band, 0]))) for one in (real, ours)]
         means = [np.nanmean(one[:, band], axis=(0, 1)) for one in (real, ours)]
-        print(
-            f"{low}-{high} m: lost {lost[0]:.1f} / {lost[1]:.1f} %, recorded {means[0].round(3)}, ours {means[1].round(3)}"
-        )
+        print(f"{low}-{high} m: lost {lost[0]:.1f} / {lost[1]:.1f} %, means {means[0].round(3)} / {means[1].round(3)}")
 
 
 def draw_apartment(axes: Any) -> None:
