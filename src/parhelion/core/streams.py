@@ -264,32 +264,32 @@ class GnssData(Samples):
 
 @dataclass(frozen=True, eq=False)
 class UwbData(Samples):
-    """Ranges of a tag to a anchors; NaN where an anchor was not heard."""
+    """Ranges between a tag and a anchors; NaN for frames that were not received."""
 
     anchors: tuple[str, ...]
     """Names of the a anchors, in the order of the columns."""
     anchor_xyz: Floats = field(metadata=column("m", "world", "a", 3))
     """Positions of the anchors [m], shape (a, 3)."""
     range: Floats = field(metadata=column("m", "", "n", "a", finite=False))
-    """Measured range [m], shape (n, a); with TDoA, range less that to the first anchor."""
+    """Measured range [m], shape (n, a); with TDoA, the difference to the range of the first anchor."""
     range_std: Floats = field(metadata=column("m", "", "n", "a", finite=False))
-    """Standard deviation of each range's noise [m], shape (n, a); bias is not part of it."""
+    """Standard deviation of the noise of each range [m], without bias, shape (n, a)."""
     rssi: Floats = field(metadata=column("dBm", "", "n", "a", finite=False))
     """Received signal strength [dBm], shape (n, a)."""
     snr: Floats = field(metadata=column("dB", "", "n", "a", finite=False))
     """Signal-to-noise ratio of the first path in the impulse response [dB], shape (n, a)."""
     los: NDArray[np.bool_] = field(metadata=column("1", "", "n", "a", dtype="bool"))
-    """Truth: whether nothing stood between tag and anchor, shape (n, a)."""
+    """Truth: True if the line between tag and anchor is free, shape (n, a)."""
     true_range: Floats = field(metadata=column("m", "", "n", "a"))
-    """Truth: what `range` would be without errors [m], shape (n, a)."""
+    """Truth: `range` without errors [m], shape (n, a)."""
     position: Floats = field(metadata=column("m", "world", "n", 3, finite=False))
-    """Position of the tag by the ranges [m], shape (n, 3); NaN where they give none."""
+    """Position of the tag from the ranges [m], shape (n, 3); NaN if they determine none."""
     position_covariance: Floats = field(metadata=column("m^2", "world", "n", 3, 3, finite=False))
-    """Covariance of the position by the ranges' standard deviations [m^2], shape (n, 3, 3)."""
+    """Covariance of the position from the standard deviations of the ranges [m^2], shape (n, 3, 3)."""
     gdop: Floats = field(metadata=column("1", "", "n", finite=False))
     """Geometric dilution of precision of the position, shape (n,)."""
     method: str = "two-way"
-    """How ranges were measured: two-way, tdoa or rssi."""
+    """Ranging method: two-way, tdoa or rssi."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """Plain values that came with the samples: sensor, seed, rate."""
     cir: NDArray[np.complex64] | None = field(
