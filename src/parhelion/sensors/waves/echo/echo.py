@@ -168,7 +168,7 @@ class Echo(FrameSensor[EchoConfig, EchoScan]):
     >>> world = ph.World()
     >>> wall = world.add(ph.shapes.board(2, 2), material="concrete", pose=ph.Pose(xyz=(2, 0, 0.5)))
     >>> echoes = ph.Echo("generic/ultrasonic-ranger", noise=False).ping(world, pose=ph.Pose(xyz=(0, 0, 0.5)))
-    >>> round(echoes.nearest, 2)
+    >>> round(echoes.nearest, 1)
     2.0
 
     The world is static from the emission of the pulse to the reception of its echoes.
