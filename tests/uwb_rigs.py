@@ -65,7 +65,7 @@ CLASSES = ("LOS", "NLOS", "NDP NLOS")
 
 
 def recorded_apartment() -> list[tuple[str, Floats, Floats, Floats]]:
-    """Class, anchor and tag (2,) [m], and medians of raw range error [m], RSSI and first-path power [dBm], per link."""
+    """Class, anchor, tag (2,) [m] and medians per link: raw range error [m], RSSI, first path [dBm], spread [ns]."""
     anchors, tags = (_numbered(APARTMENT / name) for name in ("anchors.csv", "tags.csv"))
     pairs = _numbered(APARTMENT / "pairs.csv")
     labels = {int(row[0]): row[1] for row in list(csv.reader((APARTMENT / "labels.csv").open()))[1:]}
@@ -75,9 +75,23 @@ def recorded_apartment() -> list[tuple[str, Floats, Floats, Floats]]:
         anchor, tag = (table[int(k)] for table, k in zip((anchors, tags), pairs[number], strict=True))
         with np.load(file) as values:
             raw = float(np.median(values["dist_raw_m"]) - np.linalg.norm(anchor - tag))
-            levels = np.median(values["hlp_rsl_fsl"][:, 1:], axis=0)
-        found.append((labels[number], anchor, tag, np.array([raw, *levels])))
+            first, *levels = values["hlp_rsl_fsl"].T
+            taps = np.hypot(*np.moveaxis(values["cir_iq"].astype(float), 2, 0))
+        spread = [
+            delay_spread_ns(one, int(at), float(np.median(one[:600]))) for one, at in zip(taps, first, strict=True)
+        ]
+        medians = [float(np.median(one)) for one in (*levels, spread)]
+        found.append((labels[number], anchor, tag, np.array([raw, *medians])))
     return found
+
+
+def delay_spread_ns(amplitude: Floats, first: int, noise: float) -> float:
+    """Root-mean-square delay spread [ns] of the 100 taps from two before the first path; noise is removed."""
+    power = amplitude[first - 2 : first + 98] ** 2
+    power = np.where(power < (4.0 * noise) ** 2, 0.0, power - 1.5 * noise**2)
+    time = 1.0016 * np.arange(len(power))
+    mean = np.average(time, weights=power)
+    return float(np.sqrt(np.average((time - mean) ** 2, weights=power)))
 
 
 def _numbered(file: Path) -> dict[int, Floats]:
@@ -115,13 +129,16 @@ def add_wall(
 
 
 def simulated_apartment(links: list[tuple[str, Floats, Floats, Floats]], seed: int = 1) -> list[tuple[str, Floats]]:
-    """Class and medians of range error [m], RSSI and first-path power [dBm] per link, on channel 2 at 110 kb/s."""
+    """Class and the same medians per link, simulated on channel 2 at 110 kb/s."""
     world, found = apartment(), []
     for label, anchor, tag, _ in links:
-        sensor = ph.Uwb("qorvo/dw1000", anchors={"a": (*anchor, 1.2)}, channel=2, data_rate_kbps=110, cir=False)
+        sensor = ph.Uwb("qorvo/dw1000", anchors={"a": (*anchor, 1.2)}, channel=2, data_rate_kbps=110)
         got = sensor.run(world, ph.Pose(xyz=(*tag, 1.2)), duration=6.0, seed=seed)
         assert got.first_path_power is not None
-        values = np.array([np.nanmedian(one) for one in (got.error, got.rssi, got.first_path_power)])
+        assert got.cir is not None
+        taps = np.abs(got.cir[np.isfinite(got.range[:, 0]), 0])
+        spread = [delay_spread_ns(one, 16, float(np.median(one[:10]))) for one in taps]
+        values = np.array([np.nanmedian(one) for one in (got.error, got.rssi, got.first_path_power, spread)])
         found.append((label, values))
     return found
 

@@ -54,24 +54,24 @@ def images(axes: Any) -> None:
 
 
 def passing(axes: Any) -> None:
-    """What is heard of a siren at 2 kHz on a car at 25 m/s, 8 m beside the road."""
+    """Received frequency of a 2 kHz siren on a car at 25 m/s, 8 m from the road."""
     world = ph.World("road")
     drive = ConstantTwist(ph.Pose((8.0, 60.0, 1.0)), (0.0, -25.0, 0.0))
     world.add_sound("siren", motion=drive, level_db=110, tone_khz=2)
     echo = ph.Echo(microphone(1, 4), waveform=True, noise=False)
     times = np.arange(0.0, 5.0, 0.1)
-    told = []
+    measured = []
     for time in times:
         wave = echo.ping(world, pose=ph.Pose((0, 0, 1.0)), time=float(time)).waveform
         samples = wave.samples[0, 50:-50].astype(float)
         rises = np.flatnonzero((samples[:-1] < 0) & (samples[1:] >= 0))
         exact = rises - samples[rises] / (samples[rises + 1] - samples[rises])
-        told.append((len(exact) - 1) / (exact[-1] - exact[0]) * wave.rate_hz)
+        measured.append((len(exact) - 1) / (exact[-1] - exact[0]) * wave.rate_hz)
     speed = echo.config.medium.speed_m_s
     y = 60.0 - 25.0 * times
     rate = -25.0 * y / np.hypot(8.0, y)
     axes.plot(times, 2000.0 / (1.0 + rate / speed), color=GREY, lw=2.5, alpha=0.6, label="f / (1 + v/c)")
-    axes.plot(times, told, "o", color=BLUE, ms=3, label="heard")
+    axes.plot(times, measured, "o", color=BLUE, ms=3, label="heard")
     axes.set(xlabel="time [s]", ylabel="frequency [Hz]", title="A siren of 2 kHz passes at 25 m/s")
     axes.legend(fontsize=8)
 

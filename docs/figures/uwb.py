@@ -35,7 +35,7 @@ def draw_paths(axes: Any, world: ph.World, sensor: Uwb, place: Any, anchor: int)
         axes.plot(line[:, 0], line[:, 1], color=ORDER_COLOURS[found.order[row]], alpha=1.0 - weak, linewidth=1.1)
     axes.plot(*anchors.xyz[:, :2].T, "^", color=RED, markersize=7, label="anchors")
     axes.plot(*place[:2], "o", color="black", markersize=6, label="tag")
-    for order, word in enumerate(("direct", "one mirror", "two mirrors")):
+    for order, word in enumerate(("direct", "one reflection", "two reflections")):
         axes.plot([], [], color=ORDER_COLOURS[order], label=word)
     axes.set(xlabel="x [m]", ylabel="y [m]", title=f"Paths to one anchor: {len(found)}", aspect="equal")
     axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=5)

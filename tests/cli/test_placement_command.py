@@ -87,7 +87,7 @@ def test_anchors_of_the_example(run: Any, tmp_path: Path) -> None:
     found = json.loads(numbers.read_text())
     assert found["search"]["combinations"] == 2024
     assert found["search"]["visited"] < 2024
-    assert found["parts"]["localisation"]["sigma_m"] == 0.03
+    assert found["parts"]["localisation"]["sigma_m"] == 0.025
     assert found["command"] == f"parhelion evaluate placement {file} --choose 3 -o {page}"
 
 

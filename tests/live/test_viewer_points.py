@@ -27,7 +27,7 @@ from parhelion.live.viewer.stages import scenario_stage
 SCENARIO = {
     "duration_s": 0.6, "seed": 3, "world": "test-range",
     "vehicles": [{"name": "car", "motion": {"constant": {"xyz": [0, 0, 0], "velocity_m_s": [5, 0, 0]}}}],
-    "sounds": [{"name": "siren", "xyz": [12, 4, 2], "level_db": 110, "band_khz": [30, 50]}],
+    "sounds": [{"name": "siren", "xyz": [12, 4, 2], "level_db": 130, "band_khz": [30, 50]}],
     "sensors": [
         {"name": "top", "type": "lidar", "model": "velodyne/vlp-16", "vehicle": "car", "mount": {"xyz": [0, 0, 1.5]}},
         {"name": "front", "type": "radar", "model": "ti/iwr6843", "vehicle": "car", "mount": {"xyz": [0.6, 0, 0.8]}},

@@ -54,8 +54,9 @@ def test_apartment_classes_agree_with_recordings() -> None:
         # The antenna delay of the recorded pair is unknown: in line of sight, its ranges are 0.1 m longer than ours.
         assert simulated[0] == pytest.approx(real[0], rel=0.0 if label == "LOS" else 0.3, abs=0.12), label
         assert simulated[1] == pytest.approx(real[1], abs=5.0), label
+        assert simulated[3] == pytest.approx(real[3], rel=0.3), label
     blocked = medians("NDP NLOS")
-    assert blocked[1][1] - blocked[1][2] == pytest.approx(blocked[0][1] - blocked[0][2], rel=0.3)
+    assert blocked[1][1] - blocked[1][2] == pytest.approx(blocked[0][1] - blocked[0][2], rel=0.3)  # RSSI - first path
 
 
 @pytest.mark.slow

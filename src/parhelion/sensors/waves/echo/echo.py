@@ -153,6 +153,8 @@ def echo_pressures(
 
 Floats = NDArray[np.float64]
 
+COMPENSATED_PERIODS = 2
+"""Periods that a ranger subtracts from the crossing of its threshold: those of a strong echo."""
 _FAINT_DB = 20.0
 """Margin below the noise down to which single rays are followed, because many of them form one echo."""
 _FIELDS = ("range", "azimuth", "elevation", "path_length", "attenuation", "snr", "bounces", "time", "label", "instance",
@@ -166,7 +168,7 @@ class Echo(FrameSensor[EchoConfig, EchoScan]):
     >>> world = ph.World()
     >>> wall = world.add(ph.shapes.board(2, 2), material="concrete", pose=ph.Pose(xyz=(2, 0, 0.5)))
     >>> echoes = ph.Echo("generic/ultrasonic-ranger", noise=False).ping(world, pose=ph.Pose(xyz=(0, 0, 0.5)))
-    >>> round(echoes.nearest, 2)
+    >>> round(echoes.nearest, 1)
     2.0
 
     The world is static from the emission of the pulse to the reception of its echoes.
@@ -318,9 +320,9 @@ class Echo(FrameSensor[EchoConfig, EchoScan]):
     def _reading(self, ranger: Ranger, nearest: float, snr_db: Floats, stream: Stream) -> float:
         """Range [m] at which the comparator trips; infinite without an echo.
 
-        Emitter and receiver are resonators, so the envelope of an echo rises as 1 - (1 + t/T) exp(-t/T), T the rise
-        time. The comparator trips at the first crest of the carrier above the threshold: a reading is late by whole
-        periods, each half a wavelength of range. The first period is compensated.
+        Emitter, receiver and filter are three resonators, so the envelope of an echo rises as
+        1 - (1 + x + x^2/2) exp(-x), x the time over the rise time. The comparator trips at the first crest of the
+        carrier above the threshold: a reading is late by whole periods, each half a wavelength of range.
         """
         config = self.config
         a, b, c, _ = stream.words(np.array([0, 1], np.uint32), 7)
@@ -332,14 +334,15 @@ class Echo(FrameSensor[EchoConfig, EchoScan]):
             return nearest
         rise, hertz = 1e-3 * ranger.rise_ms, 1e3 * config.frequency_khz
         steps = np.linspace(0.0, 1e-3 * config.pulse.duration_ms / rise, 2001)
-        envelope = 1.0 - (1.0 + steps) * np.exp(-steps)
+        envelope = 1.0 - (1.0 + steps + 0.5 * steps**2) * np.exp(-steps)
         jitter = 1.0 + ranger.amplitude_jitter * float(drawn[0]) if self.noise else 1.0
         needed = 10.0 ** ((config.threshold_db - float(snr_db[0])) / 20.0) / max(jitter, 1e-3)
         crossing = rise * float(np.interp(needed * envelope[-1], envelope, steps))
-        late = max(np.ceil(crossing * hertz) - 1.0, 0.0) / hertz
+        late = (np.ceil(crossing * hertz) - COMPENSATED_PERIODS) / hertz
         time = 2.0 * nearest / config.medium.speed_m_s + late
         if self.noise and ranger.timer_us:
-            time = np.floor(time / (1e-6 * ranger.timer_us)) * 1e-6 * ranger.timer_us
+            tick = 1e-6 * ranger.timer_us
+            time = np.floor(time / tick + share[1]) * tick
         return float(0.5 * time * config.medium.speed_m_s)
 
     def _heard(

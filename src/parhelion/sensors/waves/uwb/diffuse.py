@@ -37,6 +37,10 @@ LEAST_ABSORPTION = 0.1
 """Lower limit of the mean absorption: doors, people and furniture."""
 TAPS = 48
 """Number of diffuse arrivals per link."""
+LONGEST = 6.0
+"""Length of the diffuse tail in decay times."""
+SAME_ROOM = 0.5
+"""Minimum power transmission of the direct line within one room."""
 CELL_M = 0.02
 """Distance over which the diffuse arrivals decorrelate, about half a wavelength."""
 
@@ -96,10 +100,10 @@ def with_diffuse(
     power = wave.length_m**2 * SPEED_OF_LIGHT_M_S * decay / (8.0 * np.pi * volume) * coupling
     # Reflections that were found are part of the diffuse energy; at least a fifth remains for the others.
     power = np.maximum(power - mirrored[sample, anchor], 0.2 * power)
-    wait, amplitude = _arrivals(tags[sample], anchor, decay)
-    # The field builds up over half a mean free path in the room of both, and over one between two rooms.
-    free_path = 0.5 * (anchor_rooms.free_path_m[anchor] + tag_rooms.free_path_m[sample])
-    onset = length + free_path * np.where(passed[sample, anchor] > 0.5, 0.5, 1.0)
+    one_room = passed[sample, anchor] > SAME_ROOM
+    wait, amplitude = _arrivals(tags[sample], anchor, decay, one_room)
+    # The first reflections arrive after about half a mean free path.
+    onset = length + 0.25 * (anchor_rooms.free_path_m[anchor] + tag_rooms.free_path_m[sample])
     delay = onset[:, None] / SPEED_OF_LIGHT_M_S + wait
     rows = len(sample) * TAPS
     none, nowhere = np.zeros(rows, np.int64), np.full((rows, 3), np.nan)
@@ -121,8 +125,12 @@ def _powers(paths: RadioPaths, n: int, count: int, wave: Wave) -> tuple[Floats, 
     return passed, mirrored
 
 
-def _arrivals(tags: Floats, anchor: NDArray[np.int64], decay_s: Floats) -> tuple[Floats, NDArray[np.complex128]]:
+def _arrivals(
+    tags: Floats, anchor: NDArray[np.int64], decay_s: Floats, one_room: NDArray[np.bool_]
+) -> tuple[Floats, NDArray[np.complex128]]:
     """Excess delays [s] and complex amplitudes with unit total mean power, shapes (m, TAPS).
+
+    The power decays as exp(-x) in one room, x = t / tau, and as x exp(-x) through two rooms in series.
 
     They depend on the position of the tag and on the anchor only, so a tag at rest sees a constant channel.
     """
@@ -132,8 +140,7 @@ def _arrivals(tags: Floats, anchor: NDArray[np.int64], decay_s: Floats) -> tuple
     a, b, c, _ = Stream(0, "uwb/diffuse").words(element.reshape(-1))
     drawn = np.asarray(to_normal(a, b))
     amplitude = (drawn[0] + 1j * drawn[1]).reshape(element.shape) / np.sqrt(2.0)
-    # Stratified delays up to five decay times; the exponential profile is in the amplitudes.
-    wait = 5.0 * decay_s[:, None] * (np.arange(TAPS) + np.asarray(to_unit(c)).reshape(element.shape)) / TAPS
-    profile = np.exp(-wait / decay_s[:, None])
-    profile /= (1.0 - np.exp(-5.0)) * TAPS / 5.0
-    return wait, amplitude * np.sqrt(profile)
+    # Stratified delays; the profile is in the amplitudes.
+    x = LONGEST * (np.arange(TAPS) + np.asarray(to_unit(c)).reshape(element.shape)) / TAPS
+    profile = np.where(one_room[:, None], np.exp(-x), x * np.exp(-x)) * LONGEST / TAPS
+    return x * decay_s[:, None], amplitude * np.sqrt(profile)
