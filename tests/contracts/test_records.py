@@ -26,6 +26,7 @@ from parhelion.core.pose import Floats, Pose
 from parhelion.core.records import Record, column
 from parhelion.core.streams import BarometerData, GnssData, ImuData, MagnetometerData, OdometryData, Samples, UwbData
 from parhelion.core.trajectory import Waypoints
+from parhelion.sensors.waves.radar.adc import AdcFrame
 
 FACTS = {"sensor": "maker/model", "seed": 7, "nested": {"list": [1, "two", None], "half": 0.5}}
 
@@ -109,6 +110,7 @@ EXAMPLES: dict[type[Record], Callable[[int], Any]] = {
     RadarScan: lambda n: frame(RadarScan, n, *RADAR_FIELDS, cube=CUBE),
     EchoScan: lambda n: frame(EchoScan, n, "range", "snr", waveform=SOUND, nearest=0.5),
     RadarCube: lambda n: CUBE,
+    AdcFrame: lambda n: filled(AdcFrame, {"m": 3, "c": 2, "n": n}, range_step_m=0.05, speed_step_m_s=0.1),
     CrossSections: lambda n: filled(CrossSections, {"n": n}, frequency_ghz=77.0),
     Waveform: lambda n: filled(Waveform, {"s": n, "b": 40}, range_start=1.0, bin_size=0.15, noise_floor=0.1),
     EchoWaveform: lambda n: SOUND,
