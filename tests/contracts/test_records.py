@@ -20,13 +20,12 @@ from numpy.typing import NDArray
 import parhelion.core
 from parhelion.core.clouds import PointCloud, Scan, Shots, Waveform
 from parhelion.core.errors import FormatError, ParhelionError
-from parhelion.core.frames import CrossSections, EchoScan, EchoWaveform, FramePoints, RadarCube, RadarScan
+from parhelion.core.frames import AdcFrame, CrossSections, EchoScan, EchoWaveform, FramePoints, RadarCube, RadarScan
 from parhelion.core.image import TRUTH, Image, Intrinsics, SeenObject
 from parhelion.core.pose import Floats, Pose
 from parhelion.core.records import Record, column
 from parhelion.core.streams import BarometerData, GnssData, ImuData, MagnetometerData, OdometryData, Samples, UwbData
 from parhelion.core.trajectory import Waypoints
-from parhelion.sensors.waves.radar.adc import AdcFrame
 
 FACTS = {"sensor": "maker/model", "seed": 7, "nested": {"list": [1, "two", None], "half": 0.5}}
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 import parhelion as ph
 from parhelion.core.errors import ConfigError
+from parhelion.core.frames import AdcFrame
 from parhelion.sensors.waves.radar.adc import (
     ENCODER_COUNTS,
-    AdcFrame,
     oxford_image,
     polar_image,
     residual_phase_noise_dbc_hz,

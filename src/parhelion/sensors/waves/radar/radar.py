@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from parhelion.core.clouds import ORIGINS, origin_names
 from parhelion.core.config import parse
 from parhelion.core.errors import ConfigError
-from parhelion.core.frames import CrossSections, RadarCube, RadarScan
+from parhelion.core.frames import AdcFrame, CrossSections, RadarCube, RadarScan
 from parhelion.core.pose import Pose
 from parhelion.core.random import Stream, to_normal, to_unit
 from parhelion.core.trajectory import Trajectory, pose_at, velocity_at
@@ -22,7 +22,7 @@ from parhelion.rays.origin import cell_around
 from parhelion.sensors.base import FrameSensor, checked_world, finite_time, motion_of, place_of
 from parhelion.sensors.sheets import open_sheet
 from parhelion.sensors.waves.bounce import BouncePaths
-from parhelion.sensors.waves.radar.adc import AdcFrame, adc_samples
+from parhelion.sensors.waves.radar.adc import adc_samples
 from parhelion.sensors.waves.radar.config import RadarConfig
 from parhelion.sensors.waves.radar.cube import Axes, scatterers_of
 from parhelion.sensors.waves.radar.detection import (
