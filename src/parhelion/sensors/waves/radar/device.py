@@ -151,7 +151,7 @@ class RadarOnDevice(DeviceOwned):
         moves = Moves.of(engine, scene, motion, start, config.frame_s)
         bundles, count, claims = bundles_of(
             engine, target.objects, float(np.sqrt(rays[1] * rays[3])), self._edges, config.largest_range_m,
-            lambda moment: pose_at(motion, moment), lambda toward: start + self.times_of(toward),
+            motion, lambda toward: start + self.times_of(toward),
             (start, config.frame_s), len(target.part_label),
         )  # fmt: skip
         cast, grid = scene.for_kernels(), self.columns * self.rows

@@ -243,7 +243,7 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
         times = device.times_of(np.stack([np.cos(azimuth), np.sin(azimuth)], axis=1))
         speed = peaks.speed_m_s[order]
         if config.waveform.second_interval_us is not None and len(order):
-            true = np.where(real, found.scatterers.speed_m_s[np.maximum(owner, 0)], speed) if len(owner) else speed
+            true = found.scatterers.speed_m_s[np.maximum(owner, 0)] if len(found.scatterers) else speed
             speed = self._unfolded(speed, true, real, cell, snr, stream)
         return {
             "range": range_m.astype(np.float32), "azimuth": azimuth.astype(np.float32),
