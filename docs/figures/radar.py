@@ -35,7 +35,8 @@ def radar() -> RadarConfig:
     sheet = ph.Radar("ti/mmwcas-imaging").config.model_dump(mode="python")
     sheet["name"] = "77 GHz, 32 channels"
     sheet["array"] |= {"azimuth_channels": 32, "elevation_channels": 1, "window": "none"}
-    sheet["waveform"] |= {"interval_us": 60.0, "ramps": 128, "range_bins": 120}
+    sheet["waveform"] |= {"bandwidth_mhz": 300.0, "interval_us": 60.0, "ramps": 128, "range_bins": 120}
+    sheet["detection"] = {"method": "ca", "false_alarm": 1e-6, "training": 16, "guard": 2}
     return parse(RadarConfig, sheet, "figure")
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 import parhelion.core
 from parhelion.core.clouds import PointCloud, Scan, Shots, Waveform
 from parhelion.core.errors import FormatError, ParhelionError
-from parhelion.core.frames import CrossSections, EchoScan, EchoWaveform, FramePoints, RadarCube, RadarScan
+from parhelion.core.frames import AdcFrame, CrossSections, EchoScan, EchoWaveform, FramePoints, RadarCube, RadarScan
 from parhelion.core.image import TRUTH, Image, Intrinsics, SeenObject
 from parhelion.core.pose import Floats, Pose
 from parhelion.core.records import Record, column
@@ -109,6 +109,7 @@ EXAMPLES: dict[type[Record], Callable[[int], Any]] = {
     RadarScan: lambda n: frame(RadarScan, n, *RADAR_FIELDS, cube=CUBE),
     EchoScan: lambda n: frame(EchoScan, n, "range", "snr", waveform=SOUND, nearest=0.5),
     RadarCube: lambda n: CUBE,
+    AdcFrame: lambda n: filled(AdcFrame, {"m": 3, "c": 2, "n": n}, range_step_m=0.05, speed_step_m_s=0.1),
     CrossSections: lambda n: filled(CrossSections, {"n": n}, frequency_ghz=77.0),
     Waveform: lambda n: filled(Waveform, {"s": n, "b": 40}, range_start=1.0, bin_size=0.15, noise_floor=0.1),
     EchoWaveform: lambda n: SOUND,

@@ -9,11 +9,14 @@ import pytest
 from numpy.typing import NDArray
 
 import parhelion as ph
+from parhelion.motion.actors import add_person
 from parhelion.rays.geometry import Triangles
 from parhelion.sensors.waves.bounce import edge_density
-from parhelion.sensors.waves.radar.detection import ground_returns
+from parhelion.sensors.waves.radar.detection import ground_returns, speed_error_m_s, unfold_speeds
+from parhelion.sensors.waves.radar.device import noise_power_w, received_constant_w
+from parhelion.sensors.waves.radar.rcs import power_rcs
 from parhelion.sensors.waves.scene import near_bend2, patches_of
-from wave_rigs import alone, narrow, trihedral
+from wave_rigs import alone, narrow, radar_config, trihedral
 
 SIGMA = 10.0
 """Cross-section of the targets [m^2]."""
@@ -134,3 +137,56 @@ def test_all_cuboids_are_found(mode: Literal["cluster", "cube"], height: float) 
         names = [scan.names["label"][int(code)] for code in scan.label]
         assert names.count("ground") <= len(scan) / 3
         assert len(scan) <= 20
+
+
+def test_a_target_ahead_has_the_power_of_the_radar_equation() -> None:
+    # Beams on both sides of the axis, as they were, lost 3.9 dB per axis ahead.
+    world = alone(ph.shapes.sphere(0.5), 40.5)
+    for channels in (8, 12, 13):
+        config = radar_config(array={"azimuth_channels": channels}, field={"rays": 300_000})
+        radar = ph.Radar(config, cube=True, noise=False)
+        cube = radar.scan(world, pose=ph.Pose(), seed=1).cube
+        assert cube is not None
+        expected = received_constant_w(config) * np.pi * 0.25 / 40.0**4 / noise_power_w(config, radar.axes)
+        # Half a cell off its middle, Hann's window loses 1.4 dB at most.
+        assert 10.0 * np.log10(cube.power.max() / expected) == pytest.approx(-0.7, abs=1.0)
+
+
+@pytest.mark.parametrize("name", ["continental/ars408-21-far", "continental/ars408-21-near"])
+@pytest.mark.parametrize("speed", [-110.0, -58.3, -15.0, 0.0, 27.0, 54.0])
+def test_two_intervals_resolve_speeds_from_minus_400_to_200_km_h(name: str, speed: float) -> None:
+    world = ph.World()
+    motion = ph.ConstantTwist(ph.Pose((45.0, 0.0, 0.0)), velocity=(speed, 0.0, 0.0))
+    world.add_actor(ph.shapes.sphere(0.5), material="steel", trajectory=motion)
+    scan = ph.Radar(name).scan(world, pose=ph.Pose(), seed=2)
+    assert scan.radial_velocity[np.argmax(scan.snr)] == pytest.approx(speed, abs=0.05)
+    # The same from a moving car: a stationary target approaches at the car's speed.
+    still = alone(ph.shapes.sphere(0.5), 45.0)
+    moving = ph.ConstantTwist(ph.Pose(), velocity=(-speed, 0.0, 0.0))
+    scan = ph.Radar(name).scan(still, trajectory=moving, seed=2)
+    assert scan.radial_velocity[np.argmax(scan.snr)] == pytest.approx(speed, abs=0.05)
+
+
+def test_unfolding_picks_the_alias_that_both_trains_share() -> None:
+    spans, limits = (26.8, 31.1), (-111.0, 55.0)
+    true = np.linspace(-110.0, 54.0, 333)
+    folded = [(true + 0.5 * span) % span - 0.5 * span for span in spans]
+    assert unfold_speeds(folded[0], folded[1] + 0.3, spans, limits) == pytest.approx(true)
+    wrong = unfold_speeds(folded[0], folded[1] + 3.0, spans, limits)  # more than half of the 4.3 m/s between candidates
+    assert np.mean(np.abs(wrong - true) > 1.0) > 0.5
+    assert speed_error_m_s(np.array([100.0, 1e-6]), 0.1) == pytest.approx([0.1 * np.sqrt(0.06) / (2 * np.pi), 0.025])
+
+
+def test_people_have_published_cross_sections() -> None:
+    # 3GPP TR 38.901 (release 19) has -1.4 dBsm for a person; measurements at 76 to 77 GHz lie from -9 to 0 dBsm
+    # (Fortuny-Guasch and Chareau 2013, EUR 25762 EN). Skin behind clothes is predicted from its permittivity.
+    person = add_person(ph.World(), ph.Pose(), times=(-1.0, 5.0))
+    found = [
+        power_rcs(
+            person, frequency_ghz=77, azimuth_deg=np.arange(0.0, 360.0, 30.0), distance_m=20.0, rays=20_000, time=t
+        )
+        for t in (0.0, 0.4)
+    ]
+    mean = np.mean([one.dbsm for one in found])
+    assert -9.0 < mean < 0.0
+    assert mean == pytest.approx(-1.4, abs=5.0)

@@ -88,6 +88,45 @@ class RadarCube(Record):
 
 
 @dataclass(frozen=True, eq=False)
+class AdcFrame(Record):
+    """Complex baseband samples of one frame, in units of the standard deviation of their thermal noise."""
+
+    samples: NDArray[np.complex64] = field(metadata=column("noise", "sensor", "m", "c", "n", dtype="complex64"))
+    """Shape (ramps, channels, samples). Channels run over elevation, then azimuth; azimuth is the fastest index."""
+    range_step_m: float = field(metadata=scalar("m"))
+    """Range of one bin of the transform over samples."""
+    speed_step_m_s: float = field(metadata=scalar("m/s"))
+    """Radial velocity of one bin of the transform over ramps; away is positive."""
+
+    def _sizes(self) -> Mapping[str, int]:
+        return dict(zip("mcn", np.shape(self.samples), strict=False))
+
+    def table(self) -> list[Column]:
+        """Mean power of each sample of a ramp, over ramps and channels."""
+        power = np.mean(np.abs(self.samples) ** 2, axis=(0, 1)) if self.samples.size else np.zeros(0)
+        return [Column("sample", "", np.arange(len(power))), Column("power", "noise power", power)]
+
+    def counts(self, noise_counts: float = 4.0) -> NDArray[np.int16]:
+        """Samples as converters deliver them, rounded and clipped to 16 bits: real and imaginary part, shape (..., 2).
+
+        `noise_counts` is the standard deviation of the thermal noise, both parts together [counts].
+        """
+        scaled = np.stack([self.samples.real, self.samples.imag], axis=-1) * noise_counts
+        return np.clip(np.rint(scaled), -32768, 32767).astype(np.int16)
+
+    def range_velocity(self) -> NDArray[np.float64]:
+        """Mean power over channels by range and velocity, with Hann's windows, in units of its own thermal noise.
+
+        Shape (ranges, velocities); velocity 0 is in the middle, as in `RadarCube`.
+        """
+        ramps, _, count = self.samples.shape
+        fast, slow = (0.5 - 0.5 * np.cos(2.0 * np.pi * np.arange(size) / size) for size in (count, ramps))
+        spectrum = np.fft.fft(np.fft.fft(self.samples * fast, axis=2) * slow[:, None, None], axis=0)
+        power = np.mean(np.abs(np.fft.fftshift(spectrum, axes=0)) ** 2, axis=1)
+        return np.asarray(power.T / (np.sum(fast**2) * np.sum(slow**2)))
+
+
+@dataclass(frozen=True, eq=False)
 class CrossSections(Record):
     """Radar cross-sections of an object by direction of transmitter and receiver, in the object frame.
 

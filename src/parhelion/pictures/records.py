@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.clouds import PointCloud, Shots, Waveform
 from parhelion.core.consumers import Consumer
-from parhelion.core.frames import CrossSections, EchoScan, EchoWaveform, FramePoints, RadarCube, RadarScan
+from parhelion.core.frames import AdcFrame, CrossSections, EchoScan, EchoWaveform, FramePoints, RadarCube, RadarScan
 from parhelion.core.image import Image
 from parhelion.core.pose import Floats
 from parhelion.core.records import Record, one_line
@@ -260,6 +260,16 @@ def _echo_waveform(wave: EchoWaveform) -> list[Panel]:
     return [Panel(_title("Sound pressure", len(wave.samples)), draw, (6.6, 3.2))]
 
 
+def _adc(frame: AdcFrame) -> list[Panel]:
+    if not frame.samples.size:
+        return []
+    names = ["real part", "imaginary part"]
+    first = frame.samples[0, 0]
+    parts = np.stack([first.real, first.imag])
+    draw = partial(_signals, np.arange(len(first)), parts, "sample", "signal [thermal noise]", names)
+    return [Panel("First ramp and channel", draw, (6.6, 3.2))]
+
+
 def _cross_sections(found: CrossSections) -> list[Panel]:
     spans = [float(np.ptp(angle)) if angle.size else 0.0 for angle in (found.azimuth_deg, found.elevation_deg)]
     name = "azimuth" if spans[0] >= spans[1] else "elevation"
@@ -418,6 +428,7 @@ PLOTS: Consumer[Callable[[Any], list[Panel]]] = Consumer(
         RadarScan: _radar,
         EchoScan: _echo,
         RadarCube: _cube,
+        AdcFrame: _adc,
         CrossSections: _cross_sections,
         Waveform: _waveform,
         EchoWaveform: _echo_waveform,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import pytest
+import yaml
 
 import parhelion as ph
 from parhelion.core.errors import ConfigError
@@ -209,3 +211,27 @@ def test_order_and_objects_that_no_ray_meets_change_no_bit(mode: Literal["cube",
     assert record(mode, (2, 3, 1, 0)) == expected
     assert record(mode, (0, 1, 2, 3), underground=True) == expected
     assert record(mode, (1, 0, 3, 2), underground=True, elsewhere=True) == expected
+
+
+def numbers_of(value: object, path: str = "") -> list[str]:
+    """Paths of all numbers, flags and choices of a preset file, without its texts."""
+    if isinstance(value, dict):
+        skipped = {"name", "maker", "model", "description", "sources", "assumed"} if not path else set()
+        return [
+            found for key, one in value.items() if key not in skipped
+            for found in numbers_of(one, f"{path}.{key}" if path else key)
+        ]  # fmt: skip
+    return [path]
+
+
+@pytest.mark.parametrize("name", ph.presets("radar"))
+def test_every_single_number_of_a_preset_is_covered(name: str) -> None:
+    folder = Path(ph.__file__).parent / "sensors" / "presets" / "radar"
+    sheet = yaml.safe_load((folder / f"{name}.yaml").read_text(encoding="utf-8"))
+    covers = [path for source in sheet["sources"] for path in source["covers"]] + list(sheet["assumed"])
+    missing = [
+        path for path in numbers_of(sheet) if not any(path == one or path.startswith(f"{one}.") for one in covers)
+    ]
+    assert not missing
+    for reason in sheet["assumed"].values():
+        assert len(reason.split()) >= 2

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.pose import Floats, Pose
+from parhelion.core.pose import Floats, quat_conjugate, quat_rotate
 from parhelion.core.trajectory import Trajectory, pose_at
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
@@ -80,25 +80,22 @@ class FocusObjects:
         )  # fmt: skip
 
     def seen_from(
-        self, sensor: Callable[[float], Pose], time_of: Callable[[Floats], Floats], middle_s: float
+        self, sensor: Trajectory, time_of: Callable[[Floats], Floats], middle_s: float
     ) -> tuple[Floats, Floats, Floats]:
         """Directions (n, 3) in the sensor frame, distances (n,) [m] and times (n,) [s] at which the beam passes.
 
-        `time_of` returns the time of directions (n, 3) [s]; a rotating antenna has one per azimuth, which is found in
-        two steps for moving objects.
+        `time_of` returns the time of directions (n, 3) [s]. A rotating antenna has one per azimuth, which is found in
+        three steps.
         """
-        moving = [row for row, motion in enumerate(self.motion) if motion is not None]
         times = np.full(len(self.radius), middle_s)
-        offset = np.zeros((len(self.radius), 3))
-        for step in range(3):
+        for _ in range(3):
             place = self.centre.copy()
-            for row in moving:
-                motion = self.motion[row]
-                assert motion is not None
-                place[row] = pose_at(motion, float(times[row])).apply(self.centre[row])
-            for moment in np.unique(times) if step else [middle_s]:
-                rows = np.flatnonzero(times == moment)
-                offset[rows] = sensor(float(moment)).inverse().apply(place[rows])
+            for row, motion in enumerate(self.motion):
+                if motion is not None:
+                    place[row] = pose_at(motion, float(times[row])).apply(self.centre[row])
+            moments, row_of = np.unique(times, return_inverse=True)
+            xyz, quat = sensor.sample(moments)
+            offset = quat_rotate(quat_conjugate(quat)[row_of], place - xyz[row_of])
             found = np.asarray(time_of(offset))
             if np.array_equal(found, times):
                 break
@@ -153,7 +150,7 @@ class Bundles:
 
 def bundles_of(
     engine: Engine, objects: FocusObjects, cell_rad: float, edges_rad: tuple[float, float, float, float],
-    reach_m: float, sensor: Callable[[float], Pose], time_of: Callable[[Floats], Floats], span_s: tuple[float, float],
+    reach_m: float, sensor: Trajectory, time_of: Callable[[Floats], Floats], span_s: tuple[float, float],
     parts: int,
 ) -> tuple[Bundles | None, int, Any]:  # fmt: skip
     """Bundles of a frame, their number of rays, and the bundle of each part of the world (NOTHING by default).

@@ -49,6 +49,11 @@ class Waveform(Config):
     """Ramps in a frame, or in one direction of a rotating antenna."""
     range_bins: Annotated[int, Field(ge=8, le=65536)]
     """Cells along range; the largest range is range_bins times c / 2 B."""
+    second_interval_us: Positive | None = None
+    """Interval of a second train of as many ramps in the same frame [us]. Its aliases lie elsewhere, so that both
+    trains together resolve `speed_limits_m_s`."""
+    speed_limits_m_s: tuple[float, float] | None = None
+    """Smallest and largest radial velocity that the two trains resolve [m/s]; away is positive."""
     coherent: bool = True
     """True adds ramps coherently and resolves speed; False adds their powers."""
     range_window: Window = "hann"
@@ -110,6 +115,15 @@ class Detection(Config):
         return self
 
 
+class LeakageTap(Config):
+    """Leakage from the transmitters to the receivers over one short path: antenna coupling, housing or bumper."""
+
+    range_m: Annotated[float, Field(ge=0, le=10)]
+    """Half the length of the path [m]."""
+    level_db: Annotated[float, Field(ge=0, le=120)]
+    """Mean power over the thermal noise of a range-velocity cell of one channel [dB]."""
+
+
 class RadarConfig(WaveSheet):
     """One radar model."""
 
@@ -133,6 +147,8 @@ class RadarConfig(WaveSheet):
     """Virtual array; required unless the antenna rotates."""
     turning: Turning | None = None
     """Rotation; required without an array."""
+    leakage: list[LeakageTap] = Field(default=[], max_length=16)
+    """Leakage near range 0, which stands at velocity 0."""
     minimum_range_m: NonNegative = 0.0
     """Smallest range of a detection [m]."""
     detection: Detection = Detection()
@@ -157,7 +173,16 @@ class RadarConfig(WaveSheet):
             raise ValueError("field.azimuth_deg of an array must lie within -90 to 90")
         if self.waveform.ramp_us > self.waveform.interval_us * (1 + 1e-9):
             raise ValueError("waveform.ramp_us must not be longer than waveform.interval_us")
-        if self.frame_s > (1.0 + 1e-6) / self.rate_hz:
+        wave = self.waveform
+        if (wave.second_interval_us is None) != (wave.speed_limits_m_s is None):
+            raise ValueError(
+                "waveform.second_interval_us and waveform.speed_limits_m_s belong together: give both or none"
+            )
+        if wave.speed_limits_m_s is not None and not wave.speed_limits_m_s[0] < 0.0 < wave.speed_limits_m_s[1]:
+            raise ValueError("waveform.speed_limits_m_s must be a negative and a positive speed")
+        if wave.second_interval_us is not None and (not wave.coherent or self.turning is not None):
+            raise ValueError("waveform.second_interval_us needs a coherent waveform and an array")
+        if self.frame_s + wave.ramps * (wave.second_interval_us or 0.0) * 1e-6 > (1.0 + 1e-6) / self.rate_hz:
             raise ValueError(
                 f"waveform: {self.waveform.ramps} ramps take {self.frame_s:.4g} s, but a frame at {self.rate_hz:g} Hz "
                 f"lasts {1.0 / self.rate_hz:.4g} s"

@@ -201,8 +201,8 @@ def _beam_axis(channels: int, spacing: float, low: float, high: float) -> Floats
         return np.zeros(1)
     step = 1.0 / (channels * spacing)
     # Bins of a discrete Fourier transform: one of them points ahead. Beams on both sides of the axis instead would lose
-    # 3.9 dB of every target ahead.
-    found = (np.arange(channels) - channels // 2) * step
+    # 3.9 dB of every target ahead. Two channels need both to measure an angle at all.
+    found = (np.arange(channels) - (0.5 if channels == 2 else channels // 2)) * step
     inside = found[(found >= low - 0.5 * step) & (found <= high + 0.5 * step) & (np.abs(found) < 1.0)]
     return inside if len(inside) else np.zeros(1)
 

@@ -312,6 +312,37 @@ def peaks_of(power: NDArray[np.float32], cells: IntArray, axes: Axes, settings: 
     return Peaks(cells, places[0] * axes.config.range_step_m, speed, azimuth, elevation, peak, noise)
 
 
+def unfold_speeds(
+    first_m_s: Floats, second_m_s: Floats, spans_m_s: tuple[float, float], limits_m_s: tuple[float, float]
+) -> Floats:
+    """Speeds [m/s] within `limits_m_s` whose aliases in two ramp trains match best.
+
+    `first_m_s` and `second_m_s` (n,) are aliased speeds, known up to multiples of `spans_m_s`, which are lambda / 2 T
+    of the two intervals T. Each alias of the first speed is a candidate; the closest one to an alias of the second wins
+    (Chinese remainder theorem for measurements with errors). A measurement error of more than half the smallest
+    distance between candidates gives a wrong alias, as in real parts.
+    """
+    first = np.asarray(first_m_s, np.float64)
+    low = int(np.floor((limits_m_s[0] - spans_m_s[0]) / spans_m_s[0]))
+    high = int(np.ceil((limits_m_s[1] + spans_m_s[0]) / spans_m_s[0]))
+    candidates = first[:, None] + spans_m_s[0] * np.arange(low, high + 1)
+    apart = candidates - np.asarray(second_m_s, np.float64)[:, None]
+    apart = np.abs(apart - spans_m_s[1] * np.rint(apart / spans_m_s[1]))
+    outside = (candidates < limits_m_s[0]) | (candidates > limits_m_s[1])
+    best = np.argmin(np.where(outside, np.inf, apart), axis=1)
+    return np.asarray(np.take_along_axis(candidates, best[:, None], axis=1)[:, 0])
+
+
+def speed_error_m_s(snr: Floats, resolution_m_s: float) -> Floats:
+    """Standard deviation [m/s] of a speed measured at a power ratio `snr`: the Cramer-Rao bound of a tone's frequency.
+
+    sqrt(6 / snr) / 2 pi cells of `resolution_m_s`, for many ramps and an `snr` after integration well above 1 (Rife
+    and Boorstyn 1974, IEEE Trans. IT 20, 591); at most a quarter of a cell.
+    """
+    error = np.sqrt(6.0 / np.maximum(np.asarray(snr, np.float64), 1e-3)) / (2.0 * np.pi)
+    return np.asarray(resolution_m_s * np.minimum(error, 0.25))
+
+
 def _between(kind: str, own: Floats, below: Floats, above: Floats, axes: Axes, axis: int) -> tuple[Floats, Floats]:
     """Distance of peaks from their cell towards the stronger neighbour [cells], and the share of power in the cell.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from os import PathLike
 from typing import Any, Literal
 
@@ -11,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from parhelion.core.clouds import ORIGINS, origin_names
 from parhelion.core.config import parse
 from parhelion.core.errors import ConfigError
-from parhelion.core.frames import CrossSections, RadarCube, RadarScan
+from parhelion.core.frames import AdcFrame, CrossSections, RadarCube, RadarScan
 from parhelion.core.pose import Pose
-from parhelion.core.random import Stream
+from parhelion.core.random import Stream, to_normal, to_unit
 from parhelion.core.trajectory import Trajectory, pose_at, velocity_at
 from parhelion.rays.device import engine
 from parhelion.rays.lock import locked
@@ -21,9 +22,16 @@ from parhelion.rays.origin import cell_around
 from parhelion.sensors.base import FrameSensor, checked_world, finite_time, motion_of, place_of
 from parhelion.sensors.sheets import open_sheet
 from parhelion.sensors.waves.bounce import BouncePaths
+from parhelion.sensors.waves.radar.adc import adc_samples
 from parhelion.sensors.waves.radar.config import RadarConfig
-from parhelion.sensors.waves.radar.cube import Axes
-from parhelion.sensors.waves.radar.detection import clusters_of, ground_returns, peaks_of
+from parhelion.sensors.waves.radar.cube import Axes, scatterers_of
+from parhelion.sensors.waves.radar.detection import (
+    clusters_of,
+    ground_returns,
+    peaks_of,
+    speed_error_m_s,
+    unfold_speeds,
+)
 from parhelion.sensors.waves.radar.device import Frame, RadarOnDevice, cross_section_m2, table
 from parhelion.sensors.waves.scene import WaveScene, beam_gain, taken, wave_scene
 from parhelion.weather.weather import Weather
@@ -111,6 +119,21 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
         device, target, weather = self._ready(world, motion, start)
         return device.trace(target, motion, start, weather)
 
+    @locked
+    def adc(
+        self, world: World, *, pose: Pose | None = None, trajectory: Trajectory | None = None,
+        mount: Pose | None = None, time: float = 0.0, seed: int = 0,
+    ) -> AdcFrame:  # fmt: skip
+        """Raw samples of one frame: all receivers and ramps, before any transform."""
+        motion, start = motion_of(checked_world(world), None, pose, trajectory, mount), finite_time(time)
+        device, target, weather = self._ready(world, motion, start)
+        paths = device.trace(target, motion, start, weather)
+        scatterers = scatterers_of(paths, device.power(paths), self.axes)
+        stream = Stream(seed, f"radar/adc/{self.model}/{self.name}")
+        samples = adc_samples(self.config, scatterers, self.axes, stream, noise=self.noise)
+        config = self.config
+        return AdcFrame(samples, config.range_step_m, 2.0 * config.largest_speed_m_s / config.waveform.ramps)
+
     def rcs(
         self, target: Any, azimuth_deg: ArrayLike = 0.0, elevation_deg: ArrayLike = 0.0, *,
         mode: Literal["optics", "power"] = "optics", distance_m: float | None = None, **more: Any,
@@ -167,7 +190,7 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
             made = None
         else:
             found = device.measure(paths, stream, weather, motion, start, noise=self.noise)
-            fields = self._detections(device, target, found, weather, start)
+            fields = self._detections(device, target, found, weather, start, stream)
             made = self._cube(found.power) if self.cube else None
         azimuth, elevation, distance = (fields[name].astype(np.float64) for name in ("azimuth", "elevation", "range"))
         level = np.cos(elevation)
@@ -183,8 +206,9 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
         return RadarCube(power, axes.range, axes.speed, axes.elevation, axes.azimuth)
 
     def _detections(
-        self, device: RadarOnDevice, target: WaveScene, found: Frame, weather: Weather | None, start: float
-    ) -> dict[str, NDArray[Any]]:
+        self, device: RadarOnDevice, target: WaveScene, found: Frame, weather: Weather | None, start: float,
+        stream: Stream,
+    ) -> dict[str, NDArray[Any]]:  # fmt: skip
         """Fields of detections in the order of descending power."""
         config, axes = self.config, self.axes
         peaks = peaks_of(found.power, found.peaks, axes, config.detection)
@@ -217,15 +241,37 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
         sigma = cross_section_m2(device.constant_w * gain, power, range_m)
         snr = peaks.power[order] / peaks.noise[order]
         times = device.times_of(np.stack([np.cos(azimuth), np.sin(azimuth)], axis=1))
+        speed = peaks.speed_m_s[order]
+        if config.waveform.second_interval_us is not None and len(order):
+            true = found.scatterers.speed_m_s[np.maximum(owner, 0)] if len(found.scatterers) else speed
+            speed = self._unfolded(speed, true, real, cell, snr, stream)
         return {
             "range": range_m.astype(np.float32), "azimuth": azimuth.astype(np.float32),
-            "elevation": elevation.astype(np.float32), "radial_velocity": peaks.speed_m_s[order].astype(np.float32),
+            "elevation": elevation.astype(np.float32), "radial_velocity": speed.astype(np.float32),
             "rcs": _decibels(sigma), "snr": _decibels(snr), "time": times.astype(np.float32),
             "label": np.where(real, taken(target.part_label, part), 0).astype(np.uint16),
             "instance": np.where(real, taken(target.part_instance, part), 0).astype(np.uint32),
             "bounces": np.where(real, taken(found.paths.bounces, scatterer), 0).astype(np.uint8),
             "origin": origin.astype(np.uint8),
         }  # fmt: skip
+
+    def _unfolded(
+        self, speed: NDArray[np.float64], true: NDArray[np.float64], real: NDArray[np.bool_], cell: NDArray[np.int64],
+        snr: NDArray[np.float64], stream: Stream,
+    ) -> NDArray[np.float64]:  # fmt: skip
+        """Speeds of detections with the second train of ramps, which measures the same scatterers with its own error.
+
+        `true` are the speeds of the scatterers [m/s]. A peak of noise has no counterpart in the second train, so its
+        second speed is random.
+        """
+        wave, wavelength = self.config.waveform, self.config.wavelength_m
+        assert wave.second_interval_us is not None
+        assert wave.speed_limits_m_s is not None
+        spans = (wavelength / (2e-6 * wave.interval_us), wavelength / (2e-6 * wave.second_interval_us))
+        a, b, c, _ = replace(stream, name=f"{stream.name}/second-train").words(cell.astype(np.uint32))
+        error = speed_error_m_s(snr, spans[1] / wave.ramps) * to_normal(a, b)[0]
+        second = np.where(real, true + error, spans[1] * to_unit(c))
+        return unfold_speeds(speed, second, spans, wave.speed_limits_m_s)
 
     def _clusters(
         self, device: RadarOnDevice, target: WaveScene, paths: BouncePaths, motion: Trajectory, start: float
