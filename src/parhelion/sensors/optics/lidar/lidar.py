@@ -32,6 +32,7 @@ from parhelion.sensors.optics.lidar.link_budget import (
 )
 from parhelion.sensors.optics.lidar.patterns import ShotTable, repeats, shot_table
 from parhelion.sensors.optics.lidar.points import DEFAULT_TENSORS, ScanTensors, chosen_fields
+from parhelion.sensors.optics.lidar.validity import Validity, weather_validity
 from parhelion.sensors.optics.scene import LightScene, light_scene
 from parhelion.sensors.sheets import open_sheet
 from parhelion.world.world import World
@@ -125,6 +126,13 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
     def absolute_budget(self) -> AbsoluteBudget:
         """Link budget in watts and photons; needs the section `transmitter` of the data sheet."""
         return absolute_budget(self.config)
+
+    @property
+    def weather_validity(self) -> dict[str, Validity]:
+        """Validity of this sensor's points in each medium, by name of the medium."""
+        calibration = self.config.calibration
+        calibrated = calibration is not None and "range.overlap" in calibration.error
+        return weather_validity(self.model, maker=self.config.maker, calibrated=calibrated)
 
     def max_range(self, reflectance: float = 0.9) -> float:
         """Longest range [m] at which a Lambertian target facing the sensor is detected in clear air."""
