@@ -85,7 +85,7 @@ SHOTS = 20_000
     [
         ("ouster/os0-32", 11.2, 7.0, 0.5, 0.5),
         ("ouster/os1-32", 27.0, 12.0, 0.7, 0.7),
-        ("ouster/os2-32", 56.0, 30.0, 2.1, 1.5),
+        ("ouster/os2-32", 44.0, 30.0, 2.1, 1.5),
     ],
 )
 def test_range_noise_of_ousters(

@@ -85,7 +85,7 @@ def test_max_range_is_continuous_in_extinction() -> None:
 
 
 def test_bad_rated_ranges_are_refused() -> None:
-    with pytest.raises(ConfigError, match="two different"):
+    with pytest.raises(ConfigError, match="need different"):
         two_targets((0.8, 0.1), (50, 50))
     with pytest.raises(ConfigError, match="reflectance"):
         one_target(1.5, 100)

@@ -97,10 +97,11 @@ def _list_lidars(presets: list[str]) -> None:
                 f"{lidar.max_range(0.1):.0f}",
                 f"{lidar.max_range(0.9):.0f}",
                 f"{config.wavelength_nm:g}",
+                "/".join(lidar.weather_validity[name].grade for name in ("rain", "fog", "snow")),
             )
         )
-    columns = ("sensor", "pattern", "channels", "shots/scan", "Hz", "m at 10 %", "m at 90 %", "nm")
-    screen.table("lidars: one cloud per revolution or frame", columns, rows, numbers=columns[2:])
+    columns = ("sensor", "pattern", "channels", "shots/scan", "Hz", "m at 10 %", "m at 90 %", "nm", "rain/fog/snow")
+    screen.table("lidars: one cloud per revolution or frame", columns, rows, numbers=columns[2:-1])
 
 
 def _channels(lidar: Lidar) -> int:
@@ -136,6 +137,7 @@ def _show(name: str) -> None:
             ("returns", _returns(receiver)),
             ("noise", _noise(config.noise)),
             ("intensity", f"{config.intensity.scale} scale"),
+            ("weather", ", ".join(f"{name} {one.grade}" for name, one in lidar.weather_validity.items())),
         ],
     )
     sheet = config.model_dump(mode="json")

@@ -28,6 +28,8 @@ class IntensityScale(ABC):
     """Width of the reported number; 0 for scales without a limit."""
     calibrated: bool = False
     """True for scales of reflectivity that fall to 0 near the detection threshold."""
+    typical_reflectance: float | None = None
+    """Reflectance to assume for recordings if intensity hardly depends on the signal; None for informative scales."""
     counts_photons: bool = False
     linear_in_power: bool = False
     """True for scales proportional to received power: they fall with range as the signal does."""
@@ -78,14 +80,14 @@ class IntensityScale(ABC):
         return (0.01 * np.asarray(counts, np.float64)).astype(np.float32)
 
 
-def near_threshold(power: Reals) -> Reals:
-    """Factor on calibrated reflectivity of weak echoes: 0 at the threshold, 1 from FULL_SCALE_POWER times it on.
+def near_threshold(power: Reals, zero: float = 1.0) -> Reals:
+    """Factor on calibrated reflectivity of weak echoes: 0 up to the power `zero` [P_min], 1 from FULL_SCALE_POWER on.
 
     Eight-bit scales fall to 0 for echoes that are barely detected: a VLP-16 recording has a median intensity of 0
     between 40 and 60 m, where the weakest detectable target has 15 to 30 % by the range law. The line is assumed.
     """
     xp = namespace(power)
-    return xp.clip((power - 1.0) * (1.0 / (FULL_SCALE_POWER - 1.0)), 0.0, 1.0)
+    return xp.clip((power - zero) * (1.0 / (FULL_SCALE_POWER - zero)), 0.0, 1.0)
 
 
 class CalibratedByte(IntensityScale):
@@ -94,6 +96,8 @@ class CalibratedByte(IntensityScale):
     bits, calibrated = 8, True
     white: float = 100.0
     """Counts of a perfect diffuser."""
+    zero_power: float = 1.0
+    """Power [P_min] up to which intensity is 0."""
 
     @abstractmethod
     def level(self, reflectivity: Reals) -> Reals:
@@ -101,22 +105,19 @@ class CalibratedByte(IntensityScale):
 
     def encode(self, power: Reals, reflectivity: Reals, photons: Reals) -> Reals:
         """See `IntensityScale.encode`."""
-        return near_threshold(power) * self.level(reflectivity)
+        return near_threshold(power, self.zero_power) * self.level(reflectivity)
 
     def received(self, value: Reals, white: Reals, photons: Reals) -> Reals:
         """See `IntensityScale.received`."""
-        xp = namespace(value, white)
+        xp, zero = namespace(value, white), self.zero_power
         full = self.reflectivity(value) * white
-        # Below FULL_SCALE_POWER, a diffuse target reads white_counts (P / white) (P - 1) / 2: a quadratic in P.
-        slope = 4.0 * (FULL_SCALE_POWER - 1.0) / self.white
-        faded = 0.5 + 0.5 * xp.sqrt(1.0 + slope * value * white)
-        # Retro-reflectors leave the straight line: a few steps of a contraction.
-        bent = faded
-        for _ in range(4):
-            level = xp.maximum(self.level(bent / white), 1e-6)
-            bent = xp.clip(1.0 + (FULL_SCALE_POWER - 1.0) * value / level, 1.0, FULL_SCALE_POWER)
-        faded = xp.where(faded > white, bent, faded)
-        return xp.where(full >= FULL_SCALE_POWER, full, xp.minimum(faded, FULL_SCALE_POWER))
+        # Below FULL_SCALE_POWER the level is multiplied by (P - zero) / (FULL_SCALE_POWER - zero): bisection in P.
+        low, high = zero + 0.0 * full, FULL_SCALE_POWER + 0.0 * full
+        for _ in range(12):
+            middle = 0.5 * (low + high)
+            below = near_threshold(middle, zero) * self.level(middle / white) < value
+            low, high = xp.where(below, middle, low), xp.where(below, high, middle)
+        return xp.where(full >= FULL_SCALE_POWER, full, 0.5 * (low + high))
 
 
 class DiffuseThenRetro(CalibratedByte):
@@ -125,8 +126,8 @@ class DiffuseThenRetro(CalibratedByte):
     Manuals give no curve above `white`; three decades of gain are assumed.
     """
 
-    def __init__(self, white: float) -> None:
-        self.white = white
+    def __init__(self, white: float, zero_power: float = 1.0) -> None:
+        self.white, self.zero_power = white, zero_power
 
     def level(self, reflectivity: Reals) -> Reals:
         """See `CalibratedByte.level`."""
@@ -139,6 +140,40 @@ class DiffuseThenRetro(CalibratedByte):
         xp, white = namespace(value), self.white
         retro = xp.exp((value - white) * (np.log(1000.0) / (255.0 - white)))
         return xp.where(value <= white, value / white, retro)
+
+
+class CompressedByte(CalibratedByte):
+    """One byte that hardly depends on reflectivity: `white` times the reflectivity to a small power, up to 255.
+
+    The HDL-64E sets laser power and gain by the last echo. In recordings of an S2, road and walls read 0.27 and 0.30 of
+    full scale from 3 to 22 m, although their range-corrected reflectivities differ by a factor of ten. Intensity does
+    not determine the signal then: recordings are taken to have a typical reflectance, unless they fade.
+    """
+
+    typical_reflectance = 0.2
+
+    def __init__(self, white: float, exponent: float) -> None:
+        self.white, self.exponent = white, exponent
+
+    def level(self, reflectivity: Reals) -> Reals:
+        """See `CalibratedByte.level`."""
+        xp = namespace(reflectivity)
+        return xp.minimum(self.white * xp.exp(self.exponent * xp.log(xp.maximum(reflectivity, 1e-6))), 255.0)
+
+    def reflectivity(self, value: Reals) -> Reals:
+        """See `IntensityScale.reflectivity`."""
+        xp = namespace(value)
+        return xp.exp(xp.log(xp.maximum(value, 0.1) * (1.0 / self.white)) * (1.0 / self.exponent))
+
+    def received(self, value: Reals, white: Reals, photons: Reals) -> Reals:
+        """See `IntensityScale.received`."""
+        xp = namespace(value, white)
+        typical = self.typical_reflectance * white
+        share = value * (1.0 / (self.white * self.typical_reflectance**self.exponent))
+        faded = self.zero_power + (FULL_SCALE_POWER - self.zero_power) * xp.minimum(share, 1.0)
+        # Close by, low values are noise: echoes of typical targets are far above the threshold.
+        is_weak = (share < 0.8) & (typical < 4.0 * FULL_SCALE_POWER)
+        return xp.where(is_weak, faded, xp.maximum(typical, FULL_SCALE_POWER))
 
 
 class Percent(CalibratedByte):

@@ -125,7 +125,7 @@ def test_wrong_files_are_reported(tmp_path: Path) -> None:
     for text, message in (
         ("{", "is not a JSON file"),
         ("[]", "expected Ouster metadata"),
-        ("{}", "'lidar_mode' is missing"),
+        ("{}", "'beam_altitude_angles' is missing"),
     ):
         (tmp_path / "x.json").write_text(text)
         with pytest.raises(FormatError, match=message):

@@ -470,3 +470,56 @@ def test_packet_sizes_are_the_documented_ones() -> None:
     sizes = {name: packet_type(name, 128).itemsize for name in PROFILES}
     assert sizes == {"LEGACY": 24896, SINGLE: 24832, DUAL: 33024, LOW: 8448}
     assert set(MODES) >= {f"{columns}x{rate:g}" for columns, rate in OFFERED}
+
+
+# ---- early firmware ------------------------------------------------------------------------------------------------
+
+
+def with_firmware(document: dict[str, Any], version: str) -> dict[str, Any]:
+    """The document of a sensor with another firmware."""
+    info = {**document["sensor_info"], "build_rev": version, "image_rev": version}
+    return {**document, "sensor_info": info}
+
+
+def wide_reflectivity(packets: Any, document: dict[str, Any], values: np.ndarray) -> list[bytes]:
+    """LEGACY packets whose pixels hold 16-bit reflectivity."""
+    sensor = describe(document)
+    data = packets.data.copy().view(packet_type("LEGACY", sensor.channels)).reshape(-1)
+    pixels = data["columns"]["pixels"]
+    raw = pixels.view(np.uint8).reshape(*pixels.shape, pixels.dtype.itemsize).copy()
+    raw[..., 4], raw[..., 5] = values & 0xFF, values >> 8
+    data["columns"]["pixels"] = raw.view(pixels.dtype).reshape(pixels.shape)
+    return [row.tobytes() for row in data]
+
+
+@pytest.mark.parametrize("version", ["v1.13.0", "v2.0.0", ""])
+def test_reflectivity_of_early_firmware_is_not_read_as_a_byte(version: str, lidar: Lidar) -> None:
+    """Before 2.1 it has 16 bits, about signal times range squared; without a version, the upper bytes decide."""
+    scan, document = random_scan(lidar), with_firmware(metadata(lidar, "LEGACY"), version)
+    packets = encode(scan, document)
+    payloads = wide_reflectivity(packets, document, np.full(packets.data.shape[0], 300)[:, None, None])
+    (found,) = decode(payloads, document)
+    assert "reflectivity" not in found.fields
+    assert found.metadata["reflectivity_calibrated"] is False
+    assert np.array_equal(found.intensity, scan.intensity)
+
+
+@pytest.mark.parametrize("version", ["v2.1.1", "v2.3.0", "ousteros-image-prod-aries-v2.2.0"])
+def test_reflectivity_of_later_firmware_is_a_calibrated_byte(version: str, lidar: Lidar) -> None:
+    document = with_firmware(metadata(lidar, "LEGACY"), version)
+    (found,) = decode([row.tobytes() for row in encode(random_scan(lidar), document).data], document)
+    assert "reflectivity" in found.fields
+    assert found.metadata["reflectivity_calibrated"] is True
+    status = {"calibration_status": {"reflectivity": {"timestamp": "", "valid": False}}}
+    (found,) = decode([row.tobytes() for row in encode(random_scan(lidar), document).data], {**document, **status})
+    assert found.metadata["reflectivity_calibrated"] is False
+
+
+def test_beam_angles_of_reduced_metadata_are_read() -> None:
+    """Some captures come with the angles alone; the mode is then the most common one."""
+    whole = metadata(Lidar("ouster/os0-32"))
+    angles = {name: whole["beam_intrinsics"][name] for name in ("beam_altitude_angles", "beam_azimuth_angles")}
+    found = describe({**angles, "data_format": {"columns_per_frame": 2048}})
+    assert found.altitude_deg.tolist() == angles["beam_altitude_angles"]
+    assert (found.columns, found.rate_hz, found.profile) == (2048, 10.0, "LEGACY")
+    assert describe(angles).columns == 1024

@@ -175,7 +175,7 @@ def metadata(
             "beam_to_lidar_transform": _flat(offset_mm, 0.0, 0.0),
             "lidar_origin_to_beam_origin_mm": offset_mm,
         },
-        "calibration_status": {"reflectivity": {"timestamp": "", "valid": False}},
+        "calibration_status": {"reflectivity": {"timestamp": "2023-12-05T00:00:00", "valid": True}},
         "config_params": {
             "azimuth_window": window,
             "columns_per_packet": COLUMNS_PER_PACKET,
@@ -269,10 +269,24 @@ class SensorDescription:
     initialisation: int
     lidar_port: int
     imu_port: int
+    firmware: tuple[int, int] | None = None
+    """Major and minor version of the firmware; None if unknown."""
+    reflectivity_valid: bool | None = None
+    """Calibration status of the reflectivity; None if the document does not state it."""
 
     @property
     def channels(self) -> int:
         return len(self.altitude_deg)
+
+    @property
+    def wide_reflectivity(self) -> bool | None:
+        """True if pixels hold 16-bit reflectivity, proportional to signal times range squared; None if unknown.
+
+        Firmware 2.1 introduced the calibrated 8-bit reflectivity; earlier firmware has LEGACY packets only.
+        """
+        if self.profile != "LEGACY":
+            return False
+        return None if self.firmware is None else self.firmware < (2, 1)
 
     @property
     def model(self) -> str:
@@ -287,7 +301,10 @@ def describe(document: Mapping[str, Any], source: str = "metadata") -> SensorDes
     profile = str(get("lidar_data_format|data_format", "udp_profile_lidar", default="LEGACY"))
     if profile not in PROFILES:
         raise FormatError(f"{source}: lidar profile {profile!r} is not supported; supported: {', '.join(PROFILES)}")
-    mode = str(get("config_params|", "lidar_mode"))
+    # A reduced document may hold the beam angles only; packets then have the most common mode.
+    columns_known = int(get.numbers("lidar_data_format|data_format", "columns_per_frame", 1, [1024])[0])
+    common = next((name for name, (columns, _) in MODES.items() if columns == columns_known), "1024x10")
+    mode = str(get("config_params|", "lidar_mode", default=common))
     if mode not in MODES:
         raise FormatError(f"{source}: lidar_mode {mode!r} is not supported; supported: {', '.join(MODES)}")
     columns = int(get.numbers("lidar_data_format|data_format", "columns_per_frame", 1, [MODES[mode][0]])[0])
@@ -309,7 +326,24 @@ def describe(document: Mapping[str, Any], source: str = "metadata") -> SensorDes
         float(get.numbers("beam_intrinsics|", "lidar_origin_to_beam_origin_mm", 1, [0.0])[0]) * 1e-3, transform,
         str(get("sensor_info|", "prod_line", default="")), int(serial) if serial.isdigit() else 0,
         int(get.numbers("sensor_info|", "initialization_id", 1, [0])[0]), int(ports[0]), int(ports[1]),
+        _firmware(get), _reflectivity_valid(document),
     )  # fmt: skip
+
+
+def _firmware(get: _Getter) -> tuple[int, int] | None:
+    """Major and minor firmware version of a document."""
+    for key in ("build_rev", "image_rev"):
+        found = re.search(r"v?(\d+)\.(\d+)\.\d+", str(get("sensor_info|", key, default="")))
+        if found:
+            return int(found[1]), int(found[2])
+    return None
+
+
+def _reflectivity_valid(document: Mapping[str, Any]) -> bool | None:
+    status = document.get("calibration_status")
+    reflectivity = status.get("reflectivity") if isinstance(status, Mapping) else None
+    valid = reflectivity.get("valid") if isinstance(reflectivity, Mapping) else None
+    return valid if isinstance(valid, bool) else None
 
 
 _PORTS = {"lidar": 7502, "imu": 7503}

@@ -259,7 +259,11 @@ def _scan(data: NDArray[Any], sensor: SensorDescription) -> Scan | None:
             continue
         layers = [pixels[profile.of(quantity, k) or quantity].reshape(-1) for k in range(profile.returns)]
         values[name] = np.stack(layers, axis=-1)[shot, place]
-    values["reflectivity"] = reflectivity_of_counts(values["reflectivity"])
+    wide = _has_wide_reflectivity(sensor, pixels)
+    if wide:
+        del values["reflectivity"]
+    else:
+        values["reflectivity"] = reflectivity_of_counts(values["reflectivity"])
     values["near_ir"] = values["near_ir"].astype(np.float32) * profile.near_ir_unit
     values |= {"ring": ring.reshape(-1)[shot], "column": column.reshape(-1)[shot], "time": time.reshape(-1)[shot]}
     values |= {"return_index": index, "return_count": total.reshape(-1)[shot], "shot": shot}
@@ -277,6 +281,7 @@ def _scan(data: NDArray[Any], sensor: SensorDescription) -> Scan | None:
             "returns": "dual" if profile.returns == 2 else "strongest",
             "missing_columns": int(number[-1]) - int(number[0]) + 1 - len(number),
             "recorded_columns": [int(number[0]), int(number[-1])],
+            "reflectivity_calibrated": not wide and sensor.reflectivity_valid is not False,
         },
         shots=Shots(
             direction.reshape(-1, 3).astype(np.float32), origin.reshape(-1, 3).astype(np.float32),
@@ -285,6 +290,14 @@ def _scan(data: NDArray[Any], sensor: SensorDescription) -> Scan | None:
         ),
         start_time=start * 1e-9,
     )  # fmt: skip
+
+
+def _has_wide_reflectivity(sensor: SensorDescription, pixels: NDArray[Any]) -> bool:
+    """Return True for the uncalibrated 16-bit reflectivity of early firmware, by version or by the upper bytes."""
+    if sensor.wide_reflectivity is not None:
+        return sensor.wide_reflectivity
+    upper = np.ascontiguousarray(pixels).view(np.uint8).reshape(-1, pixels.dtype.itemsize)[:, 5]
+    return bool(upper.any())
 
 
 def _beams(number: NDArray[Any], sensor: SensorDescription) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from parhelion.makers import Maker, RosDriver
 from parhelion.makers.layouts import XYZIRT
-from parhelion.makers.scales import DiffuseThenRetro
+from parhelion.makers.scales import CompressedByte, DiffuseThenRetro
 
 MAKER = Maker(
     "velodyne",
     "Velodyne",
     # VLP-16 user manual 63-9243 section 6.1: 100 is a diffuse reflector of 100 %, 255 an ideal retro-reflector.
+    # Zeros: fitted to the share of intensity 0 in a VLP-16 recording at 40 to 60 m (docs/models/lidar-intensity.md).
     # VLS-128 manual: 0-110 for diffuse targets.
-    scales={"velodyne": DiffuseThenRetro(100.0), "velodyne-vls": DiffuseThenRetro(110.0)},
+    # HDL-64E: median and spread of road and walls in KITTI's recordings of an S2.
+    scales={
+        "velodyne": DiffuseThenRetro(100.0, zero_power=1.5),
+        "velodyne-vls": DiffuseThenRetro(110.0),
+        "velodyne-hdl64": CompressedByte(84.0, 0.1),
+    },
     ros=RosDriver("/velodyne_points", "velodyne", XYZIRT),
     codec="parhelion.makers.velodyne.codec:CODEC",
 )

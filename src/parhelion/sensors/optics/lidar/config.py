@@ -346,8 +346,9 @@ class RangeLimits(Config):
     """Longest reported range (range gate)."""
     resolution_m: NonNegative = 0.0
     """Step of the reported range; 0 means continuous."""
-    rated: list[RatedRange] = Field(min_length=1, max_length=2)
-    """One or two data-sheet ranges, which fix the system constant (and the extinction, where two)."""
+    rated: list[RatedRange] = Field(min_length=1)
+    """Rated ranges. One fixes the system constant, two also the extinction. With more, each point is met: the receiver
+    collects a share of the signal that depends on range."""
     overlap: Overlap = None
     """Share of the beam's return that the receiver collects. A single number is the range [m] beyond which it collects
     everything; below it, the share falls with the square of range (0: full overlap at every range). A list of points
@@ -358,6 +359,8 @@ class RangeLimits(Config):
     def _ordered(self) -> RangeLimits:
         if self.max_m <= self.min_m:
             raise ValueError(f"max_m ({self.max_m}) must exceed min_m ({self.min_m})")
+        if len({rated.range_m for rated in self.rated}) < len(self.rated):
+            raise ValueError("rated must have different ranges")
         if isinstance(self.overlap, list):
             ranges = [point[0] for point in self.overlap]
             if any(after <= before for before, after in pairwise(ranges)):
@@ -388,6 +391,8 @@ class Receiver(Config):
     """Half-power width of the pulse."""
     dead_time_ns: NonNegative = 0.0
     """Time after a return during which the receiver is blind."""
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Probability that a return is lost regardless of its signal."""
     saturation: Positive | None = None
     """Signal in units of the threshold above which the receiver saturates."""
     dust_optical_depth: Annotated[float, Field(gt=0, le=5)] = 0.2
@@ -405,6 +410,9 @@ class Noise(Config):
     """Points of range [m] and standard deviation [m], linear in between; replaces the two fields above."""
     intensity_sigma: NonNegative = 0.0
     """Relative standard deviation of intensity from shot to shot."""
+    channel_intensity_sigma: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Standard deviation of the logarithm of the rings' constant intensity factors. Each ring gets one random factor,
+    the same in all scans of this model: firmware calibrates the lasers' gains only in part."""
     azimuth_jitter_deg: NonNegative = 0.0
     """Standard deviation of the beam's azimuth."""
     elevation_jitter_deg: NonNegative = 0.0
@@ -428,6 +436,19 @@ def _known_scale(name: Any) -> Any:
     if not isinstance(name, str) or name not in scales():
         raise ValueError(f"expected {', '.join(map(repr, scales()))}")
     return name
+
+
+class Transmitter(Config):
+    """Absolute link budget: emitted power and receiver optics, for results in watts and photons."""
+
+    peak_power_w: Positive = 80.0
+    """Peak power of the pulse P_0; the pulse is P_0 sin^2(pi t / 2 tau_H) with energy P_0 tau_H."""
+    aperture_mm: Positive = 25.0
+    """Diameter of the receiver's aperture."""
+    efficiency: Annotated[float, Field(gt=0, le=1)] = 0.5
+    """Transmittance of the optics, emitter and receiver together."""
+    quantum_efficiency: Annotated[float, Field(gt=0, le=1)] = 0.7
+    """Share of the received photons that is detected."""
 
 
 class Intensity(Config):
@@ -454,6 +475,8 @@ class LidarConfig(Config):
     receiver: Receiver = Receiver()
     noise: Noise = Noise()
     intensity: Intensity
+    transmitter: Transmitter | None = None
+    """Absolute link budget; None if results in units of the threshold suffice."""
     sources: list[Source] = Field(min_length=1)
     assumed: dict[str, str] = Field(default_factory=dict)
     """Fields without a source, and the reason for their value."""

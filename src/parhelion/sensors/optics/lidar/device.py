@@ -28,6 +28,7 @@ from parhelion.sensors.optics.lidar.illuminate import Optics, Reflection, illumi
 from parhelion.sensors.optics.lidar.link_budget import (
     channel_biases,
     channel_gains,
+    channel_intensities,
     noise_sigma,
     overlap_curve,
     threshold_photons,
@@ -147,6 +148,7 @@ class LidarOnDevice(DeviceOwned):
         jitter_m = noise.time_jitter_ns * 1e-9 * SPEED_OF_LIGHT_M_S / 2.0
         biases = channel_biases(noise, int(table.ring.max(initial=0)) + 1, config.name)
         bias = None if biases is None else self.engine.table(biases[table.ring])
+        factors = channel_intensities(noise, int(table.ring.max(initial=0)) + 1, config.name)
 
         def optional(value: float | None) -> Reals:
             return self._opaque(value) if value else None
@@ -163,6 +165,8 @@ class LidarOnDevice(DeviceOwned):
             resolution=optional(config.range.resolution_m),
             saturation=optional(config.receiver.saturation),
             intensity_sigma=optional(noise.intensity_sigma),
+            intensity_factor=None if factors is None else self.engine.table(factors[table.ring]),
+            dropout=optional(config.receiver.dropout if self.noisy else None),
             intensity_scale=config.intensity.scale,
             intensity_resolution=optional(config.intensity.resolution),
             photons=self._photons,

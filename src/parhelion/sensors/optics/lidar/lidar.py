@@ -22,9 +22,17 @@ from parhelion.rays.origin import Cell, cell_of, runs
 from parhelion.sensors.base import FrameSensor, checked_world, finite_time, motion_of
 from parhelion.sensors.optics.lidar.config import LidarConfig, ReturnMode
 from parhelion.sensors.optics.lidar.device import Launch, LidarOnDevice, place_at
-from parhelion.sensors.optics.lidar.link_budget import SystemConstant, max_range, system_constant
+from parhelion.sensors.optics.lidar.link_budget import (
+    AbsoluteBudget,
+    SystemConstant,
+    absolute_budget,
+    max_range,
+    system_constant,
+    with_rated_table,
+)
 from parhelion.sensors.optics.lidar.patterns import ShotTable, repeats, shot_table
 from parhelion.sensors.optics.lidar.points import DEFAULT_TENSORS, ScanTensors, chosen_fields
+from parhelion.sensors.optics.lidar.validity import Validity, weather_validity
 from parhelion.sensors.optics.scene import LightScene, light_scene
 from parhelion.sensors.sheets import open_sheet
 from parhelion.world.world import World
@@ -81,6 +89,7 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         sheet = open_sheet("lidar", LidarConfig, model)
         is_own_file = sheet.preset is None and sheet.file is not None
         config = _chosen(sheet.config, returns=returns, max_returns=max_returns, sub_rays=sub_rays)
+        config = with_rated_table(config)
         if sampling not in ("adaptive", "fixed"):
             raise ConfigError(f"sampling: must be 'adaptive' or 'fixed', got {sampling!r}")
         if isinstance(bounces, bool) or not isinstance(bounces, int) or not 0 <= bounces <= 8:
@@ -112,6 +121,18 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
     def system_constant(self) -> SystemConstant:
         """System constant that follows from the rated ranges of the data sheet."""
         return system_constant(self.config)
+
+    @property
+    def absolute_budget(self) -> AbsoluteBudget:
+        """Link budget in watts and photons; needs the section `transmitter` of the data sheet."""
+        return absolute_budget(self.config)
+
+    @property
+    def weather_validity(self) -> dict[str, Validity]:
+        """Validity of this sensor's points in each medium, by name of the medium."""
+        calibration = self.config.calibration
+        calibrated = calibration is not None and "range.overlap" in calibration.error
+        return weather_validity(self.model, maker=self.config.maker, calibrated=calibrated)
 
     def max_range(self, reflectance: float = 0.9) -> float:
         """Longest range [m] at which a Lambertian target facing the sensor is detected in clear air."""

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from parhelion.core.arrays import Reals, namespace
+from parhelion.core.constants import PLANCK_J_S, SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import ConfigError
 from parhelion.core.random import Stream, to_normal
 from parhelion.rays.device import Engine
@@ -87,6 +88,14 @@ def channel_biases(noise: Noise, rings: int, name: str) -> NDArray[np.float64] |
         return None
     a, b, _, _ = Stream(0, f"channel-bias/{name}").words(np.arange(rings))
     return noise.channel_bias_sigma_m * np.asarray(to_normal(a, b)[0], dtype=np.float64)
+
+
+def channel_intensities(noise: Noise, rings: int, name: str) -> NDArray[np.float64] | None:
+    """Constant factor on the intensity of each ring, drawn once for all scans of a model; None if all are 1."""
+    if noise.channel_intensity_sigma == 0.0:
+        return None
+    a, b, _, _ = Stream(0, f"channel-intensity/{name}").words(np.arange(rings))
+    return np.exp(noise.channel_intensity_sigma * np.asarray(to_normal(a, b)[0], dtype=np.float64))
 
 
 def fit_range_sigma(snr: ArrayLike, sigma_m: ArrayLike) -> tuple[float, float]:
@@ -222,14 +231,10 @@ def system_constant(config: LidarConfig) -> SystemConstant:
     its own. If a range is rated for a detection probability above one half, the echo there exceeds the threshold by the
     corresponding noise margin, so the target that is just at the threshold is darker.
     """
-    from scipy.special import ndtri
-
-    limits, receiver = config.range, config.receiver
-    sigma, shot_noise = 1.0 / receiver.threshold_to_noise, 1.0 / (receiver.threshold_photons or np.inf)
+    config = with_rated_table(config)
+    limits = config.range
     reflectance = [
-        rated.reflectance
-        * float(overlap_share(limits.overlap, rated.range_m))
-        / float(power_with_chance(np.float64(ndtri(rated.detection)), sigma, shot_noise))
+        rated.reflectance * float(overlap_share(limits.overlap, rated.range_m)) / _excess(config, rated.detection)
         for rated in limits.rated
     ]
     if len(limits.rated) == 1:
@@ -237,11 +242,88 @@ def system_constant(config: LidarConfig) -> SystemConstant:
     return two_targets(reflectance, [r.range_m for r in limits.rated])
 
 
+def with_rated_table(config: LidarConfig) -> LidarConfig:
+    """Data sheet in which at most two rated ranges remain and the overlap curve meets all others.
+
+    With more than two rated ranges (Cosys-AirSim's function of reflectance limits), no system constant and extinction
+    meet all of them. The constant is that of the most sensitive point, without extinction. At the other rated ranges
+    the receiver collects the share that they imply; it is linear in between and constant beyond.
+    """
+    limits = config.range
+    if len(limits.rated) <= 2:
+        return config
+    rated = sorted(limits.rated, key=lambda one: one.range_m)
+    at = np.array([one.range_m for one in rated])
+    # Collected share over K that puts each target at its rated detection; K is that of the largest share.
+    needed = at**2 * np.array([_excess(config, one.detection) / one.reflectance for one in rated])
+    share = needed / needed.max()
+    base = overlap_share(limits.overlap, at)
+    if np.any(base <= 0.0):
+        raise ConfigError(f"{config.name}: range.rated: the overlap is 0 at a rated range")
+    full = full_overlap_m(limits.overlap)
+    knots = [point[0] for point in limits.overlap] if isinstance(limits.overlap, list) else []
+    grid = np.unique(np.concatenate([[0.01], knots, np.linspace(0.0, full, 17), at]))
+    grid = grid[grid > 0.0]
+    curve = overlap_share(limits.overlap, grid) / np.interp(grid, at, base) * np.interp(grid, at, share)
+    top = float(curve.max())
+    points = [(float(r), float(x)) for r, x in zip(grid, curve / top, strict=True)]
+    best = rated[int(np.argmax(share))]
+    return config.model_copy(update={"range": limits.model_copy(update={"rated": [best], "overlap": points})})
+
+
+def _excess(config: LidarConfig, detection: float) -> float:
+    """Power [P_min] that is detected with this probability."""
+    from scipy.special import ndtri
+
+    receiver = config.receiver
+    sigma, shot_noise = 1.0 / receiver.threshold_to_noise, 1.0 / (receiver.threshold_photons or np.inf)
+    return float(power_with_chance(np.float64(ndtri(detection)), sigma, shot_noise))
+
+
+@dataclass(frozen=True)
+class AbsoluteBudget:
+    """Link budget in watts and photons; see `absolute_budget`."""
+
+    constant_w_m2: float
+    """C [W m^2 sr]: received power is C f cos(theta) T^2 xi / R^2."""
+    threshold_w: float
+    """Received peak power at the detection threshold."""
+    threshold_photons: float
+    """Detected photons per pulse at the detection threshold."""
+
+    def watts(self, power: ArrayLike) -> NDArray[np.float64]:
+        """Received peak power [W] of a power in units of the threshold."""
+        return self.threshold_w * np.asarray(power, dtype=np.float64)
+
+    def photons(self, power: ArrayLike) -> NDArray[np.float64]:
+        """Detected photons per pulse of a power in units of the threshold."""
+        return self.threshold_photons * np.asarray(power, dtype=np.float64)
+
+
+def absolute_budget(config: LidarConfig) -> AbsoluteBudget:
+    """Link budget of a data sheet in watts and photons, from its rated ranges and its transmitter.
+
+    C = P_0 eta pi D^2 / 4 with peak power P_0, efficiency eta and aperture D; the threshold is C times P_min / C. A
+    pulse of peak power P has the energy P tau_H, of which `quantum_efficiency` is detected as photons of energy h c /
+    lambda.
+    """
+    optics = config.transmitter
+    if optics is None:
+        raise ConfigError(f"{config.name}: results in watts need the section transmitter (peak_power_w, aperture_mm)")
+    area = np.pi / 4.0 * (optics.aperture_mm * 1e-3) ** 2
+    constant = optics.peak_power_w * optics.efficiency * area
+    threshold = constant * system_constant(config).threshold
+    energy = threshold * config.receiver.pulse_length_ns * 1e-9
+    photon_j = PLANCK_J_S * SPEED_OF_LIGHT_M_S / (config.wavelength_nm * 1e-9)
+    return AbsoluteBudget(float(constant), float(threshold), float(optics.quantum_efficiency * energy / photon_j))
+
+
 def max_range(config: LidarConfig, reflectance: float) -> float:
     """Longest range [m] at which half of the shots detect a Lambertian target facing the sensor, limited by the gate.
 
     Root of R^2 = K rho xi(R) exp(-2 gamma R).
     """
+    config = with_rated_table(config)
     constant, limits = system_constant(config), config.range
     last = full_overlap_m(limits.overlap)
     beyond = float(overlap_share(limits.overlap, last)) * reflectance

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from parhelion.core.arrays import Ints, Keys, Masks, Reals, namespace
 from parhelion.core.clouds import ORIGINS
-from parhelion.core.random import to_normal, words
+from parhelion.core.random import to_normal, to_unit, words
 from parhelion.makers.scales import scale_called
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
@@ -15,7 +15,7 @@ from parhelion.rays.replay import Rows
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.optics.beams import Beams, RangeCurve
 from parhelion.sensors.optics.lidar.detection import FALSE_ALARM, Return, echo_of
-from parhelion.sensors.optics.lidar.draws import AMBIENT_DRAW, READOUT_DRAW
+from parhelion.sensors.optics.lidar.draws import AMBIENT_DRAW, DROPOUT_DRAW, READOUT_DRAW
 from parhelion.sensors.optics.lidar.echoes import GHOST_BIT, NO_ACTOR, NO_ECHO, SCATTERER_BIT, Block, Echoes, EchoRows
 from parhelion.sensors.optics.lidar.link_budget import in_steps, range_sigma, reflectivity
 from parhelion.sensors.optics.lidar.profiles import ACTOR_BITS, ANGLE_BITS, ANGLE_SHIFT, share_left
@@ -45,6 +45,10 @@ class Readout:
     """Power at which the receiver saturates [P_min], or None."""
     intensity_sigma: Reals
     """Relative deviation of intensity, or None."""
+    intensity_factor: Reals
+    """Factor on the intensity of each shot's channel, one value per shot, or None."""
+    dropout: Reals
+    """Probability that a return is lost regardless of its signal, or None."""
     intensity_scale: str
     intensity_resolution: Reals
     photons: Reals
@@ -108,9 +112,12 @@ def read_out(reception: Reception, blocks: list[Block], found: list[Return], bea
     fours = (dr.gather(mi.Vector4f, values, shot) for values in (readout.direction, readout.origin))
     direction, origin = (mi.Vector3f(four.x, four.y, four.z) for four in fours)
     gain = beams.aim(engine, beam).gain
+    scale = scale_called(readout.intensity_scale)
     rows = []
     for number, item in enumerate(found):
         valid = item.range < NO_ECHO
+        if readout.dropout is not None:
+            valid &= to_unit(words(key, shot, DROPOUT_DRAW + number)[0]) >= readout.dropout
         power = item.power
         if readout.saturation is not None:
             power = namespace(power).minimum(power, readout.saturation)
@@ -132,11 +139,9 @@ def read_out(reception: Reception, blocks: list[Block], found: list[Return], bea
         equal = reflectivity(
             power, item.range, threshold=readout.threshold, extinction_per_m=readout.extinction, overlap=overlap
         )
-        seen = power
-        if readout.noisy and readout.intensity_sigma is not None:
-            factor = namespace(power).maximum(1.0 + readout.intensity_sigma * deviations[1], 0.0)
-            seen, equal = power * factor, equal * factor
-        value = scale_called(readout.intensity_scale).encode(seen, equal, readout.photons)
+        value = scale.encode(power, equal, readout.photons)
+        if readout.noisy:
+            value = _noisy_intensity(readout, value, shot, deviations[1], scale.bits)
         value = in_steps(value, readout.intensity_resolution)
         ghost = made & ((echo.actor & GHOST_BIT) != 0)
         if profiled is not None:
@@ -160,11 +165,23 @@ def read_out(reception: Reception, blocks: list[Block], found: list[Return], bea
         part = dr.reinterpret_array(mi.Float, dr.select(made, echo.part, NOTHING))
         rows.append(
             ReadReturn(
-                valid, mi.Vector4f(range_m, seen, equal, value), mi.Vector4f(xyz.x, xyz.y, xyz.z, part),
+                valid, mi.Vector4f(range_m, power, equal, value), mi.Vector4f(xyz.x, xyz.y, xyz.z, part),
                 mi.Vector2u(actor, source),
             )
         )  # fmt: skip
     return rows
+
+
+def _noisy_intensity(readout: Readout, value: Reals, shot: Ints, deviation: Reals, bits: int) -> Reals:
+    """Intensity with noise from shot to shot and the factor of its channel, within the range of its scale."""
+    if readout.intensity_sigma is None and readout.intensity_factor is None:
+        return value
+    xp, engine = namespace(value), running_engine()
+    if readout.intensity_sigma is not None:
+        value = value * xp.maximum(1.0 + readout.intensity_sigma * deviation, 0.0)
+    if readout.intensity_factor is not None:
+        value = value * engine.dr.gather(engine.mi.Float, readout.intensity_factor, shot)
+    return xp.minimum(value, float(2**bits - 1)) if bits else value
 
 
 def _measured_range(

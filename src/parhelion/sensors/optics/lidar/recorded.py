@@ -368,7 +368,8 @@ class _Launch:
         if shots.power is not None and len(shots.power):
             return dr.gather(mi.Float, self.engine.table(shots.power), source, here)
         white = self._white(range_m, here, gain)
-        if shots.intensity is None:
+        typical = scale_called(self.config.intensity.scale).typical_reflectance
+        if shots.intensity is None or (typical is not None and self.reflectance is not None):
             if self.reflectance is not None:
                 equal = dr.opaque(mi.Float, float(self.reflectance))
             elif shots.reflectance is not None:

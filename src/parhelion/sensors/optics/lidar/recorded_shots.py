@@ -154,6 +154,12 @@ def recorded_shots(cloud: PointCloud, lidar: Lidar, no_returns: str) -> Recorded
     intensity, unit = _intensity(cloud, lidar, finite, notes)
     levels = {"intensity_step": _intensity_step(intensity, lidar, unit), "power": _power(cloud, finite)}
     known = reflectance_of(cloud, lidar) if intensity is None else None
+    typical = scale_called(lidar.config.intensity.scale).typical_reflectance
+    if typical is not None and intensity is not None and levels["power"] is None:
+        notes.append(
+            f"intensities of {lidar.model} do not determine the signal; a reflectance of {typical:g} is assumed unless "
+            "one is passed"
+        )
     if known is not None:
         known = np.where(finite, known, 0.0).astype(np.float32)
         notes.append("the cloud has no intensity; its reflectivity was used")
