@@ -18,7 +18,11 @@ def examples(module: str) -> list[doctest.DocTest]:
     owner = import_module(f"parhelion.{module}")
     names = [name for name, home in ph._HOME.items() if home == module]
     finder = doctest.DocTestFinder(exclude_empty=True)
-    found = [test for name in names for test in finder.find(getattr(owner, name), name, owner, {**vars(owner), "np": np, "ph": ph})]
+    found = [
+        test
+        for name in names
+        for test in finder.find(getattr(owner, name), name, owner, {**vars(owner), "np": np, "ph": ph})
+    ]
     return [test for test in found if test.examples]
 
 
