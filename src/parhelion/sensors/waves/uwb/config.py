@@ -15,11 +15,11 @@ CHANNELS = {
     1: (3.4944, 499.2), 2: (3.9936, 499.2), 3: (4.4928, 499.2), 4: (3.9936, 1331.2), 5: (6.4896, 499.2),
     7: (6.4896, 1081.6), 9: (7.9872, 499.2),
 }  # fmt: skip
-"""Centre frequency [GHz] and bandwidth [MHz] of HRP UWB channels (IEEE Std 802.15.4-2020, table 15-12)."""
+"""Centre frequency [GHz] and bandwidth [MHz] of HRP UWB channels (IEEE Std 802.15.4-2020, clause 15)."""
 PREAMBLE_SYMBOL_US = 1.01763
-"""Duration of a preamble symbol at 64 MHz PRF (IEEE Std 802.15.4-2020, table 15-6)."""
+"""Duration of a preamble symbol at 64 MHz PRF (IEEE Std 802.15.4-2020, clause 15)."""
 _BITS_US = {110: (8.20513, 8.20513), 850: (1.02564, 1.02564), 6800: (1.02564, 0.128205)}
-"""Duration of a bit of header and of payload [us] by data rate [kb/s] (IEEE Std 802.15.4-2020, table 15-3)."""
+"""Duration of a bit of header and of payload [us] by data rate [kb/s] (IEEE Std 802.15.4-2020, clause 15)."""
 _SFD_SYMBOLS = {110: 64, 850: 8, 6800: 8}
 
 
