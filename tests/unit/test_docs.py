@@ -91,9 +91,10 @@ def test_python_of_a_page_runs_from_top_to_bottom(page: Path, files_of_pages: Pa
     """Blocks share one namespace, which starts with `ph` and `np`."""
     shutil.copytree(files_of_pages, tmp_path, dirs_exist_ok=True)
     script = tmp_path / "page.py"
-    script.write_text(
-        "\n".join(["import numpy as np", "import parhelion as ph", *python_blocks(page)]), encoding="utf-8"
-    )
+    # Examples render few samples per pixel to be quick, which cameras warn about.
+    first = ["import warnings", "import numpy as np", "import parhelion as ph"]
+    first.append("warnings.filterwarnings('ignore', message='.*the noise of the renderer')")
+    script.write_text("\n".join([*first, *python_blocks(page)]), encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-W", "error::UserWarning", str(script)],
         cwd=tmp_path, capture_output=True, text=True, timeout=120,

@@ -117,8 +117,8 @@ _VLP_16 = list(MODELS["velodyne/vlp-16"].elevation_deg)
     [
         ({"maker": "robosense"}, "packets of the maker 'robosense' are not known"),
         ({"maker": "unknown"}, "packets of the maker 'unknown' are not known"),
-        ({"elevation_deg": [*_VLP_16[:-1], 14.0]}, "because channel 15 points 1.00 deg off its elevation"),
-        ({"azimuth_deg": [0.0] * 15 + [1.0]}, "because channel 15 points 1.00 deg off its azimuth"),
+        ({"elevation_deg": [*_VLP_16[:-1], 14.0]}, "because channel 15 is 1.00 deg off its elevation"),
+        ({"azimuth_deg": [0.0] * 15 + [1.0]}, "because channel 15 is 1.00 deg off its azimuth"),
         ({"firing_period_us": 50.0}, "because it fires every 50.000 us, not every 55.296 us"),
         ({"fire_time_us": [0.0] * 16}, "because channel 15 fires 34.56 us off its time"),
         ({"direction": "counter-clockwise"}, "because it rotates counter-clockwise"),

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr
 
 from parhelion.core.constants import BOLTZMANN_J_K, SPEED_OF_LIGHT_M_S
 from parhelion.core.noise import normals
@@ -142,6 +141,8 @@ def shadowing(places: Floats, seed: int, name: str, distance_m: float) -> Floats
     A sum of plane waves over x and y whose spectrum gives the correlation exp(-r / distance_m) (Gudmundson 1991,
     Electron. Lett. 27, 2145).
     """
+    from scipy.special import ndtr
+
     drawn = normals(Stream(seed, name), np.arange(2 * _WAVES, dtype=np.int64))
     # Radial distribution of the spectrum of a two-dimensional exponential correlation: 1 - (1 + k^2 L^2)^(-1/2).
     share, turn, phase = ndtr(drawn[:_WAVES, 0]), ndtr(drawn[:_WAVES, 1]), ndtr(drawn[_WAVES:, 0])

@@ -11,7 +11,6 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from scipy.special import ndtr
 
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.deprecation import keyword_only
@@ -275,6 +274,8 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
     def _samples(
         self, world: World, motion: Trajectory, first: int, count: int, seed: int, mount: Pose | None
     ) -> UwbData:
+        from scipy.special import ndtr
+
         site = self._site(world)
         times = np.arange(first, first + count, dtype=np.int64) / self.rate_hz
         tags = np.zeros((0, 3))
