@@ -60,6 +60,7 @@ def noise_config(method: str, axis: str, coherent: bool, window: str = "none") -
 @pytest.mark.parametrize(("method", "axis", "coherent", "window"), [
     ("ca", "range", True, "none"), ("ca", "range", True, "hann"), ("ca", "speed", True, "hann"),
     ("ca", "range", False, "hann"), ("os", "range", True, "none"), ("os", "range", True, "hann"),
+    ("so", "range", True, "none"), ("so", "range", True, "hann"),
 ])  # fmt: skip
 def test_noise_alone_alarms_at_the_rate_that_was_set(method: str, axis: str, coherent: bool, window: str) -> None:
     alarms, power = counts_of(noise_config(method, axis, coherent, window), 16)
