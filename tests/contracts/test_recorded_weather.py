@@ -137,7 +137,8 @@ def test_clouds_of_several_returns(returns: str, fields: tuple[str, ...]) -> Non
     assert np.all(wet.return_index < wet.return_count)
     assert np.sum(1.0 / wet.return_count) == pytest.approx(np.sum(wet.return_index == 0))
     assert of_origin(wet, SURFACE).sum() > 0.5 * len(scan)
-    assert of_origin(wet, RAIN).sum() > 500
+    # A Pandar64 collects little from close by: few drops.
+    assert of_origin(wet, RAIN).sum() > (500 if preset == VLP else 10)
 
 
 def found_shots(cloud: ph.PointCloud) -> int:

@@ -152,10 +152,10 @@ def recorded_shots(cloud: PointCloud, lidar: Lidar, no_returns: str) -> Recorded
     finite = np.isfinite(x) & np.isfinite(y) & np.isfinite(z) & ((x != 0.0) | (y != 0.0) | (z != 0.0))
     notes: list[str] = []
     intensity, unit = _intensity(cloud, lidar, finite, notes)
-    levels = {"intensity_step": _intensity_step(intensity, lidar, unit), "power": _power(cloud, finite)}
+    step, power = _intensity_step(intensity, lidar, unit), _power(cloud, finite)
     known = reflectance_of(cloud, lidar) if intensity is None else None
     typical = scale_called(lidar.config.intensity.scale).typical_reflectance
-    if typical is not None and intensity is not None and levels["power"] is None:
+    if typical is not None and intensity is not None and power is None:
         notes.append(
             f"intensities of {lidar.model} do not determine the signal; a reflectance of {typical:g} is assumed unless "
             "one is passed"
@@ -164,7 +164,9 @@ def recorded_shots(cloud: PointCloud, lidar: Lidar, no_returns: str) -> Recorded
         known = np.where(finite, known, 0.0).astype(np.float32)
         notes.append("the cloud has no intensity; its reflectivity was used")
     if isinstance(cloud, Scan):
-        return replace(_of_scan(cloud, intensity, unit, no_returns, notes), reflectance=known, **levels)
+        return replace(
+            _of_scan(cloud, intensity, unit, no_returns, notes), reflectance=known, intensity_step=step, power=power
+        )
     xyz = cloud.xyz.astype(np.float32, copy=False)
     rows: NDArray[np.int64] | None = None
     lost_xyz: float | None = None
@@ -183,7 +185,7 @@ def recorded_shots(cloud: PointCloud, lidar: Lidar, no_returns: str) -> Recorded
         ranges = np.concatenate([ranges, np.zeros((len(directions), ranges.shape[1]), np.float32)])
     return RecordedShots(
         np.concatenate([vectors, directions]) if len(directions) else vectors, len(vectors), table, ranges,
-        intensity, unit, reflectance=known, lost=lost, lost_xyz=lost_xyz, notes=notes, **levels,
+        intensity, unit, intensity_step=step, power=power, reflectance=known, lost=lost, lost_xyz=lost_xyz, notes=notes,
     )  # fmt: skip
 
 
