@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,8 +13,10 @@ import pytest
 import yaml
 from test_scenario import DRIVE, YARD, files_of
 
-from parhelion.core.errors import ConfigError
+from parhelion.core.errors import ConfigError, FormatError
+from parhelion.core.files import atomic_write
 from parhelion.outputs.run import RunSummary
+from parhelion.outputs.verify import verify
 from parhelion.scenario import Scenario
 
 PLAIN = {
@@ -155,3 +159,110 @@ def test_a_sensor_names_the_folder_of_its_frames(yard: Path, tmp_path: Path) -> 
     assert not any(name.startswith("top") for name in named)
     with pytest.raises(ConfigError, match="two sensors have the folder 'top'"):
         _with_seed(yard, 1, sensors=[PLAIN["sensors"][0], {**sensor, "name": "other", "folder": "top"}])
+
+
+# ---- killed runs ----------------------------------------------------------------------------------------------------
+
+
+KILLED = """
+import os, pathlib, sys, time
+from parhelion.scenario import Scenario
+
+def stop(done, total):
+    if done == 4:
+        while not pathlib.Path(sys.argv[2], "top", "000002.pcd").exists():  # frames are written in the background
+            time.sleep(0.01)
+        os.kill(os.getpid(), 9)
+
+Scenario.load(sys.argv[1]).run(sys.argv[2], progress=stop)
+"""
+
+
+def _killed_run(yard: Path, out: Path, **fields: object) -> tuple[Path, dict[str, bytes]]:
+    """Run that was killed after some frames, and the files of the complete run."""
+    file = yard / "killed.yaml"
+    file.write_text(yaml.safe_dump({**PLAIN, "report": True, **fields}))
+    Scenario.load(file).run(out.with_name("whole"))
+    done = subprocess.run([sys.executable, "-c", KILLED, str(file), str(out)], timeout=120)
+    assert done.returncode == -9
+    assert len(list((out / "top").glob("0*.pcd"))) >= 2
+    return file, _without_timing(out.with_name("whole"))
+
+
+def _without_timing(folder: Path) -> dict[str, bytes]:
+    return {name: data for name, data in files_of(folder).items() if name != "report.html"}
+
+
+def test_damaged_files_of_a_killed_run_are_regenerated(yard: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    file, whole = _killed_run(yard, out)
+    (out / "top" / "000000.pcd").write_bytes(b"")
+    data = bytearray((out / "top" / "000001.pcd").read_bytes())
+    data[-5] ^= 1
+    (out / "top" / "000001.pcd").write_bytes(data)
+    statistics = out / "statistics.jsonl"
+    statistics.write_text(statistics.read_text().replace('"points": ', '"points": 1', 1))
+    found = verify(out)
+    assert not found.complete
+    assert found.changed == ["top/000000.pcd", "top/000001.pcd"]
+    Scenario.load(file).run(out)
+    assert _without_timing(out) == whole
+    assert verify(out).good
+
+
+def test_intact_frames_of_a_killed_run_are_reused(yard: Path, tmp_path: Path) -> None:
+    file, whole = _killed_run(yard, tmp_path / "out")
+    assert verify(tmp_path / "out").changed == []
+    summary = Scenario.load(file).run(tmp_path / "out")
+    assert summary.found >= 2
+    assert summary.found + summary.scans == 5
+    assert _without_timing(tmp_path / "out") == whole
+    assert not (tmp_path / "out" / "journal.jsonl").exists()
+
+
+def test_a_damaged_journal_costs_only_time(yard: Path, tmp_path: Path) -> None:
+    file, whole = _killed_run(yard, tmp_path / "out")
+    journal = tmp_path / "out" / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"\xff{[\n" + b'["top/000000.pcd"]\n{"top/000001.pcd": 7}\n' + lines[-1][:20])
+    assert Scenario.load(file).run(tmp_path / "out").found == 0
+    assert _without_timing(tmp_path / "out") == whole
+
+
+def test_files_are_on_the_disk_before_they_are_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+    for name in ("fsync", "replace"):
+        real = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda *a, real=real, name=name: (events.append(name), real(*a))[1])
+    with atomic_write(tmp_path / "a.txt") as temporary:
+        temporary.write_text("a")
+    assert events == ["fsync", "replace"]
+
+
+# ---- parhelion verify -----------------------------------------------------------------------------------------------
+
+
+def test_verify_names_what_differs(run: Callable[..., RunSummary], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert verify(out).good
+    (out / "top" / "000001.pcd").write_bytes(b"")
+    (out / "truth" / "husky.csv").unlink()
+    found = verify(out)
+    assert (found.changed, found.missing) == (["top/000001.pcd"], ["truth/husky.csv"])
+    assert found.complete
+    assert not found.good
+    part = verify(out / "top")
+    assert (part.changed, part.missing) == (["top/000001.pcd"], [])
+    manifest = json.loads((out / "manifest.json").read_text())
+    manifest["scenario"]["seed"] = 12345
+    manifest["files"]["../elsewhere"] = "0" * 64
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    problems = " ".join(verify(out).problems)
+    assert "does not match its hash" in problems
+    assert "'../elsewhere', which is outside" in problems
+    (out / "manifest.json").write_text("[")
+    with pytest.raises(FormatError, match="cannot be read as a manifest"):
+        verify(out)
+    (tmp_path / "a" / "b" / "c" / "d" / "e").mkdir(parents=True)
+    with pytest.raises(FormatError, match="contains no manifest"):
+        verify(tmp_path / "a" / "b" / "c" / "d" / "e")

@@ -20,10 +20,11 @@ from parhelion.cli import (
     run,
     shoot,
     stream,
+    verify,
     view,
     weather,
 )
-from parhelion.cli.screen import DEBUG_VARIABLE, Command, Group, examples
+from parhelion.cli.screen import DEBUG_VARIABLE, Command, Group, examples, say
 from parhelion.cli.weather_options import WeatherCommand
 
 app = typer.Typer(
@@ -36,6 +37,7 @@ app = typer.Typer(
         "parhelion shoot --world city --camera generic/vga -o city.png",
         "parhelion run scenario.yaml -o out",
         "parhelion campaign study.yaml -o study-out",
+        "parhelion verify out",
         "parhelion view scenario.yaml",
         "parhelion weather recorded.pcd -o wet.pcd --rain 25 --sensor velodyne/vlp-16",
         "parhelion calibrate drive.pcap --sensor ouster/os0-32 -o my-lidar.yaml --report report.html",
@@ -52,7 +54,7 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"parhelion {__version__}")
+        say(f"parhelion {__version__}")
         raise typer.Exit()
 
 
@@ -76,6 +78,7 @@ _COMMANDS = (
     (shoot.shoot, shoot.EXAMPLES, WeatherCommand),
     (run.run, run.EXAMPLES, Command),
     (campaign.campaign, campaign.EXAMPLES, Command),
+    (verify.verify, verify.EXAMPLES, Command),
     (stream.stream, stream.EXAMPLES, stream.StreamCommand),
     (view.view, view.EXAMPLES, WeatherCommand),
     (weather.weather, weather.EXAMPLES, WeatherCommand),

@@ -87,7 +87,7 @@ def _print(study: Study, summary: CampaignSummary) -> None:
     ]
     screen.facts(study.title, rows)
     if summary.failed == summary.rows:
-        typer.echo(f"error: {study.source}: no run succeeded; {summary.first_error}", err=True)
+        screen.print_error(f"{study.source}: no run succeeded; {summary.first_error}")
         raise typer.Exit(FAILED)
     screen.say(f"\nwrote {summary.place}/results.parquet with {summary.rows} rows, summary.json and report.html")
 
@@ -109,7 +109,7 @@ def _repeat(study: Study, output: str, number: int) -> None:
     elif again.differences:
         for difference in again.differences:
             warn(difference)
-        typer.echo(f"error: row {number} differs from the table", err=True)
+        screen.print_error(f"row {number} differs from the table")
         raise typer.Exit(FAILED)
     else:
         screen.say("\nidentical to the table, bit for bit")

@@ -1,9 +1,14 @@
-"""Tables, progress bars and sentences on the terminal. File names are printed verbatim, never as markup."""
+"""Tables, progress bars and sentences on the terminal: the only module that prints.
+
+Text may contain names from files. It is printed verbatim, never as markup, except that `printable` quotes control
+characters, so that a file cannot send commands to the terminal.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import sys
@@ -70,6 +75,20 @@ def stop_if_interrupted() -> None:
 _PIPE_WIDTH = 200
 
 
+# C0 and C1 controls except tab and line feed, bidirectional overrides, line separators, and undecodable bytes.
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """Text in which control characters are written as escapes: an ESC becomes the four characters \\x1b."""
+    return _UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def _cell(value: Any) -> str:
+    """Text of a table cell, on one line."""
+    return printable(str(value)).replace("\n", "\\n").replace("\t", "\\t")
+
+
 def command_line() -> str:
     """Command line as given, for reports."""
     return shlex.join(["parhelion", *sys.argv[1:]])
@@ -94,11 +113,11 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, 
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table(title=Text(title) if title else None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    grid = Table(title=Text(_cell(title)) if title else None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in columns:
-        grid.add_column(Text(name), justify="right" if name in numbers else "left", overflow="fold")
+        grid.add_column(Text(_cell(name)), justify="right" if name in numbers else "left", overflow="fold")
     for row in rows:
-        grid.add_row(*(Text(str(cell)) for cell in row))
+        grid.add_row(*(Text(_cell(cell)) for cell in row))
     console().print(grid)
 
 
@@ -109,18 +128,23 @@ def facts(title: str, rows: Iterable[tuple[str, Any]]) -> None:
 
     out = console()
     if title:
-        out.print(Text(title, style="bold"))
+        out.print(Text(_cell(title), style="bold"))
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, value in rows:
-        grid.add_row(Text(name), value if isinstance(value, Text) else Text(str(value)))
+        grid.add_row(Text(_cell(name)), value if isinstance(value, Text) else Text(printable(str(value))))
     out.print(grid)
 
 
 def say(text: str = "") -> None:
-    """Print one plain line."""
-    typer.echo(text)
+    """Print plain text."""
+    typer.echo(printable(text))
+
+
+def print_error(text: str) -> None:
+    """Print one error line on stderr."""
+    typer.echo(f"error: {printable(one_line(text))}", err=True)
 
 
 @contextmanager
@@ -132,9 +156,9 @@ def progress(task: str, total: int | None) -> Iterator[Callable[[], None]]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     out = console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
-        number = bar.add_task(task, total=total)
+        number = bar.add_task(_cell(task), total=total)
 
         def advance() -> None:
             bar.advance(number)
@@ -160,7 +184,7 @@ def progress_to(task: str, total: int) -> Iterator[Callable[[int, int], None]]:
 
 def print_schema(schema: dict[str, Any]) -> None:
     """Print a JSON schema."""
-    typer.echo(json.dumps(schema, indent=1))
+    say(json.dumps(schema, indent=1))
 
 
 def count(number: int) -> str:
@@ -227,7 +251,10 @@ def one_line_errors() -> Iterator[None]:
     """Report errors as `error: ...` on stderr with exit code 1, and Ctrl-C as `stopped` with 130."""
     try:
         yield
-    except (typer.Exit, typer.Abort, typer.BadParameter):
+    except typer.BadParameter as error:
+        error.message = printable(error.message)
+        raise
+    except (typer.Exit, typer.Abort):
         raise
     except BrokenPipeError:
         raise  # the other end of the pipe was closed; typer exits quietly
@@ -237,7 +264,7 @@ def one_line_errors() -> Iterator[None]:
             raise typer.Exit(INTERRUPTED) from None
         if debugging():
             raise
-        typer.echo(f"error: {sentence(error)}", err=True)
+        print_error(sentence(error))
         raise typer.Exit(FAILED) from None
 
 
@@ -277,7 +304,7 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 def warn(text: str) -> None:
     """Print one warning line."""
-    typer.echo(f"warning: {one_line(text)}", err=True)
+    typer.echo(f"warning: {printable(one_line(text))}", err=True)
 
 
 # ---- engine ---------------------------------------------------------------------------------------------------------

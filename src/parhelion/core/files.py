@@ -1,4 +1,4 @@
-"""Atomic writing of files: a temporary name first, renamed on success."""
+"""Atomic writing of files: a temporary name first, flushed to the disk, and renamed on success."""
 
 from __future__ import annotations
 
@@ -21,11 +21,25 @@ def write_whole(path: str | PathLike[str], data: bytes) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         try:
             temporary.write_bytes(data)
+            sync(temporary)
             temporary.replace(file)
         finally:
             temporary.unlink(missing_ok=True)
     except (OSError, ValueError) as error:  # ValueError: an invalid file name
         raise ConfigError(f"{file}: cannot be written ({getattr(error, 'strerror', None) or error})") from None
+
+
+def sync(file: Path) -> None:
+    """Wait until the contents of a file are on the disk.
+
+    A file system may store a rename before the contents of the file. Without this call, a power failure after the
+    rename can leave an empty file under the final name.
+    """
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
@@ -93,6 +107,7 @@ def atomic_write(path: str | PathLike[str]) -> Iterator[Path]:
         if target.exists():
             os.chmod(temporary, target.stat().st_mode & 0o777)
         yield temporary
+        sync(temporary)
         os.replace(temporary, target)
     except OSError as error:
         _remove(temporary)

@@ -1,7 +1,8 @@
 """Run of a scenario to files: clouds during the run, then streams, truth and a manifest.
 
-Every file is written atomically and depends only on the scenario. An interrupted run can be resumed: vehicles are
-driven again, which is fast, and existing clouds are not measured again. Files that a manifest lists must be unchanged.
+Every file is written atomically and depends only on the scenario. A journal lists the hash of every frame. An
+interrupted run can be resumed: vehicles are driven again, which is fast, and existing frames are not measured again if
+they match the journal of the interrupted run or the manifest of a finished one.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from parhelion.io import poses as tum
 from parhelion.io.poses import TimedPoses
 from parhelion.outputs.datasets.boxes import movable_truth, write_kitti_labels, write_nuscenes_boxes
 from parhelion.outputs.files import FILES, FileRule, write_columns
-from parhelion.outputs.manifest import EarlierRun, content_of, write_manifest
+from parhelion.outputs.manifest import JOURNAL, EarlierRun, Journal, content_of, write_manifest
 from parhelion.outputs.report.collect import NoReport, report_of
 from parhelion.outputs.sinks import Sinks, Watcher, Writer
 
@@ -133,13 +134,17 @@ def _run(
         sinks = Sinks(scenario, folder, watch)
         done = 0
         writer = Writer()
+        journal: Journal | None = None
         try:
-            report = report_of(scenario, folder, resume=not replace)
+            report = report_of(scenario, folder, earlier)
             if replace:
-                # A resumed run trusts existing frames, so those of the replaced run are removed before the manifest.
+                (folder / JOURNAL).unlink(missing_ok=True)
                 for file in (file for files in frames.values() for file in files):
                     file.unlink(missing_ok=True)
+            # The manifest first: it lists the reusable frames, so that the journal can start again.
             write_manifest(folder, content, complete=False, files=earlier.hashes)
+            journal = Journal(folder)
+            report.start(journal)
             for step in scenario.walk(
                 lambda name, number: bool(sinks) or number not in present.get(name, ()) or report.wants(name, number),
                 batch_s=BATCH_S,
@@ -152,7 +157,7 @@ def _run(
                             continue
                         # Computed here, not in the writer's thread, because the next step changes the motions.
                         boxes = truth[name].of(record, "points") if truth is not None and name in truth else None
-                        writer.put(partial(_write_frame, scenario, rule, boxes, record, frames[name][number]))
+                        writer.put(partial(_write_frame, scenario, rule, boxes, record, frames[name][number], journal))
                         summary.frames += 1
                         if isinstance(record, Scan):
                             summary.scans += 1
@@ -169,6 +174,8 @@ def _run(
         except BaseException:
             writer.abandon()
             sinks.abandon()
+            if journal is not None:
+                journal.close()
             raise
     summary.files = [
         one for name, files in frames.items() for file in files for one in (file, *_companions(file, rules[name]))
@@ -179,8 +186,10 @@ def _run(
     summary.files += _write_streams(scenario, streams, folder, report)
     summary.files += _write_truth(scenario, folder)
     summary.files += report.counts()
+    earlier.hashes |= journal.hashes
     hashes = {file.relative_to(folder).as_posix(): earlier.hash_of(file) for file in summary.files}
     write_manifest(folder, content, complete=True, files=hashes)
+    journal.remove()
     summary.report = report.write(hashes, summary.found, "" if watch is None else watch.on_page())
     return summary
 
@@ -207,14 +216,20 @@ def _companions(file: Path, rule: FileRule | None) -> list[Path]:
     return [] if rule is None else rule.companions(file)
 
 
-def _write_frame(scenario: Scenario, rule: FileRule, boxes: Any, record: Any, file: Path) -> list[str]:
-    """Write a frame and its boxes. Return notes on skipped fields."""
-    # Boxes first, so that an existing cloud implies that its boxes exist.
-    if boxes is not None and scenario.settings.boxes == "kitti":
-        write_kitti_labels(boxes, _boxes_of(file, scenario), axes="lidar")
-    elif boxes is not None:
-        write_nuscenes_boxes([boxes], _boxes_of(file, scenario))
-    return rule.write(record, file)
+def _write_frame(
+    scenario: Scenario, rule: FileRule, boxes: Any, record: Any, file: Path, journal: Journal
+) -> list[str]:
+    """Write a frame and its boxes, and add them to the journal. Return notes on skipped fields."""
+    written = [file]
+    if boxes is not None:
+        written.append(_boxes_of(file, scenario))
+        if scenario.settings.boxes == "kitti":
+            write_kitti_labels(boxes, written[-1], axes="lidar")
+        else:
+            write_nuscenes_boxes([boxes], written[-1])
+    notes = rule.write(record, file)
+    journal.add(*written, *rule.companions(file))
+    return notes
 
 
 @contextmanager

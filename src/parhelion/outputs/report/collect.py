@@ -37,6 +37,7 @@ from parhelion.pictures import html
 from parhelion.pictures.charts import Curve, sky_plot
 
 if TYPE_CHECKING:
+    from parhelion.outputs.manifest import EarlierRun, Journal
     from parhelion.scenario.scenario import Scenario, Step
 
 # ---- ranges to radio anchors ----------------------------------------------------------------------------------------
@@ -151,6 +152,9 @@ class NoReport:
         """Return whether the report needs a frame that an earlier run has already written."""
         return False
 
+    def start(self, journal: Journal) -> None:
+        """Record the statistics of every scan in a journal, from now on."""
+
     def take(self, step: Step) -> None:
         """Add the measurements of a step. Call this before its clouds are written, so that every cloud is counted."""
 
@@ -173,8 +177,8 @@ class NoReport:
 class RunReport(NoReport):
     """Collects statistics and sampled frames during a run, and writes the report."""
 
-    def __init__(self, scenario: Scenario, folder: Path, *, resume: bool = True) -> None:
-        """Start a report; `resume` continues the statistics of an earlier run in the folder."""
+    def __init__(self, scenario: Scenario, folder: Path, earlier: EarlierRun | None = None) -> None:
+        """Start a report; it continues the statistics of an earlier run in the folder."""
         self.scenario, self.folder = scenario, folder
         self.began = self.measured = wall.perf_counter()
         """Wall time [s] at the start, and after the last step."""
@@ -211,7 +215,7 @@ class RunReport(NoReport):
         chosen = sum(map(len, self._sampled.values()))
         self._points_per_cloud = _MOST_POINTS // max(chosen, 1)
         there = {(name, number) for name, count in counts.items() for number in range(count)}
-        self.tally = CountsFile(folder / COUNTS, there if resume else frozenset())
+        self.tally = CountsFile(folder / COUNTS, there, earlier)
         self._lidars = set(counts)
         self._moving = {item.instance for item in scenario.world.objects if item.is_actor}
 
@@ -220,6 +224,10 @@ class RunReport(NoReport):
         if number in self._shown[sensor] or number in self._sampled[sensor]:
             return True
         return sensor in self._lidars and (sensor, number) not in self.tally.rows
+
+    def start(self, journal: Journal) -> None:
+        """Record the statistics of every scan in a journal, from now on."""
+        self.tally.start(journal)
 
     def take(self, step: Step) -> None:
         """Add the measurements of a step."""
@@ -275,9 +283,9 @@ class RunReport(NoReport):
         return file
 
 
-def report_of(scenario: Scenario, folder: Path, *, resume: bool = True) -> NoReport:
+def report_of(scenario: Scenario, folder: Path, earlier: EarlierRun) -> NoReport:
     """Return the report of a run: `RunReport`, or `NoReport` if the scenario disables it."""
-    return RunReport(scenario, folder, resume=resume) if scenario.settings.report else NoReport()
+    return RunReport(scenario, folder, earlier) if scenario.settings.report else NoReport()
 
 
 def _some_points(scan: Scan, most: int) -> dict[str, NDArray[Any]]:

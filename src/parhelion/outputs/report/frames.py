@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,9 @@ from parhelion.pictures.grids import is_organised
 from parhelion.pictures.html import count
 from parhelion.pictures.images import field_limits, field_uri, gradient, photo_uri, rgb_uri
 from parhelion.pictures.radar import frame_pixels
+
+if TYPE_CHECKING:
+    from parhelion.outputs.manifest import EarlierRun, Journal
 
 
 def scans_section(name: str, model: str, scans: dict[int, Scan]) -> str:
@@ -197,9 +201,14 @@ def _counted(scan: Scan, name: str) -> NDArray[np.int64]:
 class CountsFile:
     """File of the statistics of a run; one line per scan is appended, so that an interrupted run loses none."""
 
-    def __init__(self, file: Path, expected: Collection[tuple[str, int]]) -> None:
-        """Read an existing file; only scans in `expected`, by lidar and number, are used."""
+    def __init__(self, file: Path, expected: Collection[tuple[str, int]], earlier: EarlierRun | None = None) -> None:
+        """Read an existing file.
+
+        Only scans in `expected`, by lidar and number, are used. With `earlier`, their lines must also match the
+        manifest or the journal of that run.
+        """
         self.file = file
+        self._journal: Journal | None = None
         self.rows: dict[tuple[str, int], ScanCounts] = {}
         """Statistics by lidar and number."""
         if file.exists():
@@ -207,12 +216,20 @@ class CountsFile:
                 lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
             except OSError as error:
                 raise FormatError(f"{file}: cannot be read ({error.strerror})") from None
+            unchanged = earlier is None or earlier.matches(file)
             for line in lines:
                 found = _parsed(line)
-                if found is not None and (found.lidar, found.scan) in expected:
+                if found is None or (found.lidar, found.scan) not in expected:
+                    continue
+                if earlier is None or unchanged or _entry(found).items() <= earlier.known.items():
                     self.rows[found.lidar, found.scan] = found
             # Rewrite the file, because its last line may be incomplete.
             self.finish()
+
+    def start(self, journal: Journal) -> None:
+        """Record the hash of every line in a journal, from now on."""
+        self._journal = journal
+        journal.add_hashes({name: value for row in self.rows.values() for name, value in _entry(row).items()})
 
     def add(self, counts: ScanCounts) -> None:
         """Append one scan."""
@@ -222,6 +239,8 @@ class CountsFile:
                 stream.write(_line(counts))
         except OSError as error:
             raise FormatError(f"{self.file}: cannot be written ({error.strerror})") from None
+        if self._journal is not None:
+            self._journal.add_hashes(_entry(counts))
 
     def finish(self) -> None:
         """Rewrite the file, sorted by lidar and scan."""
@@ -231,6 +250,11 @@ class CountsFile:
 
 def _line(counts: ScanCounts) -> str:
     return json.dumps(asdict(counts)) + "\n"
+
+
+def _entry(counts: ScanCounts) -> dict[str, str]:
+    """Entry of the journal for the line of a scan."""
+    return {f"#{counts.lidar}/{counts.scan}": hashlib.sha256(_line(counts).encode()).hexdigest()}
 
 
 def _parsed(line: str) -> ScanCounts | None:

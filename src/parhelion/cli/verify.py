@@ -1,0 +1,51 @@
+"""`parhelion verify`: check the files of a run or a campaign against their hashes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from parhelion.cli import screen
+from parhelion.cli.screen import FAILED
+
+EXAMPLES = (
+    "parhelion verify out                       # a run folder, a data set or a campaign",
+    "parhelion verify out/semantic-kitti        # one part of it",
+    "parhelion run scenario.yaml -o out         # regenerates the files that differ",
+)
+_SHOWN = 50
+"""Number of differing files that are listed."""
+
+
+def verify(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a run, a data set or a campaign.")],
+) -> None:
+    """Check that every file of a run, a data set or a campaign is as it was written.
+
+    Compares the files with the hashes in manifest.json or campaign.json; in the folder of an interrupted run, with
+    those in its journal. Exits with 1 if a file is missing or differs, or if the run is incomplete.
+    """
+    from parhelion.outputs.verify import verify as check
+
+    with screen.progress("checking", None) as advance:
+        found = check(folder, advance)
+    lines = [*(f"changed  {name}" for name in found.changed), *(f"missing  {name}" for name in found.missing)]
+    for line in lines[:_SHOWN]:
+        screen.say(line)
+    if len(lines) > _SHOWN:
+        screen.say(f"... and {len(lines) - _SHOWN} more")
+    for problem in found.problems:
+        screen.say(problem)
+    total = found.intact + len(lines)
+    screen.say(f"{found.intact} of {total} files are as they were written, by {found.manifest}")
+    if found.good:
+        return
+    reasons = [] if found.complete else ["the run is incomplete"]
+    reasons += [
+        f"{len(files)} {word}" for word, files in (("changed", found.changed), ("missing", found.missing)) if files
+    ]
+    reasons += ["the manifest is damaged"] * bool(found.problems)
+    screen.print_error(f"{folder}: {', '.join(reasons)}; run the same command again to regenerate what differs")
+    raise typer.Exit(FAILED)
