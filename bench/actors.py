@@ -1,4 +1,4 @@
-"""Moving bodies: what scans cost as cars drive through the city."""
+"""Moving bodies: cost of scans as cars drive through the city."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _LANE_M, _SPEED_M_S = 1.75, 10.0
 
 
 def tables(settings: Settings) -> Iterator[Table]:
-    """One row a number of actors."""
+    """One row per number of actors."""
     table = Table(
         "actors",
         "Moving bodies: OS1-128 in the city with cars driving through the two main streets",
-        ["cars", "triangles that move", "ms a scan", "M beams/s", "time against none", "points on cars"],
-        notes=["Each scan is 0.1 s later than the last, so the bodies are placed anew for every one."],
+        ["cars", "triangles that move", "ms per scan", "M beams/s", "time against none", "points on cars"],
+        notes=["Each scan is 0.1 s later than the last, so the bodies are placed again for each scan."],
     )
     counts = _COUNTS[:2] if settings.quick else _COUNTS
     worlds = {number: _city_with(number) for number in counts}
@@ -37,7 +37,7 @@ def tables(settings: Settings) -> Iterator[Table]:
             {
                 "cars": number,
                 "triangles that move": sum(len(a.triangles) for a in worlds[number].geometry("lidar").actors),
-                "ms a scan": 1e3 * times[str(number)].best,
+                "ms per scan": 1e3 * times[str(number)].best,
                 "M beams/s": len(lidar[number].shots()) / times[str(number)].best / 1e6,
                 "time against none": ratio(times[str(number)], times["0"]),
                 "points on cars": int(np.count_nonzero(np.any(scan.fields["velocity"] != 0, axis=1))),
@@ -47,10 +47,10 @@ def tables(settings: Settings) -> Iterator[Table]:
 
 
 def _city_with(number: int) -> ph.World:
-    """The city, and cars in four lanes of the two streets that cross at its middle."""
+    """The city, with cars in four lanes of the two streets that cross at its centre."""
     world = ph.World.load("city")
     shapes = list(CAR_SHAPES)
-    # A car as one body of one paint: what costs time is the motion, not the material.
+    # Each car is one body with one paint, because the motion costs time, not the material.
     bodies = {shape: ph.Mesh.merged([part.mesh for part in car(shape)]) for shape in shapes}
     for index in range(number):
         lane, place = index % 4, index // 4

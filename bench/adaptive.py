@@ -1,4 +1,4 @@
-"""Adaptive sampling against tracing every sub-ray: what it saves, and whether the answer is the same."""
+"""Adaptive sampling against tracing every sub-ray: time saved, and agreement of the results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CASTS_GOAL = Goal("at most", 8.0)
 
 
 def tables(settings: Settings) -> Iterator[Table]:
-    """One row a sensor and number of bounces."""
+    """One row per sensor and number of bounces."""
     table = Table(
         "adaptive",
         "Adaptive against fixed sampling at 25 sub-rays, in the city, without noise",
@@ -29,7 +29,7 @@ def tables(settings: Settings) -> Iterator[Table]:
             "sensor",
             "bounces",
             "time fixed / adaptive",
-            "casts a beam",
+            "casts per beam",
             "over glass",
             "goal",
             "range ≤ 1 mm",
@@ -71,7 +71,7 @@ def _measure(settings: Settings, table: Table, sensor: str, bounces: int) -> Non
             "sensor": sensor,
             "bounces": bounces,
             "time fixed / adaptive": ratio(times["fixed"], times["adaptive"]),
-            "casts a beam": casts,
+            "casts per beam": casts,
             "over glass": specular,
             "goal": _CASTS_GOAL.verdict(casts),
             **dict(zip(("range ≤ 1 mm", "power ≤ 1 %", "both"), shares, strict=True)),
@@ -80,7 +80,7 @@ def _measure(settings: Settings, table: Table, sensor: str, bounces: int) -> Non
 
 
 def _continuous(sensor: str, sampling: Literal["fixed", "adaptive"], bounces: int) -> ph.Lidar:
-    """The sensor without noise and without steps of range, which would turn a micrometre into a step."""
+    """The sensor without noise and range quantisation, which would turn a difference of a micrometre into a step."""
     config = ph.Lidar(sensor).config
     data = config.model_dump(mode="python")
     data["range"]["resolution_m"] = 0.0
@@ -90,7 +90,9 @@ def _continuous(sensor: str, sampling: Literal["fixed", "adaptive"], bounces: in
 
 
 def _matches(expected: ph.Scan, found: ph.Scan, shots: int) -> NDArray[np.bool_]:
-    """Range, power, and both, of every beam with a return in either scan, shape (3, n). One return a beam."""
+    """Agreement in range, in power and in both, for every beam with a return in either scan, shape (3, n); one return
+    per beam.
+    """
 
     def by_shot(scan: ph.Scan, name: str) -> NDArray[np.float64]:
         values = np.full(shots, np.nan)
@@ -100,7 +102,7 @@ def _matches(expected: ph.Scan, found: ph.Scan, shots: int) -> NDArray[np.bool_]
     seen = np.zeros(shots, bool)
     for scan in (expected, found):
         seen[scan.fields["shot"]] = True
-    with np.errstate(invalid="ignore"):  # a return in one scan only compares as not a number: no match
+    with np.errstate(invalid="ignore"):  # a return in only one of the scans compares with NaN, which never matches
         range_m = np.abs(by_shot(found, "range") - by_shot(expected, "range")) <= _RANGE_M
         power = np.abs(by_shot(found, "power") / by_shot(expected, "power") - 1.0) <= _POWER
     return np.stack([range_m, power, range_m & power])[:, seen]

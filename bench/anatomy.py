@@ -1,4 +1,4 @@
-"""Where a scan's time goes: in kernels, in making them, and in the rest."""
+"""Breakdown of the time of a scan: kernels, compilation and the remainder."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def watch(run: Callable[[], Result]) -> tuple[Result, float, list[dict[str, Any]
 
 
 def tables(settings: Settings) -> Iterator[Table]:
-    """One row a sensor and way of sampling."""
+    """One row per sensor and sampling method."""
     table = Table(
         "anatomy",
         "Where a scan's time goes, in the city at 25 sub-rays",
-        ["sensor", "sampling", "bounces", "ms a scan", "ms in kernels", "longest kernels ms", "kernels",
+        ["sensor", "sampling", "bounces", "ms per scan", "ms in kernels", "longest kernels ms", "kernels",
          "new kernels", "other launches", "ms other", "ms elsewhere"],
         notes=[
             "The quickest of several scans. Other launches: sums, compactions and copies. Elsewhere: tracing in "
@@ -64,7 +64,9 @@ def tables(settings: Settings) -> Iterator[Table]:
 
 
 def is_new(launch: dict[str, Any]) -> bool:
-    """Whether a kernel was not in memory yet. One that an earlier process left on disk counts as a hit with Dr.Jit."""
+    """Return True if a kernel was not in memory yet. Dr.Jit counts a kernel from the disk cache of an earlier process
+    as a hit.
+    """
     return launch["type"] == engine().dr.KernelType.JIT and (not launch["cache_hit"] or bool(launch["cache_disk"]))
 
 
@@ -74,7 +76,7 @@ def _row(milliseconds: float, launches: list[dict[str, Any]]) -> dict[str, Any]:
     spent = sorted((launch["execution_time"] for launch in compiled), reverse=True)
     other = [launch["execution_time"] for launch in launches if launch["type"] != kernel]
     return {
-        "ms a scan": milliseconds,
+        "ms per scan": milliseconds,
         "ms in kernels": sum(spent),
         "longest kernels ms": ", ".join(f"{value:.1f}" for value in spent[:4]),
         "kernels": len(compiled),

@@ -1,4 +1,4 @@
-"""Many sensors in one call: scans a second as the batch grows."""
+"""Many sensors in one call: scans per second as the batch grows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GPU_GOAL = Goal("at least", 1.0, " G")
 
 
 def tables(settings: Settings) -> Iterator[Table]:
-    """Batches of 1, 10 and 100 poses; on a GPU of a sensor with more beams, too."""
+    """Batches of 1, 10 and 100 poses; on a GPU also for a sensor with more beams."""
     on_gpu = engine().device == "cuda"
     sizes = (1, 10) if settings.quick else (1, 10, 100)
     for sensor in (VLP, OS1) if on_gpu else (VLP,):
@@ -33,7 +33,7 @@ def _measure(
         f"scan_many: {sensor}, {sampling}, 25 sub-rays, in the city",
         ["poses", "scans/s", "time a scan", "M beams/s", "M casts/s", "M sub-rays/s", "goal", "kernels s", "of total"],
         notes=[
-            "Time a scan: against one pose alone. Casts: rays that were traced; sub-rays: 25 a beam, traced or "
+            "Time per scan: against one pose alone. Casts: rays that were traced; sub-rays: 25 per beam, traced or "
             "followed from their neighbours. Kernels: time on the device; the rest of the total is Python and NumPy."
         ],
     )
@@ -72,7 +72,7 @@ def _scanner(lidar: ph.Lidar, world: ph.World, size: int) -> Callable[[], list[p
 
 
 def _kernel_seconds(run: Callable[[], list[ph.Scan]], beams: int) -> tuple[float, float, float]:
-    """Time in kernels and in all [s], and rays cast, of one more run."""
+    """Time in kernels and total time [s], and the number of rays cast, in one additional run."""
     from anatomy import watch
 
     scans, seconds, launches = watch(run)

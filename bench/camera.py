@@ -1,4 +1,6 @@
-"""Pictures a second: sun, sky and one bounce; truth alone; and Mitsuba's own path tracer on the same triangles."""
+"""Pictures per second: sun, sky and one bounce; ground truth alone; and Mitsuba's own path tracer on the same
+triangles.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,7 @@ def tables(settings: Settings) -> Iterator[Table]:
     table = Table(
         "camera",
         "Camera: 640 x 480 pixels of the city",
-        ["work", "rays a pixel", "ms", "pictures/s", "goal"],
+        ["work", "rays per pixel", "ms", "pictures/s", "goal"],
         notes=[
             "Picture: sun with shadows, sky, one bounce, air and electronics, without truth. Truth: depth, normals, "
             "classes and objects' numbers in NumPy. Mitsuba: its path integrator at the same depth and number of "
@@ -79,13 +81,13 @@ def tables(settings: Settings) -> Iterator[Table]:
         kind, _, rays = name.partition(" ")
         goal = goals[kind].verdict(1.0 / taken.best) if kind == "truth" or rays == "1" else ""
         table.add(
-            {"work": kind, "rays a pixel": rays or "1", "ms": 1e3 * taken.best, "pictures/s": 1.0 / taken.best,
+            {"work": kind, "rays per pixel": rays or "1", "ms": 1e3 * taken.best, "pictures/s": 1.0 / taken.best,
              "goal": goal}
         )  # fmt: skip
     for variant in ("scalar_rgb", "llvm_ad_rgb"):
         for samples in counts[:2]:
             best = _by_mitsuba(world, cameras["picture 1"], variant, samples, 2 if settings.quick else 6)
-            row = {"work": f"Mitsuba path, {variant}", "rays a pixel": str(samples)}
+            row = {"work": f"Mitsuba path, {variant}", "rays per pixel": str(samples)}
             table.add(row | ({"ms": None} if best is None else {"ms": 1e3 * best, "pictures/s": 1.0 / best}))
             if best is None:
                 table.notes.append(f"Mitsuba's path tracer ended the process under {variant} with this LLVM.")
@@ -94,7 +96,7 @@ def tables(settings: Settings) -> Iterator[Table]:
 
 
 def _by_mitsuba(world: ph.World, camera: ph.Camera, variant: str, samples: int, rounds: int) -> float | None:
-    """Best time of Mitsuba's own integrator [s]; None where it ends the process."""
+    """Best time of Mitsuba's own integrator [s]; None if it crashes the process."""
     static, lens, pose = world.geometry("camera").static, camera.intrinsics, world.viewpoint
     with tempfile.TemporaryDirectory(prefix="parhelion-bench-") as folder:
         asked = {

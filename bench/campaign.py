@@ -1,14 +1,15 @@
-"""How much faster a campaign is with more processes: 200 short runs, by one process, by two, by all cores.
+"""Speed-up of a campaign with more processes: 200 short runs with one process, two processes and all cores.
 
-    python bench/campaign.py [runs] [rounds]        # 0 rounds: processor time alone
+    python bench/campaign.py [runs] [rounds]        # 0 rounds: processor time only
 
-Rounds alternate, since other programs may come and go; each line is the quickest of its rounds. The time is that of the
-whole command's work, workers' start included; the pace is that between the tenth row and the tenth last.
+Rounds alternate, because other programs may run at the same time; each line shows the fastest of its rounds. The time
+covers all work of the command, including the start of the workers. The rate is measured between the tenth row and the
+tenth to last.
 
-The last line does not depend on who else uses the machine. It takes the processor time of a worker's start and of its
-rows, both in one process, and that of the program that hands them out, and says what follows for two idle cores:
-(handing out + start + all rows) / (handing out + start + half of the rows). Handing out is counted as if the workers
-stood still meanwhile, so that the wall clock may show a little more.
+The last line does not depend on other users of the machine. It measures the processor time of the start of a worker and
+of its rows, both in one process, and of the program that distributes them. It prints the speed-up that follows for two
+idle cores: (distribution + start + all rows) / (distribution + start + half of the rows). The workers are assumed to be
+idle during distribution, so the measured speed-up may be slightly higher.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ SCENARIO = {
 
 
 def timed(study: Study, workers: int, threads: int) -> tuple[float, float]:
-    """Seconds of a campaign, and rows a second while all workers are at work."""
+    """Duration of a campaign [s], and rows per second while all workers are busy."""
     os.environ["PARHELION_THREADS"] = str(threads)
     at: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -58,7 +59,7 @@ print(*spent)
 
 
 def by_processor_time(study: Study, rows: int = 41) -> tuple[float, float, float]:
-    """Seconds of processor time that handing out all rows, a worker's start and one row take."""
+    """Processor time [s] of distributing all rows, of starting a worker and of one row."""
     os.environ["PARHELION_THREADS"] = "1"
     jobs = "\n".join(job_of(study, row) for row in range(rows))
     worker = subprocess.run([sys.executable, "-c", _WORKER], input=jobs, capture_output=True, text=True, check=True)
@@ -71,7 +72,7 @@ def by_processor_time(study: Study, rows: int = 41) -> tuple[float, float, float
 
 
 def main(runs: int = 200, rounds: int = 3) -> None:
-    """Print a line for each way."""
+    """Print one line per configuration."""
     study = Study.from_mapping({"scenario": SCENARIO, "seeds": runs})
     cores = usable_cores()
     ways = list(dict.fromkeys([(1, 1), (2, 1), (1, 2), (cores, 1)]))

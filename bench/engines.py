@@ -1,4 +1,4 @@
-"""Bare casts: the same rays in the same triangles, by our engine and by others."""
+"""Bare casts: the same rays and triangles with Parhelion's engine and with others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from parhelion.rays.scene import RayScene
 
 OURS = "Parhelion, nearest triangle"
 _RAYS = (131_072, 1_000_000)
-# Two correct float32 engines differ by rounding, and at grazing edges now and then in what they hit.
+# Two correct float32 engines differ by rounding, and occasionally hit different triangles at grazing edges.
 _AGREE_M, _AGREE_PER_M = 1e-3, 1e-5
 
 Floats = NDArray[np.float32]
@@ -27,16 +27,16 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Contender:
-    """One engine with its scene built and its rays in place."""
+    """One engine with its scene built and its rays loaded."""
 
     run: Callable[[], Any]
     distance: Callable[[], NDArray[Any]]
-    """Distances of the last run [m]; anything from NO_LIMIT_M up, or not finite, is a miss."""
+    """Distances of the last run [m]; non-finite values and values of at least NO_LIMIT_M are misses."""
     threads: int
     finds: str
-    """What a run finds of each hit."""
+    """Outputs of a run for each hit."""
     goal: Goal | None = None
-    """On the time against our nearest-triangle cast."""
+    """Goal for the time relative to Parhelion's nearest-triangle cast."""
 
 
 def tables(settings: Settings) -> Iterator[Table]:
@@ -83,7 +83,7 @@ def _compare(settings: Settings, count: int) -> Table:
 
 
 def _differing(distance: NDArray[Any], reference: NDArray[Any]) -> int:
-    """Number of rays whose distance is another, or that hit in one and miss in the other."""
+    """Number of rays whose distance differs, or that hit in only one of the two."""
     hit, expected = (np.isfinite(d) & (d < NO_LIMIT_M) for d in (distance, reference))
     found, wanted = np.where(hit, distance, 0.0), np.where(expected, reference, 0.0)
     same = np.abs(found - wanted) <= _AGREE_M + _AGREE_PER_M * wanted
@@ -136,7 +136,7 @@ def _embreex(scene: RayScene, origin: Floats, direction: Floats) -> Contender:
 
 
 def _open3d(scene: RayScene, origin: Floats, direction: Floats) -> Contender:
-    # By name, as its annotations know of no NumPy arrays.
+    # Called by name, because its annotations do not include NumPy arrays.
     open3d: Any = import_module("open3d")
     core = open3d.core
     static = scene.geometry.static

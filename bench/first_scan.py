@@ -1,4 +1,4 @@
-"""A process that imports the package, loads a world and scans, and says as JSON when each step was done.
+"""Import the package, load a world, scan, and print the time of each step as JSON.
 
 python bench/first_scan.py city ouster/os1-128 1
 """
@@ -11,7 +11,7 @@ import time
 
 
 def main(world_name: str, sensor: str, scans: int) -> None:
-    """Measure this process. Times are the system's monotonic clock [s], which the starting process reads too."""
+    """Measure this process. Times are those of the system's monotonic clock [s], which the parent process reads too."""
     start = time.perf_counter()
     import parhelion as ph
 

@@ -1,4 +1,4 @@
-"""Growth: time and memory as triangles go from ten thousand to ten million, and time as rays do."""
+"""Scaling: time and memory from ten thousand to ten million triangles, and time against the number of rays."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _SIDE_M = 400.0
 
 
 def tables(settings: Settings) -> Iterator[Table]:
-    """Triangles first, then rays."""
+    """Scaling with triangles, then with rays."""
     sizes = _SIZES[:3] if settings.quick else _SIZES
     yield _by_triangles(settings, sizes)
     yield _by_rays(settings, sizes)
 
 
 def terrain(count: int) -> Triangles:
-    """Hills of 400 m by 400 m in about `count` triangles: the same hills however finely they are cut."""
+    """Hills of 400 m by 400 m with about `count` triangles; the shape does not depend on `count`."""
     cells = max(1, round(np.sqrt(count / 2)))
     axis = np.linspace(-_SIDE_M / 2, _SIDE_M / 2, cells + 1)
     x, y = np.meshgrid(axis, axis, indexing="ij")
-    # Waves of ever shorter length and height, turned against each other; flat in the middle, where the sensor is.
+    # Sum of waves of decreasing length and height in different directions; flat in the centre, where the sensor is.
     turns, lengths = np.radians(37.0 * np.arange(8)), 160.0 / 1.9 ** np.arange(8)
     z = np.zeros_like(x)
     for turn, length in zip(turns, lengths, strict=True):
@@ -94,7 +94,9 @@ def _by_triangles(settings: Settings, sizes: tuple[int, ...]) -> Table:
 
 
 def _in_own_process(size: int) -> dict[str, float]:
-    """Time and memory of one build. Another process, since this one's freed memory would be used again, unseen."""
+    """Time and memory of one build. It runs in a separate process, because this process would reuse memory that it
+    freed.
+    """
     command = [sys.executable, __file__, str(size)]
     answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     if answer.returncode != 0:
@@ -104,8 +106,8 @@ def _in_own_process(size: int) -> dict[str, float]:
 
 
 def measure_build(size: int) -> dict[str, float]:
-    """Seconds to build a scene, what it holds of memory, and the most that the process held [bytes]."""
-    # A first scene starts the engine and fills its pools, which belong to no scene.
+    """Time to build a scene [s], memory that the scene holds [bytes] and peak memory of the process [bytes]."""
+    # The first scene starts the engine and fills its memory pools, which belong to no scene.
     first = RayScene(SceneGeometry(terrain(1000)))
     triangles = terrain(size)
     gc.collect()

@@ -1,4 +1,4 @@
-"""Cold processes: time until the first scan is there, with and without compiled kernels on disk, and peak memory."""
+"""Cold processes: time to the first scan, with and without compiled kernels on disk, and peak memory."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ _MEMORY_SCANS = 5
 
 
 def _first_scan(cache: Path, world: str, sensor: str, scans: int = 1) -> dict[str, float]:
-    """Run a process whose compiled kernels are kept in `cache`; seconds of its steps, and its peak memory [bytes]."""
-    # Dr.Jit reads DRJIT_CACHE_DIR, in older versions HOME only; the CUDA driver and OptiX have caches of their own.
+    """Run a process with `cache` as its kernel cache; return the durations of its steps [s] and its peak memory
+    [bytes].
+    """
+    # Dr.Jit reads DRJIT_CACHE_DIR, older versions only HOME; the CUDA driver and OptiX have separate caches.
     places = ("HOME", "DRJIT_CACHE_DIR", "CUDA_CACHE_PATH", "OPTIX_CACHE_PATH")
     environment = {**os.environ, **{name: str(cache) for name in places}}
     script = Path(__file__).with_name("first_scan.py")
@@ -46,7 +48,7 @@ def _first_scan(cache: Path, world: str, sensor: str, scans: int = 1) -> dict[st
 
 
 def tables(settings: Settings) -> Iterator[Table]:
-    """Time to the first scan: one row a world and state of the kernel cache."""
+    """Time to the first scan: one row per world and state of the kernel cache."""
     table = Table(
         "latency",
         "First scan of a cold process: OS1-128 in built-in worlds",
@@ -83,7 +85,7 @@ def tables(settings: Settings) -> Iterator[Table]:
 
 
 def memory_tables(settings: Settings) -> Iterator[Table]:
-    """Peak memory of a process that scans: one row a sensor."""
+    """Peak memory of a process that scans: one row per sensor."""
     table = Table(
         "memory",
         f"Peak memory of a process that scans the city {_MEMORY_SCANS} times",

@@ -1,4 +1,4 @@
-"""What the figures were measured on."""
+"""Description of the machine that the figures were measured on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PACKAGES = ("parhelion", "mitsuba", "drjit", "numpy", "embreex", "open3d", "war
 
 
 def description() -> list[str]:
-    """Lines that name the date, the hardware, how busy it was, and the versions of everything measured."""
+    """Lines with the date, the hardware, its load, and the versions of all measured packages."""
     from parhelion.rays.device import engine
 
     running = engine()
@@ -32,7 +32,7 @@ def description() -> list[str]:
 
 
 class OtherPrograms:
-    """Counts the processor time that programs other than this one and its children take, from its making on."""
+    """Processor time that programs other than this one and its children have used since this object was created."""
 
     def __init__(self) -> None:
         self._start = time.perf_counter()
@@ -45,7 +45,7 @@ class OtherPrograms:
 
 
 def _busy_seconds() -> float:
-    """Processor time of all programs since the machine started [s], time stolen by other machines included."""
+    """Processor time of all programs since the machine started [s], including time stolen by other virtual machines."""
     with open("/proc/stat", encoding="utf-8") as file:
         user, nice, system, _idle, _waiting, interrupts, soft_interrupts, stolen = map(
             int, file.readline().split()[1:9]
@@ -89,7 +89,7 @@ def _versions() -> list[str]:
 
 
 def memory_bytes(field: str) -> int:
-    """A field of /proc/self/status in bytes: VmRSS, resident now, or VmHWM, the most there was."""
+    """A field of /proc/self/status [bytes]: VmRSS is the current resident memory, VmHWM its peak."""
     with open("/proc/self/status", encoding="utf-8") as file:
         for line in file:
             if line.startswith(field + ":"):

@@ -1,4 +1,4 @@
-"""Whole scans against the bare casts of the same rays: what the physics costs."""
+"""Complete scans against bare casts of the same rays: cost of the physics."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from workloads import OS1, VLP, Settings, bare_cast, city, sub_rays_of_scan
 import parhelion as ph
 
 Way = tuple[Literal["fixed", "adaptive"], int, int]
-"""Sampling, bounces, and how many scans are made together."""
+"""Sampling, bounces, and number of scans per call."""
 
-# The goals are for scans as they are made by default, with adaptive sampling; all sub-rays traced stand beside them.
+# The goals are for the default scans, with adaptive sampling; scans with all sub-rays are shown for comparison.
 _COST_GOALS = {(VLP, 25, "adaptive"): Goal("at most", 1.15, "×")}
 _SPEED_GOALS = {(5, "fixed"): Goal("at least", 1.9, " M"), (25, "adaptive"): Goal("at least", 1.0, " M")}
 _WAYS: dict[int, list[Way]] = {
@@ -26,7 +26,7 @@ _WAYS: dict[int, list[Way]] = {
 
 
 def scanner(lidar: ph.Lidar, world: ph.World, together: int = 1) -> Callable[[], ph.Scan]:
-    """Scans of the world, each of another seed and at a later time, as a simulation asks for them; the last one."""
+    """Scan the world with successive seeds and times, as a simulation does; return the last scan."""
     number = count()
 
     def run() -> ph.Scan:
@@ -40,12 +40,12 @@ def scanner(lidar: ph.Lidar, world: ph.World, together: int = 1) -> Callable[[],
 
 
 def tables(settings: Settings) -> Iterator[Table]:
-    """One table a sensor."""
+    """One table per sensor."""
     for sensor in (VLP, OS1):
         table = Table(
             "scans",
             f"Full-physics scans of {sensor} in the city, with noise",
-            ["sub-rays", "sampling", "bounces", "together", "casts a beam", "ms a scan", "M beams/s", "goal for speed",
+            ["sub-rays", "sampling", "bounces", "together", "casts per beam", "ms per scan", "M beams/s", "goal for speed",
              "time against bare casts", "after other work", "goal for cost", "against casts ray by ray"],
             notes=[
                 "A scan is all of Lidar.scan, NumPy record included. The bare casts are those of all sub-rays, "
@@ -88,8 +88,8 @@ def _measure(settings: Settings, table: Table, sensor: str, sub_rays: int) -> No
                 "sampling": sampling,
                 "bounces": bounces,
                 "together": together,
-                "casts a beam": runs[str(way)]().metadata["casts_per_beam"],
-                "ms a scan": 1e3 * taken.best,
+                "casts per beam": runs[str(way)]().metadata["casts_per_beam"],
+                "ms per scan": 1e3 * taken.best,
                 "M beams/s": speed,
                 "goal for speed": speed_goal.verdict(speed) if speed_goal else None,
                 "against casts ray by ray": ratio(taken, times["ray by ray"]),

@@ -1,4 +1,4 @@
-"""Whole scenarios against the clock on the wall, and worlds made by rule."""
+"""Complete scenarios against real time, and generation of procedural worlds."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _pace(settings: Settings) -> Table:
 
 
 def _measured(fields: dict[str, Any]) -> float:
-    """How many times faster than real time it is measured, as a run does it: frames step by step, samples together."""
+    """Real-time factor of a scenario, measured as in a run: frames step by step, samples together."""
     scenario = Scenario.from_mapping(fields)
     start = time.perf_counter()
     for step in scenario.walk(batch_s=BATCH_S):

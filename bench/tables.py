@@ -1,4 +1,4 @@
-"""Tables of measurements: made once, shown in the terminal, as Markdown and as JSON."""
+"""Tables of measurements, shown in the terminal, as Markdown and as JSON."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from timing import Ratio
 
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
-"""Lines between which `write_markdown` puts the tables of a page."""
+"""Lines between which `write_markdown` inserts the tables of a page."""
 
 
 @dataclass(frozen=True)
 class Goal:
-    """A figure that a measurement must reach."""
+    """Value that a measurement must reach."""
 
     bound: str
     """'at least' or 'at most'."""
@@ -22,11 +22,11 @@ class Goal:
     unit: str = ""
 
     def met(self, measured: float) -> bool:
-        """Whether a measured figure reaches the goal."""
+        """Return True if a measured value reaches the goal."""
         return measured >= self.value if self.bound == "at least" else measured <= self.value
 
     def verdict(self, measured: float | Ratio) -> str:
-        """The goal in words, and whether it was met; of ratios, 'unclear' where noise reaches across the goal."""
+        """The goal in words, and the outcome; 'unclear' if the noise of a ratio spans the goal."""
         figures = (measured.middle, measured.low, measured.high) if isinstance(measured, Ratio) else (measured,)
         answers = {self.met(figure) for figure in figures}
         word = "unclear" if len(answers) > 1 else "met" if answers.pop() else "MISSED"
@@ -38,12 +38,12 @@ class Table:
     """One table: rows of cells by column title; a missing cell is blank."""
 
     name: str
-    """What `--only` knows it by."""
+    """Name for `--only`."""
     title: str
     columns: list[str]
     rows: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """Sentences under the table: what was measured, and what was skipped and why."""
+    """Sentences below the table: the measurement, and the parts that were skipped with reasons."""
 
     def add(self, row: dict[str, Any]) -> None:
         """Append a row of cells by column title."""
@@ -63,7 +63,7 @@ class Table:
 
 
 def show(table: Table) -> None:
-    """Print a table, through rich where it is installed."""
+    """Print a table, with rich if it is installed."""
     try:
         from rich import box
         from rich.console import Console
@@ -78,7 +78,7 @@ def show(table: Table) -> None:
         drawn.add_row(*row)
     console = Console(highlight=False)
     if not console.is_terminal:
-        # Into a file or pipe there is no width to keep to, and a cut cell would lose its figure.
+        # A file or pipe has no width limit, and a truncated cell would lose its value.
         console = Console(highlight=False, width=200)
     console.print(drawn)
     for note in table.notes:
@@ -110,7 +110,7 @@ def markdown(table: Table, level: int = 3) -> str:
 
 
 def write_markdown(path: Path, header: list[str], tables: list[Table]) -> None:
-    """Write tables into a page: between its marks where it has them, else as the whole page."""
+    """Write tables into a page: between its markers if it has them, otherwise as the whole page."""
     facts = "\n".join(f"- {line}" for line in header)
     body = "\n".join([BEGIN, "", facts, "", *(markdown(table) for table in tables), END])
     old = path.read_text(encoding="utf-8") if path.exists() else ""

@@ -1,4 +1,4 @@
-"""Labelled scans for training: left on the device, against the way through NumPy records."""
+"""Labelled scans for training: tensors on the device against NumPy records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _GPU_GOAL = Goal("at least", 4000.0, "")
 
 
 def tables(settings: Settings) -> Iterator[Table]:
-    """Batches of poses along the drive: records of NumPy, tensors, and tensors of PyTorch."""
+    """Batches of poses along the drive: NumPy records, tensors, and PyTorch tensors."""
     sizes = (44, 100, 400) if engine().device == "cuda" else (8,)
     table = Table(
         "tensors",

@@ -1,4 +1,4 @@
-"""Fair timing on a noisy machine: contenders take turns, and are compared round by round."""
+"""Fair timing on a noisy machine: contenders alternate and are compared round by round."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Times:
-    """Wall times of one contender, one a round [s]."""
+    """Wall times of one contender, one per round [s]."""
 
     seconds: tuple[float, ...]
-    """Of its second run in a row."""
+    """Times of its second consecutive run."""
     after_others: tuple[float, ...] = ()
-    """Of the first, which finds what others left in the processor's caches."""
+    """Times of its first run, which finds the data of other contenders in the processor caches."""
 
     @property
     def best(self) -> float:
-        """The shortest [s]: what the work costs when nothing else disturbs it."""
+        """Shortest time [s]: the cost of the work without disturbance."""
         return min(self.seconds)
 
     def shared(self, pieces: int) -> Times:
-        """The times of one piece of work, where a run does several."""
+        """Times per piece of work, for runs that do several."""
         return Times(*(tuple(value / pieces for value in values) for values in (self.seconds, self.after_others)))
 
     @property
     def cold(self) -> Times:
-        """The first runs as times to compare."""
+        """Times of the first runs, for comparison."""
         return Times(self.after_others)
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """How much longer one contender takes than another, from the rounds that both took part in.
+    """Ratio of the times of two contenders, from the rounds that both took part in.
 
-    A machine that others use, too, has phases of some seconds, of which one may be a fifth slower than the next: best
-    times may come from different phases, while the two of a round lie side by side.
+    On a shared machine the speed changes by up to a fifth between phases of a few seconds. Best times may come from
+    different phases, while the two times of one round are adjacent.
     """
 
     middle: float
     """Median of the ratios of single rounds."""
     low: float
-    """Lower quartile of them: how far noise reaches."""
+    """Lower quartile of these ratios, a measure of the noise."""
     high: float
     """Upper quartile."""
     best: float
@@ -54,16 +54,16 @@ class Ratio:
         return f"{self.middle:.2f} ({self.low:.2f}–{self.high:.2f})"
 
     def times(self, factor: float) -> Ratio:
-        """The same in another unit."""
+        """The same ratio in another unit."""
         return Ratio(*(factor * value for value in (self.middle, self.low, self.high, self.best)))
 
     def inverse(self) -> Ratio:
-        """The same comparison seen from the other side."""
+        """The inverse comparison."""
         return Ratio(1.0 / self.middle, 1.0 / self.high, 1.0 / self.low, 1.0 / self.best)
 
 
 def ratio(longer: Times, shorter: Times) -> Ratio:
-    """How many times longer the first takes, from times that were taken in turns."""
+    """Ratio of the first contender's time to the second's, from alternating runs."""
     pairs = [a / b for a, b in zip(longer.seconds, shorter.seconds, strict=True)]
     low, middle, high = statistics.quantiles(pairs, n=4) if len(pairs) > 1 else (pairs[0],) * 3
     return Ratio(middle, low, high, longer.best / shorter.best)
@@ -72,11 +72,11 @@ def ratio(longer: Times, shorter: Times) -> Ratio:
 def take_turns(
     contenders: Mapping[str, Callable[[], object]], *, rounds: int, most_seconds: float = 30.0
 ) -> dict[str, Times]:
-    """Run all contenders in turn, `rounds` times or until `most_seconds` [s] are over (three rounds at least).
+    """Run all contenders alternately, `rounds` times or until `most_seconds` [s] have passed (at least three rounds).
 
-    In a turn a contender runs twice: work is mostly done many times in a row, and what the contender before left in the
-    processor's caches is not part of it. Who goes first changes from round to round. Garbage collection is held back
-    during a round.
+    Each contender runs twice in a row, because work is mostly repeated and the cache state left by the previous
+    contender is not part of it. The first contender changes from round to round. Garbage collection is disabled during
+    a round.
     """
     for run in contenders.values():  # compile
         run()

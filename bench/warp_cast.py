@@ -1,7 +1,6 @@
-"""The ray query of Warp, alone in a module, since Warp compiles whole modules and reads annotations as they stand."""
+"""Ray query of Warp, in a separate module because Warp compiles whole modules and evaluates their annotations."""
 
-# Warp's annotations are values, and its kernels are a language of their own.
-# mypy: ignore-errors
+# Annotations are values for Warp, and its kernels are a language of their own.
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +8,8 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-# Greetings and compile messages would stand between the tables; older versions know `quiet`, newer ones `log_level`.
+# Warp's banner and compile messages would appear between the tables; older versions have `quiet`, newer ones
+# `log_level`.
 wp.config.quiet = True
 wp.config.log_level = 40
 wp.config.optimization_level = 3
@@ -33,7 +33,7 @@ def _cast(
 def caster(
     vertices: Any, faces: Any, origin: Any, direction: Any, limit_m: float
 ) -> tuple[Callable[[], None], Callable[[], Any]]:
-    """A launch over rays that are in Warp's arrays already, and a read-out of the distances [m]."""
+    """A launch over rays that are already in Warp arrays, and a function that reads the distances [m]."""
     mesh = wp.Mesh(
         points=wp.array(vertices.astype(np.float32), dtype=wp.vec3, device="cpu"),
         indices=wp.array(faces.astype(np.int32).ravel(), dtype=int, device="cpu"),

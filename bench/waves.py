@@ -1,4 +1,4 @@
-"""Radio and sound in the city: one measurement of GNSS, UWB, radar and sonar, against what each may take."""
+"""Radio and sound in the city: one measurement of GNSS, UWB, radar and sonar, against the time limit of each."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from parhelion.core.trajectory import Trajectory
 
 _ANCHORS = 8
 _SYSTEMS = ("gps", "galileo", "beidou")
-"""About 30 satellites of these are over the horizon."""
+"""Satellite systems; about 30 of their satellites are above the horizon."""
 _RADAR_RAYS, _SONAR_RAYS, _RADAR_BOUNCES, _SONAR_BOUNCES = 100_000, 50_000, 2, 3
 _EPOCHS = 20
-"""Fixes of one call, as a drive asks for them; their time is shared out."""
+"""Fixes per call, as in a drive; the time per fix is shown."""
 _GOALS_MS = {"gnss": 10.0, "uwb": 20.0, "radar": 60.0, "sonar": 50.0}
 
 
 def tables(settings: Settings) -> Iterator[Table]:
-    """One row a sensor."""
+    """One row per sensor."""
     table = Table(
         "waves",
         "Radio and sound in the city: one measurement",
@@ -35,7 +35,7 @@ def tables(settings: Settings) -> Iterator[Table]:
         ],
     )
     world, path = city(), city().path
-    assert path is not None  # the city has a drive through it
+    assert path is not None  # the city has a drive
     sensors = _sensors(world, path)
     runs = {name: run for name, (_, run, _) in sensors.items()}
     times = take_turns(runs, rounds=settings.rounds(40), most_seconds=2.0 * settings.most_seconds)
@@ -57,7 +57,7 @@ def tables(settings: Settings) -> Iterator[Table]:
 
 
 def _sensors(world: ph.World, path: Trajectory) -> dict[str, tuple[str, Callable[[], object], Callable[[object], str]]]:
-    """What is done, the call that does it, and what it finds in words."""
+    """Name of the work, the call that does it, and a description of its result."""
     place = world.viewpoint.xyz
     corners = np.array([(12.0 * np.cos(a), 12.0 * np.sin(a), 3.0) for a in np.linspace(0.0, 2.0 * np.pi, _ANCHORS + 1)])
     anchors = (corners[:-1] + np.array([place[0], place[1], 0.0])).tolist()

@@ -1,4 +1,4 @@
-"""What weather costs: in simulated scans against clear ones, and on recorded clouds."""
+"""Cost of weather: simulated scans against clear ones, and recorded clouds."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from workloads import OS1, VLP, Settings, city
 
 import parhelion as ph
 
-_UNEVEN_FOG = ph.Fog(visibility_m=500, heterogeneity=ph.Heterogeneity())
+_HETEROGENEOUS_FOG = ph.Fog(visibility_m=500, heterogeneity=ph.Heterogeneity())
 _WEATHERS: dict[str, ph.Weather | None] = {
     "clear": None,
     "rain 50 mm/h": ph.Weather(rain_rate_mm_h=50),
     "fog 500 m": ph.Weather(visibility_m=500),
-    "uneven fog 500 m": ph.Weather(fog=_UNEVEN_FOG),
-    "rain 50 mm/h, uneven fog 500 m": ph.Weather(rain_rate_mm_h=50, fog=_UNEVEN_FOG),
+    "heterogeneous fog 500 m": ph.Weather(fog=_HETEROGENEOUS_FOG),
+    "rain 50 mm/h, heterogeneous fog 500 m": ph.Weather(rain_rate_mm_h=50, fog=_HETEROGENEOUS_FOG),
     "snow 5 mm/h": ph.Weather(snow_rate_mm_h=5),
 }
-_COST_GOALS = {name: Goal("at most", 1.25, "×") for name in ("rain 50 mm/h", "rain 50 mm/h, uneven fog 500 m")}
+_COST_GOALS = {name: Goal("at most", 1.25, "×") for name in ("rain 50 mm/h", "rain 50 mm/h, heterogeneous fog 500 m")}
 _SPEED_GOAL = Goal("at least", 10.0, " M")
 _STREAM_GOAL = Goal("at most", 15.0, " %")
 _STREAM_HZ = 10.0
@@ -39,13 +39,13 @@ def _scans(settings: Settings, sensor: str) -> Table:
     table = Table(
         "weather",
         f"Scans of {sensor} in the city, in weather, against clear air",
-        ["weather", "ms a scan", "time against clear", "goal", "points", "of the air"],
+        ["weather", "ms per scan", "time against clear", "goal", "points", "of the air"],
         notes=["Full physics with noise, 25 sub-rays, adaptive, each scan of another seed. Of the air: points that "
                "drops, flakes and fog made."],
     )  # fmt: skip
     world, lidar = city(), ph.Lidar(sensor)
     runs = {name: _scanner(lidar, world, weather) for name, weather in _WEATHERS.items()}
-    # Scans of a sixteen-channel lidar are short, so that many rounds are needed for a quiet one of each.
+    # Scans of a sixteen-channel lidar are short, so many rounds are needed for an undisturbed one of each.
     times = take_turns(runs, rounds=settings.rounds(60), most_seconds=2 * settings.most_seconds)
     for name, run in runs.items():
         scan = run()
@@ -54,7 +54,7 @@ def _scans(settings: Settings, sensor: str) -> Table:
         table.add(
             {
                 "weather": name,
-                "ms a scan": 1e3 * times[name].best,
+                "ms per scan": 1e3 * times[name].best,
                 "time against clear": against,
                 "goal": goal.verdict(against) if goal else None,
                 "points": len(scan),
@@ -108,7 +108,7 @@ def _recorded(settings: Settings) -> Table:
 
 
 def _processor_time(weather: ph.Weather, cloud: ph.PointCloud, lidar: ph.Lidar) -> float:
-    """Least seconds of processor time of one application, all threads together."""
+    """Shortest processor time [s] of one application, summed over all threads."""
     best = np.inf
     for frame in range(30):
         start = time.process_time()

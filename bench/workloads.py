@@ -1,4 +1,4 @@
-"""What is measured: worlds, rays and sensors that several tables share."""
+"""Worlds, rays and sensors shared by several tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_LIMIT_M = 1e6
 
 @dataclass(frozen=True)
 class Settings:
-    """How much to measure."""
+    """Amount of work to measure."""
 
     quick: bool
 
@@ -31,13 +31,13 @@ class Settings:
 
     @property
     def most_seconds(self) -> float:
-        """Time that one measurement may take [s]."""
+        """Time limit of one measurement [s]."""
         return 0.5 if self.quick else 8.0
 
 
 @lru_cache(maxsize=1)
 def city() -> ph.World:
-    """The built-in city, standing still; built once."""
+    """The built-in city without motion; built once."""
     return ph.World.load("city")
 
 
@@ -50,10 +50,10 @@ def city_scene() -> RayScene:
 def scan_rays(world: ph.World, count: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """`count` rays of an OS1-128 at the world's viewpoint, ring by ring: origins and directions, (n, 3) each.
 
-    Ring by ring is the order in which our scans trace, and the best for every engine that can use it.
+    Ring by ring is the order in which Parhelion traces, and the fastest for every engine that exploits coherence.
 
-    Beyond one scan the scan is repeated, each time turned by a golden section of a column, as one of a higher
-    resolution would be.
+    For more rays than one scan has, the scan is repeated, each time rotated by the golden section of a column, like a
+    scan of higher resolution.
     """
     shots = ph.Lidar(OS1).shots()
     order = np.lexsort((shots.time, shots.ring))
@@ -79,10 +79,10 @@ def device_rays(scene: RayScene, origin: NDArray[Any], direction: NDArray[Any]) 
 def bare_cast(
     scene: RayScene, origin: Any, direction: Any, limit_m: float = NO_LIMIT_M, *, packets: bool = True
 ) -> Callable[[], Any]:
-    """A cast of device rays into the static triangles that finds distance, triangle and place in it, and no more.
+    """Cast device rays into the static triangles; return only distance, triangle and position in the triangle.
 
-    Neighbouring rays are alike, so they may be cast in packets, as our scans do; else each finds its own way, which
-    is Mitsuba's default.
+    Neighbouring rays are similar, so they may be cast in packets, as in scans. Without packets each ray is traversed
+    separately, which is Mitsuba's default.
     """
     engine = scene.engine
     mi = engine.mi

@@ -1,4 +1,4 @@
-"""A client of Foxglove's WebSocket protocol, and a reader of its messages that knows nothing of the SDK."""
+"""A client of Foxglove's WebSocket protocol, and a parser of its messages that does not use the SDK."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Received:
 
 
 class Client:
-    """Connects, sees the topics and subscribes."""
+    """Client that connects, receives the list of topics and subscribes."""
 
     def __init__(self, url: str) -> None:
         self.socket = connect(
@@ -43,7 +43,7 @@ class Client:
         self.socket.send(json.dumps({"op": "subscribe", "subscriptions": wanted}))
 
     def next(self, seconds: float = 10.0) -> Received:
-        """The next message; TimeoutError where none comes."""
+        """The next message; raises TimeoutError if none arrives."""
         while not self._waiting:
             self._read(seconds)
         return self._waiting.pop(0)
@@ -51,11 +51,11 @@ class Client:
     def _read(self, seconds: float) -> None:
         frame = self.socket.recv(timeout=seconds)
         if isinstance(frame, str):
-            told = json.loads(frame)
-            if told["op"] == "advertise":
-                self.topics |= {channel["topic"]: channel for channel in told["channels"]}
-            elif told["op"] == "serverInfo":
-                self.info = told
+            content = json.loads(frame)
+            if content["op"] == "advertise":
+                self.topics |= {channel["topic"]: channel for channel in content["channels"]}
+            elif content["op"] == "serverInfo":
+                self.info = content
         elif frame[0] == 1:
             number, time_ns = struct.unpack_from("<IQ", frame, 1)
             self._waiting.append(Received(self._names[number], time_ns, frame[13:]))
@@ -76,7 +76,7 @@ class Client:
 
 
 def wire(data: bytes) -> dict[int, list[Any]]:
-    """Fields by number: whole numbers, 8 or 4 raw bytes, or the bytes of what is inside."""
+    """Protobuf fields by number: integers, 8 or 4 raw bytes, or the bytes of a nested message."""
     found: dict[int, list[Any]] = {}
     place = 0
 
@@ -108,7 +108,7 @@ def wire(data: bytes) -> dict[int, list[Any]]:
 
 
 def numbers(data: bytes, count: int) -> list[float]:
-    """The doubles 1 .. count of a vector, a quaternion and the like; those that are left out are 0."""
+    """Fields 1 to count of a vector, quaternion or similar, as doubles; omitted fields are 0."""
     fields = wire(data)
     return [struct.unpack("<d", fields[k][0])[0] if k in fields else 0.0 for k in range(1, count + 1)]
 
@@ -123,7 +123,7 @@ class Cloud:
     time_ns: int
     frame: str
     points: Any
-    """One record a point."""
+    """One record per point."""
 
 
 def cloud(data: bytes) -> Cloud:
@@ -153,7 +153,7 @@ class Entity:
 
 
 def entities(data: bytes) -> list[Entity]:
-    """foxglove.SceneUpdate: 2 entities; of each 2 frame, 3 id, 8 cubes, 14 models."""
+    """foxglove.SceneUpdate: 2 entities, each with 2 frame, 3 id, 8 cubes, 14 models."""
     found = []
     for raw in wire(data).get(2, []):
         one = wire(raw)

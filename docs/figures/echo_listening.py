@@ -60,18 +60,18 @@ def passing(axes: Any) -> None:
     world.add_sound("siren", motion=drive, level_db=110, tone_khz=2)
     echo = ph.Echo(microphone(1, 4), waveform=True, noise=False)
     times = np.arange(0.0, 5.0, 0.1)
-    told = []
+    measured_hz = []
     for time in times:
         wave = echo.ping(world, pose=ph.Pose((0, 0, 1.0)), time=float(time)).waveform
         samples = wave.samples[0, 50:-50].astype(float)
         rises = np.flatnonzero((samples[:-1] < 0) & (samples[1:] >= 0))
         exact = rises - samples[rises] / (samples[rises + 1] - samples[rises])
-        told.append((len(exact) - 1) / (exact[-1] - exact[0]) * wave.rate_hz)
+        measured_hz.append((len(exact) - 1) / (exact[-1] - exact[0]) * wave.rate_hz)
     speed = echo.config.medium.speed_m_s
     y = 60.0 - 25.0 * times
     rate = -25.0 * y / np.hypot(8.0, y)
     axes.plot(times, 2000.0 / (1.0 + rate / speed), color=GREY, lw=2.5, alpha=0.6, label="f / (1 + v/c)")
-    axes.plot(times, told, "o", color=BLUE, ms=3, label="heard")
+    axes.plot(times, measured_hz, "o", color=BLUE, ms=3, label="heard")
     axes.set(xlabel="time [s]", ylabel="frequency [Hz]", title="A siren of 2 kHz passes at 25 m/s")
     axes.legend(fontsize=8)
 

@@ -1,4 +1,4 @@
-"""What the contract tests share."""
+"""Fixtures shared by the contract tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FIGURES = Path(__file__).resolve().parents[2] / "docs" / "figures"
 
 @pytest.fixture
 def figures(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Imports modules of docs/figures, and forgets them afterwards."""
+    """Import modules of docs/figures, and unload them afterwards."""
     before = set(sys.modules)
     monkeypatch.syspath_prepend(str(FIGURES))
     yield import_module

@@ -1,4 +1,4 @@
-"""A scenario as ROS sees it: topics, stamps, transforms and truth; and KISS-ICP, which reads the bag by itself."""
+"""A scenario as ROS data: topics, stamps, transforms and ground truth; and KISS-ICP, which reads the bag directly."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_clouds_are_those_of_the_files(run: Path) -> None:
         np.testing.assert_array_equal(cloud.xyz, file.xyz)
         np.testing.assert_array_equal(cloud.time, file.time)
         assert cloud.metadata == {"time": pytest.approx(0.1 * number), "frame_id": "velodyne"}
-        # Stamped with its first shot, sent after its last.
+        # Stamped with the time of its first shot, sent after its last.
         assert message.time_ns == pytest.approx(1e9 * (0.1 * number + float(file.time.max())), abs=2e5)
     image = decoded(run, "/ouster/points")[0]
     assert (image.height, image.width, image.point_step) == (32, 512, 48)
@@ -122,7 +122,7 @@ def test_a_flat_lidar_is_a_laser_scan(run: Path) -> None:
         angles = scan.angle_min + scan.angle_increment * hits
         points = np.stack([np.cos(angles), np.sin(angles)], axis=1) * scan.ranges[hits, None]
         order = np.argsort(np.arctan2(file.xyz[:, 1], file.xyz[:, 0]))
-        # Within a tenth of a beam's step of 0.25 degrees.
+        # Within a tenth of the beam spacing of 0.25 degrees.
         np.testing.assert_allclose(points, file.xyz[order, :2], atol=0.01)
 
 
@@ -149,7 +149,7 @@ def test_wheels_step_by_step_are_those_of_the_whole_run(run: Path) -> None:
 
 
 def test_transforms_lead_from_the_map_to_the_points(run: Path) -> None:
-    """Points of a wall, through the TF tree alone, lie on the wall."""
+    """Points of a wall, transformed only with the TF tree, lie on the wall."""
     (static,) = decoded(run, "/tf_static")
     mount = next(one for one in static.transforms if one.child_frame_id == "velodyne")
     assert mount.header.frame_id == "base_link"
@@ -158,7 +158,7 @@ def test_transforms_lead_from_the_map_to_the_points(run: Path) -> None:
     cloud = cloud_of(message)
     body = moving[round(cloud.metadata["time"] * 1e9)]
     assert (body.header.frame_id, body.child_frame_id) == ("map", "base_link")
-    points = cloud.xyz[cloud.time < 2e-3].astype(np.float64)  # the first degrees of the turn: no motion to speak of
+    points = cloud.xyz[cloud.time < 2e-3].astype(np.float64)  # the first degrees of the revolution: negligible motion
     for one in (mount, body):
         turn, shift = one.transform.rotation, one.transform.translation
         points = quat_rotate(np.array([turn.x, turn.y, turn.z, turn.w]), points)
@@ -176,7 +176,7 @@ def test_truth_is_that_of_the_files(run: Path) -> None:
     sent = decoded(run, "/ground_truth/odom")
     found = [[getattr(one.pose.pose.position, axis) for axis in "xyz"] for one in sent]
     np.testing.assert_allclose(found, poses.xyz, atol=1e-9)
-    # Velocities are in the body's frame: a robot that rolls has none to the side.
+    # Velocities are in the body frame: a robot on wheels has no lateral velocity.
     last = sent[-1].twist.twist.linear
     assert last.x > 0.05
     assert abs(last.y) < 0.02
@@ -237,7 +237,7 @@ def test_sqlite_layouts_and_epoch(run: Path, fields: dict[str, Any], tmp_path: P
     cloud = cloud_of(next(bag.messages(["/cloud"])))
     assert cloud.metadata["time"] == 1.7e9
     assert {"label", "material", "instance", "velocity", "origin", "range", "power"} <= set(cloud.fields)
-    assert bag.topics["/points"].type == ros.POINT_CLOUD  # with a layout that was asked for, flat lidars have it, too
+    assert bag.topics["/points"].type == ros.POINT_CLOUD  # flat lidars have it too if the layout was requested
     with AnyReader([tmp_path / "out" / "bag"]) as other:
         assert other.start_time == 1_700_000_000_000_000_000
         assert other.message_count == bag.count
@@ -290,6 +290,6 @@ def test_kiss_icp_reads_the_bag_and_finds_the_way(tmp_path: Path) -> None:
     truth = tum.read_tum(tmp_path / "out" / "truth" / "top.tum")
     assert len(found.times) == 20
     went = found.xyz - found.xyz[0] - (truth.xyz - truth.xyz[0])
-    # 1 % of the way; 0.2 % is usual here. The first scans are worse: the speed is not known yet.
+    # 1 % of the distance; 0.2 % is typical here. The first scans are worse, because the speed is not known yet.
     assert np.linalg.norm(went[-1]) < 0.1, went
     assert np.abs(went).max() < 0.4

@@ -1,4 +1,4 @@
-"""Runs as data sets: read by parsers of others, or by one that knows nothing of ours but the format's description."""
+"""Runs as data sets, read by third-party parsers, or by a parser written only from the description of the format."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def files_of(place: Path) -> dict[str, bytes]:
 def test_pykitti_loads_the_sequence(city: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         import cv2  # noqa: F401
-    except ImportError:  # pykitti asks for OpenCV without naming it, for its tracking part alone
+    except ImportError:  # pykitti imports OpenCV without declaring it, only for its tracking part
         monkeypatch.setitem(sys.modules, "cv2", types.ModuleType("cv2"))
     pykitti = pytest.importorskip("pykitti", reason="pykitti is not installed")
     data = pykitti.odometry(str(city / "kitti-odometry"), "00")
     truth = poses.read_tum(city / "truth" / "roof.tum")
     assert len(data) == len(data.poses) == len(data.velo_files) == 20
     np.testing.assert_allclose([one.total_seconds() for one in data.timestamps], truth.times, atol=1e-6)
-    # Points through the calibration and the poses are where the world has them.
+    # Points transformed by calibration and poses have their positions in the world.
     first = ph.Pose(truth.xyz[0], truth.quat_xyzw[0]).matrix
     for number in (0, 7, 19):
         points = data.get_velo(number)
@@ -80,7 +80,7 @@ def test_pykitti_loads_the_sequence(city: Path, monkeypatch: pytest.MonkeyPatch)
         homogeneous = np.concatenate([points[:, :3], np.ones((len(points), 1))], axis=1)
         camera = np.linalg.inv(data.calib.T_cam0_velo)
         world = homogeneous @ (first @ camera @ data.poses[number] @ data.calib.T_cam0_velo).T
-        # The van drives straight on, so the motion within the scan is the velocity times the time of the shot.
+        # The van drives straight, so the motion within the scan is the velocity times the time of the shot.
         moved = cloud.xyz + truth.xyz[number] + cloud.time[:, None] * np.array([6.0, 0, 0])
         np.testing.assert_allclose(world[:, :3], moved, atol=2e-4)
 
@@ -140,13 +140,13 @@ def test_semantic_kitti_has_classes_and_instances(yard: Path) -> None:
             if "moving" in words[word]:
                 expected.add(config["labels"][words[word]["moving"]])
             assert set(names[solid & (ours == word)]) <= expected
-        things = instance > 0
-        assert np.array_equal(instance[things], cloud.instance[things])
-        assert not np.any(things & np.isin(names, ["road", "building", "outlier"]))
-        for one in np.unique(instance[things]):
+        is_object = instance > 0
+        assert np.array_equal(instance[is_object], cloud.instance[is_object])
+        assert not np.any(is_object & np.isin(names, ["road", "building", "outlier"]))
+        for one in np.unique(instance[is_object]):
             tracks.setdefault(int(one), set()).update(label[instance == one].tolist())
     assert {"moving-car", "car", "moving-person", "person", "road", "building"} <= seen
-    # Each thing has one class all the while, but for the walker, who begins at rest.
+    # Each object has one class throughout, except the walker, who starts at rest.
     assert sorted(map(sorted, tracks.values())) == [[10], [20], [30], [30, 254], [99], [99], [252]]
 
 
@@ -159,8 +159,9 @@ def parsed_calibration(file: Path) -> dict[str, Any]:
 
 
 def in_box(label: list[str], camera: Any) -> Any:
-    """Places in camera axes as shares of a label's half size from its middle (n, 3), by the description of the object
-    development kit alone."""
+    """Positions in camera axes relative to the centre of a label, in units of its half size (n, 3), according to the
+    description of the object development kit.
+    """
     height, width, length, x, y, z, turn = map(float, label[8:15])
     cos, sin = np.cos(turn), np.sin(turn)
     away = camera - np.array([x, y - height / 2, z])
@@ -169,13 +170,14 @@ def in_box(label: list[str], camera: Any) -> Any:
 
 
 def inside(label: list[str], camera: Any) -> Any:
-    """Which points in camera axes lie in a label's box."""
+    """Mask of the points in camera axes that lie in the box of a label."""
     return np.all(np.abs(in_box(label, camera)) <= 1.0, axis=1)
 
 
 def off_the_box(label: list[str], camera: Any, beam: Any, margin_m: float) -> Any:
-    """How far [m] along its own beam each point is from a label's box, which is wider by a margin; infinite where the
-    beam passes it by."""
+    """Distance [m] of each point from the box of a label along its own beam, with the box enlarged by a margin;
+    infinite if the beam misses the box.
+    """
     at = in_box(label, camera)
     per_m = in_box(label, camera + beam) - at
     half = 1.0 + margin_m / (np.array([float(label[10]), float(label[9]), float(label[8])]) / 2)
@@ -185,11 +187,12 @@ def off_the_box(label: list[str], camera: Any, beam: Any, margin_m: float) -> An
     return np.where(enter > leave, np.inf, np.maximum(np.maximum(enter, -leave), 0.0))
 
 
-def test_kitti_boxes_hold_the_points_of_their_things(yard: Path) -> None:
-    """Every point lies in the box of its thing but for the error of its range, along its own beam.
+def test_kitti_boxes_hold_the_points_of_their_objects(yard: Path) -> None:
+    """Every point lies in the box of its object, except for its range error along the beam.
 
-    The constant errors of rings are taken off; noise of the sheet's deviation is left, 5.8 of which the worst of some
-    thousand points may have. Across the beam there is half a step of the encoder and of the range, and the decimals.
+    The constant errors of rings are subtracted. The remaining noise has the standard deviation of the data sheet; the
+    largest of some thousand points may reach 5.8 of these. Across the beam the error is half a step of the encoder and
+    of the range, plus rounding.
     """
     place = yard / "kitti-object" / "training"
     sheet = ph.Lidar("velodyne/vlp-16").config
@@ -219,14 +222,14 @@ def test_kitti_boxes_hold_the_points_of_their_things(yard: Path) -> None:
             own = solid & (cloud.instance == one)
             if own.sum() >= 5:
                 beam = points[own, :3] / np.linalg.norm(points[own, :3], axis=1)[:, None] @ turn[:, :3].T
-                # Where the beam met the thing, but for noise: rings have constant errors, which are known.
+                # Position where the beam hit the object, except for noise: rings have constant errors, which are known.
                 met = camera[own] - bias[cloud.ring[own]][:, None] * beam
                 off.append(min((off_the_box(label, met, beam, margin) for label in labels), key=np.sum))
                 snr = sheet.receiver.threshold_to_noise * cloud.power[own].astype(float)
                 noise = sheet.noise
                 sigma.append(range_sigma(snr, sigma_0=noise.range_sigma_m, sigma_1=noise.range_sigma_snr_m))
                 checked += 1
-        # Points of a box in view are within its rectangle.
+        # Points of a visible box are within its rectangle.
         project = calibration["P2"].reshape(3, 4)[:, :3]
         for label in ahead:
             left, top, right, bottom = map(float, label[4:8])
@@ -245,12 +248,12 @@ def test_kitti_boxes_hold_the_points_of_their_things(yard: Path) -> None:
 
 
 def words_on(cloud: ph.PointCloud, instance: int) -> set[str]:
-    """Labels of an instance's points."""
+    """Labels of the points of an instance."""
     return {cloud.names["label"][int(label)] for label in np.unique(cloud.label[cloud.instance == instance])}
 
 
 def test_what_stands_in_front_hides(tmp_path: Path) -> None:
-    """A wall before a car: its shadow falls on y > 0.6 m · 10/6 of 4.7 m, so that 28 % of the car are hidden."""
+    """A wall in front of a car: its shadow falls on y > 0.6 m · 10/6 of 4.7 m, which hides 28 % of the car."""
     scene = {
         "duration_s": 0.15,
         "world": "yard.yaml",
@@ -336,7 +339,7 @@ def test_several_lidars_and_vehicles(tmp_path: Path) -> None:
     assert [scene["name"] for scene in scenes] == ["scene-0061", "scene-0553"]
     channels = [row["channel"] for row in json.loads(written["nuscenes/v1.0-mini/sensor.json"])]
     assert channels == ["LIDAR_TOP", "LIDAR_REAR"]
-    # An Ouster counts photons; its intensity is put on the scale of the sets.
+    # An Ouster counts photons; its intensity is converted to the scale of the data sets.
     points = np.frombuffer(written["kitti-odometry/sequences/02/velodyne/000000.bin"], np.float32).reshape(-1, 4)
     assert 0.0 < points[:, 3].max() <= 1.0
 
@@ -349,6 +352,8 @@ def test_several_lidars_and_vehicles(tmp_path: Path) -> None:
         ({"sensors": [{**DRIVE["sensors"][0], "name": "nuscenes"}]}, ["nuscenes"], "rename the sensor"),
     ],
 )
-def test_what_cannot_be_is_told(tmp_path: Path, changes: dict[str, Any], kinds: list[str], words: str) -> None:
+def test_impossible_settings_are_reported(
+    tmp_path: Path, changes: dict[str, Any], kinds: list[str], words: str
+) -> None:
     with pytest.raises(ConfigError, match=words):
         Scenario.load(drive(tmp_path, kinds, **changes)).run(tmp_path / "out")

@@ -1,4 +1,4 @@
-"""Every type of record: files, equality, tables, pictures and a one-line repr, and no trust in what a file claims."""
+"""Every type of record: files, equality, tables, pictures, a one-line repr, and validation of file contents."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def filled(kind: type[Record], sizes: dict[str, int], **given: Any) -> Any:
 
 
 def points(n: int, *names: str) -> tuple[Any, ...]:
-    """What clouds have in common: coordinates, fields, frame, names and metadata."""
+    """Fields common to clouds: coordinates, fields, frame, names and metadata."""
     rng = np.random.default_rng(6)
     known: dict[str, NDArray[Any]] = {name: rng.normal(size=n).astype(np.float32) for name in names}
     coded = {"label": (np.arange(n) % 3).astype(np.uint16), "velocity": np.ones((n, 3), np.float32)}
@@ -114,12 +114,12 @@ EXAMPLES: dict[type[Record], Callable[[int], Any]] = {
     EchoWaveform: lambda n: SOUND,
     Image: lambda n: image(),
 }
-"""An example of every type, with n rows where it has rows."""
+"""An example of every type, with n rows if it has rows."""
 every = pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.__name__)
 
 
 def with_rows(kind: type[Record]) -> bool:
-    """Return whether records of a type are a table of rows, which CSV holds."""
+    """Return True if records of a type are a table of rows, which can be stored as CSV."""
     return issubclass(kind, PointCloud) or bool(EXAMPLES[kind](3)._columns())
 
 
@@ -336,7 +336,7 @@ def test_objects_are_not_written(tmp_path: Path) -> None:
 
 
 def one_sentence(error: Exception, path: Path) -> bool:
-    """Return whether a message names the file, is short and has no line break."""
+    """Return True if a message names the file, is short and has no line break."""
     text = str(error)
     return str(path) in text and "\n" not in text and len(text.replace(str(path), "")) < 200
 

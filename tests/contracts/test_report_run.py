@@ -1,4 +1,4 @@
-"""The page of a run: complete, true, safe, the same again, and readable in a real browser."""
+"""Run report: complete, correct, safe, reproducible, and readable in a real browser."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def page(folder: Path) -> str:
 
 
 def lasting(page: str) -> str:
-    """The page without what tells of the wall clock."""
+    """The page without the parts that depend on the wall clock."""
     kept, cuts = re.subn(r'<(span|section)[^>]*class="timing".*?</\1>', "", page, flags=re.DOTALL)
     assert cuts == 2
     return kept
@@ -108,8 +108,8 @@ def test_it_holds_all_its_parts(page: str, folder: Path) -> None:
         "timings",
     }  # fmt: skip
     words = " ".join(found.text)
-    for said in ("VLP", "clearpath/husky", "5 → 40 mm/h", "at 0, 0.5 s", "(2, 0, 0) m/s", ph.__version__):
-        assert said.lower() in words.lower(), said
+    for expected in ("VLP", "clearpath/husky", "5 → 40 mm/h", "at 0, 0.5 s", "(2, 0, 0) m/s", ph.__version__):
+        assert expected.lower() in words.lower(), expected
     pictures = [attributes["src"] or "" for tag, attributes in found.tags if tag == "img"]
     assert len(pictures) == 1 + 2 * 3, "all points; range and intensity of three scans; the flat lidar has curves"
     from PIL import Image
@@ -169,7 +169,7 @@ def test_it_is_the_same_again_and_after_a_stop(page: str, folder: Path) -> None:
         Scenario.from_mapping(DRIVE, folder).run(folder / "parts", progress=stop)
     counts = folder / "parts" / "statistics.jsonl"
     kept = counts.read_bytes()
-    counts.write_bytes(kept[: len(kept) // 2])  # the machine went down while it was written
+    counts.write_bytes(kept[: len(kept) // 2])  # the machine crashed while the file was written
     summary = Scenario.from_mapping(DRIVE, folder).run(folder / "parts")
     assert summary.found >= 12
     assert summary.report == folder / "parts" / "report.html"
@@ -231,15 +231,15 @@ def test_a_browser_shows_it_wide_and_narrow_without_asking_anyone(page: str, fol
     playwright = pytest.importorskip("playwright.sync_api", reason="the package playwright is not installed")
     flags = ["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND"]
     asked: list[str] = []
-    told: list[str] = []
+    complaints: list[str] = []
     with playwright.sync_playwright() as control:
         program = control.chromium.launch(executable_path=CHROMIUM, args=flags)
         try:
             for width, scheme in ((1400, "light"), (420, "dark")):
                 sheet = program.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
                 sheet.on("request", lambda request: asked.append(request.url))
-                sheet.on("dialog", lambda dialog: told.append(dialog.message))
-                sheet.on("console", lambda message: told.append(message.text))
+                sheet.on("dialog", lambda dialog: complaints.append(dialog.message))
+                sheet.on("console", lambda message: complaints.append(message.text))
                 sheet.goto((folder / "whole" / "report.html").as_uri())
                 assert sheet.title() == HOSTILE.replace("  ", " ")
                 wide = sheet.evaluate("document.documentElement.scrollWidth")
@@ -249,5 +249,5 @@ def test_a_browser_shows_it_wide_and_narrow_without_asking_anyone(page: str, fol
                 sheet.close()
         finally:
             program.close()
-    assert told == []
+    assert complaints == []
     assert all(address.startswith(("file:", "data:image/png")) for address in asked), asked

@@ -1,4 +1,4 @@
-"""A resumed run keeps what is as it was written, and makes anew what is not."""
+"""A resumed run keeps intact files and regenerates the others."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_litter_of_killed_runs_is_removed(run: Callable[..., RunSummary], tmp_pa
     busy.mkdir()
     kept = [out / ".parhelion-notes", busy / ".writing", busy / ".parhelion-0123456789ab-mine.pcd"]
     for file in kept:
-        file.write_bytes(b"of somebody else")
+        file.write_bytes(b"of another program")
     run()
     assert set(files_of(out)) == set(whole) | {file.relative_to(out).as_posix() for file in kept}
 
@@ -120,7 +120,7 @@ def test_a_replaced_run_that_is_stopped_leaves_no_cloud_of_the_earlier_one(yard:
 
     with pytest.raises(Stop):
         _with_seed(yard, 2).run(tmp_path / "out", replace=True, progress=stop)
-    # The second scenario may go on now, and must not take a cloud of the first for its own.
+    # The second scenario may continue now, and must not take a cloud of the first one for its own.
     _with_seed(yard, 2).run(tmp_path / "out")
     assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
 

@@ -80,10 +80,10 @@ def test_messages_hold_what_was_measured() -> None:
     from parhelion.io.ros.messages import RADAR_SCAN, RANGE, radar_scan, range_message
 
     scan = ph.Radar(radar_config()).scan(scene(), pose=ph.Pose(), seed=2)
-    told = ros.decode(RADAR_SCAN, radar_scan(scan, "front", 10**9))
-    assert [one.range for one in told.returns] == pytest.approx(scan.range.tolist())
-    assert [one.doppler_velocity for one in told.returns] == pytest.approx(scan.radial_velocity.tolist())
-    assert told.header.frame_id == "front"
+    decoded = ros.decode(RADAR_SCAN, radar_scan(scan, "front", 10**9))
+    assert [one.range for one in decoded.returns] == pytest.approx(scan.range.tolist())
+    assert [one.doppler_velocity for one in decoded.returns] == pytest.approx(scan.radial_velocity.tolist())
+    assert decoded.header.frame_id == "front"
     nothing = ros.decode(RANGE, range_message(float("inf"), (0.1, 4.0), 0.5, "sonar", 0))
     assert np.isinf(nothing.range)
     layer = VIEWER.require(RadarScan)

@@ -1,4 +1,4 @@
-"""nuScenes' own `DetectionEval` on the files that ours scores. `make test-devkits` gives it a place."""
+"""`DetectionEval` of nuScenes on the files that Parhelion scores. `make test-devkits` sets up its environment."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ with warnings.catch_warnings():
 
 WORDS = {"ate_m": "trans_err", "ase": "scale_err", "aoe_rad": "orient_err", "ave_m_s": "vel_err", "aae": "attr_err"}
 EXACT = 1e-9
-"""Sums of some hundred terms in another order, and angles by another formula."""
+"""Tolerance for sums of some hundred terms in another order, and for angles by another formula."""
 
 
 def theirs(folder: Path, results: Path, out: Path) -> Any:
@@ -34,16 +34,16 @@ def theirs(folder: Path, results: Path, out: Path) -> Any:
 
 
 def check_equal(ours: dict[str, Any], metrics: Any) -> None:
-    told = metrics.serialize()
-    assert ours["nds"] == pytest.approx(told["nd_score"], abs=EXACT)
-    assert ours["map"] == pytest.approx(told["mean_ap"], abs=EXACT)
+    theirs = metrics.serialize()
+    assert ours["nds"] == pytest.approx(theirs["nd_score"], abs=EXACT)
+    assert ours["map"] == pytest.approx(theirs["mean_ap"], abs=EXACT)
     for word, their_word in WORDS.items():
-        assert ours["errors"][word] == pytest.approx(told["tp_errors"][their_word], abs=EXACT)
+        assert ours["errors"][word] == pytest.approx(theirs["tp_errors"][their_word], abs=EXACT)
     for name, one in ours["classes"].items():
         for distance, share in one["ap_by_distance_m"].items():
-            assert share == pytest.approx(told["label_aps"][name][float(distance)], abs=EXACT), (name, distance)
+            assert share == pytest.approx(theirs["label_aps"][name][float(distance)], abs=EXACT), (name, distance)
         for word, their_word in WORDS.items():
-            expected = told["label_tp_errors"][name][their_word]
+            expected = theirs["label_tp_errors"][name][their_word]
             if np.isnan(expected):
                 assert one["errors"][word] is None
             else:
@@ -56,7 +56,7 @@ def test_drawn_boxes_of_all_classes(seed: int, tmp_path: Path) -> None:
     results = write_results(folder, tmp_path / "results.json", seed, error=(1.0, 0.4, 2.0)[seed])
     ours = evaluate_pair(read_pair(folder, results))
     check_equal(ours, theirs(folder, results, tmp_path / "out"))
-    # The comparison says something: precisions and errors of all kinds are there.
+    # The comparison is not trivial: precisions and errors of all kinds occur.
     assert 0.03 < ours["map"] < 0.9
     assert sum(one["labels"] > 0 for one in ours["classes"].values()) >= 9
 

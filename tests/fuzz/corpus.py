@@ -1,4 +1,4 @@
-"""Small whole files of every format that is read, made by our own writers, and the door that each goes through."""
+"""Small valid files of every supported format, made by Parhelion's writers, each with the function that reads it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _messages(path: Path) -> None:
             try:
                 like(message, cloud_of(message, keep_missing=True))
             except ParhelionError:
-                continue  # a damaged message is told by its topic
+                continue  # a damaged message is reported with its topic
 
 
 def _robot(path: Path) -> None:
@@ -105,7 +105,7 @@ def _clouds(folder: Path) -> list[Seed]:
 
 
 def _small(scan: Scan) -> Scan:
-    """The scan's first shots."""
+    """The first shots of the scan."""
     from parhelion.core.clouds import Shots
 
     points = scan.fields["shot"] < 40
@@ -260,10 +260,10 @@ def _settings(folder: Path) -> list[Seed]:
 
 
 def _questions(folder: Path) -> list[Seed]:
-    """What evaluations are asked with: where sensors go, and how good detections are."""
+    """Inputs of evaluations: sensor positions and detection results."""
     example = Path(__file__).resolve().parents[2] / "examples" / "placement" / "city-lidars.yaml"
     shutil.copy(example, folder / "placement.yaml")
-    boxes = write_set(folder / "set", samples=2, things=12)
+    boxes = write_set(folder / "set", samples=2, objects=12)
     return [
         Seed(folder / "placement.yaml", lambda path: load(PlacementFile, path)),
         Seed(write_results(boxes, folder / "found.json", invented=1), lambda path: read_pair(boxes, path)),
@@ -284,7 +284,7 @@ def _pictures(folder: Path) -> list[Seed]:
 
 
 def _cameras(folder: Path) -> list[Seed]:
-    """A data sheet of a camera, and calibrations of its lens."""
+    """Data sheet of a camera, and calibrations of its lens."""
     lens = Intrinsics(64, 48, 60.0, 61.0, 31.0, 24.0, distortion=(-0.2, 0.05, 1e-3, -1e-3, 0.0))
     save_opencv(folder / "lens-opencv.yaml", lens)
     save_ros(folder / "lens-ros.yaml", lens)
@@ -297,10 +297,10 @@ def _cameras(folder: Path) -> list[Seed]:
 
 
 def make_corpus(folder: Path) -> list[Seed]:
-    """Write one whole file or more of every format below `folder`."""
+    """Write at least one valid file of every format below `folder`."""
     seeds = []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FieldsDroppedWarning)  # no format holds all
+        warnings.simplefilter("ignore", FieldsDroppedWarning)  # no format stores all fields
         for part in (_clouds, _scans, _bags, _meshes, _plain, _settings, _pictures, *PARTS):
             place = folder / part.__name__.strip("_")
             place.mkdir()

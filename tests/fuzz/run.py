@@ -1,9 +1,9 @@
-"""Read damaged files for a given time, and say what a reader did not take well.
+"""Read damaged files for a given time, and report the cases that a reader did not handle.
 
     python tests/fuzz/run.py --seconds 3600 --seed 1
 
-Every case must be read, or refused by one of our errors that names the file, within 10 s and 1 GiB of further memory.
-What is not goes, with its number, to the folder `fuzz-failures`. The same seed gives the same cases.
+Every case must be read, or refused with a Parhelion error that names the file, within 10 s and 1 GiB of additional
+memory. Other cases are stored with their number in the folder `fuzz-failures`. The same seed gives the same cases.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ MOST_SECONDS, MOST_BYTES = 10.0, 1 << 30
 
 @dataclass
 class Tally:
-    """What came of the cases so far."""
+    """Results of the cases so far."""
 
     seed: int
     keep: Path | None = None
-    """Where files that fail are kept."""
+    """Folder for the files of failed cases."""
     cases: int = 0
     refused: int = 0
     slowest_s: float = 0.0
@@ -46,7 +46,7 @@ class Tally:
     failures: list[str] = field(default_factory=list)
 
     def line(self) -> str:
-        """All of it in one line."""
+        """Summary in one line."""
         return (
             f"seed {self.seed}: {self.cases} cases, {self.refused} refused, {self.cases - self.refused} read, "
             f"{len(self.failures)} failures; slowest {self.slowest_s:.2f} s ({self.slowest}), "
@@ -55,7 +55,7 @@ class Tally:
 
 
 def _wanted_memory(error: BaseException | None) -> bool:
-    """Whether a failed allocation is behind an error: a reader that tried has no limit of its own."""
+    """Return True if a failed allocation caused an error, which means that the reader has no limit of its own."""
     while error is not None:
         if isinstance(error, MemoryError):
             return True
@@ -64,7 +64,7 @@ def _wanted_memory(error: BaseException | None) -> bool:
 
 
 def try_one(seed: Seed, whole: bytes, number: int, tally: Tally) -> None:
-    """One damaged file, by its number; the file is whole again afterwards."""
+    """Read one damaged file, selected by its number; the file is restored afterwards."""
     data = mutated(whole, random.Random(f"{tally.seed}/{seed.name}/{number}"))
     seed.file.write_bytes(data)
     problem = ""
@@ -75,12 +75,12 @@ def try_one(seed: Seed, whole: bytes, number: int, tally: Tally) -> None:
             seed.read(seed.file)
     except ParhelionError as error:
         tally.refused += 1
-        said = str(error)
-        place = seed.file.name if seed.file.name in said else seed.file.parent.name
-        if place not in said or "\n" in said:
-            problem = f"does not name the file in one line: {said}"
+        message = str(error)
+        place = seed.file.name if seed.file.name in message else seed.file.parent.name
+        if place not in message or "\n" in message:
+            problem = f"does not name the file in one line: {message}"
         if _wanted_memory(error):
-            problem = f"asked for more than {MOST_BYTES >> 20} MiB: {said}"
+            problem = f"asked for more than {MOST_BYTES >> 20} MiB: {message}"
     except (Exception, AssertionError):
         problem = traceback.format_exc()
     took = time.perf_counter() - start
@@ -97,7 +97,7 @@ def try_one(seed: Seed, whole: bytes, number: int, tally: Tally) -> None:
 
 
 def main() -> int:
-    """Run for the time that was asked for; 1 where something failed."""
+    """Run for the requested time; return 1 if a case failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=3600.0, help="how long (default: an hour)")
     parser.add_argument("--seed", type=int, default=1)
@@ -109,16 +109,16 @@ def main() -> int:
         seeds = [seed for seed in make_corpus(Path(folder)) if asked.only in seed.name]
         whole = {seed.name: seed.file.read_bytes() for seed in seeds}
         for seed in seeds:
-            seed.read(seed.file)  # what is not damaged is read
-        end, told, number = time.monotonic() + asked.seconds, time.monotonic(), asked.number or 0
+            seed.read(seed.file)  # undamaged files must be readable
+        end, reported_s, number = time.monotonic() + asked.seconds, time.monotonic(), asked.number or 0
         while time.monotonic() < end:
             for seed in seeds:
-                # Readers that take long get fewer turns, so that none starves the others.
+                # Slow readers get fewer cases, so that none starves the others.
                 if number % max(1, round(tally.seconds[seed.name] / (0.01 * max(number, 1)))) == 0:
                     try_one(seed, whole[seed.name], number, tally)
             number += 1
-            if time.monotonic() - told > 60.0:
-                told = time.monotonic()
+            if time.monotonic() - reported_s > 60.0:
+                reported_s = time.monotonic()
                 print(tally.line(), flush=True)
             if asked.number is not None:
                 break

@@ -1,4 +1,4 @@
-"""Small whole files of navigation, radio, sound, calibration, studies and labels, and the door of each."""
+"""Small valid files of navigation, radio, sound, calibration, studies and labels, each with its reader."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PROFILE: dict[str, Any] = {
 
 
 def _as_rinex_2(text: str) -> str:
-    """The GPS records of a RINEX 3 file in the columns of RINEX 2."""
+    """GPS records of a RINEX 3 file in the columns of RINEX 2."""
     made = f"{'     2.11           N: GPS NAV DATA':60}RINEX VERSION / TYPE\n"
     for label, row in (("ION ALPHA", "1.1D-08"), ("ION BETA", "9.2D+04")):
         made += f"  {f'  {row}   ' * 4:58}{label}\n"
@@ -135,4 +135,4 @@ def _sounds(folder: Path) -> list[Seed]:
 
 
 PARTS = (_navigation, _sheets, _calibrations, _evaluations, _sounds)
-"""What each group of files is made by."""
+"""Functions that make each group of files."""

@@ -13,7 +13,8 @@ from fuzz.seed import Seed
 
 SENSES = ["navigation", "sheets", "calibrations", "evaluations", "sounds"]
 CASES, SECONDS = 150, 2.5
-"""Damages of each file, and how long a group of files may take in all; twelve groups stay below half a minute."""
+"""Number of damaged versions per file, and time limit of a group of files; twelve groups take less than half a minute.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +40,7 @@ def test_damaged_files_are_read_or_refused_by_name(corpus: list[Seed], group: st
     assert tally.refused > tally.cases // 10  # the damage is real
 
 
-def test_raw_errors_and_hunger_for_memory_are_told(tmp_path: Path) -> None:
+def test_raw_errors_and_excessive_memory_are_reported(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     file.write_bytes(b"some words 1 2 3")
 
