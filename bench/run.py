@@ -19,7 +19,7 @@ import machine
 from tables import Table, show, write_markdown
 from workloads import Settings
 
-# Cold processes and memory come first, while this process holds nothing.
+# Cold processes and memory come first, while this process holds little memory.
 _TABLES: Mapping[str, tuple[str, str]] = {
     "latency": ("latency", "tables"),
     "memory": ("latency", "memory_tables"),
@@ -39,7 +39,7 @@ _TABLES: Mapping[str, tuple[str, str]] = {
 
 
 def main() -> None:
-    """Parse, measure, show, write."""
+    """Parse the options, measure, show and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer rounds and sizes")
     parser.add_argument("--only", nargs="+", choices=sorted(_TABLES), metavar="NAME", help=", ".join(_TABLES))

@@ -15,7 +15,7 @@ Bistatic = Callable[..., Floats]
 
 
 def by_directions(between: Callable[..., Any]) -> Bistatic:
-    """The form by directions of one by cosines; 0 below the surface."""
+    """BRDF by directions from a BRDF by cosines; 0 below the surface."""
 
     def bistatic(normal: Floats, wi: Floats, wo: Floats, **parameters: float) -> Floats:
         n, i, o = np.broadcast_arrays(normal, wi, wo)

@@ -16,18 +16,18 @@ from parhelion.sensors.optics.camera.streaks import NEAREST_M, reaches, view_ste
 
 Array = NDArray[Any]
 DOWN = ph.Pose(rpy_deg=(0, 90, 0))
-"""Straight down: columns run along -y, rows along -x of the world."""
+"""Straight down: columns run along -y and rows along -x of the world."""
 DARK, BRIGHT = "lambert-10", "lambert-90"
 
 
 def expected_count(kinds: list[ParticleClass], lens: Intrinsics, most: float) -> float:
-    """Mean number of streaks whose middle lies in the view: density times volume."""
+    """Mean number of streaks whose centre lies in the view: density times volume."""
     volume = [view_steradian(lens) * (z**3 - NEAREST_M**3) / 3.0 for z in reaches(kinds, lens, most)]
     return float(sum(kind.number_per_m3 * v for kind, v in zip(kinds, volume, strict=True)))
 
 
 def camera_sheet(width: int = 160, height: int = 120, fx: float = 200.0, **sections: Any) -> CameraConfig:
-    """A plain camera without noise or blur: one band, linear numbers of 16 bits; sections override."""
+    """Plain camera without noise or blur: one band, linear 16-bit values; sections override fields."""
     data: dict[str, Any] = {
         "name": "rig",
         "rate_hz": 10.0,
@@ -46,28 +46,29 @@ def camera_sheet(width: int = 160, height: int = 120, fx: float = 200.0, **secti
 
 
 def above(height: float, x: float = 0.0, y: float = 0.0) -> ph.Pose:
-    """A camera that looks straight down from so far above the ground [m]."""
+    """Camera that looks straight down from this height above the ground [m]."""
     return ph.Pose((x, y, height)) @ DOWN
 
 
 def flat(material: str = DARK, size: float = 60.0) -> ph.World:
-    """A level ground in the sun: no surface sees another, so that a single ray knows its light."""
+    """Level ground in the sun: no surface sees another, so a single ray determines the radiance."""
     world = ph.World()
     world.add(ph.shapes.plane(size, size), material=material, label="ground")
     return world
 
 
 def light(camera_config: CameraConfig, world: ph.World, *, samples: int = 64, **shoot: Any) -> Array:
-    """Radiance in the sun alone, shape (h, w)."""
+    """Radiance from the sun only, shape (h, w)."""
     camera = ph.Camera(camera_config, samples=samples, bounces=0, developed=False, noise=False, truth=())
     return np.asarray(camera.shoot(world, **shoot).colour[..., 0], np.float64)
 
 
 def moments(profile: Array) -> tuple[Array, Array]:
-    """Place [pixel] and variance [pixel^2] of the edge along the last axis, from its light at both ends.
+    """Position [pixel] and variance [pixel^2] of the edge along the last axis, relative to the light at both ends.
 
-    The derivative of an edge is the spread of a line; its first two moments need no model of the blur. A pixel's width
-    gives 1/12 and the step to the next one as much again, which is taken off: right for blurs wider than a pixel.
+    The derivative of an edge is the line spread function, whose first two moments need no model of the blur. The width
+    of a pixel contributes 1/12, and so does the finite difference; both are subtracted. This is valid for blurs wider
+    than a pixel.
     """
     spread = np.diff(profile, axis=-1)
     spread = spread / spread.sum(axis=-1, keepdims=True)

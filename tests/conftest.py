@@ -18,15 +18,15 @@ from parhelion.sensors import kinds
 
 try:
     import tomllib
-except ModuleNotFoundError:  # Python 3.10, where pytest brings tomli
+except ModuleNotFoundError:  # Python 3.10, where pytest installs tomli
     import tomli as tomllib
 
-# The same examples in every run, so that a run says something of the code alone; PARHELION_FUZZ=1 looks for new ones.
+# Every run uses the same examples, so that a failure depends only on the code; PARHELION_FUZZ=1 searches for new ones.
 settings.register_profile("same", derandomize=True)
 settings.register_profile("new", derandomize=False)
 settings.load_profile("new" if os.environ.get("PARHELION_FUZZ") == "1" else "same")
 
-# Statistical tests must hold for any random key, not for one: with a salt, all streams have other keys.
+# Statistical tests must hold for any random key: a salt changes the keys of all streams.
 _SALT = os.environ.get("PARHELION_TEST_SALT", "")
 if _SALT:
     _plain_key = Stream.key.fget  # type: ignore[attr-defined]
@@ -43,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Unit tests are quick unless they are marked as slow."""
+    """Mark unit tests as quick unless they are marked as slow."""
     for item in items:
         if item.path.is_relative_to(_UNIT) and item.get_closest_marker("slow") is None:
             item.add_marker(pytest.mark.quick)
@@ -51,7 +51,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def users_folder(tmp_path: Path) -> Iterator[Path]:
-    """A folder of a user who has no special rights, as whom the test runs: root may read and write everything."""
+    """Folder of an unprivileged user, as whom the test runs: root may read and write everything."""
     if os.geteuid() != 0:
         yield tmp_path
         return

@@ -1,12 +1,12 @@
-"""A campaign whose only Dask worker is behind a link that is cut twice: run as a program, in a process of its own.
+"""A campaign whose only Dask worker is behind a link that is cut twice. Run as a program, in a separate process.
 
     python tests/cut_link.py relay STUDY OUT
     unshare --user --map-root-user --net python tests/cut_link.py namespace STUDY OUT
 
-The link is a relay of TCP connections on loopback, or a pair of virtual network cards between two network namespaces,
-which needs the rights that `unshare` gives. The first cut is short: connections outlive it. The second one lasts until
-the scheduler has given the worker up. A worker that was given up ends, and a loop of the shell starts the next one, as
-Kubernetes or systemd would.
+The link is a relay of TCP connections on loopback, or a pair of virtual network interfaces between two network
+namespaces, which requires the rights that `unshare` grants. The first cut is short, and connections survive it. The
+second one lasts until the scheduler has dropped the worker. A dropped worker exits, and a shell loop starts the next
+one, as Kubernetes or systemd would.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def free_port() -> int:
 
 
 class Namespace:
-    """A second network namespace, joined to this process's by a pair of virtual cards."""
+    """A second network namespace, connected to the one of this process by a pair of virtual interfaces."""
 
     scheduler_host, scheduler_port = "10.77.0.1", 8786
     worker_options = ("--host", "10.77.0.2")
@@ -77,7 +77,7 @@ def _ip(*words: str, within: tuple[str, ...] = ()) -> None:
 
 
 class Relay:
-    """Two ports on loopback whose connections are passed on, and held while the link is cut."""
+    """Two ports on loopback whose connections are forwarded, and held while the link is cut."""
 
     scheduler_host = "127.0.0.1"
     enter: tuple[str, ...] = ()
@@ -130,13 +130,13 @@ class Relay:
 
 
 class Cutter:
-    """Cuts the link after the second row for a moment, and after the sixth until the scheduler gives the worker up."""
+    """Cuts the link briefly after the second row, and after the sixth row until the scheduler drops the worker."""
 
     def __init__(self, link: Any, address: str) -> None:
         self._link, self._address = link, address
         self.threads: list[threading.Thread] = []
         self.left_alone = False
-        """Whether the scheduler had no worker at all for a while."""
+        """True if the scheduler had no worker at all for a while."""
 
     def progress(self, done: int, total: int) -> None:
         heal = {2: self._soon, 6: self._late}.get(done)
@@ -186,7 +186,7 @@ def main(kind: str, study_file: str, out: str) -> None:
         *link.worker_options, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory",
         str(Path(out).parent), "--death-timeout", "60",
     ]  # fmt: skip
-    # The loop and the scheduler end by themselves where this program is killed.
+    # The loop and the scheduler exit when this program is killed.
     again = f"while kill -0 {os.getpid()}; do {shlex.join(worker)}; sleep 0.2; done"
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "env": environment}

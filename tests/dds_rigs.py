@@ -1,4 +1,4 @@
-"""Second programs on the bus for tests of live ROS 2. Everything stays on the loopback interface."""
+"""Second programs on the bus for tests of live ROS 2. All traffic stays on the loopback interface."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 PEER = Path(__file__).parent / "live" / "dds_peer.py"
 
-# One for each run of the tests; their ports lie below those that the system hands out.
+# One domain per test run; its ports lie below the ephemeral ports of the system.
 DOMAIN = 60 + os.getpid() % 39
 OTHER_DOMAIN = DOMAIN + 1
 
@@ -31,7 +31,7 @@ class Peer:
         assert self._lines.readline() == "ready\n"
 
     def report(self) -> dict[str, Any]:
-        """What it got, in the end."""
+        """Everything that it received, after it has ended."""
         return json.loads(self._lines.readline())
 
     def close(self) -> None:
@@ -42,7 +42,7 @@ class Peer:
 
 @contextmanager
 def peer(**order: Any) -> Iterator[Peer]:
-    """A second program for the time of a block."""
+    """A second program for the duration of a block."""
     made = Peer(**order)
     try:
         yield made

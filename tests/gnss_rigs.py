@@ -1,4 +1,4 @@
-"""Worlds, receivers and oracles for the tests of satellite navigation."""
+"""Worlds, receivers and reference computations for tests of satellite navigation."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import parhelion as ph
 from parhelion.sensors.waves.gnss.config import GnssConfig
 
 BROADCAST = Path(__file__).resolve().parents[1] / ".." / "shared" / "data" / "gnss" / "brdc1180.21n"
-"""Broadcast ephemerides of GPS for the evening of 2021-04-28 (IGS, CDDIS); outside of the repository."""
+"""Broadcast ephemerides of GPS for the evening of 2021-04-28 (IGS, CDDIS); not part of the repository."""
 EVENING = "2021-04-28T20:30:00+00:00"
 
 
 def sheet(name: str = "u-blox/m8", **changes: Any) -> GnssConfig:
-    """A preset with other values; `fix`, `loops`, `budget` and `antenna` take mappings."""
+    """A preset with fields replaced; `fix`, `loops`, `budget` and `antenna` take mappings."""
     fields = ph.Gnss(name).config.model_dump()
     for key, value in changes.items():
         fields[key] = {**fields[key], **value} if isinstance(value, dict) else value

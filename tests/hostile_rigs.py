@@ -1,4 +1,4 @@
-"""A fence for hostile files: what is done inside of it may take only so long, and only so much memory."""
+"""Limits for hostile files: code inside the block has bounded time and memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_BYTES = 1 << 30
 
 
 class TooSlow(BaseException):
-    """No reader's guard may take this for a failure of the file."""
+    """Exception that no reader may treat as a failure of the file."""
 
 
 def _stop(_number: int, _frame: FrameType | None) -> None:
@@ -29,10 +29,10 @@ def mapped_bytes() -> int:
 
 @contextmanager
 def fence(seconds: float = MOST_SECONDS, more_bytes: int = MOST_BYTES) -> Iterator[None]:
-    """Fail what takes longer than `seconds`, and let no more than `more_bytes` be allocated.
+    """Fail code that takes longer than `seconds`, and limit allocations to `more_bytes`.
 
-    The processor's time counts, so that other work on the machine does not; what waits may wait four times as long. A
-    loop inside of compiled code does not hear the alarm: after eight times as long the whole process is ended.
+    The limit is processor time, so that other work on the machine does not count; the wall time may be four times as
+    long. The alarm does not interrupt a loop in compiled code, so the whole process is ended after eight times as long.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (mapped_bytes() + more_bytes, hard))

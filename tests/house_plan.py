@@ -1,7 +1,7 @@
-"""The house plan: which rooms there are, what each holds and what it may import.
+"""Packages of the source: the contents of each one, and the packages that it may import.
 
-The architecture test holds the source to it, and docs/architecture.md shows it: `python tests/house_plan.py` writes the
-tables of that page again.
+`tests/unit/test_architecture.py` checks the source against this list. `python tests/house_plan.py` writes the tables of
+docs/architecture.md.
 """
 
 from __future__ import annotations
@@ -11,78 +11,79 @@ from pathlib import Path
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "architecture.md"
 PUBLIC = "(public-names)"
-"""What `import parhelion` gives; it reaches into every room."""
+"""Public names of `import parhelion`, which come from every package."""
 
 
 @dataclass(frozen=True)
-class Room:
+class Package:
     """One folder of the source."""
 
     name: str
     holds: str
     """One line for the page."""
     may_import: frozenset[str]
-    """Rooms that its modules may import, beside itself."""
+    """Packages that its modules may import, in addition to itself."""
 
 
-def _room(name: str, holds: str, imports: str = "") -> Room:
-    return Room(name, holds, frozenset(imports.split()))
+def _package(name: str, holds: str, imports: str = "") -> Package:
+    return Package(name, holds, frozenset(imports.split()))
 
 
-# From the foundation up: a room imports only rooms above it in the list.
-ROOMS = (
-    _room("core", "records, poses, trajectories, random streams, typed configuration, errors"),
-    _room(
+# Ordered from the base up: a package imports only packages that precede it in the list.
+PACKAGES = (
+    _package("core", "records, poses, trajectories, random streams, typed configuration, errors"),
+    _package(
         "makers", "one folder per maker: packets, intensity scale, ROS layout and names, UDP, HTTP, metadata", "core"
     ),
-    _room("rays", "the ray engine `cast(rays) -> hits`, and a slow float64 reference with the same signature", "core"),
-    _room("surfaces", "BRDFs, materials, spectra, textures", "core"),
-    _room("weather", "rain, fog, snow, dust: what they do to light, and `Weather`", "core"),
-    _room("io", "one file a format, one table of them", "core makers"),
-    _room("world", "geometry, materials, labels, actors, loaders", "core rays surfaces weather"),
-    _room("motion", "body states, splines, recorded poses, vehicles, living actors, water", "core io world"),
-    _room(
+    _package(
+        "rays", "the ray engine `cast(rays) -> hits`, and a slow float64 reference with the same signature", "core"
+    ),
+    _package("surfaces", "BRDFs, materials, spectra, textures", "core"),
+    _package("weather", "rain, fog, snow, dust: their effects on light, and `Weather`", "core"),
+    _package("io", "one file per format, and the table of formats", "core makers"),
+    _package("world", "geometry, materials, labels, actors, loaders", "core rays surfaces weather"),
+    _package("motion", "body states, splines, recorded poses, vehicles, living actors, water", "core io world"),
+    _package(
         "sensors",
-        "one folder or file a sensor; `presets/` are data sheets",
+        "one folder or file per sensor; `presets/` holds data sheets",
         "core makers rays surfaces weather world motion",
     ),
-    _room(
+    _package(
         "pictures",
-        "scans, drives, worlds and what weather did, as images",
+        "images of scans, drives, worlds and weather effects; charts and report pages",
         "core rays surfaces weather io world",
     ),
-    _room(
+    _package(
         "calibrate",
-        "recordings → data sheets: a sensor's own noise from drives and boards",
+        "recordings → data sheets: noise and intensity of a sensor, fitted to drives and boards",
         "core makers surfaces io world sensors pictures",
     ),
-    _room(
+    _package(
         "scenario",
-        "worlds, vehicles and sensors on one clock: what a scenario file says, and the walk through time",
+        "worlds, vehicles and sensors on one clock: the scenario file, and the simulation in time steps",
         "core makers surfaces weather io world motion sensors",
     ),
-    _room(
+    _package(
         "outputs",
         "writers of measurements: files, bags, captures, data sets, Foxglove recordings, the report",
         "core makers surfaces weather io world motion sensors pictures scenario",
     ),
-    _room(
+    _package(
         "evaluate",
-        "clouds against clouds, detections against labels, odometry against the truth, places for sensors, and the "
-        "pages of it",
+        "comparison of clouds, detections with labels, and odometry with ground truth; sensor placement; report pages",
         "core rays weather io world motion sensors pictures scenario",
     ),
-    _room(
+    _package(
         "campaign",
-        "many runs of a scenario, on processes or a Dask cluster, into one table; data sets in bulk",
+        "many runs of a scenario, in processes or on a Dask cluster, collected in one table; large data sets",
         "core rays weather io world sensors pictures scenario outputs evaluate",
     ),
-    _room(
+    _package(
         "live",
-        "ROS 2, packets over UDP, Foxglove, the viewer in the browser",
+        "ROS 2, packets over UDP, Foxglove, browser viewer",
         "core makers weather io world motion sensors pictures scenario outputs",
     ),
-    _room(
+    _package(
         "cli",
         "thin commands: parse, call, print",
         "core makers rays surfaces weather io world motion sensors pictures calibrate scenario outputs campaign "
@@ -90,63 +91,67 @@ ROOMS = (
     ),
 )
 
-# The rooms inside `world/`. Its first row stands for the modules that lie in none of them.
-WORLD_ROOMS = (
-    _room("world", "`World` itself, meshes, shapes, parts, labels, loaders, world files, water surfaces"),
-    _room("kit", "the parts that worlds are made of: buildings, vehicles, trees, props, waterfront", "world"),
-    _room("procedural", "layouts, the rules that draw them, and the way from a layout to a world", "world kit"),
-    _room("builtin", "worlds that come with the package, by name", "world kit procedural"),
-    _room("urdf", "robots from URDF files", "world"),
+# Packages inside `world/`. The first row stands for the modules outside of them.
+WORLD_PACKAGES = (
+    _package("world", "`World`, meshes, shapes, parts, labels, loaders, world files, water surfaces"),
+    _package("kit", "components of worlds: buildings, vehicles, trees, props, waterfront", "world"),
+    _package(
+        "procedural",
+        "layouts, the rules that generate them, and the construction of a world from a layout",
+        "world kit",
+    ),
+    _package("builtin", "built-in worlds, by name", "world kit procedural"),
+    _package("urdf", "robots from URDF files", "world"),
 )
 
 
-# The rooms inside `sensors/`. Its first row stands for the modules that lie in none of them.
-SENSOR_ROOMS = (
-    _room("sensors", "the base class, the kinds, data sheets, and the scene that all kinds share"),
-    _room("optics", "scenes, beams, air, sky and light, for lidars and cameras", "sensors"),
-    _room("optics/lidar", "patterns, echoes, detection, weather, recorded clouds", "sensors optics"),
-    _room("optics/camera", "lenses, exposures, electronics, depth, thermal", "sensors optics"),
-    _room("waves", "scenes, mirror paths, bounces, diffraction, for radio and sound", "sensors"),
-    _room("waves/radar", "chirps, targets, detections", "sensors waves"),
-    _room("waves/echo", "sonar, ultrasonic and microphones", "sensors waves"),
-    _room("waves/uwb", "ranging by radio, and Bluetooth", "sensors waves"),
-    _room("waves/gnss", "satellites, receivers, positions", "sensors waves"),
-    _room("body", "IMU, odometry, barometer, magnetometer", "sensors"),
+# Packages inside `sensors/`. The first row stands for the modules outside of them.
+SENSOR_PACKAGES = (
+    _package("sensors", "base class, kinds, data sheets, and the scene shared by all kinds"),
+    _package("optics", "scenes, beams, air, sky and light, for lidars and cameras", "sensors"),
+    _package("optics/lidar", "patterns, echoes, detection, weather, recorded clouds", "sensors optics"),
+    _package("optics/camera", "lenses, exposures, electronics, depth, thermal", "sensors optics"),
+    _package("waves", "scenes, mirror paths, bounces, diffraction, for radio and sound", "sensors"),
+    _package("waves/radar", "chirps, targets, detections", "sensors waves"),
+    _package("waves/echo", "sonar, ultrasonic and microphones", "sensors waves"),
+    _package("waves/uwb", "ranging by radio, and Bluetooth", "sensors waves"),
+    _package("waves/gnss", "satellites, receivers, positions", "sensors waves"),
+    _package("body", "IMU, odometry, barometer, magnetometer", "sensors"),
 )
 
 
-def may_import(rooms: tuple[Room, ...]) -> dict[str, frozenset[str]]:
-    """What each room may import, by its name."""
-    return {room.name: room.may_import for room in rooms}
+def may_import(packages: tuple[Package, ...]) -> dict[str, frozenset[str]]:
+    """Allowed imports by package name."""
+    return {package.name: package.may_import for package in packages}
 
 
-def table(rooms: tuple[Room, ...], folder: str = "") -> str:
-    """The rooms as a table in Markdown; `folder` is the one that they lie in, and the first room then is itself."""
-    names = [room.name for room in rooms]
-    lines = ["| room | holds | may import |", "| --- | --- | --- |"]
-    for room in rooms:
-        place = folder if folder and room.name == names[0] else f"{folder}{room.name}/"
-        lines.append(f"| `{place}` | {room.holds} | {_listed(room, names)} |")
+def table(packages: tuple[Package, ...], folder: str = "") -> str:
+    """Markdown table of the packages; the first package stands for `folder` itself if `folder` is given."""
+    names = [package.name for package in packages]
+    lines = ["| package | holds | may import |", "| --- | --- | --- |"]
+    for package in packages:
+        place = folder if folder and package.name == names[0] else f"{folder}{package.name}/"
+        lines.append(f"| `{place}` | {package.holds} | {_listed(package, names)} |")
     return "\n".join(lines)
 
 
-def _listed(room: Room, names: list[str]) -> str:
-    before = names[: names.index(room.name)]
-    if PUBLIC in room.may_import:
+def _listed(package: Package, names: list[str]) -> str:
+    before = names[: names.index(package.name)]
+    if PUBLIC in package.may_import:
         return "everything"
-    return ", ".join(name for name in before if name in room.may_import) or "no other room"
+    return ", ".join(name for name in before if name in package.may_import) or "no other package"
 
 
 TABLES = {
-    "rooms": table(ROOMS),
-    "rooms of the world": table(WORLD_ROOMS, "world/"),
-    "rooms of the sensors": table(SENSOR_ROOMS, "sensors/"),
+    "packages": table(PACKAGES),
+    "packages of the world": table(WORLD_PACKAGES, "world/"),
+    "packages of the sensors": table(SENSOR_PACKAGES, "sensors/"),
 }
-"""Tables of the page, by the name in the comments that mark their place."""
+"""Tables of the page, by the name in the comments that mark their position."""
 
 
 def with_tables(page: str) -> str:
-    """The text of the page with every table as it is here."""
+    """Text of the page with every table regenerated."""
     for name, text in TABLES.items():
         begin, end = f"<!-- {name}: from tests/house_plan.py -->\n\n", "\n\n<!-- end -->"
         before, found, rest = page.partition(begin)

@@ -1,4 +1,4 @@
-"""Scans of Ouster presets with chosen ranges, made without casting a ray, and Ouster's own decoder of packets."""
+"""Scans of Ouster presets with chosen ranges, made without casting rays, and Ouster's own packet decoder."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from parhelion.sensors.optics.lidar.lidar import Lidar
 
 
 def random_scan(lidar: Lidar, seed: int = 1, *, dual: bool = False, start: float = 0.0, longest: float = 150.0) -> Scan:
-    """A scan with random returns: a third of the shots lost, half of the others with two returns where `dual`."""
+    """Scan with random returns: a third of the shots has none, and with `dual` half of the others have two."""
     rng = np.random.default_rng(seed)
     table = lidar.shots(0.0)
     count = rng.choice([0, 1, 2] if dual else [0, 1, 1], len(table)).astype(np.uint8)
     shot = np.repeat(np.arange(len(table)), count)
     index = np.arange(len(shot)) - np.searchsorted(shot, shot)
-    # Two returns are at least 1 m apart, the nearer first; ranges are in the preset's steps of 1 mm.
+    # Two returns are at least 1 m apart, the nearer first; ranges are multiples of the preset's step of 1 mm.
     metres = np.round(rng.uniform(0.5, longest, len(table))[shot] + index * rng.uniform(1.0, 9.0, len(shot)), 3)
     fields = {
         "range": metres,
@@ -59,7 +59,7 @@ def sdk_frames(payloads: Iterable[Any], info: Any) -> list[Any]:
         if batcher.batch(packet, frame):
             frames.append(frame)
             frame = core.LidarFrame(info)
-    # The last one is given only where all that a frame may have came, IMU packets too.
+    # The last frame is returned only if all of its possible packets arrived, including IMU packets.
     if frame.status.any():
         frames.append(frame)
     return frames

@@ -9,11 +9,11 @@ from parhelion.core.config import parse
 from parhelion.sensors.optics.lidar.config import LidarConfig
 
 OPEN_AT_1_M = [(0.9, 0.0), (1.0, 1.0)]
-"""An overlap that hides the nearest metre alone, so that what surfaces and air do is seen as it is."""
+"""Overlap that hides only the nearest metre, so that the effects of surfaces and air are unmodified beyond it."""
 
 
 def sheet(**sections: Any) -> LidarConfig:
-    """A data sheet of a plain lidar: 21 x 5 beams within a few degrees, no noise terms; sections override."""
+    """Data sheet of a plain lidar: 21 x 5 beams within a few degrees, no noise terms; sections override fields."""
     data: dict[str, Any] = {
         "name": "rig",
         "wavelength_nm": 905,
@@ -35,7 +35,7 @@ def sheet(**sections: Any) -> LidarConfig:
 
 
 def one_beam(**sections: Any) -> LidarConfig:
-    """The same with a single beam along x."""
+    """The same data sheet with a single beam along x."""
     pattern = {
         "kind": "raster", "rate_hz": 10, "azimuth_deg": (0, 0), "elevation_deg": (0, 0), "columns": 1, "rows": 1,
     }  # fmt: skip
@@ -43,7 +43,7 @@ def one_beam(**sections: Any) -> LidarConfig:
 
 
 def many_beams(count: int, **sections: Any) -> LidarConfig:
-    """`count` beams along x, all the same: for statistics."""
+    """`count` identical beams along x, for statistics."""
     pattern = {
         "kind": "raster", "rate_hz": 10, "azimuth_deg": (0, 1e-9), "elevation_deg": (0, 0), "columns": count, "rows": 1,
     }  # fmt: skip
@@ -51,7 +51,7 @@ def many_beams(count: int, **sections: Any) -> LidarConfig:
 
 
 def wall(distance: float, material: str = "lambert-50", *, size: float = 50.0, turn_deg: float = 0.0) -> ph.World:
-    """A board that faces the origin, its near face at `distance` on the x axis, turned about the vertical."""
+    """Board that faces the origin, with its near face at `distance` on the x axis, rotated about the vertical."""
     world = ph.World()
     add_wall(world, distance, material, size=size, turn_deg=turn_deg)
     return world
@@ -60,7 +60,7 @@ def wall(distance: float, material: str = "lambert-50", *, size: float = 50.0, t
 def add_wall(
     world: ph.World, distance: float, material: str, *, size: float = 50.0, turn_deg: float = 0.0, y: float = 0.0
 ) -> None:
-    """One more such board."""
+    """Add one more such board."""
     vertices, faces = ph.shapes.plane(size, size).vertices, ph.shapes.plane(size, size).faces
     # The level plane faces up; pitched by -90 degrees it faces -x.
     world.add(

@@ -90,7 +90,9 @@ def scans(count: int) -> None:
 
 
 def edits(count: int) -> None:
-    """Two threads scan one world with one lidar while two move its wall: each scan sees it before or after a move."""
+    """Two threads scan one world with one lidar while two others move its wall: each scan shows it before or after a
+    move.
+    """
     world, lidar = ph.World(), ph.Lidar(sheet(), noise=False)
     add_wall(world, 20.0, "lambert-50")
     places = {}

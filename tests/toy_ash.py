@@ -1,8 +1,8 @@
 """A medium of another package: volcanic ash, in one file. It registers as one row of the table of media.
 
 Extinction per mass after Gasteiger et al. 2011 (Atmos. Chem. Phys. 11, 2209), about 0.7 m^2/g at 532 nm for the ash of
-Eyjafjallajökull, taken as the same at all wavelengths; lidar ratio of 50 sr (50 to 60
-in Ansmann et al. 2010). The losses of radio waves and sound are made up for the test.
+Eyjafjallajökull, assumed to be the same at all wavelengths; lidar ratio of 50 sr (50 to 60 in Ansmann et al. 2010). The
+losses of radio waves and sound are invented for the test.
 """
 
 from __future__ import annotations

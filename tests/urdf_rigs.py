@@ -1,4 +1,4 @@
-"""A small robot with every kind of joint and shape, and short robots for single questions."""
+"""A small robot with every kind of joint and shape, and minimal robots for single features."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ ROBOT = """<?xml version="1.0"?>
 
 
 def write_rover(folder: Path) -> Path:
-    """The robot in a package of its own, with the mesh of its arm in millimetres; the path of its URDF."""
+    """Write the robot as a package, with the mesh of its arm in millimetres; return the path of its URDF file."""
     home = folder / "rover_description"
     (home / "urdf").mkdir(parents=True)
     (home / "meshes").mkdir()
@@ -93,7 +93,7 @@ def write_rover(folder: Path) -> Path:
 
 
 def written(folder: Path, body: str, name: str = "r.urdf") -> Path:
-    """A URDF file with this inside."""
+    """Write a URDF file with this content."""
     file = folder / name
     file.write_text(f'<robot name="r">{body}</robot>')
     return file

@@ -9,7 +9,7 @@ from parhelion.core.clouds import Scan, Shots
 
 
 def made_up_scan(lidar: ph.Lidar, start: float = 0.0, seed: int = 0, lost: float = 0.3) -> Scan:
-    """A scan with random ranges in steps of the sensor's own; a part of the shots is lost, some have two returns."""
+    """Scan with random ranges in steps of the sensor's resolution; some shots are lost and some have two returns."""
     table, rng = lidar.shots(), np.random.default_rng(seed)
     two = 0.3 if lidar.config.receiver.returns == "dual" else 0.0
     count = np.where(rng.random(len(table)) < lost, 0, np.where(rng.random(len(table)) < two, 2, 1)).astype(np.uint8)

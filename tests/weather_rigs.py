@@ -1,4 +1,4 @@
-"""Sensors and questions that the tests of weather in scans share."""
+"""Sensors and measurements shared by the tests of weather in scans."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def seen(weather: ph.Weather | None, world: ph.World, config: LidarConfig, **opt
 
 
 def surface_power(scan: ph.Scan) -> np.ndarray:
-    """Power by shot, of surfaces alone; NaN where there is none."""
+    """Power per shot, from surfaces only; NaN if there is none."""
     power = np.full(len(scan.shots), np.nan)
     chosen = scan.origin == SURFACE
     power[scan.shot[chosen]] = scan.power[chosen]
@@ -49,14 +49,16 @@ def surface_power(scan: ph.Scan) -> np.ndarray:
 
 
 def depth(weather: ph.Weather, world: ph.World, config: LidarConfig, **options: Any) -> np.ndarray:
-    """One-way optical depth to the surface that each shot meets, from its power with and without the weather."""
+    """One-way optical depth to the surface hit by each shot, from its power with and without the weather."""
     clear, dimmed = (surface_power(seen(air, world, config, returns="last", **options)) for air in (None, weather))
     assert np.all(np.isfinite(dimmed))
     return -0.5 * np.log(dimmed / clear)
 
 
 def integral(weather: ph.Weather, start: Any, direction: Any, length: Any, time: Any = 0.0) -> np.ndarray:
-    """Optical depth along rays in NumPy, by 1000 steps; still but for the wind, which carries the field to `time`."""
+    """Optical depth along rays in NumPy, by 1000 steps. The field is static except for the wind, which moves it to
+    `time`.
+    """
     way, reach = np.asarray(direction, dtype=float), np.asarray(length, dtype=float)
     share = (np.arange(1000) + 0.5) / 1000
     drift = np.asarray(time, dtype=float)[..., None] * np.array(weather.wind_m_s)
@@ -67,8 +69,10 @@ def integral(weather: ph.Weather, start: Any, direction: Any, length: Any, time:
 def summed(
     weather: ph.Weather, start: Any, direction: Any, length: Any, time: Any = 0.0, *, reach: float = 150.0
 ) -> np.ndarray:
-    """The same as the sum that kernels take: 32 steps, their ends even in the root of range up to `reach`, each read
-    in its middle. Of the step in which the way ends, the part before it counts. Several lengths may be given a ray."""
+    """Optical depth as summed by the kernels: 32 steps that are uniform in the square root of range up to `reach`, each
+    sampled at its centre. The step that contains the end of the path counts up to that end. Several lengths may be
+    given per ray.
+    """
     way, to = np.asarray(direction, dtype=float), np.asarray(length, dtype=float)
     ends = reach * (np.arange(33) / 32) ** 2
     middle, step = 0.5 * (ends[1:] + ends[:-1]), np.diff(ends)
@@ -80,9 +84,9 @@ def summed(
 
 
 def table_of(kind: str, rate: float, config: LidarConfig, floor: float = 1.0, more: float = 0.0) -> Detectable:
-    """The drops or flakes whose echo is `floor` thresholds at least, by the weather room alone.
+    """Drops or flakes whose echo is at least `floor` thresholds, computed only with the weather package.
 
-    `more` is the extinction of what else is in the air [1/m].
+    `more` is the extinction of other media in the air [1/m].
     """
     sizes = drop_sizes("marshall-palmer" if kind == "rain" else "constant-intercept", rate)
     backscatter = (lambda d: drop_backscatter(d, NM)) if kind == "rain" else flake_backscatter
@@ -98,7 +102,7 @@ def extinction_of(kind: str, rate: float) -> float:
 
 
 def shares_taken(kind: str, rate: float, config: LidarConfig) -> tuple[float, np.ndarray]:
-    """Mean number of drops or flakes that are drawn in a beam, and the share of it that each takes, evenly drawn."""
+    """Mean number of drops or flakes drawn per beam, and the share of the beam that each covers, uniformly drawn."""
     table = table_of(kind, rate, config)
     u = (np.arange(1000) + 0.5) / 1000
     range_m, diameter = sample(table, *(axis.ravel() for axis in np.meshgrid(u, u)))
@@ -115,7 +119,7 @@ def fan(columns: int = 40, rows: int = 4, width_deg: float = 30.0) -> dict[str, 
 
 @lru_cache(maxsize=1)
 def yard() -> ph.World:
-    """Ground, walls on two sides, poles; open elsewhere."""
+    """Ground, walls on two sides, poles; open on the other sides."""
     world = ph.World("yard")
     world.add(ph.shapes.plane(60, 60), material="asphalt", label="road", pose=ph.Pose((0, 0, -1.8)))
     for turn in (90, 180):
@@ -136,4 +140,4 @@ BLOWN = ph.Weather(
     snow_rate_mm_h=1, dust=[ph.DustCloud(centre_m=(8, 3, 0), half_size_m=(3, 3, 2), density_kg_m3=5e-5)],
     wind_m_s=(3, 0, 0),
 )  # fmt: skip
-"""All kinds, heterogeneous where possible, in the wind."""
+"""All kinds of weather, heterogeneous where possible, in the wind."""

@@ -94,7 +94,7 @@ def draw_reach(axes: Any) -> None:
     axes.legend(fontsize=8)
 
 
-def draw_uneven(figure: Any, axes: Any) -> None:
+def draw_heterogeneous(figure: Any, axes: Any) -> None:
     """Extinction over its mean in a level cut through uneven fog."""
     field = density_field(ph.Heterogeneity(), seed=0, name="fog")
     side = np.linspace(-80.0, 80.0, 240)
@@ -110,5 +110,5 @@ if __name__ == "__main__":
     draw_echo(left)
     draw_points(second)
     draw_reach(third)
-    draw_uneven(figure, right)
+    draw_heterogeneous(figure, right)
     finish(figure, "fog")

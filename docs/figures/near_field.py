@@ -219,9 +219,9 @@ def signal_tables(frames: dict[str, Frame]) -> None:
     """Signal and ranges of every recording, for comparison with simulated scans."""
     rows, shares = [], []
     for name, frame in frames.items():
-        told = np.isfinite(frame.signal).any()
-        level = frame.signal[~frame.lost] if told else frame.reflectivity[~frame.lost]
-        what = "reflectivity" if not told else "intensity" if name.startswith("vlp") else "photons"
+        has_signal = np.isfinite(frame.signal).any()
+        level = frame.signal[~frame.lost] if has_signal else frame.reflectivity[~frame.lost]
+        what = "reflectivity" if not has_signal else "intensity" if name.startswith("vlp") else "photons"
         points = [f"{value:.0f}" for value in np.percentile(level, (1, 50, 99))]
         far = [f"{value:.1f}" for value in np.percentile(frame.range[~frame.lost], (1, 50, 99))]
         rows.append([name, frame.lost.size, percent(frame.lost.sum(), frame.lost.size), what, *points, *far])

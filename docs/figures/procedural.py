@@ -93,7 +93,7 @@ def inputs() -> None:
     axes = figure.add_axes((0.05, 0.12, 0.43, 0.78))
     x, y = np.meshgrid(np.linspace(-45, 45, 361), np.linspace(-30, 30, 241))
     drawn = axes.contourf(x, y, ground_height(layout, x, y), 24, cmap="viridis")
-    _things(axes, layout)
+    _draw_objects(axes, layout)
     figure.colorbar(drawn, ax=axes, shrink=0.8).ax.tick_params(colors=MUTED, labelsize=8)
     axes.set_aspect("equal")
     quiet(axes, "off-road with a height map [m]")
@@ -102,23 +102,23 @@ def inputs() -> None:
     plan = [{"height": 14}, {"building:levels": 3}, {"height": 30}]
     shapes = [court, wing, [[[4, 28], [20, 26], [24, 36], [12, 42], [2, 38]]]]
     features = [
-        {"type": "Feature", "properties": said, "geometry": {"type": "Polygon", "coordinates": shape}}
-        for said, shape in zip(plan, shapes, strict=True)
+        {"type": "Feature", "properties": caption, "geometry": {"type": "Polygon", "coordinates": shape}}
+        for caption, shape in zip(plan, shapes, strict=True)
     ]
     layout = buildings_from({"type": "FeatureCollection", "features": features}, units="metres", margin_m=8.0)
     axes = figure.add_axes((0.56, 0.12, 0.42, 0.78))
     _plan(axes, layout, 0.05)
-    for thing, said in zip(layout.objects[1:], ("14 m", "3 storeys", "30 m"), strict=True):
-        ring = np.array([*thing.params.outline, thing.params.outline[0]]) + thing.pose.xyz[:2]
+    for item, caption in zip(layout.objects[1:], ("14 m", "3 storeys", "30 m"), strict=True):
+        ring = np.array([*item.params.outline, item.params.outline[0]]) + item.pose.xyz[:2]
         axes.plot(*ring.T, color=ACCENT, linewidth=1.2)
-        axes.annotate(said, thing.params.outline[0] + np.array(thing.pose.xyz[:2]) + 1.0, color=INK, fontsize=8)
+        axes.annotate(caption, item.params.outline[0] + np.array(item.pose.xyz[:2]) + 1.0, color=INK, fontsize=8)
     quiet(axes, "footprints of a map")
     save(figure, IMAGES / "procedural-inputs.png")
 
 
-def _things(axes, layout: Layout) -> None:
+def _draw_objects(axes, layout: Layout) -> None:
     for kind, colour in (("tree", "#ffffff"), ("rock", "#b0a9a0"), ("bush", "#7fd08f")):
-        at = np.array([thing.pose.xyz[:2] for thing in layout.objects if thing.kind == kind]).reshape(-1, 2)
+        at = np.array([item.pose.xyz[:2] for item in layout.objects if item.kind == kind]).reshape(-1, 2)
         axes.scatter(*at.T, s=4.0, color=colour, linewidths=0)
     if layout.drive is not None:
         axes.plot(*np.array(layout.drive.points).T, color=ACCENT, linewidth=1.5)
@@ -163,8 +163,8 @@ def ground() -> None:
     height = ground_height(layout, x, y)
     axes.imshow(height, extent=(-40, 40, -40, 40), origin="lower", cmap="viridis")
     for kind, colour in (("tree", "#ffffff"), ("rock", "#b0a9a0"), ("bush", "#7fd08f")):
-        things = [thing for thing in layout.objects if thing.kind == kind]
-        at = np.array([thing.pose.xyz[:2] for thing in things])
+        items = [item for item in layout.objects if item.kind == kind]
+        at = np.array([item.pose.xyz[:2] for item in items])
         axes.scatter(*at.T, s=[6.0 if kind == "tree" else 3.0] * len(at), color=colour, label=kind, linewidths=0)
     axes.plot(*np.array(layout.drive.points).T, color=ACCENT, linewidth=2.0, label="drive")
     box = axes.legend(fontsize=8, labelcolor=INK, loc="upper right")

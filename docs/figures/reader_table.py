@@ -1,6 +1,6 @@
-"""Writes the table of docs/architecture.md that says what every reader makes of every kind of sensor.
+"""Write the table of docs/architecture.md with the output of every consumer for every kind of sensor.
 
-A scenario with one sensor of each kind is made, and each reader's own table is asked for its records.
+The script builds a scenario with one sensor of each kind and looks up its records in the table of each consumer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Cell = Callable[[OnBoard], str]
 
 
 def table() -> str:
-    """Readers by kinds as Markdown, and the reasons of what is left out."""
+    """Markdown table of consumers by kind, followed by the reasons for empty cells."""
     options: dict[str, Any] = {"uwb": {"anchors": [[5.0, 0.0, 2.0]]}}
     fields = [
         {
@@ -36,7 +36,7 @@ def table() -> str:
             "options": options.get(kind.name, {}),
         }
         for kind in kinds().values()
-        if kind.class_path.startswith("parhelion.")  # not those of other packages that happen to be installed
+        if kind.class_path.startswith("parhelion.")  # without kinds of other installed packages
     ]  # fmt: skip
     place = {"name": "it", "motion": {"fixed": {}}}
     scenario = ph.Scenario.from_mapping(
@@ -61,7 +61,7 @@ def table() -> str:
         if layer.segments is not None:
             return "lines in the scene, a line of numbers"
         if layer.dots is not None:
-            return "points beside the cloud, a line of numbers"
+            return "points next to the cloud, a line of numbers"
         return "points in the scene" if layer.in_scene else "a line of numbers"
 
     rows: list[tuple[str, str, Consumer[Any] | None, Cell]] = [
@@ -83,20 +83,20 @@ def table() -> str:
         ),
     ]  # fmt: skip
     lines = [
-        f"| reader | {' | '.join(sensor.name for sensor in scenario.sensors)} |",
+        f"| consumer | {' | '.join(sensor.name for sensor in scenario.sensors)} |",
         f"| --- |{' --- |' * len(scenario.sensors)}",
     ]
     reasons: dict[str, None] = {}
-    for name, file, reader, cell in rows:
+    for name, file, consumer, cell in rows:
         cells = []
         for sensor in scenario.sensors:
-            reason = None if reader is None else reader.reason(sensor.record_type)
+            reason = None if consumer is None else consumer.reason(sensor.record_type)
             if reason is not None:
                 reasons[f"{name[0].upper()}{name[1:]}: {reason}"] = None
             cells.append("–" if reason is not None else cell(sensor))
         lines.append(f"| {name}, `{file}` | {' | '.join(cells)} |")
-    told = "\n".join(f"- {reason}." for reason in reasons)
-    return "\n".join([*lines, "", "Why some are left out, as the readers themselves say it:", "", told])
+    listed = "\n".join(f"- {reason}." for reason in reasons)
+    return "\n".join([*lines, "", "Reasons for empty cells, as registered with each consumer:", "", listed])
 
 
 def main() -> None:

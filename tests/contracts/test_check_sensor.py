@@ -1,4 +1,4 @@
-"""The checker of sensors: it accepts what follows the contract, and names each way to break it."""
+"""The sensor checker: it accepts sensors that follow the contract, and names each kind of violation."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class WithoutUnits(Gauge):
 
 
 class Unchecked(Gauge):
-    """Its record has an array of another shape and type than declared."""
+    """Sensor whose record has an array of another shape and type than declared."""
 
     value: Any = np.float32(0.0)
 
@@ -74,14 +74,14 @@ class Unchecked(Gauge):
 
 
 class Deaf(Gauge):
-    """Every seed gives the same noise."""
+    """Sensor with the same noise for every seed."""
 
     def run(self, world: Any, motion: Any, start: float, duration: float, seed: int, *, mount: Any = None) -> Any:
         return super().run(world, motion, start, duration, 0)
 
 
 class Anew(Gauge):
-    """Noise by the number in the run, so that a run in parts differs."""
+    """Sensor whose noise depends on the sample number within the run, so that a run in parts differs."""
 
     def record(self, time: Any, level: Any) -> ph.Samples:
         return Levels(time, level + np.arange(len(level)))
@@ -98,7 +98,7 @@ class MotionFirst(Gauge):
 
 
 class Plain:
-    """A frame sensor whose measurement is no record."""
+    """Frame sensor whose measurement is not a record."""
 
     rate_hz, name, noise, frame_duration_s, visibility_keys = 10.0, "", False, 0.0, ("plain",)
 
@@ -107,7 +107,7 @@ class Plain:
 
 
 class Inventive(Plain):
-    """It sees a point where there is nothing."""
+    """Sensor that reports a point in an empty world."""
 
     def measure(self, world: Any, motion: Any, time: float, seed: int, *, frame: int | None = None) -> Any:
         return ph.PointCloud(np.zeros((1, 3)))

@@ -1,4 +1,4 @@
-"""One script for every kind of sensor, with no special cases: make, measure, save, load, compare, draw."""
+"""One script for every kind of sensor, without special cases: create, measure, save, load, compare, draw."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scenarios in `examples/`, each run for a moment."""
+"""The scenarios in `examples/`, each run for a short time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SEEN = {
     "city-loop": {"car", "road", "building"},
     "harbour": {"vessel", "quay", "bridge", "person"},
 }
-"""What the first scan of each has points on, among other things."""
+"""Labels that the first scan of each example must contain, possibly among others."""
 
 
 def content(name: str) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def test_an_example_runs(name: str, tmp_path: Path) -> None:
     labels = {cloud.names["label"][int(number)] for number in np.unique(cloud.label) if number}
     assert labels >= SEEN[name]
     assert any((tmp_path / f"{lidar}-boxes").iterdir())
-    # The lidar stands free: hardly anything is nearer than its own vehicle is large, rain aside.
+    # The lidar has a free view: except for rain, few points are closer than the size of its vehicle.
     assert np.mean(np.linalg.norm(cloud.xyz[cloud.origin == 0], axis=1) < 0.6) < 0.01
 
 
@@ -56,7 +56,7 @@ def test_an_example_fits_the_schema_for_editors(name: str) -> None:
 
 
 def test_the_husky_of_the_warehouse_stands_on_its_wheels() -> None:
-    """The lidar is where post and wheels put it; wheels touch the ground and turn as fast as the robot drives."""
+    """The lidar pose follows from post and wheels; wheels touch the ground and rotate at the robot's speed."""
     scenario = Scenario.from_mapping({**content("warehouse"), "duration_s": 0.1}, EXAMPLES)
     lidar = scenario.frame_sensors[0]
     np.testing.assert_allclose(lidar.mount.xyz, [0.08, 0, 0.13228 + 0.241 + 0.30 + 0.0377], atol=1e-9)

@@ -1,4 +1,4 @@
-"""What the near-field figures are made of: recordings as images, and the measures taken on them."""
+"""Inputs of the near-field figures: recordings as images, and the quantities measured on them."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def test_images_are_those_of_the_makers_decoder(figures: Any, name: str) -> None
 
 
 def test_overlap_and_noise_of_a_known_receiver_are_found(figures: Any) -> None:
-    """A floor and round walls seen by rows of unequal strength, with counts cut to whole numbers and noisy ranges."""
+    """A floor and round walls seen by rows of unequal sensitivity, with integer counts and noisy ranges."""
     recordings, measures = figures("recordings"), figures("near_field_measures")
     random = np.random.default_rng(5)
     rows, columns, constant, offset, sigma = 32, 1024, 100_000.0, 0.02, 0.006
     strength = np.exp(random.normal(0.0, 0.1, rows))
     strength /= np.median(strength)
-    # Steps of three columns and more, so that each window lies on one surface; rows overlap in range.
+    # Steps of at least three columns, so that each window lies on one surface; rows overlap in range.
     wall = np.repeat(np.geomspace(2.0, 50.0, 32)[random.permutation(32)], columns // 32)
     distance = np.clip(wall * np.linspace(0.7, 1.4, rows)[:, None], 2.0, 60.0)
     distance = distance + random.normal(0.0, sigma, distance.shape)

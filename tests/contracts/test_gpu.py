@@ -1,4 +1,4 @@
-"""The same scan on a GPU agrees with the CPU's, the same seed gives the same bits, and how a device is chosen."""
+"""Scans on a GPU: agreement with the CPU, reproducible bits for the same seed, and selection of the device."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def has_cuda() -> bool:
 
 @pytest.fixture
 def gpu() -> None:
-    """Asks for an NVIDIA GPU."""
+    """Options that request an NVIDIA GPU."""
     if not has_cuda():
         pytest.skip("needs an NVIDIA GPU with its driver (Dr.Jit finds no CUDA)")
 
@@ -75,7 +75,7 @@ def run(script: str, *arguments: str, **environment: str) -> subprocess.Complete
 
 
 def scanned(folder: Path, name: str, device: str, *, noise: bool = False, shift: float = 0.0) -> dict[str, Array]:
-    """All arrays of the scan, made in a process of its own on the device."""
+    """All arrays of the scan, made in a separate process on the device."""
     file = folder / f"{name}.npz"
     done = run(SCAN, str(file), "noisy" if noise else "quiet", str(shift), PARHELION_DEVICE=device)
     assert done.returncode == 0, done.stderr
@@ -85,7 +85,9 @@ def scanned(folder: Path, name: str, device: str, *, noise: bool = False, shift:
 
 
 def agreement(a: dict[str, Array], b: dict[str, Array]) -> dict[str, float]:
-    """Shares of shots with the same outcome, and of those on the same object, range within 1 mm and power 1 %."""
+    """Share of shots with the same outcome, and share of these with the same object, range within 1 mm and power within
+    1 %.
+    """
     count = len(a["returns"])
     hit, instance, range_m, power = (np.zeros((2, count)) for _ in range(4))
     for row, scan in enumerate((a, b)):
@@ -109,7 +111,7 @@ def agreement(a: dict[str, Array], b: dict[str, Array]) -> dict[str, float]:
 
 @pytest.mark.usefixtures("gpu")
 def test_a_scan_on_the_gpu_agrees_with_the_cpus(tmp_path: Path) -> None:
-    """Embree and OptiX round differently, so beams along edges may fall to either side; no others may differ."""
+    """Embree and OptiX round differently, so beams along edges may hit either side; no other beams may differ."""
     shares = agreement(scanned(tmp_path, "cpu", "cpu"), scanned(tmp_path, "cuda", "cuda"))
     assert shares["points"] > 20_000
     assert shares["hits"] > 0.999
@@ -140,7 +142,7 @@ def test_the_comparison_passes_equal_scans_and_fails_others(tmp_path: Path) -> N
     same = agreement(quiet, quiet)
     assert same["points"] > 20_000
     assert same["hits"] == same["range"] == same["power"] == 1.0
-    other = agreement(quiet, moved)  # with noise, and a board and a car 2 cm farther away
+    other = agreement(quiet, moved)  # with noise, and with a board and a car 2 cm farther away
     assert other["hits"] < 0.999
     assert other["range"] < 0.2
     assert other["power"] < 0.2
@@ -169,7 +171,7 @@ def test_an_unknown_device_is_refused() -> None:
     )
 
 
-def test_a_gpu_that_is_not_there_is_told_in_one_sentence() -> None:
+def test_a_missing_gpu_is_reported_in_one_sentence() -> None:
     if has_cuda():
         pytest.skip("there is an NVIDIA GPU here")
     assert chosen(PARHELION_DEVICE="cuda") == (
@@ -187,7 +189,7 @@ def test_no_thread_at_all_is_refused() -> None:
 def test_a_number_of_threads_that_is_none_is_refused(threads: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PARHELION_THREADS", threads)
     with pytest.raises(ConfigError, match="PARHELION_THREADS: must be a whole number from 1 to 4096"):
-        _started.__wrapped__()  # a fresh start, past the engine that is running
+        _started.__wrapped__()  # a new start that ignores the running engine
 
 
 def test_the_device_is_as_asked() -> None:

@@ -1,6 +1,6 @@
-"""The contract of a maker: a folder outside the package reaches captures, bags, UDP and the shell.
+"""Contract of makers: a folder outside the package is used by captures, bags, UDP and the command line.
 
-The toy maker lives in `tests/toy_maker`; no file of the package knows it.
+The toy maker is in `tests/toy_maker`; no file of the package refers to it.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def test_scales_of_makers_invert(name: str) -> None:
 
 def test_no_code_outside_the_makers_compares_with_a_maker_s_name() -> None:
     files = [file for file in SOURCE.rglob("*.py") if file.relative_to(SOURCE).parts[0] != "makers"]
-    # KITTI names a folder after its lidar, and the example of a calibration is made for chosen presets.
+    # KITTI names a folder after its lidar, and the calibration example is made for selected presets.
     files = [file for file in files if file.stem not in ("kitti", "raw_scans", "example")]
     assert [f"{file.relative_to(SOURCE)}: {word}" for file in files for word in _compared(file)] == []
 

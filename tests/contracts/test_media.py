@@ -1,6 +1,6 @@
-"""A medium that another package brings: one file and one row, and it reaches sensors, viewer, shell, study and report.
+"""A medium of another package: one file and one row make it available to sensors, viewer, CLI, studies and report.
 
-The toy is tests/toy_ash.py. No file of src/ knows of it.
+The example is tests/toy_ash.py. No file of src/ refers to it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ SCAN = ("scan", "--world", "cuboids", "--sensor", "velodyne/vlp-16", "--sub-rays
 
 @pytest.fixture(autouse=True)
 def ash() -> Iterator[None]:
-    """The toy in the table, for one test."""
+    """The example medium in the table, for one test."""
     ph.register_medium(ASH)
     yield
     unregister_medium("ash")
@@ -81,7 +81,7 @@ def test_no_file_of_the_source_knows_the_toy() -> None:
 
 
 def test_no_file_of_the_source_lists_the_media() -> None:
-    """But for `ORIGINS`, which is what files store."""
+    """The only exception is `ORIGINS`, which files store."""
     listed = re.compile(r"""rain["'],\s*["']fog["'],\s*["']snow["']""")
     assert [file.name for file in SRC.rglob("*.py") if listed.search(file.read_text())] == ["clouds.py"]
 
@@ -251,7 +251,7 @@ def test_radars_and_sounders_lose_power_in_it() -> None:
     for air in (None, ph.Weather(ash_density_mg_m3=1000)):
         world.weather = air
         levels.append(sounder.ping(world, pose=ph.Pose()).fields["attenuation"].min())
-    assert levels[1] - levels[0] == pytest.approx(2 * 2.0 * 1.0, abs=0.1)  # 1 dB/m, there and back
+    assert levels[1] - levels[0] == pytest.approx(2 * 2.0 * 1.0, abs=0.1)  # 1 dB/m, two-way
 
 
 # ---- shell, viewer, study, report ----------------------------------------------------------------------------------

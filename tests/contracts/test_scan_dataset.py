@@ -1,4 +1,4 @@
-"""Scans that stay on the device, and data sets made of them on demand."""
+"""Scans that stay on the device, and data sets that generate them on demand."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def assert_same_points(tensors: dict[str, Any], scan: ph.Scan) -> None:
 
 
 def test_tensors_hold_the_bits_of_scans(world: ph.World, lidar: ph.Lidar) -> None:
-    poses = [ph.Pose((0, 0, 1.5)), ph.Pose((2, 1, 1.5)), ph.Pose((200, 0, 60))]  # the last sees nothing
+    poses = [ph.Pose((0, 0, 1.5)), ph.Pose((2, 1, 1.5)), ph.Pose((200, 0, 60))]  # the last one has no returns
     fields = [name for name in KNOWN if name != "near_ir"]
     for weather in (None, ph.Weather(rain_rate_mm_h=100.0)):
         world.weather = weather
@@ -120,7 +120,8 @@ def test_all_items_occur_once_in_large_batches(world: ph.World, lidar: ph.Lidar)
 def test_places_are_drawn_along_the_drive_or_from_poses(world: ph.World, lidar: ph.Lidar) -> None:
     drawn = np.array([ph.ScanDataset(lidar, [world], length=400, form="arrays").sample(k).pose.xyz for k in range(400)])
     np.testing.assert_allclose(drawn[:, 0], drawn[:, 1], atol=1e-9)
-    # Uniform over [0, 3]: the mean of 400 has the deviation 3 / sqrt(12 * 400) = 0.043; 4 of them.
+    # Uniform over [0, 3]: the mean of 400 has a standard deviation of 3 / sqrt(12 * 400) = 0.043; the bound is 4 of
+    # them.
     assert abs(drawn[:, 0].mean() - 1.5) < 0.173
     assert drawn[:, 0].min() >= 0.0
     assert drawn[:, 0].max() <= 3.0

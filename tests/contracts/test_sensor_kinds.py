@@ -1,4 +1,4 @@
-"""The seam for many senses: every kind of sensor against every consumer of measurements, and a new kind end to end."""
+"""Interface of sensors and consumers: every kind with every consumer, and a new kind end to end."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_a_new_kind_reaches_bag_csv_report_and_viewer(thermometer: SensorKind, t
     summary = ph.Scenario.from_mapping(fields).run(tmp_path / "out")
     rows = np.genfromtxt(tmp_path / "out" / "air.csv", delimiter=",", names=True)
     assert len(rows) == 10
-    # 288.15 K less 1 K for 5 m/s of wind: the sensor was given the world's weather.
+    # 288.15 K minus 1 K for 5 m/s of wind: the sensor received the weather of the world.
     assert rows["temperature"].mean() == pytest.approx(287.15, abs=4 * 0.1 / np.sqrt(10))
     with AnyReader([tmp_path / "out" / "bag"]) as bag:
         connections = [one for one in bag.connections if one.topic == "/temperature"]

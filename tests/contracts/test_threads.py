@@ -33,7 +33,7 @@ def run(*arguments: object, timeout: float) -> None:
 
 @pytest.mark.slow
 def test_two_hundred_scans_in_each_of_four_threads_ten_times() -> None:
-    """All of them have the bits of one thread's scans."""
+    """All scans have the same bits as those of one thread."""
     run("scans", 200, 10, timeout=400)
 
 
@@ -96,7 +96,7 @@ def test_device_memory_is_freed_under_the_lock() -> None:
 @pytest.mark.parametrize("in_cycle", [False, True])
 @pytest.mark.parametrize("busy", [False, True])
 def test_memory_is_never_freed_without_the_lock(in_cycle: bool, busy: bool) -> None:
-    """The holder lives on for a moment after it released its memory, in a cycle until the collection is over."""
+    """The holder survives briefly after releasing its memory, in a reference cycle until the collection is over."""
     freed: list[bool] = []
 
     class Holder(DeviceOwned):

@@ -1,4 +1,4 @@
-"""nuScenes' own development kit on a set with a camera: its projection of points meets the picture's depth."""
+"""The nuScenes development kit on a data set with a camera: its projected points agree with the depth of the image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""nuScenes' own development kit on a set of ours. It wants NumPy below 2, so `make test-devkits` gives it a place."""
+"""The nuScenes development kit on a simulated data set. It needs NumPy below 2; `make test-devkits` sets up its
+environment.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,7 @@ def test_points_in_boxes_are_those_of_the_table(data: Any) -> None:
         for box in boxes:
             row = data.get("sample_annotation", box.token)
             inside = int(points_in_box(box, points[:3]).sum())
-            # A point on a face may fall on either side, since the kit turns boxes and we turn points.
+            # A point on a face may fall on either side, because the kit rotates boxes and Parhelion rotates points.
             assert abs(inside - row["num_lidar_pts"]) <= 1
             boxes_seen, counted = boxes_seen + 1, counted + inside
     assert boxes_seen >= 25
@@ -65,7 +67,7 @@ def test_points_in_boxes_are_those_of_the_table(data: Any) -> None:
 
 
 def test_points_and_poses_are_those_of_the_run(run: Path, data: Any) -> None:
-    """Through the kit's own chain of frames, points of a key frame come to lie where the run's truth has them."""
+    """Points of a key frame, transformed by the kit's own chain of frames, agree with the ground truth of the run."""
     from nuscenes.utils.data_classes import LidarPointCloud
     from nuscenes.utils.geometry_utils import transform_matrix
     from pyquaternion import Quaternion
@@ -79,13 +81,13 @@ def test_points_and_poses_are_those_of_the_run(run: Path, data: Any) -> None:
         )
         number = round(row["timestamp"] / 1e5)
         sensor = Pose(truth.xyz[number], truth.quat_xyzw[number]).matrix
-        # Their lidar looks along y, ours along x.
+        # The lidar's forward axis is y in nuScenes and x in Parhelion.
         turn = np.array([[0.0, 1, 0, 0], [-1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
         np.testing.assert_allclose(chain, sensor @ turn, atol=1e-9)
         points = LidarPointCloud.from_file(str(run / "nuscenes" / row["filename"]))
         points.transform(chain)
         ground = points.points[2][np.abs(points.points[2]) < 0.2]
-        assert abs(np.median(ground)) < 0.02  # the yard lies at z = 0
+        assert abs(np.median(ground)) < 0.02  # the ground of the yard is at z = 0
 
 
 def test_velocities_follow_from_the_boxes(data: Any) -> None:
@@ -113,7 +115,7 @@ def test_boxes_between_key_frames_and_many_sweeps(data: Any) -> None:
     }
     for instance, centre in at.items():
         if rows[instance]["prev"]:
-            # The sample that it goes with is 0.2 s later.
+            # The corresponding sample is 0.2 s later.
             expected = np.array(rows[instance]["translation"]) - 0.2 * np.array(rows[instance]["velocity"])
             np.testing.assert_allclose(centre, expected, atol=0.2)
     cloud, times = LidarPointCloud.from_file_multisweep(data, data.sample[-1], "LIDAR_TOP", "LIDAR_TOP", nsweeps=5)
@@ -128,7 +130,7 @@ def test_pictures_and_maps(data: Any, tmp_path: Path) -> None:
     data.render_sample_data(data.sample[2]["data"]["LIDAR_TOP"], out_path=str(tmp_path / "top.png"), verbose=False)
     assert (tmp_path / "top.png").stat().st_size > 10_000
     mask = data.map[0]["mask"]
-    assert bool(mask.is_on_mask(5.0, 3.0)[0])  # the yard's ground
+    assert bool(mask.is_on_mask(5.0, 3.0)[0])  # the ground of the yard
     assert not bool(mask.is_on_mask(5.0, 45.0)[0])
 
 

@@ -1,4 +1,4 @@
-"""nuScenes' own development kit on a set with a radar: its reader, its filters and its frames."""
+"""The nuScenes development kit on a data set with a radar: its reader, its filters and its frames."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def test_the_kit_reads_radar_sweeps(data: Any) -> None:
     assert points.shape[0] == 18
     assert points.shape[1] > 5
     assert np.all(points[0] > 0)  # x is ahead
-    # The vehicle drives on at 4 m/s and turns: what stands comes nearer, and does not once that is taken out.
+    # The vehicle drives at 4 m/s and turns: stationary objects approach it, and do not after compensation.
     still = points[:, points[3] == 1]
     assert still.shape[1] > 3
     assert np.median(still[6]) == pytest.approx(-4.0, abs=0.6)
     assert np.abs(still[8:10]).max() < 0.6
-    # The car that comes at 5 m/s is oncoming; weaker detections may be its sidelobes.
+    # The car that approaches at 5 m/s is oncoming; weaker detections may be its sidelobes.
     coming = points[:, points[3] == 2]
     assert coming.shape[1] > 0
     assert coming[8, np.argmax(coming[5])] == pytest.approx(-5.0, abs=0.6)

@@ -1,4 +1,4 @@
-"""Damage for files: what bad disks, other programs and people with ill intent do to them. All of it from one seed."""
+"""Damage to files as caused by bad disks, other programs and attackers, generated from one seed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _byte(data: bytearray, rng: random.Random) -> None:
 
 
 def _number(data: bytearray, rng: random.Random) -> None:
-    """Overwrite bytes with a number that is at the edge of some type."""
+    """Overwrite bytes with a number at the limit of some type."""
     code = rng.choice(_FORMATS)
     if code[1] in "fd":
         content = struct.pack(code, rng.choice((0.0, -1.0, float("nan"), float("inf"), 1e38, -1e-40)))
@@ -69,7 +69,7 @@ def _move(data: bytearray, rng: random.Random) -> None:
 
 
 def _figure(data: bytearray, rng: random.Random) -> None:
-    """Another number where the text has one."""
+    """Replace a number in a text by another one."""
     found = list(re.finditer(rb"[-+]?[0-9][0-9.eE+]*", data[:200_000]))
     if found:
         one = rng.choice(found)
@@ -77,7 +77,7 @@ def _figure(data: bytearray, rng: random.Random) -> None:
 
 
 def _word(data: bytearray, rng: random.Random) -> None:
-    """Another word where the text has one."""
+    """Replace a word in a text by another one."""
     found = list(re.finditer(rb"[A-Za-z_]{1,40}|[\[\]{}:,<>\"]", data[:200_000]))
     if found:
         one, other = rng.choice(found), rng.choice(found)
@@ -86,7 +86,7 @@ def _word(data: bytearray, rng: random.Random) -> None:
 
 
 def _line(data: bytearray, rng: random.Random) -> None:
-    """A line twice, away, or in the place of another."""
+    """Duplicate, delete or move a line."""
     lines = bytes(data).split(b"\n")
     row, other = rng.randrange(len(lines)), rng.randrange(len(lines))
     lines[row : row + 1] = rng.choice(([], [lines[row]] * 2, [lines[other]], [lines[row]] * 30))
@@ -112,7 +112,7 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
 
 
 def _in_archive(data: bytes, rng: random.Random) -> bytes:
-    """Damage inside of one member, its sum made right again."""
+    """Damage inside one archive member, with its checksum corrected."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     chosen = rng.choice(list(members))

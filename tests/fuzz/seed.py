@@ -1,4 +1,4 @@
-"""One whole file of the corpus."""
+"""One valid file of the corpus."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Seed:
-    """A whole file, and what reads it."""
+    """A valid file, and the function that reads it."""
 
     file: Path
     read: Callable[[Path], Any]

@@ -40,7 +40,7 @@ SEEDS = (1, 2)
 RAIN_MODELS = ("mie", "vane", "goodin2019", "guo2015", "ulbrich-atlas")
 MOTION = ph.ConstantTwist(ph.Pose((0.3, -0.2, 1.7), rpy_deg=(1, -2, 20)), velocity=(2.0, 0.3, 0.0))
 TEXT_FIELDS = {"model", "sensor", "name", "kind", "metadata", "world", "product", "maker", "frame_id"}
-"""Fields that name things: renames do not change a measurement."""
+"""Fields that contain names: renames do not change a measurement."""
 _worlds: dict[str, ph.World] = {}
 
 
@@ -52,7 +52,7 @@ def key_of(preset: str) -> str:
 
 
 def preset(kind: str, key: str) -> str:
-    """Name of a preset by its normalised name, however this version spells it."""
+    """Name of a preset by its normalised name, independent of the spelling in this version."""
     return next(name for name in ph.sensors()[kind] if key_of(name) == key)
 
 
@@ -70,7 +70,7 @@ def stream(sensor: Any, world: ph.World, start: float, duration: float, seed: in
 def heterogeneous_fog(visibility_m: float) -> Any:
     if hasattr(ph, "Heterogeneity"):
         return ph.Fog(visibility_m=visibility_m, heterogeneity=ph.Heterogeneity(scale_m=15.0))
-    return ph.Fog(visibility_m=visibility_m, uneven=ph.Uneven(scale_m=15.0))
+    return ph.Fog(visibility_m=visibility_m, uneven=ph.Uneven(scale_m=15.0))  # wording: ok
 
 
 def weathers() -> dict[str, ph.Weather]:
@@ -106,7 +106,7 @@ YARD: dict[str, Any] = {
 
 
 def yard(weather: ph.Weather | None = None) -> ph.World:
-    """Ground, two walls, a container, a pane, a passing car, boxes at slants and four anchors."""
+    """Ground, two walls, a container, a pane, a passing car, inclined boxes and four anchors."""
     if "yard" not in _worlds:
         world = ph.World("yard")
         for one in YARD["objects"]:
@@ -456,7 +456,7 @@ def campaign() -> Found:
 
 
 def child(task: str) -> Found:
-    """Run a task in a process of its own, since what ran before counts."""
+    """Run a task in a separate process, because earlier work in a process affects the result."""
     source = str(Path(ph.__file__).parents[1])
     path = os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
@@ -469,7 +469,7 @@ def child(task: str) -> Found:
 
 
 def kernels() -> dict[str, int]:
-    """Numbers of kernels that are new to the process: in the first frame, and in nineteen more."""
+    """Number of kernels that are new to the process: in the first frame, and in nineteen more."""
     import drjit as dr
 
     lidar, camera = ph.Lidar("velodyne/vlp-16"), ph.Camera("generic/vga", width=160, height=120, samples=1)
@@ -527,7 +527,7 @@ def machine() -> dict[str, str]:
 
 
 def compare(stored: dict[str, dict[str, str]], now: dict[str, dict[str, str]], failed: list[str], only: str) -> int:
-    """Print what differs; the exit status."""
+    """Print the differences; return the exit status."""
     before = flat({name: hashes for name, hashes in stored.items() if re.search(only, name)})
     after = flat(now)
     differing = sorted(key for key in before.keys() & after.keys() if before[key] != after[key])

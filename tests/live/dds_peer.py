@@ -1,11 +1,11 @@
-"""A second program on the bus, with types of its own, written out by hand, and the decoder of Cyclone's Python API.
+"""A second program on the bus, with hand-written types and the decoder of Cyclone's Python API.
 
-python dds_peer.py {"domain": 60, "topic": "/points", "kind": "PointCloud2", "count": 5, ...}
+    python dds_peer.py {"domain": 60, "topic": "/points", "kind": "PointCloud2", "count": 5, ...}
 
-prints "ready" once it listens, then one JSON line with what it got.
+It prints "ready" once it listens, then one JSON line with the messages that it received.
 """
 
-# Cyclone reads the annotations of its types as they are, so they must not be put off.
+# Cyclone evaluates the annotations of its types, so they must not be postponed.
 import hashlib
 import json
 import struct
@@ -24,9 +24,9 @@ from cyclonedds.sub import DataReader
 from cyclonedds.topic import Topic
 
 CONFIGURATIONS = {
-    # As rmw_cyclonedds has it with ROS_LOCALHOST_ONLY=1.
+    # Settings of rmw_cyclonedds with ROS_LOCALHOST_ONLY=1.
     "localhost-only": "<General><Interfaces><NetworkInterface address='127.0.0.1'/></Interfaces></General>",
-    # As it is with ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST, and the loopback interface chosen.
+    # Settings with ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST and the loopback interface selected.
     "localhost-range": "<General><Interfaces><NetworkInterface name='lo'/></Interfaces>"
     "<AllowMulticast>false</AllowMulticast></General><Discovery><ParticipantIndex>auto</ParticipantIndex>"
     "<MaxAutoParticipantIndex>32</MaxAutoParticipantIndex><Peers><Peer address='localhost'/></Peers></Discovery>",
@@ -117,7 +117,7 @@ class Twist_(IdlStruct, typename="geometry_msgs.msg.dds_.Twist_"):
 
 
 class Undecoded:
-    """A cloud whose bytes are counted and not looked at: the decoder in Python is slow."""
+    """A cloud whose bytes are counted and not decoded, because the Python decoder is slow."""
 
     def __init__(self, data: bytes) -> None:
         self.size, self.number = len(data), struct.unpack_from("<i", data, 4)[0]
@@ -126,8 +126,8 @@ class Undecoded:
 KINDS = {"PointCloud2": PointCloud2_, "Undecoded": PointCloud2_, "TFMessage": TFMessage_, "Imu": Imu_}
 
 
-def told(kind: str, sample: Any) -> Any:
-    """What of a message goes into the report."""
+def summary_of(kind: str, sample: Any) -> Any:
+    """Part of a message that goes into the report."""
     if kind == "PointCloud2":
         fields = {field.name: field.offset for field in sample.fields}
         digest = hashlib.sha256(bytes(sample.data)).hexdigest()
@@ -162,13 +162,13 @@ def listen(order: dict[str, Any], participant: DomainParticipant) -> None:
                 continue
             last = time.monotonic()
             first = first or last
-            got.append(told(kind, sample))
+            got.append(summary_of(kind, sample))
         time.sleep(0.001)
     print(json.dumps({"got": got, "seconds": last - first}), flush=True)
 
 
 def drive(order: dict[str, Any], participant: DomainParticipant) -> None:
-    """Send Twist messages until told to end."""
+    """Send Twist messages until asked to stop."""
     topic = Topic(participant, "rt" + order["topic"], Twist_)
     writer = DataWriter(participant, topic, Qos(Policy.Reliability.Reliable(0), Policy.History.KeepLast(1)))
     print("ready", flush=True)

@@ -1,4 +1,4 @@
-"""Whom servers on this machine answer."""
+"""Callers that servers on this machine answer."""
 
 from __future__ import annotations
 

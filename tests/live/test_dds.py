@@ -1,4 +1,4 @@
-"""ROS 2 over DDS: what a second program on the same machine gets, and that nothing leaves the machine."""
+"""ROS 2 over DDS: messages received by a second program on the same machine; no packet leaves the machine."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def expected(message: Message) -> list[Any]:
 def wait_for(node: DdsNode, topic: str, count: int = 1, seconds: float = 20.0) -> None:
     until = time.monotonic() + seconds
     while node.subscribers(topic) < count:
-        assert time.monotonic() < until, f"nobody subscribed to {topic}"
+        assert time.monotonic() < until, f"no subscriber of {topic}"
         time.sleep(0.005)
-    time.sleep(0.05)  # the peer learns of us a moment after we learn of it
+    time.sleep(0.05)  # the peer discovers this node a moment after this node discovers the peer
 
 
 def test_names_on_the_wire() -> None:
@@ -143,7 +143,7 @@ def test_domains_do_not_mix() -> None:
 
 
 def test_counting_listeners_while_they_join() -> None:
-    """The library's own list of them fails where one joins between its two questions."""
+    """The library's own list of participants fails if one joins between its two queries."""
     counts: list[int] = []
     with DdsNode(DOMAIN, reliable=True) as node:
         node.advertise("/points", ros.POINT_CLOUD)
@@ -198,14 +198,14 @@ def test_clouds_of_an_os1_128_arrive_at_10_hz() -> None:
                 time.sleep(max(0.0, begun + 0.1 * number - time.monotonic()))
                 assert node.publish(message)
             report = listener.report()
-            # The bytes on the wire are filled up to a multiple of 4.
+            # The payload is padded to a multiple of 4 bytes.
             assert report["got"] == [[number, (len(sent[0].data) + 3) // 4 * 4] for number in range(15)]
-            # 14 periods of 0.1 s, with room for a busy machine.
+            # 14 periods of 0.1 s, with a margin for a busy machine.
             assert report["seconds"] < 3.0
 
 
 def test_nothing_is_open_beyond_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
-    # What the environment says about other interfaces does not count.
+    # Settings of other interfaces in the environment are ignored.
     elsewhere = "<General><Interfaces><NetworkInterface name='nowhere0'/></Interfaces></General>"
     monkeypatch.setenv("CYCLONEDDS_URI", f"<CycloneDDS><Domain>{elsewhere}</Domain></CycloneDDS>")
     before = udp_sockets()
@@ -233,13 +233,13 @@ def udp_sockets() -> dict[int, tuple[str, str]]:
                 if one.type == socket.SOCK_DGRAM and one.family in (socket.AF_INET, socket.AF_INET6):
                     device = one.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 64).rstrip(b"\0").decode()
                     found[number] = (str(one.getsockname()), device)
-        except OSError:  # the folder's own descriptor, closed by now
+        except OSError:  # the descriptor of the folder, which is closed by now
             continue
     return found
 
 
 def multicast_groups() -> dict[str, set[str]]:
-    """Groups of this machine by interface."""
+    """Multicast groups of this machine by interface."""
     found: dict[str, set[str]] = {}
     device = ""
     for line in Path("/proc/net/igmp").read_text().splitlines()[1:]:
@@ -267,12 +267,12 @@ def test_a_node_hears_what_it_subscribes_to() -> None:
         for _ in range(5):
             node.publish(Message("/cmd_vel", "geometry_msgs/msg/Twist", 0, twist))
         time.sleep(0.1)
-        assert heard.take() == [twist] * 3  # as deep as asked for
+        assert heard.take() == [twist] * 3  # the requested depth
         assert heard.take() == []
         assert heard.publishers == 1
 
 
-def test_wrong_settings_are_told() -> None:
+def test_wrong_settings_are_reported() -> None:
     with pytest.raises(ConfigError, match=r"no network interface 'nowhere0'; this machine has: .*lo"):
         DdsNode(DOMAIN, "nowhere0")
     for domain in (-1, 233):
@@ -296,7 +296,7 @@ def test_damaged_bytes_are_refused() -> None:
         node.publish(Message("/imu/data", ros.IMU, 0, b"\0\1\0\0\1\2\3\4"))
 
 
-def test_cyclonedds_missing_is_told_with_the_install_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_cyclonedds_is_reported_with_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cyclonedds.core", None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'parhelion\[ros\]'"):
         DdsNode(DOMAIN)

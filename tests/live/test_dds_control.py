@@ -35,8 +35,8 @@ def scene(model: str, duration_s: float = 4.0, **more: Any) -> Scenario:
     )  # fmt: skip
 
 
-class Said:
-    """Messages that come at given steps."""
+class Sent:
+    """Messages that arrive at given steps."""
 
     topic = "/cmd_vel"
 
@@ -49,9 +49,9 @@ class Said:
 
 
 def driven(scenario: Scenario, messages: dict[int, list[bytes]], **options: Any) -> tuple[Any, TwistControl]:
-    """Run a scenario; a step lasts 0.01 s of wall time, too. States in the middle of every step."""
+    """Run a scenario whose steps take 0.01 s of wall time each; return the states at the middle of every step."""
     now = [0.0]
-    control = TwistControl(scenario, "it", Said(messages), now=lambda: now[0], **options)
+    control = TwistControl(scenario, "it", Sent(messages), now=lambda: now[0], **options)
     states = []
     for step in scenario:
         now[0] = step.time
@@ -60,7 +60,7 @@ def driven(scenario: Scenario, messages: dict[int, list[bytes]], **options: Any)
     return states, control
 
 
-def test_a_robot_drives_and_turns_as_told() -> None:
+def test_a_robot_drives_and_turns_as_commanded() -> None:
     states, control = driven(scene("clearpath/husky"), {k: [twist(0.6, turn=0.2)] for k in range(0, 400, 10)})
     last = states[-1]
     assert np.linalg.norm(last.velocity[0]) == pytest.approx(0.6, abs=0.01)
@@ -68,12 +68,12 @@ def test_a_robot_drives_and_turns_as_told() -> None:
     assert (control.messages, control.refused) == (40, 0)
 
 
-def test_it_stops_when_nothing_more_is_said() -> None:
+def test_it_stops_without_further_messages() -> None:
     states, _ = driven(scene("clearpath/husky"), {0: [twist(0.6)]}, hold_s=0.5)
     speeds = [float(np.linalg.norm(state.velocity[0])) for state in states]
     assert max(speeds) > 0.3
     assert speeds[-1] < 0.01
-    # Not before the time was up.
+    # It does not stop before the timeout.
     assert speeds[48] == pytest.approx(0.6, abs=0.01)
     assert speeds[70] < 0.6
 
@@ -108,12 +108,12 @@ def test_a_vessel_comes_to_the_speed_and_turn_asked_for() -> None:
     assert last.angular_velocity[0, 2] == pytest.approx(0.1, abs=0.04)
 
 
-def test_vehicles_that_cannot_be_driven_are_told() -> None:
+def test_vehicles_that_cannot_be_driven_are_reported() -> None:
     scenario = scene("clearpath/husky")
     with pytest.raises(ConfigError, match="post follows a path of the scenario"):
-        TwistControl(scenario, "post", Said({}))
-    with pytest.raises(ConfigError, match="no vehicle 'nobody'"):
-        TwistControl(scenario, "nobody", Said({}))
+        TwistControl(scenario, "post", Sent({}))
+    with pytest.raises(ConfigError, match="no vehicle 'missing'"):
+        TwistControl(scenario, "missing", Sent({}))
 
 
 def test_another_program_drives_a_robot() -> None:

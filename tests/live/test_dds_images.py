@@ -1,4 +1,4 @@
-"""Pictures over DDS: a camera's topics as another node of ROS gets them."""
+"""Pictures over DDS: the topics of a camera as received by another ROS node."""
 
 from __future__ import annotations
 

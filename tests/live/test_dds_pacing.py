@@ -1,4 +1,4 @@
-"""Streams keep the pace of the wall clock, measure ahead within bounds, and end cleanly whatever happens."""
+"""Streams keep the pace of the wall clock, measure ahead within bounds, and end cleanly under all circumstances."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from parhelion.live.pacing import PacedRun, SharedStep
 from parhelion.scenario.scenario import Scenario
 
 LATE_S = 0.4
-"""How late a busy machine may be."""
+"""Delay that is allowed on a busy machine [s]."""
 
 
 def drive(duration_s: float = 0.4, step_s: float = 0.02) -> Scenario:
-    """A robot and a barometer: no rays, so measuring takes no time."""
+    """A robot and a barometer: without rays, so measuring takes almost no time."""
     return Scenario.from_mapping(
         {
             "duration_s": duration_s, "step_s": step_s, "world": "cuboids", "outputs": [],
@@ -29,7 +29,7 @@ def drive(duration_s: float = 0.4, step_s: float = 0.02) -> Scenario:
 
 
 class Recorder:
-    """Takes down what comes when."""
+    """Outlet that records every item with its time."""
 
     def __init__(self, fail_at: int = -1, slow_s: float = 0.0) -> None:
         self.taken: list[tuple[float, Any]] = []
@@ -47,7 +47,7 @@ class Recorder:
 
 
 class Cutter(Recorder):
-    """Sends a step in two halves, and one piece more in the end."""
+    """Outlet that sends a step in two halves, and one more piece at the end."""
 
     def prepare(self, step: Any) -> list[tuple[float, Any]]:
         return [(step.time - 0.01, ("first", step.number)), (step.time, ("second", step.number))]
@@ -76,10 +76,10 @@ def test_steps_come_at_their_times(speed: float) -> None:
 def test_pieces_have_times_of_their_own() -> None:
     cutter = Cutter()
     PacedRun(drive(), {"cutter": cutter}, speed=4).run()
-    told = [piece for _, piece in cutter.taken]
-    assert told[:4] == [("first", 0), ("second", 0), ("first", 1), ("second", 1)]
-    assert told[-1] == ("rest", -1)
-    assert len(told) == 41
+    pieces = [piece for _, piece in cutter.taken]
+    assert pieces[:4] == [("first", 0), ("second", 0), ("first", 1), ("second", 1)]
+    assert pieces[-1] == ("rest", -1)
+    assert len(pieces) == 41
 
 
 def test_measuring_goes_ahead_but_not_too_far() -> None:
@@ -87,16 +87,16 @@ def test_measuring_goes_ahead_but_not_too_far() -> None:
     flow = PacedRun(drive(1.0), {"recorder": recorder}, ahead_s=0.2, speed=2.0)
     flow.controllers.append(lambda step: leads.append(step.time - 2.0 * flow.clock.seconds))
     flow.run()
-    # Never further than asked for, and the step that is being measured.
+    # Never further ahead than requested, plus the step that is being measured.
     assert max(leads) <= 0.2 + 0.02 + 1e-6
     assert np.median(leads) > 0.0
 
 
-def test_lag_of_a_slow_outlet_is_told_and_others_wait_in_bounds() -> None:
+def test_lag_of_a_slow_outlet_is_reported_and_others_wait_in_bounds() -> None:
     slow, quick = Recorder(slow_s=0.04), Recorder()
     summary = PacedRun(drive(), {"slow": slow, "quick": quick}, ahead_s=0.1).run()
     assert len(slow.taken) == len(quick.taken) == 20
-    # 20 steps of 0.04 s where 0.02 s each were there.
+    # 20 steps take 0.04 s each, where 0.02 s each were available.
     assert summary.lags["slow"].worst_s > 0.3
     assert summary.lags["slow"].mean_s <= summary.lags["slow"].worst_s
 
@@ -111,7 +111,7 @@ def test_other_threads_may_ask_a_step() -> None:
     PacedRun(drive(), {"asks": asks}, speed=4).run()
     plain = [(step.time, step.state("robot").xyz[0, 0], step.samples("air").pressure) for step in drive()]
     for (_, got), want in zip(asks.taken, plain, strict=True):
-        assert got[:2] == pytest.approx(want[:2], abs=1e-12)  # asked later, so from the other side of the step's end
+        assert got[:2] == pytest.approx(want[:2], abs=1e-12)  # queried later, so after the end of the step
         np.testing.assert_array_equal(got[2], want[2])
 
 
@@ -147,7 +147,7 @@ def test_a_failing_controller_ends_the_stream() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "words"),
     [
         ({"speed": 0.0}, "speed"),
         ({"speed": float("nan")}, "speed"),
@@ -155,6 +155,6 @@ def test_a_failing_controller_ends_the_stream() -> None:
         ({"ahead_s": 61.0}, "ahead"),
     ],
 )
-def test_wrong_paces_are_refused(options: dict[str, float], told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_wrong_paces_are_refused(options: dict[str, float], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
         PacedRun(drive(), {}, **options)

@@ -1,4 +1,4 @@
-"""The node on an installed ROS, against a stand-in for `rclpy` that keeps what it is given."""
+"""The node on an installed ROS, against a mock of `rclpy` that records its calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VARIABLES = ("ROS_LOCALHOST_ONLY", "ROS_AUTOMATIC_DISCOVERY_RANGE")
 
 
 class StandIn:
-    """As much of rclpy as a node of ours calls."""
+    """The part of rclpy that the node calls."""
 
     def __init__(self) -> None:
         self.calls: list[Any] = []
@@ -81,7 +81,7 @@ def rclpy(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
         module(package)
         module(f"{package}.msg", **{name: type(name, (), {}) for name in names})
     for name in VARIABLES:
-        # Set first, so that what the node sets is undone, too.
+        # Set first, so that the changes made by the node are undone too.
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
     yield made
@@ -124,7 +124,7 @@ def test_bytes_are_received(rclpy: StandIn) -> None:
         assert heard.take() == []
 
 
-def test_ros_stays_on_this_machine_unless_told_otherwise(rclpy: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ros_stays_on_this_machine_by_default(rclpy: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     RclpyNode(interface="any").close()
     assert not any(name in os.environ for name in VARIABLES)
     monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "SUBNET")
@@ -135,7 +135,7 @@ def test_ros_stays_on_this_machine_unless_told_otherwise(rclpy: StandIn, monkeyp
     assert (os.environ["ROS_LOCALHOST_ONLY"], os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"]) == ("1", "LOCALHOST")
 
 
-def test_what_is_not_installed_is_told(rclpy: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_are_reported(rclpy: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     with RclpyNode() as node, pytest.raises(MissingDependencyError, match="ros-<distro>-nav-msgs"):
         node.advertise("/odom", ros.ODOMETRY)
     monkeypatch.setitem(sys.modules, "rclpy", None)

@@ -1,4 +1,4 @@
-"""Whom the server for Foxglove answers, and that no caller holds it up or fills the log."""
+"""Callers that the Foxglove server answers; no caller blocks it or fills the log."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def server(scenario: Scenario) -> Iterator[FoxgloveServer]:
     made.close()
 
 
-def said(server: FoxgloveServer, data: bytes, *, seconds: float = 5.0) -> bytes:
-    """The first piece of the answer; nothing where the connection is closed without one."""
+def answer_to(server: FoxgloveServer, data: bytes, *, seconds: float = 5.0) -> bytes:
+    """First part of the answer; empty if the connection is closed without one."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=seconds) as caller:
         caller.sendall(data)
         try:
@@ -73,7 +73,7 @@ def head(*lines: str, **changed: str | None) -> bytes:
 
 
 def status(server: FoxgloveServer, data: bytes) -> int:
-    return int(said(server, data).split(b" ")[1])
+    return int(answer_to(server, data).split(b" ")[1])
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def status(server: FoxgloveServer, data: bytes) -> int:
     ],
 )
 def test_pages_of_other_sites_are_refused(server: FoxgloveServer, changed: dict[str, str]) -> None:
-    answer = said(server, head(**changed))
+    answer = answer_to(server, head(**changed))
     assert answer.startswith(b"HTTP/1.1 403 Forbidden\r\n")
     assert answer.endswith(b"refused: this server accepts programs and pages of its own machine only\n")
 
@@ -143,7 +143,7 @@ def test_half_open_connections_are_closed(scenario: Scenario, monkeypatch: pytes
     try:
         callers[0].sendall(head()[:-2])
         time.sleep(0.1)
-        assert said(server, head()) == b""  # there is no place left
+        assert answer_to(server, head()) == b""  # all connections are in use
         for caller in callers:
             assert caller.recv(1) == b""
         with Client(server.url) as client:
@@ -156,22 +156,24 @@ def test_half_open_connections_are_closed(scenario: Scenario, monkeypatch: pytes
             caller.close()
     assert time.monotonic() - began < 3.0
     waiting.close()
-    again = FoxgloveServer(scenario, port=server.port)  # the port is free at once
+    again = FoxgloveServer(scenario, port=server.port)  # the port is free immediately
     again.close()
 
 
-def test_garbage_is_not_told(
+def test_garbage_is_not_logged(
     server: FoxgloveServer, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Neither what the relay refuses nor what comes as far as the SDK, whose every line would be another's to order."""
+    """Neither requests that the relay refuses nor those that reach the SDK are logged, so a stranger cannot fill the
+    log.
+    """
     with caplog.at_level(logging.WARNING), Client(server.url) as client:
         for k in range(500):
-            said(server, b"garbage\r\n\r\n")
+            answer_to(server, b"garbage\r\n\r\n")
             client.socket.send("{not json")
             client.socket.send(b"\x09garbage")
             client.socket.send(f'{{"op": "subscribe", "subscriptions": [{{"id": {k}, "channelId": 99999}}]}}')
         for _ in range(50):
-            said(server, head(Sec_WebSocket_Protocol=None))
+            answer_to(server, head(Sec_WebSocket_Protocol=None))
         time.sleep(0.2)
     out, err = capfd.readouterr()
     assert len(out.splitlines()) + len(err.splitlines()) + len(caplog.records) <= 3
@@ -183,7 +185,7 @@ def stream(*arguments: object) -> Result:
     return CliRunner().invoke(app, ["stream", *map(str, arguments)], prog_name="parhelion")
 
 
-def test_the_command_tells_how_to_let_the_web_app_in(tmp_path: Path) -> None:
+def test_the_command_prints_how_to_allow_the_web_app(tmp_path: Path) -> None:
     file = tmp_path / "wall.yaml"
     file.write_text(json.dumps({**FIELDS, "duration_s": 1.0}))
     with socket.create_server(("127.0.0.1", 0)) as probe:

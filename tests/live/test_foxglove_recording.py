@@ -1,4 +1,4 @@
-"""A run as a recording for Foxglove, read with the package mcap and by the wire format alone."""
+"""A run as a recording for Foxglove, read with the package mcap and with a parser of the wire format only."""
 
 from __future__ import annotations
 
@@ -235,10 +235,10 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, a disk without room")
-def test_a_full_disk_is_told(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported(tmp_path: Path) -> None:
     scenario = scenario_in(tmp_path, sensors=IMU_ALONE)
     (tmp_path / "foxglove.mcap").symlink_to("/dev/full")
-    # A link to a device: the recording is made beside it, so that place is full, too.
+    # A link to a device: the recording is written next to the link target, so that location is full too.
     (tmp_path / "foxglove.new.mcap").symlink_to("/dev/full")
     with pytest.raises(FormatError, match=r"foxglove.mcap: cannot be written \(No space left"):
         FoxgloveSink(scenario, tmp_path).close()
@@ -272,7 +272,7 @@ def test_a_killed_writer_leaves_all_but_the_last_chunk(tmp_path: Path) -> None:
                 topics[record.id] = record.topic
             elif isinstance(record, Message) and topics[record.channel_id] == "/velodyne_points":
                 clouds.append(cloud(record.data))
-    # Of ten clouds of the first second the last may sit in a chunk that is not full.
+    # The last of the ten clouds of the first second may be in a chunk that is not complete.
     assert len(clouds) >= 9
     assert [round(one.time_ns / 1e8) for one in clouds] == list(range(len(clouds)))
 
@@ -293,7 +293,7 @@ def test_large_clouds_are_packed_without_delay() -> None:
     cloud_message(big, "lidar", 0)
     began = time.perf_counter()
     assert len(cloud_message(big, "lidar", 0)) > 48 * count
-    # About 10 ms on one quiet core; ten turns a second leave 100.
+    # About 10 ms on one idle core; ten revolutions per second leave 100 ms.
     assert time.perf_counter() - began < 0.1
 
 

@@ -1,4 +1,4 @@
-"""The live server for Foxglove, asked by clients that speak its protocol; everything stays on this machine."""
+"""The live server for Foxglove, tested with clients of its protocol; all traffic stays on this machine."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def wait_for(client: Client, topic: str) -> Received:
 
 
 def settle(*clients: Client) -> None:
-    """Wait until subscriptions are in force: the server tells what it told once."""
+    """Wait until subscriptions are active: the server then repeats the messages that it sends once."""
     for client in clients:
         client.subscribe("/names")
         wait_for(client, "/names")
@@ -121,7 +121,7 @@ def test_poses_boxes_and_samples_come_at_each_step(server: FoxgloveServer, scena
             server.take(step)
         server.close()
         found: dict[str, list[Received]] = {topic: [] for topic in asked}
-        # Of one time the boxes come last.
+        # At equal times, boxes come last.
         while not found["/boxes"] or found["/boxes"][-1].time_ns < 400_000_000:
             message = client.next()
             found[message.topic].append(message)
@@ -141,7 +141,7 @@ def test_a_client_that_vanishes_holds_up_nobody(server: FoxgloveServer, scenario
         settle(stays, leaves)
         for step in scenario:
             if step.number == 15:
-                leaves.socket.socket.shutdown(socket.SHUT_RDWR)  # no goodbye
+                leaves.socket.socket.shutdown(socket.SHUT_RDWR)  # no closing handshake
             server.take(step)
         assert [len(cloud(wait_for(stays, CLOUDS).data).points) > 1000 for _ in range(4)] == [True] * 4
         leaves.close()
@@ -164,7 +164,7 @@ def test_in_step_with_the_clock_and_on_through_the_rounds(scenario: Scenario) ->
             thread.join(20)
     assert not failures
     assert not thread.is_alive()
-    assert stamps == [round(k * 1e8) for k in range(6)]  # the second round goes on in time
+    assert stamps == [round(k * 1e8) for k in range(6)]  # time continues in the second round
 
 
 def _run(stream: PacedRun, failures: list[BaseException]) -> None:
@@ -181,19 +181,19 @@ def test_a_client_that_does_not_read_costs_no_time(server: FoxgloveServer, scena
     step = next(step for step in scenario if step.scans)
     message = next(one for _, one in server.prepare(step) + server.rest() if one.topic == CLOUDS)
     began = time.monotonic()
-    for _ in range(300):  # far more than sockets hold, about 400 MB
+    for _ in range(300):  # far more than socket buffers hold, about 400 MB
         server.take(message)
     assert time.monotonic() - began < 8.0
     client.socket.socket.shutdown(socket.SHUT_RDWR)
     client.close()
 
 
-def test_a_port_in_use_is_told(server: FoxgloveServer, scenario: Scenario) -> None:
+def test_a_port_in_use_is_reported(server: FoxgloveServer, scenario: Scenario) -> None:
     with pytest.raises(ConfigError, match=rf"port: {server.port} on 127\.0\.0\.1 is already in use"):
         FoxgloveServer(scenario, port=server.port)
 
 
-def test_the_command_tells_of_a_port_in_use(server: FoxgloveServer, tmp_path: Path) -> None:
+def test_the_command_reports_a_port_in_use(server: FoxgloveServer, tmp_path: Path) -> None:
     file = tmp_path / "robot.yaml"
     file.write_text(json.dumps(FIELDS))
     result = CliRunner().invoke(app, ["stream", str(file), "--foxglove", str(server.port)], prog_name="parhelion")
@@ -218,7 +218,7 @@ def test_only_this_machine_unless_asked(scenario: Scenario) -> None:
         made.take(next(iter(made._latched.values())))
 
 
-def test_a_missing_package_is_told(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_reported(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "foxglove", None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'parhelion\[view\]'"):
         FoxgloveServer(scenario, port=0)

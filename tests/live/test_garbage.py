@@ -1,4 +1,6 @@
-"""What strangers send to live servers fills no terminal and no queue, and ends nothing; Foxglove has its own file."""
+"""Garbage sent to live servers does not fill the terminal or a queue and does not end them; Foxglove has a separate
+file.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ Lines = Callable[[], int]
 
 @pytest.fixture
 def lines(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> Lines:
-    """How many lines were printed or logged since the last call."""
+    """Number of lines that were printed or logged since the last call."""
 
     def count() -> int:
         out, err = capfd.readouterr()
@@ -62,7 +64,7 @@ def test_an_ouster_s_http_interface(lines: Lines) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="live ROS 2 is for Linux")
 def test_ros_over_dds(lines: Lines) -> None:
-    """Cyclone prints a line for every packet that it cannot read, unless told otherwise."""
+    """Cyclone prints a line for every packet that it cannot read, by default."""
     pytest.importorskip("cyclonedds", reason="live ROS 2 needs cyclonedds")
     pytest.importorskip("rosbags", reason="ROS messages need rosbags")
     from parhelion.live.dds import DdsNode
@@ -82,7 +84,7 @@ def test_ros_over_dds(lines: Lines) -> None:
     assert lines() <= 3
 
 
-@pytest.mark.filterwarnings("ignore:Queued a")  # viser's, where a page is gone or the viewer closed meanwhile
+@pytest.mark.filterwarnings("ignore:Queued a")  # from viser, when a page is gone or the viewer was closed meanwhile
 def test_the_viewer(lines: Lines) -> None:
     viser = pytest.importorskip("viser")
     msgspec = pytest.importorskip("msgspec")
@@ -116,8 +118,8 @@ def test_the_viewer(lines: Lines) -> None:
             for k in range(100):
                 for number in list(viewer._server.gui._gui_input_handle_from_uuid):
                     for update in ({"value": ("no", float("nan"), None, [1], 1e300)[k % 5]}, {"no": 1}):
-                        told = {"type": "GuiUpdateMessage", "uuid": number, "updates": update}
-                        page.send(msgspec.msgpack.encode(told))
+                        message = {"type": "GuiUpdateMessage", "uuid": number, "updates": update}
+                        page.send(msgspec.msgpack.encode(message))
             assert _eventually(lambda: not viewer._work)
             assert viewer.client_count == 1
             assert _eventually(lambda: viewer.session.colour_by in viewer.session.choices)

@@ -1,4 +1,4 @@
-"""The live Ouster stream, received by Ouster's own client in a process of its own, and the metadata it asks for."""
+"""The live Ouster stream, received by Ouster's own client in a separate process, and the metadata that it requests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from parhelion.sensors.optics.lidar.lidar import Lidar
 
 pytest.importorskip("ouster.sdk.sensor", reason="ouster-sdk is not installed")
 
-# Ouster's client holds the interpreter while it waits, so it gets a process of its own.
+# Ouster's client holds the interpreter lock while it waits, so it runs in a separate process.
 RECEIVER = """
 import json, sys, time, warnings
 warnings.simplefilter("ignore")
@@ -102,7 +102,7 @@ def scenario_with(model: str, **options: Any) -> Scenario:
 
 
 class Receiver:
-    """Ouster's client, listening until it has a number of packets, for some seconds at most."""
+    """Ouster's client, listening until it has a number of packets, or for a few seconds at most."""
 
     def __init__(self, document: dict[str, Any], wanted: int, seconds: float = 25.0) -> None:
         self.process = subprocess.Popen(
@@ -126,7 +126,9 @@ class Receiver:
 
 
 def steps_of(scenario: Scenario, scans: int) -> Iterator[Any]:
-    """Steps of a tenth of a second with one scan each, all of the same points: sending is tested, not measuring."""
+    """Steps of a tenth of a second with one scan each, all with the same points: the test covers sending, not
+    measuring.
+    """
     scanner = scenario.frame_sensors[0]
     scan = random_scan(scanner.sensor)
     imu = scenario.stream_sensor("imu").stream(scenario.world, 1)
@@ -169,7 +171,8 @@ def test_no_packet_is_lost_at_the_full_rate_of_an_os1_128() -> None:
     assert got["rising"]
     assert got["imu"] == 10 * scans
     assert outlet.sent == got["lidar"] + got["imu"]
-    # In real time, and each packet at its own: 32 of them are 50 ms, not a burst. A busy machine makes it longer.
+    # Packets arrive in real time, each at its own time: 32 of them take 50 ms, not a burst. A busy machine takes
+    # longer.
     assert took > scans / 10 - 0.5
     assert got["spread_ms"] > 35.0
 
@@ -189,7 +192,7 @@ def test_a_scenario_that_begins_anew_goes_on_in_time_and_frames() -> None:
     assert got["rising"]
 
 
-def test_metadata_tells_where_the_imu_is() -> None:
+def test_metadata_contains_the_imu_position() -> None:
     outlet = PacketUdp(scenario_with("ouster/os0-32"), "ouster", http_port=0)
     try:
         matrix = np.reshape(outlet.metadata["roof"]["imu_intrinsics"]["imu_to_sensor_transform"], (4, 4))
@@ -212,7 +215,7 @@ def test_an_own_sheet_has_its_own_beams(tmp_path: Path) -> None:
     assert found["sensor_info"]["prod_line"] == "OS-2-32"
 
 
-def test_wrong_settings_are_told() -> None:
+def test_wrong_settings_are_reported() -> None:
     scenario = scenario_with("ouster/os0-32")
     with pytest.raises(ConfigError, match=r"8\.8\.8\.8 is not on this machine"):
         PacketUdp(scenario, "ouster", "8.8.8.8")
@@ -267,7 +270,7 @@ def test_the_configuration_is_fixed(server: SensorHttp, document: dict[str, Any]
     status, answer = get(server, "sensor/config", {"lidar_mode": "2048x10"})
     assert status == 400
     assert "fixed by its scenario; it differs in lidar_mode" in answer["error"]
-    # What Ouster's SDK sends to every sensor that it opens: packets to whoever asks.
+    # Ouster's SDK sends this request to every sensor that it opens: packets go to the address of the requester.
     assert get(server, "sensor/config?reinit=False&persist=False", {"udp_dest": "@auto"})[0] == 200
     assert get(server, "user/data") == (200, "")
     assert get(server, "sensor/metadata", {})[0] == 405
@@ -336,7 +339,7 @@ def test_half_open_connections_are_closed(document: dict[str, Any], monkeypatch:
             one.sendall(b"GET /")
         time.sleep(0.2)
         with socket.create_connection(("127.0.0.1", server.port), timeout=5) as more:
-            assert more.recv(10) == b""  # there is no place for a third
+            assert more.recv(10) == b""  # a third connection is refused
         for one in slow:
             one.sendall(b"a")  # still sending, but for too long
             assert one.recv(10) == b""

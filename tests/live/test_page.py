@@ -1,4 +1,4 @@
-"""The page that shows work in progress: who may see it, what it says, and the command that opens it."""
+"""The progress page: access control, content, and the command that opens it."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_who_shows_does_not_wait_for_who_looks(page: LivePage) -> None:
     assert get(page)[2] == "next"
 
 
-def test_a_port_in_use_is_told(page: LivePage) -> None:
+def test_a_port_in_use_is_reported(page: LivePage) -> None:
     with pytest.raises(ConfigError, match="choose another with --port"):
         LivePage(page.port)
     with pytest.raises(ConfigError, match="from 0 to 65535"):

@@ -1,4 +1,4 @@
-"""Velodyne packets over UDP on this machine: nothing lost at full rate, each packet near its time."""
+"""Velodyne packets over UDP on this machine: no loss at the full rate, and each packet near its time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HERE = "127.0.0.1"
 
 
 class Receiver:
-    """Takes what comes to a port of this machine."""
+    """Receiver on a port of this machine."""
 
     def __init__(self) -> None:
         self.payloads: list[bytes] = []
@@ -68,7 +68,7 @@ def receivers(count: int) -> Iterator[list[Receiver]]:
 
 
 def lidar_scene(*lidars: ph.Lidar) -> Any:
-    """As much of a scenario as the streams look at."""
+    """The part of a scenario that the streams use."""
     sensors = [SimpleNamespace(name=f"lidar{k}", sensor=lidar) for k, lidar in enumerate(lidars)]
     return SimpleNamespace(giving=lambda record: sensors)
 
@@ -78,7 +78,7 @@ def step(scans: dict[str, list[Any]], end: float = 1.0) -> Any:
 
 
 def test_nothing_is_lost_in_five_seconds_at_the_highest_rate() -> None:
-    lidar = ph.Lidar("velodyne/hdl-32e", returns="dual")  # 3617 data packets a second, the most of all models
+    lidar = ph.Lidar("velodyne/hdl-32e", returns="dual")  # 3617 data packets per second, the highest rate of all models
     first = made_up_scan(lidar, seed=1)
     with receivers(2) as (data, position):
         stream = PacketUdp(
@@ -96,13 +96,13 @@ def test_nothing_is_lost_in_five_seconds_at_the_highest_rate() -> None:
     assert data.payloads == [d.payload for d in wanted if d.target[1] == 2368]
     assert position.payloads == [d.payload for d in wanted if d.target[1] == 8308]
     assert len(decode(data.payloads[:362])) == pytest.approx(len(first), abs=200)
-    # In real time, and spread over it: a busy machine may be late, but never ahead.
+    # Packets are spread over real time: a busy machine may be late, but never early.
     assert 4.8 < lasted < 12.0
     arrival = np.array(data.times) - data.times[0]
     due = np.arange(len(arrival)) * 6 * 46.08e-6
-    assert (arrival - due).min() > -0.25  # the first one may be late itself
+    assert (arrival - due).min() > -0.25  # the first packet may itself be late
     windows = np.bincount((arrival / 0.1).astype(int))
-    assert windows.max() < 2.5 * 362  # what is late comes at twice its pace
+    assert windows.max() < 2.5 * 362  # late packets are sent at twice the pace
 
 
 def test_two_lidars_have_ports_of_their_own() -> None:
@@ -148,7 +148,7 @@ def test_a_slow_simulation_does_not_cause_a_burst() -> None:
         sender.close()
         assert sender.latest_s > 0.1
     assert len(receiver.payloads) == 10
-    # 0.08 s at twice the pace, less the 0.01 s that are made up for at once: 0.03 s. A burst takes less than 1 ms.
+    # 0.08 s at twice the pace, minus the 0.01 s that are caught up at once: 0.03 s. A burst takes less than 1 ms.
     assert receiver.times[-1] - receiver.times[5] > 0.015
 
 
@@ -184,7 +184,7 @@ def test_nothing_leaves_the_machine_unless_allowed(host: str) -> None:
     assert checked_host("localhost") == HERE
 
 
-def test_what_cannot_be_sent_is_told() -> None:
+def test_scans_that_cannot_be_sent_are_reported() -> None:
     vlp = ph.Lidar("velodyne/vlp-16")
     with pytest.raises(ConfigError, match=r"expected an IPv4 address such as 127\.0\.0\.1, got 'sensor\.local'"):
         PacketUdp(lidar_scene(vlp), "velodyne", "sensor.local")

@@ -1,4 +1,4 @@
-"""The viewer as people meet it: the command, its page in a real browser, two pages at once."""
+"""The viewer as users see it: the command, its page in a real browser, and two pages at the same time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RAIN_MAX, FOG_MAX = "100", "2000"
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """Address of a viewer in a process of its own; at the end Ctrl-C must close it well."""
+    """Address of a viewer in a separate process; at the end Ctrl-C must close it cleanly."""
     command = [sys.executable, "-m", "parhelion", "view", "--world", "cuboids", "--sensor", "velodyne/vlp-16"]
     process = subprocess.Popen(
         [*command, "--port", "0", "--seed", "7"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -64,7 +64,7 @@ def browser() -> Iterator[Any]:
 
 
 class Visit:
-    """A page with all that it asked for and complained of."""
+    """A page with all its requests and error messages."""
 
     def __init__(self, browser: Any, url: str) -> None:
         self.asked: list[str] = []
@@ -73,13 +73,15 @@ class Visit:
         self.page.set_default_timeout(WAIT_MS)
         self.page.on("request", lambda request: self.asked.append(request.url))
         self.page.on("websocket", lambda socket: self.asked.append(socket.url))
-        self.page.on("console", lambda said: self.complaints.append(said.text) if said.type == "error" else None)
+        self.page.on(
+            "console", lambda message: self.complaints.append(message.text) if message.type == "error" else None
+        )
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.goto(url)
         self.page.wait_for_selector("text=points of")
 
     def points(self) -> int:
-        """The number of points that the panel tells."""
+        """Number of points shown in the panel."""
         text = self.page.get_by_text("points of").first.inner_text()
         return int(re.sub(r"\D", "", text.split("points")[0]))
 
@@ -87,7 +89,7 @@ class Visit:
         return self.page.locator(f'[role=slider][aria-valuemax="{top}"]')
 
     def coloured_pixels(self) -> int:
-        """Pixels of the picture that are clearly not grey: points, by the colours of intensity."""
+        """Number of pixels that are clearly not grey: points, in the colours of intensity."""
         pixels = picture_of(self.page.locator("canvas[data-engine]").screenshot())[:, :440].astype(int)
         return int(np.count_nonzero(pixels.max(axis=2) - pixels.min(axis=2) > 60))
 
@@ -136,7 +138,7 @@ def test_two_pages_share_one_state(first: Visit, browser: Any, url: str) -> None
     second.page.keyboard.press("Home")
     assert eventually(lambda: second.points() != alone and first.points() == second.points())
     assert first.slider(FOG_MAX).get_attribute("aria-valuenow") == "10"
-    second.page.close()  # a page that goes away disturbs nobody
+    second.page.close()  # closing a page does not affect the others
     first.slider(FOG_MAX).focus()
     first.page.keyboard.press("End")
     assert eventually(lambda: first.points() == alone)

@@ -1,4 +1,4 @@
-"""Cameras in the viewer, without a browser: which picture goes with which scan, and points over it."""
+"""Cameras in the viewer, without a browser: assignment of pictures to scans, and points drawn over them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_cameras_without_a_lidar_show_points_of_their_depth() -> None:
 
 
 class Recorder:
-    """Stands in for viser: keeps what it is called with, and gives handles."""
+    """Mock of viser that records its calls and returns handles."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, Any]] = []
@@ -118,7 +118,7 @@ def test_the_picture_is_in_the_scene_and_in_the_panel() -> None:
     (frustum,) = [call for call in server.calls if call[0] == "add_camera_frustum"]
     _, (_, fov, aspect), options = frustum  # type: ignore[misc]
     assert (fov, aspect) == pytest.approx((2 * np.arctan(32 / 76.8), 1.5))
-    # The optical axis, z of the frustum, looks ahead along the camera's x.
+    # The optical axis, z of the frustum, points forward along the camera's x.
     w, x, y, z = options["wxyz"]
     assert ph.Pose(quat_xyzw=(x, y, z, w)).apply((0, 0, 1)) == pytest.approx((1, 0, 0), abs=1e-9)
     assert options["position"] == pytest.approx((0, 0, 1.4))

@@ -1,4 +1,4 @@
-"""Colours of points with their legends, and which point a click means."""
+"""Colours of points with their legends, and the point selected by a click."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_legend_names_the_value_of_its_colour(share: float, field: str) -> Non
 
 def test_lightness_of_every_ramp_only_rises_or_only_falls() -> None:
     for name in ("inferno", "magma", "viridis", "viridis_r", "cividis"):
-        # Luma, the eye's weight of red, green and blue.
+        # Luma: perceived weights of red, green and blue.
         light = ramp(name).astype(float) @ (0.299, 0.587, 0.114)
         steps = np.diff(light[::8])
         assert (steps > 0).all() or (steps < 0).all()
@@ -103,7 +103,7 @@ def test_words_of_files_cannot_become_markup() -> None:
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 499), st.floats(-0.2, 0.2), st.floats(-0.2, 0.2))
 def test_a_click_on_a_point_picks_it(row: int, aside: float, up: float) -> None:
-    """Against the definition: no other point has a smaller angle, but for those at the same spot."""
+    """Check against the definition: no other point has a smaller angle, except points at the same position."""
     xyz = np.random.default_rng(5).uniform((20, -20, -20), (60, 20, 20), (500, 3))
     eye = np.array([-10.0, 3.0, 5.0])
     direction = xyz[row] - eye + (0.0, aside, up)

@@ -1,4 +1,4 @@
-"""`parhelion view` with wrong input: one sentence each, before any page is served."""
+"""`parhelion view` with wrong input: one sentence per error, before any page is served."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ STRANGERS = (
 
 
 def first_line(port: int, headers: dict[str, str]) -> str:
-    """The first line of the answer to a request with these headers."""
+    """First line of the answer to a request with these headers."""
     with socket.create_connection(("127.0.0.1", port), timeout=5) as line:
         head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         line.sendall(f"GET / HTTP/1.1\r\n{head}\r\n".encode())
@@ -105,7 +105,7 @@ def test_a_cloud_is_served_until_it_is_stopped(cloud: Path, monkeypatch: pytest.
         for headers in STRANGERS:
             seen.append(first_line(viewer.port, headers))
         seen.append(first_line(viewer.port, {**OWN_PAGE, "Origin": f"http://localhost:{viewer.port}"}))
-        time.sleep(0.5)  # viser says in a thread of its own that a page is of another version
+        time.sleep(0.5)  # viser reports in a separate thread that a page has another version
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Viewer, "run", look)

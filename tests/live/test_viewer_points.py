@@ -1,4 +1,4 @@
-"""What radars and pulse-echo sensors find, in the viewer: points with colours and sizes, and in a real browser."""
+"""Detections of radars and pulse-echo sensors in the viewer: colours and sizes of points, also in a real browser."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ def test_points_of_other_sensors_are_in_the_scene() -> None:
     server = Recorder()
     Scene(server, None).show(shown)
     clouds = [call for call in server.calls if call[0] == "add_point_cloud" and call[1][0].startswith("/dots/")]  # type: ignore[misc]
-    # In the scene they are where they are in the world.
+    # Their positions in the scene are those in the world.
     placed = np.concatenate([call[1][1] + np.array(call[2]["position"]) for call in clouds])  # type: ignore[misc]
     both = np.concatenate([radar.xyz, heard.xyz])
     assert len(placed) == len(both)
     nearest = np.abs(placed[:, None] - both[None]).max(axis=2).min(axis=1)
     assert nearest.max() < 1e-4
     again = session.update()
-    assert again is None  # nothing changed, nothing is measured
+    assert again is None  # without a change there is no new measurement
 
 
-def test_colours_tell_speed_and_level() -> None:
+def test_colours_show_speed_and_level() -> None:
     names = {"origin": {0: "surface"}, "label": {0: "wall"}, "source": {0: "own pulse"}}
     snr = np.array([10.0, 20.0, 40.0], np.float32)
     fields: dict[str, Any] = {"range": np.ones(3, np.float32), "snr": snr, "source": np.zeros(3, np.uint16)}
@@ -78,7 +78,7 @@ def test_colours_tell_speed_and_level() -> None:
     assert np.all(np.diff(dots.size_m) > 0)
     assert dots.xyz == pytest.approx(points + np.array([10.0, 0.0, 0.0]))
     heard = echo(EchoScan(points, fields, "sensor", names, {}, pose=place))
-    assert np.all(np.diff(heard.colours[:, 1].astype(int)) > 0)  # from violet over green to yellow
+    assert np.all(np.diff(heard.colours[:, 1].astype(int)) > 0)  # from violet through green to yellow
 
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -108,7 +108,7 @@ def test_a_browser_draws_them(tmp_path: Path) -> None:
             page.wait_for_selector("text=points of", timeout=30_000)
             page.wait_for_selector("text=by radial velocity", timeout=30_000)
             assert page.get_by_text("hears siren").count() == 1
-            # Light blue of the radar's things that come nearer, green of echoes: the lidar's own colours have neither.
+            # Light blue of approaching radar detections and green of echoes: the colours of the lidar contain neither.
             end, seen = time.monotonic() + 20.0, (0, 0)
             while time.monotonic() < end and min(seen) < 20:
                 data = page.locator("canvas[data-engine]").screenshot()

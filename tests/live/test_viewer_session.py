@@ -1,4 +1,4 @@
-"""The viewer without a browser: what is measured when, colours, picking, the clock."""
+"""The viewer without a browser: when it measures, colours, picking, the clock."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from parhelion.live.web import is_loopback
 
 
 class CountingStage:
-    """A stage whose cloud says which time it is of, and that counts its measurements."""
+    """A stage whose cloud contains its time, and that counts its measurements."""
 
     title, world, duration_s, cameras = "counting", None, 2.0, ()
 
@@ -76,7 +76,7 @@ def test_only_what_changed_is_measured_again() -> None:
     session.change(time_s=0.04)  # still within the first scan
     assert session.update() is None
     session.change(amounts={"rain": 5.0})
-    session.change(amounts={"rain": 6.0})  # a slider that is drawn past 5
+    session.change(amounts={"rain": 6.0})  # a slider that is moved past 5
     assert session.update() is not None
     assert [request.amounts for request in stage.requests] == [(), (("rain", 6.0),)]
 
@@ -98,7 +98,7 @@ def test_the_clock_plays_pauses_steps_and_ends() -> None:
     assert session.request.time_s == pytest.approx(0.4)
     session.toggle()
     for _ in range(5):
-        session.tick(100.0)  # a long wait is half a second of the clock at most, times the speed
+        session.tick(100.0)  # a long wait advances the clock by half a second at most, times the speed
     assert session.request.time_s == 2.0
     assert not session.playing
     session.toggle()
@@ -114,7 +114,7 @@ def test_another_lidar_brings_its_own_model_and_mount() -> None:
     assert session.request.mount_xyz == (1.0, 2.0, 3.0)
 
 
-def test_a_failed_measurement_is_told_once_and_leaves_the_last_cloud() -> None:
+def test_a_failed_measurement_is_reported_once_and_leaves_the_last_cloud() -> None:
     stage = CountingStage(fails_from=1.0)
     session = Session(stage)
     session.update()
@@ -214,14 +214,14 @@ def test_a_scenario_shows_the_very_scans_of_a_run() -> None:
     }  # fmt: skip
     run = {n: scan for step in ph.Scenario.from_mapping(fields) for n, scan in step.scans.get("top", [])}
     session = Session(ScenarioStage(ph.Scenario.from_mapping(fields)))
-    for number in (3, 1):  # back in time, too
+    for number in (3, 1):  # also back in time
         session.change(time_s=0.1 * number + 0.05)
         session.update()
         assert session.measured is not None
         assert session.measured.time_s == pytest.approx(0.1 * number)
         np.testing.assert_array_equal(session.measured.cloud.xyz, run[number].in_world().xyz)
         np.testing.assert_array_equal(session.measured.cloud.intensity, run[number].intensity)
-    session.change(time_s=0.5)  # the last whole scan, as in the run
+    session.change(time_s=0.5)  # the last complete scan, as in the run
     session.update()
     assert session.measured.time_s == pytest.approx(0.1 * max(run))
     session.change(model="ouster/os1-32", mount_xyz=(0.0, 0.0, 3.0))
@@ -296,7 +296,7 @@ def test_meshes_are_few_and_hold_all_triangles(small_world: ph.World) -> None:
         assert mesh.faces.max() < len(mesh.vertices)
     assert next(mesh for mesh in meshes if mesh.name == "glass").opacity is not None
     _, left_out = standing_meshes(small_world, most=20)
-    assert left_out == 16  # of three boxes, those triangles that are smaller than the 20th
+    assert left_out == 16  # of the triangles of three boxes, those that are smaller than the 20th
 
 
 def test_materials_look_like_themselves(small_world: ph.World) -> None:
@@ -331,7 +331,7 @@ def test_addresses() -> None:
         check_port("127.0.0.1", 70000)
 
 
-def test_a_port_in_use_is_told() -> None:
+def test_a_port_in_use_is_reported() -> None:
     import socket
 
     with socket.socket() as taken:
@@ -357,7 +357,9 @@ def test_clear_parts_of_a_picture_become_the_background() -> None:
 
 
 def test_a_colour_that_is_asked_for_while_another_is_painted_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page asks for a colour that the cloud has not, just as the last one is painted: the next turn puts it right."""
+    """A page requests a colour that the cloud does not have while the last cloud is painted: the next cycle corrects
+    it.
+    """
     from parhelion.live.viewer import session as module
 
     session = Session(CloudStage(ph.PointCloud(np.eye(3), {"intensity": np.arange(3.0)})))

@@ -1,4 +1,4 @@
-"""A capture in the viewer: its turns on the recording's own clock, forwards and back."""
+"""A capture in the viewer: its frames at the times of the recording, forwards and backwards."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_the_clock_plays_the_turns(capture: Path) -> None:
     assert len(back.measured.cloud) == shown[-2]
 
 
-def test_a_capture_without_a_turn_is_told(tmp_path: Path) -> None:
+def test_a_capture_without_a_revolution_is_reported(tmp_path: Path) -> None:
     with PcapWriter(tmp_path / "none.pcap") as written:
         written.write(0.0, bytes(48))
     with pytest.raises(FormatError, match=r"none\.pcap: no Velodyne data packets"):

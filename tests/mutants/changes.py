@@ -1,8 +1,8 @@
-"""Small changes of source text that a test ought to notice: one operator or constant at a time, found by `ast`.
+"""Small changes of source text that a test should detect: one operator or constant at a time, found with `ast`.
 
-What nobody can see is left alone: docstrings, annotations, texts of errors and of logs, `__repr__` and `__str__`,
-decorators, overloads, assertions, keywords that only make code stricter, and constants so small that they only keep a
-division from zero.
+Changes without an observable effect are left out: docstrings, annotations, texts of errors and logs, `__repr__` and
+`__str__`, decorators, overloads, assertions, keywords that only make code stricter, and constants so small that they
+only prevent a division by zero.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SILENT_KEYWORDS = {
 }  # fmt: skip
 _UNSEEN_FUNCTIONS = {"__repr__", "__str__", "__hash__", "__rich__", "_repr_html_"}
 SMALL = 1e-5
-"""Constants below this keep numbers apart from zero; a tenth more of them is seen by no one."""
+"""Constants below this value keep numbers away from zero; a change of a tenth has no observable effect."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ class Change:
 
     line: int
     column: int
-    """Where it begins, in characters."""
+    """Start of the change, in characters."""
     old: str
     new: str
     start: int
     end: int
-    """Where the old text lies in the file, in bytes of UTF-8."""
+    """Span of the old text in the file, in bytes of UTF-8."""
 
     def applied(self, source: bytes) -> bytes:
         """The file with this change."""
@@ -72,7 +72,7 @@ class _Finder(ast.NodeVisitor):
     # ---- what is left alone ----------------------------------------------------------------------------------------
 
     def visit_Raise(self, node: ast.Raise) -> None:
-        """Errors: their words are nobody's business here."""
+        """Skip errors, because their texts are not tested here."""
 
     visit_JoinedStr = visit_Assert = visit_Import = visit_ImportFrom = visit_Raise  # type: ignore[assignment]
 
@@ -96,7 +96,7 @@ class _Finder(ast.NodeVisitor):
     def visit_If(self, node: ast.If) -> None:
         if "TYPE_CHECKING" in ast.unparse(node.test):
             return
-        # A test that only guards an error still counts: what it lets pass is seen.
+        # A condition that only guards an error still counts, because the cases that it lets pass are observable.
         self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
@@ -130,7 +130,7 @@ class _Finder(ast.NodeVisitor):
         union = kind is ast.BitOr and any(
             isinstance(side, ast.Constant) and side.value is None for side in (node.left, node.right)
         )
-        # Adding 0.0 takes the minus from a zero, and subtracting it does the same to all others.
+        # Adding 0.0 removes the sign of a negative zero; subtracting it has the same effect on all other numbers.
         nothing = isinstance(node.right, ast.Constant) and node.right.value == 0.0
         if kind in _ARITHMETIC and not text and not union and not nothing:
             self._between(node.left, node.right, _ARITHMETIC[kind][1])
@@ -160,7 +160,7 @@ class _Finder(ast.NodeVisitor):
         if isinstance(value, bool):
             self._replace(node, str(not value))
         elif isinstance(value, int):
-            # Large decimal numbers are wavelengths or years of a table, of which one more is seen by no one.
+            # Large decimal numbers are wavelengths or years of a table, where one more has no observable effect.
             step = value // 10 if value >= 100 and not self._text(node).startswith("0x") else 1
             self._replace(node, str(value + step))
             if value > 1:
@@ -205,7 +205,7 @@ class _Finder(ast.NodeVisitor):
 
 
 def _is_whole(node: ast.expr) -> bool:
-    """Whether an operand is a whole number or a length: there the edge itself is met."""
+    """Return True if an operand is an integer or a length, for which the boundary itself can occur."""
     if isinstance(node, ast.Constant):
         return isinstance(node.value, int) and not isinstance(node.value, bool)
     return isinstance(node, ast.Call) and ast.unparse(node.func) == "len"

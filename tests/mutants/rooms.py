@@ -1,4 +1,4 @@
-"""Which tests belong to which part of the source: the first row whose beginning fits a file."""
+"""Tests for each part of the source: the first row whose prefix matches a file applies."""
 
 from __future__ import annotations
 
@@ -57,13 +57,14 @@ ROOMS: list[tuple[str, list[str]]] = [
     ("world/procedural/relief.py", ["unit/world/test_relief.py"]),
     ("world/procedural/countryside.py", ["unit/world/test_woods.py"]),
 ]  # fmt: skip
-"""Beginning of the path under src/parhelion, and the tests under tests/ that hold it, the most telling first.
+"""Prefix of the path under src/parhelion, and the tests under tests/ that cover it, the most sensitive ones first.
 
-Kernels, live feeds, pictures and the command line are not here: what they do is seen in tests of whole runs, which take
-minutes each. Nor are the bodies of people, machines and things, whose measures are of our choice.
+Kernels, live feeds, pictures and the command line are not listed, because only tests of whole runs cover them, which
+take minutes each. Bodies of people, machines and objects are not listed either, because their dimensions were chosen
+freely.
 """
 
 
 def held_by(path: str) -> list[str]:
-    """Tests of a source file by its path under src/parhelion; none where it is not in the table."""
+    """Tests of a source file by its path under src/parhelion; none if it is not in the table."""
     return next((tests for start, tests in ROOMS if path.startswith(start)), [])

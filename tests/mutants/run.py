@@ -1,10 +1,10 @@
-"""Change the source in one place at a time, and see whether the tests of that place notice.
+"""Change the source in one place at a time, and check that the tests of that place fail.
 
     python tests/mutants/run.py --count 100 --seed 1
     python tests/mutants/run.py --only core/random.py world/mesh.py
 
-The same seed gives the same changes. They are made in a copy of the tree, never here. A change is killed when a test
-fails, or when the tests take far longer than without it; what survives is listed with its place.
+The same seed gives the same changes. They are made in a copy of the tree, never in the tree itself. A change is killed
+when a test fails, or when the tests take far longer than without it; surviving changes are listed with their location.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Mutant:
     """A change of one file."""
 
     path: str
-    """Under src/parhelion."""
+    """Path under src/parhelion."""
     change: Change
 
     def __str__(self) -> str:
@@ -55,7 +55,7 @@ def all_mutants(only: list[str]) -> list[Mutant]:
 
 
 class Tree:
-    """A copy of what tests need, in which changes are made."""
+    """Copy of the files that tests need, in which changes are made."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -68,21 +68,21 @@ class Tree:
                 shutil.copy2(file, folder / file.name)
 
     def environment(self) -> dict[str, str]:
-        """Ours, with the copy's modules first."""
+        """Environment of this process, with the modules of the copy first."""
         paths = os.pathsep.join(str(self.folder / name) for name in ("src", "tests"))
         return {**os.environ, "PYTHONPATH": paths}
 
     def check(self) -> None:
-        """Make sure that the copy is what will be tested."""
+        """Check that the tests import the copy."""
         command = [sys.executable, "-c", "import parhelion; print(parhelion.__file__)"]
         found = subprocess.run(command, cwd=self.folder, env=self.environment(), capture_output=True, text=True)
         if not Path(found.stdout.strip()).is_relative_to(self.folder):
             raise SystemExit(f"mutants: tests would import {found.stdout.strip() or found.stderr}, not the copy")
 
     def run(self, tests: list[str], limit_s: float) -> str:
-        """'passed', 'failed' or 'late'."""
+        """Return 'passed', 'failed' or 'late'."""
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *(f"tests/{t}" for t in tests)]
-        # In a session of its own, so that what a late test has started ends with it.
+        # The tests run in a separate session, so that the processes of a late test end with it.
         with subprocess.Popen(
             command, cwd=self.folder, env=self.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             start_new_session=True,
@@ -94,7 +94,7 @@ class Tree:
                 return "late"
 
     def run_changed(self, mutant: Mutant, tests: list[str], limit_s: float) -> str:
-        """The same with a change in place, which is taken back."""
+        """Run the tests with a change in place, and undo the change."""
         file = self.folder / SOURCE / mutant.path
         whole = file.read_bytes()
         try:
@@ -106,7 +106,7 @@ class Tree:
     @staticmethod
     def _write(file: Path, text: bytes) -> None:
         file.write_bytes(text)
-        # Compiled modules are told by size and second of change, which may be the same.
+        # Compiled modules are identified by size and modification time in seconds, which may be equal.
         for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*"):
             compiled.unlink()
 

@@ -42,7 +42,7 @@ class AcmeStream:
         return [Datagram(float(row["time_s"]), row.tobytes(), self._end, self._end) for row in data]
 
     def finish(self) -> list[Datagram]:
-        """Nothing."""
+        """Return no packets."""
         return []
 
 

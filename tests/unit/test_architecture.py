@@ -1,4 +1,4 @@
-"""The house plan, checked on the source: which room imports which, what is loaded when, and how long that takes."""
+"""Checks of the source against the list of packages: allowed imports, modules loaded on import, and import time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import get_args
 import pytest
 
 import parhelion
-from house_plan import PAGE, PUBLIC, ROOMS, SENSOR_ROOMS, WORLD_ROOMS, may_import, with_tables
+from house_plan import PACKAGES, PAGE, PUBLIC, SENSOR_PACKAGES, WORLD_PACKAGES, may_import, with_tables
 from parhelion.world.parts import DescribedShape
 from parhelion.world.schema import Shape
 
@@ -23,21 +23,21 @@ SOURCE = Path(parhelion.__file__).resolve().parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 UNIT_TESTS = Path(__file__).parent
 
-MAY_IMPORT = may_import(ROOMS)
-INNER_ROOMS = {"world": may_import(WORLD_ROOMS), "sensors": may_import(SENSOR_ROOMS)}
-"""Rooms inside a folder, by the folder."""
-# A record reads, writes and draws itself: three methods open the door to formats and pictures, when they are called.
-# Likewise a weather that is applied to a cloud opens the door to the sensor that recorded it, and a scenario that is
-# run to files the door to what writes them.
-DOORS = {
+MAY_IMPORT = may_import(PACKAGES)
+INNER_PACKAGES = {"world": may_import(WORLD_PACKAGES), "sensors": may_import(SENSOR_PACKAGES)}
+"""Packages inside a folder, by folder."""
+# Exceptions: file, function and imported package. These methods import a higher package when they are called: records
+# load, save and plot themselves, `Weather.apply` needs the sensor that recorded the cloud, and `Scenario.run` writes
+# files.
+EXCEPTIONS = {
     ("core/records.py", "load", "io"),
     ("core/records.py", "save", "io"),
     ("core/records.py", "plot", "pictures"),
     ("weather/weather.py", "apply", "sensors"),
     ("scenario/scenario.py", "run", "outputs"),
 }
-# A world is loaded by name or from a list of things: two methods open the door to those who build it.
-INNER_DOORS = {
+# Worlds load by name or from a list of objects: two methods import the packages that build them.
+INNER_EXCEPTIONS = {
     ("world/world.py", "load", "procedural"),
     ("world/world.py", "_from_builtin", "builtin"),
 }
@@ -70,7 +70,7 @@ def name_of(module: Path) -> str:
     return module.relative_to(SOURCE).as_posix()
 
 
-def room_of(module: Path) -> str:
+def package_of(module: Path) -> str:
     parts = module.relative_to(SOURCE).parts
     return parts[0] if len(parts) > 1 else "(package)"
 
@@ -87,7 +87,7 @@ def imported(node: ast.AST) -> list[str]:
 
 @cache
 def imports_with_function(module: Path) -> tuple[tuple[str, str], ...]:
-    """Each import of a module, with the function it stands in ('' at the top, or in a class body)."""
+    """Each import of a module, with its enclosing function ('' at module level or in a class body)."""
 
     def walk(node: ast.AST, function: str) -> Iterator[tuple[str, str]]:
         for child in ast.iter_child_nodes(node):
@@ -99,29 +99,29 @@ def imports_with_function(module: Path) -> tuple[tuple[str, str], ...]:
     return tuple(walk(ast.parse(module.read_text(encoding="utf-8")), ""))
 
 
-def room_imported(name: str) -> str | None:
-    """The room of ours that an import reaches into, or None where it is not ours."""
+def package_imported(name: str) -> str | None:
+    """Package of Parhelion that an import refers to, or None for other distributions."""
     first, _, rest = name.partition(".")
     if first != "parhelion":
         return None
-    room = rest.partition(".")[0]
-    return room if room in MAY_IMPORT else PUBLIC
+    package = rest.partition(".")[0]
+    return package if package in MAY_IMPORT else PUBLIC
 
 
-def inner_room(folder: str, parts: Sequence[str]) -> str:
-    """The room inside a folder that a path of modules lies in: the deepest that the plan names."""
+def inner_package(folder: str, parts: Sequence[str]) -> str:
+    """Package inside a folder that contains a module path: the deepest one in the list."""
     paths = ("/".join(parts[:depth]) for depth in (2, 1))
-    return next((path for path in paths if path in INNER_ROOMS[folder]), folder)
+    return next((path for path in paths if path in INNER_PACKAGES[folder]), folder)
 
 
-def inner_room_of(folder: str, module: Path) -> str:
-    return inner_room(folder, module.relative_to(SOURCE / folder).parts[:-1])
+def inner_package_of(folder: str, module: Path) -> str:
+    return inner_package(folder, module.relative_to(SOURCE / folder).parts[:-1])
 
 
-def inner_room_imported(folder: str, name: str) -> str | None:
-    """The room inside a folder that an import reaches into, or None where it reaches elsewhere."""
+def inner_package_imported(folder: str, name: str) -> str | None:
+    """Package inside a folder that an import refers to, or None for imports from elsewhere."""
     package, *parts = name.split(".")
-    return inner_room(folder, parts[1:]) if package == "parhelion" and parts[:1] == [folder] else None
+    return inner_package(folder, parts[1:]) if package == "parhelion" and parts[:1] == [folder] else None
 
 
 def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -131,7 +131,7 @@ def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 def seconds(*command: str, tries: int = 5) -> float:
-    """The best of several runs, by the time of the processor: other work on the machine does not count."""
+    """Shortest processor time [s] of several runs, which is independent of other work on the machine."""
     times = []
     for _ in range(tries):
         before = os.times()
@@ -144,70 +144,72 @@ def seconds(*command: str, tries: int = 5) -> float:
 # ---- imports -------------------------------------------------------------------------------------------------------
 
 
-def test_every_folder_is_a_room_of_the_plan() -> None:
-    assert {room_of(module) for module in MODULES} == {*MAY_IMPORT, "(package)"}
+def test_every_folder_is_a_package_of_the_plan() -> None:
+    assert {package_of(module) for module in MODULES} == {*MAY_IMPORT, "(package)"}
 
 
-def test_folders_of_unit_tests_are_rooms_of_the_plan() -> None:
+def test_folders_of_unit_tests_are_packages_of_the_plan() -> None:
     folders = {test.parent.name for test in UNIT_TESTS.glob("*/test_*.py")}
     assert len(folders) >= 8
     assert folders <= set(MAY_IMPORT)
 
 
-@pytest.mark.parametrize("room", MAY_IMPORT)
-def test_rooms_import_only_what_lies_below_them(room: str) -> None:
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_packages_import_only_what_lies_below_them(package: str) -> None:
     wrong = []
     for module in MODULES:
-        if room_of(module) != room:
+        if package_of(module) != package:
             continue
         for name, function in imports_with_function(module):
-            other = room_imported(name)
-            if other is None or other == room or other in MAY_IMPORT[room]:
+            other = package_imported(name)
+            if other is None or other == package or other in MAY_IMPORT[package]:
                 continue
-            if (name_of(module), function, other) not in DOORS:
+            if (name_of(module), function, other) not in EXCEPTIONS:
                 wrong.append(f"{name_of(module)} imports {name}")
     assert wrong == []
 
 
-@pytest.mark.parametrize("folder", INNER_ROOMS)
-def test_every_inner_room_of_the_plan_is_there(folder: str) -> None:
+@pytest.mark.parametrize("folder", INNER_PACKAGES)
+def test_every_inner_package_of_the_plan_is_there(folder: str) -> None:
     modules = [module for module in MODULES if module.is_relative_to(SOURCE / folder)]
-    assert {inner_room_of(folder, module) for module in modules} == set(INNER_ROOMS[folder])
+    assert {inner_package_of(folder, module) for module in modules} == set(INNER_PACKAGES[folder])
     folders = {module.relative_to(SOURCE / folder).parts[0] for module in modules if module.parent.parent != SOURCE}
-    assert folders <= {*INNER_ROOMS[folder], "presets"}
+    assert folders <= {*INNER_PACKAGES[folder], "presets"}
 
 
-@pytest.mark.parametrize(("folder", "room"), [(folder, room) for folder in INNER_ROOMS for room in INNER_ROOMS[folder]])
-def test_inner_rooms_import_only_what_lies_below_them(folder: str, room: str) -> None:
+@pytest.mark.parametrize(
+    ("folder", "package"), [(folder, package) for folder in INNER_PACKAGES for package in INNER_PACKAGES[folder]]
+)
+def test_inner_packages_import_only_what_lies_below_them(folder: str, package: str) -> None:
     wrong = []
     for module in MODULES:
-        if not module.is_relative_to(SOURCE / folder) or inner_room_of(folder, module) != room:
+        if not module.is_relative_to(SOURCE / folder) or inner_package_of(folder, module) != package:
             continue
         for name, function in imports_with_function(module):
-            other = inner_room_imported(folder, name)
-            if other is None or other == room or other in INNER_ROOMS[folder][room]:
+            other = inner_package_imported(folder, name)
+            if other is None or other == package or other in INNER_PACKAGES[folder][package]:
                 continue
-            if (name_of(module), function, other) not in INNER_DOORS:
+            if (name_of(module), function, other) not in INNER_EXCEPTIONS:
                 wrong.append(f"{name_of(module)} imports {name}")
     assert wrong == []
 
 
-def test_the_doors_are_still_used() -> None:
+def test_the_exceptions_are_still_used() -> None:
     found = {
-        (name_of(module), function, room)
+        (name_of(module), function, package)
         for module in MODULES
         for name, function in imports_with_function(module)
-        for room in (room_imported(name), *(inner_room_imported(folder, name) for folder in INNER_ROOMS))
+        for package in (package_imported(name), *(inner_package_imported(folder, name) for folder in INNER_PACKAGES))
     }
-    assert found >= DOORS | INNER_DOORS
+    assert found >= EXCEPTIONS | INNER_EXCEPTIONS
 
 
-@pytest.mark.parametrize("plan", [MAY_IMPORT, *INNER_ROOMS.values()], ids=["the package", *INNER_ROOMS])
-def test_the_plan_has_no_way_back(plan: dict[str, frozenset[str]]) -> None:
+@pytest.mark.parametrize("plan", [MAY_IMPORT, *INNER_PACKAGES.values()], ids=["the package", *INNER_PACKAGES])
+def test_the_plan_has_no_cycles(plan: dict[str, frozenset[str]]) -> None:
     below: set[str] = set()
-    for room, allowed in plan.items():
+    for package, allowed in plan.items():
         assert allowed <= below | {PUBLIC}
-        below.add(room)
+        below.add(package)
 
 
 def test_the_page_shows_the_plan() -> None:
@@ -241,14 +243,14 @@ def test_the_checks_can_fail(tmp_path: Path) -> None:
     assert loaded == ["scipy.special"]
     (tmp_path / "m.py").write_text("class A:\n    def load(self):\n        from parhelion.io import x\nimport os\n")
     assert imports_with_function(tmp_path / "m.py") == (("parhelion.io.x", "load"), ("os", ""))
-    assert room_imported("parhelion.io.x") == "io"
-    assert room_imported("parhelion.Lidar") == PUBLIC
-    assert room_imported("numpy.linalg") is None
-    assert inner_room_imported("world", "parhelion.world.kit.instances.boxes") == "kit"
-    assert inner_room_imported("world", "parhelion.world.builtin") == "builtin"
-    assert inner_room_imported("world", "parhelion.world.parts.WorldPart") == "world"
-    assert inner_room_imported("world", "parhelion.core.pose.Pose") is None
-    assert inner_room_imported("world", "world.kit") is None
+    assert package_imported("parhelion.io.x") == "io"
+    assert package_imported("parhelion.Lidar") == PUBLIC
+    assert package_imported("numpy.linalg") is None
+    assert inner_package_imported("world", "parhelion.world.kit.instances.boxes") == "kit"
+    assert inner_package_imported("world", "parhelion.world.builtin") == "builtin"
+    assert inner_package_imported("world", "parhelion.world.parts.WorldPart") == "world"
+    assert inner_package_imported("world", "parhelion.core.pose.Pose") is None
+    assert inner_package_imported("world", "world.kit") is None
 
 
 # ---- importing the package -----------------------------------------------------------------------------------------
@@ -350,7 +352,7 @@ def test_files_are_short_and_finished(module: Path) -> None:
     assert len(text.splitlines()) <= 700
     assert re.findall(r"\b(?:TODO|FIXME|XXX|HACK|placeholder|lorem)\b", text, re.IGNORECASE) == []
     tree = ast.parse(text)
-    assert ast.get_docstring(tree), "every module says what it is"
+    assert ast.get_docstring(tree), "every module has a docstring"
     raised = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Raise) and is_unfinished(node)]
     assert raised == []
 

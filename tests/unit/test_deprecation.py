@@ -1,4 +1,4 @@
-"""Old names: they work, and their warning names the replacement and the version of removal."""
+"""Deprecated names: they work, and their warning names the replacement and the version of removal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tool behind `make mutants`: what it changes, what it leaves alone, and that the files of its table are there."""
+"""Tests of the tool behind `make mutants`: its changes, its exceptions, and the existence of the files in its table."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class C:
 '''
 
 
-def test_changes_are_single_and_told_with_their_place() -> None:
+def test_changes_are_single_and_reported_with_their_location() -> None:
     found = {(change.line, change.old, change.new) for change in changes(SEEN)}
     assert found == {
         (2, "0.5", "0.55"), (3, "0x10", "17"), (3, "0x10", "15"), (4, "2", "3"), (4, "2", "1"), (6, "not a", "(a)"),

@@ -1,4 +1,4 @@
-"""The extras of pyproject.toml against what the source imports."""
+"""Extras of pyproject.toml against the imports of the source."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ def test_points_are_where_they_should_be_and_near_ones_on_top() -> None:
     changed = {tuple(place) for place in np.argwhere(np.any(out != 50, axis=2)).tolist()}
     assert changed == {(5, 10), (19, 29)}
     red, _, blue = out[5, 10].astype(int)
-    assert red > blue + 50  # the near one
-    assert GREY.max() == 100  # the picture itself stays
+    assert red > blue + 50  # the near point
+    assert GREY.max() == 100  # the original picture is unchanged
     assert np.array_equal(pictures.points_over(Image(GREY), np.zeros((0, 2)), np.zeros(0), light=1.0), GREY)
     with pytest.raises(ConfigError, match="uv must have shape"):
         pictures.points_over(GREY, np.zeros((2, 3)), np.zeros(2))

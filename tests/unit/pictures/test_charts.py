@@ -16,7 +16,7 @@ def curve(mean: list[float], half: list[float], name: str = "a") -> Curve:
 
 
 def dots(drawn: str) -> list[tuple[float, float]]:
-    """Places of the dots."""
+    """Positions of the dots."""
     return [(float(x), float(y)) for x, y in re.findall(r"M(-?[\d.]+) (-?[\d.]+)h0", drawn)]
 
 

@@ -1,4 +1,4 @@
-"""Parts of a run's page: curves, tables, pictures, and the counts that the page is made of."""
+"""Parts of the run report: curves, tables, pictures and the counts shown on the page."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_words_never_become_tags(words: str) -> None:
     for one in made:
         assert "<script" not in one
         assert "<img src=x" not in one
-        # In an attribute, too, a quote must not end it.
+        # A quote must not end an attribute either.
         assert not re.search(r"=\"[^\"]*\"'><", one)
 
 

@@ -1,4 +1,4 @@
-"""A camera for tests of image outputs: flat light, and the truth of every pixel from one ray."""
+"""A camera for tests of image outputs: uniform light, and the ground truth of every pixel from one ray."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def presets() -> list[str]:
 
 
 class ToyCamera:
-    """One ray a pixel; colours are those of labels, light falls from above and behind."""
+    """One ray per pixel; colours are those of labels, light falls from above and behind."""
 
     frame_duration_s, noise = 0.01, False
 

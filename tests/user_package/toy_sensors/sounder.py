@@ -1,4 +1,4 @@
-"""A frame sensor that follows the contract without the base class, with a type of record of its own."""
+"""A frame sensor that follows the contract without the base class, with its own type of record."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Ping(ph.Record):
 
 
 class Sounder:
-    """One range per ping, from nothing but time and seed."""
+    """One range per ping, determined only by time and seed."""
 
     rate_hz, frame_duration_s, noise = 10.0, 0.01, True
 

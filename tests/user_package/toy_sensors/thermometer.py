@@ -68,6 +68,6 @@ def _message(found: Any, row: int, at: int, frame: str) -> bytes:
     return ros.fluid_pressure(at, frame, found.temperature[row], SIGMA_K**2)
 
 
-# ROS has a message for temperatures; the one for pressures has the same shape, and our table of types holds it.
+# ROS has a message for temperatures; the one for pressures has the same shape and is in Parhelion's table of types.
 ROS.add(TemperatureData, sampled(ros.FLUID_PRESSURE, _message))
 TOPICS.add(TemperatureData, one_topic("/temperature", "thermometer_link"))
