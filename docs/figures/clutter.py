@@ -1,4 +1,4 @@
-"""What weather adds close to the sensor, counted on simulated scans as recordings were counted.
+"""Echoes of weather close to the sensor, counted on simulated scans as recordings were counted.
 
 The same functions make the table in docs/weather-validation.md and serve the tests. Every count comes with the number
 of shots it is a share of, since many of them are small.
@@ -49,7 +49,7 @@ def scans_of(
 
 
 def in_rings(scan: ph.Scan, *, above_deg: float | None = None, highest: int | None = None) -> NDArray[np.bool_]:
-    """Which shots belong to rings above an elevation, or to the so many highest rings."""
+    """Mask of shots in rings above an elevation, or in the given number of highest rings."""
     if above_deg is not None:
         return np.asarray(np.degrees(np.arcsin(scan.shots.direction[:, 2])) > above_deg)
     assert highest is not None
@@ -66,11 +66,11 @@ class FogCount:
     near_surfaces: Count
     """Surfaces nearer than the limit: they belong to the scene, not to the fog."""
     within_20_m: Count
-    """Of the returns."""
+    """Ranges of the returns."""
 
 
 def fog_count(scans: Iterator[ph.Scan], near_m: float, **rings: float) -> FogCount:
-    """What the chosen rings report in fog."""
+    """Returns of the chosen rings in fog."""
     shots = lost = near = surfaces = close = returns = 0
     for scan in scans:
         chosen = in_rings(scan, **rings)  # type: ignore[arg-type]
@@ -100,7 +100,7 @@ def points_of(scans: Iterator[ph.Scan], origin: int) -> tuple[Count, NDArray[np.
 def isolated(scans: Iterator[ph.Scan], low_m: float, high_m: float, highest: int) -> tuple[Count, Count]:
     """Points in a span of range without a neighbour in their ring, in the highest rings: all of them, those of the air.
 
-    Recordings do not tell drops from edges of things; of simulated scans both are known.
+    Recordings do not distinguish drops from edges of objects; in simulated scans both are known.
     """
     every = air = pulses = 0
     for scan in scans:

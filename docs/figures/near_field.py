@@ -1,4 +1,4 @@
-"""Tables and pictures of docs/models/lidar-near-field.md: what recordings tell of real receivers.
+"""Tables and pictures of docs/models/lidar-near-field.md: real receivers in recordings.
 
 python docs/figures/near_field.py    # some ten seconds; needs the recordings, see docs/figures/recordings.py
 """
@@ -28,7 +28,7 @@ from weather_page import table
 
 PAGE = Path(__file__).resolve().parents[1] / "models" / "lidar-near-field.md"
 PLATEAU_M = {"os0-32": (6.0, 9.0), "os1-32": (25.0, 79.0)}
-"""Where the curve is level, by recording. No recording of an OS2 is at hand."""
+"""Range of the plateau, by recording. No recording of an OS2 is available."""
 OPEN_M = {"os0-32": 3.4, "os1-32": 6.0}
 """From where on the strengths of rows are compared."""
 PUBLISHED = {

@@ -1,4 +1,4 @@
-"""What recordings tell of a receiver beyond what `parhelion.calibrate` measures: bright targets, and laws of noise.
+"""Measurements of receivers from recordings, in addition to `parhelion.calibrate`: bright targets, and laws of noise.
 
 The measures themselves are those of `parhelion calibrate`; `recordings.Frame` has the fields of its turns.
 """

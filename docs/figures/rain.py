@@ -74,7 +74,7 @@ def seen_drops(rate_mm_h: float) -> Detectable:
 
 
 def draw_false_points(axes: Any) -> None:
-    """Where rain makes points: scans of an empty world against the integral."""
+    """Ranges of rain points: scans of an empty world against the integral."""
     fan = changed(VLP16, pattern=raster(azimuth_deg=(-180.0, 180.0), columns=SHOTS), range={"resolution_m": 0.0})
     lidar = ph.Lidar(fan, noise=False, returns="last")
     edges = np.linspace(1.0, 6.0, 26)

@@ -42,7 +42,7 @@ _DEFAULT_FLAG_BIT = 19
 
 
 def folder() -> Path:
-    """Where the recordings are looked for."""
+    """Folder of the recordings."""
     beside = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "lidar"
     return Path(os.environ.get("PARHELION_RECORDINGS", beside))
 
@@ -58,7 +58,7 @@ def read(name: str) -> list[Frame]:
 def of_scan(scan: Scan, name: str = "simulated") -> Frame:
     """A simulated Ouster or Velodyne scan as the same images; of several returns the strongest is taken.
 
-    What scans tell of returns alone (signal, near infrared) is NaN for lost pulses.
+    Fields of returns (signal, near infrared) are NaN for lost pulses.
     """
     rows, columns = int(scan.shots.ring.max()) + 1, int(scan.shots.column.max()) + 1
     first = int(scan.shots.column.min())

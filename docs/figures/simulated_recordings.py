@@ -19,7 +19,7 @@ import parhelion as ph
 
 PLACES = 16
 LOWER_M = {"os0-32": 0.5}
-"""How far below the height of the drive, 1.8 m, the sensor stands."""
+"""Distance of the sensor below the height of the drive, 1.8 m."""
 PRESETS = {"os0-32": "ouster/os0-32", "os1-32": "ouster/os1-32", "vlp-16": "velodyne/vlp-16"}
 
 

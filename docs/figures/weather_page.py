@@ -1,4 +1,4 @@
-"""What the sections of the weather validation share: tables between marks, boards all around, places in the city."""
+"""Common parts of the weather validation: tables between marks, boards around the sensor, places in the city."""
 
 from __future__ import annotations
 
@@ -103,5 +103,5 @@ def draw_from_above(axes: Any, xyz: NDArray[Any], in_air: NDArray[np.bool_], hal
 
 
 def material_is(scan: ph.Scan, name: str) -> NDArray[np.bool_]:
-    """Which points lie on a material."""
+    """Mask of the points on a material."""
     return np.isin(scan.material, [number for number, word in scan.names["material"].items() if word == name])

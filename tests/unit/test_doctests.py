@@ -1,4 +1,4 @@
-"""Examples in the docstrings of public names. Lines that start with `>>> ` see the names of the module, `np` and `ph`."""
+"""Examples in the docstrings of public names. Lines with `>>> ` see the names of the module, `np` and `ph`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers and arguments that no sensor has: each is refused in one sentence that says what is allowed."""
+"""Numbers and arguments that no sensor has: each is refused in one sentence with the allowed values."""
 
 from __future__ import annotations
 
