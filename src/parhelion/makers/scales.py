@@ -60,7 +60,7 @@ class IntensityScale(ABC):
         return None
 
     def received(self, value: Reals, white: Reals, photons: Reals) -> Reals:
-        """Power [P_min] of a return with this intensity, the inverse of `encode`; None if the scale does not tell.
+        """Power [P_min] of a return with this intensity, the inverse of `encode`; None if it is undetermined.
 
         `white` is the power [P_min] that a white diffuser facing the sensor would return from the same range.
         """

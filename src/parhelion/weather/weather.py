@@ -255,7 +255,7 @@ class Weather:
         return [(medium, effect) for medium, effect in found if effect is not None]
 
     def sound(self, time: float, frequency_hz: float) -> float:
-        """One-way loss of sound in air by all media at a time [s] [dB/m]."""
+        """One-way loss of sound in air [dB/m] by all media at a time [s]."""
         return sum(one.medium.effects.sound(one.part, one.amount, frequency_hz) for one in self.present(time))
 
     @property
