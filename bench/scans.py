@@ -45,8 +45,9 @@ def tables(settings: Settings) -> Iterator[Table]:
         table = Table(
             "scans",
             f"Full-physics scans of {sensor} in the city, with noise",
-            ["sub-rays", "sampling", "bounces", "together", "casts per beam", "ms per scan", "M beams/s", "goal for speed",
-             "time against bare casts", "after other work", "goal for cost", "against casts ray by ray"],
+            ["sub-rays", "sampling", "bounces", "together", "casts per beam", "ms per scan", "M beams/s",
+             "goal for speed", "time against bare casts", "after other work", "goal for cost",
+             "against casts ray by ray"],
             notes=[
                 "A scan is all of Lidar.scan, NumPy record included. The bare casts are those of all sub-rays, "
                 "whatever the sampling: nearest triangle only, rays in memory; paths that bounce are not in them. "

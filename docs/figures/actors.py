@@ -1,4 +1,4 @@
-"""A walker, where the feet stand, and boxes around what a lidar sees: docs/images/actors.png."""
+"""A walker, the positions of its feet, and boxes around the objects that a lidar sees: docs/images/actors.png."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def draw_walker(axes: Any) -> None:
 
 
 def draw_feet(axes: Any) -> None:
-    """Way of body and feet of somebody who walks, waits and walks on."""
+    """Path of body and feet of a person who walks, waits and walks on."""
     poses = [ph.Pose((x, 0.0, 0.0)) for x in (0.0, 3.0, 3.0, 6.0)]
     walk = Walk(ph.Waypoints([0.0, 2.5, 4.0, 6.5], poses), 1.75)
     times = np.linspace(-0.5, 7.0, 1500)
@@ -82,7 +82,7 @@ def draw_boxes(axes: Any) -> None:
         axes.plot(*ahead.T, color=RED, linewidth=1.0)
     axes.plot([0], [0], "^", color="black", markersize=5)
     axes.set(xlim=(-31, 31), ylim=(-18, 18), aspect="equal", xlabel="x [m]", ylabel="y [m]")
-    axes.set_title("Boxes of ground truth; red: the way of the next 0.6 s")
+    axes.set_title("Boxes of ground truth; red: path of the next 0.6 s")
     axes.legend(fontsize=8, markerscale=5, loc=(0.13, 0.42), framealpha=1)
 
 

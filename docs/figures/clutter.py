@@ -1,7 +1,7 @@
-"""What weather adds close to the sensor, counted on simulated scans as recordings were counted.
+"""Weather clutter close to the sensor, counted on simulated scans in the same way as on recordings.
 
 The same functions make the table in docs/weather-validation.md and serve the tests. Every count comes with the number
-of shots it is a share of, since many of them are small.
+of shots that it is a share of, because many of them are small.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from parhelion.core.clouds import ORIGINS
 
 SURFACE, RAIN, FOG, SNOW = (ORIGINS.index(name) for name in ("surface", "rain", "fog", "snow"))
 STEP_M = 0.5
-"""A point is isolated where both neighbours in its ring lie farther from it than this, or are lost."""
+"""A point is isolated if both neighbours in its ring are lost or farther from it than this [m]."""
 
 
 @dataclass(frozen=True)
 class Count:
-    """So many of so many."""
+    """A count and its total."""
 
     found: int
     of: int
@@ -40,7 +40,7 @@ def scans_of(
     seeds: Sequence[int],
     returns: str | None = None,
 ) -> Iterator[ph.Scan]:
-    """Scans from all poses with all seeds, one after the other: each is read once and let go."""
+    """Scans from all poses with all seeds, one at a time, so that only one is in memory."""
     world.weather = weather
     lidar = ph.Lidar(sensor) if returns is None else ph.Lidar(sensor, returns=returns)
     for seed in seeds:
@@ -49,7 +49,7 @@ def scans_of(
 
 
 def in_rings(scan: ph.Scan, *, above_deg: float | None = None, highest: int | None = None) -> NDArray[np.bool_]:
-    """Which shots belong to rings above an elevation, or to the so many highest rings."""
+    """Mask of the shots of rings above an elevation, or of a number of highest rings."""
     if above_deg is not None:
         return np.asarray(np.degrees(np.arcsin(scan.shots.direction[:, 2])) > above_deg)
     assert highest is not None
@@ -58,19 +58,19 @@ def in_rings(scan: ph.Scan, *, above_deg: float | None = None, highest: int | No
 
 @dataclass(frozen=True)
 class FogCount:
-    """Fog as an HDL-32E's upper rings see it."""
+    """Fog as seen by the upper rings of an HDL-32E."""
 
     lost: Count
     near: Count
-    """Points of the air nearer than the limit, of all shots."""
+    """Points of the air nearer than the limit, relative to all shots."""
     near_surfaces: Count
-    """Surfaces nearer than the limit: they belong to the scene, not to the fog."""
+    """Surfaces nearer than the limit, which belong to the scene and not to the fog."""
     within_20_m: Count
-    """Of the returns."""
+    """Share of the returns."""
 
 
 def fog_count(scans: Iterator[ph.Scan], near_m: float, **rings: float) -> FogCount:
-    """What the chosen rings report in fog."""
+    """Returns of the chosen rings in fog."""
     shots = lost = near = surfaces = close = returns = 0
     for scan in scans:
         chosen = in_rings(scan, **rings)  # type: ignore[arg-type]
@@ -98,9 +98,10 @@ def points_of(scans: Iterator[ph.Scan], origin: int) -> tuple[Count, NDArray[np.
 
 
 def isolated(scans: Iterator[ph.Scan], low_m: float, high_m: float, highest: int) -> tuple[Count, Count]:
-    """Points in a span of range without a neighbour in their ring, in the highest rings: all of them, those of the air.
+    """Points in a span of range without a neighbour in their ring, in the highest rings: all of them, and those of the
+    air.
 
-    Recordings do not tell drops from edges of things; of simulated scans both are known.
+    Recordings do not distinguish drops from edges of objects; in simulated scans both are known.
     """
     every = air = pulses = 0
     for scan in scans:

@@ -1,4 +1,4 @@
-"""The picture docs/images/echo-listening.png: noise of the sea, images in a room, and a siren that drives past."""
+"""Picture docs/images/echo-listening.png: noise of the sea, image sources in a room, and a siren that drives past."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from parhelion.sensors.waves.echo.config import EchoConfig
 
 
 def microphone(low_khz: float, high_khz: float) -> EchoConfig:
-    """A microphone that hears everything in front of it."""
+    """A microphone that receives all sound in front of it."""
     fields = ph.Echo("generic/ultrasonic-ranger").config.model_dump(mode="python")
     wide = {"azimuth_width_deg": 180.0, "elevation_width_deg": 180.0, "sidelobe_db": 0.0}
     fields |= {"mode": "passive", "listening_band_khz": (low_khz, high_khz), "receiver": wide, "name": "microphone"}
@@ -24,7 +24,7 @@ def microphone(low_khz: float, high_khz: float) -> EchoConfig:
 
 
 def noises(axes: Any) -> None:
-    """The sea's noise by wind, and what it is made of."""
+    """Noise of the sea by wind speed, and its components."""
     hertz = np.geomspace(10.0, 1e6, 300)
     for wind, colour in ((0.0, GREY), (5.0, BLUE), (10.0, GREEN), (20.0, ORANGE)):
         axes.semilogx(hertz / 1e3, sound.sea_noise_db(hertz, wind), color=colour, label=f"wind {wind:g} m/s")
@@ -36,7 +36,7 @@ def noises(axes: Any) -> None:
 
 
 def images(axes: Any) -> None:
-    """A whistle in a room, and where its reflections seem to come from."""
+    """A whistle in a room, and the apparent directions of its reflections."""
     world = ph.World("room")
     size = np.array([5.0, 4.0, 2.8])
     world.add(ph.shapes.box(*size), material="concrete", label="wall", pose=ph.Pose(tuple(size / 2)))
@@ -54,7 +54,7 @@ def images(axes: Any) -> None:
 
 
 def passing(axes: Any) -> None:
-    """What is heard of a siren at 2 kHz on a car at 25 m/s, 8 m beside the road."""
+    """Received frequency of a siren at 2 kHz on a car at 25 m/s, 8 m from the road."""
     world = ph.World("road")
     drive = ConstantTwist(ph.Pose((8.0, 60.0, 1.0)), (0.0, -25.0, 0.0))
     world.add_sound("siren", motion=drive, level_db=110, tone_khz=2)

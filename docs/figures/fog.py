@@ -1,4 +1,4 @@
-"""Signal of fog, where its points lie, how far boards are seen, and uneven fog from above: docs/images/fog.png."""
+"""Signal of fog, ranges of its points, visibility of boards, and heterogeneous fog from above: docs/images/fog.png."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHOTS, FRAMES = 30_000, 4
 
 
 def draw_echo(axes: Any) -> None:
-    """What a VLP-16 receives from fog at every range, and from a board at that range."""
+    """Signal that a VLP-16 receives from fog at every range, and from a board at that range."""
     range_m = np.linspace(CONFIG.range.min_m, 80.0, 1600)
     factor = default_backscatter("kim", CONFIG.wavelength_nm)
     share = overlap_share(CONFIG.range.overlap, range_m)
@@ -52,7 +52,7 @@ def draw_echo(axes: Any) -> None:
 
 
 def draw_points(axes: Any) -> None:
-    """Where the points of fog lie: empty air, with the receiver's noise, strongest return."""
+    """Ranges of fog points: empty air, with receiver noise, strongest return."""
     fan = changed(VLP16, pattern=raster(azimuth_deg=(-180.0, 180.0), columns=SHOTS), range={"resolution_m": 0.0})
     lidar = ph.Lidar(fan)
     world = ph.World()
@@ -95,7 +95,7 @@ def draw_reach(axes: Any) -> None:
 
 
 def draw_heterogeneous(figure: Any, axes: Any) -> None:
-    """Extinction over its mean in a level cut through uneven fog."""
+    """Extinction relative to its mean in a horizontal section through heterogeneous fog."""
     field = density_field(ph.Heterogeneity(), seed=0, name="fog")
     side = np.linspace(-80.0, 80.0, 240)
     x, y = np.meshgrid(side, side)

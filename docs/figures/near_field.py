@@ -1,4 +1,4 @@
-"""Tables and pictures of docs/models/lidar-near-field.md: what recordings tell of real receivers.
+"""Tables and pictures of docs/models/lidar-near-field.md: properties of real receivers from recordings.
 
 python docs/figures/near_field.py    # some ten seconds; needs the recordings, see docs/figures/recordings.py
 """
@@ -28,9 +28,9 @@ from weather_page import table
 
 PAGE = Path(__file__).resolve().parents[1] / "models" / "lidar-near-field.md"
 PLATEAU_M = {"os0-32": (6.0, 9.0), "os1-32": (25.0, 79.0)}
-"""Where the curve is level, by recording. No recording of an OS2 is at hand."""
+"""Range where the curve is level, by recording. No recording of an OS2 is available."""
 OPEN_M = {"os0-32": 3.4, "os1-32": 6.0}
-"""From where on the strengths of rows are compared."""
+"""Range from which the strengths of rows are compared."""
 PUBLISHED = {
     "os0-32": (
         (1.9, 0.045), (2.1, 0.085), (2.4, 0.14), (2.6, 0.21), (2.9, 0.33), (3.2, 0.46), (3.7, 0.63), (4.2, 0.76),
@@ -43,7 +43,7 @@ PUBLISHED = {
 }  # fmt: skip
 """Range [m] and overlap of the OS0 and the OS1 as found before on more recordings of these families."""
 MANY = 200
-"""Points a bin must have to be held against those."""
+"""Number of points that a bin needs for the comparison."""
 PERCENTILES = (1.0, 5.0, 25.0, 50.0, 75.0, 95.0, 99.0)
 RANGES_M = (0.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 50.0, 80.0, np.inf)
 REFLECTIVITIES = (0.0, 2.0, 5.0, 10.0, 20.0, 35.0, 50.0, 75.0, 101.0, 256.0)

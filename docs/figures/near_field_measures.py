@@ -1,6 +1,6 @@
-"""What recordings tell of a receiver beyond what `parhelion.calibrate` measures: bright targets, and laws of noise.
+"""Properties of a receiver beyond those that `parhelion.calibrate` measures: bright targets, and laws of noise.
 
-The measures themselves are those of `parhelion calibrate`; `recordings.Frame` has the fields of its turns.
+The measurements are those of `parhelion calibrate`; `recordings.Frame` has the fields of its revolutions.
 """
 
 from __future__ import annotations

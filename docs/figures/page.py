@@ -1,4 +1,4 @@
-"""What the pictures of the model pages share: a light sheet, plain rigs, and where the files go."""
+"""Common parts of the pictures of the model pages: a light sheet, plain rigs, and the paths of the files."""
 
 from __future__ import annotations
 

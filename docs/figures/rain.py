@@ -74,7 +74,7 @@ def seen_drops(rate_mm_h: float) -> Detectable:
 
 
 def draw_false_points(axes: Any) -> None:
-    """Where rain makes points: scans of an empty world against the integral."""
+    """Ranges of rain points: scans of an empty world against the integral."""
     fan = changed(VLP16, pattern=raster(azimuth_deg=(-180.0, 180.0), columns=SHOTS), range={"resolution_m": 0.0})
     lidar = ph.Lidar(fan, noise=False, returns="last")
     edges = np.linspace(1.0, 6.0, 26)
@@ -88,7 +88,7 @@ def draw_false_points(axes: Any) -> None:
         per_m = 100.0 / (FRAMES * SHOTS * (edges[1] - edges[0]))
         axes.plot(0.5 * (edges[1:] + edges[:-1]), per_m * found, "o", color=colour, markersize=3)
         table = seen_drops(rate)
-        # The last drop lies nearer than z where there is none beyond z: exp(-mean number beyond z).
+        # The last drop is nearer than z if there is none beyond z, with probability exp(-mean number beyond z).
         beyond = table.mean * (1.0 - np.interp(edges, table.range_m, np.linspace(0.0, 1.0, len(table.range_m))))
         shots = 100.0 * np.diff(np.exp(-beyond)) / np.diff(edges)
         axes.stairs(shots, edges, color=colour, label=f"{rate:g} mm/h: {100.0 * table.mean:.2g} % of shots")

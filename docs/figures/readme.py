@@ -19,7 +19,7 @@ TIME_S, SEED = 5.6, 7
 WIDTH_IN, HEIGHT_IN, DPI = 15.0, 9.6, 90
 """1350 pixels wide: sharp at the 900 that a README shows."""
 EYE, AIM = (-27.0, -2.0, 22.0), (4.0, 0.5, 0.0)
-"""Where the upper panel is seen from, and towards, in the sensor frame [m]: behind and above the car."""
+"""Viewpoint and target of the upper panel in the sensor frame [m]: behind and above the car."""
 
 
 def seen_from_above(figure: Any, scan: ph.Scan) -> None:
@@ -45,7 +45,7 @@ def seen_from_above(figure: Any, scan: ph.Scan) -> None:
 
 
 def strip(figure: Any, scan: ph.Scan, field: str, bottom: float, words: str, colours: str) -> None:
-    """A field as the sensor sees it all around, without axes."""
+    """A field around the sensor, without axes."""
     axes = figure.add_axes((0.012, bottom, 0.976, 0.16))
     image = field_image(scan, field, panorama(scan))
     low, high = np.nanpercentile(image[image > 0], [0.5, 99.5])

@@ -36,19 +36,19 @@ FILES = {
     "vlp-16": "velodyne_vlp16.pcap",
 }
 """Recordings by name. Those of the 128-row units hold reflectivity and near infrared, but no photons."""
-# Where the flag is in the word of the range: the maker's sign that a range was measured and is not given.
+# Position of the flag in the word of the range: the maker's sign that a range was measured and is not given.
 _FLAG_BIT = {"LEGACY": 28, "RNG15_RFL8_NIR8": 15}
 _DEFAULT_FLAG_BIT = 19
 
 
 def folder() -> Path:
-    """Where the recordings are looked for."""
+    """Folder of the recordings."""
     beside = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "lidar"
     return Path(os.environ.get("PARHELION_RECORDINGS", beside))
 
 
 def read(name: str) -> list[Frame]:
-    """The turns of a recording."""
+    """The revolutions of a recording."""
     file = folder() / FILES[name]
     if not file.is_file():
         raise FileNotFoundError(f"the recording {file.name} is not in {file.parent}")
@@ -56,9 +56,9 @@ def read(name: str) -> list[Frame]:
 
 
 def of_scan(scan: Scan, name: str = "simulated") -> Frame:
-    """A simulated Ouster or Velodyne scan as the same images; of several returns the strongest is taken.
+    """A simulated Ouster or Velodyne scan as the same images; the strongest of several returns is used.
 
-    What scans tell of returns alone (signal, near infrared) is NaN for lost pulses.
+    Quantities that scans report only for returns (signal, near infrared) are NaN for lost pulses.
     """
     rows, columns = int(scan.shots.ring.max()) + 1, int(scan.shots.column.max()) + 1
     first = int(scan.shots.column.min())

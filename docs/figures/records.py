@@ -15,7 +15,7 @@ GAP = 10
 
 
 def picture(record: Any) -> Image.Image:
-    """What `record.plot()` shows, at the common height."""
+    """Output of `record.plot()`, at the common height."""
     figure = record.plot()
     figure.set_dpi(110)
     figure.canvas.draw()

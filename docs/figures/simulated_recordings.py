@@ -19,13 +19,13 @@ import parhelion as ph
 
 PLACES = 16
 LOWER_M = {"os0-32": 0.5}
-"""How far below the height of the drive, 1.8 m, the sensor stands."""
+"""Height of the sensor below that of the drive, 1.8 m."""
 PRESETS = {"os0-32": "ouster/os0-32", "os1-32": "ouster/os1-32", "vlp-16": "velodyne/vlp-16"}
 
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """A recording and what the preset makes of a comparable scene."""
+    """A recording, and the simulation of its preset in a comparable scene."""
 
     name: str
     recorded: Frame
@@ -41,7 +41,7 @@ class Pair:
 
 
 def pair(name: str, seed: int = 1, count: int = PLACES) -> Pair:
-    """A recording and its simulation; FileNotFoundError where the recording is absent."""
+    """A recording and its simulation; raises FileNotFoundError if the recording is absent."""
     recorded = read(name)[0]
     preset = PRESETS[name]
     config = ph.Lidar(preset).config

@@ -1,4 +1,4 @@
-"""Extinction of snow, how often flakes are seen and where: docs/images/snow.png."""
+"""Extinction of snow, and frequency and ranges of flake points: docs/images/snow.png."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def draw_false_points(axes: Any) -> None:
 
 
 def draw_ranges(axes: Any) -> None:
-    """Where those points are."""
+    """Ranges of these points."""
     edges = np.linspace(1.0, 14.0, 53)
     for rate, colour in ((0.5, GREEN), (1.0, BLUE), (2.5, PURPLE), (5.0, RED)):
         found, _ = np.histogram(seen_ranges(_falling("snow", rate)), edges)

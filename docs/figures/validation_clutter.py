@@ -96,7 +96,7 @@ def snow_rows(city: ph.World, drive: list[ph.Pose]) -> list[list[str]]:
 
 
 def vlp16_table(city: ph.World, harbour: ph.World) -> str:
-    """Share of shots that fog and rain give a VLP-16, of which no recording in weather is at hand."""
+    """Share of shots with points of fog and rain for a VLP-16, for which no recording in weather is available."""
     rows = []
     weathers = [(f"fog, V = {v:g} m", ph.Weather(visibility_m=v), FOG) for v in (100.0, 200.0, 300.0, 500.0)]
     weathers += [(f"rain, {r:g} mm/h", ph.Weather(rain_rate_mm_h=r), RAIN) for r in (1.0, 5.0, 25.0, 100.0)]

@@ -27,7 +27,7 @@ def draw_sea(figure: Any, axes: Any) -> None:
 
 
 def draw_spectrum(axes: Any) -> None:
-    """What a buoy would record, against the spectrum asked for."""
+    """Record of a buoy, against the requested spectrum."""
     times = np.arange(0.0, 6000.0, 0.5)
     for depth, colour, label in ((np.inf, BLUE, "deep"), (8.0, GREEN, "8 m deep")):
         water = OceanWater(10.0, 100e3, seed=5, components=512, depth_m=depth)

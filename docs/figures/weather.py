@@ -1,4 +1,4 @@
-"""One street in rain, fog, snow and dust, from above, with what the weather took: docs/images/weather.png."""
+"""One street in rain, fog, snow and dust, from above, with the points lost to the weather: docs/images/weather.png."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PLACE = ph.Pose((0.0, -1.75, 1.8))
 LORRY = ph.DustTrail(path=[[0.0, -35.0, 1.75, 0.0], [6.0, 25.0, 1.75, 0.0]], weight_kg=12_000.0, width_m=2.5)
 WEATHERS = {
     "rain, 25 mm/h": ph.Weather(rain_rate_mm_h=25.0),
-    "uneven fog, visibility 80 m": ph.Weather(
+    "heterogeneous fog, visibility 80 m": ph.Weather(
         fog=ph.Fog(visibility_m=80.0, heterogeneity=ph.Heterogeneity(contrast=0.8))
     ),
     "snow, 2 mm/h": ph.Weather(snow_rate_mm_h=2.0),

@@ -1,4 +1,4 @@
-"""What the sections of the weather validation share: tables between marks, boards all around, places in the city."""
+"""Common parts of the weather validation: tables between markers, boards in all directions, places in the city."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class BoardFan:
     def longest(self, weather: ph.Weather | None, frames: int = BOARD_FRAMES) -> float:
         """Distance of the farthest board [m] that any of the scans returns.
 
-        The board's own distance: ranges that the rain shifts would not do.
+        This is the distance of the board itself, because rain shifts measured ranges.
         """
         self.world.weather = weather
         scans = self.lidar.scan_many(self.world, [ph.Pose()] * frames, frames=range(frames))
@@ -103,5 +103,5 @@ def draw_from_above(axes: Any, xyz: NDArray[Any], in_air: NDArray[np.bool_], hal
 
 
 def material_is(scan: ph.Scan, name: str) -> NDArray[np.bool_]:
-    """Which points lie on a material."""
+    """Mask of the points on a material."""
     return np.isin(scan.material, [number for number, word in scan.names["material"].items() if word == name])

@@ -1,4 +1,4 @@
-"""Which points weather takes and which it adds: Huang's table of fog, drops in beams, detection in the rainy city."""
+"""Points removed and added by weather: Huang's table of fog, drops in beams, detection in the rainy city."""
 
 from __future__ import annotations
 

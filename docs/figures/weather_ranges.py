@@ -1,4 +1,4 @@
-"""How far a lidar sees in rain: boards against closed forms, and VANE's Table 6-1 in the city."""
+"""Range of a lidar in rain: boards against closed forms, and VANE's Table 6-1 in the city."""
 
 from __future__ import annotations
 
