@@ -1,4 +1,4 @@
-"""Sub-rays of a footprint, and how adaptive sampling agrees with tracing all of them: docs/images/lidar-beam.png."""
+"""Sub-rays of a footprint, and agreement of adaptive sampling with tracing all of them: docs/images/lidar-beam.png."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ def draw_footprint(axes: Any) -> None:
 
 
 def by_shot(scan: ph.Scan, name: str) -> NDArray[np.float64]:
-    """A field as one value a shot, NaN where nothing came back. One return a shot."""
+    """A field as one value per shot, NaN without a return; one return per shot."""
     values = np.full(len(scan.shots), np.nan)
     values[scan.fields["shot"]] = scan.fields[name]
     return values
 
 
 def draw_agreement(axes: Any) -> None:
-    """Share of the city's beams whose answer differs by more than x between adaptive and fixed sampling."""
+    """Share of the city's beams whose result differs by more than x between adaptive and fixed sampling."""
     world = ph.World.load("city")
-    # Without steps of the reported range, which would turn a micrometre into a millimetre.
+    # The reported range is not quantised here, because that would turn a micrometre into a millimetre.
     smooth = changed("ouster/os1-128", range={"resolution_m": 0.0})
     few, full = (ph.Lidar(smooth, noise=False, sampling=way).scan(world) for way in ("adaptive", "fixed"))
     casts = few.metadata["casts_per_beam"], full.metadata["casts_per_beam"]
@@ -62,7 +62,7 @@ def draw_agreement(axes: Any) -> None:
         (1e3 * off_m, "range [mm]", 1.0, BLUE),
         (100 * off_power, "power [%]", 1.0, GREEN),
     ):
-        # A return in one scan only counts as different by any amount.
+        # A return in only one of the scans counts as a difference of any size.
         off = np.sort(np.where(np.isfinite(values[seen]), values[seen], np.inf))
         share = 100.0 * (1.0 - np.arange(1, len(off) + 1) / len(off))
         within = 100.0 * np.mean(off <= limit)

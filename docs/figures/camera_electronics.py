@@ -63,7 +63,7 @@ def shoot(world: ph.World, weather: ph.Weather, exposure_s: float, *, on_lens: i
     auto = AutoExposure(target=0.2, min_time_s=1e-5, max_time_s=exposure_s)
     made = develop(planes, SENSOR, auto, Stream(1, "figure"), width=WIDTH, height=HEIGHT, cos_axis=axis_cosines(LENS))
     print(f"  {1e3 * made.exposure_time_s:.2f} ms, {made.gain_db:.1f} dB")
-    # Fewer grey levels make a smaller file; the eye does not see them.
+    # Fewer grey levels make a smaller file without a visible difference.
     return made.colour // 8 * 8 + 4
 
 

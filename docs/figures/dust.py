@@ -1,4 +1,4 @@
-"""A trail of dust from the side, how high dust flies, and what it leaves of a beam: docs/images/dust.png."""
+"""A trail of dust from the side, its height, and the attenuation of a beam: docs/images/dust.png."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOW = 20.0
 
 
 def drive(speed_m_s: float, seed: int = 0, parcels_per_s: float = 2000.0) -> DustPlume:
-    """A car of 2000 kg along the x axis of a dry construction site; its middle passes x = 0 at `NOW`."""
+    """A car of 2000 kg along the x axis of a dry construction site; its centre passes x = 0 at `NOW`."""
     path = ph.ConstantTwist(ph.Pose(), velocity=(speed_m_s, 0.0, 0.0), start_time=NOW)
     return DustPlume(path, 0.0, 30.0, seed=seed, parcels_per_s=parcels_per_s)
 

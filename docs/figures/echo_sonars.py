@@ -60,7 +60,7 @@ def main() -> None:
     second.set(ylim=(-26, 26), xlim=(0, 60))
     edges = np.arange(10.0, 46.0, 0.45)
     found = waterfall(along(ph.Echo("generic/side-scan-450"), world, (0.0, 30.0, -90.0)), edges)
-    # What spreading and absorption take is given back, as every side-scan recorder does.
+    # Losses by spreading and absorption are compensated, as in every side-scan recorder.
     middle = 0.5 * (edges[1:] + edges[:-1])
     found = found + (30.0 * np.log10(middle) + 2.0 * 0.112 * middle)[:, None]
     drawn = third.imshow(found, aspect="auto", extent=(0, 60, edges[-1], edges[0]), cmap="copper", interpolation="none")

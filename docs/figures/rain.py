@@ -88,7 +88,7 @@ def draw_false_points(axes: Any) -> None:
         per_m = 100.0 / (FRAMES * SHOTS * (edges[1] - edges[0]))
         axes.plot(0.5 * (edges[1:] + edges[:-1]), per_m * found, "o", color=colour, markersize=3)
         table = seen_drops(rate)
-        # The last drop lies nearer than z where there is none beyond z: exp(-mean number beyond z).
+        # The last drop is nearer than z if there is none beyond z, with probability exp(-mean number beyond z).
         beyond = table.mean * (1.0 - np.interp(edges, table.range_m, np.linspace(0.0, 1.0, len(table.range_m))))
         shots = 100.0 * np.diff(np.exp(-beyond)) / np.diff(edges)
         axes.stairs(shots, edges, color=colour, label=f"{rate:g} mm/h: {100.0 * table.mean:.2g} % of shots")

@@ -45,7 +45,7 @@ def seen_from_above(figure: Any, scan: ph.Scan) -> None:
 
 
 def strip(figure: Any, scan: ph.Scan, field: str, bottom: float, words: str, colours: str) -> None:
-    """A field as the sensor sees it all around, without axes."""
+    """A field around the sensor, without axes."""
     axes = figure.add_axes((0.012, bottom, 0.976, 0.16))
     image = field_image(scan, field, panorama(scan))
     low, high = np.nanpercentile(image[image > 0], [0.5, 99.5])

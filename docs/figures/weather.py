@@ -1,4 +1,4 @@
-"""One street in rain, fog, snow and dust, from above, with what the weather took: docs/images/weather.png."""
+"""One street in rain, fog, snow and dust, from above, with the points lost to the weather: docs/images/weather.png."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ SHOWN_M = 60.0
 
 
 def missing() -> str | None:
-    """Why the recording cannot be read, or None."""
+    """Reason why the recording cannot be read, or None."""
     if not (DATA / PACKETS).is_file():
         return f"the recording {PACKETS} is not here"
     return None if find_spec("ouster") else "the package ouster-sdk is not installed"

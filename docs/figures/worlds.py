@@ -84,7 +84,7 @@ def colour(material: str) -> tuple[float, float, float]:
 
 
 def shapes_of(world: World, mi: Any) -> dict[str, Any]:
-    """One Mitsuba mesh a material, with a matt or a glossy surface."""
+    """One Mitsuba mesh per material, with a matt or a glossy surface."""
     corners: dict[str, list[np.ndarray[Any, Any]]] = {}
     for item in world.objects:
         for part in item.parts:

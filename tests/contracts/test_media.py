@@ -33,8 +33,8 @@ from parhelion.live.viewer.panel import Panel
 from parhelion.live.viewer.stages import Request, weather_of
 from parhelion.pictures.weather import weather_changes, weather_picture
 from parhelion.rays.device import engine
-from parhelion.sensors.optics.lidar import profiles
 from parhelion.sensors.optics.lidar.air_echoes import COUNT_LIMIT
+from parhelion.sensors.optics.lidar.draws import PROFILE_DRAW
 from parhelion.sensors.optics.lidar.weather import LidarWeather
 from parhelion.weather import media
 from parhelion.weather.air import air_contents
@@ -91,8 +91,14 @@ def test_no_file_of_the_source_lists_the_media() -> None:
     [
         (ASH, "'ash' is registered already"),
         (media.Medium("soot", 5, "Soot", "#000000", ASH.part, ASH.amount, ASH.effects), "from 16 to 255, got 5"),
-        (media.Medium("soot", 16, "Soot", "#000000", ASH.part, ASH.amount, ASH.effects), "16 or 'soot' is taken"),
-        (media.Medium("noise", 17, "Noise", "#000000", ASH.part, ASH.amount, ASH.effects), "'noise' is taken"),
+        (
+            media.Medium("soot", 16, "Soot", "#000000", ASH.part, ASH.amount, ASH.effects),
+            "16 or 'soot' is already registered",
+        ),
+        (
+            media.Medium("noise", 17, "Noise", "#000000", ASH.part, ASH.amount, ASH.effects),
+            "'noise' is already registered",
+        ),
     ],
 )
 def test_names_and_codes_are_unique(medium: ph.Medium, message: str) -> None:
@@ -123,7 +129,7 @@ def test_range_shifts_and_profiles_draw_other_numbers() -> None:
     assert shifted is not None
     (shift,) = shifted.shifts
     assert RAIN.draw + COUNT_LIMIT < shift.draw < RAIN.draw + 500
-    assert shift.draw > profiles._DRAW + 100
+    assert shift.draw > PROFILE_DRAW + 100
 
 
 def test_another_package_brings_it_by_an_entry_point(tmp_path: Path) -> None:
@@ -210,7 +216,7 @@ def test_a_lidar_reports_it_and_files_name_it(tmp_path: Path) -> None:
     changes = weather_changes(clear, scan)
     assert changes.invented["ash"] == np.count_nonzero(echoes)
     words = [text.get_text() for text in weather_picture(clear, scan).findobj(Text)]
-    assert any("invented by ash" in word for word in words), words
+    assert any("new, from ash" in word for word in words), words
 
 
 def test_it_comes_beside_other_media_and_in_banks() -> None:

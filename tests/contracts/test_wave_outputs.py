@@ -87,7 +87,7 @@ def test_messages_hold_what_was_measured() -> None:
     nothing = ros.decode(RANGE, range_message(float("inf"), (0.1, 4.0), 0.5, "sonar", 0))
     assert np.isinf(nothing.range)
     layer = VIEWER.require(RadarScan)
-    assert "found" in layer.lines("front", scan)[0]
+    assert f"{len(scan.range)} detections" in layer.lines("front", scan)[0]
 
 
 def test_pictures_of_frames(tmp_path: Path) -> None:

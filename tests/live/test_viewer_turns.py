@@ -69,5 +69,5 @@ def test_the_clock_plays_the_turns(capture: Path) -> None:
 def test_a_capture_without_a_revolution_is_reported(tmp_path: Path) -> None:
     with PcapWriter(tmp_path / "none.pcap") as written:
         written.write(0.0, bytes(48))
-    with pytest.raises(FormatError, match=r"none\.pcap: no Velodyne data packets"):
+    with pytest.raises(FormatError, match=r"none\.pcap: contains no Velodyne data packets"):
         FramesStage(tmp_path / "none.pcap")
