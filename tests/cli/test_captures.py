@@ -148,7 +148,7 @@ def test_the_model_can_be_named(velodyne: Path, tmp_path: Path, run: Run, fails:
             if len(datagram.payload) == 1206:
                 datagram = datagram._replace(payload=datagram.payload[:-1] + b"\x77")
             capture.write(*datagram)
-    assert "product code 0x77 is not known" in fails("convert", unknown, tmp_path / "turns")
+    assert "unknown product code 0x77" in fails("convert", unknown, tmp_path / "turns")
     assert not (tmp_path / "turns").exists()
     assert run("convert", unknown, tmp_path / "turns", "--sensor", SENSOR).exit_code == 0
     assert len(list((tmp_path / "turns").iterdir())) == TURNS
@@ -274,5 +274,5 @@ def test_labels_beside_a_scan_survive_weather(layout: str, tmp_path: Path, run: 
 def test_weather_on_weather_is_reported(velodyne: Path, tmp_path: Path, run: Run) -> None:
     run("weather", velodyne, "-o", tmp_path / "a.npz", "--visibility", DENSE_M, "--index", 0)
     result = run("weather", tmp_path / "a.npz", "-o", tmp_path / "b.npz", "--rain", 20)
-    assert "note: the cloud holds weather already (" in result.stdout
-    assert any("holds weather already" in note for note in read_cloud(tmp_path / "b.npz").metadata["weather_notes"])
+    assert "note: the cloud contains weather already (" in result.stdout
+    assert any("contains weather already" in note for note in read_cloud(tmp_path / "b.npz").metadata["weather_notes"])

@@ -162,5 +162,5 @@ def test_pictures_need_a_known_ending_and_a_scan(scan: ph.Scan, tmp_path: Path) 
         pictures.draw_scan(scan.in_world(), tmp_path / "scan.png")  # type: ignore[arg-type]
     with pytest.raises(ph.ConfigError, match="no scan"):
         pictures.draw_drive([], tmp_path / "drive.png")
-    with pytest.raises(ph.ConfigError, match="nothing in it"):
+    with pytest.raises(ph.ConfigError, match="contains nothing to draw"):
         pictures.draw_world(ph.World("void"), tmp_path / "void.png")

@@ -145,7 +145,7 @@ def test_the_comparison_passes_equal_scans_and_fails_others(tmp_path: Path) -> N
     other = agreement(quiet, moved)  # with noise, and with a board and a car 2 cm farther away
     assert other["hits"] < 0.999
     assert other["range"] < 0.2
-    assert other["power"] < 0.2
+    assert other["power"] < 0.99  # received power has no noise; the moved board and car change it
 
 
 CHOOSE = """

@@ -146,7 +146,7 @@ def test_convert_gives_every_turn(recording: Recording, tmp_path: Path) -> None:
     assert len(turns) == recording.turns
     folder, bag = tmp_path / recording.path.stem, tmp_path / "drive.mcap"
     result = run("convert", recording.path, folder)
-    assert f"converted {recording.turns} turn" in result.stdout
+    assert f"converted {recording.turns} frame" in result.stdout
     clouds = [read_cloud(file) for file in sorted(folder.iterdir())]
     assert [len(cloud) for cloud in clouds] == [len(turn) for turn in turns]
     assert all(cloud.metadata["sensor"] == recording.sensor for cloud in clouds)

@@ -168,7 +168,7 @@ def test_torch_tensors() -> None:
         ({"weathers": [{"rain_rate": 3}]}, r"weathers\[0\]: .*rain_rate"),
         ({"places": []}, "places: give poses to draw from"),
         ({"fields": ["xyz", "colour"]}, "unknown field 'colour'"),
-        ({"fields": "xyz"}, "fields: give a list of names"),
+        ({"fields": "xyz"}, "fields: expected a list of names"),
         ({"form": "jax"}, "form: must be 'torch' or 'arrays'"),
     ],
 )

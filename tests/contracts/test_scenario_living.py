@@ -253,7 +253,7 @@ def test_other_seeds_change_what_has_no_seed_of_its_own(folder: Path) -> None:
     ("field", "change", "words"),
     [
         ("machines", lambda m: m[0].update(fork_height_m=4), r"machines\[0\]\.fork_height_m"),
-        ("machines", lambda m: m[0].update(fork_height_m=[[1, 0], [0, 1]]), "times must be strictly increasing"),
+        ("machines", lambda m: m[0].update(fork_height_m=[[1, 0], [0, 1]]), "times must increase"),
         ("machines", lambda m: m[0].update(paint="car-paint-mauve"), r"machines\[0\]: .*car-paint"),
         ("machines", lambda m: m[1].update(modell="van"), "did you mean 'model'"),
         ("machines", lambda m: m[2].update(kind="gate"), r"machines\[2\]"),

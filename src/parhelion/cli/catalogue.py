@@ -82,6 +82,7 @@ def _show_sheet(sensor: Any, name: str) -> None:
 
 def _list_lidars(presets: list[str]) -> None:
     from parhelion import Lidar
+    from parhelion.weather import media
 
     rows = []
     for preset in presets:
@@ -97,10 +98,10 @@ def _list_lidars(presets: list[str]) -> None:
                 f"{lidar.max_range(0.1):.0f}",
                 f"{lidar.max_range(0.9):.0f}",
                 f"{config.wavelength_nm:g}",
-                "/".join(lidar.weather_validity[name].grade for name in ("rain", "fog", "snow")),
+                "/".join(one.grade for one in lidar.weather_validity.values()),
             )
         )
-    columns = ("sensor", "pattern", "channels", "shots/scan", "Hz", "m at 10 %", "m at 90 %", "nm", "rain/fog/snow")
+    columns = ("sensor", "pattern", "channels", "shots/scan", "Hz", "m at 10 %", "m at 90 %", "nm", "/".join(media.names()))
     screen.table("lidars: one cloud per revolution or frame", columns, rows, numbers=columns[2:-1])
 
 

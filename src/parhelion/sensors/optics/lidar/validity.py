@@ -36,8 +36,9 @@ _FAMILY: dict[tuple[str, str], str] = {
     ("velodyne", "fog"): "the HDL-32E and HDL-64E were compared in fog",
     ("velodyne", "snow"): "the VLP-32C was compared in snow",
     ("hesai", "snow"): "the Pandar64 was compared in snow",
-    **{("ouster", name): "the near field of the family is measured on recordings" for name in ("rain", "fog", "snow")},
 }
+
+_MEASURED_NEAR_FIELD = ("ouster",)
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,10 @@ def _validity(preset: str, maker: str, medium: str, calibrated: bool) -> Validit
         return Validity("validated", _COMPARED[preset, medium])
     if (maker, medium) in _FAMILY:
         return Validity("class", _FAMILY[maker, medium])
-    if calibrated and medium in ("rain", "fog", "snow"):
-        return Validity("class", "the overlap of this unit is measured")
     if medium == "dust":
         return Validity("assumed", "VANE's rule for dust; no recording is available")
+    if calibrated:
+        return Validity("class", "the overlap of this unit is measured")
+    if maker in _MEASURED_NEAR_FIELD:
+        return Validity("class", "the near field of the family is measured on recordings")
     return Validity("assumed", "no recording in this medium, and the receiver's overlap is assumed")
