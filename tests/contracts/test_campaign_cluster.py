@@ -22,7 +22,7 @@ from campaign_rigs import InThisProcess, study_in
 from oracles import oracle
 from parhelion.campaign import Study, repeat_row, run_campaign
 from parhelion.campaign import campaign as campaign_module
-from parhelion.core.errors import ConfigError
+from parhelion.core.errors import ConfigError, EngineError
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'parhelion[campaign]'")
 pytestmark = [
@@ -76,8 +76,8 @@ def start_worker(address: str, folder: Path, **changes: str) -> subprocess.Popen
 
 
 @pytest.fixture
-def scheduler(tmp_path: Path) -> Iterator[str]:
-    """Address of a separate scheduler."""
+def scheduler_process() -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """Address and process of a separate scheduler."""
     pytest.importorskip("distributed", reason="Dask is not installed: pip install 'parhelion[cluster]'")
     port = free_port()
     command = [
@@ -86,9 +86,37 @@ def scheduler(tmp_path: Path) -> Iterator[str]:
     ]  # fmt: skip
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        yield f"tcp://127.0.0.1:{port}"
+        yield f"tcp://127.0.0.1:{port}", process
     finally:
         stop(process)
+
+
+@pytest.fixture
+def scheduler(scheduler_process: tuple[str, subprocess.Popen[bytes]]) -> str:
+    """Address of a separate scheduler."""
+    return scheduler_process[0]
+
+
+def test_a_killed_scheduler_is_reported_and_the_campaign_resumes(
+    study: Study, alone: Path, scheduler_process: tuple[str, subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    address, process = scheduler_process
+    worker = start_worker(address, tmp_path)
+
+    def progress(done: int, total: int) -> None:
+        if done == 2:
+            process.kill()
+            process.wait(10)
+
+    try:
+        with pytest.raises(EngineError, match=r"scheduler was lost.*run the same command again"):
+            run_campaign(study, tmp_path / "out", dask=address, progress=progress)
+    finally:
+        stop(worker)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(campaign_module, "_crew", InThisProcess)
+        assert run_campaign(study, tmp_path / "out").found >= 2
+    assert (tmp_path / "out" / "results.parquet").read_bytes() == (alone / "results.parquet").read_bytes()
 
 
 def test_a_killed_dask_worker_loses_no_run_and_the_table_is_that_of_one_process(

@@ -141,6 +141,20 @@ def store_at(place: str | PathLike[str]) -> Store:
     return RemoteStore(text.rstrip("/")) if "://" in text else LocalStore(Path(text))
 
 
+def _is_result(result: Any) -> bool:
+    """Return whether a value is a complete result of a row."""
+    if not isinstance(result, dict) or type(result.get("row")) is not int:
+        return False
+    texts = [result.get(name) for name in ("error", "scenario_sha256", "version", "device")]
+    numbers = result.get("numbers")
+    return (
+        result.get("status") in ("done", "failed")
+        and all(text is None or isinstance(text, str) for text in texts)
+        and isinstance(numbers, dict)
+        and all(value is None or type(value) in (int, float) for value in numbers.values())
+    )
+
+
 class Pieces:
     """Incremental results: small files of JSON lines, which exist until the table contains them all."""
 
@@ -159,8 +173,9 @@ class Pieces:
             for line in io.BytesIO(self._store.read(file) or b""):
                 try:
                     result = json.loads(line)
-                    found[int(result["row"])] = result
-                except (ValueError, TypeError, KeyError):
+                    if _is_result(result):
+                        found[result["row"]] = result
+                except (ValueError, RecursionError):
                     continue
         return found
 

@@ -212,7 +212,7 @@ def unfolded(fields: dict[str, Any], folder: Path) -> dict[str, Any]:
     scenario = copy.deepcopy(fields)
     if isinstance(scenario.get("world"), str):
         scenario["world"] = {"name": scenario["world"]}
-    if isinstance(scenario.get("weather"), str):
+    if isinstance(scenario.get("weather"), str) and "\0" not in scenario["weather"]:
         scenario["weather"] = config.read_yaml(folder / scenario["weather"])
     return scenario
 
@@ -228,8 +228,10 @@ def with_value(fields: dict[str, Any], path: str, value: Any) -> None:
         here = found
     if isinstance(here, list):
         here[_place(here, last)] = value
-    else:
+    elif isinstance(here, dict):
         here[last] = value
+    else:
+        raise ConfigError(f"{path!r} is not in the scenario; {'.'.join(way)} has no further fields")
 
 
 def check_path(fields: dict[str, Any], path: str, source: str) -> None:
@@ -239,6 +241,11 @@ def check_path(fields: dict[str, Any], path: str, source: str) -> None:
     steps = path.split(".")
     for k, step in enumerate(steps):
         known = _names(here, models, steps[:k], fields)
+        if here is not None and not isinstance(here, (dict, list)):
+            known = []  # a plain value has no fields
+        if known is None and k < len(steps) - 1 and isinstance(here, dict):
+            here = _child(here, step)  # any name is allowed here, but the values on the path are known
+            continue
         if known is None:
             return
         if step not in known:
@@ -364,6 +371,8 @@ class Study:
         given = self.settings.scenario
         if isinstance(given, dict):
             return folder.resolve(), given
+        if "\0" in given:
+            raise ConfigError(f"{self.source}: scenario: {given!r} is not a file name")
         file = (folder / given).resolve()
         try:
             fields = config.read_yaml(file)

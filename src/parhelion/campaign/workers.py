@@ -6,6 +6,7 @@ three processes is recorded as failed.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import multiprocessing
@@ -15,13 +16,14 @@ import time
 import uuid
 import warnings
 from collections import deque
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from parhelion.campaign.trial import difference, identity, run_job
-from parhelion.core.errors import ConfigError, EngineError, MissingDependencyError
+from parhelion.core.errors import ConfigError, EngineError, MissingDependencyError, ParhelionError
 
 ATTEMPTS = 3
 _READY = b"ready"
@@ -227,6 +229,23 @@ class DaskWorkers:
                     f"{self.address}: worker {worker} is rejected: {other}; a table must come from one version"
                 )
 
+    @contextmanager
+    def _scheduler_errors(self) -> Iterator[None]:
+        """Report any failure of Dask in the block as a lost scheduler.
+
+        The exceptions of a client whose scheduler disappears depend on the moment: closed connections, cancelled
+        futures, time-outs, missing keys.
+        """
+        try:
+            yield
+        except (ParhelionError, TimeoutError):
+            raise
+        except (Exception, asyncio.CancelledError) as error:
+            why = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            raise EngineError(
+                f"{self.address}: the scheduler was lost ({why}); run the same command again to continue"
+            ) from None
+
     def _threads(self) -> dict[str, int]:
         """Number of threads of each accepted worker."""
         known = self._client.scheduler_info(n_workers=-1)["workers"]
@@ -235,19 +254,25 @@ class DaskWorkers:
     @property
     def capacity(self) -> int:
         """Number of jobs that may be submitted now."""
-        return max(0, _AHEAD * sum(self._threads().values()) - len(self._futures))
+        with self._scheduler_errors():
+            return max(0, _AHEAD * sum(self._threads().values()) - len(self._futures))
 
     def submit(self, row: int, job: str) -> None:
         """Give a job to the cluster."""
         self._submitted += 1
-        only = {"workers": list(self._threads()), "allow_other_workers": False} if self._refused else {}
-        future = self._client.submit(
-            run_job, job, key=f"parhelion-{self._campaign}-{self._submitted}-row-{row}", pure=False, **only
-        )
+        with self._scheduler_errors():
+            only = {"workers": list(self._threads()), "allow_other_workers": False} if self._refused else {}
+            future = self._client.submit(
+                run_job, job, key=f"parhelion-{self._campaign}-{self._submitted}-row-{row}", pure=False, **only
+            )
         self._futures[future] = (row, job)
 
     def results(self) -> list[dict[str, Any]]:
         """Wait for an event; return the results available then, possibly none."""
+        with self._scheduler_errors():
+            return self._results()
+
+    def _results(self) -> list[dict[str, Any]]:
         if not self._futures:
             time.sleep(_LOOK_AGAIN_S)
             self._check_workers()
@@ -316,4 +341,5 @@ class DaskWorkers:
             self._client.cancel(list(self._futures), force=True)
         except Exception:  # a scheduler that is gone has nothing to cancel
             self._futures.clear()
-        self._client.close(timeout=5)
+        with suppress(Exception, asyncio.CancelledError):  # the same applies to its connection
+            self._client.close(timeout=5)

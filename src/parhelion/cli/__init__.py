@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
@@ -11,6 +12,19 @@ def main() -> None:
         from parhelion.cli.app import app
 
         app(prog_name="parhelion")
-    except KeyboardInterrupt:  # before or after a command runs; commands report it themselves
+    except BaseException as error:  # before or after a command runs; commands report Ctrl-C themselves
+        if not _caused_by_interrupt(error):
+            raise
         print("stopped", file=sys.stderr)
-        sys.exit(130)
+        sys.stderr.flush()
+        # Modules that were interrupted while they were imported may fail in their exit handlers.
+        os._exit(130)
+
+
+def _caused_by_interrupt(error: BaseException | None) -> bool:
+    """Return whether Ctrl-C led to an error: packages replace it, for example by an ImportError."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

@@ -1,4 +1,4 @@
-"""`parhelion verify`: check the files of a run or a campaign against their hashes."""
+"""`parhelion verify`: check the files of a run against their hashes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from parhelion.cli import screen
 from parhelion.cli.screen import FAILED
 
 EXAMPLES = (
-    "parhelion verify out                       # a run folder, a data set or a campaign",
-    "parhelion verify out/semantic-kitti        # one part of it",
+    "parhelion verify out                       # all files of a run",
+    "parhelion verify out/semantic-kitti        # one of its data sets",
     "parhelion run scenario.yaml -o out         # regenerates the files that differ",
 )
 _SHOWN = 50
@@ -20,11 +20,11 @@ _SHOWN = 50
 
 
 def verify(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a run, a data set or a campaign.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a run, or a data set in it.")],
 ) -> None:
-    """Check that every file of a run, a data set or a campaign is as it was written.
+    """Check that every file of a run, or of a data set in it, is as it was written.
 
-    Compares the files with the hashes in manifest.json or campaign.json; in the folder of an interrupted run, with
+    Compares the files with the hashes in manifest.json; in the folder of an interrupted run, with
     those in its journal. Exits with 1 if a file is missing or differs, or if the run is incomplete.
     """
     from parhelion.outputs.verify import verify as check

@@ -13,8 +13,6 @@ from typing import Any
 from parhelion.core.errors import FormatError
 from parhelion.outputs.manifest import MANIFEST, listed, sha256_of
 
-CAMPAIGN = "campaign.json"
-"""Manifest of a campaign."""
 _ABOVE = 3
 """Number of parent folders in which the manifest of a part of a run is searched."""
 
@@ -45,7 +43,7 @@ class Verification:
 
 
 def verify(folder: str | PathLike[str], progress: Callable[[], None] | None = None) -> Verification:
-    """Compare every listed file of a run folder, a campaign, or a part of either with its hash.
+    """Compare every listed file of a run folder, or of a part of it, with its hash.
 
     The manifest is searched in the folder and in the folders above it. `progress` is called after every file. Raise
     FormatError if there is no manifest, or if it cannot be read.
@@ -87,12 +85,11 @@ def _manifest_of(place: Path) -> tuple[Path, dict[str, Any]]:
     """Manifest that lists the files of a folder, and its content."""
     whole = place.resolve()
     for k, folder in enumerate((whole, *whole.parents[:_ABOVE])):
-        for name in (MANIFEST, CAMPAIGN):
-            file = folder / name
-            if file.is_file():
-                # The name is given relative to the user's own spelling of the folder.
-                return (place / name if k == 0 else file), _content(file)
-    raise FormatError(f"{place}: contains no {MANIFEST} or {CAMPAIGN}, so it is not a folder of a run or a campaign")
+        file = folder / MANIFEST
+        if file.is_file():
+            # The name is given relative to the user's own spelling of the folder.
+            return (place / MANIFEST if k == 0 else file), _content(file)
+    raise FormatError(f"{place}: contains no {MANIFEST}, so it is not the folder of a run")
 
 
 def _content(file: Path) -> dict[str, Any]:

@@ -135,16 +135,17 @@ RADIO_MATERIALS: dict[str, tuple[Band | MixedBand | WaterBand, ...]] = {
 
 _METAL = (
     "aluminium copper galvanised-steel mirror rusted-steel stainless-steel steel car-paint-black car-paint-blue "
-    "car-paint-green car-paint-grey car-paint-red car-paint-silver car-paint-white car-paint-yellow"
+    "car-paint-green car-paint-grey car-paint-red car-paint-silver car-paint-white car-paint-yellow "
+    "huang-metal"
 )
 _LIBRARY = {
     "metal": _METAL,
-    "asphalt": "asphalt asphalt-dark asphaltic-concrete road-paint road-paint-yellow roofing-felt shingle",
-    "concrete": "concrete",
+    "asphalt": "asphalt asphalt-dark asphaltic-concrete road-paint road-paint-yellow roofing-felt shingle huang-road",
+    "concrete": "concrete huang-wall",
     "brick": "brick roof-tile",
     "plasterboard": "plaster",
     "marble": "granite limestone slate",
-    "glass": "glass",
+    "glass": "glass huang-glass",
     "wood": "wood bark cardboard",
     "plywood": "plywood",
     "medium-dry-ground": "soil grass",
@@ -155,7 +156,7 @@ _LIBRARY = {
     "plastic": "plastic epoxy retro-sheeting olive-paint white-paint",
     "rubber": "rubber",
     "cloth": "cotton fabric fabric-blue fabric-green fabric-red foam paper",
-    "skin": "skin",
+    "skin": "skin huang-person",
     "foliage": "leaf needles",
 }
 RADIO_NAME = {name: radio for radio, names in _LIBRARY.items() for name in names.split()}
