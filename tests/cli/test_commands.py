@@ -163,7 +163,17 @@ def test_sensors_lists_every_preset(run) -> None:
     assert result.exit_code == 0
     rows = {words[0]: words for words in map(str.split, result.stdout.splitlines()) if len(words) > 5}
     assert set(preset_names("lidar")) <= set(rows)
-    assert rows["velodyne/vlp-16"][1:] == ["spinning", "16", "28", "928", "10", "33", "100", "903", "class/class/class/assumed"]
+    assert rows["velodyne/vlp-16"][1:] == [
+        "spinning",
+        "16",
+        "28",
+        "928",
+        "10",
+        "33",
+        "100",
+        "903",
+        "class/class/class/assumed",
+    ]
 
 
 def test_one_sensor_shows_its_sources(run) -> None:

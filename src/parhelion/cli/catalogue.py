@@ -101,7 +101,17 @@ def _list_lidars(presets: list[str]) -> None:
                 "/".join(one.grade for one in lidar.weather_validity.values()),
             )
         )
-    columns = ("sensor", "pattern", "channels", "shots/scan", "Hz", "m at 10 %", "m at 90 %", "nm", "/".join(media.names()))
+    columns = (
+        "sensor",
+        "pattern",
+        "channels",
+        "shots/scan",
+        "Hz",
+        "m at 10 %",
+        "m at 90 %",
+        "nm",
+        "/".join(media.names()),
+    )
     screen.table("lidars: one cloud per revolution or frame", columns, rows, numbers=columns[2:-1])
 
 
