@@ -107,13 +107,13 @@ def test_a_killed_campaign_continues_to_the_same_table(study: Study, alone: Path
     pieces = tmp_path / "out" / "pieces"
     deadline = time.monotonic() + 60
     while process.poll() is None and time.monotonic() < deadline:
-        if pieces.is_dir() and len(list(pieces.glob("*.jsonl"))) >= 5:
+        if pieces.is_dir() and len(list(pieces.glob("[!.]*.jsonl"))) >= 5:
             break
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=30)
     assert not (tmp_path / "out" / "results.parquet").exists()
-    there = len(list(pieces.glob("*.jsonl")))
+    there = len(list(pieces.glob("[!.]*.jsonl")))
     summary = run_campaign(study, tmp_path / "out", workers=1)
     assert there <= summary.found < 48
     assert summary.found + summary.done == 48

@@ -13,7 +13,7 @@ def main() -> None:
 
         app(prog_name="parhelion")
     except BaseException as error:  # before or after a command runs; commands report Ctrl-C themselves
-        if not _caused_by_interrupt(error):
+        if isinstance(error, SystemExit) or not _caused_by_interrupt(error):
             raise
         print("stopped", file=sys.stderr)
         sys.stderr.flush()
