@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo check test test-devkits test-oracles test-salts fuzz mutants bench bench-quick lint docs clean
+.PHONY: demo check test test-devkits test-oracles test-salts fuzz soak mutants bench bench-quick lint docs clean
 
 demo: $(VENV)/.installed engine
 	$(BIN)/parhelion demo
@@ -49,6 +49,11 @@ FUZZ_SECONDS ?= 3600
 FUZZ_SEED    ?= 1
 fuzz: $(VENV)/.installed-dev engine
 	$(BIN)/python tests/fuzz/run.py --seconds $(FUZZ_SECONDS) --seed $(FUZZ_SEED)
+
+# Random interrupts of the commands: each must end with exit status 130.
+SOAK_COUNT ?= 100
+soak: $(VENV)/.installed-dev engine
+	$(BIN)/python tests/soak/interrupts.py --count $(SOAK_COUNT)
 
 # Changes of the source, one at a time, that the tests of that place must notice: MUTANTS is how many, MUTANTS_SEED which.
 MUTANTS      ?= 100
