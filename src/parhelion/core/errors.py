@@ -18,19 +18,36 @@ class ParhelionError(Exception):
 
 
 class ConfigError(ParhelionError):
-    """A value, field or file of the user's configuration is not acceptable."""
+    """A value, field or file of the user's configuration is not acceptable.
+
+    >>> ph.Lidar("velodyne/vlp-17")
+    Traceback (most recent call last):
+    parhelion.core.errors.ConfigError: unknown lidar 'velodyne/vlp-17': did you mean 'velodyne/vlp-16'? ...
+    """
 
 
 class FormatError(ParhelionError):
-    """A data file is truncated, empty or of another kind, or its format cannot hold the data to write."""
+    """A data file is truncated, empty or of another kind, or its format cannot hold the data to write.
+
+    >>> issubclass(ph.FormatError, ph.ParhelionError)
+    True
+    """
 
 
 class MissingDependencyError(ParhelionError):
-    """An optional package or a system library is not installed; the message states how to install it."""
+    """An optional package or a system library is not installed; the message states how to install it.
+
+    >>> issubclass(ph.MissingDependencyError, ph.ParhelionError)
+    True
+    """
 
 
 class EngineError(ParhelionError):
-    """The ray engine cannot perform the requested operation."""
+    """The ray engine cannot perform the requested operation.
+
+    >>> issubclass(ph.EngineError, ph.ParhelionError)
+    True
+    """
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:

@@ -56,7 +56,12 @@ class RosDriver:
 
 @dataclass(frozen=True)
 class Maker:
-    """Maker of lidars."""
+    """Maker of lidars.
+
+    >>> from parhelion.makers import maker_called
+    >>> maker_called("ouster").title
+    'Ouster'
+    """
 
     name: str
     """Value of `maker` in data sheets, and first part of preset names."""

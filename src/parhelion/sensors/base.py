@@ -57,6 +57,10 @@ class Sensor(ABC, Generic[Sheet_]):
         name: Name that distinguishes the sensor from others of its model; '' if it has none.
         rate_hz: Frames or samples per second.
         noise: False gives measurements without noise.
+
+    >>> sensor = ph.sensor("radar", "ti/iwr6843", name="front")
+    >>> sensor.kind, sensor.model, sensor.name
+    ('radar', 'ti/iwr6843', 'front')
     """
 
     kind: ClassVar[str]
@@ -85,6 +89,9 @@ class FrameSensor(Sensor[Sheet_], Generic[Sheet_, Data]):
     """A sensor that measures one record per frame, such as a revolution, an exposure or a ping.
 
     A kind implements `frame_duration_s` and `_measure`; its constructor forwards the arguments of `Sensor`.
+
+    >>> isinstance(ph.Lidar("velodyne/vlp-16"), ph.FrameSensor)
+    True
     """
 
     @property
@@ -166,6 +173,9 @@ class StreamSensor(Sensor[Sheet_], Generic[Sheet_, SampleData]):
 
     A kind implements `_samples`; its constructor forwards the arguments of `Sensor`. The data sheet has `rate_hz`, the
     default, and `max_rate_hz`.
+
+    >>> isinstance(ph.Imu("bosch/bmi160"), ph.StreamSensor)
+    True
     """
 
     uses_world: ClassVar[bool] = True

@@ -35,7 +35,11 @@ _PICTURES = ("colour", "right")
 
 
 class ContractError(ParhelionError):
-    """A sensor breaks the contract."""
+    """A sensor breaks the contract.
+
+    >>> issubclass(ph.ContractError, ph.ParhelionError)
+    True
+    """
 
 
 def arrays_of(measurement: Any) -> dict[str, np.ndarray[Any, Any]]:

@@ -30,7 +30,12 @@ GROUP = "parhelion.sensors"
 
 @dataclass(frozen=True)
 class SensorKind:
-    """One kind of sensor. Its modules are imported on first use."""
+    """One kind of sensor. Its modules are imported on first use.
+
+    >>> from parhelion.sensors.kinds import kind_named
+    >>> kind_named("imu").output
+    'samples'
+    """
 
     name: str
     """Name in scenario files."""

@@ -128,7 +128,12 @@ Specular = Annotated[MirrorFinish | GlassPane | WaterSurface, Field(discriminato
 
 
 class Material(Config):
-    """Surface material. Library files contain this model in YAML."""
+    """Surface material. Library files contain this model in YAML.
+
+    >>> from parhelion.surfaces.library import material
+    >>> round(material("concrete").reflectance_at(905.0), 2)
+    0.32
+    """
 
     name: str = Field(min_length=1)
     """Name of the material."""

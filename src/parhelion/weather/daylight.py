@@ -24,7 +24,11 @@ Degrees = Annotated[float, Field(ge=-360, le=360)]
 
 
 class Daylight(Config):
-    """Sun and sky of a scene. Set time and place, or the sun's elevation and azimuth."""
+    """Sun and sky of a scene. Set time and place, or the sun's elevation and azimuth.
+
+    >>> ph.Daylight(sun_elevation_deg=30, sun_azimuth_deg=200).sun_elevation_deg
+    30.0
+    """
 
     time: str | None = None
     """Date and time of the scene's time 0: ISO 8601 with time zone, as 2024-06-21T12:00:00+02:00. Needs pvlib.

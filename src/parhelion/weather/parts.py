@@ -290,6 +290,9 @@ class Heterogeneity(_Checked):
 
     The factor on density has mean 1 over space and is never negative. The rate or visibility of the part is therefore
     the mean.
+
+    >>> ph.Fog(visibility_m=120, heterogeneity=ph.Heterogeneity(scale_m=15)).heterogeneity.scale_m
+    15.0
     """
 
     scale_m: Annotated[Number, within(0.1, 1e5, "m")] = 40.0

@@ -207,7 +207,12 @@ class Option:
 
 @dataclass(frozen=True, eq=False)
 class Medium:
-    """Medium in the air, for example rain."""
+    """Medium in the air, for example rain.
+
+    >>> from parhelion.weather import media
+    >>> media.table()["rain"].label
+    'Rain'
+    """
 
     name: str
     """Name in weather files, in the field `origin` of points, and in random streams."""

@@ -166,7 +166,12 @@ class DustPart(MediumPart):
 
 
 class DustCloud(DustPart):
-    """Manually placed dust cloud: an axis-aligned ellipsoid, densest at the centre."""
+    """Manually placed dust cloud: an axis-aligned ellipsoid, densest at the centre.
+
+    >>> cloud = ph.DustCloud(centre_m=(10, 0, 1), half_size_m=(6, 6, 4), density_kg_m3=2e-4)
+    >>> len(ph.Weather(dust=[cloud]).dust)
+    1
+    """
 
     kind: Literal["cloud"] = "cloud"
     centre_m: tuple[Coordinate, Coordinate, Coordinate]
@@ -185,7 +190,11 @@ class DustCloud(DustPart):
 
 
 class DustTrail(DustPart):
-    """Dust trail of a vehicle on an unpaved road."""
+    """Dust trail of a vehicle on an unpaved road.
+
+    >>> ph.DustTrail(path=[[-4, 14, -6, 0], [2, 10, 6, 0]], silt_percent=20).silt_percent
+    20.0
+    """
 
     kind: Literal["trail"] = "trail"
     path: Annotated[Sequence[Sequence[float]] | Trajectory, PlainValidator(_checked_path)]

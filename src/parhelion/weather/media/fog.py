@@ -208,7 +208,11 @@ VISIBILITY = Amount(
 
 
 class Fog(MediumPart):
-    """Fog or haze of a given visibility."""
+    """Fog or haze of a given visibility.
+
+    >>> ph.Weather(fog=ph.Fog(visibility_m=120, model="kruse"))
+    <Weather visibility 120 m>
+    """
 
     visibility_m: Annotated[Schedule, VISIBILITY.check]
     """Visibility [m], 5 to 300 000 (about that of air without any particle)."""

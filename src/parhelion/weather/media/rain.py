@@ -313,7 +313,11 @@ RATE = Amount(
 
 
 class Rain(MediumPart):
-    """Rain of a given rate."""
+    """Rain of a given rate.
+
+    >>> ph.Weather(rain=ph.Rain(rate_mm_h=25, model="goodin2019"))
+    <Weather rain 25 mm/h>
+    """
 
     rate_mm_h: Annotated[Schedule, RATE.check]
     """Rain rate [mm/h], 0 to 500."""

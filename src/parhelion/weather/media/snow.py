@@ -114,7 +114,11 @@ RATE = Amount(
 
 
 class Snow(MediumPart):
-    """Falling snow of a given rate."""
+    """Falling snow of a given rate.
+
+    >>> ph.Weather(snow=ph.Snow(rate_mm_h=2))
+    <Weather snow 2 mm/h>
+    """
 
     rate_mm_h: Annotated[Schedule, RATE.check]
     """Snow rate [mm/h] as melted water, 0 to 50."""

@@ -376,7 +376,11 @@ class Thermal(Config):
 
 
 class CameraConfig(Config):
-    """Data sheet of one camera model."""
+    """Data sheet of one camera model.
+
+    >>> ph.Camera("generic/vga").config.name
+    'Generic VGA camera'
+    """
 
     name: str
     """Name of the camera."""

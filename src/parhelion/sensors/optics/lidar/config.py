@@ -461,7 +461,11 @@ class Intensity(Config):
 
 
 class LidarConfig(Config):
-    """Data sheet of one lidar model."""
+    """Data sheet of one lidar model.
+
+    >>> ph.Lidar("velodyne/vlp-16").config.wavelength_nm
+    903.0
+    """
 
     name: str
     """Maker and model, for example 'Velodyne VLP-16'."""

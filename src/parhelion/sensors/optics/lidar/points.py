@@ -311,6 +311,11 @@ class ScanTensors(DeviceOwned):
 
     A consumer that imports a field by DLPack shares Dr.Jit's memory and must release it in the thread that scans.
     `torch` returns copies on the same device that any thread may release.
+
+    >>> poses = [ph.Pose(xyz=(0, 0, 2)), ph.Pose(xyz=(1, 0, 2))]
+    >>> (batch,) = ph.Lidar("velodyne/vlp-16").scan_tensors(ph.World.load("cuboids"), poses, seed=7)
+    >>> len(batch), batch["xyz"].shape[1]
+    (2, 3)
     """
 
     fields: dict[str, Any]

@@ -108,7 +108,11 @@ class Ranger(Config):
 
 
 class EchoConfig(WaveSheet):
-    """Data sheet of one pulse-echo sensor model."""
+    """Data sheet of one pulse-echo sensor model.
+
+    >>> ph.Echo("generic/ultrasonic-ranger").config.name
+    'Generic ultrasonic ranger'
+    """
 
     plain_sources_cover = ("field",)
 

@@ -122,7 +122,11 @@ class RtkConfig(Config):
 
 
 class GnssConfig(SampledSheet):
-    """One receiver model with its antenna."""
+    """One receiver model with its antenna.
+
+    >>> ph.Gnss("u-blox/m8").config.rate_hz
+    5.0
+    """
 
     constellations: Annotated[list[System], Field(min_length=1)]
     """Satellite systems that the receiver tracks."""

@@ -125,7 +125,11 @@ class LeakageTap(Config):
 
 
 class RadarConfig(WaveSheet):
-    """One radar model."""
+    """One radar model.
+
+    >>> ph.Radar("ti/iwr6843").config.name
+    'Texas Instruments IWR6843'
+    """
 
     plain_sources_cover = ("waveform", "field")
 

@@ -33,7 +33,11 @@ class FrameMode(Config):
 
 
 class UwbConfig(SampledSheet):
-    """Data sheet of one ranging radio model, used by the tag and its anchors."""
+    """Data sheet of one ranging radio model, used by the tag and its anchors.
+
+    >>> ph.Uwb("qorvo/dw1000").config.name
+    'Qorvo (Decawave) DW1000'
+    """
 
     method: Literal["two-way", "tdoa", "rssi"] = "two-way"
     """Two-way time of flight, time difference of arrival, or distance from signal strength."""
