@@ -38,7 +38,7 @@ _POINT_COLOURS = "turbo_r"
 
 def image_colours(image: Image) -> Pixels:
     """Image as red, green, blue (h, w, 3) for any bands and type; in thermal images warm is bright."""
-    if image.bands == ("thermal",):
+    if image.bands in (("thermal",), ("mwir",)):
         return _thermal_colours(image.colour.reshape(image.colour.shape[:2]))
     return red_green_blue(image.colour, image.bands)
 
