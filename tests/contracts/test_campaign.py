@@ -237,7 +237,7 @@ def test_the_command_reports_its_results(study: Study, finished: Path) -> None:
     assert "48 from before, 24 failed" in again.output
     row = run("--row", "17")
     assert row.exit_code == 0, row.output
-    assert "the same numbers as in the table, to the last bit" in row.output
+    assert "identical to the table, bit for bit" in row.output
     assert run("--row", "99").exit_code == 1
     assert run("--workers", "2", "--dask", "tcp://127.0.0.1:9").exit_code == 2
 

@@ -87,7 +87,7 @@ def test_odometry_is_in_the_table_and_reproducible(tmp_path: Path, monkeypatch: 
         # Threads sum in another order here, so the last digits may differ.
         assert row["ate_m"] == pytest.approx(alone.ate_m, rel=1e-3)
         assert row["end_drift_percent"] == pytest.approx(alone.end_drift_percent, rel=1e-3)
-    assert "the same numbers as in the table, to the last bit" in campaign("--row", "1")
+    assert "identical to the table, bit for bit" in campaign("--row", "1")
 
     monkeypatch.setattr(campaign_module, "_crew", InThisProcess)
     still = {**YARD, "sensors": [{**YARD["sensors"][0], "vehicle": None}]}
