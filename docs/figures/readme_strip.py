@@ -8,9 +8,9 @@ from PIL import Image, ImageDraw, ImageFont, ImageOps
 CELL, GAP, CAPTION = (440, 280), 8, 26
 PICTURES = {
     "Camera in rain": ("camera-rain.jpg", (0.0, 0.0, 1.0, 1.0)),
-    "Pixel truth: labels": ("camera-truth.jpg", (0.5, 0.0, 1.0, 0.5)),
-    "Radar": ("radar.png", (0.0, 0.0, 0.5, 1.0)),
-    "GNSS among buildings": ("gnss.png", (0.0, 0.0, 0.5, 1.0)),
+    "Pixel truth: labels": ("camera-truth.jpg", (0.013, 0.555, 0.335, 0.985)),
+    "Radar: range over speed": ("radar.png", (0.36, 0.03, 0.66, 1.0)),
+    "GNSS among buildings": ("gnss.png", (0.29, 0.0, 0.52, 1.0)),
     "Calibration to your unit": ("calibration-overlap.png", (0.0, 0.0, 0.5, 1.0)),
     "Browser viewer": ("viewer-weather.png", (0.0, 0.0, 1.0, 1.0)),
 }
