@@ -80,7 +80,7 @@ def test_ctrl_c_keeps_finished_files_and_leaves_no_half_ones(tmp_path: Path) -> 
         preexec_fn=_interruptible,
     )
     deadline = time.monotonic() + 30
-    while len(list(tmp_path.glob("*.pcd"))) < 5 and time.monotonic() < deadline:
+    while len(list(tmp_path.glob("[0-9]*.pcd"))) < 5 and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=30)
