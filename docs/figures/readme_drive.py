@@ -54,10 +54,9 @@ def cloud_view(scan: ph.Scan) -> NDArray[np.uint8]:
     points = scan.deskewed()
     light = 0.45 + 0.6 * np.sqrt(np.clip(points.reflectivity, 0.0, 1.0))
     colour = np.clip(colour_labels(points.label, scan.names["label"]) * light[:, None], 0.0, 1.0)
-    codes = {name: code for code, name in enumerate(ORIGINS)}
     for name, shade in colours().items():
-        if name in codes:
-            colour[points.origin == codes[name]] = to_rgb(shade)
+        if name in ORIGINS:
+            colour[points.origin == ORIGINS.index(name)] = to_rgb(shade)
     camera = Camera(ph.Pose.look_at(EYE, AIM), WIDTH, VIEW_HEIGHT, 66.0)
     image = render(
         np.asarray(points.xyz, np.float64),
@@ -97,7 +96,7 @@ def frames() -> Iterator[Image.Image]:
         sheet.paste(shot, (WIDTH - shot.width - GAP, TITLE + GAP))
         draw = ImageDraw.Draw(sheet)
         draw.text((8, 5), caption, fill="#e8ecf2", font=large)
-        air = int(np.sum(scan.origin != 0))
+        air = int(np.isin(scan.origin, [ORIGINS.index(name) for name in colours() if name in ORIGINS]).sum())
         words = f"OS1-128: {len(scan):_} points, {air:_} of them from the air".replace("_", " ")
         draw.text((WIDTH - 8, 9), words, fill="#9aa4b2", font=small, anchor="ra")
         draw.text((8, TITLE + VIEW_HEIGHT + GAP + 4), "intensity around the car", fill="#e8ecf2", font=small)
