@@ -244,6 +244,25 @@ def test_commands_shown_are_parsed(page: Path) -> None:
                 pytest.fail(f"{name(page)}: parhelion {shlex.join(words)}: {error}")
 
 
+def commands_of(program: Any) -> Iterator[Any]:
+    """Innermost commands of the program."""
+    below = getattr(program, "commands", {}).values()
+    yield from (command for one in below for command in commands_of(one)) if below else (program,)
+
+
+def test_help_shows_examples_that_parse() -> None:
+    """Every command has two examples at least, each valid as written."""
+    from parhelion.cli.app import app
+
+    program = get_command(app)
+    for command in commands_of(program):
+        lines = re.findall(r"^\s*parhelion (.*)$", command.epilog or "", re.MULTILINE)
+        lines += re.findall(r"^\s*[A-Z_]+=\w+ parhelion (.*)$", command.epilog or "", re.MULTILINE)
+        assert len(lines) >= 2, command.name
+        for line in lines:
+            parse(program, shlex.split(line.partition(" > ")[0], comments=True))
+
+
 def test_tests_named_by_pages_exist() -> None:
     """`tests/a.py::test_b`, and bare `test_c` below a named file, exist."""
     named = 0
