@@ -54,7 +54,7 @@ def test_control_characters_are_quoted() -> None:
 
 
 @pytest.mark.parametrize("print_it", [
-    screen.say, screen.warn, screen.print_error,
+    screen.print_line, screen.warn, screen.print_error,
     lambda text: screen.facts(text, [(text, text)]),
     lambda text: screen.table(text, [text], [[text]]),
 ])  # fmt: skip

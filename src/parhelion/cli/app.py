@@ -24,7 +24,7 @@ from parhelion.cli import (
     view,
     weather,
 )
-from parhelion.cli.screen import DEBUG_VARIABLE, Command, Group, examples, say
+from parhelion.cli.screen import DEBUG_VARIABLE, Command, Group, examples, print_line
 from parhelion.cli.weather_options import WeatherCommand
 
 app = typer.Typer(
@@ -54,7 +54,7 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        say(f"parhelion {__version__}")
+        print_line(f"parhelion {__version__}")
         raise typer.Exit()
 
 

@@ -98,18 +98,18 @@ def calibrate(
             made = _Drives(sources, sensor, preset, output, report, index, standing, topic, seed, unknown)
             made.run(page)
         if page is not None:
-            screen.say("done; Ctrl-C closes the page")
+            screen.print_line("done; Ctrl-C closes the page")
             try:
                 page.wait()
             except KeyboardInterrupt:
-                screen.say("closed")
+                screen.print_line("closed")
 
 
 def _page(stack: ExitStack, port: int) -> LivePage:
     from parhelion.live.web import LivePage
 
     page = stack.enter_context(LivePage(port))
-    screen.say(f"open {page.url} in a browser; Ctrl-C ends it")
+    screen.print_line(f"open {page.url} in a browser; Ctrl-C ends it")
     return page
 
 
@@ -161,9 +161,9 @@ class _Drives:
                 warn(f"{one.field}: the recordings disagree, so the interval covers all of them: {one.in_words(names)}")
             if self.report is not None:
                 write_comparison(every, self.report)
-        screen.say(f"wrote {self.output}")
+        screen.print_line(f"wrote {self.output}")
         if self.report is not None:
-            screen.say(f"wrote {self.report}")
+            screen.print_line(f"wrote {self.report}")
         if page is not None:
             from parhelion.calibrate.drive.report import STAGES, watch_page
 
@@ -231,14 +231,14 @@ def _boards(
     screen.table(f"{preset.name} from {source.name}", columns, rows_of(found), numbers=("shots",))
     for note in found.notes:
         warn(note)
-    screen.say(f"wrote {output}")
+    screen.print_line(f"wrote {output}")
     if report is None and page is None:
         return
     # Computed here and not on a browser request: the ray engine belongs to this thread.
     simulated = simulated_profiles(found)
     if report is not None:
         write_board_report(found, source.name, simulated, report)
-        screen.say(f"wrote {report}")
+        screen.print_line(f"wrote {report}")
     if page is not None:
         page.show(lambda: board_watch_page(found, source.name, simulated, finished=True), final=True)
 
@@ -278,7 +278,7 @@ def identify(
     screen.table(f"{source.name} by {config.name}", ("material", "points", "probability"), rows, numbers=("points",))
     unknown = int((found.best < 0).sum())
     if unknown:
-        screen.say(f"{screen.count(unknown)} points lie on no surface with a measurable angle")
+        screen.print_line(f"{screen.count(unknown)} points lie on no surface with a measurable angle")
     if output is not None:
         best = found.best
         chance = np.where(best >= 0, np.nan_to_num(found.chance).max(axis=1), 0.0).astype(np.float32)
@@ -290,4 +290,4 @@ def identify(
             cloud.metadata,
         )
         named.save(output)
-        screen.say(f"wrote {output}")
+        screen.print_line(f"wrote {output}")

@@ -89,7 +89,7 @@ def _print(study: Study, summary: CampaignSummary) -> None:
     if summary.failed == summary.rows:
         screen.print_error(f"{study.source}: no run succeeded; {summary.first_error}")
         raise typer.Exit(FAILED)
-    screen.say(f"\nwrote {summary.place}/results.parquet with {summary.rows} rows, summary.json and report.html")
+    screen.print_line(f"\nwrote {summary.place}/results.parquet with {summary.rows} rows, summary.json and report.html")
 
 
 def _repeat(study: Study, output: str, number: int) -> None:
@@ -105,11 +105,11 @@ def _repeat(study: Study, output: str, number: int) -> None:
     facts += list(again.result["numbers"].items())
     screen.facts(f"row {number}", facts)
     if again.earlier is None:
-        screen.say("\nthe table does not contain this row")
+        screen.print_line("\nthe table does not contain this row")
     elif again.differences:
         for difference in again.differences:
             warn(difference)
         screen.print_error(f"row {number} differs from the table")
         raise typer.Exit(FAILED)
     else:
-        screen.say("\nidentical to the table, bit for bit")
+        screen.print_line("\nidentical to the table, bit for bit")

@@ -63,7 +63,7 @@ def _list() -> None:
         else:
             rows = [(preset, f"{kind.sensor(preset).rate_hz:g}") for preset in kind.preset_names()]
             screen.table(kind.summary, ("sensor", "Hz"), rows, numbers=("Hz",))
-    screen.say("One data sheet: parhelion sensors ouster/os1-128")
+    screen.print_line("One data sheet: parhelion sensors ouster/os1-128")
 
 
 def _show_sheet(sensor: Any, name: str) -> None:
@@ -156,16 +156,16 @@ def _show(name: str) -> None:
 
 
 def _say_sources(sources: list[dict[str, Any]], assumed: dict[str, str]) -> None:
-    screen.say("\nsources")
+    screen.print_line("\nsources")
     for source in sources:
         quoted = " (as commonly quoted, not checked against it)" if source.get("quoted") else ""
-        screen.say(f"  - {source['title']}{quoted}: {', '.join(source['covers'])}")
+        screen.print_line(f"  - {source['title']}{quoted}: {', '.join(source['covers'])}")
         if source.get("note"):
-            screen.say(f"    {' '.join(source['note'].split())}")
+            screen.print_line(f"    {' '.join(source['note'].split())}")
     if assumed:
-        screen.say("\nassumed")
+        screen.print_line("\nassumed")
         for field, reason in assumed.items():
-            screen.say(f"  - {field}: {' '.join(reason.split())}")
+            screen.print_line(f"  - {field}: {' '.join(reason.split())}")
 
 
 def _pattern(lidar: Lidar) -> str:
@@ -275,8 +275,8 @@ def _check(name: str, seed: int | None, params: dict[str, Any]) -> None:
         layout = layout_of(_load(name, seed, params))
     problems = check(layout)
     for sentence in problems:
-        screen.say(sentence)
-    screen.say(f"{layout.name}: {len(layout.objects)} objects, {len(problems) or 'no'} problems")
+        screen.print_line(sentence)
+    screen.print_line(f"{layout.name}: {len(layout.objects)} objects, {len(problems) or 'no'} problems")
     if problems:
         raise typer.Exit(1)
 
@@ -340,7 +340,7 @@ def _show_worlds(
 
         start_engine()
         draw_world(world, png)
-        screen.say(f"wrote {png}")
+        screen.print_line(f"wrote {png}")
     if list_file is not None or plan is not None:
         _write_list(world, list_file, plan, resolution)
 
@@ -353,10 +353,10 @@ def _write_list(world: World, list_file: Path | None, plan: Path | None, resolut
     layout = layout_of(world)
     if list_file is not None:
         layout.save(list_file)
-        screen.say(f"wrote {list_file}: {len(layout.objects)} objects")
+        screen.print_line(f"wrote {list_file}: {len(layout.objects)} objects")
     if plan is not None:
         save_layout_bitmap(layout, plan, resolution)
-        screen.say(f"wrote {plan}")
+        screen.print_line(f"wrote {plan}")
 
 
 # ---- `parhelion materials`: the material library, as a table or one entry in detail ----------------------------------
@@ -393,7 +393,7 @@ def _list_materials(wavelength_nm: float) -> None:
         rows.append((name, f"{100 * entry.reflectance_at(wavelength_nm):.1f}", _kind(entry), entry.description))
     share = f"% at {wavelength_nm:g} nm"
     screen.table("", ("material", share, "surface", "description"), rows, numbers=(share,))
-    screen.say("Grey targets of any whole percent: lambert-0 to lambert-100.")
+    screen.print_line("Grey targets of any whole percent: lambert-0 to lambert-100.")
 
 
 def _kind(material: Material) -> str:
@@ -429,4 +429,4 @@ def _show_materials(name: str, wavelength_nm: float, png: Path | None) -> None:
         from parhelion.pictures import draw_spectrum
 
         draw_spectrum(entry, png, wavelength_nm)
-        screen.say(f"wrote {png}")
+        screen.print_line(f"wrote {png}")

@@ -102,14 +102,14 @@ def convert(
     done = len(waiting) - unreadable
     if files:
         note = writing.skipped(len(files) - len(waiting))
-        screen.say(f"converted {done} {'file' if done == 1 else 'files'} to {target}{note}")
+        screen.print_line(f"converted {done} {'file' if done == 1 else 'files'} to {target}{note}")
     if unreadable or broken:
         tried = len(waiting) + len(jobs) - len(files)
         raise FormatError(f"{source}: {unreadable + broken} of {tried} files could not be read, see the warnings")
 
 
 def _report_bag(count: int, topic: str | None, target: Path) -> None:
-    screen.say(
+    screen.print_line(
         f"wrote {count} {'cloud' if count == 1 else 'clouds'} on {topic or recordings.DEFAULT_TOPIC} to {target}"
     )
 
@@ -139,7 +139,9 @@ class _Captures:
             _report_bag(done.frames, self.writing.topic, target)
             return
         note = self.writing.skipped(done.skipped)
-        screen.say(f"converted {done.frames} {'frame' if done.frames == 1 else 'frames'} of {source} to {target}{note}")
+        screen.print_line(
+            f"converted {done.frames} {'frame' if done.frames == 1 else 'frames'} of {source} to {target}{note}"
+        )
 
     def convert_one_of_many(self, job: Job) -> bool:
         """Convert one capture among other files; return False if it cannot be read. The others continue."""

@@ -58,7 +58,7 @@ def demo(
     warn_leftovers(clouds, written, ".pcd")
     pace = f"{seconds:g} s in {needed:.1f} s, pictures and set-up included"
     screen.facts(scenario.settings.name, [("simulated", pace), *trip.tally.rows()])
-    screen.say(f"""
+    screen.print_line(f"""
 wrote {clouds}/  {len(written)} clouds (binary PCD)
       {output / "bag" / "bag_0.mcap"}  everything as a ROS 2 bag (MCAP)
       {trip.trajectory}  pose of the lidar at each scan's start (TUM)

@@ -35,11 +35,11 @@ def doctor() -> None:
     if running is not None:
         _tiny_scan(problems)
     if problems:
-        screen.say("")
+        screen.print_line("")
         for problem in problems:
-            screen.say(f"missing: {problem}")
+            screen.print_line(f"missing: {problem}")
         raise typer.Exit(1)
-    screen.say("\neverything required is installed")
+    screen.print_line("\neverything required is installed")
 
 
 def _machine() -> list[tuple[str, str]]:

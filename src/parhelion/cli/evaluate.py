@@ -86,10 +86,10 @@ def _write(json: Path | None, result: dict[str, Any], output: Path | None, page:
 
     if json is not None:
         write_json(json, result)
-        screen.say(f"wrote {json}")
+        screen.print_line(f"wrote {json}")
     if output is not None:
         write_page(output, page)
-        screen.say(f"look at {output}")
+        screen.print_line(f"look at {output}")
 
 
 def parse_edges(text: str) -> tuple[float, ...]:
@@ -193,7 +193,7 @@ def _nuscenes(labels: Path, found: Path, output: Path | None, json: Path | None,
     screen.table(f"{found} against {labels}", columns, pages.table_rows(result), numbers=columns[1:])
     screen.table("", summary, pages.summary_rows(result), numbers=summary[1:])
     if result["scenes"] < result["all_scenes"]:
-        screen.say(f"{result['scenes']} of {result['all_scenes']} scenes, those with detections")
+        screen.print_line(f"{result['scenes']} of {result['all_scenes']} scenes, those with detections")
     command = shlex.join(["parhelion", "evaluate", "detections", str(labels), str(found), "-o", str(output)])
     page = pages.page_of(result, str(labels), str(found), command) if output is not None else None
     _write(json, {"labels_from": str(labels), "detections_from": str(found), **result}, output, page)
@@ -261,10 +261,10 @@ def placement(
     command = _command(file, output, choose, method)
     if json is not None:
         write_json(json, {"command": command, **result})
-        screen.say(f"wrote {json}")
+        screen.print_line(f"wrote {json}")
     if csv is not None:
         results.write_csv(csv, result)
-        screen.say(f"wrote {csv}")
+        screen.print_line(f"wrote {csv}")
     if png is None and output is None:
         return
     from parhelion.evaluate.placement.report import answer_picture, page_of
@@ -274,10 +274,10 @@ def placement(
         from parhelion.pictures.style import save
 
         save(picture, png)
-        screen.say(f"look at {png}")
+        screen.print_line(f"look at {png}")
     if output is not None:
         write_page(output, page_of(answer, result, command, picture))
-        screen.say(f"look at {output}")
+        screen.print_line(f"look at {output}")
 
 
 def _command(file: Path, output: Path | None, choose: int | None, method: str | None) -> str:
@@ -433,8 +433,8 @@ class _Report:
 
         screen.table(str(self.source), COLUMNS, table_rows(summary(self.runs)), numbers=COLUMNS[2:])
         write_page(self.folder / "report.html", page_of(str(self.source), self.runs, screen.command_line()))
-        screen.say(f"wrote {self.json}")
-        screen.say(f"look at {self.folder / 'report.html'}")
+        screen.print_line(f"wrote {self.json}")
+        screen.print_line(f"look at {self.folder / 'report.html'}")
 
 
 # ---- evaluate -------------------------------------------------------------------------------------------------------

@@ -267,16 +267,16 @@ def _print_scan(
         labels = [(word, screen.count(points), screen.percent(share)) for word, points, share in tally.label_shares]
         screen.table("", ("label", "points", "share"), labels, numbers=("points", "share"))
     else:
-        screen.say("no shot returned: nothing is within the range and field of view of the sensor at this pose")
+        screen.print_line("no shot returned: nothing is within the range and field of view of the sensor at this pose")
 
 
 def _print_files(files: CloudFiles | None, pictures: list[Path]) -> None:
     if files is not None:
         files.finish()
         number = f" ({len(files.written)} files)" if files.numbered else ""
-        screen.say(f"wrote {files.path}{number}")
+        screen.print_line(f"wrote {files.path}{number}")
     for file in pictures:
-        screen.say(f"wrote {file}")
+        screen.print_line(f"wrote {file}")
 
 
 # ---- measure --------------------------------------------------------------------------------------------------------
@@ -371,7 +371,7 @@ def measure(
         files.finish()
     if png is not None:
         record.plot(png)
-        screen.say(f"wrote {png}")
+        screen.print_line(f"wrote {png}")
 
 
 def frames_of(
@@ -463,7 +463,7 @@ class RecordFiles:
         """Report the written files, and older files next to them."""
         if self.numbered:
             warn_leftovers(self.path, self.written, self.ending)
-        screen.say(f"wrote {self.path}" + (f" ({len(self.written)} files)" if self.numbered else ""))
+        screen.print_line(f"wrote {self.path}" + (f" ({len(self.written)} files)" if self.numbered else ""))
 
 
 def _print(kind: SensorKind, sensor: Any, world: World, record: Record, times: list[float]) -> None:
@@ -479,7 +479,7 @@ def _print(kind: SensorKind, sensor: Any, world: World, record: Record, times: l
         headings = ("field", "unit", "smallest", "mean", "largest")
         screen.table("", headings, table[:MOST_COLUMNS], numbers=headings[2:])
     if len(table) > MOST_COLUMNS:
-        screen.say(f"and {len(table) - MOST_COLUMNS} further columns")
+        screen.print_line(f"and {len(table) - MOST_COLUMNS} further columns")
 
 
 def _spans(record: Record) -> list[tuple[str, ...]]:

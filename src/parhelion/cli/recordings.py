@@ -248,7 +248,7 @@ def bag_to_clouds(source: Path, target: Path, writing: Writing) -> None:
             advance()
     warn_dropped_fields(dropped)
     clouds = "cloud" if done == 1 else "clouds"
-    screen.say(f"converted {done} {clouds} of {', '.join(folders)} to {target}{writing.skipped(skipped)}")
+    screen.print_line(f"converted {done} {clouds} of {', '.join(folders)} to {target}{writing.skipped(skipped)}")
     for reason, count in failed.items():
         warn(f"{reason} ({count} messages)" if count > 1 else reason)
     if failed:
@@ -272,7 +272,7 @@ def bag_to_bag(source: Path, target: Path, writing: Writing) -> None:
             writer.write(message)
             done += 1
             advance()
-    screen.say(f"copied {done} messages on {len(chosen)} topics to {target}")
+    screen.print_line(f"copied {done} messages on {len(chosen)} topics to {target}")
 
 
 @dataclass(frozen=True)
@@ -482,7 +482,7 @@ class Done:
     def report_gaps(self, source: Path) -> None:
         """Print a note if packets are missing."""
         if self.gaps:
-            screen.say(f"note: {source}: packets were lost, {screen.count(self.gaps)} columns are missing")
+            screen.print_line(f"note: {source}: packets were lost, {screen.count(self.gaps)} columns are missing")
 
 
 def convert_frames(

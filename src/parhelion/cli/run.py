@@ -55,6 +55,6 @@ def run(
         ("weather", repr(whole.world.weather)[9:-1] if whole.world.weather else "clear"),
     ]
     screen.facts(whole.settings.name or scenario.stem, rows)
-    screen.say(f"\nwrote {len(summary.files)} files to {summary.folder}/, listed in manifest.json")
+    screen.print_line(f"\nwrote {len(summary.files)} files to {summary.folder}/, listed in manifest.json")
     if summary.report is not None:
-        screen.say(f"look at {summary.report}")
+        screen.print_line(f"look at {summary.report}")

@@ -137,7 +137,7 @@ def facts(title: str, rows: Iterable[tuple[str, Any]]) -> None:
     out.print(grid)
 
 
-def say(text: str = "") -> None:
+def print_line(text: str = "") -> None:
     """Print plain text."""
     typer.echo(printable(text))
 
@@ -184,7 +184,7 @@ def progress_to(task: str, total: int) -> Iterator[Callable[[int, int], None]]:
 
 def print_schema(schema: dict[str, Any]) -> None:
     """Print a JSON schema."""
-    say(json.dumps(schema, indent=1))
+    print_line(json.dumps(schema, indent=1))
 
 
 def count(number: int) -> str:

@@ -127,7 +127,7 @@ def shoot(
         written.append(ndvi)
     _print(eye, scene, image, seconds / pictures)
     for file in written:
-        screen.say(f"wrote {file}")
+        screen.print_line(f"wrote {file}")
 
 
 def _daylight(

@@ -284,9 +284,9 @@ def _wait(outlet: Any, seconds: float) -> None:
 
 def _print_start(chosen: dict[str, tuple[Any, str]], controls: list[Any]) -> None:
     for name, (_, where) in chosen.items():
-        screen.say(f"{name}: {where}")
+        screen.print_line(f"{name}: {where}")
     for control in controls:
-        screen.say(f"{control.name} listens to {control.topic}")
+        screen.print_line(f"{control.name} listens to {control.topic}")
 
 
 @contextmanager

@@ -33,13 +33,13 @@ def verify(
         found = check(folder, advance)
     lines = [*(f"changed  {name}" for name in found.changed), *(f"missing  {name}" for name in found.missing)]
     for line in lines[:_SHOWN]:
-        screen.say(line)
+        screen.print_line(line)
     if len(lines) > _SHOWN:
-        screen.say(f"... and {len(lines) - _SHOWN} more")
+        screen.print_line(f"... and {len(lines) - _SHOWN} more")
     for problem in found.problems:
-        screen.say(problem)
+        screen.print_line(problem)
     total = found.intact + len(lines)
-    screen.say(f"{found.intact} of {total} files are as they were written, by {found.manifest}")
+    screen.print_line(f"{found.intact} of {total} files are as they were written, by {found.manifest}")
     if found.good:
         return
     reasons = [] if found.complete else ["the run is incomplete"]

@@ -90,7 +90,7 @@ def view(
                 raise typer.BadParameter(f"applies to a world, not to the file {source}", param_hint=option)
         stage = _file_stage(source, format, time, weather, sensor if of_capture else None)
     with Viewer(stage, host=address, port=port, colour_by=colour) as viewer:
-        screen.say(f"{stage.title}: open {viewer.url} in a browser; Ctrl-C ends it")
+        screen.print_line(f"{stage.title}: open {viewer.url} in a browser; Ctrl-C ends it")
         if browser:
             import webbrowser
 
@@ -98,7 +98,7 @@ def view(
         try:
             viewer.run()
         except KeyboardInterrupt:
-            screen.say("closed")
+            screen.print_line("closed")
             raise typer.Exit(130) from None
 
 

@@ -281,12 +281,14 @@ class _Run:
             ]
             screen.facts(in_words(self.weather), rows)
         for notes in self.notes.values():
-            screen.say(f"note: {notes[0]}" + (f" (the same in {len(notes)} clouds)" if len(notes) > 1 else ""))
+            screen.print_line(f"note: {notes[0]}" + (f" (the same in {len(notes)} clouds)" if len(notes) > 1 else ""))
         word = "file" if self.done == 1 else "files"
         done = f"{self.done} {word} to {output}" if as_folder else str(output)
-        screen.say(f"wrote {done}{self.writing.skipped(skipped)}")
+        screen.print_line(f"wrote {done}{self.writing.skipped(skipped)}")
         if self.png is not None:
-            screen.say(f"wrote {self.png}" if self.drawn else f"{self.png}: not drawn, because no cloud was processed")
+            screen.print_line(
+                f"wrote {self.png}" if self.drawn else f"{self.png}: not drawn, because no cloud was processed"
+            )
         failed = sum(map(len, self.failed.values()))
         for reason, files in self.failed.items():
             more = f" and {len(files) - 1} more" if len(files) > 1 else ""
