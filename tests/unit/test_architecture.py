@@ -15,7 +15,7 @@ from typing import get_args
 import pytest
 
 import parhelion
-from house_plan import PACKAGES, PAGE, PUBLIC, SENSOR_PACKAGES, WORLD_PACKAGES, may_import, with_tables
+from packages import PACKAGES, PAGE, PUBLIC, SENSOR_PACKAGES, WORLD_PACKAGES, may_import, with_tables
 from parhelion.world.parts import DescribedShape
 from parhelion.world.schema import Shape
 
@@ -214,7 +214,7 @@ def test_the_plan_has_no_cycles(plan: dict[str, frozenset[str]]) -> None:
 
 def test_the_page_shows_the_plan() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    assert page == with_tables(page), "run python tests/house_plan.py"
+    assert page == with_tables(page), "run python tests/packages.py"
     changed = page.replace("| `kit/` |", "| `parts/` |").replace("| `core/` |", "| `centre/` |")
     assert with_tables(changed) == page != changed
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from parhelion.contact.driver import ContactDriver
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose
 from parhelion.core.trajectory import Trajectory
@@ -16,7 +18,15 @@ from parhelion.motion.recorded import RecordedMotion
 from parhelion.motion.spline import SplineMotion
 from parhelion.motion.state import BodyState, state_of
 from parhelion.motion.time_law import MotionLimits
-from parhelion.motion.vehicles.base import Command, DriveCommand, ThrustCommand, Vehicle, VelocityCommand, state_of_rows
+from parhelion.motion.vehicles.base import (
+    Command,
+    DriveCommand,
+    Row,
+    ThrustCommand,
+    Vehicle,
+    VelocityCommand,
+    state_of_rows,
+)
 from parhelion.motion.vehicles.library import vehicle as vehicle_preset
 from parhelion.motion.vehicles.library import vehicle_sheet
 from parhelion.motion.vehicles.sheets import VesselConfig
@@ -50,7 +60,7 @@ class DrivenBody:
         self.name, self.vehicle, self.follower, self._start = name, vehicle, follower, start
         self._command: Command | None = None
         vehicle.reset(start)
-        self.motion = LiveMotion(vehicle)
+        self.motion = LiveMotion(vehicle.row())
 
     def restart(self) -> None:
         """Reset to the initial state."""
@@ -58,23 +68,55 @@ class DrivenBody:
         self.vehicle.reset(self._start)
         if self.follower is not None:
             self.follower.reset()
-        self.motion.restart(self.vehicle)
+        self.motion.restart(self.vehicle.row())
 
     def advance(self, command: Command | None, dt: float) -> None:
         """Advance by one step of the clock."""
+        self.vehicle.step(self._choose(command), dt)
+        self.motion.append(self.vehicle.row())
+
+    def _choose(self, command: Command | None) -> Command:
+        """Return the command for the next step."""
         if command is not None:
             self._command = command
-        chosen = command
-        if chosen is None and self.follower is not None:
-            chosen = self.follower(self.vehicle)
-        if chosen is None:
-            chosen = self._command if self._command is not None else _at_rest(self.vehicle)
-        self.vehicle.step(chosen, dt)
-        self.motion.append(self.vehicle)
+            return command
+        if self.follower is not None:
+            return self.follower(self.vehicle)
+        return self._command if self._command is not None else _at_rest(self.vehicle)
 
     def state(self, times: ArrayLike) -> BodyState:
         """Return the state at times [s] up to now."""
         return self.motion.state(times)
+
+
+class ContactBody(DrivenBody):
+    """A driven vehicle that a `ContactDriver` moves, together with all others of the scenario."""
+
+    def __init__(
+        self, name: str, vehicle: Vehicle, follower: Follower | None, start: Pose, driver: ContactDriver
+    ) -> None:
+        super().__init__(name, vehicle, follower, start)
+        self._driver, self._number = driver, driver.add(name, vehicle, start)
+        self.next_command: Command = _at_rest(vehicle)
+        self.motion.restart(self._row())
+
+    def _row(self) -> Row:
+        return tuple(self._driver.rows()[self._number].tolist())
+
+    def restart(self) -> None:
+        """Reset follower and motion; the driver resets all vehicles."""
+        self._command = None
+        if self.follower is not None:
+            self.follower.reset()
+        self.motion.restart(self._row())
+
+    def advance(self, command: Command | None, dt: float) -> None:
+        """Choose the command for the driver's next step."""
+        self.next_command = self._choose(command)
+
+    def record(self) -> None:
+        """Record the state after the driver's step."""
+        self.motion.append(self._row())
 
 
 Body = MovedBody | DrivenBody
@@ -83,18 +125,18 @@ Body = MovedBody | DrivenBody
 class LiveMotion:
     """Recorded motion of a driven vehicle; it rests before its start and after its last step."""
 
-    def __init__(self, vehicle: Vehicle) -> None:
-        self._rows = [vehicle.row()]
+    def __init__(self, start: Row) -> None:
+        self._rows = [start]
         self._parts: dict[tuple[int, int], DrivenMotion] = {}
 
-    def restart(self, vehicle: Vehicle) -> None:
-        """Discard all steps and start from the current state of the vehicle."""
-        self._rows = [vehicle.row()]
+    def restart(self, start: Row) -> None:
+        """Discard all steps and start from a state."""
+        self._rows = [start]
         self._parts.clear()
 
-    def append(self, vehicle: Vehicle) -> None:
-        """Record the current state of the vehicle."""
-        self._rows.append(vehicle.row())
+    def append(self, row: Row) -> None:
+        """Record the state after a step."""
+        self._rows.append(row)
 
     def _around(self, times: ArrayLike) -> DrivenMotion:
         """Motion of the steps around these times; a step depends on its two ends only, so this part is enough."""
@@ -130,8 +172,8 @@ def _at_rest(vehicle: Vehicle) -> Command:
     return ThrustCommand(0.0, 0.0) if ThrustCommand in vehicle.accepts else DriveCommand(0.0)
 
 
-def body_of(entry: VehicleEntry, folder: Path, water: Any) -> Body:
-    """Return the body of an entry."""
+def body_of(entry: VehicleEntry, folder: Path, water: Any, driver: Callable[[], ContactDriver]) -> Body:
+    """Return the body of an entry; `driver` returns the scenario's driver of bodies in contact."""
     if entry.motion is not None:
         return MovedBody(entry.name, motion_of(entry.motion, folder))
     assert entry.model is not None
@@ -143,6 +185,8 @@ def body_of(entry: VehicleEntry, folder: Path, water: Any) -> Body:
         # The route starts at the vehicle.
         route = [tuple(start.xyz), *entry.follow.points]
         follower = follow(vehicle, route, entry.follow.speed_m_s, closed=entry.follow.repeat)
+    if entry.dynamics == "contact":
+        return ContactBody(entry.name, vehicle, follower, start, driver())
     return DrivenBody(entry.name, vehicle, follower, start)
 
 

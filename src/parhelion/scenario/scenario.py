@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from parhelion.contact.driver import Collision, ContactDriver
 from parhelion.core import config
 from parhelion.core.clouds import Scan
 from parhelion.core.errors import ConfigError, FormatError
@@ -19,12 +20,13 @@ from parhelion.io import format_of
 from parhelion.motion.state import BodyState
 from parhelion.motion.vehicles.base import Command
 from parhelion.motion.water import CalmWater, GerstnerWater, GerstnerWave, OceanWater, Water
-from parhelion.scenario.bodies import Body, body_of
+from parhelion.scenario.bodies import Body, ContactBody, body_of
 from parhelion.scenario.populate import Populate
 from parhelion.scenario.robots import OwnLidar, RobotOnBoard
 from parhelion.scenario.schema import BodyShape, GerstnerEntry, OceanEntry, ScenarioFile, VehicleEntry, WorldEntry
 from parhelion.scenario.sensors import FrameOnBoard, OnBoard, StreamOnBoard, on_board
 from parhelion.sensors.base import SampleStream, private_key
+from parhelion.sensors.optics.lidar.validity import Validity, validity_in
 from parhelion.weather.weather import Weather
 from parhelion.world.emitters import Sound
 from parhelion.world.world import World
@@ -54,6 +56,8 @@ class Step:
     _start: float = field(repr=False, default=0.0)
     _streams: Mapping[str, SampleStream] = field(repr=False, default_factory=dict)
     """Sources of samples by stream sensor; empty if samples are deferred to a later step."""
+    collisions: list[Collision] = field(default_factory=list)
+    """Contacts of vehicle hulls with the world in this step, for vehicles with `dynamics: contact`."""
     _samples: dict[str, Samples] | None = field(repr=False, default=None)
 
     @property
@@ -124,8 +128,9 @@ class Scenario:
         self.water = _water(settings, self.seed)
         self.world = self._load_world() if world is None else world
         self._set_weather()
+        self._contact: ContactDriver | None = None
         self.bodies: dict[str, Body] = {
-            entry.name: self._at(f"vehicles[{row}]", body_of, entry, self.folder, self.water)
+            entry.name: self._at(f"vehicles[{row}]", body_of, entry, self.folder, self.water, self._driver)
             for row, entry in enumerate(settings.vehicles)
         }
         self.robots: dict[str, RobotOnBoard] = {
@@ -164,6 +169,12 @@ class Scenario:
         """Build a scenario from the fields of a scenario file."""
         return cls(config.parse(ScenarioFile, dict(fields), "scenario"), folder)
 
+    @property
+    def weather_validity(self) -> dict[str, dict[str, Validity]]:
+        """Validity of each graded sensor in each medium of the weather, by name of sensor and medium."""
+        found = {one.name: validity_in(one.sensor, self.world.weather) for one in self.sensors}
+        return {name: grades for name, grades in found.items() if grades}
+
     # ---- building ----------------------------------------------------------------------------------------------
 
     def _at(self, where: str, make: Callable[..., Any], *arguments: Any) -> Any:
@@ -172,6 +183,24 @@ class Scenario:
             return make(*arguments)
         except (ConfigError, FormatError) as error:
             raise ConfigError(f"{self.source}: {where}: {error}") from None
+
+    def _driver(self) -> ContactDriver:
+        """Return the driver of bodies in contact, made for the first of them."""
+        if self._contact is None:
+            self._contact = ContactDriver(self.world)
+        return self._contact
+
+    def _advance(self, dt: float) -> list[Collision]:
+        """Advance all bodies by one step and return the collisions."""
+        for name, body in self.bodies.items():
+            body.advance(self._commands.pop(name, None), dt)
+        if self._contact is None:
+            return []
+        touching = [body for body in self.bodies.values() if isinstance(body, ContactBody)]
+        collisions = self._contact.step([body.next_command for body in touching], dt)
+        for body in touching:
+            body.record()
+        return collisions
 
     def _load_world(self) -> World:
         entry = self.settings.world
@@ -289,6 +318,8 @@ class Scenario:
         Samples of stream sensors are measured once per `batch_s` [s], which costs much less than in every step.
         """
         if self._begun:
+            if self._contact is not None:
+                self._contact.restart()
             for body in self.bodies.values():
                 body.restart()
         self._begun = True
@@ -298,8 +329,7 @@ class Scenario:
         step_s = self.settings.step_s
         for number in range(self.steps):
             time = (number + 1) * step_s
-            for name, body in self.bodies.items():
-                body.advance(self._commands.pop(name, None), step_s)
+            collisions = self._advance(step_s)
             finished: dict[str, list[tuple[int, Any]]] = {}
             last = number == self.steps - 1
             for sensor in self.frame_sensors:
@@ -312,7 +342,7 @@ class Scenario:
                     done[sensor.name] += 1
             due = last or time - sampled_until >= batch_s - 1e-9
             sampled_until = time if due else sampled_until
-            yield Step(number, time, finished, self, time - step_s, streams if due else {})
+            yield Step(number, time, finished, self, time - step_s, streams if due else {}, collisions)
 
     def _is_over(self, sensor: FrameOnBoard, number: int, time: float, last: bool) -> bool:
         """Return True if a frame ends at or before a time."""

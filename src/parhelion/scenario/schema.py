@@ -72,6 +72,9 @@ class VehicleEntry(Config):
     """Vehicle preset, for example clearpath/husky."""
     start: PoseEntry = PoseEntry()
     """Initial pose of a driven vehicle."""
+    dynamics: Literal["kinematic", "contact"] = "kinematic"
+    """Motion of a driven ground vehicle: in the plane of its start, or as a rigid body that wheels carry over the
+    ground and that walls stop."""
     follow: FollowEntry | None = None
     """Route of a driven vehicle; by default it waits for commands."""
     motion: MotionEntry | None = None

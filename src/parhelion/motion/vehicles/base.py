@@ -350,6 +350,17 @@ class GroundVehicle(Vehicle):
         half = 0.5 * self._psi
         return multiply(self._plane, (0.0, 0.0, math.sin(half), math.cos(half)))
 
+    def carry(self, row: Row) -> None:
+        """Take over the pose and time of a body that moves the vehicle; its control goes on from there."""
+        self.time, x, y, z, qx, qy, qz, qw = row[:8]
+        self._x = self._y = self._psi = 0.0
+        self._origin, self._plane = (x, y, z), (qx, qy, qz, qw)
+        self._axes = matrix(self._plane)
+        self._carried(to_body(self._axes, row[8:11]), row[13])  # type: ignore[arg-type]
+
+    def _carried(self, velocity: Vector, yaw_rate: float) -> None:
+        """Take over velocity [m/s] and yaw rate [rad/s] in the body frame."""
+
     def _row(self, forward: tuple[float, float], left: tuple[float, float], turn: tuple[float, float]) -> Row:
         """Row from (velocity, derivative) forward and to the left [m/s, m/s^2] and (yaw rate, derivative).
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 from parhelion.core.checks import finite
 from parhelion.core.pose import Pose
 from parhelion.motion.sea_spectrum import GRAVITY_M_S2
-from parhelion.motion.vehicles.base import DriveCommand, GroundVehicle, Row, SteerCommand
+from parhelion.motion.vehicles.base import DriveCommand, GroundVehicle, Row, SteerCommand, Vector
 from parhelion.motion.vehicles.sheets import CarConfig, DifferentialConfig
 
 ROLLING_M_S, SLIDING_M_S = 1.0, 2.0
@@ -85,6 +85,19 @@ class Car(GroundVehicle):
     @property
     def steering_rad(self) -> float:
         return self._steer
+
+    @property
+    def wanted_speed(self) -> float:
+        """Speed [m/s] of the last command, within the limits."""
+        return self._asked[0]
+
+    @property
+    def wanted_acceleration(self) -> float:
+        """Acceleration [m/s^2] toward the speed of the last command, within the limits of engine and brakes."""
+        return self._acceleration(self._u, self._asked[0])
+
+    def _carried(self, velocity: Vector, yaw_rate: float) -> None:
+        self._u, self._v, self._r = velocity[0], velocity[1], yaw_rate
 
     def _target(self, command: Drive) -> Drive:
         return command
@@ -226,10 +239,14 @@ class DifferentialDrive(GroundVehicle):
         self._place(pose, time)
         self._v = finite(f"{self.name}: speed_m_s", speed_m_s)
         self._w = self._dv = self._dw = 0.0
+        self._moving: float | None = None
 
     @property
     def speed_m_s(self) -> float:
-        return self._grip * self._v
+        return self._grip * self._v if self._moving is None else self._moving
+
+    def _carried(self, velocity: Vector, yaw_rate: float) -> None:
+        self._moving = velocity[0]
 
     @property
     def wheel_rates_rad_s(self) -> tuple[float, float]:

@@ -27,6 +27,66 @@ class Sheet(Config):
     """Fields without a source, and the reason for their value."""
 
 
+class WheelConfig(Config):
+    """A wheel, at its place in the vehicle frame."""
+
+    x_m: float
+    """Forward of the frame."""
+    y_m: float
+    """To the left of the frame."""
+    radius_m: Positive
+    driven: bool = True
+    steered: bool = False
+    caster: bool = False
+    """True for a wheel that turns freely in all directions and only carries load."""
+
+
+class SuspensionConfig(Config):
+    """Spring and damper of one wheel."""
+
+    stiffness_n_m: Positive
+    damping_n_s_m: NonNegative
+    travel_m: Positive
+    """Deflection from the unloaded length at which the bump stop begins."""
+
+
+class ChassisConfig(Config):
+    """Properties of a ground vehicle in contact with the ground and with obstacles."""
+
+    wheels: list[WheelConfig] = Field(min_length=3, max_length=12)
+    centre_of_mass_m: tuple[float, float, Positive]
+    """Centre of mass in the vehicle frame, whose origin is on the ground."""
+    inertia_kg_m2: Three
+    """Moments of inertia about x, y, z through the centre of mass."""
+    ground_clearance_m: Positive
+    """Height of the lower side of the hull, a box of the vehicle's length and width."""
+    tyre_stiffness_n_m: Positive
+    """Vertical stiffness of one tyre."""
+    tyre_damping_ratio: Annotated[float, Field(gt=0, le=1)] = 0.2
+    suspension: SuspensionConfig | None = None
+    """Suspension of each wheel; None for wheels fixed to the chassis."""
+    relaxation_m: Positive
+    """Distance that a tyre rolls until its side force has built up to 63 %."""
+    wheel_inertia_kg_m2: Positive
+    max_wheel_torque_n_m: Positive
+    """Largest torque of one driven wheel."""
+    friction_share: Positive = 1.0
+    """Friction of the tyres divided by that of a car tyre on the same ground."""
+    hull_friction: NonNegative = 0.4
+    restitution: Fraction = 0.1
+    """Share of the closing speed that remains after a collision."""
+
+    @model_validator(mode="after")
+    def _wheels_reach_the_ground(self) -> ChassisConfig:
+        for row, wheel in enumerate(self.wheels):
+            if 2.0 * wheel.radius_m <= self.ground_clearance_m:
+                raise ValueError(
+                    f"wheels[{row}].radius_m: {wheel.radius_m:g} m is less than half the ground clearance of "
+                    f"{self.ground_clearance_m:g} m, so the wheel would hang below the hull"
+                )
+        return self
+
+
 class DifferentialConfig(Sheet):
     """A robot with independently driven left and right wheels."""
 
@@ -46,6 +106,8 @@ class DifferentialConfig(Sheet):
     """Share of the wheels' travel that is lost to slip."""
     turn_slip: Fraction = 0.0
     """Share of the wheels' yaw rate that is lost to slip."""
+    chassis: ChassisConfig | None = None
+    """Contact properties; None derives them from mass, size and track."""
 
     @property
     def effective_track(self) -> float:
@@ -79,6 +141,8 @@ class CarConfig(Sheet):
     steering_lag_s: Annotated[float, Field(ge=0.02)]
     speed_lag_s: Annotated[float, Field(ge=0.05)]
     """Time constant of the speed control."""
+    chassis: ChassisConfig | None = None
+    """Contact properties; None derives them from mass, size and axles."""
 
 
 class Rotor(Config):

@@ -1,6 +1,6 @@
 """Packages of the source: the contents of each one, and the packages that it may import.
 
-`tests/unit/test_architecture.py` checks the source against this list. `python tests/house_plan.py` writes the tables of
+`tests/unit/test_architecture.py` checks the source against this list. `python tests/packages.py` writes the tables of
 docs/architecture.md.
 """
 
@@ -44,6 +44,11 @@ PACKAGES = (
     _package("world", "geometry, materials, labels, actors, loaders", "core rays surfaces weather"),
     _package("motion", "body states, splines, recorded poses, vehicles, living actors, water", "core io world"),
     _package(
+        "contact",
+        "rigid bodies on wheels: ground that carries vehicles, walls that stop them",
+        "core rays world motion",
+    ),
+    _package(
         "sensors",
         "one folder or file per sensor; `presets/` holds data sheets",
         "core makers rays surfaces weather world motion",
@@ -61,12 +66,12 @@ PACKAGES = (
     _package(
         "scenario",
         "worlds, vehicles and sensors on one clock: the scenario file, and the simulation in time steps",
-        "core makers surfaces weather io world motion sensors",
+        "core makers surfaces weather io world motion contact sensors",
     ),
     _package(
         "outputs",
         "writers of measurements: files, bags, captures, data sets, Foxglove recordings, the report",
-        "core makers surfaces weather io world motion sensors pictures scenario",
+        "core makers surfaces weather io world motion contact sensors pictures scenario",
     ),
     _package(
         "evaluate",
@@ -81,13 +86,13 @@ PACKAGES = (
     _package(
         "live",
         "ROS 2, packets over UDP, Foxglove, browser viewer",
-        "core makers weather io world motion sensors pictures scenario outputs",
+        "core makers weather io world motion contact sensors pictures scenario outputs",
     ),
     _package(
         "cli",
         "thin commands: parse, call, print",
-        "core makers rays surfaces weather io world motion sensors pictures calibrate scenario outputs campaign "
-        "evaluate live " + PUBLIC,
+        "core makers rays surfaces weather io world motion contact sensors pictures calibrate scenario outputs "
+        "campaign evaluate live " + PUBLIC,
     ),
 )
 
@@ -153,7 +158,7 @@ TABLES = {
 def with_tables(page: str) -> str:
     """Text of the page with every table regenerated."""
     for name, text in TABLES.items():
-        begin, end = f"<!-- {name}: from tests/house_plan.py -->\n\n", "\n\n<!-- end -->"
+        begin, end = f"<!-- {name}: from tests/packages.py -->\n\n", "\n\n<!-- end -->"
         before, found, rest = page.partition(begin)
         _, closed, after = rest.partition(end)
         if not (found and closed):

@@ -1,0 +1,1 @@
+"""Contact of vehicles with the solid parts of a world."""

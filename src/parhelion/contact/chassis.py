@@ -1,0 +1,111 @@
+"""Parameters of bodies in contact: from the chassis of a data sheet, or derived from mass and size without one."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from parhelion.contact.kernel import BODY, WHEEL
+from parhelion.core.constants import STANDARD_GRAVITY_M_S2
+from parhelion.core.pose import Floats
+from parhelion.motion.vehicles.sheets import CarConfig, ChassisConfig, DifferentialConfig, WheelConfig
+
+TREAD_STIFFNESS_PER_LOAD_1_M = 500.0
+"""Shear stiffness of tread and carcass divided by the static load [1/m]: 60 kN/m under 120 N, and the 200 kN/m of a car
+tyre under 3 kN within a factor of 8."""
+_TREAD_DAMPING_RATIO = 0.3
+_SERVO_RAD_S = 0.01
+"""Error of a wheel's rate [rad/s] at which its servo applies the full torque."""
+_NO_STOP = 1e3
+
+
+def chassis_of(sheet: DifferentialConfig | CarConfig) -> ChassisConfig:
+    """Chassis of a data sheet; without one, a box of uniform density on four wheels, or two wheels and a caster."""
+    if sheet.chassis is not None:
+        return sheet.chassis
+    length, width, height = sheet.size_m
+    if isinstance(sheet, CarConfig):
+        radius, com = 0.32 * height / 1.45, max(sheet.centre_of_mass_height_m, 0.1)
+        places = [(x, y) for x in (sheet.front_axle_m, -sheet.rear_axle_m) for y in (0.42 * width, -0.42 * width)]
+        front, rear = sheet.drive_front_share > 0.0, sheet.drive_front_share < 1.0
+        wheels = [
+            WheelConfig(x_m=x, y_m=y, radius_m=radius, driven=front if x > 0.0 else rear, steered=x > 0.0)
+            for x, y in places
+        ]
+        clearance, torque = 0.45 * radius, sheet.mass_kg * sheet.max_acceleration_m_s2 * radius
+    else:
+        radius, com = sheet.wheel_radius_m, 0.5 * height
+        skids = sheet.effective_track_m is not None
+        half = 0.5 * sheet.track_m
+        axles = (0.26 * length, -0.26 * length) if skids else (0.0,)
+        wheels = [WheelConfig(x_m=x, y_m=y, radius_m=radius) for x in axles for y in (half, -half)]
+        if not skids:
+            small = 0.4 * radius
+            wheels += [
+                WheelConfig(x_m=x, y_m=0.0, radius_m=small, driven=False, caster=True)
+                for x in (0.4 * length, -0.4 * length)
+            ]
+        clearance = 0.6 * min(wheel.radius_m for wheel in wheels)
+        torque = sheet.mass_kg * STANDARD_GRAVITY_M_S2 * radius / len(wheels)
+    load = sheet.mass_kg * STANDARD_GRAVITY_M_S2 / len(wheels)
+    return ChassisConfig(
+        wheels=wheels,
+        centre_of_mass_m=(0.0, 0.0, com),
+        inertia_kg_m2=_box_inertia(sheet.mass_kg, sheet.size_m),
+        ground_clearance_m=clearance,
+        tyre_stiffness_n_m=load / 0.002,
+        relaxation_m=max(0.5 * radius, 0.02),
+        wheel_inertia_kg_m2=0.5 * 0.03 * sheet.mass_kg * radius**2,
+        max_wheel_torque_n_m=torque,
+    )
+
+
+def _box_inertia(mass: float, size: tuple[float, float, float]) -> tuple[float, float, float]:
+    x, y, z = (side**2 for side in size)
+    return (mass * (y + z) / 12.0, mass * (x + z) / 12.0, mass * (x + y) / 12.0)
+
+
+def wheel_loads(mass_kg: float, chassis: ChassisConfig) -> Floats:
+    """Static loads [N] of the wheels on flat ground: the smallest in the sum of squares that balance the weight."""
+    x = np.array([wheel.x_m for wheel in chassis.wheels]) - chassis.centre_of_mass_m[0]
+    y = np.array([wheel.y_m for wheel in chassis.wheels]) - chassis.centre_of_mass_m[1]
+    balance = np.stack([np.ones(len(x)), x, y])
+    return np.linalg.lstsq(balance, np.array([mass_kg * STANDARD_GRAVITY_M_S2, 0.0, 0.0]), rcond=None)[0]
+
+
+def body_row(sheet: DifferentialConfig | CarConfig, chassis: ChassisConfig) -> Floats:
+    """`BODY` parameters of a ground vehicle: the hull is a box from the ground clearance to the vehicle's height."""
+    length, width, height = sheet.size_m
+    low, com = chassis.ground_clearance_m, chassis.centre_of_mass_m
+    half = (0.5 * length, 0.5 * width, 0.5 * (height - low))
+    centre = (-com[0], -com[1], 0.5 * (height + low) - com[2])
+    surface = (chassis.hull_friction, chassis.restitution, chassis.friction_share)
+    row = np.array([sheet.mass_kg, *chassis.inertia_kg_m2, *half, *centre, *surface])
+    assert len(row) == len(BODY)
+    return row
+
+
+def wheel_rows(mass_kg: float, chassis: ChassisConfig, count: int) -> Floats:
+    """`WHEEL` parameters (count, columns), rows of zeros beyond the vehicle's own wheels.
+
+    Hub and radius are such that the loaded vehicle stands at its nominal height.
+    """
+    rows = np.zeros((count, len(WHEEL)))
+    rows[:, WHEEL.index("relaxation")] = rows[:, WHEEL.index("inertia")] = rows[:, WHEEL.index("bristle")] = 1.0
+    for k, (wheel, load) in enumerate(zip(chassis.wheels, wheel_loads(mass_kg, chassis), strict=True)):
+        stiffness, travel, stop = chassis.tyre_stiffness_n_m, _NO_STOP, 0.0
+        damping = 2.0 * chassis.tyre_damping_ratio * math.sqrt(stiffness * load / STANDARD_GRAVITY_M_S2)
+        if chassis.suspension is not None:
+            soft = chassis.suspension.stiffness_n_m
+            stop, stiffness = stiffness, soft * stiffness / (soft + stiffness)
+            travel, damping = chassis.suspension.travel_m, chassis.suspension.damping_n_s_m
+        tread = 1e-3 if wheel.caster else TREAD_STIFFNESS_PER_LOAD_1_M * load
+        grip = 2.0 * _TREAD_DAMPING_RATIO * math.sqrt(tread * load / STANDARD_GRAVITY_M_S2)
+        place = np.array([wheel.x_m, wheel.y_m, wheel.radius_m]) - chassis.centre_of_mass_m
+        gain = 0.0 if wheel.caster else chassis.max_wheel_torque_n_m / _SERVO_RAD_S
+        rows[k] = [
+            *place, wheel.radius_m + load / stiffness, stiffness, damping, travel, stop, tread, grip,
+            chassis.relaxation_m, chassis.wheel_inertia_kg_m2, gain,
+        ]  # fmt: skip
+    return rows

@@ -1,0 +1,416 @@
+"""Rigid bodies on wheels in contact with triangles: all substeps of a clock step in one kernel, one lane per body.
+
+A wheel is a disc that `RAYS` rays in its plane probe; spring and damper of tyre and suspension press it onto what they
+hit, and bristles (Dahl 1968) carry friction up to the Coulomb limit. The hull is a box: each substep finds the deepest
+axis between it and every triangle nearby (separating axes, Gottschalk et al. 1996) and removes the closing velocity by
+impulses with friction, one triangle after the other (sequential impulses, Catto 2005). A large number of triangles on
+the same wall therefore does not make it harder. Contacts act before the hull reaches a surface, so that nothing passes
+through one, however thin and fast.
+
+Positions and velocities are float64; only the rays are float32, relative to the origin of their scene.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from parhelion.core.arrays import Ints, Masks, Reals, State, Vectors, namespace
+from parhelion.core.constants import STANDARD_GRAVITY_M_S2
+from parhelion.rays.device import engine as running_engine
+from parhelion.rays.replay import SceneArrays
+
+RAYS = 5
+"""Rays per wheel, from 60° behind to 60° ahead of straight down."""
+SPACING_RAD = math.radians(30.0)
+BEHIND_M = 0.1
+"""Distance above the hub at which rays start, so that a wheel that was pushed in still meets the surface."""
+
+BODY = (
+    "mass", "inertia_x", "inertia_y", "inertia_z", "half_x", "half_y", "half_z", "centre_x", "centre_y", "centre_z",
+    "friction", "restitution", "grip",
+)  # fmt: skip
+"""Columns of a body's parameters: SI units, body frame at the centre of mass."""
+WHEEL = (
+    "x", "y", "z", "radius", "stiffness", "damping", "travel", "stop", "bristle", "bristle_damping", "relaxation",
+    "inertia", "gain",
+)  # fmt: skip
+"""Columns of a wheel's parameters."""
+COMMAND = ("rate", "steering", "torque")
+"""Columns of a wheel's command: rate [rad/s], angle [rad], largest torque [N m]."""
+STATE = ("x", "y", "z", "qx", "qy", "qz", "qw", "vx", "vy", "vz", "wx", "wy", "wz")
+"""Columns of a body's state: centre of mass and velocity in the world, angular velocity in the body frame."""
+WHEEL_STATE = ("rate", "along", "across", "load", "deflection")
+"""Columns of a wheel's state: rate [rad/s], bristle deflections [m], load [N], deflection of the spring [m]."""
+REPORT = ("impulse", "row", "px", "py", "pz", "nx", "ny", "nz", "total", "depth", "slip")
+"""Columns of a body's report on a step: largest impulse [N s], its triangle row, point and normal; sum; depth [m]."""
+TRIANGLE = 12
+"""Numbers per triangle near a hull: three corners and a velocity."""
+SURFACE = ("friction", "rolling")
+"""Columns of the properties of a part's surface."""
+
+_SLOP_M = 0.001
+_PLANE_M = 0.01
+_RECOVERY = 0.2
+_FASTEST_RECOVERY_M_S = 1.0
+_SPREAD_M = 0.004
+
+
+def advance(
+    wheels: int,
+    lanes: Ints,
+    count: Ints,
+    scene: SceneArrays,
+    origin: Any,
+    surfaces: Reals,
+    bodies: Reals,
+    wheel_rows: Reals,
+    commands: Reals,
+    state: Reals,
+    near: Ints,
+    triangles: Reals,
+    clock: Reals,
+) -> tuple[Reals, Reals]:
+    """Return state and report after all substeps.
+
+    Args:
+        wheels: Number of wheels per body, a constant of the kernel; missing ones have a radius of 0.
+        lanes: Body numbers, read in order.
+        count: Number of bodies.
+        scene: Solid triangles for the wheels' rays.
+        origin: Origin of the scene's coordinates [m], three numbers in device memory.
+        surfaces: `SURFACE` of each part.
+        bodies: `BODY`, one block of `count` numbers per column; likewise the arrays that follow.
+        wheel_rows: `WHEEL`, for one wheel after the other.
+        commands: `COMMAND`, for one wheel after the other.
+        state: `STATE`, then `WHEEL_STATE` for one wheel after the other.
+        near: First row and number of rows in `triangles` of each body.
+        triangles: Corners and velocity of triangles near the hulls, relative to the origin.
+        clock: Substep [s] and number of substeps.
+    """
+    work = _Work(wheels, lanes, count, scene, surfaces, bodies, wheel_rows, commands, near, triangles, clock)
+    mi, dr = work.mi, work.dr
+    start = [work.column(state, k) for k in range(len(STATE) + wheels * len(WHEEL_STATE))]
+    zero = [dr.gather(mi.Float64, origin, mi.UInt32(k)) for k in range(3)]
+    for k in range(3):
+        start[k] = start[k] - zero[k]
+    report = [0.0 * start[0] for _ in REPORT]
+    report[1] = report[1] - 1.0
+    final = dr.while_loop((mi.UInt32(0), *start, *report), lambda number, *_: number < work.substeps, work.substep)
+    after, reported = list(final[1 : 1 + len(start)]), list(final[1 + len(start) :])
+    for k in range(3):
+        after[k] = after[k] + zero[k]
+        reported[2 + k] = reported[2 + k] + zero[k]
+    return tuple(after), tuple(reported)
+
+
+class _Work:
+    """One launch: parameters of the bodies, and the physics of a substep."""
+
+    def __init__(
+        self, wheels: int, lanes: Ints, count: Ints, scene: SceneArrays, surfaces: Reals, bodies: Reals,
+        wheel_rows: Reals, commands: Reals, near: Ints, triangles: Reals, clock: Reals,
+    ) -> None:  # fmt: skip
+        engine = running_engine()
+        self.mi, self.dr = engine.mi, engine.dr
+        self.wheels, self.lanes, self.count, self.scene, self.surfaces = wheels, lanes, count, scene, surfaces
+        self.triangles = triangles
+        dr, mi = self.dr, self.mi
+        self.dt = dr.gather(mi.Float64, clock, mi.UInt32(0))
+        self.substeps = mi.UInt32(dr.gather(mi.Float64, clock, mi.UInt32(1)))
+        values = [self.column(bodies, k) for k in range(len(BODY))]
+        self.mass = values[0]
+        self.inertia, self.half, self.centre = (self._vector(values[k : k + 3]) for k in (1, 4, 7))
+        self.friction, self.restitution, self.grip = values[10:]
+        self.wheel = [[self.column(wheel_rows, w * len(WHEEL) + k) for k in range(len(WHEEL))] for w in range(wheels)]
+        self.command = [
+            [self.column(commands, w * len(COMMAND) + k) for k in range(len(COMMAND))] for w in range(wheels)
+        ]
+        self.first = dr.gather(mi.UInt32, near, self.lanes)
+        self.near = dr.gather(mi.UInt32, near, self.lanes + self.count)
+
+    def column(self, table: Reals, column: int) -> Reals:
+        return self.dr.gather(self.mi.Float64, table, self.lanes + self.count * column)
+
+    def _vector(self, values: Any) -> Vectors:
+        return self.mi.Vector3d(*values)
+
+    def substep(self, number: Ints, *state: Reals) -> State:
+        """Advance by one substep: wheels, gravity, hull, then positions (semi-implicit Euler)."""
+        dr, mi, dt = self.dr, self.mi, self.dt
+        size = len(STATE) + self.wheels * len(WHEEL_STATE)
+        body, report = list(state[:size]), list(state[size:])
+        place, velocity, spin = (self._vector(body[k : k + 3]) for k in (0, 7, 10))
+        frame = _Frame(mi, body[3:7])
+        force, torque = mi.Vector3d(0.0, 0.0, -STANDARD_GRAVITY_M_S2) * self.mass, mi.Vector3d(0.0)
+        rows: list[Reals] = []
+        for w in range(self.wheels):
+            first = len(STATE) + w * len(WHEEL_STATE)
+            push, moment, after = self._wheel(w, place, frame, velocity, spin, body[first : first + len(WHEEL_STATE)])
+            force, torque, rows = force + push, torque + moment, [*rows, *after]
+        velocity = velocity + force / self.mass * dt
+        spin = spin + (torque - dr.cross(spin, self.inertia * spin)) / self.inertia * dt
+        velocity, spin, report = self._hull(place, frame, velocity, spin, report)
+        place = place + velocity * dt
+        quat = frame.after(spin, dt)
+        return (number + 1, *place, *quat, *velocity, *spin, *rows, *report)
+
+    # ---- wheels ----------------------------------------------------------------------------------------------------
+
+    def _wheel(
+        self, w: int, place: Vectors, frame: _Frame, velocity: Vectors, spin: Vectors, state: list[Reals]
+    ) -> tuple[Vectors, Vectors, list[Reals]]:
+        """Force in the world and torque in the body frame of a wheel, and its state after the substep."""
+        dr, mi, dt = self.dr, self.mi, self.dt
+        hub, (radius, *spring, bristle, bristle_damping, relaxation, inertia, gain) = (
+            mi.Vector3d(*self.wheel[w][:3]), self.wheel[w][3:],
+        )  # fmt: skip
+        rate, along, across = state[:3]
+        target, steering, most = self.command[w]
+        ahead = frame.out(mi.Vector3d(dr.cos(steering), dr.sin(steering), 0.0))
+        down = frame.out(mi.Vector3d(0.0, 0.0, -1.0))
+        centre = place + frame.out(hub)
+        speed = velocity + frame.out(dr.cross(spin, hub))
+        load, press, deep, mu, rolling = self._probe(centre, ahead, down, radius, speed, *spring)
+        touches = load > 0.0
+        normal = dr.select(touches, press / namespace(load).maximum(dr.norm(press), 1e-9), -down)
+        forward = ahead - normal * dr.dot(ahead, normal)
+        forward = forward / namespace(load).maximum(dr.norm(forward), 1e-6)
+        left = dr.cross(normal, forward)
+        contact = centre - normal * (radius - deep)
+        arm = frame.into(contact - place)
+        slipping = velocity + frame.out(dr.cross(spin, arm))
+        slip_along = dr.dot(slipping, forward) - rate * radius
+        slip_across = dr.dot(slipping, left)
+        # Rolling renews the tread in contact: the steady deflection is the slip angle times the relaxation length.
+        renewed = 1.0 / (1.0 + dr.abs(rate) * radius * dt / relaxation)
+        along, across = (along + slip_along * dt) * renewed, (across + slip_across * dt) * renewed
+        pull = -(bristle * along + bristle_damping * slip_along)
+        side = -(bristle * across + bristle_damping * slip_across)
+        limit = self.grip * mu * load
+        size = dr.sqrt(pull * pull + side * side)
+        share = dr.select(size > limit, limit / namespace(size).maximum(size, 1e-9), 1.0)
+        pull, side = pull * share, side * share
+        # A sliding bristle holds the deflection that its force belongs to.
+        slides = share < 1.0
+        along = dr.select(touches, dr.select(slides, -pull / bristle, along), 0.0)
+        across = dr.select(touches, dr.select(slides, -side / bristle, across), 0.0)
+        force = press + forward * pull + left * side
+        torque = dr.cross(arm, frame.into(force))
+        rate = self._turned(rate, target, most, inertia, gain, -pull * radius, rolling * load * radius)
+        there = radius > 0.0
+        force = dr.select(there & touches, force, 0.0)
+        torque = dr.select(there & touches, torque, 0.0)
+        return force, torque, [dr.select(there, rate, 0.0), along, across, dr.select(there, load, 0.0), deep]
+
+    def _turned(
+        self, rate: Reals, target: Reals, most: Reals, inertia: Reals, gain: Reals, road: Reals, resistance: Reals
+    ) -> Reals:
+        """Rate of a wheel after the substep: an implicit speed servo with limited torque, road and rolling torque."""
+        dr, dt = self.dr, self.dt
+        xp = namespace(rate)
+        inertia = xp.maximum(inertia, 1e-6)
+        free = rate + road / inertia * dt
+        brake = resistance / inertia * dt
+        free = dr.select(dr.abs(free) > brake, free - dr.sign(free) * brake, 0.0)
+        gained = gain * dt / inertia
+        wanted = (free + gained * target) / (1.0 + gained)
+        change = most / inertia * dt
+        return xp.clip(wanted, free - change, free + change)
+
+    def _probe(
+        self, centre: Vectors, ahead: Vectors, down: Vectors, radius: Reals, speed: Vectors,
+        stiffness: Reals, damping: Reals, travel: Reals, stop: Reals,
+    ) -> tuple[Reals, Vectors, Reals, Reals, Reals]:  # fmt: skip
+        """Load [N], normal force (3) [N], deflection [m], friction and rolling resistance under a wheel."""
+        dr, mi = self.dr, self.mi
+        xp = namespace(radius)
+
+        def ray(k: Ints, load: Reals, press: Vectors, deepest: Reals, mu: Reals, rolling: Reals) -> State:
+            angle = (mi.Float64(k) - (RAYS - 1) / 2) * SPACING_RAD
+            direction = down * dr.cos(angle) + ahead * dr.sin(angle)
+            start = mi.Point3f(centre - direction * BEHIND_M)
+            limit = mi.Float(radius + BEHIND_M)
+            hit = self.scene.trace(start, mi.Vector3f(direction), mi.Float(0.0), limit, radius > 0.0)
+            distance = mi.Float64(hit.t) - BEHIND_M
+            plane = mi.Vector3d(hit.normal)
+            plane = dr.select(dr.dot(plane, direction) > 0.0, -plane, plane)
+            # Where the disc is nearest to the plane, as an angle from straight down in its own plane.
+            a, d = -dr.dot(plane, ahead), -dr.dot(plane, down)
+            size = xp.maximum(dr.sqrt(a * a + d * d), 1e-6)
+            toward = down * (d / size) + ahead * (a / size)
+            cosine = dr.dot(toward, direction)
+            apart = dr.acos(xp.clip(cosine, -1.0, 1.0))
+            share = xp.maximum(1.0 - apart / SPACING_RAD, 0.0)
+            of_plane = share * xp.maximum(radius - distance * cosine, 0.0)
+            of_edge = (1.0 - share) * xp.maximum(radius - distance, 0.0)
+            deep = dr.select(hit.found, of_plane + of_edge, 0.0)
+            normal = -(toward * of_plane + direction * of_edge) / xp.maximum(of_plane + of_edge, 1e-12)
+            closing = -dr.dot(speed, normal)
+            spring = stiffness * deep + stop * xp.maximum(deep - travel, 0.0)
+            weight = dr.select(of_plane > 0.0, share, 0.0) + dr.select(of_edge > 0.0, 1.0 - share, 0.0)
+            part_force = dr.select(deep > 0.0, xp.maximum(spring + damping * weight * closing, 0.0), 0.0)
+            part = dr.select(hit.found, hit.part, 0)
+            more = part_force > load
+            mu = dr.select(more, mi.Float64(dr.gather(mi.Float, self.surfaces, part * len(SURFACE), hit.found)), mu)
+            rolling = dr.select(
+                more, mi.Float64(dr.gather(mi.Float, self.surfaces, part * len(SURFACE) + 1, hit.found)), rolling
+            )
+            return k + 1, load + part_force, press + normal * part_force, xp.maximum(deepest, deep), mu, rolling
+
+        begin = (mi.UInt32(0), mi.Float64(0.0), mi.Vector3d(0.0), mi.Float64(0.0), mi.Float64(0.0), mi.Float64(0.0))
+        return tuple(dr.while_loop(begin, lambda k, *_: k < RAYS, ray)[1:])  # type: ignore[return-value]
+
+    # ---- hull ------------------------------------------------------------------------------------------------------
+
+    def _hull(
+        self, place: Vectors, frame: _Frame, velocity: Vectors, spin: Vectors, report: list[Reals]
+    ) -> tuple[Vectors, Vectors, list[Reals]]:
+        """Velocities after the impulses of the triangles near the hull, and the report."""
+        dr, mi = self.dr, self.mi
+
+        def one(k: Ints, velocity: Vectors, spin: Vectors, *report: Reals) -> State:
+            velocity, spin, reported = self._impulse(self.first + k, place, frame, velocity, spin, list(report))
+            return (k + 1, velocity, spin, *reported)
+
+        begin = (mi.UInt32(0), velocity, spin, *report)
+        _, velocity, spin, *reported = dr.while_loop(begin, lambda k, *_: k < self.near, one)
+        return velocity, spin, reported
+
+    def _impulse(
+        self, row: Ints, place: Vectors, frame: _Frame, velocity: Vectors, spin: Vectors, report: list[Reals]
+    ) -> tuple[Vectors, Vectors, list[Reals]]:
+        dr, mi, dt = self.dr, self.mi, self.dt
+        xp = namespace(velocity.x)
+        numbers = [dr.gather(mi.Float64, self.triangles, row * TRIANGLE + k) for k in range(TRIANGLE)]
+        moving = frame.into(mi.Vector3d(*numbers[9:]))
+        corners = [frame.into(mi.Vector3d(*numbers[k : k + 3]) - place) - self.centre for k in (0, 3, 6)]
+        own = frame.into(velocity)
+        lever = dr.norm(self.half) + dr.norm(self.centre)
+        reach = (dr.norm(own - moving) + dr.norm(spin) * lever) * dt + _SLOP_M
+        normal, gap, point = _separation(dr, mi, corners, self.half, reach)
+        point = point + self.centre
+        close = gap < reach
+        closing = dr.dot(own + dr.cross(spin, point) - moving, normal)
+        wanted = dr.select(
+            gap > 0.0, -gap / dt, xp.minimum(xp.maximum(-gap - _SLOP_M, 0.0) * _RECOVERY / dt, _FASTEST_RECOVERY_M_S)
+        )
+        bounce = dr.select(closing < -0.5, -self.restitution * closing, 0.0)
+        wanted = xp.maximum(wanted, dr.select(gap < reach, bounce, wanted))
+        across = dr.cross(point, normal)
+        eased = 1.0 / self.mass + dr.dot(across * across / self.inertia, mi.Vector3d(1.0))
+        push = dr.select(close, xp.maximum((wanted - closing) / eased, 0.0), 0.0)
+        own, spin = own + normal * (push / self.mass), spin + across / self.inertia * push
+        # Friction against sliding, up to the Coulomb limit.
+        slide = own + dr.cross(spin, point) - moving
+        slide = slide - normal * dr.dot(slide, normal)
+        fast = dr.norm(slide)
+        tangent = slide / xp.maximum(fast, 1e-9)
+        twist = dr.cross(point, tangent)
+        loose = 1.0 / self.mass + dr.dot(twist * twist / self.inertia, mi.Vector3d(1.0))
+        drag = xp.minimum(fast / loose, self.friction * push)
+        own, spin = own - tangent * (drag / self.mass), spin - twist / self.inertia * drag
+        strongest = push > report[0]
+        where, facing = place + frame.out(point), frame.out(normal)
+        new = [push, mi.Float64(row), *where, *facing]
+        reported = [dr.select(strongest, a, b) for a, b in zip(new, report[:8], strict=True)]
+        reported += [report[8] + push, xp.maximum(report[9], dr.select(close, -gap, 0.0)), report[10]]
+        return frame.out(own), spin, reported
+
+
+def _separation(
+    dr: Any, mi: Any, corners: list[Vectors], half: Vectors, reach: Reals
+) -> tuple[Vectors, Reals, Vectors]:
+    """Normal toward the box, gap [m] (negative: overlap) and contact point of a triangle and a box at the origin.
+
+    The axis is the triangle's normal if the box lies in front of its plane, up to 1 cm; otherwise the axis of least
+    overlap, or of the largest gap.
+    """
+    xp = namespace(half.x)
+    edges = [corners[1] - corners[0], corners[2] - corners[1], corners[0] - corners[2]]
+    face = dr.normalize(dr.cross(edges[0], edges[1]))
+    offset = dr.dot(face, corners[0])
+    face = dr.select(offset > 0.0, -face, face)  # toward the centre of the box
+    plane_gap = dr.abs(offset) - dr.dot(dr.abs(face), half)
+    best_gap, best = plane_gap, face
+    units = [mi.Vector3d(*(1.0 if k == n else 0.0 for k in range(3))) for n in range(3)]
+    axes = [(unit, 0.0) for unit in units]
+    # Edge axes must be clearly better than faces, because edges of a flat mesh would catch a sliding box.
+    axes += [(dr.cross(unit, edge), 1e-3) for unit in units for edge in edges]
+    for axis, handicap in axes:
+        size = dr.norm(axis)
+        axis = axis / xp.maximum(size, 1e-12)
+        shadows = [dr.dot(axis, corner) for corner in corners]
+        low = xp.minimum(xp.minimum(shadows[0], shadows[1]), shadows[2])
+        high = xp.maximum(xp.maximum(shadows[0], shadows[1]), shadows[2])
+        radius = dr.dot(dr.abs(axis), half)
+        above, below = low - radius, -high - radius  # the triangle lies above or below the box along the axis
+        gap = xp.maximum(above, below)
+        toward = dr.select(above > below, -axis, axis)
+        better = (size > 1e-9) & (gap > best_gap + handicap)
+        best_gap, best = dr.select(better, gap, best_gap), dr.select(better, toward, best)
+    in_front = (plane_gap > -_PLANE_M) & (best_gap < reach)
+    normal = dr.select(in_front, face, best)
+    gap = dr.select(in_front, plane_gap, best_gap)
+    return normal, gap, _contact_point(dr, mi, corners, half, normal, in_front)
+
+
+def _contact_point(
+    dr: Any, mi: Any, corners: list[Vectors], half: Vectors, normal: Vectors, in_front: Masks
+) -> Vectors:
+    """Point in the box frame where box and triangle touch: the nearest corners of either, limited to the other."""
+    xp = namespace(half.x)
+    deepest = -normal
+    # Corners of the box nearest to the plane: per axis the sign of the direction, fading to 0 for a flat contact.
+    signs = mi.Vector3d(*(xp.clip(deepest[k] * half[k] / _SPREAD_M, -1.0, 1.0) for k in range(3)))
+    of_box = signs * half
+    heights = [dr.dot(normal, corner) for corner in corners]
+    top = xp.maximum(xp.maximum(heights[0], heights[1]), heights[2])
+    weights = [xp.maximum(1.0 - (top - height) / _SPREAD_M, 0.0) for height in heights]
+    total = weights[0] + weights[1] + weights[2]
+    of_triangle = (corners[0] * weights[0] + corners[1] * weights[1] + corners[2] * weights[2]) / total
+    low = [xp.minimum(xp.minimum(corners[0][k], corners[1][k]), corners[2][k]) for k in range(3)]
+    high = [xp.maximum(xp.maximum(corners[0][k], corners[1][k]), corners[2][k]) for k in range(3)]
+    chosen = dr.select(in_front, of_box, of_triangle)
+    point = []
+    for k in range(3):
+        inside = xp.clip(chosen[k], xp.maximum(low[k], -half[k]), xp.maximum(xp.minimum(high[k], half[k]), -half[k]))
+        point.append(xp.clip(inside, -half[k], half[k]))
+    return mi.Vector3d(*point)
+
+
+class _Frame:
+    """Rotation of a body, as kernel variables."""
+
+    def __init__(self, mi: Any, quat: list[Reals]) -> None:
+        self._mi, self._quat = mi, quat
+        x, y, z, w = quat
+        xx, yy, zz, xy, xz, yz, wx, wy, wz = x * x, y * y, z * z, x * y, x * z, y * z, w * x, w * y, w * z
+        self._rows = [
+            mi.Vector3d(1.0 - 2.0 * (yy + zz), 2.0 * (xy - wz), 2.0 * (xz + wy)),
+            mi.Vector3d(2.0 * (xy + wz), 1.0 - 2.0 * (xx + zz), 2.0 * (yz - wx)),
+            mi.Vector3d(2.0 * (xz - wy), 2.0 * (yz + wx), 1.0 - 2.0 * (xx + yy)),
+        ]
+
+    def out(self, v: Vectors) -> Vectors:
+        """Body to world."""
+        a, b, c = self._rows
+        return self._mi.Vector3d(
+            a.x * v.x + a.y * v.y + a.z * v.z, b.x * v.x + b.y * v.y + b.z * v.z, c.x * v.x + c.y * v.y + c.z * v.z
+        )
+
+    def into(self, v: Vectors) -> Vectors:
+        """World to body."""
+        a, b, c = self._rows
+        return a * v.x + b * v.y + c * v.z
+
+    def after(self, spin: Vectors, dt: Reals) -> tuple[Reals, ...]:
+        """Quaternion after turning with an angular velocity in the body frame."""
+        x, y, z, s = self._quat
+        p, q, r = spin.x * dt * 0.5, spin.y * dt * 0.5, spin.z * dt * 0.5
+        new = (
+            x + s * p + y * r - z * q, y + s * q - x * r + z * p, z + s * r + x * q - y * p,
+            s - x * p - y * q - z * r,
+        )  # fmt: skip
+        size = 1.0 / running_engine().dr.sqrt(sum(n * n for n in new))
+        return tuple(n * size for n in new)

@@ -1,0 +1,80 @@
+"""Solid triangles of a world: for the rays of wheels, and by place for hulls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.pose import Floats
+from parhelion.rays.geometry import SceneGeometry, Triangles
+from parhelion.rays.scene import RayScene
+from parhelion.world.world import World
+
+SOFT_LABELS = ("vegetation", "lane-marking", "water", "person", "pedestrian")
+"""Labels that carry nothing: leaves, paint and people, who move on their own."""
+
+
+class Solid:
+    """Static solid triangles of a world."""
+
+    def __init__(self, triangles: Triangles) -> None:
+        self.triangles = triangles.solid()[0]
+        self.scene = RayScene(SceneGeometry(self.triangles))
+        corners = self.triangles.vertices[self.triangles.faces] if len(self.triangles) else np.zeros((0, 3, 3))
+        self.corners: Floats = corners - self.scene.origin
+        self.grid = Grid(self.corners.min(axis=1), self.corners.max(axis=1)) if len(corners) else None
+
+    @classmethod
+    def of(cls, world: World, soft: tuple[str, ...] = SOFT_LABELS) -> Solid:
+        """Return the solid triangles of a world."""
+        geometry, names = world.geometry().static, world.label_names
+        carries = np.array([names[int(label)] not in soft for label in world.parts.label])
+        keep = carries[geometry.part] if len(geometry) else np.zeros(0, bool)
+        return cls(Triangles(geometry.vertices, geometry.faces[keep], geometry.part[keep]))
+
+    def near(self, low: Floats, high: Floats) -> NDArray[np.int64]:
+        """Rows of the triangles whose box meets the box from `low` to `high` (3,), relative to the scene's origin."""
+        return np.zeros(0, np.int64) if self.grid is None else self.grid.query(low, high)
+
+
+class Grid:
+    """Boxes in a grid of several cell sizes: each box lies in the cell of its middle, of about its own size."""
+
+    def __init__(self, low: Floats, high: Floats, finest_m: float = 0.5) -> None:
+        self.low, self.high = low, high
+        size = (high - low).max(axis=1)
+        level = np.maximum(np.ceil(np.log2(np.maximum(size, 1e-9) / finest_m)), 0).astype(np.int64)
+        self._levels = np.unique(level)
+        self._cell = finest_m * 2.0**self._levels
+        key = _key(np.floor((low + high) / 2.0 / (finest_m * 2.0**level)[:, None]).astype(np.int64), level)
+        order = np.argsort(key, kind="stable")
+        self._key, self._row = key[order], order
+
+    def query(self, low: Floats, high: Floats) -> NDArray[np.int64]:
+        """Rows of the boxes that meet a box, in increasing order."""
+        keys = []
+        for level, cell in zip(self._levels.tolist(), self._cell.tolist(), strict=True):
+            first = np.floor(low / cell - 0.5).astype(np.int64)
+            last = np.floor(high / cell + 0.5).astype(np.int64)
+            x, y, z = (np.arange(a, b + 1) for a, b in zip(first, last, strict=True))
+            cells = np.stack(np.broadcast_arrays(x[:, None, None], y[None, :, None], z[None, None, :]), axis=-1)
+            keys.append(_key(cells.reshape(-1, 3), level))
+        wanted = np.concatenate(keys)
+        start, stop = np.searchsorted(self._key, wanted), np.searchsorted(self._key, wanted, side="right")
+        full = stop > start
+        start, stop = start[full], stop[full]
+        if not len(start):
+            return np.zeros(0, np.int64)
+        lengths = stop - start
+        rows = self._row[np.repeat(start - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())]
+        meets = np.all((self.low[rows] <= high) & (self.high[rows] >= low), axis=1)
+        return np.sort(rows[meets])
+
+
+def _key(cell: NDArray[np.int64], level: Any) -> NDArray[np.int64]:
+    """One number per cell, 19 bits per coordinate and 5 for the level."""
+    span = 1 << 19
+    x, y, z = (cell[:, k] + span // 2 & span - 1 for k in range(3))
+    return ((np.asarray(level) * span + x) * span + y) * span + z
