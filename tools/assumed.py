@@ -1,4 +1,4 @@
-"""Sources of the numbers in sensor presets: which were read, quoted or assumed, and which state neither.
+"""Sources of the numbers in sensor presets: which were opened, quoted or assumed, and which state neither.
 
     python tools/assumed.py [--list] [--check] [KIND ...]
 
@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 PRESETS = Path(__file__).resolve().parents[1] / "src" / "parhelion" / "sensors" / "presets"
-STATES = ("read", "quoted", "assumed", "unstated")
+STATES = ("opened", "quoted", "assumed", "unstated")
 SKIPPED = ("name", "sources", "assumed")
 
 
@@ -40,15 +40,15 @@ def state_of(path: str, sheet: dict[str, Any]) -> tuple[str, str]:
     """State of one number, one of STATES, and its reason or the title of its source."""
     stated = [(name, "assumed", reason) for name, reason in sheet.get("assumed", {}).items()]
     for source in sheet["sources"]:
-        state = "quoted" if source.get("quoted") else "read"
+        state = "quoted" if source.get("quoted") else "opened"
         stated += [(name, state, source["title"]) for name in source["covers"]]
     fitting = [
         row for row in stated if path == row[0] or path.startswith(row[0] + ".") or row[0].startswith(path + ".")
     ]
     if not fitting:
         return "unstated", ""
-    # The longest path decides; at equal length, the first in the order assumed, read, quoted.
-    order = {"assumed": 0, "read": 1, "quoted": 2}
+    # The longest path decides; at equal length, the first in the order assumed, opened, quoted.
+    order = {"assumed": 0, "opened": 1, "quoted": 2}
     _, state, reason = min(fitting, key=lambda row: (-len(row[0]), order[row[1]]))
     return state, reason
 
@@ -63,6 +63,16 @@ def audit(kind: str) -> list[tuple[str, str, str, str]]:
     return rows
 
 
+def table(found: dict[str, list[tuple[str, str, str, str]]]) -> str:
+    """Markdown table of the counts, one row per kind."""
+    lines = [f"| kind | presets | numbers | {' | '.join(STATES)} |", "| --- |" + " --- |" * (2 + len(STATES))]
+    for kind, rows in found.items():
+        counts = Counter(state for _, _, state, _ in rows)
+        cells = [len({name for name, *_ in rows}), len(rows), *(counts[state] for state in STATES)]
+        lines.append(f"| {kind} | {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Print the table; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -74,11 +84,7 @@ def main(arguments: list[str] | None = None) -> int:
     if unknown := sorted(set(options.kinds) - set(known)):
         parser.error(f"unknown kind {', '.join(unknown)}; choose from {', '.join(known)}")
     found = {kind: audit(kind) for kind in options.kinds or known}
-    print(f"| kind | presets | numbers | {' | '.join(STATES)} |\n| --- | {'--- | ' * (2 + len(STATES))}")
-    for kind, rows in found.items():
-        counts = Counter(state for _, _, state, _ in rows)
-        cells = [len({name for name, *_ in rows}), len(rows), *(counts[state] for state in STATES)]
-        print(f"| {kind} | {' | '.join(map(str, cells))} |")
+    print(table(found))
     if options.list:
         for kind, rows in found.items():
             for name, path, state, reason in rows:

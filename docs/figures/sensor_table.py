@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from collections import Counter
 from pathlib import Path
 
@@ -31,8 +32,8 @@ file, change it and give its path. Each file lists its sources with the fields t
 listed under `assumed`, with the reason. Lidar presets are in
 `src/parhelion/sensors/presets/lidar/<maker>/<model>.yaml`; the field `maker` selects the ROS topic, the point layout
 and the packet format, so a copy behaves like the original. `parhelion sensors` and `ph.sensors()` list all sensors,
-including the kinds that other packages [add](architecture.md#add-a-kind-of-sensor). `python tools/assumed.py` counts
-the assumed fields per kind.
+including the kinds that other packages [add](architecture.md#add-a-kind-of-sensor). The
+[counts](#sources-of-the-numbers) show how many numbers have a source.
 
 KINDS
 
@@ -95,6 +96,16 @@ are not published and are assumed; field of view, point rate and number of lines
 
 | fraction of 0.5 deg cells of the field of view with a shot | 0.1 s | 0.5 s | 1 s |
 | --- | --- | --- | --- |
+"""
+
+COUNTS = """
+## Sources of the numbers
+
+Counts by `python tools/assumed.py`; `--list` names every assumed number with its reason. Opened: the source was opened
+and states the number. It is a data sheet, a page of the maker, a driver, a recording, or a public document that cites
+the data sheet. Quoted: as commonly quoted from a data sheet that was not available. Assumed: no source, but a reason.
+A list counts as one number.
+
 """
 
 SOURCES_HEAD = """
@@ -183,12 +194,26 @@ def kinds_table() -> str:
     return "\n".join(lines)
 
 
+def counts_section() -> str:
+    """Numbers per kind by the state of their sources."""
+    tool = runpy.run_path(str(PAGE.parents[1] / "tools" / "assumed.py"))
+    names = sorted(folder.name for folder in tool["PRESETS"].iterdir() if folder.is_dir())
+    return COUNTS + str(tool["table"]({name: tool["audit"](name) for name in names})) + "\n"
+
+
 def page() -> str:
     """The whole page as Markdown."""
     configs = {name: ph.Lidar(name).config for name in ph.presets("lidar")}
     rows = "".join(table_row(name, config, shot_table(config.pattern)) for name, config in configs.items())
     coverage = "".join(coverage_row(name) for name in LIVOX)
-    return HEAD.replace("KINDS", kinds_table()) + rows + CONVENTIONS + coverage + sources_section(configs)
+    return (
+        HEAD.replace("KINDS", kinds_table())
+        + rows
+        + CONVENTIONS
+        + coverage
+        + counts_section()
+        + sources_section(configs)
+    )
 
 
 if __name__ == "__main__":
