@@ -9,7 +9,7 @@ import pytest
 
 import parhelion as ph
 from parhelion.rays import Rays, RayScene, ReferenceScene
-from parhelion.rays.origin import REACH_M, cell_of, likely_zero, origin_for, runs
+from parhelion.rays.origin import CELL_M, cell_around, likely_zero, origin_of, runs
 from parhelion.sensors.check import same_bits
 from rigs import sheet
 
@@ -77,7 +77,7 @@ def test_two_sites_far_apart_are_both_exact() -> None:
     signal = [lidar.waveform(world, [10], pose=pose).samples for pose in poses[:2]]
     np.testing.assert_allclose(signal[0], signal[1], atol=1e-3 * signal[0].max())
     for at in (here, there):
-        zero = origin_for(world.geometry(), cell_of(world.geometry(), np.array(at)))
+        zero = origin_of(cell_around(np.array(at)))
         assert largest_error(world, down(at), zero=zero) < 1e-3
 
 
@@ -94,26 +94,28 @@ def test_moving_bodies_near_the_sensor_are_exact_with_a_stray_box() -> None:
     np.testing.assert_allclose(scan.range, ReferenceScene(world.geometry()).cast(rays).range, atol=1e-4)
 
 
-def test_only_sensors_far_from_the_middle_get_a_cell() -> None:
-    geometry = site().geometry()
-    middle = geometry.middle
-    for place in ((0, 0, 0), (8000, -8000, 100)):
-        assert cell_of(geometry, middle + place) is None
-    assert cell_of(geometry, middle + np.array([9000.0, 0, 0])) == (1, 0, 0)
-    assert cell_of(geometry, np.array([np.nan, 0, 0])) is None
-    places = [np.array([x, 0.0, 0.0]) for x in (0, 10, 9000, 9001, 20_000, 0)]
-    assert list(runs(geometry, places)) == [
-        (slice(0, 2), None),
+def test_the_cell_depends_on_the_position_of_the_sensor_only() -> None:
+    for place in ((0, 0, 0), (2000, -2000, 100), (np.nan, 0, 0)):
+        assert cell_around(np.array(place)) == (0, 0, 0)
+    assert cell_around(np.array([4000.0, 0, -9000.0])) == (1, 0, -2)
+    places = [np.array([x, 0.0, 0.0]) for x in (0, 10, 4000, 4001, 9000, 0)]
+    assert list(runs(places)) == [
+        (slice(0, 2), (0, 0, 0)),
         (slice(2, 4), (1, 0, 0)),
         (slice(4, 5), (2, 0, 0)),
-        (slice(5, 6), None),
+        (slice(5, 6), (0, 0, 0)),
     ]
-    assert list(runs(geometry, [])) == []
+    assert list(runs([])) == []
     # A sensor is never farther from the origin of its cell than half a cell's side.
     for place in np.random.default_rng(2).uniform(-1e9, 1e9, (100, 3)):
-        assert np.abs(origin_for(geometry, cell_of(geometry, place)) - place).max() <= REACH_M / 2
-    # Worlds of moderate size have their middle as the origin.
-    np.testing.assert_array_equal(likely_zero(geometry), middle)
+        assert np.abs(origin_of(cell_around(place)) - place).max() <= CELL_M / 2
+
+
+def test_the_default_origin_is_the_cell_of_most_vertices() -> None:
+    np.testing.assert_array_equal(likely_zero(ph.World().geometry()), [0, 0, 0])
+    for stray in ((), (1e6,), (2500.0,)):
+        np.testing.assert_array_equal(likely_zero(site((0, 0, 0), *stray).geometry()), [0, 0, 0])
+    np.testing.assert_array_equal(likely_zero(site((9000, 0, 0)).geometry()), [2 * CELL_M, 0, 0])
 
 
 def test_a_long_drive_through_a_wide_world_caches_few_scenes() -> None:

@@ -20,6 +20,7 @@ import parhelion as ph
 from parhelion.cli.app import app
 from parhelion.core.clouds import Scan
 from parhelion.io import read_cloud
+from parhelion.sensors.optics.lidar.recorded_shots import recorded_shots
 
 DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "lidar"
 
@@ -187,6 +188,27 @@ def test_points_alone_reveal_the_lost_shots(recording: Recording) -> None:
         wet = ph.Weather(visibility_m=40).apply(cloud, sensor=recording.sensor, reflectance=0.3)
         (note,) = (note for note in wet.metadata["weather_notes"] if "found between the points" in note)
         assert int(note.partition(" ")[0]) == pytest.approx(int(turn.lost.sum()), rel=0.005)
+
+
+@pytest.mark.parametrize("as_rows", [False, True], ids=["missing", "rows of NaN"])
+@pytest.mark.parametrize("recording", OUSTERS, ids=named)
+def test_lost_shots_of_a_cloud_take_the_beam_angles_of_the_recording(recording: Recording, as_rows: bool) -> None:
+    """Beams of these units lie up to 13 degrees from those of the preset; a driver's cloud has ring and column alone.
+
+    The azimuths and elevations of the preset were used where they agree with the points within two degrees.
+    """
+    turn = next(iter(ph.read_frames(recording.path)))
+    whole = turn.with_lost_shots() if as_rows else turn
+    cloud = ph.PointCloud(whole.xyz, {"ring": whole.ring, "column": whole.column})
+    shots = recorded_shots(cloud, ph.Lidar(recording.sensor), "auto")
+    row = np.zeros((int(turn.shots.ring.max()) + 1, int(turn.shots.column.max()) + 1), np.int64)
+    row[turn.shots.ring, turn.shots.column] = np.arange(len(turn.shots))
+    lost = row[shots.lost["ring"], shots.lost["column"]]
+    np.testing.assert_array_equal(np.sort(lost), np.flatnonzero(turn.lost))
+    chord = np.linalg.norm(shots.vectors[shots.points_shots :] - turn.shots.direction[lost], axis=1)
+    # Smaller shifts of a beam, 0.02 degrees in azimuth and in elevation, count as those of the preset.
+    assert np.degrees(chord.max()) < 0.04
+    assert "beam angles of the recording" in shots.notes[-1]
 
 
 def test_view_serves_every_turn(recording: Recording, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,7 +89,14 @@ class RadarCube(Record):
 
 @dataclass(frozen=True, eq=False)
 class AdcFrame(Record):
-    """Complex baseband samples of one frame, in units of the standard deviation of their thermal noise."""
+    """Complex baseband samples of one radar frame, in units of the standard deviation of their thermal noise.
+
+    >>> tone = np.exp(2j * np.pi * 5 / 32 * np.arange(32)) * np.ones((16, 4, 1))  # range bin 5, at rest
+    >>> frame = ph.AdcFrame(tone, range_step_m=0.05, speed_step_m_s=0.1)
+    >>> range_bin, speed_bin = np.unravel_index(np.argmax(frame.range_velocity()), (32, 16))
+    >>> int(range_bin), int(speed_bin) - 8
+    (5, 0)
+    """
 
     samples: NDArray[np.complex64] = field(metadata=column("noise", "sensor", "m", "c", "n", dtype="complex64"))
     """Shape (ramps, channels, samples). Channels run over elevation, then azimuth; azimuth is the fastest index."""

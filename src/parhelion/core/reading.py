@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.errors import FormatError, ParhelionError
+from parhelion.core.errors import FormatError, MissingDependencyError, ParhelionError
 
 ALWAYS_UNPACKED_BYTES = 64 * 1024 * 1024
 LARGEST_EXPANSION = 100
@@ -61,6 +61,8 @@ def _guarded(path: AnyPath, error: type[ParhelionError]) -> Iterator[None]:
         raise type(problem)(name + " ".join(text.split())) from problem.__cause__
     except Warning:
         raise
+    except ImportError as problem:
+        raise missing_package(path, problem) from problem
     except Exception as problem:
         raise error(sentence(path, problem)) from problem
     except BaseException as problem:
@@ -88,6 +90,22 @@ def reading_each(path: AnyPath, items: Iterator[Item], error: type[ParhelionErro
     """Yield the items, each fetched as within `reading`; the code that uses them is not guarded."""
     with _guarded(path, error):
         yield from items
+
+
+def missing_package(path: AnyPath, problem: ImportError) -> MissingDependencyError:
+    """Error for a file whose reader imports a package that is not installed: the file itself may be whole."""
+    package = (problem.name or "").partition(".")[0].replace("_", "-")
+    advice = f"the package {package}: pip install {package}" if package else f"another package ({problem})"
+    return MissingDependencyError(f"{shown(path)}: reading it needs {advice}")
+
+
+def utf8(data: bytes) -> bytes:
+    """Text in UTF-8; text in any other encoding is taken as Latin-1, which assigns a character to every byte."""
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("latin-1").encode("utf-8")
+    return data
 
 
 def sentence(path: AnyPath, problem: BaseException) -> str:

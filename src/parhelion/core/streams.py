@@ -174,6 +174,14 @@ NO_FIX, FIX = 0, 3
 """Values of `mode`: no fix, and a three-dimensional fix."""
 SINGLE, DIFFERENTIAL, RTK_FIXED, RTK_FLOAT = 1, 2, 4, 5
 """Values of `quality`, as in the GGA sentence of NMEA 0183; 0 without a fix."""
+QUALITY = {
+    NO_FIX: "no fix",
+    SINGLE: "single",
+    DIFFERENTIAL: "differential",
+    RTK_FIXED: "RTK fixed",
+    RTK_FLOAT: "RTK float",
+}
+"""Names of the values of `quality`."""
 
 
 def _gaps(unit: str, frame: str, *shape: str | int) -> dict[str, Any]:

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from parhelion.core.arrays import Ints, Reals
 from parhelion.core.errors import ConfigError, EngineError, MissingDependencyError
+from parhelion.core.interrupts import uninterrupted
+from parhelion.rays import kernel_cache
 from parhelion.rays.lock import engine_lock
 
 _Result = TypeVar("_Result")
@@ -31,6 +33,8 @@ _MOST_COPIED = 1024
 # Number of kernel rows per block of work. With Dr.Jit's default of 16384, scans have few blocks, and some take much
 # longer than others, so threads would wait for the last block of each kernel.
 _ROWS_AT_A_TIME = 2048
+# Row counts are padded to multiples of this: 64 bytes of 4-byte numbers, and the lanes of the widest SIMD unit.
+_LANES = 16
 DEVICES = ("auto", "cpu", "cuda")
 _VARIANT = {"cpu": "llvm_ad_rgb", "cuda": "cuda_ad_rgb"}
 
@@ -122,6 +126,19 @@ class Engine:
         aligned[:] = flat
         return kind(aligned)
 
+    def columns(self, *values: NDArray[np.float64]) -> list[Reals]:
+        """Return arrays (n,), n > 0, as float32, aligned to 64 bytes and padded with copies of their first row.
+
+        Arrays of any length thus run the same kernel: Dr.Jit compiles one form per alignment, another one for single
+        rows, and one per length for arrays that it takes apart by itself, such as `Point3f` of an array (3, n).
+        """
+        size = -(-len(values[0]) // _LANES) * _LANES
+        block = _aligned(len(values) * size, np.float32).reshape(len(values), size)
+        for row, value in zip(block, values, strict=True):
+            row[: len(value)] = value
+            row[len(value) :] = row[0]
+        return [self.mi.Float(row) for row in block]
+
 
 class Replayed:
     """A function whose kernels are recorded at its first call and replayed at later ones; see `Engine.frozen`."""
@@ -135,6 +152,8 @@ class Replayed:
         return int(self._replay.n_recordings)
 
     def __call__(self, *args: Any) -> Any:
+        if not _no_collection.is_active:  # otherwise this call belongs to another recording
+            uninterrupted.safe_point()
         if not self._works:
             return self._function(*args)
         with _no_collection:
@@ -156,6 +175,11 @@ class _NoCollection:
 
     def __init__(self) -> None:
         self._lock, self._depth, self._was_on = Lock(), 0, False
+
+    @property
+    def is_active(self) -> bool:
+        """True if a thread is inside."""
+        return self._depth > 0
 
     def __enter__(self) -> None:
         with self._lock:
@@ -265,6 +289,7 @@ def _started() -> Engine:
         dr.set_thread_count(int(threads))
     if device == "cpu":
         _share_work_evenly(dr)
+    kernel_cache.prune(kernel_cache.folder())
     engine_lock.settle = dr.sync_thread
     return Engine(mi, dr, device)
 

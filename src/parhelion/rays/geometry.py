@@ -125,8 +125,3 @@ class SceneGeometry:
         if len(self.static):
             corners += [self.static.vertices.min(axis=0), self.static.vertices.max(axis=0)]
         return (np.min(corners, axis=0), np.max(corners, axis=0)) if corners else None
-
-    @cached_property
-    def middle(self) -> NDArray[np.float64]:
-        """Middle of the bounds, rounded to whole metres [m], shape (3,)."""
-        return np.zeros(3) if self.bounds is None else np.round((self.bounds[0] + self.bounds[1]) / 2)

@@ -2,7 +2,8 @@
 
 Dr.Jit keeps its recordings, schedules and allocations in tables that threads share without synchronisation: two
 threads that run kernels at the same time crash the process. Every function that runs kernels therefore holds one lock,
-`engine_lock`.
+`engine_lock`. Ctrl-C is recorded while the main thread holds the lock, and raised when it releases the lock or reaches
+a `safe_point` between two kernels: an exception in a callback of Dr.Jit leaves a recording half finished.
 """
 
 from __future__ import annotations
@@ -14,8 +15,12 @@ from threading import Lock, get_ident
 from traceback import clear_frames
 from typing import Any, ParamSpec, TypeVar
 
+from parhelion.core.interrupts import uninterrupted
+
 _P = ParamSpec("_P")
 _Result = TypeVar("_Result")
+_WAIT_S = 0.1
+"""Interval [s] between checks for Ctrl-C while another thread holds the lock."""
 
 
 class EngineLock:
@@ -37,13 +42,25 @@ class EngineLock:
         self._depth = 0
 
     def __enter__(self) -> None:
-        me = get_ident()
-        if self._owner != me:
-            # Only one thread waits for the lock itself, the others queue behind it. The previous owner queues as well.
-            with self._next:
-                self._running.acquire()
-            self._owner = me
+        if self._owner != get_ident():
+            uninterrupted.__enter__()
+            try:
+                self._acquire()
+            except BaseException:
+                uninterrupted.__exit__()
+                raise
         self._depth += 1
+
+    def _acquire(self) -> None:
+        # Only one thread waits for the lock itself, the others queue behind it. The previous owner queues as well.
+        while not self._next.acquire(timeout=_WAIT_S):
+            uninterrupted.safe_point()
+        try:
+            while not self._running.acquire(timeout=_WAIT_S):
+                uninterrupted.safe_point()
+        finally:
+            self._next.release()
+        self._owner = get_ident()
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if self._depth > 1:
@@ -56,6 +73,7 @@ class EngineLock:
             self._free()
         finally:
             self._release()
+            uninterrupted.__exit__()
 
     def discard(self, held: dict[str, Any]) -> None:
         """Release device memory: immediately if no thread uses the engine, otherwise when that thread has finished.
@@ -66,12 +84,18 @@ class EngineLock:
         taken = dict(held)
         held.clear()
         self._discarded.append(taken)
-        if self._owner != get_ident() and self._running.acquire(blocking=False):
-            self._owner, self._depth = get_ident(), 1
-            try:
-                self._free()
-            finally:
-                self._release()
+        if self._owner == get_ident():
+            return
+        uninterrupted.__enter__()
+        try:
+            if self._running.acquire(blocking=False):
+                self._owner, self._depth = get_ident(), 1
+                try:
+                    self._free()
+                finally:
+                    self._release()
+        finally:
+            uninterrupted.leave_finaliser()
 
     def _release(self) -> None:
         # Last, because freeing an object may call `discard` again in the same thread.

@@ -1,9 +1,8 @@
 """Origin of the ray engine's coordinates. It must be near the sensor, because the engine computes in float32.
 
-The middle of the static world suits most cases: within 8 km of it, positions are exact to half a millimetre. In a
-world with one stray object far away, that middle may be far from the sensor. Space is then divided into cells, and a
-scene is built for the cell that contains the sensor. The cell depends on the sensor's position only, so scans are the
-same one at a time and in batches.
+Space is divided into cells, and a scene is built for the cell that contains the sensor. The cell depends on the
+sensor's position only. Scans are therefore the same one at a time and in batches, and an object that the sensor does
+not see changes no bit of them, near or far.
 """
 
 from __future__ import annotations
@@ -16,31 +15,26 @@ from numpy.typing import NDArray
 
 from parhelion.rays.geometry import SceneGeometry, Triangles
 
-REACH_M = 8192.0
-"""Largest distance of a sensor from the origin along each axis: float32 numbers of this size are 0.5 mm apart."""
+CELL_M = 4096.0
+"""Side of a cell. Float32 numbers of half this size, the largest distance from the origin, are 0.12 mm apart."""
 LONGEST_SIDE_M = 40_000.0
 """Ranges on larger triangles are off by up to 1.2e-7 of their size (measured), 5 mm here, for any origin."""
 
 Cell = tuple[int, int, int]
-"""Indices of a cube of side `REACH_M` along each axis; the cube around zero is 0, 0, 0."""
-
-
-def cell_of(geometry: SceneGeometry, place: NDArray[np.float64]) -> Cell | None:
-    """Return the cell of a sensor at `place` (3,) [m], or None if the middle of the world is close enough."""
-    if not np.all(np.isfinite(place)) or np.all(np.abs(place - geometry.middle) <= REACH_M):
-        return None
-    return cell_around(place)
+"""Indices of a cube of side `CELL_M` along each axis; the cube around zero is 0, 0, 0."""
 
 
 def cell_around(place: NDArray[np.float64]) -> Cell:
-    """Cell that contains a finite position (3,) [m], whatever the geometry."""
-    x, y, z = np.rint(place / REACH_M).astype(np.int64).tolist()
+    """Cell that contains a position (3,) [m]; that around zero for a position that is not finite."""
+    if not np.all(np.isfinite(place)):
+        return 0, 0, 0
+    x, y, z = np.rint(place / CELL_M).astype(np.int64).tolist()
     return x, y, z
 
 
-def runs(geometry: SceneGeometry, places: Sequence[NDArray[np.float64]]) -> Iterator[tuple[slice, Cell | None]]:
+def runs(places: Sequence[NDArray[np.float64]]) -> Iterator[tuple[slice, Cell]]:
     """Yield runs of consecutive places in the same cell, as slices, with the cell."""
-    cells = [cell_of(geometry, place) for place in places]
+    cells = [cell_around(place) for place in places]
     first = 0
     for row in range(1, len(cells) + 1):
         if row == len(cells) or cells[row] != cells[first]:
@@ -48,25 +42,26 @@ def runs(geometry: SceneGeometry, places: Sequence[NDArray[np.float64]]) -> Iter
             first = row
 
 
-def origin_for(geometry: SceneGeometry, cell: Cell | None) -> NDArray[np.float64]:
-    """Return the origin of the engine's coordinates [m], shape (3,), for sensors in a cell."""
-    return geometry.middle if cell is None else np.array(cell, np.float64) * REACH_M
+def origin_of(cell: Cell) -> NDArray[np.float64]:
+    """Return the origin of the engine's coordinates [m], shape (3,), for sensors in a cell: its centre."""
+    return np.array(cell, np.float64) * CELL_M
 
 
 def likely_zero(geometry: SceneGeometry) -> NDArray[np.float64]:
-    """Return the default origin [m], shape (3,), for rays from unknown places."""
-    bounds = geometry.bounds
-    if bounds is None or np.all(bounds[1] - bounds[0] <= 2.0 * REACH_M) or not len(geometry.static):
-        return geometry.middle
+    """Return the origin [m], shape (3,), for rays from unknown places: the centre of the cell of most vertices."""
+    if geometry.bounds is None:
+        return np.zeros(3)
+    lower, upper = (cell_around(corner) for corner in geometry.bounds)
+    if lower == upper or not len(geometry.static):
+        return origin_of(lower)
     # Most of the geometry lies around the median, even if single objects are far away.
-    rounded: NDArray[np.float64] = np.round(np.median(geometry.static.vertices, axis=0))
-    return geometry.middle if np.all(np.abs(rounded - geometry.middle) <= REACH_M) else rounded
+    return origin_of(cell_around(np.median(geometry.static.vertices, axis=0)))
 
 
 def warn_of_far_rays(origin: NDArray[np.float64], zero: NDArray[np.float64]) -> None:
     """Warn if rays start too far from the engine's origin to be exact."""
     far = float(np.abs(origin - zero).max())
-    if far > 2.0 * REACH_M:
+    if far > 4.0 * CELL_M:
         step = float(np.spacing(np.float32(far)))
         warnings.warn(
             f"rays: some start {far:.3g} m from the scene's origin, where float32 positions are {step:.1g} m apart;"

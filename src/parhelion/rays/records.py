@@ -87,3 +87,7 @@ class Caster(Protocol):
     def cast(self, rays: Rays) -> Hits:
         """Return the nearest triangle that each ray hits within its range."""
         ...
+
+    def is_blocked(self, rays: Rays) -> NDArray[np.bool_]:
+        """Return a mask of the rays that hit anything within their range."""
+        ...

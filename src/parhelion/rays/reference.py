@@ -20,7 +20,7 @@ class ReferenceScene:
         self.geometry = geometry
 
     def cast(self, rays: Rays) -> Hits:
-        """Rerotation the nearest triangle that each ray hits within its range."""
+        """Return the nearest triangle that each ray hits within its range."""
         n = len(rays)
         best = np.full(n, np.inf)
         triangle = np.full(n, -1, dtype=np.int64)
@@ -48,6 +48,10 @@ class ReferenceScene:
         if self.geometry.surface is not None and n:
             self._cast_at_surface(rays, hits, first)
         return hits
+
+    def is_blocked(self, rays: Rays) -> NDArray[np.bool_]:
+        """Return a mask of the rays that hit anything within their range."""
+        return self.cast(rays).found
 
     def _cast_at_surface(self, rays: Rays, hits: Hits, first: int) -> None:
         """Update `hits` in place where the deforming surface is nearer; its triangles are numbered from `first`."""

@@ -274,25 +274,23 @@ class RayScene(DeviceOwned):
         if self.surface is not None:
             self.surface.set_window(start, duration, place)
 
+    def _clipped(self, direction: Vectors, limit: Reals, active: Masks) -> tuple[Vectors, Reals, Masks]:
+        """Arguments of a cast: directions off the coordinate planes, limits [m] within the scene, and a kernel mask."""
+        dr, mi = self.engine.dr, self.engine.mi
+        limit = namespace(direction).minimum(mi.Float(limit), self.farthest)
+        return off_planes(dr, direction), limit, mi.Bool(active)
+
     def trace(
-        self,
-        origin: Vectors,
-        direction: Vectors,
-        time: Reals,
-        limit: Reals,
-        active: Masks = True,
-        *,
+        self, origin: Vectors, direction: Vectors, time: Reals, limit: Reals, active: Masks = True, *,
         coherent: bool = False,
-    ) -> Trace:
+    ) -> Trace:  # fmt: skip
         """Cast kernel rays: local origins (Point3f), unit directions, time [s] after the window's start, limit [m].
 
         With `coherent`, the CPU traces neighbouring rays in packets. This is two to three times as fast if neighbours
         have similar directions, and slower otherwise.
         """
         dr, mi = self.engine.dr, self.engine.mi
-        active = mi.Bool(active)
-        direction = off_planes(dr, direction)
-        limit = namespace(direction).minimum(mi.Float(limit), self.farthest)
+        direction, limit, active = self._clipped(direction, limit, active)
         t, triangle, actor = mi.Float(limit), mi.UInt32(NOTHING), None
         u, v = mi.Float(0.0), mi.Float(0.0)
         if self.static is not None:
@@ -331,20 +329,12 @@ class RayScene(DeviceOwned):
         return Trace(found, t, normal, part, triangle, actor, u, v)
 
     def blocked(
-        self,
-        origin: Vectors,
-        direction: Vectors,
-        time: Reals,
-        limit: Reals,
-        active: Masks = True,
-        *,
+        self, origin: Vectors, direction: Vectors, time: Reals, limit: Reals, active: Masks = True, *,
         coherent: bool = False,
-    ) -> Masks:
+    ) -> Masks:  # fmt: skip
         """Return a mask of the kernel rays that hit anything. Arguments as for `trace`; costs less."""
-        dr, mi = self.engine.dr, self.engine.mi
-        active = mi.Bool(active)
-        direction = off_planes(dr, direction)
-        limit = namespace(direction).minimum(mi.Float(limit), self.farthest)
+        mi = self.engine.mi
+        direction, limit, active = self._clipped(direction, limit, active)
         met = mi.Bool(False)
         if self.static is not None:
             met = self.static.ray_test(mi.Ray3f(origin, direction, limit, 0.0, []), coherent, active)
@@ -364,31 +354,50 @@ class RayScene(DeviceOwned):
             empty = np.zeros(0, np.int64)
             return Hits(np.zeros(0), empty, empty, empty, np.zeros((0, 3)))
         dr, mi = self.engine.dr, self.engine.mi
-        warn_of_far_rays(rays.origin, self.origin)
-        start = float(rays.time.min())
-        self.set_window(start, float(rays.time.max()) - start, rays.middle_origin)
-        origin = mi.Point3f((rays.origin - self.origin).T.astype(np.float32))
-        direction = mi.Vector3f(rays.direction.T.astype(np.float32))
-        limit = mi.Float(np.minimum(rays.max_range, 3e38).astype(np.float32))
-        time = mi.Float((rays.time - start).astype(np.float32))
-        hit = self.trace(origin, direction, time, limit, coherent=coherent)
+        *launch, size = self._launch(rays)
+        hit = self.trace(*launch, coherent=coherent)
         actor = mi.UInt32(NOTHING) if hit.actor is None else hit.actor
         dr.eval(hit.found, hit.t, hit.triangle, hit.part, actor, hit.normal)
-        # In an empty scene the result is a single value.
-        found = np.broadcast_to(hit.found.numpy(), n)
 
-        def number(values: Ints) -> NDArray[np.int64]:
-            whole = values.numpy().astype(np.int64)
+        def values(of: Any) -> NDArray[Any]:
+            # In an empty scene the result is a single value.
+            found: NDArray[Any] = np.broadcast_to(of.numpy(), size)[:n]
+            return found
+
+        found = values(hit.found)
+
+        def number(of: Ints) -> NDArray[np.int64]:
+            whole = values(of).astype(np.int64)
             return np.where(found & (whole != NOTHING), whole, -1)
 
-        normal = np.where(found[:, None], hit.normal.numpy().T.astype(np.float64), 0.0)
-        distance = np.where(found, hit.t.numpy().astype(np.float64), np.inf)
+        normal = np.stack([np.where(found, values(one).astype(np.float64), 0.0) for one in hit.normal], axis=1)
+        distance = np.where(found, values(hit.t).astype(np.float64), np.inf)
         triangle = number(hit.triangle)
         # Triangles of the surface follow all others in `geometry`, degenerate ones included.
         beyond = triangle - self._before_surface
         known = self._number[np.clip(triangle, 0, len(self._number) - 1)]
         triangle = np.where(beyond >= 0, self._count + beyond, np.where(triangle >= 0, known, -1))
         return Hits(distance, triangle, number(hit.part), number(actor), normal)
+
+    @locked
+    def is_blocked(self, rays: Rays) -> NDArray[np.bool_]:
+        """Return a mask of the rays that hit anything within their range; costs less than `cast`."""
+        if not len(rays):
+            return np.zeros(0, bool)
+        *launch, size = self._launch(rays)
+        return np.array(np.broadcast_to(self.blocked(*launch).numpy(), size)[: len(rays)])
+
+    def _launch(self, rays: Rays) -> tuple[Vectors, Vectors, Reals, Reals, int]:
+        """Arguments of `trace` for rays, of which there is at least one, and their number with the padding."""
+        mi = self.engine.mi
+        warn_of_far_rays(rays.origin, self.origin)
+        start = float(rays.time.min())
+        place = None if self.surface is None else rays.middle_origin
+        self.set_window(start, float(rays.time.max()) - start, place)
+        x, y, z, dx, dy, dz, time, reach = self.engine.columns(
+            *(rays.origin - self.origin).T, *rays.direction.T, rays.time - start, np.minimum(rays.max_range, 3e38)
+        )
+        return mi.Point3f(x, y, z), mi.Vector3f(dx, dy, dz), time, reach, len(x)
 
 
 def _numbers(geometry: SceneGeometry, static_rows: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.arrays import Ints, Reals, namespace
+from parhelion.core.budgets import check_budget
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.reading import file_reader, read_bytes
 
@@ -46,6 +47,7 @@ def load_colour_texture(path: str | PathLike[str]) -> tuple[NDArray[np.float32],
                 raise FormatError(
                     f"{file}: {image.size[0]} x {image.size[1]} pixels exceed the limit of {LARGEST_SIDE} per side"
                 )
+            check_budget("pixels", image.size[0] * image.size[1], str(file))
             if image.mode not in ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr"):
                 raise FormatError(f"{file}: textures must have 8 bits per channel, got mode {image.mode!r}")
             is_grey = image.mode in ("1", "L", "LA")

@@ -17,6 +17,7 @@ import yaml
 from numpy.typing import NDArray
 
 from parhelion.core import config
+from parhelion.core.budgets import check_budget
 from parhelion.core.errors import ConfigError, ParhelionError
 from parhelion.core.files import write_whole
 from parhelion.core.pose import Pose
@@ -141,6 +142,8 @@ def load_world(path: str | PathLike[str], *, seed: int | None = None, params: Ma
             chosen = content.seed if seed is None else seed
             world = World.load(content.base, seed=chosen, **{**content.params, **(params or {})})
         world.name = content.name or world.name
+    shapes = [entry.shape for entry in (*content.objects, *content.actors) if entry.shape is not None]
+    check_budget("triangles", sum(shape.many_triangles() for shape in shapes), str(file))  # before any is built
     own = _own_materials(content, file)
     for row, entry in enumerate(content.objects):
         with _at(file, f"objects[{row}]"):

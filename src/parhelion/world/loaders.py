@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError, FormatError, MissingDependencyError, ParhelionError
 from parhelion.core.pose import Floats
-from parhelion.core.reading import UnpackingBudget, file_reader, read_bytes
+from parhelion.core.reading import UnpackingBudget, file_reader, missing_package, read_bytes, utf8
 from parhelion.world.mesh import Mesh
 from parhelion.world.xml import guarded_text
 
@@ -244,6 +244,11 @@ def _parse(file: Path, kind: str, data: bytes, resolver: _Neighbours) -> Any:
 
     if kind not in trimesh.available_formats():
         raise MissingDependencyError(f"{file}: reading .{kind} needs the package pycollada: pip install pycollada")
+    if kind in ("obj", "off") or (kind == "stl" and not _is_binary_stl(data)):
+        data = utf8(data)  # trimesh guesses other encodings with a package that the base install lacks
+    elif kind == "ply":
+        header, end, body = data.partition(b"end_header")
+        data = utf8(header) + end + body
     if kind == "obj":
         data = _with_material_library(data)
     try:
@@ -253,10 +258,17 @@ def _parse(file: Path, kind: str, data: bytes, resolver: _Neighbours) -> Any:
             return trimesh.load_scene(io.BytesIO(data), file_type=kind, resolver=resolver, process=False)
     except ParhelionError:
         raise
+    except ImportError as error:
+        raise missing_package(file, error) from error
     except (Exception, MemoryError) as error:  # third-party parsers: any failure means that the file is damaged
         missing = f" (it needs {', '.join(resolver.missing)}, which is missing)" if resolver.missing else ""
         reason = str(error).strip().splitlines()[0][:160] if str(error).strip() else type(error).__name__
         raise FormatError(f"{file}: not a whole .{kind} file{missing}: {reason}") from None
+
+
+def _is_binary_stl(data: bytes) -> bool:
+    """A binary STL file states its number of triangles, 50 bytes each, after a header of 80 bytes."""
+    return len(data) >= 84 and len(data) == 84 + 50 * int.from_bytes(data[80:84], "little")
 
 
 def _check_off_is_whole(file: Path, data: bytes, scene: Any) -> None:
@@ -285,7 +297,7 @@ class _Neighbours:
         self.names_library = b"mtllib" in data
         if file.suffix.lower() == ".obj":
             names = re.findall(rb"^\s*usemtl[ \t]+([^\r\n]+)", data, re.MULTILINE)
-            self.used_materials = list(dict.fromkeys(name.decode("utf-8", "replace").strip() for name in names))
+            self.used_materials = list(dict.fromkeys(utf8(name).decode().strip() for name in names))
 
     def get(self, name: str) -> bytes:
         """Return the content of the file `name`; one pixel for images, all used materials for a material library."""
@@ -301,7 +313,7 @@ class _Neighbours:
         if is_image:
             return _ONE_PIXEL
         content = b"" if path is None else read_bytes(path)
-        return _with_names(content, self.used_materials) if is_library else content
+        return _with_names(utf8(content), self.used_materials) if is_library else content
 
     __getitem__ = get
 

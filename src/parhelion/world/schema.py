@@ -60,6 +60,10 @@ class ShapeEntry(Config):
         """Return the fields of the world file."""
         return self.model_dump(mode="json")
 
+    def many_triangles(self) -> int:
+        """Return the number of triangles of a shape that can have very many, otherwise 0."""
+        return 0
+
 
 class BoxShape(ShapeEntry):
     """A box, centred."""
@@ -92,6 +96,9 @@ class SphereShape(ShapeEntry):
     kind: Literal["sphere"]
     radius_m: Length
     subdivisions: Annotated[int, Field(ge=0, le=7)] = 3
+
+    def many_triangles(self) -> int:
+        return 20 * 4**self.subdivisions
 
 
 class PlaneShape(ShapeEntry):

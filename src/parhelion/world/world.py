@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.budgets import check_budget
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.pose import Floats, Pose
 from parhelion.core.trajectory import Fixed, Trajectory
@@ -65,6 +66,7 @@ class World(HasEmitters):
         self._version = 0
         self._objects: dict[int, WorldObject] = {}
         self._next_index = 0
+        self._triangles = 0
         self._rows = PartRows()
         self._labels = LabelTable()
         self._material_numbers: dict[str, int] = {}
@@ -243,6 +245,7 @@ class World(HasEmitters):
             if self._objects.get(item.index) is not item:
                 raise ConfigError(f"world: {item!r} is not in this world")
             del self._objects[item.index]
+            self._triangles -= item.triangle_count
             self._remove_emitters_of(item)
             for part in item.parts:
                 self._rows.free(part.number)
@@ -276,6 +279,8 @@ class World(HasEmitters):
         up: Up,
     ) -> WorldObject:
         loaded, origin = self._meshes.triangles(mesh, up)
+        triangles = sum(len(part.mesh.faces) for part in loaded.parts)
+        check_budget("triangles", self._triangles + triangles, "world")
         chosen = choose_materials(loaded, material, materials, self._material, from_file=origin.file is not None)
         meshes = [part.mesh if scale == 1.0 else part.mesh.scaled(scale) for part in loaded.parts]
         if texture is not None and any(m.uv is None for m in meshes):
@@ -301,6 +306,7 @@ class World(HasEmitters):
         item = WorldObject(index, title, label, label_id, number, pose, tuple(parts), trajectory, hidden, source)
         self._objects[index] = item
         self._next_index += 1
+        self._triangles += triangles
         self._changed()
         return item
 

@@ -219,7 +219,8 @@ def test_height_maps_that_are_traps(tmp_path: Path) -> None:
                 assert "torn.tif: " in str(error)  # noqa: PT017
 
 
-def test_the_largest_texture_takes_no_gigabyte(tmp_path: Path) -> None:
+def test_the_largest_texture_takes_no_gigabyte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARHELION_MOST_PIXELS", str(8192 * 8192))
     Image.new("L", (8192, 8192), 51).save(tmp_path / "large.png")
     Image.new("RGB", (8193, 4)).save(tmp_path / "wide.png")
     Image.new("1", (16_000, 12_000)).save(tmp_path / "bomb.png")

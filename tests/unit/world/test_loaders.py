@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 import warnings
 from pathlib import Path
@@ -16,6 +17,7 @@ from trimesh.visual import TextureVisuals
 from trimesh.visual.material import PBRMaterial
 
 from parhelion.core.errors import ConfigError, FormatError, MissingDependencyError, ParhelionError
+from parhelion.core.reading import reading
 from parhelion.world import World, load_mesh
 
 OBJ = """mtllib wall.mtl
@@ -337,3 +339,40 @@ def test_large_files_load_in_seconds(tmp_path: Path, suffix: str) -> None:
     assert len(loaded.parts[0].mesh) == 2 * (side - 1) ** 2
     # 318 402 triangles: 0.3 s alone; the bound leaves room for other work on the same machine.
     assert took < 3.0
+
+
+LATIN = {
+    "obj": b"# Zur\xfcck\nusemtl Zur\xfcck\nv 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n",
+    "stl": b"solid Zur\xfcck\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\nendloop\n"
+    b"endfacet\nendsolid Zur\xfcck\n",
+    "off": b"OFF\n# Zur\xfcck\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n",
+    "ply": b"ply\nformat ascii 1.0\ncomment Zur\xfcck\nelement vertex 3\nproperty float x\nproperty float y\n"
+    b"property float z\nelement face 1\nproperty list uchar int vertex_indices\nend_header\n0 0 0\n1 0 0\n0 1 0\n"
+    b"3 0 1 2\n",
+}
+
+
+@pytest.mark.parametrize("kind", LATIN)
+def test_text_in_latin_1_is_read_without_a_package_that_guesses_encodings(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "charset_normalizer", None)
+    file = tmp_path / f"a.{kind}"
+    file.write_bytes(LATIN[kind])
+    (part,) = load_mesh(file).parts
+    assert len(part.mesh.faces) == 1
+    assert part.material == ("Zurück" if kind == "obj" else None)
+
+
+def test_a_missing_package_is_not_reported_as_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import trimesh
+
+    def lacks(*_: object, **__: object) -> None:
+        raise ModuleNotFoundError("No module named 'chardet'", name="chardet")
+
+    monkeypatch.setattr(trimesh, "load_scene", lacks)
+    (tmp_path / "a.obj").write_bytes(LATIN["obj"])
+    with pytest.raises(MissingDependencyError, match=r"a.obj: reading it needs the package chardet: pip install"):
+        load_mesh(tmp_path / "a.obj")
+    with pytest.raises(MissingDependencyError, match=r"a.las: reading it needs the package lazrs"), reading("a.las"):
+        raise ModuleNotFoundError("No module named 'lazrs'", name="lazrs")
