@@ -24,12 +24,12 @@ TAG_HEIGHT_M = 0.87
 BANDS_M = ((0, 4), (4, 10), (10, 20), (20, 40), (40, 60))
 
 
-def recorded_outdoor() -> Floats:
+def recorded_outdoor(part: str = "LOS", heights_m: tuple[float, ...] = HEIGHTS_M) -> Floats:
     """Medians of range error [m], RSSI and first-path power [dBm], shape (heights, distances, 3); NaN if lost."""
-    found = np.full((len(HEIGHTS_M), len(DISTANCES_M), 3), np.nan)
-    for i, height in enumerate(HEIGHTS_M):
+    found = np.full((len(heights_m), len(DISTANCES_M), 3), np.nan)
+    for i, height in enumerate(heights_m):
         for j, distance in enumerate(DISTANCES_M):
-            file = OUTDOOR / "LOS" / f"height_{100 * height:.1f}cm" / f"{distance:.0f}m.csv"
+            file = OUTDOOR / part / f"height_{100 * height:.1f}cm" / f"{distance:.0f}m.csv"
             rows = list(csv.DictReader(file.open())) if file.exists() else []
             values = [
                 [float(row[name]) for name in ("Distance", "RSSI(dBm)", "RSSI_fp(dBm)")]
@@ -43,8 +43,7 @@ def recorded_outdoor() -> Floats:
 
 def simulated_outdoor(ground: str = "concrete", seed: int = 7, duration: float = 9.0) -> Floats:
     """The same from a simulated DW1000 over flat ground, 90 samples per position."""
-    world = ph.World()
-    world.add(ph.shapes.box(160, 40, 1), material=ground, label="ground", pose=ph.Pose(xyz=(40, 0, -0.5)))
+    world = flat_ground(ground)
     tag = ph.Uwb("qorvo/dw1000", anchors={f"{h} m": (0, 0, h) for h in HEIGHTS_M}, cir=False)
     found = np.full((len(HEIGHTS_M), len(DISTANCES_M), 3), np.nan)
     for j, distance in enumerate(DISTANCES_M):
@@ -53,6 +52,61 @@ def simulated_outdoor(ground: str = "concrete", seed: int = 7, duration: float =
             assert got.first_path_power is not None
             found[i, j] = [np.nanmedian(one[:, i]) for one in (got.error, got.rssi, got.first_path_power)]
     return found
+
+
+DRIVE = OUTDOOR / "Dynamic" / "LOS" / "Trajectory_A" / "Case_1"
+
+
+def recorded_drive() -> tuple[ph.RecordedMotion, dict[str, Floats], dict[str, Floats]]:
+    """Motion of the tag by RTK at its fitted height, anchor positions [m], and samples per anchor.
+
+    Columns of the samples: time [s], range [m], RSSI and first-path power [dBm].
+    """
+
+    def rows(name: str) -> Floats:
+        return np.array(list(csv.reader((DRIVE / f"{name}.csv").open()))[1:], float)
+
+    way = rows("trajectory")
+    time = 1e-9 * (way[:, 0] - way[0, 0])
+    place = np.column_stack([way[:, 1:3], np.full(len(way), TAG_HEIGHT_M)])
+    motion = ph.RecordedMotion(time, place, np.tile([0.0, 0.0, 0.0, 1.0], (len(way), 1)))
+    logs = {name: rows(name) for name in ("A3", "A5", "A9", "A12")}
+    samples = {name: np.column_stack([1e-9 * (log[:, 1] - way[0, 0]), log[:, 6:9]]) for name, log in logs.items()}
+    return motion, {name: log[0, 3:6] for name, log in logs.items()}, samples
+
+
+def compared_drive(seed: int = 7) -> dict[str, Floats]:
+    """Recorded and simulated values per anchor and distance band, shape (bands, 2, 4).
+
+    Values: samples per cycle of 0.1 s, median range error [m], mean RSSI and mean first-path power [dBm]. A band with
+    fewer than 20 cycles is NaN.
+    """
+    motion, anchors, samples = recorded_drive()
+    duration = float(motion.times[-1]) - 0.1
+    tag = ph.Uwb("qorvo/dw1000", anchors=anchors, cir=False)
+    got = tag.run(flat_ground("concrete"), motion, duration=duration, seed=seed)
+    assert got.first_path_power is not None
+    found = {}
+    for k, (name, log) in enumerate(samples.items()):
+        bands = np.full((len(BANDS_M), 2, 4), np.nan)
+        ours = np.column_stack([got.time, got.range[:, k], got.rssi[:, k], got.first_path_power[:, k]])
+        for side, values in enumerate((log[log[:, 0] <= duration], ours)):
+            true = np.linalg.norm(motion.sample(values[:, 0])[0] - anchors[name], axis=1)
+            for b, (low, high) in enumerate(BANDS_M):
+                band = (true > low) & (true <= high) & np.isfinite(values[:, 1])
+                if band.sum() >= 20:
+                    error = np.median(values[band, 1] - true[band])
+                    bands[b, side] = [band.sum(), error, *values[band, 2:].mean(axis=0)]
+        bands[:, :, 0] /= bands[:, 1:, 0]
+        found[name] = bands
+    return found
+
+
+def flat_ground(material: str) -> ph.World:
+    """Flat ground around the anchors and the tag outdoors."""
+    world = ph.World()
+    world.add(ph.shapes.box(160, 40, 1), material=material, label="ground", pose=ph.Pose(xyz=(40, 0, -0.5)))
+    return world
 
 
 def _slant(height_m: float, distance_m: float) -> float:

@@ -11,12 +11,7 @@ from numpy.typing import NDArray
 import parhelion as ph
 from parhelion.core.errors import ConfigError
 from parhelion.core.frames import AdcFrame
-from parhelion.sensors.waves.radar.adc import (
-    ENCODER_COUNTS,
-    oxford_image,
-    polar_image,
-    residual_phase_noise_dbc_hz,
-)
+from parhelion.sensors.waves.radar.adc import ENCODER_COUNTS, oxford_image, polar_image
 from wave_rigs import radar_config
 
 RECORDING = Path(__file__).resolve().parents[3] / "shared" / "data" / "radar_ti_adc" / "doppler_example_1.npy"
@@ -100,12 +95,6 @@ def test_leakage_and_static_ridge_are_those_of_a_recording() -> None:
     aside = [float(np.median(one[20:100, 74])) for one in (recorded, simulated)]
     assert min(ridge) > 10.0
     assert max(aside) < 3.0
-
-
-def test_phase_noise_cancels_at_short_range() -> None:
-    # 100 kHz off the carrier, 1 m: 4 sin^2(pi 1e5 6.67e-9) = -47.6 dB.
-    assert residual_phase_noise_dbc_hz(-80.0, 1e5, 1.0) == pytest.approx(-80.0 - 47.55, abs=0.05)
-    assert residual_phase_noise_dbc_hz(-91.0, 1e6, 75.0) == pytest.approx(-91.0 + 6.0, abs=0.1)
 
 
 def test_leakage_is_in_the_cube_and_not_detected() -> None:

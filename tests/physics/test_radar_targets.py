@@ -139,6 +139,22 @@ def test_all_cuboids_are_found(mode: Literal["cluster", "cube"], height: float) 
         assert len(scan) <= 20
 
 
+@pytest.mark.parametrize("mode", ["cluster", "cube"])
+def test_all_cuboids_are_found_from_other_places(mode: Literal["cluster", "cube"]) -> None:
+    # Held out: positions, directions and seeds that no setting was chosen for.
+    world = ph.World.load("cuboids")
+    boxes = [item for item in world.objects if item.label == "cuboid"]
+    radar, draws = ph.Radar("ti/mmwcas-imaging", mode=mode), np.random.default_rng(5)
+    for seed in range(1, 7):
+        x, y = draws.uniform(-0.5, 0.5, 2)
+        pose = ph.Pose((x, y, draws.choice([0.6, 0.8, 1.5, 2.0])), rpy_deg=(0.0, 0.0, draws.uniform(-2.0, 2.0)))
+        points = pose.apply(radar.scan(world, pose=pose, seed=seed).xyz.astype(np.float64))
+        for item in boxes:
+            half = 0.5 * np.ptp(item.parts[0].mesh.vertices, axis=0)
+            outside = np.maximum(np.abs(item.pose.inverse().apply(points))[:, :2] - half[:2], 0.0)
+            assert np.linalg.norm(outside, axis=1).min() < 1.0, (seed, item.pose.xyz)
+
+
 def test_a_target_ahead_has_the_power_of_the_radar_equation() -> None:
     # Beams on both sides of the axis, as they were, lost 3.9 dB per axis ahead.
     world = alone(ph.shapes.sphere(0.5), 40.5)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.errors import unknown_name
 from parhelion.core.trajectory import Fixed, Trajectory
-from parhelion.rays.origin import Cell, origin_for
+from parhelion.rays.origin import Cell, origin_of
 from parhelion.rays.scene import RayScene
 from parhelion.surfaces import library
 from parhelion.surfaces.material import Material
@@ -42,7 +42,7 @@ def shared_scene(
     geometry = world.geometry(kind, *names)
     key = ("scene", id(geometry), cell)
     if key not in scenes:
-        scenes[key] = RayScene(geometry, zero=origin_for(geometry, cell))
+        scenes[key] = RayScene(geometry, zero=None if cell is None else origin_of(cell))
     scene: RayScene = scenes[key]
     return scene
 

@@ -10,6 +10,7 @@ import pytest
 import parhelion as ph
 from parhelion.core.clouds import Scan
 from parhelion.sensors.optics.lidar.recorded_gaps import gaps_between, ring_numbers, rings_of
+from parhelion.sensors.optics.lidar.recorded_shots import recorded_shots
 from velodyne_rigs import azimuth_deg, made_up_scan
 
 VLP = "velodyne/vlp-16"
@@ -74,6 +75,34 @@ def test_a_units_own_calibration_is_found() -> None:
     np.testing.assert_array_equal(rings.of_point, scan.ring)
     away = np.degrees(rings.elevation) - (2.0 * np.arange(16) - 15.0)
     np.testing.assert_allclose(away, [np.degrees(off[scan.ring == ring][0]) for ring in range(16)], atol=0.06)
+
+
+def test_lost_shots_of_a_pattern_take_the_angles_of_the_unit() -> None:
+    """Every beam is turned and tilted by its own angle; rings without points lie between their neighbours."""
+    lidar, scan = made_up(VLP)
+    turn, tilt = np.radians(np.linspace(-1.5, 1.5, 16)), np.radians(np.linspace(0.8, -0.8, 16))
+
+    def moved(rows: np.ndarray, length: np.ndarray | float = 1.0) -> np.ndarray:
+        ring = scan.shots.ring[rows]
+        x, y, z = scan.shots.direction[rows].astype(np.float64).T
+        azimuth, elevation = np.arctan2(y, x) + turn[ring], np.arcsin(z) + tilt[ring]
+        parts = np.cos(elevation) * np.cos(azimuth), np.cos(elevation) * np.sin(azimuth), np.sin(elevation)
+        return np.stack(parts, axis=1) * np.reshape(length, (-1, 1))
+
+    some = scan.ring != 6
+    xyz = (scan.shots.origin[scan.shot] + moved(scan.shot, scan.range))[some]
+    cloud = ph.PointCloud(xyz.astype(np.float32), {"ring": scan.ring[some], "column": scan.column[some]})
+    shots = recorded_shots(cloud, lidar, "auto")
+    lost = np.setdiff1d(np.arange(len(scan.shots)), scan.shot[some])
+    np.testing.assert_array_equal(shots.lost["shot"], lost)
+    np.testing.assert_allclose(shots.vectors[shots.points_shots :], moved(lost), atol=np.radians(0.03))
+
+
+def test_lost_shots_of_the_preset_itself_stay_to_the_bit() -> None:
+    lidar, scan = made_up(VLP)
+    cloud = ph.PointCloud(scan.xyz, {"ring": scan.ring, "column": scan.column})
+    shots = recorded_shots(cloud, lidar, "auto")
+    np.testing.assert_array_equal(shots.vectors[shots.points_shots :], scan.shots.direction[scan.lost])
 
 
 @pytest.mark.parametrize("from_above", [False, True])

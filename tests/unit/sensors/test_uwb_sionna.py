@@ -50,8 +50,8 @@ def block(material: str = "concrete") -> ph.World:
 
 
 def test_answers_become_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    none, top = [0.0, 0.0, 0.0], [0.0, 5.0, 0.0]
-    paint, edge = [0.0, 5.0, 0.004], [5.0, 1.0, 1.0]
+    none, top = [0.0, 0.0, 0.0], [5.0, 5.0, 1.0]
+    paint, edge = [5.0, 5.0, 1.004], [10.0, 1.0, 2.0]
     away = np.array([10.0, 10.24, 10.243, 11.0, 9.9, 12.0]) / SPEED_OF_LIGHT_M_S
     answer = {
         "anchor": [1, 1, 1, 1, 0, 0], "delay": away.tolist(), "real": [1e-3, 2e-4, 3e-4, 1e-4, 1e-3, 0.0],
@@ -68,9 +68,7 @@ def test_answers_become_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert far.length == pytest.approx([10.0, 10.243, 11.0], abs=1e-9)
     assert np.abs(far.gain) == pytest.approx([1e-3, 3e-4, 1e-4])
     assert far.phase == pytest.approx(np.angle(np.exp(-2j * np.pi * CARRIER_HZ * far.delay)), abs=1e-9)
-    # Sionna RT coordinates are relative to the centre of the world, which is the centre of the block.
-    middle = np.array([5.0, 0.0, 1.0])
-    assert far.corner[2] == pytest.approx(np.array([edge, top]) + middle)
+    assert far.corner[2] == pytest.approx(np.array([edge, top]))
     assert far.departure[1] == pytest.approx(np.array([5, 5, 0.004]) / np.linalg.norm([5, 5, 0.004]))
     assert far.arrival[2] == pytest.approx(np.array([5, -5, -1]) / np.sqrt(51))
     # The block obstructs the line to the other anchor, so our own wall model replaces that direct path.
@@ -79,7 +77,7 @@ def test_answers_become_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     reported = [json.loads(line) for line in jobs.read_text().splitlines()]
     assert [job["do"] for job in reported] == ["scene", "paths"]
     assert reported[0]["polarisation"] == "V"
-    assert (reported[1]["depth"], reported[1]["tag"]) == (2, [-5.0, 0.0, 0.0])
+    assert (reported[1]["depth"], reported[1]["tag"]) == (2, [0.0, 0.0, 1.0])
 
 
 @pytest.mark.parametrize(

@@ -71,9 +71,13 @@ def edge_paths(
     free line has none.
     """
     search = _Search(scene, start, end, times, most_detour_m)
-    steep = np.stack([search.steepness(0), search.steepness(1)])
-    row, way = np.nonzero(np.all(np.isfinite(steep), axis=0))
-    slope1, slope2 = steep[0, row, way], steep[1, row, way]
+    row, way = (one.ravel() for one in np.indices((len(search.row), 4), dtype=np.int64))
+    slope1 = search.steepness(0, row, way)
+    open1 = np.isfinite(slope1)
+    row, way, slope1 = row[open1], way[open1], slope1[open1]
+    slope2 = search.steepness(1, row, way)
+    open2 = np.isfinite(slope2)
+    row, way, slope1, slope2 = row[open2], way[open2], slope1[open2], slope2[open2]
     # Two rays that rise from either end meet over the line.
     span = search.length[row]
     along = span * slope2 / (slope1 + slope2)
@@ -125,41 +129,42 @@ class _Search:
         """Mask of the pairs of positions (n, 3) [m] with an obstacle in between."""
         vector = end - start
         length = _length(vector)
-        return self.scene.cast(Rays(start, vector / length[:, None], times, length)).found
+        return self.scene.is_blocked(Rays(start, vector / length[:, None], times, length))
 
-    def steepness(self, side: int) -> Floats:
-        """Smallest slope against the line of free rays from its start (0) or end (1), shape (n, 4); NaN if none."""
-        n = len(self.row)
+    def steepness(self, side: int, row: NDArray[np.int64], way: NDArray[np.int64]) -> Floats:
+        """Smallest slope of free rays from the start (0) or end (1) of lines `row` (m,), on their sides `way` (m,).
+
+        NaN where no ray is free.
+        """
         at = self.far if side == 0 else self.near
         reach = at if side == 0 else self.length - at
         # An obstacle close to one end can require a steeper ray than the height of the ellipsoid suggests.
         most = self.highest * np.maximum(
             1.0, reach / np.maximum(self.near if side == 0 else self.length - self.far, 0.05)
         )
-        row, way = (one.ravel() for one in np.indices((n, 4)))
-        eye = (self.start if side == 0 else self.end)[row]
+        eye = self.start if side == 0 else self.end
 
-        def is_blocked(height: Floats) -> NDArray[np.bool_]:
+        def is_blocked(rows: NDArray[np.int64], height: Floats) -> NDArray[np.bool_]:
             # One or more heights for each row.
             each = height.shape[1]
-            r, w, up = np.repeat(row, each), np.repeat(way, each), height.ravel()
+            r, w, up = np.repeat(row[rows], each), np.repeat(way[rows], each), height.ravel()
             longer = np.minimum(reach[r] + _LEAN * up, self.length[r])
             there = self.place(r, w, longer if side == 0 else self.length[r] - longer, up / reach[r] * longer)
-            return self.blocked(np.repeat(eye, each, axis=0), there, self.times[r]).reshape(height.shape)
+            return self.blocked(eye[r], there, self.times[r]).reshape(height.shape)
 
         tried = most[row][:, None] * (np.arange(1, _HEIGHTS + 1) / _HEIGHTS) ** 2
-        if not n:
-            return np.zeros((0, 4))
-        free = ~is_blocked(tried)
-        first = np.argmax(free, axis=1)
-        high = np.take_along_axis(tried, first[:, None], axis=1)
-        low = np.where(first[:, None] > 0, np.take_along_axis(tried, np.maximum(first - 1, 0)[:, None], axis=1), 0.0)
+        free = ~is_blocked(np.arange(len(row)), tried)
+        passable = np.flatnonzero(np.any(free, axis=1))
+        first = np.argmax(free[passable], axis=1)
+        high = tried[passable, first][:, None]
+        low = np.where(first > 0, tried[passable, np.maximum(first - 1, 0)], 0.0)[:, None]
         for _ in range(_HALVINGS):
             middle = (low + high) / 2.0
-            closed = is_blocked(middle)
+            closed = is_blocked(passable, middle)
             low, high = np.where(closed, middle, low), np.where(closed, high, middle)
-        slope = high[:, 0] / reach[row]
-        return np.where(np.any(free, axis=1), slope, np.nan).reshape(n, 4)
+        slope = np.full(len(row), np.nan)
+        slope[passable] = high[:, 0] / reach[row[passable]]
+        return slope
 
 
 def _aside(direction: Floats) -> Floats:

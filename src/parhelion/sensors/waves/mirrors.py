@@ -421,7 +421,7 @@ class DirectionFinder:
         if not len(met):
             return np.zeros(0, bool)
         origin = met.point + self.rules.lift_m * met.normal
-        return ~self.scene.cast(Rays(origin, toward, times, np.full(len(met), self.rules.reach_m))).found
+        return ~self.scene.is_blocked(Rays(origin, toward, times, np.full(len(met), self.rules.reach_m)))
 
     def _once(self, links: _Links, normals: list[Floats]) -> MirrorPaths:
         pair = np.repeat(np.arange(len(links)), [len(normals[k]) for k in links.sample])

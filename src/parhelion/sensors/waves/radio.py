@@ -280,7 +280,11 @@ class FoliageEllipsoids:
             width = np.sqrt(np.maximum(root, 0.0))
             first = np.clip((-b - width) / a, 0.0, limit[rows, None])
             last = np.clip((-b + width) / a, 0.0, limit[rows, None])
-            found[rows] = np.sum(np.where(root > 0, last - first, 0.0), axis=1)
+            row, crown = np.nonzero(last > first)
+            length = (last - first)[row, crown]
+            # Sorted, so that neither the order of the crowns nor distant ones change the rounding of the sum.
+            order = np.lexsort((length, row))
+            found[rows] = np.bincount(row[order], length[order], len(o))
         return found
 
 
@@ -302,6 +306,12 @@ class SatelliteScene:
         count = len(rays)
         nothing = np.full(count, -1)
         return Hits(np.full(count, np.inf), nothing, nothing, nothing, np.zeros((count, 3)))
+
+    def is_blocked(self, rays: Rays) -> NDArray[np.bool_]:
+        """Mask of the rays that hit anything within their range."""
+        if len(self.planes) or self.scene.geometry.surface is not None:
+            return self.scene.is_blocked(rays)
+        return np.zeros(len(rays), bool)
 
 
 def satellite_scene(world: World, names: tuple[str, ...]) -> SatelliteScene:

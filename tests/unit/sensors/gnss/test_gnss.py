@@ -194,3 +194,67 @@ def test_the_mount_moves_the_antenna() -> None:
     )
     assert found.position[0] == pytest.approx([10.0, 1.0, 2.0], abs=1e-3)
     assert np.all(found.status[found.elevation < 0] == ABSENT)
+
+
+# ---- kernels ---------------------------------------------------------------------------------------------------------
+
+
+def test_epochs_satellites_and_edits_share_their_kernels() -> None:
+    import drjit as dr
+
+    world = plain()
+    world.add(ph.shapes.box(30, 8, 12), material="concrete", label="building", pose=ph.Pose((10, 12, 6)))
+    drive = ph.ConstantTwist(ph.Pose((0, 0, 2)), velocity=(4.0, 0.5, 0.0))
+    dr.set_flag(dr.JitFlag.KernelHistory, True)
+    try:
+        dr.kernel_history_clear()
+        for k in range(12):
+            # Other numbers of epochs, satellites, obstacles and reflections, hence of rays.
+            receiver = ph.Gnss("u-blox/f9p", constellations=["gps", "galileo", "beidou"][: 1 + k % 3], order=1 + k % 2)
+            receiver.run(world, drive, start=k, duration=0.2 * (1 + k % 4), seed=k)
+            if k % 3 == 2:
+                place = ph.Pose((5.0 * k, -15.0, 4.0))
+                world.add(ph.shapes.box(6, 6, 8), material="brick", label="building", pose=place)
+        kernels = {entry["hash"] for entry in dr.kernel_history() if str(entry["type"]).endswith("JIT")}
+    finally:
+        dr.set_flag(dr.JitFlag.KernelHistory, False)
+    # Nearest hits, blocked rays, and what preparing the scene takes.
+    assert 1 <= len(kernels) <= 6
+
+
+# ---- unseen objects --------------------------------------------------------------------------------------------------
+
+
+def _site(order: int = 1, *, unseen: bool = False) -> ph.World:
+    """A street with trees over a deep cellar; `order` -1 adds its objects in reverse."""
+    rng = np.random.default_rng(3)
+    objects = [
+        (ph.shapes.plane(300, 200), "asphalt", "road", (0, 0, 0)),
+        (ph.shapes.plane(9, 9), "wood", "x", (0, 0, -40)),
+    ]
+    for k, x in enumerate(np.arange(-60.0, 61.0, 15.0)):
+        height = 8.0 + 2.3 * rng.uniform()
+        objects.append((ph.shapes.box(12, 9, height), "brick", "building", (x, (-1) ** k * 13.0, height / 2)))
+        objects.append((ph.shapes.sphere(2.0 + rng.uniform()), "leaf", "vegetation", (x + 6, (-1) ** k * -6.0, 5.3)))
+    objects.append((ph.shapes.box(60, 1, 9), "concrete", "wall", (0, 60, 4.5)))
+    if unseen:
+        objects.insert(1, (ph.shapes.box(0.2, 0.3, 0.2), "steel", "building", (4, 1, -3)))
+        objects.insert(9, (ph.shapes.box(3, 3, 3), "steel", "box", (1, 62, -8)))
+        objects.append((ph.shapes.sphere(1.0), "leaf", "vegetation", (9, 2, -9)))
+    world = ph.World("site")
+    for shape, material, label, place in objects[::order]:
+        world.add(shape, material=material, label=label, pose=ph.Pose(place))
+    return world
+
+
+def test_unseen_objects_and_the_order_of_objects_change_no_bit() -> None:
+    drive = ph.ConstantTwist(ph.Pose((-20, 0.5, 1.6), rpy_deg=(1, -2, 5)), velocity=(6.0, 0.2, 0.0))
+    receiver = ph.Gnss("u-blox/f9p", rate_hz=1.0, rtk_baseline_km=5.0)
+    first = receiver.run(_site(), drive, duration=6.0, seed=7)
+    for other in (_site(-1), _site(unseen=True), _site(-1, unseen=True)):
+        assert same_bits(first, receiver.run(other, drive, duration=6.0, seed=7))
+    # A box that moves underground changes the kernel, and no bit.
+    site = _site()
+    below = ph.ConstantTwist(ph.Pose((0, 0, -6)), velocity=(2.0, 0.0, 0.0))
+    site.add_actor(ph.shapes.box(2, 2, 2), material="steel", label="car", trajectory=below)
+    assert same_bits(first, receiver.run(site, drive, duration=6.0, seed=7))

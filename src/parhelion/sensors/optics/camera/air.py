@@ -47,19 +47,17 @@ class AirLight:
     asymmetry: Any
     """Mean cosine of the scattering angle."""
 
-    def seen_through(self, light: list[Any], ray: Ray, index: Any, length: Any) -> list[Any]:
-        """Radiance of pixels after extinction and airlight."""
+    def along(self, ray: Ray, index: Any, length: Any) -> tuple[list[Any], list[Any]]:
+        """Transmittance and airlight [W/(m^2 sr)] of each band along rays."""
         dr, mi = running_engine().dr, running_engine().mi
         xp = namespace(length)
         out = self.top / xp.maximum(dr.abs(ray.direction.z), 1e-4)
         frame = BeamAim(ray.direction, None, ray.origin, ray.time, mi.Float(0.0), index)
         depth = self.air.depth(frame, xp.minimum(length, out))
         phase = henyey_greenstein(dr.dot(ray.direction, mi.Vector3f(*self.sun)), self.asymmetry)
-        seen = []
-        for one, ratio, even, sun in zip(light, self.ratio, self.even, self.from_sun, strict=True):
-            passed = dr.exp(-depth * ratio)
-            seen.append(one * passed + (even + sun * phase) * (1.0 - passed))
-        return seen
+        passed = [dr.exp(-depth * ratio) for ratio in self.ratio]
+        lit = [even + sun * phase for even, sun in zip(self.even, self.from_sun, strict=True)]
+        return passed, [light * (1.0 - share) for light, share in zip(lit, passed, strict=True)]
 
 
 def henyey_greenstein(cos_angle: Any, asymmetry: Any) -> Any:

@@ -17,10 +17,11 @@ from parhelion.core.random import Stream
 from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import engine
 from parhelion.rays.lock import locked
-from parhelion.rays.origin import cell_of
+from parhelion.rays.origin import cell_around
 from parhelion.sensors.base import FrameSensor, finite_time, place_of
 from parhelion.sensors.optics.camera import lens
 from parhelion.sensors.optics.camera.config import CameraConfig
+from parhelion.sensors.optics.camera.denoise import method_of
 from parhelion.sensors.optics.camera.device import CameraOnDevice
 from parhelion.sensors.optics.camera.electronics import SensorElectronics
 from parhelion.sensors.optics.camera.lattice import MODELS
@@ -234,8 +235,9 @@ class Camera(FrameSensor[CameraConfig, Image]):
         developed: False returns band radiance [W/(m^2 sr)] as float32, before lens falloff and sensor.
         exposure_s: Exposure time [s]; replaces automatic exposure.
         gain_db: Gain [dB]; replaces automatic gain.
-        denoise: True removes Monte Carlo noise of the renderer with Intel Open Image Denoise; "auto" does so if the
-            package pyoidn is installed.
+        denoise: Removal of the renderer's Monte Carlo noise: "auto" filters indirect light of developed pictures,
+            "filter" also that of radiance, "oidn" uses Intel Open Image Denoise, "none" leaves the picture unbiased.
+            True and False mean "oidn" and "none".
         lens_drops: Number of water drops on the lens.
         rain_blend: Blend of rain streaks: "physical" (drop sizes of the weather, brightness by exposure) or "vane" (one
             drop size and the image blend of VANE, ERDC/GSL TR-20-32 chapter 7).
@@ -259,7 +261,7 @@ class Camera(FrameSensor[CameraConfig, Image]):
         developed: bool = True,
         exposure_s: float | None = None,
         gain_db: float | None = None,
-        denoise: bool | Literal["auto"] = False,
+        denoise: bool | Literal["auto", "filter", "oidn", "none"] = "auto",
         lens_drops: int = 0,
         rain_blend: Literal["physical", "vane"] = "physical",
     ) -> None:
@@ -270,8 +272,7 @@ class Camera(FrameSensor[CameraConfig, Image]):
                 raise ConfigError(f"{what}: must be a whole number from {low} to {high}, got {value!r}")
         if rain_blend not in MODELS:
             raise unknown_name("rain_blend", str(rain_blend), MODELS)
-        if denoise not in (True, False, "auto"):
-            raise ConfigError(f"denoise: must be true, false or auto, got {denoise!r}")
+        method_of(denoise, developed=developed)
         for one in truth:
             if one not in TRUTH:
                 raise unknown_name("truth", one, TRUTH)
@@ -335,7 +336,7 @@ class Camera(FrameSensor[CameraConfig, Image]):
         camera = place_of(motion, start)
         with world.edits():
             # The picture uses one state of the world: edits by other threads take effect before or after it.
-            cell = cell_of(world.geometry(*self.visibility_keys), camera.xyz)
+            cell = cell_around(camera.xyz)
             target = camera_target(world, self.visibility_keys, self.bands, cell)
             weather, daylight = world.weather, world.daylight
             finder = self._objects(world) if "objects" in self.truth else None

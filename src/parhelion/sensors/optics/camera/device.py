@@ -135,14 +135,22 @@ class CameraOnDevice(DeviceOwned):
         self, target: CameraScene, scene: RenderInputs, stream: Stream, samples: int, *, first: int = 0
     ) -> tuple[list[Any], Any]:
         """Mean radiance of the pixels [W/(m^2 sr)], one flat device array per band, and its relative standard error."""
-        engine, view = self.engine, scene.view
-        count = view.width * view.height
-        shoot = engine.frozen(render, casts=True)
-        *planes, error = shoot(
-            scene, target.scene.for_kernels(), engine.counting(count), self._keys(stream), engine.whole(samples),
-            engine.whole(first), count,
-        )  # fmt: skip
+        *planes, error = self._rendered(target, scene, stream, samples, first, layered=False)
         return planes, error
+
+    def expose_layers(self, target: CameraScene, scene: RenderInputs, stream: Stream, samples: int) -> list[Any]:
+        """Light of the pixels as flat device arrays, for `denoise.Layers`."""
+        return self._rendered(target, scene, stream, samples, 0, layered=True)
+
+    def _rendered(
+        self, target: CameraScene, scene: RenderInputs, stream: Stream, samples: int, first: int, *, layered: bool
+    ) -> list[Any]:
+        engine, count = self.engine, scene.view.width * scene.view.height
+        shoot = engine.frozen(render, casts=True)
+        return shoot(
+            scene, target.scene.for_kernels(), engine.counting(count), self._keys(stream), engine.whole(samples),
+            engine.whole(first), count, layered,
+        )  # fmt: skip
 
     def guided(self, target: CameraScene, scene: RenderInputs, stream: Stream) -> RenderInputs:
         """Inputs of the renderer with a guide of the indirect light, where that reduces noise."""

@@ -109,30 +109,58 @@ class RenderDraws:
         return tuple(to_unit(word + step * k) for word, k in zip(start, _STEPS, strict=True))  # type: ignore[return-value]
 
 
+@dataclass
+class _Sample:
+    """One sample of each pixel, as kernel variables."""
+
+    direct: list[Reals]
+    """Radiance of the first surface under sun and lamps, its reflections and what lies behind glass, and the sky."""
+    indirect: list[Reals]
+    """Radiance that the first surface scatters of light from the sky and from other surfaces."""
+    reflected: list[Reals]
+    """Diffuse reflectance of the first surface times the transmittance of the air; 0 without indirect light."""
+    normal: Vectors
+    place: Vectors
+    """Hit point relative to the lens [m]; 0 where there is no indirect light."""
+
+
 def render(
-    scene: RenderInputs, cast: SceneArrays, index: Ints, keys: Keys, samples: Ints, first: Ints, size: int
-) -> list[Reals]:
+    scene: RenderInputs, cast: SceneArrays, index: Ints, keys: Keys, samples: Ints, first: Ints, size: int,
+    layered: bool = False,
+) -> list[Reals]:  # fmt: skip
     """Mean radiance of each pixel [W/(m^2 sr)], row-major, one array per band, over the samples from `first` on.
 
     The last array is the relative standard error of the sum over bands, as for independent samples; 0 for one sample.
+    With `layered`, the arrays are those of `denoise.Layers`.
     """
     dr, mi = running_engine().dr, running_engine().mi
     pixel, row, column = scene.view.pixel(index)
     bands = scene.surfaces.bands
-
-    def one(number: Ints, square: Reals, *total: Reals) -> Any:
-        light = _sample(scene, cast, RenderDraws(keys, pixel, first + number), index, row, column)
-        grey = sum(light[1:], start=light[0])
-        return number + 1, square + grey * grey, *(a + b for a, b in zip(total, light, strict=True))
-
-    state = (mi.UInt32(0), mi.Float(0.0), *(mi.Float(0.0) for _ in range(bands)))
-    _, square, *total = dr.while_loop(state, lambda number, *_: number < samples, one)
     count = mi.Float(samples)
-    grey = sum(total[1:], start=total[0])
-    excess = dr.select((count > 1.5) & (grey > 0.0), count * square / (grey * grey) - 1.0, 0.0)
-    error = dr.sqrt(dr.select(excess > 0.0, excess, 0.0) / dr.select(count > 1.5, count - 1.0, 1.0))
+
+    def one(number: Ints, *total: Reals) -> Any:
+        sample = _sample(scene, cast, RenderDraws(keys, pixel, first + number), index, row, column)
+        if layered:
+            values = [_squared(sample.direct), *sample.direct, _squared(sample.indirect), *sample.indirect]
+            values += [*sample.reflected, *sample.normal, *sample.place, dr.squared_norm(sample.place)]
+        else:
+            light = [a + b for a, b in zip(sample.direct, sample.indirect, strict=True)]
+            values = [_squared(light), *light]
+        return number + 1, *(a + b for a, b in zip(total, values, strict=True))
+
+    state = (mi.UInt32(0), *(mi.Float(0.0) for _ in range(3 * bands + 9 if layered else bands + 1)))
+    _, *total = dr.while_loop(state, lambda number, *_: number < samples, one)
+    means = [one / count for one in total]
+    found = means[1:]
+    if layered:
+        found[bands] = _variance(means[bands + 1], means[bands + 2 : 2 * bands + 2], count)
+        found.append(_variance(means[0], means[1 : bands + 1], count))
+    else:
+        grey = sum(found[1:], start=found[0])
+        variance = _variance(means[0], found, count)
+        found.append(dr.select(grey > 0.0, dr.sqrt(variance) / grey, 0.0))
     results = []
-    for values in (*(band / count for band in total), error):
+    for values in found:
         picture = dr.empty(mi.Float, size)
         dr.scatter(picture, values, pixel)
         results.append(picture)
@@ -140,33 +168,54 @@ def render(
     return results
 
 
+def _squared(light: list[Reals]) -> Reals:
+    grey = sum(light[1:], start=light[0])
+    return grey * grey
+
+
+def _variance(square: Reals, mean: list[Reals], count: Reals) -> Reals:
+    """Variance of the mean of the sum over bands, from the mean square of the samples; 0 for one sample."""
+    dr = running_engine().dr
+    excess = square - _squared(mean)
+    return dr.select((count > 1.5) & (excess > 0.0), excess / (count - 1.0), 0.0)
+
+
 def _sample(
     scene: RenderInputs, cast: SceneArrays, draws: RenderDraws, index: Ints, row: Ints, column: Ints
-) -> list[Reals]:
+) -> _Sample:
     """Radiance along one ray per pixel, for each band."""
     dr, mi = running_engine().dr, running_engine().mi
     ray = start_of_sample(scene.view, draws, row, column)
     bands = scene.surfaces.bands
-    light = [mi.Float(0.0) for _ in range(bands)]
+    zero = [mi.Float(0.0) for _ in range(bands)]
     path = _Path(ray.origin, ray.direction, mi.Bool(True), mi.Bool(True), [mi.Float(1.0) for _ in range(bands)])
     pixel = None if scene.guide is None else (row, column)
-    path, light, length = _step(scene, cast, draws, mi.UInt32(2), path, light, ray.time, coherent=True, pixel=pixel)
+    path, light, met, length = _step(scene, cast, draws, mi.UInt32(2), path, zero, ray.time, coherent=True, pixel=pixel)
+    more = zero
     if scene.bounces:
 
         def step(depth: Ints, *state: Any) -> Any:
             origin, direction, sees_sun, active = state[:4]
             now = _Path(origin, direction, sees_sun, active, list(state[4 : 4 + bands]))
             draw = mi.UInt32(2) + depth * 3
-            after, more, _ = _step(scene, cast, draws, draw, now, list(state[4 + bands :]), ray.time, coherent=False)
+            after, more, *_ = _step(scene, cast, draws, draw, now, list(state[4 + bands :]), ray.time, coherent=False)
             after.active &= depth < scene.bounces
             return depth + 1, after.origin, after.direction, after.sees_sun, after.active, *after.share, *more
 
-        state = (mi.UInt32(1), path.origin, path.direction, path.sees_sun, path.active, *path.share, *light)
+        state = (mi.UInt32(1), path.origin, path.direction, path.sees_sun, path.active, *path.share, *zero)
         done = dr.while_loop(state, lambda *s: s[4], step)
-        light = list(done[5 + bands :])
+        more = list(done[5 + bands :])
+    # Paths that see the sun were reflected or transmitted by a smooth surface.
+    scatters = met.found & ~path.sees_sun
+    direct = [a + dr.select(scatters, 0.0, b) for a, b in zip(light, more, strict=True)]
+    indirect = [dr.select(scatters, b, 0.0) for b in more]
+    reflected = [dr.select(scatters, band["diffuse"], 0.0) for band in met.surface.bands]
     if scene.air is not None:
-        light = scene.air.seen_through(light, ray, index, length)
-    return light
+        passed, added = scene.air.along(ray, index, length)
+        direct = [a * b + c for a, b, c in zip(direct, passed, added, strict=True)]
+        indirect, reflected = ([a * b for a, b in zip(one, passed, strict=True)] for one in (indirect, reflected))
+    normal, place = (dr.select(scatters, one, 0.0) for one in (met.normal, met.place - ray.origin))
+    return _Sample(direct, indirect, reflected, normal, place)
 
 
 def start_of_sample(view: View, draws: RenderDraws, row: Ints, column: Ints) -> Ray:
@@ -197,8 +246,8 @@ def _step(
     *,
     coherent: bool,
     pixel: tuple[Ints, Ints] | None = None,
-) -> tuple[_Path, list[Any], Any]:
-    """Trace paths to the next surface: continued paths, accumulated light, and distance to the surface [m].
+) -> tuple[_Path, list[Any], _Met, Any]:
+    """Trace paths to the next surface: continued paths, accumulated light, the surface, and the distance to it [m].
 
     With `pixel` (row, column), the continued direction is guided.
     """
@@ -227,7 +276,7 @@ def _step(
     tile = None
     if scene.guide is not None and pixel is not None:
         tile = scene.guide.tile(*pixel, (third[2], third[3]))
-    return _go_on(scene, path, met, second, first[2], tile, third[1]), light, hit.t
+    return _go_on(scene, path, met, second, first[2], tile, third[1]), light, met, hit.t
 
 
 def guide_rays(
@@ -253,7 +302,7 @@ def guide_rays(
     wi = side * (level * cosine) + up * (level * sine) + normal * height
     path = _Path(start, wi, mi.Bool(False), hit.found, [mi.Float(1.0) for _ in range(bands)])
     zero = [mi.Float(0.0) for _ in range(bands)]
-    _, light, _ = _step(scene, cast, draws, mi.UInt32(2), path, zero, ray.time, coherent=False)
+    _, light, *_ = _step(scene, cast, draws, mi.UInt32(2), path, zero, ray.time, coherent=False)
     total = sum(light[1:], start=light[0])
     results = bin_of(wi), dr.select(hit.found, total, 0.0)
     dr.eval(results)

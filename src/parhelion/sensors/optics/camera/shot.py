@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -10,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.errors import MissingDependencyError
 from parhelion.core.image import Image
 from parhelion.core.pose import Pose
 from parhelion.core.random import Stream
 from parhelion.core.trajectory import Fixed, Mounted, Trajectory, pose_at
 from parhelion.rays.device import copied
+from parhelion.sensors.optics.camera.denoise import Layers, filtered, method_of, open_image_denoised
 from parhelion.sensors.optics.camera.depth import DepthDraws, StereoCalibration, flight_depth, stereo_depth
 from parhelion.sensors.optics.camera.device import CameraOnDevice
 from parhelion.sensors.optics.camera.electronics import SensorElectronics, axis_cosines, develop
@@ -36,9 +35,6 @@ from parhelion.weather.weather import Weather
 if TYPE_CHECKING:
     from parhelion.sensors.optics.camera.camera import Camera
 
-# ---- denoise --------------------------------------------------------------------------------------------------------
-# Removal of Monte Carlo noise with Intel Open Image Denoise. The denoised image is no longer unbiased.
-
 
 class GrainWarning(UserWarning):
     """Monte Carlo noise of the renderer exceeds the noise of the simulated sensor."""
@@ -48,39 +44,6 @@ GRAIN_LIMIT = 20.0
 """A camera warns if the noise of the renderer exceeds this multiple of the sensor noise in a tenth of the pixels."""
 _GRAIN_STEP = 37
 """Every 37th pixel is compared; the number is prime, so that the pixels spread over rows and colours."""
-
-
-def denoises(setting: bool | str) -> bool:
-    """True if images are denoised; "auto" uses the denoiser if it is installed."""
-    return importlib.util.find_spec("pyoidn") is not None if setting == "auto" else bool(setting)
-
-
-def denoised(radiance: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Band radiance (h, w, bands) without Monte Carlo noise.
-
-    Bands are denoised three at a time, with the same network. Sensor noise is added afterwards.
-    """
-    run = _denoiser()
-    bands = radiance.shape[2]
-    result = np.empty_like(radiance)
-    for first in range(0, bands, 3):
-        # The network takes three bands: the last band is repeated where there are fewer.
-        chosen = [min(first + k, bands - 1) for k in range(3)]
-        colour = np.ascontiguousarray(radiance[..., chosen], dtype=np.float32)
-        smooth = np.asarray(run(colour, hdr=True))
-        for k, band in enumerate(chosen):
-            result[..., band] = smooth[..., k]
-    return np.maximum(result, 0.0)
-
-
-def _denoiser() -> Any:
-    try:
-        from pyoidn import denoise
-    except ImportError:
-        raise MissingDependencyError(
-            "denoise: needs the package pyoidn: run 'pip install parhelion[denoise]'"
-        ) from None
-    return denoise
 
 
 # ---- shot -----------------------------------------------------------------------------------------------------------
@@ -175,9 +138,13 @@ class Shot:
             planes = [device.expose_heat(self.target, view, day, self.weather, self.start, self.stream, samples)]
         else:
             scene = device.guided(self.target, self._scene(view), self.stream)
-            planes, error = device.expose(self.target, scene, self.stream, camera.samples)
-            if denoises(camera.denoise):
-                smooth = denoised(_stacked(planes, view))
+            method = method_of(camera.denoise, developed=camera.developed)
+            if method == "filter":
+                planes, error = self._filtered(scene, view)
+            else:
+                planes, error = device.expose(self.target, scene, self.stream, camera.samples)
+            if method == "oidn":
+                smooth = open_image_denoised(_stacked(planes, view))
                 planes = [device.engine.table(smooth[..., band]) for band in range(smooth.shape[2])]
             elif camera.developed and camera.noise:
                 self._compare_grain(planes, error, taken, view)
@@ -202,6 +169,15 @@ class Shot:
         )  # fmt: skip
         return done.colour
 
+    def _filtered(self, scene: RenderInputs, view: View) -> tuple[list[Any], Any]:
+        """Radiance with filtered indirect light, and its relative standard error."""
+        camera, device = self.camera, self.device
+        planes = device.expose_layers(self.target, scene, self.stream, camera.samples)
+        return filtered(
+            Layers.of(planes, len(camera.bands)), view.width, view.height, pixel_rad=1.0 / camera.intrinsics.fx,
+            samples=camera.samples, engine=device.engine,
+        )  # fmt: skip
+
     def _compare_grain(self, planes: list[Any], error: Any, taken: Exposure, view: View) -> None:
         """Warn once per camera if the noise of the renderer is far above that of the sensor."""
         camera, electronics, engine = self.camera, self.electronics, self.device.engine
@@ -221,7 +197,7 @@ class Shot:
             warnings.warn(
                 f"{camera.model}: with samples={camera.samples}, the noise of the renderer is {ratio:.0f} times the "
                 "sensor noise or more in a tenth of the pixels; use more samples (noise falls with their square root) "
-                "or denoise=True",
+                "or a denoiser (denoise='auto')",
                 GrainWarning,
                 stacklevel=2,
             )

@@ -16,9 +16,8 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
 from parhelion.core.random import Stream, repeated
 from parhelion.core.trajectory import Fixed, Trajectory
-from parhelion.rays.geometry import SceneGeometry
 from parhelion.rays.lock import locked
-from parhelion.rays.origin import Cell, cell_of, runs
+from parhelion.rays.origin import Cell, cell_around, runs
 from parhelion.sensors.base import FrameSensor, checked_world, finite_time, motion_of
 from parhelion.sensors.optics.lidar.config import LidarConfig, ReturnMode
 from parhelion.sensors.optics.lidar.device import Launch, LidarOnDevice, place_at
@@ -216,7 +215,7 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         """Digitised signal of selected shots (rows of the table of shots), with all sub-rays traced."""
         motion, start = motion_of(checked_world(world), None, pose, trajectory, mount), finite_time(time)
         with world.edits():
-            cell = cell_of(self._geometry(world), place_at(motion, start))
+            cell = cell_around(place_at(motion, start))
             target, weather = self._target(world, cell), world.weather
         stream = self._stream(seed, motion, start, frame)
         launch = Launch(target, weather, self.shots(start), [motion], [start], [stream])
@@ -272,7 +271,7 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
             weather = world.weather
             # Weather that changes is prepared for one time.
             same_air = weather is None or weather.is_constant
-            cells = list(runs(self._geometry(world), places))
+            cells = list(runs(places))
             for rows, cell in cells:
                 target = self._target(world, cell)
                 if len(cells) == 1:
@@ -285,9 +284,6 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
                     part = slice(*batch)
                     table = self.shots(their[batch[0]])
                     yield Launch(target, weather, table, some[part], their[part], streams[rows][part])
-
-    def _geometry(self, world: World) -> SceneGeometry:
-        return world.geometry(*self.visibility_keys)
 
     def _target(self, world: World, cell: Cell | None = None) -> LightScene:
         kind, *names = self.visibility_keys

@@ -327,8 +327,10 @@ class _Launch:
         dr.eval(power)
         depth = air.depth(aim, range_m)
         dimmed = power * dr.exp(-2.0 * depth)
+        # Unused rows of a shot with a return must not extend its reach, or particles would be drawn behind its surface.
+        unused = dr.select(beam < dr.opaque(mi.UInt32, shots.points_shots), mi.Float(0.0), NO_ECHO)
         echo = ReturnEcho(
-            dr.select(here, range_m, NO_ECHO), dr.select(here, self._given_detected(dimmed, power), 0.0),
+            dr.select(here, range_m, unused), dr.select(here, self._given_detected(dimmed, power), 0.0),
             dr.select(here, source, NOTHING), dr.reinterpret_array(mi.UInt32, dimmed),
         )  # fmt: skip
         return Echoes(slots, EchoRows.of(self.engine, echo), None, None, None, [])

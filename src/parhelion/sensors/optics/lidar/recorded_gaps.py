@@ -97,7 +97,7 @@ def _by_elevation(
     # A unit's calibration differs from the data sheet: rings are moved to their points, in two iterations.
     calibrated = elevation
     for _ in range(2):
-        moved = calibrated + _median_by(found, off, len(elevation))
+        moved = calibrated + median_by(found, off, len(elevation))
         calibrated = np.clip(moved, elevation - _MOST_OFF * spacing, elevation + _MOST_OFF * spacing)
         found, off = _nearest(points, calibrated, exits)
     # If the cloud is from another sensor with other beam exits, a few near points fall between the rings.
@@ -121,7 +121,7 @@ def _by_name(
     for numbered in (order, order[::-1]):
         found = numbered[ring]
         off = _elevation_of(points, exits[found]) - elevation[found]
-        shift = _median_by(found, off, count)
+        shift = median_by(found, off, count)
         spread = np.abs(off - shift[found]) < _WITHIN * spacing[found]
         calibrated = elevation + shift
         seen = np.bincount(found, minlength=count) > 0
@@ -209,12 +209,13 @@ def _beams(lidar: Lidar) -> tuple[Floats, Floats, Floats, float] | None:
     after = table.azimuth[(table.column == 1) & (table.ring == 0)]
     if len(after) != 1:
         return None
-    step = abs(float(_wrapped(after[0] - azimuth[0])))
+    step = abs(float(wrapped(after[0] - azimuth[0])))
     exits = np.stack([along, across, leaves[:, 2]], axis=1)
-    return table.elevation[rows].astype(np.float64), _wrapped(azimuth - azimuth[0]), exits, step
+    return table.elevation[rows].astype(np.float64), wrapped(azimuth - azimuth[0]), exits, step
 
 
-def _wrapped(angle: Reals) -> Reals:
+def wrapped(angle: Reals) -> Reals:
+    """Angle in [-pi, pi) [rad]."""
     return (angle + np.pi) % (2.0 * np.pi) - np.pi
 
 
@@ -249,7 +250,7 @@ def _azimuth(points: NDArray[Any], ring: NDArray[np.int64], exits: Floats) -> Fl
     return np.asarray(np.arctan2(y, x) - np.arcsin(np.clip(across, -1.0, 1.0)))
 
 
-def _median_by(group: NDArray[np.int64], values: Floats, count: int) -> Floats:
+def median_by(group: NDArray[np.int64], values: Floats, count: int) -> Floats:
     """Median of the values of each group; 0 for empty groups."""
     medians = np.zeros(count)
     order = np.argsort(group, kind="stable")

@@ -14,15 +14,28 @@ from parhelion.makers.scales import IntensityScale, scale_called
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.optics.lidar.lidar import Lidar
 from parhelion.sensors.optics.lidar.patterns import ShotTable
-from parhelion.sensors.optics.lidar.recorded_gaps import directions_at, gaps_between, ring_numbers, rings_of
+from parhelion.sensors.optics.lidar.recorded_gaps import (
+    directions_at,
+    gaps_between,
+    median_by,
+    ring_numbers,
+    rings_of,
+    wrapped,
+)
 
 _MOST_RETURNS = 8
 _SAME_WAY = np.cos(np.radians(2.0))
 """Cosine of the largest angle between a point and its shot of the pattern: two degrees."""
 _ALONG = 0.9
 """Share of the points that must lie along their shot."""
-_SAMPLED = 2000
-"""Number of points that are checked to decide if a cloud follows a pattern."""
+_SAMPLED = 200
+"""Number of points per ring that are compared with a pattern."""
+_FEWEST_OF_RING = 20
+"""Smallest number of sampled points that determine the beam of a ring."""
+_LEAST_SHIFT = np.radians(0.02)
+"""Smallest angle between a beam of the recording and that of the preset that is taken into account."""
+_MOST_TURNED = np.radians(10.0)
+"""Largest difference in azimuth: beams of a head leave within a few degrees, so a larger one is another start."""
 
 
 @dataclass
@@ -337,13 +350,13 @@ def _lost_shots(
     if no_returns == "none":
         return {}, nowhere
     table = lidar.shots(0.0)
-    shot = _along_pattern(cloud, table, vectors, first) if has_pattern else None
-    if shot is not None:
-        lost = _others(len(table), shot)
+    followed = _along_pattern(cloud, lidar, vectors, first) if has_pattern else None
+    if followed is not None:
+        lost = _others(len(table), followed.shot)
         lost = lost[_was_recorded(cloud, table.column[lost])]
         known = {"ring": table.ring[lost], "column": table.column[lost], "time": table.time[lost], "shot": lost}
-        notes.append(f"{len(lost)} shots without a return were found by the pattern of {lidar.model}")
-        return known, table.direction[lost].astype(np.float32)
+        notes.append(f"{len(lost)} shots without a return were found by the pattern of {lidar.model}{followed.words}")
+        return known, followed.directions(lost)
     named = None if "ring" not in fields else fields["ring"] if first is None else fields["ring"][first]
     rings = rings_of(vectors, lidar, named)
     if rings is None:
@@ -380,10 +393,12 @@ def _directions_of_rows(
     fields = cloud.fields
     when = next((name for name in ("column", "time") if name in fields), None)
     if "ring" in fields and when is not None:
-        table = lidar.shots(0.0)
-        if _along_pattern(cloud, table, vectors, first) is not None:
-            notes.append(f"directions of {len(missing)} shots without a return are those of {lidar.model}")
-            return table.direction[_shots_of_pattern(cloud, table, missing)].astype(np.float32)
+        followed = _along_pattern(cloud, lidar, vectors, first)
+        if followed is not None:
+            notes.append(
+                f"directions of {len(missing)} shots without a return are those of {lidar.model}{followed.words}"
+            )
+            return followed.directions(_shots_of_pattern(cloud, followed.table, missing))
         rows = np.arange(len(cloud)) if first is None else first
         rings = rings_of(vectors, lidar, fields["ring"][rows])
         if rings is not None:
@@ -405,19 +420,80 @@ def _was_recorded(cloud: PointCloud, column: NDArray[Any]) -> NDArray[np.bool_]:
     return np.ones(len(column), bool)
 
 
+@dataclass(frozen=True, eq=False)
+class _Followed:
+    """Table of shots that a recording follows, and the beam angles of its unit."""
+
+    table: ShotTable
+    shot: NDArray[np.int64]
+    """Row of the table of each shot with a return."""
+    shift: NDArray[np.float64]
+    """Azimuth and elevation of each ring's beam relative to the table [rad], shape (rings, 2)."""
+
+    @property
+    def words(self) -> str:
+        """End of a note: the difference from the preset, if there is one."""
+        most = np.degrees(np.abs(self.shift).max(initial=0.0))
+        return f", with the beam angles of the recording (up to {most:.2g} degrees off)" if most > 0.0 else ""
+
+    def directions(self, shot: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Unit vectors along shots of the table, with the angles of the unit, shape (n, 3)."""
+        nominal = self.table.direction[shot].astype(np.float32)
+        turn, tilt = self.shift[self.table.ring[shot]].T
+        azimuth, elevation = self.table.azimuth[shot] + turn, self.table.elevation[shot] + tilt
+        level = np.cos(elevation)
+        own = np.stack([level * np.cos(azimuth), level * np.sin(azimuth), np.sin(elevation)], axis=1)
+        return np.where(((turn != 0.0) | (tilt != 0.0))[:, None], own, nominal).astype(np.float32)
+
+
 def _along_pattern(
     cloud: PointCloud,
-    table: ShotTable,
+    lidar: Lidar,
     vectors: NDArray[np.float32],
     first: NDArray[np.int64] | None,
-) -> NDArray[np.int64] | None:
-    """Shot numbers of the points by ring and column or time, or None if points do not lie along these shots."""
+) -> _Followed | None:
+    """Shots of the points by ring and column or time, or None if points do not lie along these shots.
+
+    Drivers apply the beam angles of the unit to the points, so that each ring of the recording has its own.
+    """
+    table = lidar.shots(0.0)
     shot = _shots_of_pattern(cloud, table, first)
-    some = slice(None, None, max(1, len(shot) // _SAMPLED))
-    seen, nominal = vectors[some], table.direction[shot[some]]
-    along = np.sum(seen * nominal, axis=1) / np.maximum(np.linalg.norm(seen, axis=1), 1e-9)
+    rings = int(table.ring.max(initial=0)) + 1
+    # An odd stride visits all rings of columns with an even number of them.
+    some = slice(None, None, max(1, len(shot) // (_SAMPLED * rings)) | 1)
+    seen, sampled = vectors[some], shot[some]
+    shift = np.zeros((rings, 2))
+    if lidar.config.pattern.kind == "spinning":
+        shift = _shift_of_rings(seen - table.origin[sampled], table, sampled, rings)
+    followed = _Followed(table, shot, shift)
+    along = np.sum(seen * followed.directions(sampled), axis=1) / np.maximum(np.linalg.norm(seen, axis=1), 1e-9)
     agree = float(np.mean(along > _SAME_WAY)) if len(along) else 0.0
-    return shot if agree >= _ALONG else None
+    return followed if agree >= _ALONG else None
+
+
+def _shift_of_rings(
+    seen: NDArray[np.float32], table: ShotTable, shot: NDArray[np.int64], rings: int
+) -> NDArray[np.float64]:
+    """Azimuth and elevation of the beam of each ring relative to the table [rad]; zero if the rings do not match.
+
+    `seen` are vectors from beam exits to points of the shots `shot`. Rings with few points are interpolated.
+    """
+    none = np.zeros((rings, 2))
+    x, y, z = seen.T.astype(np.float64)
+    ring = table.ring[shot].astype(np.int64)
+    turn = wrapped(np.arctan2(y, x) - table.azimuth[shot])
+    tilt = np.arctan2(z, np.hypot(x, y)) - table.elevation[shot]
+    known = np.flatnonzero(np.bincount(ring, minlength=rings) >= _FEWEST_OF_RING)
+    if len(known) < 0.5 * rings:
+        return none
+    found = np.stack([median_by(ring, values, rings)[known] for values in (turn, tilt)], axis=1)
+    nominal = median_by(ring, table.elevation[shot].astype(np.float64), rings)[known]
+    order = np.argsort(nominal)
+    falling = np.mean(np.diff((nominal + found[:, 1])[order]) < 0.0)
+    if np.abs(found[:, 0]).max() > _MOST_TURNED or falling > 1.0 - _ALONG:
+        return none
+    found[np.abs(found).max(axis=1) < _LEAST_SHIFT] = 0.0
+    return np.stack([np.interp(np.arange(rings), known, values) for values in found.T], axis=1)
 
 
 def _shots_of_pattern(cloud: PointCloud, table: ShotTable, first: NDArray[np.int64] | None) -> NDArray[np.int64]:

@@ -11,10 +11,12 @@ The grade concerns points of the air and their ranges. Attenuation of surfaces f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 from parhelion.weather import media
+from parhelion.weather.weather import Weather
 
 Grade = Literal["validated", "class", "assumed"]
 GRADES: tuple[Grade, ...] = ("validated", "class", "assumed")
@@ -47,6 +49,34 @@ class Validity:
 
     grade: Grade
     reason: str
+
+    @property
+    def words(self) -> str:
+        """Grade as text."""
+        return "by class" if self.grade == "class" else self.grade
+
+
+def validity_in(sensor: Any, weather: Weather | None) -> dict[str, Validity]:
+    """Validity of a sensor in each medium of a weather, at any time; empty in clear air or if the sensor has no grades.
+
+    Example:
+        >>> import parhelion as ph
+        >>> in_words(validity_in(ph.Lidar("velodyne/vlp-32c"), ph.Weather(rain_rate_mm_h=5, snow_rate_mm_h=1)))
+        'rain by class, snow validated'
+    """
+    grades: Mapping[str, Validity] = getattr(sensor, "weather_validity", {})
+    there = {medium.name for medium, part, _ in weather.parts() if part.is_there(medium.amount)} if weather else set()
+    return {name: one for name, one in grades.items() if name in there}
+
+
+def in_words(found: Mapping[str, Validity]) -> str:
+    """Grades by medium as one line of text."""
+    return ", ".join(f"{name} {one.words}" for name, one in found.items())
+
+
+def as_plain(found: Mapping[str, Mapping[str, Validity]]) -> dict[str, dict[str, dict[str, str]]]:
+    """Grades by sensor and medium in plain values, for files."""
+    return {name: {medium: asdict(one) for medium, one in grades.items()} for name, grades in found.items()}
 
 
 def weather_validity(preset: str, *, maker: str = "", calibrated: bool = False) -> dict[str, Validity]:

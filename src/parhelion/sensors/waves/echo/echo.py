@@ -18,7 +18,7 @@ from parhelion.core.random import Stream, to_normal, to_unit
 from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import engine
 from parhelion.rays.lock import locked
-from parhelion.rays.origin import cell_of
+from parhelion.rays.origin import cell_around
 from parhelion.sensors.base import FrameSensor, place_of
 from parhelion.sensors.sheets import open_sheet
 from parhelion.sensors.waves.bounce import BouncePaths, Emission, Pattern, trace_paths
@@ -231,7 +231,7 @@ class Echo(FrameSensor[EchoConfig, EchoScan]):
     def _target(self, world: World, place: Pose, start: float, config: EchoConfig) -> WaveScene:
         medium = config.medium
         with world.edits():
-            cell = cell_of(world.geometry(*self.visibility_keys), place.xyz)
+            cell = cell_around(place.xyz)
             wave = ("sound", medium.kind, config.wavelength_m)
             target = wave_scene(
                 world, self.visibility_keys, lambda names: table(names, medium.kind), wave, config.wavelength_m, cell

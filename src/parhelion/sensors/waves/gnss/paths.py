@@ -204,7 +204,7 @@ def _scattered(
     at, distance = row[pair], reach[row[pair], ray]
     point = origin[at] + distance[:, None] * d[ray]
     start = point + RULES.lift_m * normal[at, ray]
-    lit = ~scene.cast(Rays(start, u[pair], times[at], np.full(len(at), FAR_M))).found
+    lit = ~scene.is_blocked(Rays(start, u[pair], times[at], np.full(len(at), FAR_M)))
     pair, ray, at, distance, point = pair[lit], ray[lit], at[lit], distance[lit], point[lit]
     power = SCATTERING**2 * cosine[pair, ray] * (4.0 / len(chosen))
     extra = distance * (1.0 - np.sum(d[ray] * u[pair], axis=1))

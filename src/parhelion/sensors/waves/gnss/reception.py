@@ -35,21 +35,28 @@ _CHUNK = 4096
 def correlation(chips: ArrayLike, boc: ArrayLike = False) -> Floats:
     """Autocorrelation at a lag [chips]: a triangle for BPSK; for BOC(1,1) 1 - 3|x| to half a chip, then |x| - 1."""
     x = np.abs(np.asarray(chips, dtype=np.float64))
-    near = np.where(np.asarray(boc) & (x < 0.5), 1.0 - 3.0 * x, np.where(np.asarray(boc), x - 1.0, 1.0 - x))
-    return np.asarray(np.where(x < 1.0, near, 0.0))
+    triangle = np.maximum(1.0 - x, 0.0)
+    if not np.any(boc):
+        return triangle
+    return np.asarray(np.where(boc, np.where(x < 0.5, 1.0 - 3.0 * x, -triangle), triangle))
 
 
-def _sum(delay: Floats, amplitude: Complexes, boc: NDArray[np.bool_], at: Floats) -> Complexes:
-    """Correlation of the sum of copies (m, k) at lags (m, g) [chips], shape (m, g)."""
+def _sum(delay: Floats, amplitude: Complexes, boc: NDArray[np.bool_], at: Floats) -> tuple[Floats, Floats]:
+    """Real and imaginary part of the correlation of the sum of copies (m, k) at lags (m, g) [chips], shape (m, g)."""
     lag = at[:, :, None] - delay[:, None, :]
-    return np.asarray(np.sum(amplitude[:, None, :] * correlation(lag, boc[:, None, None]), axis=2))
+    value = correlation(lag, boc[:, None, None])
+    return np.einsum("mgk,mk->mg", value, amplitude.real), np.einsum("mgk,mk->mg", value, amplitude.imag)
+
+
+def _power(delay: Floats, amplitude: Complexes, boc: NDArray[np.bool_], at: Floats) -> Floats:
+    real, imaginary = _sum(delay, amplitude, boc, at)
+    return np.asarray(real * real + imaginary * imaginary)
 
 
 def _balance(delay: Floats, amplitude: Complexes, boc: NDArray[np.bool_], at: Floats, spacing: float) -> Floats:
     """Early minus late power; the loop locks where it crosses 0 upwards."""
-    early = _sum(delay, amplitude, boc, at - spacing / 2.0)
-    late = _sum(delay, amplitude, boc, at + spacing / 2.0)
-    return np.asarray(np.abs(early) ** 2 - np.abs(late) ** 2)
+    early = _power(delay, amplitude, boc, at - spacing / 2.0)
+    return np.asarray(early - _power(delay, amplitude, boc, at + spacing / 2.0))
 
 
 def track(delay: ArrayLike, amplitude: ArrayLike, spacing: float, boc: ArrayLike = False) -> tuple[Floats, Complexes]:
@@ -77,7 +84,7 @@ def _tracked(
     delay: Floats, amplitude: Complexes, boc: NDArray[np.bool_], around: Floats, spacing: float
 ) -> tuple[Floats, Complexes]:
     grid = around[:, None] + np.linspace(-_REACH, _REACH, _GRID)
-    peak = grid[np.arange(len(grid)), np.argmax(np.abs(_sum(delay, amplitude, boc, grid)), axis=1)]
+    peak = grid[np.arange(len(grid)), np.argmax(_power(delay, amplitude, boc, grid), axis=1)]
     value = _balance(delay, amplitude, boc, grid, spacing)
     rising = (value[:, :-1] < 0.0) & (value[:, 1:] >= 0.0)
     away = np.where(rising, np.abs((grid[:, :-1] + grid[:, 1:]) / 2.0 - peak[:, None]), np.inf)
@@ -90,7 +97,8 @@ def _tracked(
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     # Without an upward zero crossing, the copies cancel. The highest peak, of negligible power, stands in.
     rest = np.where(np.any(rising, axis=1), (low + high) / 2.0, peak)
-    return rest, _sum(delay, amplitude, boc, rest[:, None])[:, 0]
+    real, imaginary = _sum(delay, amplitude, boc, rest[:, None])
+    return rest, real[:, 0] + 1j * imaginary[:, 0]
 
 
 def code_sigma(cn0_dbhz: ArrayLike, chip_m: ArrayLike, spacing: float, bandwidth_hz: float, dwell_s: float) -> Floats:

@@ -77,11 +77,16 @@ def skyline_of(world: World, names: tuple[str, ...]) -> Skyline | None:
         points = static.vertices[static.faces[rows]].reshape(-1, 3)
         part = np.repeat(world.parts.instance[static.part[rows]], 3)
         _, part = np.unique(part, return_inverse=True)
-        top = np.full(int(part.max()) + 1, -np.inf)
-        np.maximum.at(top, part.reshape(-1), points[:, 2])
-        ground = float(points[:, 2].min())
-        mean = float(np.mean(top - ground))
-        return [Skyline(points[:, :2].min(axis=0), points[:, :2].max(axis=0), ground, mean / _RAYLEIGH_MEAN)]
+        part = part.reshape(-1)
+        top, bottom = (np.full(int(part.max()) + 1, sign * np.inf) for sign in (-1, 1))
+        np.maximum.at(top, part, points[:, 2])
+        np.minimum.at(bottom, part, points[:, 2])
+        # Cellars and tunnels are not in sight. Sorted heights have the same mean in any order of adding buildings.
+        above = top > np.median(bottom)
+        points = points[above[part], :2]
+        ground = float(bottom[above].min())
+        mean = float(np.mean(np.sort(top[above]) - ground))
+        return [Skyline(points.min(axis=0), points.max(axis=0), ground, mean / _RAYLEIGH_MEAN)]
 
     found: list[Skyline] = cached(world, ("skyline", id(geometry)), built)
     return found[0] if found else None

@@ -106,8 +106,8 @@ def _detour(scene: SatelliteScene, xyz: Floats, times: Floats, toward: Floats, w
         origin = np.repeat(points, len(satellites), axis=0)
         direction = np.tile(toward[k, satellites], (len(near), 1))
         count = len(origin)
-        met = scene.cast(Rays(origin, direction, np.full(count, times[k]), np.full(count, FAR_M)))
-        free = ~met.found.reshape(len(near), len(satellites))
+        met = scene.is_blocked(Rays(origin, direction, np.full(count, times[k]), np.full(count, FAR_M)))
+        free = ~met.reshape(len(near), len(satellites))
         distance = np.where(free, hits.range[near, None], np.inf).min(axis=0)
         found[k, satellites] = np.where(np.isfinite(distance), distance, np.nan)
     return found

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import ConfigError
 from parhelion.core.frames import RadarCube
 from parhelion.core.pose import Floats
 from parhelion.core.random import Stream
+from parhelion.sensors.waves.radar.baseband import loud_scatterers, noise_share, noisy_tones
 from parhelion.sensors.waves.radar.config import RadarConfig
 from parhelion.sensors.waves.radar.cube import Axes, Scatterers, noise_bandwidth, phases, window_response
 
@@ -19,12 +21,13 @@ from parhelion.sensors.waves.radar.cube import Axes, Scatterers, noise_bandwidth
 def adc_samples(
     config: RadarConfig, scatterers: Scatterers, axes: Axes, stream: Stream, *, noise: bool = True
 ) -> NDArray[np.complex64]:
-    """Samples of all channels, shape (ramps, channels, samples), in units of their thermal noise.
+    """Samples of all channels, shape (ramps, channels, samples), in units of their noise far above the filters.
 
     A scatterer is a complex tone: 2 R / c of delay becomes R / step periods over the samples of a ramp, its velocity
     advances the phase from ramp to ramp, and its direction from channel to channel. Powers of scatterers are those of
-    a cell of the cube, in units of the cell's noise; transforms with the windows of the data sheet give the cube back.
-    Range migration and the Doppler shift within a ramp are left out.
+    a cell of the cube, in units of the cell's noise; transforms with the windows of the data sheet give the cube back,
+    up to the colour of the noise. Phase noise is that of the strongest scatterers. Range migration and Doppler within a
+    ramp are left out.
     """
     array, wave = config.array, config.waveform
     if array is None or not wave.coherent:
@@ -33,7 +36,8 @@ def adc_samples(
     gain = noise_bandwidth(wave.range_window) / count
     gain *= (noise_bandwidth(wave.speed_window) if ramps > 1 else 1.0) / ramps
     gain *= axes.beam_noise_bandwidth / (array.azimuth_channels * array.elevation_channels)
-    amplitude = np.sqrt(scatterers.power * gain) * np.exp(1j * phases(scatterers.range_m, config.wavelength_m))
+    received = scatterers.power * noise_share(config, scatterers.range_m) * gain
+    amplitude = np.sqrt(received) * np.exp(1j * phases(scatterers.range_m, config.wavelength_m))
 
     def tones(cycles: Floats, size: int) -> NDArray[np.complex64]:
         """Unit tones of `cycles` (n,) periods per sample, shape (n, size)."""
@@ -46,11 +50,19 @@ def adc_samples(
     receivers = array.azimuth_channels * array.elevation_channels
     channels = (upward[:, :, None] * across[:, None]).reshape(len(amplitude), receivers)
     outer = slow[:, :, None] * (amplitude.astype(np.complex64)[:, None] * channels)[:, None]
+    loud = loud_scatterers(received) if config.baseband.phase_noise_dbc_hz is not None else np.zeros(0, np.int64)
     found = (outer.reshape(len(amplitude), ramps * receivers).T @ fast).reshape(ramps, receivers, count)
+    if len(loud):
+        noisy = noisy_tones(config, scatterers.range_m[loud], replace(stream, name=f"{stream.name}/phase"))
+        found += outer[loud].transpose(1, 2, 0) @ noisy.transpose(1, 0, 2)
     found += leakage_samples(config, receivers)[None]
     if noise:
         white = stream.generator().standard_normal((2, *found.shape), dtype=np.float32) * np.float32(np.sqrt(0.5))
-        found += white[0] + 1j * white[1]
+        made = white[0] + 1j * white[1]
+        if config.baseband.highpass_khz:
+            colour = np.sqrt(noise_share(config, axes.range)).astype(np.float32)
+            made = np.fft.ifft(np.fft.fft(made, axis=2) * colour, axis=2)
+        found += made
     return np.asarray(found, np.complex64)
 
 
@@ -98,16 +110,6 @@ def _leakage_channels(config: RadarConfig, count: int) -> NDArray[np.complex128]
     """Complex normal numbers of unit mean power, shape (taps, count); the same for every unit of a model."""
     drawn = Stream(0, f"radar/leakage/{config.name}").generator().standard_normal((2, len(config.leakage), count))
     return np.asarray((drawn[0] + 1j * drawn[1]) * np.sqrt(0.5))
-
-
-def residual_phase_noise_dbc_hz(level_dbc_hz: float, offset_hz: float, range_m: float) -> float:
-    """Phase noise of an echo after mixing with the transmitted signal [dBc/Hz].
-
-    `level_dbc_hz` is that of the oscillator at an offset [Hz]. Transmitted and received noise are correlated: an echo
-    from `range_m` keeps 4 sin^2(pi f tau) of it, tau = 2 R / c (Budge and Burt 1993, IEEE National Radar Conference).
-    """
-    delay = 2.0 * range_m / SPEED_OF_LIGHT_M_S
-    return float(level_dbc_hz + 10.0 * np.log10(max(4.0 * np.sin(np.pi * offset_hz * delay) ** 2, 1e-30)))
 
 
 # ---- polar images ---------------------------------------------------------------------------------------------------

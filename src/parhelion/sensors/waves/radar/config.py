@@ -107,6 +107,8 @@ class Detection(Config):
     floor_db: Annotated[float, Field(ge=0, le=60)] = 0.0
     """Smallest power of a cell over the thermal noise [dB], in addition to the threshold over the training cells.
     With a floor, `false_alarm` holds in clutter and the rate in thermal noise is lower."""
+    least_rcs_dbsm: Annotated[float, Field(ge=-200, le=60)] = -200.0
+    """Smallest cross-section of a reported detection [dBsm]. Tracking radars discard weaker ones at any range."""
 
     @model_validator(mode="after")
     def _even(self) -> Detection:
@@ -122,6 +124,19 @@ class LeakageTap(Config):
     """Half the length of the path [m]."""
     level_db: Annotated[float, Field(ge=0, le=120)]
     """Mean power over the thermal noise of a range-velocity cell of one channel [dB]."""
+
+
+class Baseband(Config):
+    """Receiver between mixer and converter, and the oscillator."""
+
+    highpass_khz: list[Positive] = Field(default=[], max_length=4)
+    """Corner frequencies of the high-pass filters, each of first order [kHz]."""
+    converter_noise_db: Annotated[float, Field(ge=-60, le=20)] = -60.0
+    """Noise added after the filters, relative to the thermal noise that passes them [dB]."""
+    phase_noise_dbc_hz: Annotated[float, Field(ge=-200, le=-40)] | None = None
+    """Phase noise of the oscillator 1 MHz off the carrier [dBc/Hz]; None omits it."""
+    loop_khz: Positive = 150.0
+    """Bandwidth of the oscillator's control loop, within which the phase noise is flat [kHz]."""
 
 
 class RadarConfig(WaveSheet):
@@ -151,6 +166,8 @@ class RadarConfig(WaveSheet):
     """Virtual array; required unless the antenna rotates."""
     turning: Turning | None = None
     """Rotation; required without an array."""
+    baseband: Baseband = Baseband()
+    """Filters, and phase noise of the oscillator."""
     leakage: list[LeakageTap] = Field(default=[], max_length=16)
     """Leakage near range 0, which stands at velocity 0."""
     minimum_range_m: NonNegative = 0.0

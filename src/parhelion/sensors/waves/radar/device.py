@@ -17,6 +17,7 @@ from parhelion.sensors.waves.bounce import BouncePaths, Emission, Pattern, trace
 from parhelion.sensors.waves.focus import bundles_of
 from parhelion.sensors.waves.motion import Moves
 from parhelion.sensors.waves.radar.adc import leakage_cube
+from parhelion.sensors.waves.radar.baseband import noise_share, phase_noise_cube, sensitivity
 from parhelion.sensors.waves.radar.config import RadarConfig
 from parhelion.sensors.waves.radar.cube import (
     Axes,
@@ -106,8 +107,16 @@ class RadarOnDevice(DeviceOwned):
         self.engine, self.config, self.axes = engine, config, axes
         self.constant_w = received_constant_w(config)
         self.noise_w = noise_power_w(config, axes)
+        wave = config.waveform
+        self._window_bandwidths = noise_bandwidth(wave.range_window)
+        self._window_bandwidths *= noise_bandwidth(wave.speed_window) if config.speed_bins > 1 else 1.0
         self._noise = Noise(engine, axes, 1 if config.waveform.coherent else config.waveform.ramps)
-        self._leakage = leakage_cube(axes).ravel() if config.leakage else None
+        self._leakage: Any = None
+        if config.leakage:
+            # The cube is in units of the noise at each range.
+            self._leakage = (
+                (leakage_cube(axes).T / np.sqrt(noise_share(config, axes.range))).T.astype(np.complex64).ravel()
+            )
         rays = config.field
         # Rays are ordered by column, because neighbouring rays hit neighbouring triangles.
         self.columns, self.rows = rays.grid
@@ -165,7 +174,8 @@ class RadarOnDevice(DeviceOwned):
     def power(self, paths: BouncePaths) -> NDArray[np.float64]:
         """Power of paths in units of the noise of a cell."""
         half = 0.5 * paths.length.astype(np.float64)
-        return np.asarray(paths.cross_section * (self.constant_w / self.noise_w) / half**4)
+        found = paths.cross_section * (self.constant_w / self.noise_w) / half**4
+        return np.asarray(found * sensitivity(self.config, half))
 
     def measure(
         self,
@@ -188,9 +198,15 @@ class RadarOnDevice(DeviceOwned):
         clutter, spread = self._clutter(weather, motion, start)
         opaque, kind = engine.dr.opaque, engine.mi.UInt32
         keys = tuple(opaque(kind, word) for word in stream.key)
-        rain = (engine.table(one.astype(np.float32)) for one in (clutter, spread))
+        rain, rain_spread = (engine.table(one.astype(np.float32)) for one in (clutter, spread))
+        phase_noise: Any = None
+        if config.baseband.phase_noise_dbc_hz is not None:
+            spread_noise = phase_noise_cube(config, scatterers, signal.beams, self._window_bandwidths)
+            if spread_noise is None:
+                spread_noise = np.zeros(axes.shape[0] * axes.shape[2] * axes.shape[3])
+            phase_noise = engine.table(spread_noise.ravel().astype(np.float32))
         power = self._noise.power(
-            keys, engine.table(real), engine.table(imaginary), *rain, noise=noise
+            keys, engine.table(real), engine.table(imaginary), rain, rain_spread, phase_noise, noise=noise
         )  # fmt: skip
         cells = Cells.of(engine, config, axes.shape, self._noise.looks)
         alarms, peaks = detect(engine, cells, power)
@@ -226,7 +242,7 @@ class RadarOnDevice(DeviceOwned):
                 high = 1.0 / (config.array.elevation_channels * config.array.elevation_spacing)
         volume = distance**2 * wide * high * config.range_step_m
         sigma = reflectivity * volume * np.exp(-2.0 * loss * distance)
-        clutter = sigma * (self.constant_w / self.noise_w) / distance**4
+        clutter = sigma * (self.constant_w / self.noise_w) / distance**4 * sensitivity(config, distance)
         pose = pose_at(motion, start)
         air = pose.rotation.T @ (np.asarray(weather.wind_m_s) - velocity_at(motion, start))
         toward = np.cos(axes.azimuth) * air[0] + np.sin(axes.azimuth) * air[1]

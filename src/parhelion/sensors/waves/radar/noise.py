@@ -69,6 +69,8 @@ class Receiver:
     """Power of rain clutter by range, in units of the noise."""
     spread: Any
     """Distribution of the clutter over speeds and azimuths, shape (speeds, azimuths)."""
+    phase: Any = None
+    """Phase noise by range and beam, in units of the noise; None without it."""
 
 
 def drawn(index: Any, keys: tuple[Any, Any], draw: Any) -> tuple[Any, Any]:
@@ -96,6 +98,8 @@ def add_look(cube: Receiver, index: Any, real: Any, imaginary: Any, noise: tuple
     speed = (index // beams) % cube.speeds
     rain = dr.gather(mi.Float, cube.clutter, row)
     rain *= dr.gather(mi.Float, cube.spread, speed * cube.azimuths + index % cube.azimuths)
+    if cube.phase is not None:
+        rain += dr.gather(mi.Float, cube.phase, row * beams + index % beams)
     scale = dr.sqrt((1.0 if cube.noise else 0.0) + rain)
     x, y = cube.ranges.mixed(index, *noise)
     u, v = dr.fma(scale, x, real), dr.fma(scale, y, imaginary)
@@ -129,10 +133,12 @@ class Noise:
                 self._windows.append((WindowMixing(taps[axis], sizes[axis], inner, axis == 1), int(np.prod(sizes))))
         self._ranges = WindowMixing(taps[0], ranges, speeds * elevations * azimuths, False)
 
-    def power(self, keys: tuple[Any, ...], real: Any, imaginary: Any, clutter: Any, spread: Any, *, noise: bool) -> Any:
+    def power(
+        self, keys: tuple[Any, ...], real: Any, imaginary: Any, clutter: Any, spread: Any, phase: Any, *, noise: bool
+    ) -> Any:
         """Power of every cell of a signal including noise, as the mean over its looks."""
         engine = self.engine
-        cube = Receiver(self.looks, noise, *self.shape[1:], self._ranges, clutter, spread)
+        cube = Receiver(self.looks, noise, *self.shape[1:], self._ranges, clutter, spread, phase)
         index = engine.counting(int(np.prod(self.shape)))
         power = engine.number(0.0)
         for look in range(self.looks):

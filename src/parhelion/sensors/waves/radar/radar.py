@@ -23,6 +23,7 @@ from parhelion.sensors.base import FrameSensor, checked_world, finite_time, moti
 from parhelion.sensors.sheets import open_sheet
 from parhelion.sensors.waves.bounce import BouncePaths
 from parhelion.sensors.waves.radar.adc import adc_samples
+from parhelion.sensors.waves.radar.baseband import sensitivity
 from parhelion.sensors.waves.radar.config import RadarConfig
 from parhelion.sensors.waves.radar.cube import Axes, scatterers_of
 from parhelion.sensors.waves.radar.detection import (
@@ -234,7 +235,7 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
         real = ~made_by_noise
         range_m, azimuth, elevation = peaks.range_m[order], peaks.azimuth[order], peaks.elevation[order]
         power = np.maximum(peaks.power[order] - 1.0, 1e-9) * device.noise_w
-        gain = self._gain(azimuth, elevation)
+        gain = self._gain(azimuth, elevation) * sensitivity(config, range_m)
         loss = sum(effect.loss_db_per_km for _, effect in in_air)
         if loss > 0.0:
             gain = gain * 10.0 ** (-2e-4 * loss * range_m)
@@ -245,7 +246,7 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
         if config.waveform.second_interval_us is not None and len(order):
             true = found.scatterers.speed_m_s[np.maximum(owner, 0)] if len(found.scatterers) else speed
             speed = self._unfolded(speed, true, real, cell, snr, stream)
-        return {
+        fields: dict[str, NDArray[Any]] = {
             "range": range_m.astype(np.float32), "azimuth": azimuth.astype(np.float32),
             "elevation": elevation.astype(np.float32), "radial_velocity": speed.astype(np.float32),
             "rcs": _decibels(sigma), "snr": _decibels(snr), "time": times.astype(np.float32),
@@ -254,6 +255,8 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
             "bounces": np.where(real, taken(found.paths.bounces, scatterer), 0).astype(np.uint8),
             "origin": origin.astype(np.uint8),
         }  # fmt: skip
+        reported = fields["rcs"] >= config.detection.least_rcs_dbsm
+        return {name: values[reported] for name, values in fields.items()}
 
     def _unfolded(
         self, speed: NDArray[np.float64], true: NDArray[np.float64], real: NDArray[np.bool_], cell: NDArray[np.int64],
@@ -290,7 +293,8 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
         azimuth = np.arctan2(xyz[:, 1], xyz[:, 0])
         elevation = np.arcsin(np.clip(xyz[:, 2] / np.maximum(distance, 1e-9), -1.0, 1.0))
         watts = found.power * device.noise_w
-        sigma = cross_section_m2(device.constant_w * self._gain(azimuth, elevation), watts, distance)
+        gain = self._gain(azimuth, elevation) * sensitivity(self.config, distance)
+        sigma = cross_section_m2(device.constant_w * gain, watts, distance)
         part, bounces = paths.part[owner], paths.bounces[owner]
         return {
             "range": distance.astype(np.float32), "azimuth": azimuth.astype(np.float32),
