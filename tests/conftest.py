@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -47,6 +48,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(_UNIT) and item.get_closest_marker("slow") is None:
             item.add_marker(pytest.mark.quick)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print how many tests were skipped, and why: a missing package or file must not go unnoticed."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(
+        (report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)).removeprefix("Skipped: ")
+        for report in skipped
+    )
+    if skipped:
+        terminalreporter.write_line(f"{len(skipped)} skipped:")
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"  {count} x {reason[:160]}")
 
 
 @pytest.fixture

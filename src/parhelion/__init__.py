@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
+    "AdcFrame": "core.frames",
     "Barometer": "sensors.body.barometer",
     "BarometerData": "core.streams",
     "Camera": "sensors.optics.camera.camera",
@@ -123,6 +124,7 @@ if TYPE_CHECKING:
     from parhelion.core.errors import FormatError as FormatError
     from parhelion.core.errors import MissingDependencyError as MissingDependencyError
     from parhelion.core.errors import ParhelionError as ParhelionError
+    from parhelion.core.frames import AdcFrame as AdcFrame
     from parhelion.core.frames import CrossSections as CrossSections
     from parhelion.core.frames import EchoScan as EchoScan
     from parhelion.core.frames import EchoWaveform as EchoWaveform

@@ -70,3 +70,16 @@ def test_bad_input_is_one_sentence(
     assert words in message.replace("│ ", ""), message
     assert "Traceback" not in result.output
     assert not list(tmp_path.iterdir())
+
+
+def test_rain_blend_and_denoise_reach_the_camera(tmp_path: Path) -> None:
+    base = ("--world", "cuboids", "--camera", "generic/vga", "--width", 64, "--samples", 2, "--rain", 100)
+    found = {}
+    for name, extra in (("plain", ()), ("vane", ("--rain-blend", "vane")), ("none", ("--denoise", "none"))):
+        file = tmp_path / f"{name}.npz"
+        result = shoot(*base, "--exposure", 0.005, *extra, "-o", file)
+        assert result.exit_code == 0, result.output
+        found[name] = Image.load(file).colour
+    assert not np.array_equal(found["plain"], found["vane"])
+    assert not np.array_equal(found["plain"], found["none"])
+    assert shoot(*base, "--rain-blend", "paint").exit_code == 2

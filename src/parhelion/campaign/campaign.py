@@ -16,16 +16,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from importlib import import_module
 from os import PathLike, fspath
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from parhelion.campaign.store import TABLE, Pieces, Store, arrow, results_of, store_at, table_bytes
 from parhelion.campaign.study import Study
-from parhelion.campaign.summary import METHOD, SUMMARY, interval_of_mean, summary_of
+from parhelion.campaign.summary import METHOD, SUMMARY, interval_of_mean, summary_of, validity_of_rows
 from parhelion.campaign.trial import difference, identity, run_job, version_words
 from parhelion.campaign.workers import DaskWorkers, LocalWorkers, usable_cores
 from parhelion.core.errors import ConfigError, FormatError
+from parhelion.sensors.optics.lidar.validity import Validity
+
+if TYPE_CHECKING:
+    from parhelion.campaign.dataset import SequenceFiles
 
 # ---- Schedule of rows, and stopping of cells ------------------------------------------------------------------------
 # Cells are evaluated after fixed numbers of runs in row order, independent of who computed them and when. The rows of a
@@ -172,6 +177,8 @@ class CampaignSummary:
     busy_s: float = 0.0
     """Run time of all rows, summed over workers [s]."""
     first_error: str | None = None
+    weather_validity: dict[str, dict[str, Validity]] = field(default_factory=dict)
+    """Lowest validity of each graded sensor in each medium, by name of sensor and medium."""
     notes: list[str] = field(default_factory=list)
 
 
@@ -237,8 +244,20 @@ class _Campaign:
         self.about = _about(study, store, place)
         self.pieces = Pieces(store)
         results = _earlier(study, store, self.pieces, place, retry_failed)
+        self.files: SequenceFiles | None = None
+        again = 0
+        if study.settings.kind == "dataset":
+            from parhelion.campaign.dataset import SequenceFiles
+
+            self.files = SequenceFiles(Path(place), str(study.settings.dataset), self.about)
+            done = [row for row, result in results.items() if result["status"] == "done"]
+            damaged = set(done) - set(self.files.keep(done))
+            again = len(damaged)
+            results = {row: result for row, result in results.items() if row not in damaged}
         self.plan = Plan(study, results)
         self.summary = CampaignSummary(place, found=len(results))
+        if again:
+            self.summary.notes.append(f"rows run again because their files are missing or differ: {again}")
         store.write(ABOUT, _json({**self.about, "complete": False}))
 
     def run(self, crew: Workers, progress: Callable[[int, int], None] | None) -> None:
@@ -260,12 +279,18 @@ class _Campaign:
                     plan.hand_back(row)
                 for result in crew.results():
                     device = _one_device(device, result)
+                    if self.files is not None and result["status"] == "done":
+                        self.files.add(int(result["row"]))
                     plan.take(result)
                     self.pieces.add(result)
                     summary.done += 1
                     summary.busy_s += result.get("seconds", 0.0)
                     if progress is not None:
                         progress(len(plan.results), plan.planned)
+        except BaseException:
+            if self.files is not None:
+                self.files.close()
+            raise
         finally:
             self.pieces.flush()
 
@@ -289,7 +314,10 @@ class _Campaign:
         store.write(REPORT, page_of(study, kept, means, command).encode("utf-8"))
         self.pieces.remove()
         store.write(ABOUT, _json({**self.about, "complete": True, "table_rows": len(rows)}))
+        if self.files is not None:
+            self.files.finish()
         failed = [result for result in kept.values() if result["status"] != "done"]
+        summary.weather_validity = validity_of_rows(kept, kept)
         summary.rows, summary.failed, summary.saved = len(rows), len(failed), self.plan.saved
         summary.first_error = f"row {failed[0]['row']}: {failed[0]['error']}" if failed else None
 

@@ -4,12 +4,17 @@ sequences/000017/              output of row 17, with statistics.json
 semantic-kitti/sequences/17/   layouts of numbered sequences are combined under one root
 train.txt, val.txt             the split, by sequence
 README.md, dataset.json        the card: contents and origin
+manifest.json                  hash of every file; journal.jsonl while the campaign runs
+
+A sequence is moved to its final place as soon as it is complete, and its hashes are added to the journal. A resumed
+campaign runs the rows again whose files are missing or differ.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -27,6 +32,7 @@ from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.files import atomic_write
 from parhelion.core.random import Stream
 from parhelion.outputs.datasets import dataset_sink
+from parhelion.outputs.manifest import MANIFEST, Journal, listed, manifest_in, sha256_of, write_manifest
 from parhelion.outputs.report.frames import counts_of
 from parhelion.scenario.scenario import Scenario
 from parhelion.scenario.schema import DatasetOutput, ScenarioFile
@@ -39,7 +45,7 @@ NUMBERS = (
 )
 RANGES_M = (0.0, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, np.inf)
 """Edges of the range classes."""
-STATISTICS = "statistics.json"
+STATISTICS, NAMES = "statistics.json", "names.json"
 _NUMBERED = ("kitti-odometry", "semantic-kitti")
 """Layouts of numbered sequences under one root."""
 
@@ -54,8 +60,8 @@ def sequence_folder(place: str, row: int) -> str:
 # ---- worker side ---------------------------------------------------------------------------------------------------
 
 
-def write_sequence(job: dict[str, Any], settings: ScenarioFile) -> dict[str, float | None]:
-    """Run a scenario into the folder of a data set, and count its contents."""
+def write_sequence(job: dict[str, Any], settings: ScenarioFile) -> tuple[Scenario, dict[str, float | None]]:
+    """Run a scenario into the folder of a data set, and count its contents. Return both."""
     kind, folder = job["dataset"], Path(job["into"])
     outputs = [DatasetOutput(kind=kind)]
     scenario = Scenario(settings.model_copy(update={"outputs": outputs, "report": False}), Path(job["folder"]))
@@ -77,7 +83,8 @@ def write_sequence(job: dict[str, Any], settings: ScenarioFile) -> dict[str, flo
     with atomic_write(folder / STATISTICS) as temporary:
         temporary.write_text(json.dumps(statistics, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     share = statistics["moving_points"] / statistics["points"] if statistics["points"] else None
-    return {"scans": float(statistics["scans"]), "points": float(statistics["points"]), "moving_share": share}
+    counted = {"scans": float(statistics["scans"]), "points": float(statistics["points"]), "moving_share": share}
+    return scenario, counted
 
 
 class _Counts:
@@ -116,7 +123,7 @@ def finish_dataset(study: Study, results: dict[int, dict[str, Any]], place: str)
     rows = [row for row in sorted(results) if results[row]["status"] == "done"]
     statistics = {row: _read(folder / "sequences" / f"{row:06d}" / STATISTICS) for row in rows}
     parts, whole_worlds = split_of(study, rows)
-    names = {row: _put_in_place(folder, kind, row) for row in rows}
+    names = {row: _names(folder, kind, row) for row in rows}
     lines = {part: [name for row in own for name in names[row]] for part, own in parts.items()}
     for part, own_lines in lines.items():
         _write(folder / f"{part}.txt", "".join(f"{line}\n" for line in own_lines))
@@ -160,26 +167,98 @@ def split_of(study: Study, rows: list[int]) -> tuple[dict[str, list[int]], bool]
     return {"train": sorted(set(rows) - set(val)), "val": sorted(val)}, whole
 
 
-def _put_in_place(folder: Path, kind: str, row: int) -> list[str]:
-    """Move a sequence to the root of its layout if it has one; return the names of its parts there."""
+class SequenceFiles:
+    """Files of the sequences of a data set, with their hashes: those of earlier runs, and a journal of new ones."""
+
+    def __init__(self, folder: Path, kind: str, about: dict[str, Any]) -> None:
+        self._folder, self._kind, self._about = folder, kind, about
+        self._known = listed(folder, manifest_in(folder) or {})
+        self._journal: Journal | None = None
+
+    def keep(self, rows: list[int]) -> list[int]:
+        """Rows whose files are all as they were written; the manifest lists them from now on."""
+        files = {row: self._files(row) for row in rows}
+        good = [row for row in rows if files[row] and all(map(self._matches, files[row]))]
+        kept = {name: self._known[name] for row in good for name in files[row]}
+        self._known = kept
+        write_manifest(self._folder, self._about, complete=False, files=kept)
+        self._journal = Journal(self._folder)
+        return good
+
+    def _matches(self, name: str) -> bool:
+        file = self._folder / name
+        return file.is_file() and sha256_of(file) == self._known.get(name)
+
+    def _files(self, row: int) -> list[str]:
+        """Listed files of a row; empty if they are not known."""
+        try:
+            names = _names(self._folder, self._kind, row)
+        except FormatError:
+            return []
+        own = [f"sequences/{row:06d}/"]
+        if self._kind in _NUMBERED:
+            own += [f"{self._kind}/{place}" for name in names for place in (f"sequences/{name}/", f"poses/{name}.")]
+        return [name for name in self._known if name.startswith(tuple(own))]
+
+    def add(self, row: int) -> None:
+        """Move a new sequence to its final place, and add its files to the journal."""
+        assert self._journal is not None
+        names = _put_in_place(self._folder, self._kind, row)
+        places = [self._folder / "sequences" / f"{row:06d}"]
+        if self._kind in _NUMBERED:
+            root = self._folder / self._kind
+            places += [root / "sequences" / name for name in names] + [root / "poses" / f"{name}.txt" for name in names]
+        self._journal.add(*(file for place in places for file in _files_in(place)))
+
+    def finish(self) -> None:
+        """Write the manifest of the complete campaign: everything in its folder."""
+        assert self._journal is not None
+        known = self._known | self._journal.hashes
+        self._journal.remove()
+        files = {}
+        for file in _files_in(self._folder):
+            name = file.relative_to(self._folder).as_posix()
+            if not name.startswith((".", "pieces/")) and name != MANIFEST:
+                files[name] = known.get(name) or sha256_of(file)
+        write_manifest(self._folder, self._about, complete=True, files=files)
+
+    def close(self) -> None:
+        """Close the journal of a campaign that was stopped."""
+        if self._journal is not None:
+            self._journal.close()
+
+
+def _files_in(place: Path) -> list[Path]:
+    return [place] if place.is_file() else sorted(file for file in place.rglob("*") if file.is_file())
+
+
+def _names(folder: Path, kind: str, row: int) -> list[str]:
+    """Names of the parts of a sequence in its final place."""
     own = folder / "sequences" / f"{row:06d}"
     if kind not in _NUMBERED:
         return [f"sequences/{own.name}/{kind}"]
-    statistics = own / "names.json"
-    if statistics.is_file():  # already moved by an earlier run
-        return [str(name) for name in _read(statistics)["names"]]
-    source, root = own / kind, folder / kind
-    found = sorted(path.name for path in (source / "sequences").iterdir())
-    # Lidars of one row are consecutive; all rows have the same number.
-    names = [f"{row * len(found) + k:02d}" for k in range(len(found))]
-    for old, new in zip(found, names, strict=True):
-        for below, ending in (("sequences", ""), ("poses", ".txt")):
-            (root / below).mkdir(parents=True, exist_ok=True)
-            there = root / below / f"{new}{ending}"
-            if (source / below / f"{old}{ending}").exists():
-                os.rename(source / below / f"{old}{ending}", there)
-    _write(statistics, json.dumps({"names": names}) + "\n")
-    return names
+    found = _read(own / NAMES)
+    return [str(name) for name in found["names"]] if isinstance(found.get("names"), list) else []
+
+
+def _put_in_place(folder: Path, kind: str, row: int) -> list[str]:
+    """Move a new sequence to the root of its layout if it has one; return the names of its parts there."""
+    own = folder / "sequences" / f"{row:06d}"
+    if kind in _NUMBERED:
+        source, root = own / kind, folder / kind
+        found = sorted(path.name for path in (source / "sequences").iterdir())
+        # Lidars of one row are consecutive; all rows have the same number.
+        names = [f"{row * len(found) + k:02d}" for k in range(len(found))]
+        for old, new in zip(found, names, strict=True):
+            for below, ending in (("sequences", ""), ("poses", ".txt")):
+                (root / below).mkdir(parents=True, exist_ok=True)
+                here, there = source / below / f"{old}{ending}", root / below / f"{new}{ending}"
+                if here.exists():
+                    if there.is_dir():  # of an earlier run
+                        shutil.rmtree(there)
+                    os.replace(here, there)
+        _write(own / NAMES, json.dumps({"names": names}) + "\n")
+    return _names(folder, kind, row)
 
 
 def _finish_root(folder: Path, kind: str, parts: dict[str, list[str]]) -> None:
@@ -267,6 +346,8 @@ def _card(card: dict[str, Any]) -> str:
 def _read(file: Path) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(found, dict):
+            raise ValueError("expected a mapping")
         return found
     except (OSError, ValueError) as error:
         raise FormatError(f"{file}: cannot be read ({error}); run the campaign into another folder") from None

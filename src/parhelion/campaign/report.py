@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from parhelion.campaign.study import Study
-from parhelion.campaign.summary import METHOD, Series, curves_of, parted_by, words_of
+from parhelion.campaign.summary import METHOD, Series, curves_of, parted_by, validity_of_rows, words_of
 from parhelion.campaign.trial import identity, version_words
+from parhelion.outputs.report.tables import validity_table
 from parhelion.pictures import html
 from parhelion.pictures.charts import Chart, Curve
 
@@ -37,6 +38,7 @@ def page_of(study: Study, results: dict[int, dict[str, Any]], summary: dict[str,
         study.title,
         *(_against(study, results, path, command) for path in settings.vary),
         _failures(failed),
+        html.section("validity", "Validity in weather", validity_table(validity_of_rows(results, results))),
         _cells(study, summary),
         html.section("method", "Method", html.paragraph(method, "")),
         lead=(f"{len(results)} runs of {scenario}, version {version_words(identity())}",),

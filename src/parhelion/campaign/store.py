@@ -145,7 +145,7 @@ def _is_result(result: Any) -> bool:
     """Return whether a value is a complete result of a row."""
     if not isinstance(result, dict) or type(result.get("row")) is not int:
         return False
-    texts = [result.get(name) for name in ("error", "scenario_sha256", "version", "device")]
+    texts = [result.get(name) for name in _AFTER if name != "status"]
     numbers = result.get("numbers")
     return (
         result.get("status") in ("done", "failed")
@@ -206,7 +206,7 @@ class Pieces:
 
 TABLE = "results.parquet"
 _OWN = ("row", "cell", "draw", "seed")
-_AFTER = ("status", "error", "scenario_sha256", "version", "device")
+_AFTER = ("status", "error", "scenario_sha256", "version", "device", "weather_validity")
 
 
 def arrow() -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from parhelion.campaign.study import Study
 from parhelion.core.random import Stream
+from parhelion.sensors.optics.lidar.validity import GRADES, Validity, as_plain
 
 # ---- Intervals of means by resampling: the expanded percentile bootstrap --------------------------------------------
 # Units (runs of different seeds, or draws) are resampled with replacement, and the interval of the mean is given by
@@ -119,6 +120,7 @@ def summary_of(study: Study, results: dict[int, dict[str, Any]]) -> dict[str, An
                 "values": {path: value for path, value in values.items() if path in study.settings.grid},
                 "rows": [numbers[0], numbers[-1]],
                 "failed": sum(results[number]["status"] != "done" for number in numbers),
+                "weather_validity": as_plain(validity_of_rows(results, numbers)),
                 "numbers": {name: _as_dict(of_rows(study, results, numbers, name)) for name in study.numbers},
             }
         )
@@ -130,6 +132,22 @@ def summary_of(study: Study, results: dict[int, dict[str, Any]]) -> dict[str, An
         "units": {name: number.unit for name, number in study.numbers.items()},
         "cells": entries,
     }
+
+
+def validity_of_rows(results: dict[int, dict[str, Any]], rows: Iterable[int]) -> dict[str, dict[str, Validity]]:
+    """Validity of the sensors of some rows in the media of their weather, by name of sensor and medium.
+
+    If rows have different models of a sensor, the lowest grade counts.
+    """
+    found: dict[str, dict[str, Validity]] = {}
+    # Rows differ in few texts, so that each is parsed once.
+    for text in dict.fromkeys(results[row].get("weather_validity") or "{}" for row in rows):
+        for sensor, grades in json.loads(text).items():
+            known = found.setdefault(sensor, {})
+            for medium, one in grades.items():
+                new = Validity(**one)
+                known[medium] = max(known.get(medium, new), new, key=lambda one: GRADES.index(one.grade))
+    return found
 
 
 def of_rows(study: Study, results: dict[int, dict[str, Any]], rows: list[int], name: str) -> Interval:

@@ -24,6 +24,7 @@ from parhelion.core.clouds import Scan
 from parhelion.core.errors import ParhelionError
 from parhelion.scenario.scenario import Scenario
 from parhelion.scenario.schema import ScenarioFile
+from parhelion.sensors.optics.lidar.validity import as_plain
 
 # ---- Program version: all rows of one table must come from the same one ---------------------------------------------
 
@@ -100,10 +101,12 @@ def run_job(text: str) -> str:
         if "dataset" in job:
             from parhelion.campaign.dataset import write_sequence
 
-            numbers = write_sequence(job, settings)
+            scenario, numbers = write_sequence(job, settings)
         else:
-            numbers = _measured(job, settings)
-        result |= {"status": "done", "error": None, "numbers": numbers}
+            scenario = scenario_in_cached_world(settings, Path(job["folder"]))
+            numbers = _measured(job, scenario)
+        grades = json.dumps(as_plain(scenario.weather_validity), sort_keys=True)
+        result |= {"status": "done", "error": None, "weather_validity": grades, "numbers": numbers}
     except Exception as error:  # a failed run is a row of the table, and the others continue
         _cached.clear()
         result |= {"status": "failed", "error": _sentence(error), "numbers": {}}
@@ -123,8 +126,7 @@ def _sentence(error: Exception) -> str:
 # ---- measuring -----------------------------------------------------------------------------------------------------
 
 
-def _measured(job: dict[str, Any], settings: ScenarioFile) -> dict[str, float | None]:
-    scenario = scenario_in_cached_world(settings, Path(job["folder"]))
+def _measured(job: dict[str, Any], scenario: Scenario) -> dict[str, float | None]:
     chosen = [measure_called(name) for name in job["measures"]]
     of_scans = [(measure, measure.function) for measure in chosen if measure.of == "scan"]
     of_pairs = [(measure, measure.function) for measure in chosen if measure.of == "pair"]

@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -39,13 +40,11 @@ def _serve(connection: Connection, threads: int) -> None:
     """Main loop of a worker: jobs in, results out, until the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent process
     os.environ.setdefault("PARHELION_THREADS", str(threads))
-    connection.send_bytes(_READY)
-    while True:
-        try:
+    with suppress(EOFError, OSError):  # the parent process has closed the pipe
+        connection.send_bytes(_READY)
+        while True:
             job = connection.recv_bytes()
-        except (EOFError, OSError):
-            return
-        connection.send_bytes(run_job(job.decode()).encode())
+            connection.send_bytes(run_job(job.decode()).encode())
 
 
 @dataclass
@@ -77,7 +76,13 @@ class LocalWorkers:
         ours, theirs = self._spawn.Pipe()
         threads = max(1, usable_cores() // self.count)
         process = self._spawn.Process(target=_serve, args=(theirs, threads), daemon=True)
-        process.start()
+        # A terminal sends Ctrl-C to all processes. The new one inherits the mask until `_serve` ignores the signal.
+        resource_tracker.ensure_running()  # its own start unblocks the signal
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
         return _Worker(process, ours)
 

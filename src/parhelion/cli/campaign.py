@@ -10,6 +10,7 @@ import typer
 
 from parhelion.cli import screen
 from parhelion.cli.screen import FAILED, warn
+from parhelion.cli.weather_options import validity_rows
 
 if TYPE_CHECKING:
     from parhelion.campaign import CampaignSummary, Study
@@ -84,6 +85,7 @@ def _print(study: Study, summary: CampaignSummary) -> None:
         *([("saved", f"{summary.saved} runs, because their intervals were already tight")] if summary.saved else []),
         ("varied", ", ".join(study.settings.vary) or "seeds alone"),
         ("numbers", ", ".join(study.numbers)),
+        *validity_rows(summary.weather_validity),
     ]
     screen.facts(study.title, rows)
     if summary.failed == summary.rows:

@@ -125,6 +125,7 @@ def _show(name: str) -> None:
     import numpy as np
 
     from parhelion import Lidar
+    from parhelion.sensors.optics.lidar.validity import in_words
 
     lidar = Lidar(name)
     config, shots = lidar.config, lidar.shots()
@@ -148,7 +149,7 @@ def _show(name: str) -> None:
             ("returns", _returns(receiver)),
             ("noise", _noise(config.noise)),
             ("intensity", f"{config.intensity.scale} scale"),
-            ("weather", ", ".join(f"{name} {one.grade}" for name, one in lidar.weather_validity.items())),
+            ("weather", in_words(lidar.weather_validity)),
         ],
     )
     sheet = config.model_dump(mode="json")

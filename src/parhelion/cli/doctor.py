@@ -114,8 +114,19 @@ def _engine(problems: list[str]) -> Engine | None:
         rows.append(("LLVM library", _llvm_file(running)))
         rows.append(("threads", str(running.dr.thread_count())))
         rows.append(("CUDA", "no NVIDIA GPU and driver found" if not _has_nvidia() else "not chosen"))
+    rows.append(("kernel cache", _kernel_cache()))
     screen.facts("\nray engine", rows)
     return running
+
+
+def _kernel_cache() -> str:
+    """Number and size of the stored kernels, and the limits."""
+    from parhelion.rays.kernel_cache import contents, folder, limit
+
+    kernels = contents(folder())
+    size = sum(bytes_ for _, bytes_, _ in kernels) / 2.0**20
+    bound = f"{limit('PARHELION_CACHE_MIB')} MiB and {limit('PARHELION_CACHE_DAYS')} days"
+    return f"{len(kernels)} kernels, {size:.0f} MiB in {folder()}; pruned to {bound}"
 
 
 def _has_nvidia() -> bool:

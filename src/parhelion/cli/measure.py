@@ -22,6 +22,7 @@ from parhelion.cli.weather_options import (
     in_words,
     lost_words,
     shares,
+    validity_rows,
     weather_options,
 )
 
@@ -255,10 +256,13 @@ def _air_named(scan: Scan) -> Scan:
 def _print_scan(
     world: World, lidar: Lidar, tally: Tally, in_air: dict[str, int], changes: Changes | None, several: bool
 ) -> None:
+    from parhelion.sensors.optics.lidar.validity import validity_in
+
     title = f"{lidar.config.name} in {world.name or 'the world'}"
     rows = tally.rows()
     if world.weather is not None:
         rows += [("weather", in_words(world.weather)), ("from the air", shares(in_air, tally.points))]
+        rows += validity_rows({lidar.model: validity_in(lidar, world.weather)})
         tally.names.setdefault(0, IN_THE_AIR)
     if changes is not None:
         rows.append(("lost to it", lost_words(changes) + (", in the last scan" if several else "")))
@@ -468,9 +472,12 @@ class RecordFiles:
 
 def _print(kind: SensorKind, sensor: Any, world: World, record: Record, times: list[float]) -> None:
     """Print the record in one line and the range of each column."""
+    from parhelion.sensors.optics.lidar.validity import validity_in
+
     rows = [("kind", kind.summary), ("record", repr(record)[1:-1])]
     if world.weather is not None:
         rows.append(("weather", in_words(world.weather)))
+        rows += validity_rows({sensor.model: validity_in(sensor, world.weather)})
     frames = f"{len(times)} frames, " if len(times) > 1 else ""
     rows.append(("time", f"{frames}{sum(times):.2f} s, scene set-up included"))
     screen.facts(f"{sensor.model} in {world.name or 'the world'}", rows)

@@ -10,6 +10,7 @@ import typer
 from parhelion.cli import screen
 from parhelion.cli.recordings import warn_dropped_fields
 from parhelion.cli.screen import start_engine, warn
+from parhelion.cli.weather_options import validity_rows
 
 EXAMPLES = (
     "parhelion run scenario.yaml -o out",
@@ -53,6 +54,7 @@ def run(
         ("vehicles", ", ".join(whole.bodies) or "none"),
         ("sensors", ", ".join(sensor.name for sensor in whole.sensors)),
         ("weather", repr(whole.world.weather)[9:-1] if whole.world.weather else "clear"),
+        *validity_rows(whole.weather_validity),
     ]
     screen.facts(whole.settings.name or scenario.stem, rows)
     screen.print_line(f"\nwrote {len(summary.files)} files to {summary.folder}/, listed in manifest.json")

@@ -10,61 +10,28 @@ import json
 import os
 import re
 import shlex
-import signal
 import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from parhelion.core.errors import ParhelionError
+from parhelion.core.interrupts import INTERRUPTED, uninterrupted
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from parhelion.rays.device import Engine
 
-# ---- Ctrl-C: recorded, because native code may replace or lose the exception ---------------------------------------
-
-
-_pressed = False
-
-
-def _remember(number: int, frame: FrameType | None) -> None:
-    global _pressed
-    _pressed = True
-    raise KeyboardInterrupt
-
-
-@contextmanager
-def remembered_interrupts() -> Iterator[None]:
-    """Record Ctrl-C within the block, for `was_interrupted`."""
-    global _pressed
-    _pressed = False
-    # A SIGINT that the shell ignores (background jobs), or the handler of another program, stays in place.
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-    signal.signal(signal.SIGINT, _remember)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def was_interrupted() -> bool:
-    """Return True if Ctrl-C was pressed since the command began."""
-    return _pressed
-
 
 def stop_if_interrupted() -> None:
-    """Raise KeyboardInterrupt if native code lost an earlier one."""
-    if _pressed:
+    """Raise KeyboardInterrupt if native code or a finaliser lost an earlier one."""
+    if uninterrupted.pressed:
         raise KeyboardInterrupt
 
 
@@ -127,8 +94,10 @@ def facts(title: str, rows: Iterable[tuple[str, Any]]) -> None:
     from rich.text import Text
 
     out = console()
-    if title:
-        out.print(Text(_cell(title), style="bold"))
+    if title.startswith("\n"):  # an empty line before the title; other control characters are quoted
+        out.print()
+    if title.strip():
+        out.print(Text(_cell(title.strip()), style="bold"))
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
@@ -203,7 +172,7 @@ def percent(share: float) -> str:
 DEBUG_VARIABLE = "PARHELION_DEBUG"
 RENAMED_OPTIONS = {"--turn": "--index"}
 """Deprecated options and their new names."""
-FAILED, INTERRUPTED = 1, 130
+FAILED = 1
 
 
 class _WithExamples:
@@ -237,7 +206,7 @@ class Command(_WithExamples, TyperCommand):
         return super().parse_args(ctx, current)
 
     def invoke(self, ctx: Any) -> Any:
-        with remembered_interrupts(), one_line_warnings(), one_line_errors():
+        with one_line_warnings(), one_line_errors():
             return super().invoke(ctx)
 
 
@@ -259,7 +228,7 @@ def one_line_errors() -> Iterator[None]:
     except BrokenPipeError:
         raise  # the other end of the pipe was closed; typer exits quietly
     except (Exception, KeyboardInterrupt) as error:
-        if isinstance(error, KeyboardInterrupt) or was_interrupted():
+        if isinstance(error, KeyboardInterrupt) or uninterrupted.pressed:
             typer.echo("stopped", err=True)
             raise typer.Exit(INTERRUPTED) from None
         if debugging():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -23,12 +23,15 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "parhelion shoot --world city --camera generic/vga -o city.png",
     "parhelion shoot --world harbour --camera flir/blackfly-s-16s2c --rain 25 -o rain.png --truth truth.png",
+    "parhelion shoot --world city --camera generic/vga --rain 50 --rain-blend vane --denoise none -o vane.png",
     "parhelion shoot --world city --camera generic/vga --sun -20 --exposure 0.1 -o night.png",
     "parhelion shoot --world city --camera flir/boson-640 -o heat.png",
     "parhelion shoot --world city --camera generic/vga --time 2024-06-21T18:00+02:00 --at 52.5,13.4 -o evening.exr",
     "parhelion shoot --world city --camera micasense/rededge-mx --ndvi ndvi.png",
 )
 _SUN = "Light"
+Denoise = Literal["auto", "filter", "oidn", "none"]
+RainBlend = Literal["physical", "vane"]
 
 
 @weather_options
@@ -53,7 +56,13 @@ def shoot(
     ] = None,
     gain: Annotated[float | None, typer.Option(help="Gain in dB, with --exposure.")] = None,
     noise: Annotated[bool, typer.Option("--noise/--no-noise", help="With or without sensor noise.")] = True,
-    denoise: Annotated[bool, typer.Option("--denoise", help="Remove rendering grain (requires pyoidn).")] = False,
+    denoise: Annotated[
+        Denoise,
+        typer.Option(help="Removal of rendering grain: built-in filter, Intel's denoiser (requires pyoidn), or none."),
+    ] = "auto",
+    rain_blend: Annotated[
+        RainBlend, typer.Option(help="Blend of rain streaks: by drop sizes and exposure, or the image blend of VANE.")
+    ] = "physical",
     lens_drops: Annotated[int, typer.Option(min=0, help="Number of water drops on the lens.")] = 0,
     material: Annotated[str | None, typer.Option(help="Material of a mesh file that names none.")] = None,
     output: Annotated[
@@ -102,6 +111,7 @@ def shoot(
     eye = Camera(
         camera, width=width, height=height, samples=samples, bounces=bounces, truth=wanted, noise=noise,
         exposure_s=exposure, gain_db=gain, denoise=denoise, lens_drops=lens_drops,
+        rain_blend=rain_blend,
     )  # fmt: skip
     if ndvi is not None and not {"red", "nir"} <= set(eye.config.sensor.band_names):
         raise typer.BadParameter(f"{camera} does not have the bands red and nir", param_hint="--ndvi")

@@ -20,12 +20,14 @@ from parhelion.cli.weather_options import (
     air_counts,
     in_words,
     shares,
+    validity_rows,
     weather_options,
 )
 from parhelion.core.errors import ConfigError, FormatError
 
 if TYPE_CHECKING:
     from parhelion import Lidar, PointCloud, Pose, Scan, Weather
+    from parhelion.sensors.optics.lidar.validity import Validity
 
 EXAMPLES = (
     "parhelion weather recorded.pcd -o wet.pcd --rain 25 --sensor velodyne/vlp-16 --png wet.png",
@@ -163,6 +165,13 @@ class _Sensors:
             self._made[name] = Lidar(name)
         return self._made[name]
 
+    def validity_in(self, weather: Weather) -> dict[str, dict[str, Validity]]:
+        """Validity of the lidars used so far in each medium of a weather."""
+        from parhelion.sensors.optics.lidar.validity import validity_in
+
+        used = self._made if self.named is None else {self.named.model: self.named}
+        return {name: validity_in(lidar, weather) for name, lidar in used.items()}
+
 
 @dataclass
 class _Run:
@@ -279,7 +288,7 @@ class _Run:
                 ("lost", f"{screen.count(self.lost)} ({share})"),
                 ("from the air", shares(self.invented, self.points_out)),
             ]
-            screen.facts(in_words(self.weather), rows)
+            screen.facts(in_words(self.weather), [*rows, *validity_rows(self.sensors.validity_in(self.weather))])
         for notes in self.notes.values():
             screen.print_line(f"note: {notes[0]}" + (f" (the same in {len(notes)} clouds)" if len(notes) > 1 else ""))
         word = "file" if self.done == 1 else "files"

@@ -11,7 +11,7 @@ The options are created when a command is used, so that `parhelion --help` impor
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import lru_cache, wraps
 from pathlib import Path
@@ -25,6 +25,7 @@ from parhelion.core.errors import ConfigError
 if TYPE_CHECKING:
     from parhelion.core.clouds import PointCloud
     from parhelion.pictures.weather import Changes
+    from parhelion.sensors.optics.lidar.validity import Validity
     from parhelion.weather import Medium, Weather
     from parhelion.weather.media import Option
 
@@ -161,6 +162,14 @@ class WeatherOptions:
 def in_words(weather: Weather) -> str:
     """A weather in one line, such as `rain 25 mm/h, visibility 800 m`."""
     return repr(weather).removeprefix("<Weather ").removesuffix(">")
+
+
+def validity_rows(found: Mapping[str, Mapping[str, Validity]]) -> list[tuple[str, str]]:
+    """Row of a summary with the validity of sensors in weather; none if none is graded. One sensor needs no name."""
+    from parhelion.sensors.optics.lidar.validity import in_words
+
+    words = [(f"{name}: " if len(found) > 1 else "") + in_words(grades) for name, grades in found.items() if grades]
+    return [("validity", "; ".join(words))] if words else []
 
 
 def air_counts(cloud: PointCloud) -> dict[str, int]:

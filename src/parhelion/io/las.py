@@ -327,7 +327,7 @@ def _read_points(data: bytes, path: Path) -> tuple[Any, Any]:
             )
         array = np.concatenate(parts) if parts else np.empty(0, header.point_format.dtype())
         return header, laspy.ScaleAwarePointRecord(array, header.point_format, header.scales, header.offsets)
-    except FormatError:
+    except (FormatError, ImportError):  # a missing package is no damage
         raise
     except Exception as error:  # laspy raises many types of exceptions on damaged bytes
         raise FormatError(f"{path}: damaged LAS or LAZ file ({error or type(error).__name__})") from None

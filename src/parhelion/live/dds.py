@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parhelion.core.errors import ConfigError, MissingDependencyError, ParhelionError
+from parhelion.core.interrupts import uninterrupted
 from parhelion.io.ros.types import Message, definition_of, type_store
 
 if TYPE_CHECKING:
@@ -304,8 +305,9 @@ class DdsNode(Node):
         self._open = False
         # Children first: each deletes its own handle.
         children = (*self._readers, *self._writers.values(), *self._topics.values())
-        for entity in (*children, self._participant, self._domain):
-            entity.__del__()
+        with uninterrupted:
+            for entity in (*children, self._participant, self._domain):
+                entity.__del__()
         self._readers.clear()
         self._writers.clear()
         self._topics.clear()

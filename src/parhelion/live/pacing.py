@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from parhelion.core.errors import ConfigError
+from parhelion.core.interrupts import uninterrupted
 from parhelion.core.streams import Samples
 from parhelion.scenario.scenario import Scenario, Step
 
@@ -53,8 +54,9 @@ class SharedStep(Step):
     def of(cls, step: Step, standing: Any) -> SharedStep:
         """Same step, queried under a lock."""
         return cls(
-            step.number, step.time, step.frames, step._scenario, step._start, step._streams, step._samples, standing
-        )
+            step.number, step.time, step.frames, step._scenario, step._start, step._streams, step.collisions,
+            step._samples, standing,
+        )  # fmt: skip
 
     def state(self, vehicle: str) -> Any:
         """State of a vehicle at the step's end."""
@@ -276,8 +278,9 @@ class PacedRun:
             summary.finished = not self.clock.stopped.is_set()
         finally:
             summary.seconds = self.clock.seconds
-            self.stop()
-            _close_all(senders)
+            with uninterrupted:  # threads and outlets are closed in order
+                self.stop()
+                _close_all(senders)
         return summary
 
     def _warm_up(self) -> None:

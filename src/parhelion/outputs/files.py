@@ -50,6 +50,7 @@ def fix_columns(data: GnssData) -> dict[str, np.ndarray]:
     columns |= {"latitude_deg": data.latitude, "longitude_deg": data.longitude, "altitude_m": data.altitude}
     columns |= {f"{name}dop": data.dop[:, k] for k, name in enumerate("gphv")}
     columns |= {"satellites": data.satellites_used, "consistent": data.consistent}
+    columns |= {} if data.quality is None else {"quality": data.quality}
     return columns | {"clock_bias_s": data.clock_bias, "clock_drift": data.clock_drift}
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.files import atomic_write
+from parhelion.sensors.optics.lidar.validity import as_plain
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario
@@ -172,7 +173,10 @@ def write_manifest(folder: Path, content: dict[str, Any], *, complete: bool, fil
 
 
 def content_of(scenario: Scenario) -> dict[str, Any]:
-    """Everything that determines the result of a run: the resolved scenario, the seed and the versions."""
+    """Everything that determines the result of a run: the resolved scenario, the seed and the versions.
+
+    `weather_validity` grades the result: grade and reason for each graded sensor in each medium of the weather.
+    """
     packages = {name: _version(name) for name in ("parhelion", "mitsuba", "drjit", "numpy", "scipy")}
     settings = scenario.settings.model_dump(mode="json")
     text = json.dumps(settings, sort_keys=True)
@@ -181,6 +185,7 @@ def content_of(scenario: Scenario) -> dict[str, Any]:
         "scenario_sha256": hashlib.sha256(text.encode()).hexdigest(),
         "seed": scenario.seed,
         "versions": packages,
+        "weather_validity": as_plain(scenario.weather_validity),
     }
 
 

@@ -215,14 +215,18 @@ def _odometry(data: OdometryData) -> list[Panel]:
 def _gnss(data: GnssData) -> list[Panel]:
     used = _over_time(data, "Satellites in the fix", "", data.satellites_used)
     error = _over_time(data, "Position error", "m", data.error, "xyz")
-    return [*_field_curves(data, "position"), error, *_field_curves(data, "cn0"), used]
+    quality = (
+        [] if data.quality is None else [_over_time(data, "Fix quality (4 RTK fixed, 5 RTK float)", "", data.quality)]
+    )
+    return [*_field_curves(data, "position"), error, *_field_curves(data, "cn0"), used, *quality]
 
 
 def _uwb(data: UwbData) -> list[Panel]:
     track = _track_panel("Positions and anchors from above", data.position, data.anchor_xyz)
     error = _over_time(data, "Range error", "m", data.error, data.anchors)
     heard = [] if data.cir is None or not len(data) else [Panel("Impulse response", partial(_cir, data))]
-    return [*_field_curves(data, "range"), error, *_field_curves(data, "rssi"), *heard, track]
+    levels = ["rssi"] if data.first_path_power is None else ["rssi", "first_path_power"]
+    return [*_field_curves(data, "range"), error, *_field_curves(data, *levels), *heard, track]
 
 
 def _cir(data: UwbData, axes: Any) -> None:

@@ -18,7 +18,7 @@ from parhelion.core.errors import FormatError, MissingDependencyError
 
 def result(row: int, value: float | None = 0.5) -> dict[str, Any]:
     numbers = {"detection_share": value}
-    fixed = {"scenario_sha256": "ab", "version": "1", "device": "cpu"}
+    fixed = {"scenario_sha256": "ab", "version": "1", "device": "cpu", "weather_validity": "{}"}
     return {"row": row, "status": "done", "error": None, "numbers": numbers, **fixed}
 
 

@@ -76,11 +76,12 @@ def flow_from(pixels: NDArray[Any]) -> NDArray[np.float32]:
 
 def instance_colours(instance: NDArray[Any]) -> NDArray[np.uint8]:
     """Unique colours, red, green, blue (..., 3), for instance numbers (...); black for 0."""
-    numbers = np.asarray(instance).astype(np.uint64)
+    numbers = np.atleast_1d(instance).astype(np.uint64)  # NumPy 1 turns single numbers into floats
     if int(numbers.max(initial=0)) >= MOST_INSTANCES:
         raise FormatError(f"instance numbers must be below 2^24 to have unique colours, got {int(numbers.max())}")
     mixed = numbers * _SPREAD % MOST_INSTANCES
-    return np.stack([mixed >> 16, mixed >> 8 & 255, mixed & 255], axis=-1).astype(np.uint8)
+    colours = np.stack([mixed >> 16, mixed >> 8 & 255, mixed & 255], axis=-1).astype(np.uint8)
+    return colours.reshape(*np.shape(instance), 3)
 
 
 def instances_from(colours: NDArray[Any]) -> NDArray[np.uint32]:

@@ -18,6 +18,7 @@ from parhelion.core.streams import (
     DIRECT,
     MULTIPATH,
     NO_FIX,
+    QUALITY,
     REFLECTED,
     STATUS,
     GnssData,
@@ -101,7 +102,8 @@ def _fix(name: str, fixes: GnssData) -> list[str]:
         return [f"{name}: no fix ({', '.join(seen)})"]
     x, y, z = fixes.error[-1].tolist()
     used = int(fixes.satellites_used[-1])
-    return [f"{name}: error {x:.2f}, {y:.2f}, {z:.2f} m; {used} satellites used ({', '.join(seen)})"]
+    grade = "" if fixes.quality is None else f"{QUALITY[int(fixes.quality[-1])]}, "
+    return [f"{name}: {grade}error {x:.2f}, {y:.2f}, {z:.2f} m; {used} satellites used ({', '.join(seen)})"]
 
 
 def sights(fixes: GnssData) -> Segments | None:
@@ -127,6 +129,8 @@ def _heard(name: str, found: UwbData) -> list[str]:
         return []
     heard, sight = np.isfinite(found.range[-1]), found.los[-1]
     text = f"{name}: {int(heard.sum())} of {len(heard)} anchors heard, {int((heard & sight).sum())} of them in sight"
+    if found.first_path_power is not None and np.isfinite(found.first_path_power[-1]).any():
+        text += f"; strongest first path {np.nanmax(found.first_path_power[-1]):.1f} dBm"
     if np.all(np.isfinite(found.position[-1])):
         place = ", ".join(f"{value:.2f}" for value in found.position[-1].tolist())
         text += f"; position {place} m, GDOP {found.gdop[-1]:.1f}"

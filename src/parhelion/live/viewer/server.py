@@ -18,6 +18,7 @@ import numpy as np
 
 from parhelion.core.deprecation import deprecated_method
 from parhelion.core.errors import ConfigError, MissingDependencyError
+from parhelion.core.interrupts import uninterrupted
 from parhelion.core.pose import Floats, Pose
 from parhelion.live.viewer.panel import Actions, Panel
 from parhelion.live.viewer.scene import Scene, first_camera
@@ -201,7 +202,7 @@ class Viewer:
         if self._running:
             self._running = False
             self.session.stop()
-            with quiet():
+            with uninterrupted, quiet():
                 self._server.stop()
 
     def __enter__(self) -> Viewer:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.clouds import Scan
 from parhelion.core.errors import FormatError
+from parhelion.core.files import sync
 from parhelion.core.pose import Floats
 
 README = "README.txt"
@@ -76,6 +77,8 @@ class DatasetFolder:
         self._open = False
         self.place(README)
         try:
+            for name in sorted(self._names):
+                sync(self._stage / name)
             if self.path.exists():
                 self.path.rename(self._earlier)
             self._stage.rename(self.path)

@@ -23,6 +23,7 @@ from parhelion.core.clouds import Scan
 from parhelion.core.consumers import Consumer
 from parhelion.core.pose import quat_rotate
 from parhelion.core.streams import (
+    QUALITY,
     BarometerData,
     GnssData,
     ImuData,
@@ -52,14 +53,16 @@ def ranges_table(found: UwbData) -> str:
         place = "(" + ", ".join(f"{value:.4g}" for value in found.anchor_xyz[k].tolist()) + ")"
         strength = f"{np.mean(found.rssi[heard, k]):.1f} dBm" if heard.any() else ""
         errors = _error(error[heard & sight]), _error(error[heard & ~sight])
-        rows.append((name, place, _share(heard), _share(sight), strength, *errors))
-    columns = ("anchor", "position [m]", "received", "line of sight", "RSSI", "error, LOS", "error, NLOS")
+        first = None if found.first_path_power is None else found.first_path_power[heard, k]
+        first_path = f"{np.nanmean(first):.1f} dBm" if first is not None and np.isfinite(first).any() else ""
+        rows.append((name, place, _share(heard), _share(sight), strength, first_path, *errors))
+    columns = ("anchor", "position [m]", "received", "line of sight", "RSSI", "first path", "error, LOS", "error, NLOS")
     note = ""
     fixed = np.all(np.isfinite(found.position), axis=1)
     if len(found):
         note = f"Positions from {int(fixed.sum())} of {len(found)} measurements"
         note += f"; median GDOP {np.median(found.gdop[fixed]):.2f}." if fixed.any() else "."
-    return html.table(columns, rows, kinds="--nnnnn") + html.paragraph(note)
+    return html.table(columns, rows, kinds="--nnnnnn") + html.paragraph(note)
 
 
 def _share(which: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> str:
@@ -133,10 +136,19 @@ def _no_pictures(samples: Samples) -> list[tuple[str, str, str]]:
     return []
 
 
+def _qualities(quality: np.ndarray[tuple[int], np.dtype[Any]]) -> str:
+    """Share of epochs of each quality other than without a fix."""
+    shares = [
+        f"{name} {_share(quality == value)}" for value, name in QUALITY.items() if value and (quality == value).any()
+    ]
+    return f" Quality of the fixes: {', '.join(shares)}." if shares else ""
+
+
 def _sky(samples: GnssData) -> list[tuple[str, str, str]]:
     lost = int(np.count_nonzero(samples.mode == 0))
+    grades = "" if samples.quality is None else _qualities(samples.quality)
     caption = "Green: direct. Amber: with reflections; hollow: only by reflection or diffraction. Grey: blocked."
-    return [("sky", sky_plot(samples), f"{caption} {lost} of {len(samples)} epochs without a fix.")]
+    return [("sky", sky_plot(samples), f"{caption} {lost} of {len(samples)} epochs without a fix.{grades}")]
 
 
 STREAM_PICTURES: Consumer[Callable[[Any], list[tuple[str, str, str]]]] = Consumer(

@@ -18,6 +18,7 @@ from parhelion.pictures.top_view import Way
 if TYPE_CHECKING:
     from parhelion.outputs.report.collect import RunReport
     from parhelion.scenario.scenario import Scenario
+    from parhelion.sensors.optics.lidar.validity import Validity
 
 _TIMES = 400
 _MOST_ACTORS = 60
@@ -107,7 +108,15 @@ def weather_table(scenario: Scenario) -> str:
         rows.append(("water", f"{water.kind}: {text}" if text else water.kind, "all the time"))
     if not rows:
         return html.paragraph("Clear air, no wind.")
-    return html.table(("what", "how much", "when"), rows, kinds="-ll")
+    return html.table(("what", "how much", "when"), rows, kinds="-ll") + validity_table(scenario.weather_validity)
+
+
+def validity_table(found: Mapping[str, Mapping[str, Validity]]) -> str:
+    """Validity of sensors in weather, by name of sensor and medium; nothing if none is graded."""
+    rows = [(name, medium, one.words, one.reason) for name, grades in found.items() for medium, one in grades.items()]
+    note = "Validity of the points from the air. Attenuation of surfaces follows closed forms for every sensor."
+    columns = ("sensor", "medium", "validity", "reason")
+    return html.paragraph(note) + html.table(columns, rows, kinds="---l") if rows else ""
 
 
 def _listed(values: Mapping[str, Any]) -> str:

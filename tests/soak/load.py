@@ -1,0 +1,109 @@
+"""Mixed measurements with edits of the world, and a long scenario: memory, descriptors, kernels and disk stay flat.
+
+    python tests/soak/load.py --measurements 5000 --scenario-s 3600
+
+Prints resident memory, open descriptors, recorded kernels and files of the kernel cache in ten parts. Exits with 1 if
+memory grows by more than 2 KiB per measurement, or descriptors or recordings grow at all, over the second half.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import parhelion as ph
+from parhelion.rays.device import engine
+from soak.rigs import MODELS, descriptors, measured, rss_mib, sensor, write_scenario, yard
+
+MOST_GROWTH_KIB = 2.0
+"""Largest growth of memory per measurement [KiB] over the second half."""
+
+
+def reading() -> dict[str, float]:
+    """Current state of the process."""
+    cache = Path.home() / ".drjit"
+    return {
+        "memory_mib": rss_mib(),
+        "descriptors": descriptors(),
+        "recordings": sum(one.n_recordings for one in engine()._frozen.values()),
+        "cache_files": sum(1 for file in cache.iterdir()) if cache.is_dir() else 0,
+    }
+
+
+def report(done: float, unit: str) -> dict[str, float]:
+    """Print and return the current state."""
+    now = reading()
+    print(f"{done:8.0f} {unit}: " + ", ".join(f"{name} {value:.0f}" for name, value in now.items()), flush=True)
+    return now
+
+
+def growth(parts: list[dict[str, float]], per_part: float) -> list[str]:
+    """Problems of the second half of a run: growth from its first to its last reading."""
+    first, last = parts[len(parts) // 2], parts[-1]
+    kib = 1024 * (last["memory_mib"] - first["memory_mib"]) / ((len(parts) - 1 - len(parts) // 2) * per_part)
+    print(f"memory grows by {kib:.2f} KiB per item")
+    found = [f"memory grows by {kib:.2f} KiB per item"] if kib > MOST_GROWTH_KIB else []
+    return found + [f"{name} grow" for name in ("descriptors", "recordings") if last[name] > first[name]]
+
+
+def measure_and_edit(count: int, seed: int) -> list[str]:
+    """Measure with all kinds in turn, and edit the world before every third measurement."""
+    draw = random.Random(seed)
+    world, sensors = yard(), {kind: sensor(kind) for kind in MODELS}
+    added: list[Any] = []
+    parts = []
+    for number in range(count):
+        if number % 3 == 0:
+            if len(added) == 8:
+                world.remove(added.pop(0))
+            place = ph.Pose((draw.uniform(6, 16), draw.uniform(-8, 8), 0.5))  # away from the sensor
+            added.append(world.add(ph.shapes.box(1, 1, 1), material="brick", label="box", pose=place))
+        if number % 50 == 0:
+            world.weather = draw.choice([None, ph.Weather(rain_rate_mm_h=20), ph.Weather(visibility_m=200)])
+        measured(sensors[draw.choice(list(MODELS))], world, time=0.01 * number, seed=number)
+        if (number + 1) % (count // 10) == 0:
+            parts.append(report(number + 1, "measurements"))
+    return growth(parts, count / 10)
+
+
+def long_scenario(duration_s: float) -> list[str]:
+    """Run a scenario with all kinds, a bag and a Foxglove recording."""
+    parts: list[dict[str, float]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        file = write_scenario(Path(folder), duration_s=duration_s, outputs=[{"kind": "bag"}, {"kind": "foxglove"}])
+        scenario = ph.Scenario.load(file)
+
+        def progress(done: int, total: int) -> None:
+            if done >= (len(parts) + 1) * total // 10:
+                parts.append(report(done * duration_s / total, "s simulated"))
+
+        began = time.monotonic()
+        scenario.run(Path(folder) / "out", progress=progress)
+        print(f"{duration_s:g} s simulated in {time.monotonic() - began:.0f} s")
+    return growth(parts, 10 * duration_s / 10)
+
+
+def main() -> int:
+    """Run both parts, and print the problems."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--measurements", type=int, default=5000)
+    options.add_argument("--scenario-s", type=float, default=3600.0)
+    options.add_argument("--seed", type=int, default=0)
+    given = options.parse_args()
+    warnings.simplefilter("ignore")
+    problems = measure_and_edit(given.measurements, given.seed) if given.measurements else []
+    problems += long_scenario(given.scenario_s) if given.scenario_s else []
+    for problem in problems:
+        print(f"problem: {problem}")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
