@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo check test test-devkits test-oracles test-salts fuzz soak mutants bench bench-quick lint docs clean
+.PHONY: demo check test test-deps test-devkits test-oracles test-salts fuzz soak mutants bench bench-quick lint docs clean
 
 demo: $(VENV)/.installed engine
 	$(BIN)/parhelion demo
@@ -34,6 +34,17 @@ test-salts: $(VENV)/.installed-dev engine
 		PARHELION_TEST_SALT=$$salt $(BIN)/python -m pytest -n 2 --dist loadfile $(DRAWS) || exit 1; \
 	done
 
+# The base install alone, with the newest and with the oldest allowed versions of every dependency: each reader once, and
+# the unit tests that need no other package.
+BASE_TESTS := tests/unit/core tests/unit/io tests/unit/world tests/fuzz/test_fuzz_readers.py \
+	--ignore tests/unit/io/test_pcap.py --ignore-glob '*/io/test_velodyne*.py' \
+	--deselect tests/unit/io/test_gnss_files.py::test_a_scenario_writes_all_of_it
+test-deps: $(VENV)-newest/.installed $(VENV)-oldest/.installed
+	for versions in newest oldest; do \
+		sh tools/ensure-engine.sh $(VENV)-$$versions/bin/python || exit 1; \
+		$(VENV)-$$versions/bin/python -m pytest -n 2 --dist loadfile $(BASE_TESTS) || exit 1; \
+	done
+
 # nuScenes' own development kit wants NumPy below 2, so it gets its own environment, too.
 test-devkits: $(VENV)-devkits/.installed engine-devkits
 	$(VENV)-devkits/bin/python -m pytest tests/devkits
@@ -50,10 +61,15 @@ FUZZ_SEED    ?= 1
 fuzz: $(VENV)/.installed-dev engine
 	$(BIN)/python tests/fuzz/run.py --seconds $(FUZZ_SECONDS) --seed $(FUZZ_SEED)
 
-# Random interrupts of the commands: each must end with exit status 130.
-SOAK_COUNT ?= 100
+# Random interrupts of commands and measurements, then many measurements with edits and a long scenario. SOAK_COUNT is
+# the number of interrupts, SOAK_MEASUREMENTS that of measurements, SOAK_S the duration of the scenario.
+SOAK_COUNT        ?= 500
+SOAK_SEED         ?= 1
+SOAK_MEASUREMENTS ?= 5000
+SOAK_S            ?= 3600
 soak: $(VENV)/.installed-dev engine
-	$(BIN)/python tests/soak/interrupts.py --count $(SOAK_COUNT)
+	$(BIN)/python tests/soak/interrupts.py --count $(SOAK_COUNT) --seed $(SOAK_SEED)
+	$(BIN)/python tests/soak/load.py --measurements $(SOAK_MEASUREMENTS) --scenario-s $(SOAK_S) --seed $(SOAK_SEED)
 
 # Changes of the source, one at a time, that the tests of that place must notice: MUTANTS is how many, MUTANTS_SEED which.
 MUTANTS      ?= 100
@@ -81,7 +97,7 @@ docs: $(VENV)/.installed-docs
 	$(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf $(VENV) $(VENV)-bench $(VENV)-devkits $(VENV)-oracles site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-bench $(VENV)-devkits $(VENV)-oracles $(VENV)-newest $(VENV)-oldest site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # System libraries that no Python package carries: LLVM compiles the CPU kernels.
 .PHONY: engine engine-bench engine-devkits engine-oracles
@@ -113,6 +129,16 @@ $(VENV)-bench/.installed: pyproject.toml
 $(VENV)-devkits/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-devkits
 	$(VENV)-devkits/bin/pip install --quiet --disable-pip-version-check -e '.[devkits]'
+	touch $@
+
+# pip cannot choose the oldest versions, so uv installs both environments.
+$(VENV)-newest/.installed: RESOLUTION := highest
+$(VENV)-oldest/.installed: RESOLUTION := lowest-direct
+$(VENV)-newest/.installed $(VENV)-oldest/.installed: pyproject.toml
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check uv
+	$(@D)/bin/uv pip install --quiet --python $(@D)/bin/python --resolution $(RESOLUTION) -e .
+	$(@D)/bin/uv pip install --quiet --python $(@D)/bin/python pytest pytest-xdist hypothesis
 	touch $@
 
 $(VENV)-oracles/.installed: pyproject.toml
