@@ -178,7 +178,7 @@ def test_the_viewer_draws_lines_of_sight() -> None:
     ends, colours = lines.ends, lines.colours
     assert ends[:, 0] == pytest.approx(np.tile([0.0, 0.0, 2.0], (len(ends), 1)))
     assert len(ends) == len(colours) > 8
-    assert any(note.startswith("gps: error") for note in shown.notes)
+    assert any(note.startswith("gps: single, error") for note in shown.notes)
 
 
 def test_messages_have_types_on_the_wire() -> None:
