@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.contact import boxes, kernel
+from parhelion.contact import boxes, kernel, pairs
 from parhelion.contact.chassis import body_row, chassis_of, wheel_rows
 from parhelion.contact.near import NearLists
 from parhelion.contact.obstacles import Obstacles
@@ -106,12 +106,14 @@ class ContactDriver:
     Args:
         world: World with ground.
         gravity: Gravity [m/s^2] in the world; tyres are set up for standard gravity.
+        mutual: True for contact between the vehicles.
     """
 
     def __init__(
-        self, world: World, gravity: tuple[float, float, float] = (0.0, 0.0, -STANDARD_GRAVITY_M_S2)
-    ) -> None:
-        self.world = world
+        self, world: World, gravity: tuple[float, float, float] = (0.0, 0.0, -STANDARD_GRAVITY_M_S2), *,
+        mutual: bool = True,
+    ) -> None:  # fmt: skip
+        self.world, self.mutual = world, mutual
         self.gravity: Floats = np.array(gravity)
         """Gravity (3,) [m/s^2]; it may change between steps."""
         self._look_at_world()
@@ -248,12 +250,16 @@ class ContactDriver:
         launches = max(1, math.ceil(dt / LONGEST_LAUNCH_S - 1e-9))
         part = dt / launches
         contacts = _Contacts(len(self._members))
-        pulls = np.zeros((6, len(self._members)))
+        changes = np.zeros((6, len(self._members)))
         for _ in range(launches):
             inputs = np.stack([self._targets(k, command, part) for k, command in enumerate(commands)], axis=-1)
-            pulls += self._launch(inputs, part, contacts)
-        if launches > 1:
-            self._rows[:, 14:20] = (pulls / launches).T
+            close = self._close_pairs(part)
+            # Vehicles that may touch take one substep at a time, with impulses between them.
+            pieces = max(1, round(part / SUBSTEP_S)) if close else 1
+            for _ in range(pieces):
+                changes += self._collide(close, part / pieces, contacts)
+                changes += self._launch(inputs, part / pieces, contacts) * (part / pieces)
+        self._rows[:, 14:20] = (changes / dt).T
         self._watch(commands, dt)
         return self._collisions(contacts)
 
@@ -285,6 +291,49 @@ class ContactDriver:
         contacts.add(values[size : size + _REPORT], self._listed, self._listed_actor)
         self._carry()
         return values[-6:]
+
+    # ---- contact between vehicles ----------------------------------------------------------------------------------
+
+    def _close_pairs(self, dt: float) -> list[tuple[int, int]]:
+        """Pairs of vehicles that could touch within `dt` [s]."""
+        if not self.mutual or len(self._members) < 2:
+            return []
+        place = self._state[:3].T
+        fast = np.sqrt((self._state[7:10] ** 2).sum(axis=0)) + 1.0
+        reach = self._lists.lever + fast * dt + 0.05
+        apart = np.sqrt(((place[:, None] - place[None]) ** 2).sum(axis=2))
+        first, second = np.nonzero(np.triu(apart < reach[:, None] + reach[None], 1))
+        return list(zip(first.tolist(), second.tolist(), strict=True))
+
+    def _hull(self, k: int) -> pairs.Hull:
+        state, body = self._state[:_BODY, k].copy(), self._members[k].chassis
+        turn = boxes.rotation(state[3:7])
+        return pairs.Hull(
+            float(self._mass[k]), self._inertia[k], self._half[k], self._centre[k], body.hull_friction,
+            body.restitution, state[:3], turn, state[7:10], turn @ state[10:13],
+        )  # fmt: skip
+
+    def _collide(self, close: list[tuple[int, int]], dt: float, contacts: _Contacts) -> Floats:
+        """Apply the impulses between vehicles for the next `dt` [s].
+
+        Returns the changes (6, n) of the velocities of the vehicle frames, in the world, and of the angular velocities.
+        """
+        changes = np.zeros((6, len(self._members)))
+        for a, b in close:
+            one, other = self._hull(a), self._hull(b)
+            total, point, normal = pairs.collide(one, other, dt)
+            if total == 0.0:
+                continue
+            for k, hull in ((a, one), (b, other)):
+                spin = hull.turn.T @ hull.spin
+                turned = spin - self._state[10:13, k]
+                moved = hull.velocity - self._state[7:10, k]
+                changes[:3, k] += moved - hull.turn @ np.cross(turned, self._members[k].offset)
+                changes[3:, k] += turned
+                self._state[7:10, k], self._state[10:13, k] = hull.velocity, spin
+            self._device_state = None
+            contacts.add_pair(a, b, total, point, normal)
+        return changes
 
     def _targets(self, number: int, command: Command, dt: float) -> Floats:
         """Commands (wheels, columns) of a vehicle's wheels, by its own motor and steering control."""
@@ -348,7 +397,9 @@ class ContactDriver:
         found = []
         for k in np.flatnonzero(contacts.total > 0.0).tolist():
             x, y, z, nx, ny, nz = contacts.where[:, k].tolist()
+            vehicle = int(contacts.vehicle[k])
             other = self._named(int(contacts.row[k]), int(contacts.actor[k]))
+            other = self._members[vehicle].name if vehicle >= 0 else other
             found.append(Collision(self._members[k].name, other, (x, y, z), (nx, ny, nz), float(contacts.total[k])))
         return found
 
@@ -453,11 +504,6 @@ class ContactDriver:
         above = corners[:, 2] - level
         if above.min() > height:
             return start
-        if above.min() < -_DEEPEST_START_M:
-            warnings.warn(
-                f"{name}: its start at {_shown(start.xyz)} is {-above.min():.2f} m below the ground; raised onto it",
-                stacklevel=4,
-            )
         slope = np.linalg.lstsq(np.column_stack([corners[:, :2], np.ones(len(corners))]), level, rcond=None)[0]
         up = np.array([-slope[0], -slope[1], 1.0])
         up /= np.linalg.norm(up)
@@ -465,6 +511,12 @@ class ContactDriver:
         yaw = math.atan2(*_forward(start.quat_xyzw)[1::-1])
         turn = np.array([0.0, 0.0, math.sin(0.5 * yaw), math.cos(0.5 * yaw)])
         z = float(slope[0] * start.xyz[0] + slope[1] * start.xyz[1] + slope[2])
+        below = z - float(start.xyz[2])
+        if below > _DEEPEST_START_M:
+            warnings.warn(
+                f"{name}: its start at {_shown(start.xyz)} is {below:.2f} m below the ground; raised onto it",
+                stacklevel=4,
+            )
         quat = quat_multiply(tilt / np.linalg.norm(tilt), turn)
         return Pose(xyz=(float(start.xyz[0]), float(start.xyz[1]), z), quat_xyzw=tuple(quat.tolist()))
 
@@ -513,6 +565,7 @@ class _Contacts:
         self.where = np.zeros((6, self.count))
         self.row = np.full(self.count, -1)
         self.actor = np.full(self.count, -1)
+        self.vehicle = np.full(self.count, -1)
 
     def add(self, report: Floats, rows: NDArray[np.int64], actors: NDArray[np.int64]) -> None:
         """Add the report of a launch; `rows` and `actors` belong to its triangles."""
@@ -523,7 +576,15 @@ class _Contacts:
         for k in np.flatnonzero(report[0] > self.impulse).tolist():
             number = int(report[1, k])
             self.impulse[k], self.where[:, k] = report[0, k], report[2:8, k]
-            self.row[k], self.actor[k] = rows[number], actors[number]
+            self.row[k], self.actor[k], self.vehicle[k] = rows[number], actors[number], -1
+
+    def add_pair(self, first: int, second: int, impulse: float, point: Floats, normal: Floats) -> None:
+        """Add an impulse between two vehicles; the normal points to the first."""
+        for k, other, sign in ((first, second, 1.0), (second, first, -1.0)):
+            self.total[k] += impulse
+            if impulse > self.impulse[k]:
+                self.impulse[k], self.vehicle[k] = impulse, other
+                self.where[:, k] = np.concatenate([point, sign * normal])
 
 
 def _control(vehicle: Car | DifferentialDrive) -> dict[str, Any]:

@@ -59,7 +59,10 @@ SLOP_M = 0.001
 _PLANE_M = 0.01
 _RECOVERY = 0.2
 FASTEST_RECOVERY_M_S = 1.0
-_SPREAD_M = 0.004
+_SPREAD_M = 0.0005
+"""Difference of height [m] over which the contact point moves from one corner of a box to the next."""
+_ROCKING_1_S = 2.0
+"""Rate [1/s] at which hull contacts damp rotation; assumed."""
 _SINKING_S = 0.1
 """Time constant [s] of sinkage."""
 _STICKING_M_S = 0.2
@@ -360,7 +363,9 @@ class _Work:
 
         begin = (mi.UInt32(0), frame.into(velocity), spin, mi.UInt32(self.near), *report)
         final = dr.while_loop(begin, lambda k, own, spin, visits, *_: k < visits, one)
-        return frame.out(final[1]), final[2], list(final[4:])
+        # Deformation at contacts damps rotation, so that a body that rocks on its edges comes to rest.
+        spin = dr.select(final[3] > self.near, final[2] * (1.0 - _ROCKING_1_S * self.dt), final[2])
+        return frame.out(final[1]), spin, list(final[4:])
 
     def _impulse(
         self, row: Ints, moving: Vectors, corners: list[Vectors], reach: Reals, place: Vectors, frame: _Frame,

@@ -36,7 +36,7 @@ class Obstacles:
         self._motions = [one.trajectory for one in items]
         spans = []
         for one in items:
-            vertices = np.concatenate([part.vertices for part in one.parts])
+            vertices = np.concatenate([part.placed for part in one.parts])
             spans.append((vertices.min(axis=0), vertices.max(axis=0)))
         low, high = (np.array([span[k] for span in spans]).reshape(-1, 3) for k in range(2))
         self._middle, self._half, self._origin = (low + high) / 2.0, (high - low) / 2.0, origin
