@@ -9,23 +9,31 @@ from typing import Any
 import numpy as np
 
 import parhelion as ph
+from parhelion.contact import kernel
 from parhelion.contact.chassis import chassis_of
 from parhelion.contact.driver import Collision, ContactDriver
 from parhelion.core.pose import Floats
 from parhelion.motion.vehicles.base import Command, DriveCommand
 from parhelion.motion.vehicles.ground import Car, DifferentialDrive
 from parhelion.motion.vehicles.library import vehicle
+from parhelion.surfaces.library import material
+from parhelion.surfaces.material import Material
 
 G = 9.80665
 HUSKY, CAR = "clearpath/husky", "bmw/320i"
 
 
-def flat(material: str = "asphalt", size: float = 400.0, slope_deg: float = 0.0) -> ph.World:
+def ground_material(name: str) -> Material:
+    """A material by name; ice, which the library does not have, looks like snow."""
+    return material("snow").model_copy(update={"name": "ice"}) if name == "ice" else material(name)
+
+
+def flat(kind: str = "asphalt", size: float = 400.0, slope_deg: float = 0.0) -> ph.World:
     """A plane; its slope rises along x."""
     world = ph.World()
     half = -0.5 * math.radians(slope_deg)
     tilt = ph.Pose((0, 0, 0), (0.0, math.sin(half), 0.0, math.cos(half)))
-    world.add(ph.shapes.plane(size, size), material=material, label="road", pose=tilt, name="ground")
+    world.add(ph.shapes.plane(size, size), material=ground_material(kind), label="road", pose=tilt, name="ground")
     return world
 
 
@@ -51,7 +59,7 @@ def launched(driver: ContactDriver, number: int, velocity: tuple[float, float, f
     one = driver._members[number]
     driver._state[7:10, number] = velocity
     for k, wheel in enumerate(one.chassis.wheels):
-        driver._state[13 + 5 * k, number] = velocity[0] / wheel.radius_m
+        driver._state[13 + len(kernel.WHEEL_STATE) * k, number] = velocity[0] / wheel.radius_m
     if isinstance(one.vehicle, DifferentialDrive):
         one.vehicle._v = velocity[0]
     driver._rows[number, 8:11] = velocity

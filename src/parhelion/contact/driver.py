@@ -244,7 +244,7 @@ class ContactDriver:
         """Advance all vehicles by `dt` [s] and return the contacts of their hulls."""
         if not self._members:
             return []
-        if self._version != self.world.version:
+        if self._version != self.world.version or self._weather is not self.world.weather:
             self._look_at_world()
             self._reset_arrays()
         launches = max(1, math.ceil(dt / LONGEST_LAUNCH_S - 1e-9))
@@ -438,7 +438,10 @@ class ContactDriver:
 
     def _look_at_world(self) -> None:
         """Build the solid triangles of the world as it is now."""
-        self.solid, self._surfaces, self._version = Solid.of(self.world), surfaces_of(self.world), self.world.version
+        if not hasattr(self, "solid") or self._version != self.world.version:
+            self.solid = Solid.of(self.world)
+        self._surfaces, self._version = surfaces_of(self.world), self.world.version
+        self._weather = self.world.weather
 
     def _reset_arrays(self) -> None:
         count = len(self._members)

@@ -41,8 +41,8 @@ COMMAND = ("rate", "steering", "torque")
 """Columns of a wheel's command: rate [rad/s], angle [rad], largest torque [N m]."""
 STATE = ("x", "y", "z", "qx", "qy", "qz", "qw", "vx", "vy", "vz", "wx", "wy", "wz")
 """Columns of a body's state: centre of mass and velocity in the world, angular velocity in the body frame."""
-WHEEL_STATE = ("rate", "along", "across", "load", "sinkage")
-"""Columns of a wheel's state: rate [rad/s], bristle deflections [m], load [N], sinkage into soft soil [m]."""
+WHEEL_STATE = ("rate", "along", "across", "load", "sinkage", "shear")
+"""Columns of a wheel's state: rate [rad/s], bristle deflections [m], load [N], sinkage into soft soil and its shear [m]."""
 REPORT = ("impulse", "row", "px", "py", "pz", "nx", "ny", "nz", "total", "depth")
 """Columns of a body's report on a step: largest impulse [N s], its triangle row, point and normal; sum; depth [m]."""
 ROW = 19
@@ -200,7 +200,7 @@ class _Work:
             mi.Vector3d(*self.wheel[w][:3]), self.wheel[w][3:],
         )  # fmt: skip
         xp = namespace(radius)
-        rate, along, across, _, sunk = state
+        rate, along, across, _, sunk, sheared = state
         target, steering, most = self.command[w]
         ahead = frame.out(mi.Vector3d(dr.cos(steering), dr.sin(steering), 0.0))
         down = frame.out(mi.Vector3d(0.0, 0.0, -1.0))
@@ -221,24 +221,21 @@ class _Work:
         soft = ground.thickness > 0.0
         length = soil.contact_length(xp.maximum(sunk, 1e-4), radius)
         strength = soil.shear_strength(load, width * length, ground.cohesion, ground.tan_friction)
-        limit = dr.select(soft, strength, self.grip * ground.friction * load)
         # Rolling renews the tread in contact: the steady deflection is the slip times the relaxation length.
-        bent = mi.Vector2d(along, across)
-        bent = self._bent(bent, slip, soft, bristle, limit * length / (2.0 * relaxation * ground.shear))
-        bent = bent / (1.0 + rolling * dt / relaxation)
-        size = dr.norm(bent)
-        bent = dr.select(soft & (size > relaxation), bent * (relaxation / xp.maximum(size, 1e-9)), bent)
-        size = dr.norm(bent)
-        sheared = soil.mobilised(length * xp.minimum(size / relaxation, 1.0), ground.shear) * strength
-        elastic = dr.select(soft, xp.minimum(sheared, bristle * size), bristle * size)
-        damping = bristle_damping / (1.0 + rolling / _STICKING_M_S)
-        grip = -(bent * (elastic / xp.maximum(size, 1e-12)) + slip * damping)
+        renewed = 1.0 / (1.0 + rolling * dt / relaxation)
+        # Soil gives way until its shear displacement mobilises the force; rolling reaches fresh soil.
+        sheared = sheared * renewed
+        mobile = soil.mobilised(length * xp.minimum(sheared / relaxation, 1.0), ground.shear)
+        limit = dr.select(soft, strength * mobile, self.grip * ground.friction * load)
+        bent = (mi.Vector2d(along, across) + slip * dt) * renewed
+        grip = -(bent * bristle + slip * (bristle_damping / (1.0 + rolling / _STICKING_M_S)))
         size = dr.norm(grip)
         slides = size > limit
         grip = dr.select(slides, grip * (limit / xp.maximum(size, 1e-9)), grip)
-        # On hard ground, a sliding bristle holds the deflection that its force belongs to.
-        bent = dr.select(slides & ~soft, -grip / bristle, bent)
+        # A sliding bristle holds the deflection that its force belongs to.
+        bent = dr.select(slides, -grip / bristle, bent)
         bent = dr.select(touches, bent, 0.0)
+        sheared = dr.select(touches & soft, xp.minimum(dr.select(slides, sheared + dr.norm(slip) * dt, sheared), relaxation), 0.0)
         # Compaction resists the motion of the hub, not the rotation of the wheel.
         stiffness = soil.stiffness(ground.k_c, ground.k_phi, width)
         compaction = soil.compaction_resistance(xp.maximum(sunk, 1e-6), width, stiffness, ground.exponent)
@@ -253,19 +250,7 @@ class _Work:
         there = radius > 0.0
         force = dr.select(touches, force, 0.0)
         torque = dr.select(touches, torque, 0.0)
-        return force, torque, [dr.select(there, rate, 0.0), *bent, dr.select(there, load, 0.0), sunk]
-
-    def _bent(self, bent: Vectors, slip: Vectors, soft: Masks, bristle: Reals, softness: Reals) -> Vectors:
-        """Deflection of the bristles after a slip.
-
-        Sheared soil does not spring back: where the slip reverses, the force drops as stiffly as that of the tread.
-        """
-        dr, dt = self.dr, self.dt
-        xp = namespace(dt)
-        back = soft & (dr.dot(bent, slip) < 0.0)
-        faster = dr.select(back, xp.maximum(bristle / xp.maximum(softness, 1e-9), 1.0), 1.0)
-        new = bent + slip * (dt * faster)
-        return dr.select(back & (dr.dot(new, bent) < 0.0), slip * dt, new)
+        return force, torque, [dr.select(there, rate, 0.0), *bent, dr.select(there, load, 0.0), sunk, sheared]
 
     def _ground(self, part: Ints, touches: Masks) -> Ground:
         """Properties of the surface under a wheel, as kernel variables."""
