@@ -110,28 +110,29 @@ def hull_depths(driver: ContactDriver) -> Floats:
 
 
 def wheel_depths(driver: ContactDriver) -> Floats:
-    """Depth [m] of the deepest wheel of each vehicle below the ground under its hub, beyond its sinkage."""
-    hubs, rims, axles, owners = [], [], [], []
+    """Depth [m] of the deepest point on the rims of each vehicle's wheels below the ground, beyond their sinkage.
+
+    Rays go up from the lower half of each rim; a surface that faces up and is less than 10 cm above has been passed.
+    """
+    points, owners = [], []
     turns = boxes.rotation(driver._state[3:7].T)
+    sunk = driver.sinkages()
+    angles = np.radians(np.arange(-90.0, 91.0, 15.0))
     for k, one in enumerate(driver._members):
-        for wheel, sunk in zip(one.chassis.wheels, driver.sinkages()[k], strict=False):
-            local = np.array([wheel.x_m, wheel.y_m, wheel.radius_m]) - one.offset
-            hubs.append(driver._state[:3, k] + turns[k] @ local)
-            rims.append(wheel.radius_m - sunk)
-            axles.append(turns[k] @ [0.0, 1.0, 0.0])
-            owners.append(k)
-    count = len(hubs)
+        for wheel, depth in zip(one.chassis.wheels, sunk[k], strict=False):
+            rim = (wheel.radius_m - depth) * np.column_stack([np.sin(angles), 0.0 * angles, -np.cos(angles)])
+            local = rim + [wheel.x_m, wheel.y_m, wheel.radius_m] - one.offset
+            points.append(driver._state[:3, k] + local @ turns[k].T)
+            owners.append(np.full(len(angles), k))
+    start, owner = np.concatenate(points), np.concatenate(owners)
+    count = len(start)
     hit = driver.solid.scene.cast(
-        Rays(np.array(hubs), np.tile([0.0, 0.0, -1.0], (count, 1)), np.zeros(count), np.full(count, 2.0))
+        Rays(start, np.tile([0.0, 0.0, 1.0], (count, 1)), np.zeros(count), np.full(count, 0.1))
     )
     normal = driver.solid.triangles.normals()[np.where(hit.found, hit.triangle, 0)]
-    upright = turns[owners, 2, 2] > 0.7
-    flat = np.abs(normal[:, 2]) > 0.7
-    leaning = np.sqrt(1.0 - (normal * np.array(axles)).sum(axis=1) ** 2)  # a leaning disc reaches less deep
-    deep = np.array(rims) * leaning - hit.range * np.abs(normal[:, 2])
-    deep = np.where(hit.found & upright & flat, deep, -np.inf)
-    found = np.full(len(driver._members), -np.inf)
-    np.maximum.at(found, owners, deep)
+    under = hit.found & (normal[:, 2] > 0.3) & (turns[owner, 2, 2] > 0.5)
+    found = np.zeros(len(driver._members))
+    np.maximum.at(found, owner, np.where(under, hit.range * normal[:, 2], 0.0))
     return found
 
 

@@ -47,6 +47,7 @@ STUCK_S, ROLLED_S = 2.0, 0.5
 _STUCK_SHARE, _MOVING_M_S = 0.1, 0.05
 _ROLLED_COSINE = 0.3
 """Cosine of the tilt, 73 degrees, beyond which a vehicle counts as rolled over."""
+_MOST_EFFORT = 3.0
 _DEEPEST_START_M = 0.02
 _SHRUNK_M = 0.05
 """Depth [m] to which a hull may overlap solid objects at its start."""
@@ -96,6 +97,8 @@ class _Member:
     slow_s: float = 0.0
     """Time [s] for which it has been commanded to move and has not."""
     tilted_s: float = 0.0
+    effort: float = 0.0
+    """Acceleration [m/s^2] by which a car's driver makes up for resistance."""
     reported: tuple[str, ...] = ()
     """Kinds of events that still last."""
 
@@ -153,7 +156,7 @@ class ContactDriver:
         self._events = []
         for k, one in enumerate(self._members):
             self._state[:_BODY, k] = one.start
-            one.slow_s, one.tilted_s, one.reported = 0.0, 0.0, ()
+            one.slow_s, one.tilted_s, one.effort, one.reported = 0.0, 0.0, 0.0, ()
             one.vehicle.reset(Pose(), time=0.0)
         self._reset_arrays()
         self._rows = self._standing()
@@ -212,7 +215,7 @@ class ContactDriver:
         """Return the state; the same vehicles resume from it with the same bits."""
         control = {
             "vehicles": [_control(one.vehicle) for one in self._members],
-            "watch": [[one.slow_s, one.tilted_s, list(one.reported)] for one in self._members],
+            "watch": [[one.slow_s, one.tilted_s, one.effort, list(one.reported)] for one in self._members],
             "events": [asdict(one) for one in self._events],
         }
         text = json.dumps(control).encode()
@@ -233,7 +236,7 @@ class ContactDriver:
         self._forget()
         self._carry()
         for one, saved, watch in zip(self._members, control["vehicles"], control["watch"], strict=True):
-            one.slow_s, one.tilted_s, one.reported = watch[0], watch[1], tuple(watch[2])
+            (one.slow_s, one.tilted_s, one.effort), one.reported = watch[:3], tuple(watch[3])
             for name, value in saved.items():
                 setattr(one.vehicle, name, tuple(value) if isinstance(value, list) else value)
 
@@ -349,9 +352,13 @@ class ContactDriver:
             return result
         # A driver compensates for the slope; brakes act on all wheels by their load, the engine on the driven ones.
         climb = float(self.gravity @ _forward(self._state[3:7, number]))
-        wanted = vehicle.wanted_acceleration - climb
-        speed = vehicle.speed_m_s
-        stops = wanted * speed < 0.0 or (abs(vehicle.wanted_speed) < 1e-6 and abs(speed) < 0.3)
+        speed, asked = vehicle.speed_m_s, vehicle.wanted_speed
+        # Soil, air and tyres resist more than the model of the driver knows: a slow integral part makes up for it.
+        error = asked - speed
+        settles = asked != 0.0 and abs(error) < 1.0
+        one.effort = min(max(one.effort + 0.5 * error * dt, -_MOST_EFFORT), _MOST_EFFORT) if settles else 0.0
+        wanted = vehicle.wanted_acceleration + one.effort - climb
+        stops = wanted * speed < 0.0 or (abs(asked) < 1e-6 and abs(speed) < 0.3)
         shares = [1.0 * (wheel.driven or stops) for wheel in chassis.wheels]
         if stops:
             loads = self._state[_BODY + 3 :: _WHEEL, number][: len(shares)].tolist()
