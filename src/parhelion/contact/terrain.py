@@ -44,6 +44,6 @@ def ground_properties(material: str, *, wet: bool = False) -> tuple[float, float
 def surfaces_of(world: World) -> Floats:
     """Friction and rolling resistance per part of a world, shape (parts, 2); wet in rain."""
     weather = world.weather
-    wet = weather is not None and weather.rain_rate_mm_h > 0.0
+    wet = weather is not None and weather.at(0.0).rain_rate_mm_h > 0.0
     by_material = np.array([ground_properties(one.name, wet=wet) for one in world.materials])
     return by_material[world.parts.material]

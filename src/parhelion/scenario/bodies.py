@@ -1,4 +1,4 @@
-"""Bodies of a scenario: with a given motion, or driven step by step."""
+"""Bodies of a scenario: with a given motion, or moved step by step by a driver."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from parhelion.contact.driver import ContactDriver
+from parhelion.contact.probe import has_ground
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose
 from parhelion.core.trajectory import Trajectory
@@ -21,6 +22,7 @@ from parhelion.motion.time_law import MotionLimits
 from parhelion.motion.vehicles.base import (
     Command,
     DriveCommand,
+    GroundVehicle,
     Row,
     ThrustCommand,
     Vehicle,
@@ -30,6 +32,7 @@ from parhelion.motion.vehicles.base import (
 from parhelion.motion.vehicles.library import vehicle as vehicle_preset
 from parhelion.motion.vehicles.library import vehicle_sheet
 from parhelion.motion.vehicles.sheets import VesselConfig
+from parhelion.scenario.drivers import Driver
 from parhelion.scenario.motions import MotionEntry, SplineEntry
 from parhelion.scenario.schema import VehicleEntry
 
@@ -37,89 +40,88 @@ from parhelion.scenario.schema import VehicleEntry
 class MovedBody:
     """A body with a given motion."""
 
-    def __init__(self, name: str, motion: Trajectory) -> None:
-        self.name, self.motion = name, motion
+    next_command: None = None
+
+    def __init__(self, name: str, motion: Trajectory, driver: Driver) -> None:
+        self.name, self.motion, self.driver = name, motion, driver
+        driver.add(name, motion, Pose())
 
     def restart(self) -> None:
         """Do nothing: it has no state."""
 
-    def advance(self, command: Command | None, dt: float) -> None:
+    def command(self, command: Command | None) -> None:
         """Refuse commands; the motion is given for all times."""
         if command is not None:
             raise ConfigError(f"{self.name}: has a given motion and accepts no commands; use model instead of motion")
+
+    def record(self) -> None:
+        """Do nothing: the motion is given for all times."""
 
     def state(self, times: ArrayLike) -> BodyState:
         """Return the state at times [s]."""
         return state_of(self.motion, times)
 
 
-class DrivenBody:
-    """A driven vehicle: by a command, otherwise by its follower, otherwise by its last command."""
+class LiveBody:
+    """A body whose driver gives its state after each step."""
 
-    def __init__(self, name: str, vehicle: Vehicle, follower: Follower | None, start: Pose) -> None:
-        self.name, self.vehicle, self.follower, self._start = name, vehicle, follower, start
-        self._command: Command | None = None
-        vehicle.reset(start)
-        self.motion = LiveMotion(vehicle.row())
+    next_command: Any = None
+
+    def __init__(self, name: str, driver: Driver, what: Any, start: Pose) -> None:
+        self.name, self.driver = name, driver
+        self.number = driver.add(name, what, start)
+        self.motion = LiveMotion(self._row())
+
+    def _row(self) -> Row:
+        return tuple(self.driver.rows()[self.number].tolist())
 
     def restart(self) -> None:
-        """Reset to the initial state."""
-        self._command = None
-        self.vehicle.reset(self._start)
-        if self.follower is not None:
-            self.follower.reset()
-        self.motion.restart(self.vehicle.row())
+        """Forget the motion, after the driver has restarted."""
+        self.motion.restart(self._row())
 
-    def advance(self, command: Command | None, dt: float) -> None:
-        """Advance by one step of the clock."""
-        self.vehicle.step(self._choose(command), dt)
-        self.motion.append(self.vehicle.row())
-
-    def _choose(self, command: Command | None) -> Command:
-        """Return the command for the next step."""
+    def command(self, command: Command | None) -> None:
+        """Refuse commands."""
         if command is not None:
-            self._command = command
-            return command
-        if self.follower is not None:
-            return self.follower(self.vehicle)
-        return self._command if self._command is not None else _at_rest(self.vehicle)
+            raise ConfigError(f"{self.name}: is moved from outside and accepts no commands; use move instead")
+
+    def record(self) -> None:
+        """Record the state after the driver's step."""
+        self.motion.append(self._row())
 
     def state(self, times: ArrayLike) -> BodyState:
         """Return the state at times [s] up to now."""
         return self.motion.state(times)
 
 
-class ContactBody(DrivenBody):
-    """A driven vehicle that a `ContactDriver` moves, together with all others of the scenario."""
+class DrivenBody(LiveBody):
+    """A driven vehicle: by a command, otherwise by its follower, otherwise by its last command."""
 
-    def __init__(
-        self, name: str, vehicle: Vehicle, follower: Follower | None, start: Pose, driver: ContactDriver
-    ) -> None:
-        super().__init__(name, vehicle, follower, start)
-        self._driver, self._number = driver, driver.add(name, vehicle, start)
-        self.next_command: Command = _at_rest(vehicle)
-        self.motion.restart(self._row())
-
-    def _row(self) -> Row:
-        return tuple(self._driver.rows()[self._number].tolist())
+    def __init__(self, name: str, driver: Driver, vehicle: Vehicle, follower: Follower | None, start: Pose) -> None:
+        super().__init__(name, driver, vehicle, start)
+        self.vehicle, self.follower = vehicle, follower
+        self.stopped = False
+        """True after a collision with `on_collision: stop`."""
+        self._command: Command | None = None
 
     def restart(self) -> None:
-        """Reset follower and motion; the driver resets all vehicles."""
-        self._command = None
+        """Forget commands, route and motion, after the driver has restarted."""
+        self._command, self.stopped = None, False
         if self.follower is not None:
             self.follower.reset()
-        self.motion.restart(self._row())
+        super().restart()
 
-    def advance(self, command: Command | None, dt: float) -> None:
-        """Choose the command for the driver's next step."""
-        self.next_command = self._choose(command)
+    def command(self, command: Command | None) -> None:
+        """Choose the command for the next step."""
+        if command is not None:
+            self._command = command
+        elif self.follower is not None:
+            command = self.follower(self.vehicle)
+        else:
+            command = self._command
+        self.next_command = _at_rest(self.vehicle) if command is None or self.stopped else command
 
-    def record(self) -> None:
-        """Record the state after the driver's step."""
-        self.motion.append(self._row())
 
-
-Body = MovedBody | DrivenBody
+Body = MovedBody | LiveBody
 
 
 class LiveMotion:
@@ -172,22 +174,33 @@ def _at_rest(vehicle: Vehicle) -> Command:
     return ThrustCommand(0.0, 0.0) if ThrustCommand in vehicle.accepts else DriveCommand(0.0)
 
 
-def body_of(entry: VehicleEntry, folder: Path, water: Any, driver: Callable[[], ContactDriver]) -> Body:
-    """Return the body of an entry; `driver` returns the scenario's driver of bodies in contact."""
+def body_of(entry: VehicleEntry, folder: Path, water: Any, driver: Callable[[str], Driver]) -> Body:
+    """Return the body of an entry; `driver` returns the scenario's driver of a name."""
     if entry.motion is not None:
-        return MovedBody(entry.name, motion_of(entry.motion, folder))
+        return MovedBody(entry.name, motion_of(entry.motion, folder), driver("recorded"))
+    start = entry.start.pose()
+    if entry.dynamics == "external":
+        return LiveBody(entry.name, driver("external"), None, start)
     assert entry.model is not None
     floats = isinstance(vehicle_sheet(entry.model), VesselConfig)
     vehicle = vehicle_preset(entry.model, water=water if floats else None)
-    start = entry.start.pose()
     follower = None
     if entry.follow is not None:
         # The route starts at the vehicle.
         route = [tuple(start.xyz), *entry.follow.points]
         follower = follow(vehicle, route, entry.follow.speed_m_s, closed=entry.follow.repeat)
-    if entry.dynamics == "contact":
-        return ContactBody(entry.name, vehicle, follower, start, driver())
-    return DrivenBody(entry.name, vehicle, follower, start)
+    return DrivenBody(entry.name, driver(_dynamics(entry, vehicle, driver)), vehicle, follower, start)
+
+
+def _dynamics(entry: VehicleEntry, vehicle: Vehicle, driver: Callable[[str], Driver]) -> str:
+    """Name of the driver of a vehicle: by default rays for ground vehicles with ground below their start."""
+    if entry.dynamics is not None:
+        return entry.dynamics
+    if not isinstance(vehicle, GroundVehicle):
+        return "kinematic"
+    rays = driver("rays")
+    assert isinstance(rays, ContactDriver)
+    return "rays" if has_ground(rays.solid, entry.start.pose().xyz) else "kinematic"
 
 
 def motion_of(entry: MotionEntry, folder: Path) -> Trajectory:
