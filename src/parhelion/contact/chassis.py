@@ -106,6 +106,6 @@ def wheel_rows(mass_kg: float, chassis: ChassisConfig, count: int) -> Floats:
         gain = 0.0 if wheel.caster else chassis.max_wheel_torque_n_m / _SERVO_RAD_S
         rows[k] = [
             *place, wheel.radius_m + load / stiffness, stiffness, damping, travel, stop, tread, grip,
-            chassis.relaxation_m, chassis.wheel_inertia_kg_m2, gain, wheel.radius_m,
+            chassis.relaxation_m, chassis.wheel_inertia_kg_m2, gain,
         ]  # fmt: skip
     return rows

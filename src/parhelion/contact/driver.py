@@ -118,11 +118,6 @@ class ContactDriver:
         """States at the vehicle frames, shape (n, 20), in the order of `Vehicle.row()`."""
         return self._rows
 
-    def wheel_rates(self, number: int) -> Floats:
-        """Rates [rad/s] of the wheels of a vehicle, in the order of its chassis."""
-        count = len(chassis_of(self._members[number].vehicle.config).wheels)
-        return self._state[_BODY::_WHEEL, number][:count]
-
     def save(self) -> bytes:
         """Return the state; the same vehicles resume from it with the same bits."""
         return np.concatenate([[self._time], self._state.ravel(), self._rows.ravel()]).tobytes()

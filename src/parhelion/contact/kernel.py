@@ -33,9 +33,9 @@ BODY = (
 """Columns of a body's parameters: SI units, body frame at the centre of mass."""
 WHEEL = (
     "x", "y", "z", "radius", "stiffness", "damping", "travel", "stop", "bristle", "bristle_damping", "relaxation",
-    "inertia", "gain", "roll",
+    "inertia", "gain",
 )  # fmt: skip
-"""Columns of a wheel's parameters; `roll` is the radius [m] that turns its rate into a speed."""
+"""Columns of a wheel's parameters."""
 COMMAND = ("rate", "steering", "torque")
 """Columns of a wheel's command: rate [rad/s], angle [rad], largest torque [N m]."""
 STATE = ("x", "y", "z", "qx", "qy", "qz", "qw", "vx", "vy", "vz", "wx", "wy", "wz")
@@ -162,7 +162,7 @@ class _Work:
     ) -> tuple[Vectors, Vectors, list[Reals]]:
         """Force in the world and torque in the body frame of a wheel, and its state after the substep."""
         dr, mi, dt = self.dr, self.mi, self.dt
-        hub, (radius, *spring, bristle, bristle_damping, relaxation, inertia, gain, roll) = (
+        hub, (radius, *spring, bristle, bristle_damping, relaxation, inertia, gain) = (
             mi.Vector3d(*self.wheel[w][:3]), self.wheel[w][3:],
         )  # fmt: skip
         rate, along, across = state[:3]
@@ -180,10 +180,10 @@ class _Work:
         contact = centre - normal * (radius - deep)
         arm = frame.into(contact - place)
         slipping = velocity + frame.out(dr.cross(spin, arm))
-        slip_along = dr.dot(slipping, forward) - rate * roll
+        slip_along = dr.dot(slipping, forward) - rate * radius
         slip_across = dr.dot(slipping, left)
         # Rolling renews the tread in contact: the steady deflection is the slip angle times the relaxation length.
-        renewed = 1.0 / (1.0 + dr.abs(rate) * roll * dt / relaxation)
+        renewed = 1.0 / (1.0 + dr.abs(rate) * radius * dt / relaxation)
         along, across = (along + slip_along * dt) * renewed, (across + slip_across * dt) * renewed
         pull = -(bristle * along + bristle_damping * slip_along)
         side = -(bristle * across + bristle_damping * slip_across)
@@ -197,7 +197,7 @@ class _Work:
         across = dr.select(touches, dr.select(slides, -side / bristle, across), 0.0)
         force = press + forward * pull + left * side
         torque = dr.cross(arm, frame.into(force))
-        rate = self._turned(rate, target, most, inertia, gain, -pull * roll, rolling * load * roll)
+        rate = self._turned(rate, target, most, inertia, gain, -pull * radius, rolling * load * radius)
         there = radius > 0.0
         force = dr.select(there & touches, force, 0.0)
         torque = dr.select(there & touches, torque, 0.0)

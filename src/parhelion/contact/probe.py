@@ -1,9 +1,11 @@
-"""Questions to the solid parts of a world: is there ground, and how far is the nearest obstacle."""
+"""Questions to the solid parts of a world and to a driver: ground, the nearest obstacle, and turning wheels."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from parhelion.contact import kernel
+from parhelion.contact.driver import ContactDriver
 from parhelion.contact.solid import Solid
 from parhelion.core.pose import Floats, Pose, quat_rotate
 from parhelion.rays.records import Rays
@@ -50,3 +52,9 @@ def clearance(solid: Solid, pose: Pose, size_m: tuple[float, float, float], grou
     ways = quat_rotate(pose.quat_xyzw, np.tile(way, (len(_LEVELS), 1)))
     hits = solid.scene.cast(Rays(origins, ways, np.zeros(count), np.full(count, _FAR_M)))
     return float(np.min(np.where(hits.found, hits.range, np.inf)))
+
+
+def wheel_rates(driver: ContactDriver, number: int, count: int) -> Floats:
+    """Rates [rad/s] of the wheels of a vehicle, in the order of its chassis."""
+    first = len(kernel.STATE) + kernel.WHEEL_STATE.index("rate")
+    return driver._state[first :: len(kernel.WHEEL_STATE), number][:count]

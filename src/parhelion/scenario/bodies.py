@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from parhelion.contact.chassis import chassis_of
 from parhelion.contact.driver import ContactDriver
-from parhelion.contact.probe import has_ground
+from parhelion.contact.probe import has_ground, wheel_rates
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose
 from parhelion.core.trajectory import Trajectory
@@ -31,7 +32,7 @@ from parhelion.motion.vehicles.base import (
 )
 from parhelion.motion.vehicles.library import vehicle as vehicle_preset
 from parhelion.motion.vehicles.library import vehicle_sheet
-from parhelion.motion.vehicles.sheets import VesselConfig
+from parhelion.motion.vehicles.sheets import VesselConfig, WheelConfig
 from parhelion.scenario.drivers import Driver
 from parhelion.scenario.motions import MotionEntry, SplineEntry
 from parhelion.scenario.schema import VehicleEntry
@@ -120,6 +121,35 @@ class DrivenBody(LiveBody):
             command = self._command
         self.next_command = _at_rest(self.vehicle) if command is None or self.stopped else command
 
+    def record(self) -> None:
+        """Record the state and the turning wheels after the driver's step."""
+        rates = None
+        if isinstance(self.driver, ContactDriver):
+            wheels = chassis_of(self.vehicle.config).wheels  # type: ignore[attr-defined]
+            rates = _encoded(wheels, wheel_rates(self.driver, self.number, len(wheels)))
+        self.motion.append(self._row(), rates)
+
+
+def _encoded(wheels: Sequence[WheelConfig], rates: Floats) -> Floats:
+    """Rates [rad/s] that encoders measure.
+
+    Of a car: rear left, rear right, front left, front right; otherwise the means of the left and of the right wheels.
+    """
+    steered = any(wheel.steered for wheel in wheels)
+    sides = [wheel.y_m > 0.0 for wheel in wheels]
+    groups = (
+        [(False, True), (False, False), (True, True), (True, False)] if steered else [(False, True), (False, False)]
+    )
+    found = []
+    for front, left in groups:
+        own = [
+            float(rate)
+            for wheel, side, rate in zip(wheels, sides, rates, strict=True)
+            if side == left and not wheel.caster and (wheel.steered == front or not steered)
+        ]
+        found.append(sum(own) / max(len(own), 1))
+    return np.array(found)
+
 
 Body = MovedBody | LiveBody
 
@@ -130,15 +160,28 @@ class LiveMotion:
     def __init__(self, start: Row) -> None:
         self._rows = [start]
         self._parts: dict[tuple[int, int], DrivenMotion] = {}
+        self._angles: list[Floats] = []
 
     def restart(self, start: Row) -> None:
         """Discard all steps and start from a state."""
         self._rows = [start]
         self._parts.clear()
+        self._angles.clear()
 
-    def append(self, row: Row) -> None:
-        """Record the state after a step."""
+    def append(self, row: Row, wheel_rates: Floats | None = None) -> None:
+        """Record the state after a step, and the mean rates [rad/s] of the wheels in it if they turn on their own."""
         self._rows.append(row)
+        if wheel_rates is not None:
+            before = self._angles[-1] if self._angles else np.zeros(len(wheel_rates))
+            self._angles.append(before + wheel_rates * (row[0] - self._rows[-2][0]))
+
+    def wheel_angles(self, times: Floats, wheels: int) -> Floats | None:
+        """Angles (n, wheels) [rad] of the wheels at times [s]; None if wheels roll with the motion."""
+        if not self._angles or len(self._angles[0]) < wheels:
+            return None
+        knots = np.array([row[0] for row in self._rows])
+        angles = np.stack([np.zeros_like(self._angles[0]), *self._angles])
+        return np.stack([np.interp(times, knots, angles[:, k]) for k in range(wheels)], axis=1)
 
     def _around(self, times: ArrayLike) -> DrivenMotion:
         """Motion of the steps around these times; a step depends on its two ends only, so this part is enough."""

@@ -291,6 +291,11 @@ class Scenario:
     # ---- queries -----------------------------------------------------------------------------------------------
 
     @property
+    def has_contact(self) -> bool:
+        """True if a vehicle is in contact with the world (`dynamics: rays`)."""
+        return any(isinstance(body.driver, ContactDriver) for body in self.bodies.values())
+
+    @property
     def ended(self) -> tuple[float, str] | None:
         """Time [s] and reason if the last run ended early, by `on_collision: end`."""
         return self._ended
@@ -375,6 +380,9 @@ class Scenario:
             raise ConfigError(
                 f"{vehicle}: has no contact with the world; clearance is for vehicles with dynamics: rays"
             )
+        exact = getattr(body.driver, "clearances", None)
+        if exact is not None:
+            return float(exact()[body.number])
         sheet: Any = body.vehicle.config  # type: ignore[attr-defined]
         row = body.driver.rows()[body.number]
         pose = Pose(xyz=row[1:4], quat_xyzw=row[4:8])
