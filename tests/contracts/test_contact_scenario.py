@@ -30,7 +30,7 @@ IDEAL = {"options": {"noise": False}}
 
 
 def yard() -> ph.World:
-    """A concrete plane with a wall of 1 m at x = 3 m, a kerb of 3 cm at x = -3 m, and a slope of 10 degrees at y = 20."""
+    """A concrete plane with a wall of 1 m at x = 3 m, a kerb of 3 cm at x = -3 m, and a slope of 10° at y = 20 m."""
     world = ph.World("yard")
     world.add(ph.shapes.plane(60, 60), material="concrete", label="road")
     world.add(ph.shapes.box(0.2, 6, 1), material="brick", label="wall", name="wall", pose=ph.Pose((3.1, 0, 0.5)))
@@ -45,12 +45,16 @@ WORLD = yard()
 
 
 def scenario(
-    robot: dict[str, Any], sensors: Sequence[dict[str, Any]] = (IMU,), duration_s: float = 1.0, **fields: Any
+    robot: dict[str, Any],
+    sensors: Sequence[dict[str, Any]] = (IMU,),
+    duration_s: float = 1.0,
+    place: str = "yard",
+    **fields: Any,
 ) -> Any:
     robot = {"name": "robot", "model": "clearpath/husky", **robot}
-    fields = {"duration_s": duration_s, "world": "cuboids", "vehicles": [robot], "sensors": list(sensors), **fields}
+    fields = {"duration_s": duration_s, "world": place, "vehicles": [robot], "sensors": list(sensors), **fields}
     settings = config.parse(ScenarioFile, fields, "scenario")
-    return Scenario(settings, world=WORLD)
+    return Scenario(settings, world=WORLD if place == "yard" else None)
 
 
 def driver_of(made: Scenario) -> Driver:
@@ -160,7 +164,8 @@ def test_a_wall_stops_the_robot_and_its_wheels_slip() -> None:
     for step in made:
         hits += step.collisions
         messages += [one for one in feed.of(step) if one.type == ros.DIAGNOSTICS]
-        clear.append(step.clearance("robot"))
+        if step.number in (0, 299):
+            clear.append(step.clearance("robot"))
     assert {hit.other for hit in hits} == {"wall"}
     assert {hit.body for hit in hits} == {"robot"}
     assert hits[0].normal[0] < -0.99
@@ -251,29 +256,11 @@ def test_the_imu_notices_a_kerb() -> None:
 
 
 def test_the_truth_follows_the_ground_off_road() -> None:
-    world = ph.World.load("off-road")
-    settings = config.parse(
-        ScenarioFile,
-        {
-            "duration_s": 6.0,
-            "world": "off-road",
-            "vehicles": [
-                {
-                    "name": "robot",
-                    "model": "clearpath/husky",
-                    "follow": {"points": [[6, 1, 0]], "speed_m_s": 1.0},
-                    "start": {"xyz": [0, 0, 20]},
-                }
-            ],
-            "sensors": [IMU],
-        },
-        "scenario",
-    )
-    ground = ground_height(Solid.of(world), np.array([[0.0, 0.0, 50.0]]))[0]
-    settings.vehicles[0].start.xyz = (0.0, 0.0, float(ground))  # type: ignore[assignment]
-    made = Scenario(settings, world=world)
+    robot = {"start": {"xyz": [0, 0, 0.3]}, "follow": {"points": [[6, 1, 0]], "speed_m_s": 1.0}}
+    made = scenario(robot, duration_s=6.0, place="off-road")
+    solid = Solid.of(made.world)
     xyz = np.concatenate([step.state("robot").xyz for step in made])
-    below = ground_height(Solid.of(world), xyz + np.array([0.0, 0.0, 0.3]))
+    below = ground_height(solid, xyz + np.array([0.0, 0.0, 0.3]))
     assert np.abs(xyz[:, 2] - below).max() < 0.02
     assert np.ptp(xyz[:, 2]) > 0.05
     assert np.ptp(xyz[:, 0]) > 4.0

@@ -22,7 +22,8 @@ __all__ = [
     "CLOCK", "DIAGNOSTICS", "FLUID_PRESSURE", "IMU", "LASER_SCAN", "MAGNETIC_FIELD", "Message", "NAV_SAT_FIX",
     "ODOMETRY", "POINT_CLOUD", "POSE", "POSE_WITH_COVARIANCE", "TF", "TWIST", "Transform", "clock", "cloud_of",
     "collision", "decode", "definition_of", "fluid_pressure", "imu", "laser_scan", "magnetic_field", "nanoseconds",
-    "nav_sat_fix", "odometry", "plain_cloud", "point_cloud2", "pose_stamped", "pose_with_covariance", "tf_message", "twist_stamped",
+    "nav_sat_fix", "odometry", "plain_cloud", "point_cloud2", "pose_stamped", "pose_with_covariance",
+    "tf_message", "twist_stamped",
 ]  # fmt: skip
 
 POINT_CLOUD = "sensor_msgs/msg/PointCloud2"
