@@ -240,8 +240,11 @@ class Walk:
     """Poses of the parts of a walking person. The frame of the motion is on the ground between the feet, x forward."""
 
     def __init__(self, motion: Trajectory, height_m: float, times: tuple[float, float] | None = None) -> None:
-        self.motion, self.height_m = motion, height_m
+        self._set_lengths(motion, height_m)
         self.clock: StepClock = step_clock(motion, height_m, REACH * height_m, times)
+
+    def _set_lengths(self, motion: Trajectory, height_m: float) -> None:
+        self.motion, self.height_m = motion, height_m
         self.thigh_m, self.shank_m, self.ankle_m = (share * height_m for share in (THIGH, SHANK, ANKLE))
         self.hip_m = self.ankle_m + 0.99 * (self.thigh_m + self.shank_m)
         """Height of the hips when standing."""
@@ -276,9 +279,7 @@ class Walk:
     # ---- the whole body ----------------------------------------------------------------------------------------------
 
     def _poses(self, times: Floats) -> Placed:
-        phase, speed, bout = self.clock.at(times)
-        xyz, quat = self.motion.sample(self.clock.body_times(times))
-        heading = heading_of(quat)
+        phase, speed, bout, xyz, heading = self._body(times)
         feet = {side: self._foot(number, sign, phase, bout, xyz, heading) for number, (side, sign) in enumerate(SIDES)}
         forward = np.stack([np.cos(heading), np.sin(heading), np.zeros_like(heading)], axis=1)
         left = np.stack([-np.sin(heading), np.cos(heading), np.zeros_like(heading)], axis=1)
@@ -292,6 +293,16 @@ class Walk:
             placed |= self._leg(side, hip, feet[side], forward)
             placed |= self._arm(side, sign, pelvis, upright, phase, speed)
         return placed
+
+    def _body(self, times: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """Phase, speed [m/s], number of the walk, position [m] and heading [rad] of the body at times (n,) [s]."""
+        phase, speed, bout = self.clock.at(times)
+        xyz, quat = self.motion.sample(self.clock.body_times(times))
+        return phase, speed, bout, xyz, heading_of(quat)
+
+    def _bounds(self, bout: Floats) -> tuple[Floats, Floats, Floats]:
+        """First and last phase, and stance share, of walks (n,)."""
+        return self.clock.bounds(bout)
 
     def _hip_height(self, ground: Floats, hips: dict[str, Floats], feet: dict[str, tuple[Floats, Floats]]) -> Floats:
         """Height of the hips [m]: a smooth lower bound of the standing height and of the reach of both legs."""
@@ -310,7 +321,7 @@ class Walk:
         self, number: int, sign: float, phase: Floats, bout: Floats, xyz: Floats, heading: Floats
     ) -> tuple[Floats, Floats]:
         """Ankle (n, 3) [m] and orientation (n, 4) of one foot."""
-        first, last, stance = self.clock.bounds(bout)
+        first, last, stance = self._bounds(bout)
         before, after = BEFORE * stance, AFTER * stance
         step = 2.0 * np.floor((phase + before - number) / 2.0) + number
         lift, land = np.maximum(step + after, first), np.minimum(step + 2.0 - before, last)
@@ -454,7 +465,11 @@ def add_person(
     (first, last) [s] limits the walk, for motions without a `start_time` and `end_time`.
     """
     height = within("person: height_m", height_m, 0.8, 2.3)
-    walk = Walk(trajectory_of("person", motion), height, times)
+    return show_person(world, Walk(trajectory_of("person", motion), height, times), name, clothes, trousers)
+
+
+def show_person(world: World, walk: Walk, name: str, clothes: str, trousers: str = "fabric-blue") -> Actor:
+    """Add the body of a person whose walk is given."""
     builder = Builder(world, name, "person", "dynamic")
     for part, pieces in _pieces(walk, clothes, trousers).items():
         builder.add(part, pieces, PartMotion(walk, part))
