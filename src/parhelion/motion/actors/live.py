@@ -8,7 +8,7 @@ velocity until the end of the step; a person or a driver reacts that much later.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from parhelion.core.pose import Floats, Pose
 from parhelion.core.trajectory import Trajectory
 from parhelion.motion.actors.body import heading_of
 from parhelion.motion.actors.drivers import Discs, Driver, Drivers, LiveRoute
+from parhelion.motion.actors.person import PartMotion
 from parhelion.motion.actors.traffic import Following, Route
 from parhelion.motion.actors.walkers import STEP_S, Capsules, LiveWalk, Path, Walker, Walkers
 from parhelion.motion.boxes import Box, BoxTruth
@@ -83,10 +84,12 @@ class LiveActors:
 
     def see_rails(self, own: Iterable[int]) -> None:
         """Let the actors see all bodies with a given motion and all movable objects, except instances `own`."""
-        skip = tuple(own)
         items = {item.instance: item for item in reversed(self.world.objects)}
+        skip = (*own, *(number for number, item in items.items() if _reacts(item.trajectory)))
         for box in BoxTruth(self.world, mobility=("dynamic",), without=skip).at(0.0):
             motion = items[box.instance].trajectory
+            if isinstance(motion, PartMotion):
+                motion = motion.walk.motion  # of a person, the path is enough
             if motion is not None:
                 xyz, quat = motion.sample(np.zeros(1))
                 pose = Pose((xyz[0, 0], xyz[0, 1], 0.0), rpy_deg=(0.0, 0.0, np.degrees(heading_of(quat)[0])))
@@ -158,6 +161,14 @@ class LiveActors:
                 xyz[:, :2] += later * people.velocity[who]
                 found.append(Discs(xyz, people.velocity[who], people.radius[who], np.full(len(xyz), -1)))
         return Discs(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
+
+
+def _reacts(trajectory: Any) -> bool:
+    """True for the motion of a reacting actor or of one of its parts."""
+    while trajectory is not None and not isinstance(trajectory, (LiveRoute, LiveWalk)):
+        found = (getattr(trajectory, name, None) for name in ("carrier", "body", "walk"))
+        trajectory = next((one for one in found if one is not None), None)
+    return trajectory is not None
 
 
 def _capsules(rows: list[tuple[Floats, Floats, Footprint]], velocity: Floats) -> Capsules:

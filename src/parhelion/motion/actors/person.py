@@ -239,6 +239,8 @@ Placed = dict[str, tuple[Floats, Floats]]
 class Walk:
     """Poses of the parts of a walking person. The frame of the motion is on the ground between the feet, x forward."""
 
+    known_ahead = True
+
     def __init__(self, motion: Trajectory, height_m: float, times: tuple[float, float] | None = None) -> None:
         self._set_lengths(motion, height_m)
         self.clock: StepClock = step_clock(motion, height_m, REACH * height_m, times)
@@ -434,10 +436,8 @@ def quats_from_axes(x: Floats, y: Floats, z: Floats) -> Floats:
 class PartMotion:
     """Motion of one part of a walking person."""
 
-    known_ahead = True
-
     def __init__(self, walk: Walk, part: str) -> None:
-        self.walk, self.part = walk, part
+        self.walk, self.part, self.known_ahead = walk, part, walk.known_ahead
 
     def sample(self, times: ArrayLike) -> tuple[Floats, Floats]:
         """Positions (n, 3) [m] and unit quaternions `xyzw` (n, 4) at `times` (n,) [s]."""

@@ -464,6 +464,8 @@ class WalkerMotion:
 class LiveWalk(Walk):
     """Poses of the parts of a reacting person."""
 
+    known_ahead = False
+
     def __init__(self, walkers: Walkers, number: int, height_m: float) -> None:
         self._set_lengths(WalkerMotion(walkers, number), height_m)
         self._walkers, self._number = walkers, number
