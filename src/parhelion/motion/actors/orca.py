@@ -137,7 +137,17 @@ def _least_violation(preferred: Floats, planes: Floats, hard: NDArray[np.bool_],
     equal = np.stack(
         [_determinant(right, matrix[1], matrix[2]) / safe, _determinant(matrix[0], right, matrix[2]) / safe], axis=-1
     )
-    candidates = np.concatenate([equal, np.zeros((len(preferred), 1, 2)), preferred[:, None, :]], axis=1)
+    # On the circle of the largest speed: two boundaries that are violated equally, or straight away from one.
+    a, b = _pairs(planes.shape[1])
+    across, offset = normal[:, a] - normal[:, b], bound[:, a] - bound[:, b]
+    size2 = np.maximum(_dot(across, across), 1e-9)
+    half = np.sqrt(np.maximum(fastest[:, None] ** 2 - offset**2 / size2, 0.0) / size2)
+    aside = np.stack([-across[..., 1], across[..., 0]], axis=-1)
+    foot = (offset / size2)[..., None] * across
+    ends = [foot + sign * half[..., None] * aside for sign in (-1.0, 1.0)]
+    candidates = np.concatenate(
+        [equal, *ends, fastest[:, None, None] * normal, np.zeros((len(preferred), 1, 2)), preferred[:, None, :]], axis=1
+    )
     candidates = _clipped(candidates, fastest[:, None])
     missing = _violations(planes, candidates)
     # Walls come first: their violations weigh so much that they are avoided wherever possible.

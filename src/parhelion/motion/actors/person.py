@@ -335,7 +335,7 @@ class Walk:
             *(self._foothold(step + shift, bout, sign, stands, xyz, heading) for shift in (-2.0, 0.0, 2.0)), strict=True
         )
         # Longer steps roll more; feet that start or end next to the other foot do not roll at all.
-        stride = 2.0 * float(step_length_m(1.4, self.height_m))
+        stride = self._stride()
         rolls = [np.minimum(np.linalg.norm(b - a, axis=1) / stride, 1.0) for a, b in pairwise(places)]
         roll_in, roll_out = rolls[0], np.where(step + after < first, 0.0, rolls[1])
         roll_next = np.where(step + 2.0 - before > last, 0.0, rolls[1])
@@ -354,6 +354,10 @@ class Walk:
         lifted = CLEARANCE * self.height_m * np.maximum(rolls[1], 0.3) * 4.0 * mix * (1.0 - mix)
         ankle = place + np.stack([along * np.cos(yaw), along * np.sin(yaw), self._height(pitch) + lifted], axis=1)
         return ankle, quat_from_rpy(np.zeros_like(pitch), pitch, yaw)
+
+    def _stride(self) -> Floats | float:
+        """Length [m] of two steps at 1.4 m/s."""
+        return 2.0 * float(step_length_m(1.4, self.height_m))
 
     def _foothold(
         self, step: Floats, bout: Floats, sign: float, stands: NDArray[np.bool_], xyz: Floats, heading: Floats

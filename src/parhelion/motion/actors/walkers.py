@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from parhelion.core.pose import Floats
 from parhelion.core.random import Stream
@@ -27,14 +27,16 @@ from parhelion.motion.actors.person import (
     HIP_HALF,
     LONGEST_STANCE,
     REACH,
-    SIDES,
     TURN_RADIUS_M,
+    Placed,
     Walk,
     step_length_m,
     walk_ratio_m_s,
 )
 from parhelion.motion.actors.walls import Walls
 from parhelion.world.world import World
+
+Numbers = NDArray[np.intp]
 
 STEP_S = 0.05
 """Step of all reacting actors [s]."""
@@ -124,6 +126,7 @@ class Walkers:
         self._seed = seed
         self._all: list[Walker] = []
         self.count = 0
+        self.bodies = _Bodies(self)
         self.version = 0
         """Number of changes of the recorded motion."""
         self.contacts = 0
@@ -151,7 +154,7 @@ class Walkers:
         self.height = np.array([one.height_m for one in people])
         self.radius = RADIUS_M * self.height / 1.75
         self._wish = np.array([one.speed_m_s for one in people])
-        self._ratio = np.array([walk_ratio_m_s(one.height_m) for one in people])
+        self.ratio = np.array([walk_ratio_m_s(one.height_m) for one in people])
         longest = np.array([float(step_length_m(HURRY * one.speed_m_s, one.height_m)) for one in people])
         self.stance = np.clip(0.5 * REACH * self.height / longest, 0.54, LONGEST_STANCE)
         # Long paths of few people need not be cut everywhere at once, but walls are static: this happens once.
@@ -175,7 +178,7 @@ class Walkers:
         speed = np.where(still, 0.0, np.minimum(self._wish, self._limit[self._first + self._place]))
         # A spread of starting places across the path, so that people do not walk in single file.
         self._phase = 4.0 + np.where(still, 0.6, 2.0 * rng.uniform(0.0, 1.0, n))
-        self._bias = rng.uniform(-0.03, 0.03, n)
+        self._bias, self._side = rng.uniform(-0.03, 0.03, n), np.zeros(n)
         self.xyz = here.copy()
         self.velocity = speed[:, None] * np.column_stack([np.cos(heading), np.sin(heading)])
         self.velocity[speed > 0.0] = self._with_space(self.velocity, self.velocity)[speed > 0.0]
@@ -191,7 +194,7 @@ class Walkers:
             self._holds[step, np.arange(n)] = self._target(step, self._phase, self._rows[0])
         self.contacts = 0
 
-    def _at(self, place: np.ndarray) -> Floats:
+    def _at(self, place: Numbers) -> Floats:
         """Points (n, 3) of the paths at point numbers (n,)."""
         number = np.where(self._closed, np.mod(place, self._number), np.clip(place, 0, self._number - 1))
         return self._points[self._first + number]
@@ -240,11 +243,24 @@ class Walkers:
         speed = np.minimum(self._wish, np.maximum(limit, 0.3))
         # At the end of an open path, the speed falls with the distance.
         speed = np.where(self._closed, speed, np.minimum(speed, distance / 0.6))
-        towards = to / np.maximum(distance, 1e-9)[:, None]
+        towards = self._around_walls(to / np.maximum(distance, 1e-9)[:, None], distance)
         across = np.stack([-towards[:, 1], towards[:, 0]], axis=1)
         # A small constant bias per person breaks ties of people who meet head-on.
         wanted = speed[:, None] * (towards + self._bias[:, None] * across)
         return self._with_space(wanted, self.velocity)
+
+    def _around_walls(self, towards: Floats, distance: Floats) -> Floats:
+        """Directions (n, 2): along a wall that stands in the way, to one side until it is passed."""
+        self._walls = away, known = self.walls.nearest(self.xyz[:, :2], WALLS)
+        nearest = away[:, 0]
+        size = np.hypot(nearest[:, 0], nearest[:, 1])
+        across = np.stack([-nearest[:, 1], nearest[:, 0]], axis=1) / np.maximum(size, 1e-9)[:, None]
+        facing = np.sum(nearest * towards, axis=1)
+        in_way = known[:, 0] & (facing > 0.5 * size) & (size < self.radius + 0.5) & (distance > size)
+        along = np.sum(towards * across, axis=1)
+        side = np.where(np.abs(along) > 0.05, np.sign(along), np.where(self._bias > 0.0, 1.0, -1.0))
+        self._side = np.where(in_way, np.where(self._side == 0.0, side, self._side), 0.0)
+        return np.where(in_way[:, None], self._side[:, None] * across, towards)
 
     def _with_space(self, wanted: Floats, moving: Floats) -> Floats:
         """Velocities, slower where the next person ahead in the own lane walks the same way and leaves little space."""
@@ -259,14 +275,15 @@ class Walkers:
         allowed = np.maximum((space - OWN_SPACE_M) / SPACE_PER_SPEED_S, 0.0)
         return facing * np.minimum(speed, allowed)[:, None]
 
-    def _around(self) -> tuple[Floats, np.ndarray, np.ndarray]:
+    def _around(self) -> tuple[Floats, Numbers, Numbers]:
         """Offsets (n, k, 2) [m] to the nearest others, their numbers (n, k), and a mask of missing ones."""
         from scipy.spatial import cKDTree
 
         k = min(NEIGHBOURS, self.count - 1)
         if k < 1:
             empty = np.zeros((self.count, 0))
-            return np.zeros((self.count, 0, 2)), empty.astype(np.intp), empty.astype(bool)
+            self._others = np.zeros((self.count, 0, 2)), empty.astype(np.intp), empty.astype(bool)
+            return self._others
         here = self.xyz[:, :2]
         distance, other = cKDTree(here).query(here, k=k + 1)
         rows = np.arange(self.count)[:, None]
@@ -279,7 +296,7 @@ class Walkers:
         self._others = offset, other, far
         return self._others
 
-    def _half_planes(self, vehicles: Capsules) -> tuple[Floats, np.ndarray]:
+    def _half_planes(self, vehicles: Capsules) -> tuple[Floats, Numbers]:
         """Half planes (n, m, 3) of all people, and a mask (m,) of those of walls."""
         offset, other, far = self._others
         radius = self.radius[:, None] + self.radius[other] + 2.0 * MARGIN_M
@@ -289,7 +306,7 @@ class Walkers:
         people[far] = 0.0
         self.contacts += int(np.count_nonzero(np.hypot(offset[..., 0], offset[..., 1]) < radius - 2.0 * MARGIN_M))
         blocks = [people, self._of_vehicles(vehicles)]
-        away, known = self.walls.nearest(self.xyz[:, :2], WALLS)
+        away, known = self._walls
         walls = avoid_points(away, np.broadcast_to(self.radius[:, None], known.shape), WALL_HORIZON_S)
         walls[~known] = 0.0
         blocks.append(walls)
@@ -352,7 +369,7 @@ class Walkers:
     def _walk_on(self, turn: Floats) -> None:
         """Advance the phase of the gait; people who stand bring their feet together first."""
         speed = np.hypot(np.hypot(self.velocity[:, 0], self.velocity[:, 1]), TURN_RADIUS_M * turn)
-        rate = np.sqrt(speed / self._ratio)
+        rate = np.sqrt(speed / self.ratio)
         row = np.arange(self.count)
         last = np.stack([self._landed, self._landed - 1])
         feet = self._holds[np.maximum(last, 0), row]
@@ -363,16 +380,16 @@ class Walkers:
         rests = (speed < STILL_M_S) & both & (away < AT_HOME_M)
         self._phase = self._phase + STEP_S * np.where(rests, 0.0, np.maximum(rate, SLOWEST_STEPS_HZ))
 
-    def _home(self, step: np.ndarray) -> Floats:
+    def _home(self, step: Numbers) -> Floats:
         """Places (n, 2) [m] of the feet of these step numbers when a person stands."""
         side = np.where(step % 2 == 0, 1.0, -1.0) * HIP_HALF * self.height
         return self.xyz[:, :2] + side[:, None] * np.column_stack([-np.sin(self._heading), np.cos(self._heading)])
 
-    def _target(self, step: np.ndarray, phase: Floats, rows: Floats, who: np.ndarray | None = None) -> Floats:
+    def _target(self, step: Numbers, phase: Floats, rows: Floats, who: Numbers | None = None) -> Floats:
         """Footholds (n, 4): place [m] and heading of the feet, for bodies that keep the velocity of their rows."""
         who = np.arange(self.count) if who is None else who
         speed = np.hypot(rows[..., 4], rows[..., 5])
-        rate = np.maximum(np.sqrt(speed / self._ratio[who]), SLOWEST_STEPS_HZ)
+        rate = np.maximum(np.sqrt(speed / self.ratio[who]), SLOWEST_STEPS_HZ)
         later = (step - phase) / rate
         heading = rows[..., 3] + np.clip(rows[..., 7] * later, -0.6, 0.6)
         side = np.where(step % 2 == 0, 1.0, -1.0) * HIP_HALF * self.height[who]
@@ -403,8 +420,8 @@ class Walkers:
 
     # ---- samples -----------------------------------------------------------------------------------------------------
 
-    def sample(self, number: int, times: Floats) -> Floats:
-        """Rows (n, 9) of one person at times (n,) [s]: x, y, z, heading, their rates, and the phase."""
+    def sample(self, number: Numbers | int, times: Floats) -> Floats:
+        """Rows (n, 9) of one person, or one per time, at times (n,) [s]: x, y, z, heading, their rates, and the phase."""
         if self.count == 0:
             raise RuntimeError("walkers: begin() was not called")
         at = np.clip(np.asarray(times, dtype=np.float64) / STEP_S, 0.0, float(self.steps))
@@ -415,12 +432,11 @@ class Walkers:
         rows[outside, 4:8] = 0.0
         return rows
 
-    def footholds(self, number: int, step: np.ndarray, phase: Floats, rows: Floats) -> Floats:
-        """Footholds (n, 4) of one person: where the foot stands, or where it will land."""
-        who = np.full(len(step), number)
+    def footholds(self, who: Numbers, step: Numbers, phase: Floats, rows: Floats) -> Floats:
+        """Footholds (n, 4) of people `who` (n,): where the foot stands, or where it will land."""
         coming = self._target(step, phase, rows, who)
-        there = step <= np.floor(phase + BEFORE * self.stance[number])
-        known = self._holds[np.clip(step, 0, len(self._holds) - 1), number]
+        there = step <= np.floor(phase + BEFORE * self.stance[who])
+        known = self._holds[np.clip(step, 0, len(self._holds) - 1), who]
         return np.where(there[:, None], known, coming)
 
 
@@ -462,34 +478,57 @@ class WalkerMotion:
 
 
 class LiveWalk(Walk):
-    """Poses of the parts of a reacting person."""
+    """Poses of the parts of a reacting person; those of all people are computed together."""
 
     known_ahead = False
 
     def __init__(self, walkers: Walkers, number: int, height_m: float) -> None:
         self._set_lengths(WalkerMotion(walkers, number), height_m)
         self._walkers, self._number = walkers, number
-        self._rows: Floats = np.zeros((0, 9))
-        self._steps = -1
 
-    def poses(self, times: ArrayLike) -> dict[str, tuple[Floats, Floats]]:
+    def poses(self, times: ArrayLike) -> Placed:
         """All parts at times (n,) [s]."""
+        asked = np.ascontiguousarray(times, dtype=np.float64)
+        rows = slice(self._number * len(asked), (self._number + 1) * len(asked))
+        return {
+            part: (self.height_m * xyz[rows], quat[rows])
+            for part, (xyz, quat) in self._walkers.bodies.poses(asked).items()
+        }
+
+
+class _Bodies(Walk):
+    """Parts of all people at once, in units of the height of each: all lengths of a body scale with it."""
+
+    def __init__(self, walkers: Walkers) -> None:
+        self._set_lengths(WalkerMotion(walkers, 0), 1.0)
+        self._walkers = walkers
+        self._version = -1
+        self._rows, self._who = np.zeros((0, 9)), np.zeros(0, dtype=np.intp)
+
+    def poses(self, times: ArrayLike) -> Placed:
+        """All parts of all people at times (n,) [s], one person after another."""
         # Later steps may extend a motion that was sampled beyond its end.
-        if self._steps != self._walkers.version:
-            self._steps, self._last = self._walkers.version, (b"", {})
+        if self._version != self._walkers.version:
+            self._version, self._last = self._walkers.version, (b"", {})
         return super().poses(times)
 
     def _body(self, times: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-        rows = self._rows = self._walkers.sample(self._number, times)
+        count = self._walkers.count
+        self._who = np.repeat(np.arange(count), len(times))
+        rows = self._rows = self._walkers.sample(self._who, np.tile(times, count))
+        height = self._walkers.height[self._who]
         speed = np.hypot(rows[:, 4], rows[:, 5])
-        return rows[:, 8], speed, np.zeros(len(rows)), rows[:, :3], rows[:, 3]
+        return rows[:, 8], speed, np.zeros(len(rows)), rows[:, :3] / height[:, None], rows[:, 3]
 
     def _bounds(self, bout: Floats) -> tuple[Floats, Floats, Floats]:
-        share = self._walkers.stance[self._number]
-        return np.full(len(bout), -np.inf), np.full(len(bout), np.inf), np.full(len(bout), share)
+        return np.full(len(bout), -np.inf), np.full(len(bout), np.inf), self._walkers.stance[self._who]
+
+    def _stride(self) -> Floats:
+        ratio, height = self._walkers.ratio[self._who], self._walkers.height[self._who]
+        return 2.0 * np.sqrt(ratio * 1.4) / height
 
     def _foothold(
-        self, step: Floats, bout: Floats, sign: float, stands: np.ndarray, xyz: Floats, heading: Floats
+        self, step: Floats, bout: Floats, sign: float, stands: NDArray[np.bool_], xyz: Floats, heading: Floats
     ) -> tuple[Floats, Floats]:
-        found = self._walkers.footholds(self._number, step.astype(np.intp), self._rows[:, 8], self._rows)
-        return found[:, :3], found[:, 3]
+        found = self._walkers.footholds(self._who, step.astype(np.intp), self._rows[:, 8], self._rows)
+        return found[:, :3] / self._walkers.height[self._who][:, None], found[:, 3]
