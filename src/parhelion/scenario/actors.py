@@ -54,6 +54,8 @@ class PersonEntry(Config):
     clothes: str = "cotton"
     """Material of the upper body."""
     trousers: str = "fabric-blue"
+    react: bool = False
+    """True to avoid others on the way, which changes the times along the path; False to keep to the rails."""
 
     @model_validator(mode="after")
     def _one_motion(self) -> PersonEntry:
@@ -71,6 +73,8 @@ class CrowdEntry(Config):
     speed_m_s: Positive
     seed: Seed | None = None
     """Selects positions, appearance and desired speeds; by default from the scenario's seed."""
+    react: bool = True
+    """True to avoid each other, the vehicles of the scenario and all that moves; False to keep to the rails."""
 
 
 CarModel = Literal["sedan", "saloon", "hatchback", "estate", "suv", "van", "lorry"]
@@ -116,6 +120,8 @@ class ForkliftEntry(Config):
     paint: str = "car-paint-yellow"
     load: LoadEntry | None = None
     """Pallet on the forks."""
+    react: bool = False
+    """True to brake for people and vehicles in the way, which changes the times along the path."""
 
 
 class CarEntry(Config):
@@ -128,6 +134,8 @@ class CarEntry(Config):
     paint: str = "car-paint-silver"
     wheels: bool = False
     """True for wheels as separate bodies that roll."""
+    react: bool = False
+    """True to brake for people and vehicles in the way, which changes the times along the path."""
 
 
 class DoorEntry(Config):

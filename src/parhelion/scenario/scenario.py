@@ -22,12 +22,13 @@ from parhelion.core.pose import Pose
 from parhelion.core.streams import Samples
 from parhelion.core.trajectory import Mounted
 from parhelion.io import format_of
+from parhelion.motion.actors.live import LiveActors
 from parhelion.motion.state import BodyState
 from parhelion.motion.vehicles.base import Command
 from parhelion.motion.water import CalmWater, GerstnerWater, GerstnerWave, OceanWater, Water
 from parhelion.scenario.bodies import Body, DrivenBody, LiveBody, body_of
 from parhelion.scenario.drivers import Driver, ExternalDriver, KinematicDriver, RecordedDriver
-from parhelion.scenario.populate import Populate
+from parhelion.scenario.populate import Populate, watch
 from parhelion.scenario.robots import OwnLidar, RobotOnBoard
 from parhelion.scenario.schema import BodyShape, GerstnerEntry, OceanEntry, ScenarioFile, VehicleEntry, WorldEntry
 from parhelion.scenario.sensors import FrameOnBoard, OnBoard, StreamOnBoard, on_board
@@ -149,6 +150,7 @@ class Scenario:
         self.seed = settings.seed
         self._at("cloud_format", format_of, Path("cloud"), settings.cloud_format)
         self.water = _water(settings, self.seed)
+        self._live: LiveActors | None = None
         self.world = self._load_world() if world is None else world
         self._set_weather()
         self._drivers: dict[str, Driver] = {}
@@ -180,6 +182,8 @@ class Scenario:
             if fits is not None:
                 self._at(f"sensors[{row}]: {sensor.name}", fits, self.world)
         self._reactions = {entry.name: entry.on_collision for entry in settings.vehicles}
+        if self._live is not None:
+            watch(self._live, self.world, self.bodies, settings.vehicles)
         self._commands: dict[str, Command] = {}
         self._begun = False
 
@@ -250,7 +254,9 @@ class Scenario:
         # A vessel may float in a world without water; there is no surface for waves then.
         if self.water is not None and any(item.label == "water" for item in world.objects):
             self._at("water", world.set_water, self.water)
-        Populate(world, self.settings, self.folder, self.source).all()
+        populate = Populate(world, self.settings, self.folder, self.source)
+        populate.all()
+        self._live = None if populate.live.empty else populate.live
         return world
 
     def _set_weather(self) -> None:
@@ -400,6 +406,8 @@ class Scenario:
         if self._begun:
             for driver in self._drivers.values():
                 driver.restart()
+            if self._live is not None:
+                self._live.restart()
             for body in self.bodies.values():
                 body.restart()
         self._begun = True
@@ -409,6 +417,8 @@ class Scenario:
         step_s = self.settings.step_s
         for number in range(self.steps):
             time = (number + 1) * step_s
+            if self._live is not None:
+                self._live.advance(number * step_s, time)
             collisions = self._advance(step_s)
             self._react(collisions, time)
             finished: dict[str, list[tuple[int, Any]]] = {}
