@@ -23,6 +23,7 @@ from parhelion.motion.actors import (
     set_mobility,
     traffic,
 )
+from parhelion.motion.actors.body import Actor
 from parhelion.motion.spline import SplineMotion
 from parhelion.motion.time_law import MotionLimits
 from parhelion.scenario.actors import (
@@ -42,6 +43,7 @@ from parhelion.scenario.actors import (
 )
 from parhelion.scenario.bodies import motion_of, spline_of
 from parhelion.scenario.motions import MotionEntry, schedule_of
+from parhelion.scenario.raises import Raises
 from parhelion.world.file import mesh_and_options
 from parhelion.world.schema import PoseEntry
 from parhelion.world.world import World
@@ -78,6 +80,8 @@ class Populate:
         self.world, self.settings, self.folder, self.source = world, settings, folder, source
         self.until_s = settings.duration_s + 1.0
         """End of precomputed motions [s], a little after the start of the last scan."""
+        self.raising: list[tuple[Raises, list[Actor]]] = []
+        """Cars that may raise dust or spray, by entry."""
 
     def all(self) -> None:
         """Add all entries."""
@@ -150,16 +154,18 @@ class Populate:
             for k, route in enumerate(entry.routes)
         ]
         make: Callable[..., Any] = traffic if isinstance(entry, TrafficEntry) else pedestrians
-        options = entry.model_dump(exclude={"routes", "seed"}, exclude_none=True)
-        make(self.world, lanes, seed=self._seed(row, entry.seed), duration_s=self.until_s, **options)
+        options = entry.model_dump(exclude={"routes", "seed", *Raises.model_fields}, exclude_none=True)
+        made = make(self.world, lanes, seed=self._seed(row, entry.seed), duration_s=self.until_s, **options)
+        if isinstance(entry, TrafficEntry):
+            self.raising.append((entry, made))
 
     def _machine(self, row: int, entry: MachineEntry) -> None:
         if isinstance(entry, ForkliftEntry):
             self._forklift(row, entry)
         elif isinstance(entry, CarEntry):
             motion = self._motion_or_pose(entry.motion)
-            options = entry.model_dump(exclude={"kind", "motion"})
-            add_car(self.world, motion, times=self._times(motion), **options)
+            options = entry.model_dump(exclude={"kind", "motion", *Raises.model_fields})
+            self.raising.append((entry, [add_car(self.world, motion, times=self._times(motion), **options)]))
         elif isinstance(entry, DoorEntry):
             opening = schedule_of(entry.opening_deg, DEGREE)
             options = entry.model_dump(include={"material", "name", "frame"})

@@ -19,9 +19,11 @@ from parhelion.core.trajectory import Mounted
 from parhelion.io import format_of
 from parhelion.motion.state import BodyState
 from parhelion.motion.vehicles.base import Command
+from parhelion.motion.vehicles.library import vehicle_sheet
 from parhelion.motion.water import CalmWater, GerstnerWater, GerstnerWave, OceanWater, Water
 from parhelion.scenario.bodies import Body, ContactBody, body_of
 from parhelion.scenario.populate import Populate
+from parhelion.scenario.raises import Plumes
 from parhelion.scenario.robots import OwnLidar, RobotOnBoard
 from parhelion.scenario.schema import BodyShape, GerstnerEntry, OceanEntry, ScenarioFile, VehicleEntry, WorldEntry
 from parhelion.scenario.sensors import FrameOnBoard, OnBoard, StreamOnBoard, on_board
@@ -126,6 +128,7 @@ class Scenario:
         self.seed = settings.seed
         self._at("cloud_format", format_of, Path("cloud"), settings.cloud_format)
         self.water = _water(settings, self.seed)
+        self._raising: list[Any] = []
         self.world = self._load_world() if world is None else world
         self._set_weather()
         self._contact: ContactDriver | None = None
@@ -155,6 +158,8 @@ class Scenario:
             fits = getattr(sensor.sensor, "check_world", None)
             if fits is not None:
                 self._at(f"sensors[{row}]: {sensor.name}", fits, self.world)
+        self._plumes = self._raised_plumes()
+        self._plumes.attach(self.world)
         self._commands: dict[str, Command] = {}
         self._begun = False
 
@@ -215,8 +220,24 @@ class Scenario:
         # A vessel may float in a world without water; there is no surface for waves then.
         if self.water is not None and any(item.label == "water" for item in world.objects):
             self._at("water", world.set_water, self.water)
-        Populate(world, self.settings, self.folder, self.source).all()
+        populate = Populate(world, self.settings, self.folder, self.source)
+        populate.all()
+        self._raising = populate.raising
         return world
+
+    def _raised_plumes(self) -> Plumes:
+        """Dust and spray of vehicles and traffic."""
+        plumes = Plumes(self.world)
+        for entry in self.settings.vehicles:
+            body, size = self.bodies[entry.name], {}
+            if entry.model is not None:
+                sheet = vehicle_sheet(entry.model)
+                length, width, height = sheet.size_m
+                size = {"weight_kg": sheet.mass_kg, "length_m": length, "width_m": width, "height_m": height}
+            plumes.add(entry, entry.name, body.motion, **size)
+        for cars, actors in self._raising:
+            plumes.add_actors(cars, actors)
+        return plumes
 
     def _set_weather(self) -> None:
         weather = self.settings.weather
@@ -322,6 +343,7 @@ class Scenario:
                 self._contact.restart()
             for body in self.bodies.values():
                 body.restart()
+            self._plumes.restart()
         self._begun = True
         self._commands.clear()
         done = {sensor.name: 0 for sensor in self.frame_sensors}
@@ -330,6 +352,7 @@ class Scenario:
         for number in range(self.steps):
             time = (number + 1) * step_s
             collisions = self._advance(step_s)
+            self._plumes.attach(self.world)  # to a weather that was set since the last step
             finished: dict[str, list[tuple[int, Any]]] = {}
             last = number == self.steps - 1
             for sensor in self.frame_sensors:

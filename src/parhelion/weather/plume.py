@@ -10,6 +10,7 @@ ends, is marked `settled`, and does not contribute to the airborne density.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +41,10 @@ UPWARD_SHARE = 0.75
 LARGEST_SCATTER = 0.5
 """Largest random part of the initial velocity, relative to its deterministic part (VANE eq. 8.5)."""
 MOST_PARCELS = 2**31
+
+Ground = Callable[[Floats], tuple[Floats, Floats]]
+"""Function of wheel positions (n, 3) [m]: height of the ground below them [m], and share of the emission there, each of
+shape (n,); the share is 1 on ground that emits and 0 elsewhere."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +93,11 @@ class DustPlume:
     """Length of the vehicle [m]: the spheres are half the length behind its centre."""
     ground_z_m: float | None = 0.0
     """Height of flat ground [m], or None for the height of the trajectory at the emission of each parcel."""
+    ground: Ground | None = None
+    """Ground below the wheels, instead of `ground_z_m`."""
+    live: bool = False
+    """True for a motion that is recorded up to the time of the query only: parcels of unfinished intervals are left
+    out, so that a later query for the same time returns the same parcels."""
     wind_m_s: tuple[float, float, float] = (0.0, 0.0, 0.0)
     """Velocity of the air [m/s], world frame."""
     parcels_per_s: float = 500.0
@@ -134,8 +144,13 @@ class DustPlume:
         velocity = distance / (end - begin)[:, None]
         speed = np.sqrt((velocity * velocity).sum(axis=1))
         mass = np.asarray(emitted_mass_kg(self.emission_factor, speed, end - begin))
-        ground = place[:, 2] if self.ground_z_m is None else np.full(len(place), float(self.ground_z_m))
-        xyz, velocity = self._born(number, np.column_stack([place[:, :2], ground]), quat, velocity, speed)
+        wheel = self._wheel(number, quat)
+        if self.ground is not None:
+            ground, share = self.ground(place + wheel)
+            mass = mass * share
+        else:
+            ground = place[:, 2] if self.ground_z_m is None else np.full(len(place), float(self.ground_z_m))
+        xyz, velocity = self._born(number, np.column_stack([place[:, :2], ground]), wheel, velocity, speed)
         driven = mass > 0.0
         age = (now - birth)[driven]
         xyz, velocity, settled = fly(
@@ -176,6 +191,8 @@ class DustPlume:
         end = np.minimum(self.start_s + (number + 1) / rate, self.end_s)
         age = now - 0.5 * (begin + end)
         living = (age >= 0.0) & (age < self.lifetime_s)
+        if self.live:
+            living &= end <= now
         return number[living], begin[living], end[living]
 
     def _sampled(self, times: Floats) -> tuple[Floats, Floats]:
@@ -186,25 +203,30 @@ class DustPlume:
             raise ConfigError("trajectory: positions and quaternions must be finite while dust is emitted")
         return xyz, quat
 
-    def _born(
-        self, number: NDArray[np.int64], place: Floats, quat: Floats, velocity: Floats, speed: Floats
-    ) -> tuple[Floats, Floats]:
-        """Initial positions and velocities of parcels whose vehicle is above the ground point `place`."""
-        side, *where = self._stream.words(number, 0)
-        *direction, size = (to_unit(word) for word in self._stream.words(number, 1)[:3])
+    def _wheel(self, number: NDArray[np.int64], quat: Floats) -> Floats:
+        """Positions (n, 3) of the emitting wheels relative to the vehicle's centre, without their height."""
+        side = self._stream.words(number, 0)[0]
         half_width = 0.5 * self.width_m
         wheel = np.zeros((len(number), 3))
         wheel[:, 0] = -0.5 * self.length_m
         wheel[:, 1] = np.where(side >> np.uint32(31), half_width, -half_width)
         offset = quat_rotate(quat, wheel)
         offset[:, 2] = 0.0
+        return offset
+
+    def _born(
+        self, number: NDArray[np.int64], place: Floats, wheel: Floats, velocity: Floats, speed: Floats
+    ) -> tuple[Floats, Floats]:
+        """Initial positions and velocities of parcels whose vehicle is above the ground point `place`."""
+        _, *where = self._stream.words(number, 0)
+        *direction, size = (to_unit(word) for word in self._stream.words(number, 1)[:3])
         radius, *angles = (to_unit(word) for word in where)
-        in_sphere = (half_width * np.cbrt(radius))[:, None] * _unit_vectors(*angles)
+        in_sphere = (0.5 * self.width_m * np.cbrt(radius))[:, None] * unit_vectors(*angles)
         # The lower half of the sphere is below ground and is mirrored upwards.
         in_sphere[:, 2] = np.abs(in_sphere[:, 2])
         thrown = np.column_stack([HORIZONTAL_SHARE * velocity[:, :2], UPWARD_SHARE * speed])
         scatter = LARGEST_SCATTER * size * np.sqrt((thrown * thrown).sum(axis=1))
-        return place + offset + in_sphere, thrown + scatter[:, None] * _unit_vectors(*direction)
+        return place + wheel + in_sphere, thrown + scatter[:, None] * unit_vectors(*direction)
 
 
 def fly(
@@ -294,7 +316,7 @@ class _Air:
         return new_place, new_velocity, landed
 
 
-def _unit_vectors(u: Floats, v: Floats) -> Floats:
+def unit_vectors(u: Floats, v: Floats) -> Floats:
     """Uniform directions over the sphere from two uniform numbers in (0, 1), shape (n, 3)."""
     z = 2.0 * u - 1.0
     across, angle = np.sqrt(1.0 - z * z), 2.0 * np.pi * v

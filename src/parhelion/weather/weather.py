@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from parhelion.weather.media.fog import Fog
     from parhelion.weather.media.rain import Rain
     from parhelion.weather.media.snow import Snow
+    from parhelion.weather.raised import RaisedPart
 
 
 AIR = {"temperature_c": (-60.0, 60.0), "humidity_percent": (0.0, 100.0), "pressure_hpa": (100.0, 1200.0)}
@@ -174,6 +175,8 @@ class Weather:
     """Pressure of the air [hPa]; None leaves it to the sensors."""
     seed: int
     """Selects the random positions of eddies and cells and the motion of dust."""
+    raised: tuple[tuple[str, RaisedPart], ...]
+    """Media that vehicles of a scenario raise, by name; not part of weather files."""
 
     def __init__(
         self,
@@ -209,7 +212,7 @@ class Weather:
                 continue
             number = getattr(fields, medium.amount.short)
             values[name] = part if number is None else medium.part(**{medium.amount.field: number})
-        self.__dict__.update(values)
+        self.__dict__.update(values, raised=())
 
     def __getattr__(self, name: str) -> Any:
         medium = None if name.startswith("_") else table().get(name)
@@ -221,7 +224,7 @@ class Weather:
         raise FrozenInstanceError(f"cannot assign to field {name!r}")
 
     def _key(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, name) for name in (*table(), "wind_m_s", *AIR, "seed"))
+        return tuple(getattr(self, name) for name in (*table(), "wind_m_s", *AIR, "seed", "raised"))
 
     def __eq__(self, other: object) -> bool:
         return self._key() == other._key() if isinstance(other, Weather) else NotImplemented
@@ -237,6 +240,7 @@ class Weather:
             found = getattr(self, name)
             parts = () if found is None else found if medium.place is not None else (found,)
             yield from ((medium, part, row) for row, part in enumerate(parts))
+            yield from ((medium, part, part.slot) for owner, part in self.raised if owner == name)
 
     def present(self, time: float) -> list[Present]:
         """Media that are in the air at a time [s], in the order of the table."""
@@ -324,7 +328,13 @@ class Weather:
                 )
             elif short in given and name not in given:
                 values[name] = None
-        return Weather(**values)
+        return Weather(**values).with_raised(self.raised)
+
+    def with_raised(self, raised: Sequence[tuple[str, RaisedPart]]) -> Weather:
+        """Copy with other media that vehicles raise, by name."""
+        weather = Weather.__new__(Weather)
+        weather.__dict__.update(self.__dict__, raised=tuple(raised))
+        return weather
 
     but = deprecated_method("but", "replace")
 
@@ -377,7 +387,7 @@ class Weather:
     def to_mapping(self) -> dict[str, Any]:
         """Fields that differ from their defaults, as in a weather file; `from_mapping` returns the same weather."""
         content: dict[str, Any] = {}
-        for medium, part, row in self.parts():
+        for medium, part, row in self.with_raised(()).parts():
             try:
                 fields = part.to_mapping()
             except ConfigError as error:
