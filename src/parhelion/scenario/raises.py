@@ -8,14 +8,17 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from parhelion.contact.below import UNPAVED, GroundBelow
+from parhelion.contact.below import PAVED, UNPAVED, GroundBelow
 from parhelion.core.config import Config
 from parhelion.core.trajectory import Trajectory
 from parhelion.motion.actors.body import Actor
-from parhelion.weather.raised import Chassis, DustRaiser, Raised, RaisedPart
+from parhelion.weather.media.spray import EXTINCTION_M2_KG, TYRE_WIDTH_M
+from parhelion.weather.raised import Chassis, DustRaiser, Raised, RaisedPart, Raiser, SprayRaiser
 from parhelion.weather.weather import Weather
 from parhelion.world.world import World
 
+SPRAY_PARCELS_PER_S = 1000.0
+"""Parcels of spray of one vehicle."""
 CAR_KG, LORRY_KG = 1500.0, 12_000.0
 """Weights of the cars and lorries of traffic: round figures (assumed, the kit's models have none)."""
 
@@ -31,11 +34,22 @@ class RaisesDust(Config):
     """Weight of the vehicle; by default that of its data sheet, 2000 for a given motion, 1500 for a car of traffic."""
 
 
+class RaisesSpray(Config):
+    """Spray that a vehicle raises on wet paved roads."""
+
+    film_mm: Annotated[float, Field(ge=0, le=20)] | None = None
+    """Depth of water on the road; by default that of the rain."""
+    tyre_width_m: Annotated[float, Field(gt=0, le=2)] = TYRE_WIDTH_M
+    """Width of the tyres of one track."""
+
+
 class Raises(Config):
-    """Fields of a vehicle that raises dust."""
+    """Fields of a vehicle that raises dust or spray."""
 
     raises_dust: RaisesDust | None = None
     """Dust from unpaved ground below the wheels."""
+    raises_spray: RaisesSpray | None = None
+    """Spray from wet paved roads below the wheels."""
 
 
 class Plumes:
@@ -43,17 +57,20 @@ class Plumes:
 
     def __init__(self, world: World) -> None:
         self._ground = GroundBelow(world)
-        self._dust: list[DustRaiser] = []
-        self._raised: list[tuple[str, RaisedPart]] | None = None
+        self._raisers: dict[str, list[Raiser]] = {"dust": [], "spray": []}
         self._media: list[Raised] = []
+        self._raised: tuple[tuple[str, RaisedPart], ...] | None = None
 
     def add(self, entry: Raises, name: str, motion: Trajectory, **size: float) -> None:
         """Add a vehicle; `size` holds fields of `Chassis`."""
-        if entry.raises_dust is not None:
-            own = {} if entry.raises_dust.weight_kg is None else {"weight_kg": entry.raises_dust.weight_kg}
-            chassis = Chassis(name, motion, self._ground.of(UNPAVED), **{**size, **own})
-            dust = entry.raises_dust
-            self._dust.append(DustRaiser(chassis, dust.silt_percent, dust.moisture_percent))
+        dust, spray = entry.raises_dust, entry.raises_spray
+        if dust is not None:
+            own = size if dust.weight_kg is None else {**size, "weight_kg": dust.weight_kg}
+            chassis = Chassis(name, motion, self._ground.of(UNPAVED), **own)
+            self._raisers["dust"].append(DustRaiser(chassis, dust.silt_percent, dust.moisture_percent))
+        if spray is not None:
+            chassis = Chassis(name, motion, self._ground.of(PAVED), **size)
+            self._raisers["spray"].append(SprayRaiser(chassis, spray.film_mm, spray.tyre_width_m))
 
     def add_actors(self, entry: Raises, actors: Sequence[Actor]) -> None:
         """Add cars of traffic, with the sizes of their bodies."""
@@ -74,9 +91,12 @@ class Plumes:
     def attach(self, world: World) -> None:
         """Add the raised media to the weather of a world, in place of those of another scenario."""
         if self._raised is None:
-            self._media = [Raised(self._dust)]
-            self._raised = [("dust", part) for part in self._media[0].parts()]
+            made = {
+                "dust": Raised(self._raisers["dust"]),
+                "spray": Raised(self._raisers["spray"], EXTINCTION_M2_KG, SPRAY_PARCELS_PER_S),
+            }
+            self._media = list(made.values())
+            self._raised = tuple((name, part) for name, one in made.items() for part in one.parts())
         weather = world.weather
-        raised = tuple(self._raised)
-        if raised != (() if weather is None else weather.raised):
-            world.weather = (Weather() if weather is None else weather).with_raised(raised)
+        if self._raised != (() if weather is None else weather.raised):
+            world.weather = (Weather() if weather is None else weather).with_raised(self._raised)

@@ -67,6 +67,11 @@ class Particles(Table):
         """Parcels that are not on the ground."""
         return self.rows(~self.settled)
 
+    @property
+    def optical_mass_kg(self) -> Floats:
+        """Mass for which the medium's extinction per mass holds [kg], shape (n,)."""
+        return self.mass_kg
+
 
 @dataclass(frozen=True, eq=False)
 class DustPlume:
@@ -137,10 +142,10 @@ class DustPlume:
         A stationary vehicle emits none. The sum of the masses is the mass emitted within the lifetime.
         """
         now = check_number("time", time)
-        number, begin, end = self._living(now)
+        number, begin, end = living(now, self.start_s, self.end_s, self.parcels_per_s, self.lifetime_s, live=self.live)
         birth = 0.5 * (begin + end)
-        place, quat = self._sampled(birth)
-        distance = self._sampled(end)[0] - self._sampled(begin)[0]
+        place, quat = sampled(self.trajectory, birth)
+        distance = sampled(self.trajectory, end)[0] - sampled(self.trajectory, begin)[0]
         velocity = distance / (end - begin)[:, None]
         speed = np.sqrt((velocity * velocity).sum(axis=1))
         mass = np.asarray(emitted_mass_kg(self.emission_factor, speed, end - begin))
@@ -171,38 +176,6 @@ class DustPlume:
         dust = self.particles(time).airborne
         return DensityGrid.from_parcels(dust.xyz, dust.mass_kg)
 
-    def _living(self, now: float) -> tuple[NDArray[np.int64], Floats, Floats]:
-        """Numbers of the parcels that exist at `now`, and the time interval [s] whose dust each represents.
-
-        A parcel is emitted in the middle of its interval.
-        """
-        rate = self.parcels_per_s
-        # The offset prevents rounding from adding a parcel of zero duration at the end.
-        count = np.ceil((self.end_s - self.start_s) * rate - 1e-6)
-        # Two extra parcels on either side; the exact test below decides regardless of rounding.
-        newest = np.clip((now - self.start_s) * rate + 2.0, 0.0, count)
-        oldest = np.clip((now - self.lifetime_s - self.start_s) * rate - 2.0, 0.0, count)
-        if newest >= MOST_PARCELS:
-            raise ConfigError(
-                f"parcels_per_s: {newest:.3g} parcels until {now} s exceed the limit of {MOST_PARCELS:.3g}"
-            )
-        number = np.arange(int(oldest), int(newest))
-        begin = self.start_s + number / rate
-        end = np.minimum(self.start_s + (number + 1) / rate, self.end_s)
-        age = now - 0.5 * (begin + end)
-        living = (age >= 0.0) & (age < self.lifetime_s)
-        if self.live:
-            living &= end <= now
-        return number[living], begin[living], end[living]
-
-    def _sampled(self, times: Floats) -> tuple[Floats, Floats]:
-        xyz, quat = self.trajectory.sample(times)
-        if xyz.shape != (len(times), 3) or quat.shape != (len(times), 4):
-            raise ConfigError(f"trajectory: {len(times)} times gave positions {xyz.shape} and quaternions {quat.shape}")
-        if not (np.all(np.isfinite(xyz)) and np.all(np.isfinite(quat))):
-            raise ConfigError("trajectory: positions and quaternions must be finite while dust is emitted")
-        return xyz, quat
-
     def _wheel(self, number: NDArray[np.int64], quat: Floats) -> Floats:
         """Positions (n, 3) of the emitting wheels relative to the vehicle's centre, without their height."""
         side = self._stream.words(number, 0)[0]
@@ -227,6 +200,40 @@ class DustPlume:
         thrown = np.column_stack([HORIZONTAL_SHARE * velocity[:, :2], UPWARD_SHARE * speed])
         scatter = LARGEST_SCATTER * size * np.sqrt((thrown * thrown).sum(axis=1))
         return place + wheel + in_sphere, thrown + scatter[:, None] * unit_vectors(*direction)
+
+
+def living(
+    now: float, start_s: float, end_s: float, parcels_per_s: float, lifetime_s: float, *, live: bool = False
+) -> tuple[NDArray[np.int64], Floats, Floats]:
+    """Numbers of the parcels that exist at `now`, and the time interval [s] whose mass each represents.
+
+    A parcel is emitted in the middle of its interval. With `live`, unfinished intervals are left out.
+    """
+    # The offset prevents rounding from adding a parcel of zero duration at the end.
+    count = np.ceil((end_s - start_s) * parcels_per_s - 1e-6)
+    # Two extra parcels on either side; the exact test below decides regardless of rounding.
+    newest = np.clip((now - start_s) * parcels_per_s + 2.0, 0.0, count)
+    oldest = np.clip((now - lifetime_s - start_s) * parcels_per_s - 2.0, 0.0, count)
+    if newest >= MOST_PARCELS:
+        raise ConfigError(f"parcels_per_s: {newest:.3g} parcels until {now} s exceed the limit of {MOST_PARCELS:.3g}")
+    number = np.arange(int(oldest), int(newest))
+    begin = start_s + number / parcels_per_s
+    end = np.minimum(start_s + (number + 1) / parcels_per_s, end_s)
+    age = now - 0.5 * (begin + end)
+    there = (age >= 0.0) & (age < lifetime_s)
+    if live:
+        there &= end <= now
+    return number[there], begin[there], end[there]
+
+
+def sampled(trajectory: Trajectory, times: Floats) -> tuple[Floats, Floats]:
+    """Positions and quaternions of an emitting vehicle, checked."""
+    xyz, quat = trajectory.sample(times)
+    if xyz.shape != (len(times), 3) or quat.shape != (len(times), 4):
+        raise ConfigError(f"trajectory: {len(times)} times gave positions {xyz.shape} and quaternions {quat.shape}")
+    if not (np.all(np.isfinite(xyz)) and np.all(np.isfinite(quat))):
+        raise ConfigError("trajectory: positions and quaternions must be finite while dust is emitted")
+    return xyz, quat
 
 
 def fly(

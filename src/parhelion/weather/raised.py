@@ -18,7 +18,10 @@ from parhelion.core.pose import Floats
 from parhelion.core.trajectory import Trajectory
 from parhelion.weather.grids import DensityGrid
 from parhelion.weather.media.dust import VEHICLE_DUST_EXTINCTION_M2_KG
+from parhelion.weather.media.spray import TYRE_WIDTH_M, film_depth_mm
+from parhelion.weather.parts import value_at
 from parhelion.weather.plume import DustPlume, Ground, Particles
+from parhelion.weather.spray_plume import SprayPlume
 
 if TYPE_CHECKING:
     from parhelion.weather.parts import Amount
@@ -28,8 +31,8 @@ SLOTS = 4
 """Grids per medium. Plumes of more vehicles share grids, so that kernels do not grow with the number of vehicles."""
 PARCELS_PER_S = 500.0
 """Parcels of one vehicle, as in a trail."""
-ALL_PARCELS_PER_S = 2000.0
-"""Parcels of all vehicles together, but at least LEAST_PARCELS_PER_S of each."""
+SHARED_BY = 4
+"""Number of vehicles with all of their parcels; more vehicles share these, with LEAST_PARCELS_PER_S or more each."""
 LEAST_PARCELS_PER_S = 50.0
 _CACHED = 4
 
@@ -97,21 +100,59 @@ class DustRaiser:
         return plume.particles(-1.0 if weather.is_wet else time)
 
 
+@dataclass(frozen=True, eq=False)
+class SprayRaiser:
+    """A vehicle that raises spray on wet paved roads."""
+
+    vehicle: Chassis
+    film_mm: float | None = None
+    """Depth of water on the road; None for that of the rain at each time."""
+    tyre_width_m: float = TYRE_WIDTH_M
+
+    @property
+    def name(self) -> str:
+        """Name of the vehicle."""
+        return self.vehicle.name
+
+    @property
+    def words(self) -> str:
+        """Settings as text, for reports."""
+        return "film of the rain" if self.film_mm is None else f"film of {self.film_mm:g} mm"
+
+    def particles(self, weather: Weather, time: float, parcels_per_s: float) -> Particles:
+        """Parcels emitted until a time [s]."""
+        one, rain = self.vehicle, weather.rain
+
+        def film(times: Floats) -> Floats:
+            if self.film_mm is not None:
+                return np.full(times.shape, self.film_mm)
+            return np.zeros(times.shape) if rain is None else film_depth_mm(value_at(rain.rate_mm_h, times))
+
+        plume = SprayPlume(
+            one.motion, one.ground, film, weather.seed, one.name, one.width_m, one.length_m, one.height_m,
+            self.tyre_width_m, weather.wind_m_s, parcels_per_s,
+        )  # fmt: skip
+        return plume.particles(time)
+
+
 class Raised:
     """A medium that vehicles raise, as density on a fixed number of grids.
 
     Args:
         raisers: Vehicles.
         extinction_m2_kg: Extinction per mass.
-        cell_m: Cell size of the grids.
+        parcels_per_s: Parcels of one vehicle, if there are few.
     """
 
     def __init__(
-        self, raisers: Sequence[Raiser], extinction_m2_kg: float = VEHICLE_DUST_EXTINCTION_M2_KG, cell_m: float = 0.5
+        self,
+        raisers: Sequence[Raiser],
+        extinction_m2_kg: float = VEHICLE_DUST_EXTINCTION_M2_KG,
+        parcels_per_s: float = PARCELS_PER_S,
     ) -> None:
-        self.raisers, self.extinction_m2_kg, self.cell_m = tuple(raisers), extinction_m2_kg, cell_m
-        share = ALL_PARCELS_PER_S / max(len(self.raisers), 1)
-        self.parcels_per_s = float(np.clip(share, LEAST_PARCELS_PER_S, PARCELS_PER_S))
+        self.raisers, self.extinction_m2_kg = tuple(raisers), extinction_m2_kg
+        share = parcels_per_s * SHARED_BY / max(len(self.raisers), 1)
+        self.parcels_per_s = float(np.clip(share, LEAST_PARCELS_PER_S, parcels_per_s))
         self._grids: dict[Any, tuple[DensityGrid, ...]] = {}
 
     def parts(self) -> tuple[RaisedPart, ...]:
@@ -148,8 +189,7 @@ class Raised:
         return tuple(
             DensityGrid.from_parcels(
                 np.concatenate([np.zeros((0, 3)), *(plumes[row].xyz for row in group)]),
-                np.concatenate([np.zeros(0), *(plumes[row].mass_kg for row in group)]),
-                cell_m=self.cell_m,
+                np.concatenate([np.zeros(0), *(plumes[row].optical_mass_kg for row in group)]),
             )
             for group in groups
         )

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from parhelion.weather.media.fog import Fog
     from parhelion.weather.media.rain import Rain
     from parhelion.weather.media.snow import Snow
+    from parhelion.weather.media.spray import SprayCloud
     from parhelion.weather.raised import RaisedPart
 
 
@@ -84,7 +85,8 @@ class Conditions:
 
     The amount of each medium is an attribute: `rain_rate_mm_h`, `visibility_m` (infinite without fog),
     `snow_rate_mm_h` (as melted water), `cloud_density_kg_m3` (at the centre of each dust cloud, trails left out),
-    `trails_begun` (dust trails; their dust remains after they end), and those of media of other packages.
+    `trails_begun` (dust trails; their dust remains after they end), `spray_density_kg_m3` (at the centre of each cloud
+    of spray), and those of media of other packages. Dust and spray that vehicles raise are left out.
     """
 
     time_s: float
@@ -130,7 +132,7 @@ class Present(NamedTuple):
 
 
 class Weather:
-    """Media in the air: rain, fog, snow, dust, media of other packages, and wind. `Weather()` is clear air.
+    """Media in the air: rain, fog, snow, dust, spray, media of other packages, and wind. `Weather()` is clear air.
 
     Amounts are numbers, or pairs of time [s] and value. Each medium is an attribute: its part or None, or a tuple of
     parts for placed media such as dust.
@@ -143,6 +145,7 @@ class Weather:
         fog: Fog with its model and heterogeneity.
         snow: Snow and the surfaces that it covers.
         dust: Dust clouds and trails.
+        spray: Clouds of spray.
         wind_m_s: Velocity of the air in the world [m/s].
         temperature_c: Temperature of the air [°C]; by default each sensor uses that of its data sheet.
         humidity_percent: Relative humidity of the air [%]; by default that of the data sheet.
@@ -165,6 +168,7 @@ class Weather:
     fog: Fog | None
     snow: Snow | None
     dust: tuple[DustCloud | DustTrail, ...]
+    spray: tuple[SprayCloud, ...]
     wind_m_s: tuple[float, float, float]
     """Velocity of the air in the world, the same everywhere."""
     temperature_c: float | None
@@ -188,6 +192,7 @@ class Weather:
         fog: Fog | Mapping[str, Any] | None = None,
         snow: Snow | Mapping[str, Any] | None = None,
         dust: Sequence[DustCloud | DustTrail | Mapping[str, Any]] = (),
+        spray: Sequence[SprayCloud | Mapping[str, Any]] = (),
         wind_m_s: Sequence[float] = (0.0, 0.0, 0.0),
         temperature_c: float | None = None,
         humidity_percent: float | None = None,
@@ -198,7 +203,7 @@ class Weather:
         # The explicit names are for type checkers and editors; all media are handled in the same way.
         given = {
             **others, "rain_rate_mm_h": rain_rate_mm_h, "visibility_m": visibility_m, "snow_rate_mm_h": snow_rate_mm_h,
-            "rain": rain, "fog": fog, "snow": snow, "dust": dust, "wind_m_s": wind_m_s, "seed": seed,
+            "rain": rain, "fog": fog, "snow": snow, "dust": dust, "spray": spray, "wind_m_s": wind_m_s, "seed": seed,
             "temperature_c": temperature_c, "humidity_percent": humidity_percent, "pressure_hpa": pressure_hpa,
         }  # fmt: skip
         self._take(config.parse(weather_fields(), plain(given), "weather"))

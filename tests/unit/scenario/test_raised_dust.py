@@ -11,6 +11,7 @@ import yaml
 
 import parhelion as ph
 from parhelion.core.errors import ConfigError
+from parhelion.rays.device import engine
 from parhelion.weather.air import air_contents
 from parhelion.weather.media.dust import KG_PER_M_FROM_LB_PER_MILE, emission_factor_lb_per_mile
 from parhelion.weather.raised import SLOTS, Raised, neighbours
@@ -209,3 +210,22 @@ def test_wrong_fields_are_named(tmp_path: Path) -> None:
         scenario(tmp_path, vehicles=[CAR | {"raises_dust": {"silt_percent": 120}}])
     with pytest.raises(ConfigError, match=r"raises_dust\.slit_percent: unknown field; did you mean 'silt_percent'"):
         scenario(tmp_path, vehicles=[CAR | {"raises_dust": {"slit_percent": 12}}])
+
+
+def test_kernels_are_compiled_once_while_the_plume_grows(tmp_path: Path) -> None:
+    made = scenario(tmp_path, vehicles=[CAR, CAR | {"name": "next", "start": {"xyz": [0, 8, 0]}, "follow": None}])
+    running = engine()
+    dr = running.dr
+    kernels: list[set[str]] = []
+    dr.set_flag(dr.JitFlag.KernelHistory, True)
+    try:
+        for step in made:
+            if "top" in step.frames:
+                found = [one for one in dr.kernel_history() if str(one["type"]).endswith("JIT")]
+                kernels.append({str(one["hash"]) for one in found})
+                dr.kernel_history_clear()
+    finally:
+        dr.set_flag(dr.JitFlag.KernelHistory, False)
+    known = set().union(*kernels[:3])
+    assert len(kernels) == 15
+    assert all(later <= known for later in kernels[3:])
