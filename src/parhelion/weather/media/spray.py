@@ -17,7 +17,6 @@ from parhelion.core.pose import Floats
 from parhelion.core.water import water_permittivity
 from parhelion.weather.media import Amount, Effects, Light, Medium, MediumPart, Radio, Slider, Triple
 from parhelion.weather.media.dust import check_not_negative, check_number
-from parhelion.weather.media.rain import drop_backscatter, drop_cross_section
 from parhelion.weather.parts import Coordinate, HalfSize, Schedule, schedule_words
 
 if TYPE_CHECKING:
@@ -115,7 +114,14 @@ _FALL = ((0.0, 0.0), (0.05, 0.07), (0.1, 0.27), (0.2, 0.72), (0.3, 1.17), (0.4, 
 
 def fall_speed_m_s(diameter_mm: ArrayLike) -> Floats:
     """Fall speed of drops in still air [m/s], up to 0.5 mm."""
-    return np.asarray(np.interp(diameter_mm, *np.array(_FALL).T))
+    return np.asarray(np.interp(np.asarray(diameter_mm, dtype=np.float64), *np.array(_FALL).T))
+
+
+LIDAR_RATIO_SR = ((785.0, 67.0), (905.0, 67.7), (940.0, 67.8), (1064.0, 62.9), (1300.0, 77.7), (1550.0, 237.9))
+"""Wavelength [nm] and extinction over backscatter [sr] of drops of REFERENCE_MM by Mie's theory (`drop_backscatter`).
+At 1550 nm water absorbs the light within a drop. Cameras do not use it."""
+ASYMMETRY = 0.87
+"""Mean cosine of the scattering angle of large water drops, including diffraction (geometric optics)."""
 
 
 # ---- the medium ----------------------------------------------------------------------------------------------------
@@ -158,8 +164,8 @@ class SprayEffects(Effects):
 
     def light(self, part: SprayCloud | RaisedPart, amount: float, wavelength_nm: float) -> Light:
         """Extinction per mass of large drops; backscatter by Mie's theory, detected if its own power suffices."""
-        ratio = drop_cross_section(REFERENCE_MM) / drop_backscatter(REFERENCE_MM, wavelength_nm)
-        return Light(EXTINCTION_M2_KG, lidar_ratio_sr=float(ratio), asymmetry=0.87, by_own_power=True)
+        ratio = float(np.interp(wavelength_nm, *np.array(LIDAR_RATIO_SR).T))
+        return Light(EXTINCTION_M2_KG, lidar_ratio_sr=ratio, asymmetry=ASYMMETRY, by_own_power=True)
 
     def density(
         self, part: SprayCloud | RaisedPart, weather: Weather, time: float, name: str, row: int = 0
