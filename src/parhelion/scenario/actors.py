@@ -17,6 +17,7 @@ from parhelion.scenario.motions import (
     Seed,
     SplineEntry,
 )
+from parhelion.scenario.raises import Raises
 from parhelion.world.schema import Coordinate, ObjectEntry, ObjectFields, PoseEntry, Xyz
 
 Mobility = Literal["static", "movable", "dynamic"]
@@ -80,7 +81,7 @@ class CrowdEntry(Config):
 CarModel = Literal["sedan", "saloon", "hatchback", "estate", "suv", "van", "lorry"]
 
 
-class TrafficEntry(CrowdEntry):
+class TrafficEntry(CrowdEntry, Raises):
     """Cars on roads."""
 
     models: Annotated[list[CarModel], Field(min_length=1)] | None = None
@@ -124,7 +125,7 @@ class ForkliftEntry(Config):
     """True to brake for people and vehicles in the way, which changes the times along the path."""
 
 
-class CarEntry(Config):
+class CarEntry(Raises):
     """A driving car, or a parked one if its motion is `fixed`."""
 
     kind: Literal["car"]

@@ -25,7 +25,7 @@ from parhelion.motion.actors import (
     set_mobility,
     traffic,
 )
-from parhelion.motion.actors.body import span_of
+from parhelion.motion.actors.body import Actor, span_of
 from parhelion.motion.actors.drivers import OpenRoute
 from parhelion.motion.actors.live import Footprint, LiveActors, State
 from parhelion.motion.actors.person import show_person
@@ -53,6 +53,7 @@ from parhelion.scenario.actors import (
 )
 from parhelion.scenario.bodies import motion_of, spline_of
 from parhelion.scenario.motions import MotionEntry, schedule_of
+from parhelion.scenario.raises import Raises
 from parhelion.world.file import mesh_and_options
 from parhelion.world.schema import PoseEntry
 from parhelion.world.world import World
@@ -100,6 +101,8 @@ class Populate:
         """End of precomputed motions [s], a little after the start of the last scan."""
         self.live = LiveActors(world, settings.seed)
         """Actors that react while the scenario runs."""
+        self.raising: list[tuple[Raises, list[Actor]]] = []
+        """Cars that may raise dust or spray, by entry."""
 
     def all(self) -> None:
         """Add all entries."""
@@ -180,20 +183,22 @@ class Populate:
             for k, route in enumerate(entry.routes)
         ]
         make: Callable[..., Any] = traffic if isinstance(entry, TrafficEntry) else pedestrians
-        options = entry.model_dump(exclude={"routes", "seed", "react"}, exclude_none=True)
+        options = entry.model_dump(exclude={"routes", "seed", "react", *Raises.model_fields}, exclude_none=True)
         if entry.react:
             options["live"] = self.live
-        make(self.world, lanes, seed=self._seed(row, entry.seed), duration_s=self.until_s, **options)
+        made = make(self.world, lanes, seed=self._seed(row, entry.seed), duration_s=self.until_s, **options)
+        if isinstance(entry, TrafficEntry):
+            self.raising.append((entry, made))
 
     def _machine(self, row: int, entry: MachineEntry) -> None:
         if isinstance(entry, ForkliftEntry):
             self._forklift(row, entry)
         elif isinstance(entry, CarEntry):
             motion = self._motion_or_pose(entry.motion)
-            options = entry.model_dump(exclude={"kind", "motion", "react"})
+            options = entry.model_dump(exclude={"kind", "motion", "react", *Raises.model_fields})
             if entry.react and not isinstance(motion, Pose):
                 motion = self._reacting(motion, *car_size_m(entry.model), DRIVERS)
-            add_car(self.world, motion, times=self._times(motion), **options)
+            self.raising.append((entry, [add_car(self.world, motion, times=self._times(motion), **options)]))
         elif isinstance(entry, DoorEntry):
             opening = schedule_of(entry.opening_deg, DEGREE)
             options = entry.model_dump(include={"material", "name", "frame"})
