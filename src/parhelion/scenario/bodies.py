@@ -43,6 +43,10 @@ class MovedBody:
     def restart(self) -> None:
         """Do nothing: it has no state."""
 
+    def place(self, start: Pose) -> None:
+        """Refuse another start; the motion is given for all times."""
+        raise ConfigError(f"{self.name}: has a given motion and no start; use model instead of motion")
+
     def advance(self, command: Command | None, dt: float) -> None:
         """Refuse commands; the motion is given for all times."""
         if command is not None:
@@ -69,6 +73,11 @@ class DrivenBody:
         if self.follower is not None:
             self.follower.reset()
         self.motion.restart(self.vehicle.row())
+
+    def place(self, start: Pose) -> None:
+        """Set the initial pose, and reset to it."""
+        self._start = start
+        self.restart()
 
     def advance(self, command: Command | None, dt: float) -> None:
         """Advance by one step of the clock."""
@@ -110,6 +119,14 @@ class ContactBody(DrivenBody):
             self.follower.reset()
         self.motion.restart(self._row())
 
+    def place(self, start: Pose) -> None:
+        """Set the initial pose, and reset all vehicles of the driver to theirs."""
+        # The driver places vehicles only when they are added: the new member replaces the old one.
+        self._driver.add(self.name, self.vehicle, start)
+        self._driver._members[self._number] = self._driver._members.pop()
+        self._driver.restart()
+        super().place(start)
+
     def advance(self, command: Command | None, dt: float) -> None:
         """Choose the command for the driver's next step."""
         self.next_command = self._choose(command)
@@ -137,6 +154,10 @@ class LiveMotion:
     def append(self, row: Row) -> None:
         """Record the state after a step."""
         self._rows.append(row)
+
+    def latest(self) -> BodyState:
+        """Return the state after the last step."""
+        return state_of_rows(np.array([self._rows[-1]]))
 
     def _around(self, times: ArrayLike) -> DrivenMotion:
         """Motion of the steps around these times; a step depends on its two ends only, so this part is enough."""

@@ -14,6 +14,7 @@ from parhelion.contact.driver import Collision, ContactDriver
 from parhelion.core import config
 from parhelion.core.clouds import Scan
 from parhelion.core.errors import ConfigError, FormatError
+from parhelion.core.pose import Pose
 from parhelion.core.streams import Samples
 from parhelion.core.trajectory import Mounted
 from parhelion.io import format_of
@@ -308,6 +309,13 @@ class Scenario:
         """Give a vehicle a command for the next step."""
         self.body(vehicle)
         self._commands[vehicle] = command
+
+    def place(self, vehicle: str, start: Pose) -> None:
+        """Set the start of a driven vehicle for the runs that begin after this call.
+
+        World, ray scenes and kernels remain. Set `seed` as well for other noise.
+        """
+        self.body(vehicle).place(start)
 
     def __iter__(self) -> Iterator[Step]:
         return self.walk()
