@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.ndimage import distance_transform_edt, maximum_filter, minimum_filter
+from scipy.ndimage import distance_transform_edt, gaussian_filter
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import dijkstra
 
@@ -29,8 +29,9 @@ WORLD = {
     "params": {"size_m": [LENGTH_M, WIDTH_M], "roughness_m": 1.5, "hurst": 0.9, "trail": False},
 }
 START, GOAL = (-100.0, -10.0, 0.0), (100.0, 15.0)
-CELL_M, STEP_M, HALF_WIDTH_M, LOOK_M, SPEED_M_S, REPLAN = 0.4, 0.35, 0.55, 2.0, 1.0, 10
-"""Cell of the map, largest step of ground that is free, clearance, look-ahead distance; periods between plans."""
+CELL_M, STEP_M, STEEPEST, CLEAR_M, LOOK_M, SPEED_M_S, REPLAN = 0.25, 0.15, 0.55, 0.65, 1.5, 0.9, 10
+"""Cell of the map, highest free object on the ground and steepest free ground, clearance of the way from obstacles,
+look-ahead distance, speed, periods between plans."""
 
 
 class Explorer:
@@ -38,30 +39,36 @@ class Explorer:
 
     def __init__(self, goal: Any) -> None:
         self.low, self.goal = np.array([-0.5 * LENGTH_M, -0.5 * WIDTH_M]), np.asarray(goal)[:2]
-        self.shape = (round(LENGTH_M / CELL_M), round(WIDTH_M / CELL_M))
+        self.shape = (2 * round(0.5 * LENGTH_M / CELL_M), 2 * round(0.5 * WIDTH_M / CELL_M))
         self.lowest, self.highest = np.full(self.shape, np.inf), np.full(self.shape, -np.inf)
         self.path = np.zeros((0, 2))
-        self.blocked = np.zeros(self.shape, bool)
 
-    def cells(self, xy: Any) -> Any:
-        return np.clip(np.floor((np.asarray(xy) - self.low) / CELL_M).astype(int), 0, np.array(self.shape) - 1)
+    def cells(self, xy: Any, cell_m: float = CELL_M) -> Any:
+        most = np.array(self.shape) * CELL_M / cell_m - 1
+        return np.clip(np.floor((np.asarray(xy) - self.low) / cell_m), 0, most).astype(int)
 
     def see(self, points: Any, sensor: Any) -> None:
-        """Enter the points (n, 3) within 25 m and below the top of the robot into the map of lowest and highest points."""
+        """Enter points (n, 3) within 20 m into the map of lowest and highest points; not those above the robot."""
         away = np.linalg.norm(points - sensor, axis=1)
-        near = points[(away > 1.0) & (away < 25.0) & (points[:, 2] < sensor[2] + 0.08 * away + 0.3)]
+        near = points[(away > 1.0) & (away < 20.0) & (points[:, 2] < sensor[2] + 0.1 * away + 0.3)]
         x, y = self.cells(near[:, :2]).T
         np.minimum.at(self.lowest, (x, y), near[:, 2])
         np.maximum.at(self.highest, (x, y), near[:, 2])
 
+    def blocked(self) -> Any:
+        """Cells with a point more than `STEP_M` above the smoothed ground, and steep ones."""
+        seen = np.isfinite(self.lowest)
+        weight = gaussian_filter(seen.astype(float), 2.0, truncate=2.0)
+        ground = gaussian_filter(np.where(seen, self.lowest, 0.0), 2.0, truncate=2.0) / np.maximum(weight, 1e-3)
+        slope = np.hypot(*np.gradient(ground, CELL_M))
+        return seen & ((self.highest - ground > STEP_M) | ((slope > STEEPEST) & (weight > 0.3)))
+
     def plan(self, xy: Any) -> None:
-        """Cheapest way to the goal: blocked where the ground rises by more than a step within two cells."""
-        low, high = minimum_filter(self.lowest, 2), maximum_filter(self.highest, 2)
-        with np.errstate(invalid="ignore"):
-            self.blocked = np.where(np.isfinite(high - low), high - low, 0.0) > STEP_M + 0.25 * CELL_M
-        clearance = distance_transform_edt(~self.blocked) * CELL_M
-        cost = np.where(clearance > HALF_WIDTH_M, 1.0 + 3.0 * np.maximum(0.0, 1.6 - clearance), 200.0)
-        number, edges = np.arange(cost.size).reshape(self.shape), []
+        """Cheapest way to the goal over cells of twice the size; cells near obstacles cost more."""
+        wide, (nx, ny) = 2.0 * CELL_M, (size // 2 for size in self.shape)
+        clearance = distance_transform_edt(~self.blocked().reshape(nx, 2, ny, 2).any(axis=(1, 3))) * wide
+        cost = np.where(clearance > CLEAR_M, 1.0 + 3.0 * np.maximum(0.0, 1.6 - clearance), 200.0)
+        number, edges = np.arange(cost.size).reshape(nx, ny), []
         for a, b, length in (
             (np.s_[:-1, :], np.s_[1:, :], 1.0),
             (np.s_[:, :-1], np.s_[:, 1:], 1.0),
@@ -71,12 +78,12 @@ class Explorer:
             edges.append([number[a].ravel(), number[b].ravel(), (0.5 * length * (cost[a] + cost[b])).ravel()])
         rows, columns, lengths = (np.concatenate(part) for part in zip(*edges, strict=True))
         graph = coo_array((lengths, (rows, columns)), (cost.size, cost.size)).tocsr()
-        _, before = dijkstra(graph, False, number[tuple(self.cells(self.goal))], return_predecessors=True)
-        cell, way = number[tuple(self.cells(xy))], []
+        _, before = dijkstra(graph, False, number[tuple(self.cells(self.goal, wide))], return_predecessors=True)
+        cell, way = number[tuple(self.cells(xy, wide))], []
         while before[cell] >= 0:
             cell = before[cell]
-            way.append(divmod(cell, self.shape[1]))
-        self.path = self.low + (np.array(way).reshape(-1, 2) + 0.5) * CELL_M
+            way.append(divmod(cell, ny))
+        self.path = self.low + (np.array(way).reshape(-1, 2) + 0.5) * wide
 
     def action(self, xy: Any, heading_rad: float) -> Any:
         """Speed and yaw rate toward the way ahead; slow in turns, and turn in place if it lies behind."""
@@ -127,12 +134,9 @@ def main() -> None:
     result = drive(env, chosen.seed)
     map_picture(env.free_space, env.path, goal=env.goal, longest=1600, file=chosen.output)
     cause = "a fall" if result["fell"] else result["collision"] or "the time limit"
-    end = (
-        "reached the goal" if result["reached"] else f"stopped by {cause}, {result['distance_m']:.1f} m from the goal,"
-    )
-    print(
-        f"{end} after {result['time_s']:.0f} s and {result['length_m']:.0f} m, {result['climbed_m']:.0f} m of them uphill"
-    )
+    missed = f"stopped by {cause}, {result['distance_m']:.1f} m from the goal,"
+    print("reached the goal" if result["reached"] else missed, end=" ")
+    print(f"after {result['time_s']:.0f} s and {result['length_m']:.0f} m, with {result['climbed_m']:.0f} m of climb")
     print(f"computed in {time.perf_counter() - began:.0f} s; map: {chosen.output}")
 
 
