@@ -134,6 +134,17 @@ class ContactDriver:
         A start below the ground is raised onto it with a warning; a start above it falls. A start inside of a solid
         object is an error.
         """
+        self._members.append(self._member(name, vehicle, start))
+        self.restart()
+        return len(self._members) - 1
+
+    def place(self, number: int, start: Pose) -> None:
+        """Set the start of a vehicle, and reset all vehicles to theirs."""
+        one = self._members[number]
+        self._members[number] = self._member(one.name, one.vehicle, start)
+        self.restart()
+
+    def _member(self, name: str, vehicle: Any, start: Pose) -> _Member:
         if not isinstance(vehicle, Car | DifferentialDrive):
             raise ConfigError(f"{name}: contact is for ground vehicles, got {type(vehicle).__name__}")
         chassis = chassis_of(vehicle.config)
@@ -143,9 +154,7 @@ class ContactDriver:
         state = np.zeros(_BODY)
         state[:3], state[3:7] = pose.xyz + quat_rotate(pose.quat_xyzw, offset), pose.quat_xyzw
         self._check_start(name, state, body_row(vehicle.config, chassis))
-        self._members.append(_Member(name, vehicle, state, offset, chassis))
-        self.restart()
-        return len(self._members) - 1
+        return _Member(name, vehicle, state, offset, chassis)
 
     def restart(self) -> None:
         """Reset all vehicles to their start, at rest."""
@@ -184,7 +193,7 @@ class ContactDriver:
 
     def _wheel_state(self, name: str) -> Floats:
         first = _BODY + kernel.WHEEL_STATE.index(name)
-        return self._state[first :: _WHEEL].T.copy()
+        return self._state[first::_WHEEL].T.copy()
 
     def clearances(self) -> Floats:
         """Distances [m] in the horizontal plane of each vehicle to the nearest obstacle, shape (n,).

@@ -122,6 +122,12 @@ class JointedDriver:
         self.restart()
         return len(self._members) - 1
 
+    def place(self, number: int, start: Pose) -> None:
+        """Set the start of a robot, and reset all robots to theirs."""
+        one = self._members[number]
+        one.start = self._on_ground(one.name, start, one.offset)
+        self.restart()
+
     def _lowest(self, spec: Any) -> float:
         """Height of the root frame above the lowest point of a robot at rest [m]."""
         alone = spec.copy()

@@ -105,9 +105,7 @@ def advance(
     work = _Work(wheels, lanes, count, scene, surfaces, parameters, inputs, triangles)
     mi, dr = work.mi, work.dr
     size = columns(wheels)
-    start = [
-        dr.gather(mi.Float64, state, lanes * size + k) for k in range(len(STATE) + wheels * len(WHEEL_STATE))
-    ]
+    start = [dr.gather(mi.Float64, state, lanes * size + k) for k in range(len(STATE) + wheels * len(WHEEL_STATE))]
     for k in range(3):
         start[k] = start[k] - work.origin[k]
     report = [0.0 * start[0] for _ in REPORT]
@@ -235,7 +233,9 @@ class _Work:
         # A sliding bristle holds the deflection that its force belongs to.
         bent = dr.select(slides, -grip / bristle, bent)
         bent = dr.select(touches, bent, 0.0)
-        sheared = dr.select(touches & soft, xp.minimum(dr.select(slides, sheared + dr.norm(slip) * dt, sheared), relaxation), 0.0)
+        sheared = dr.select(
+            touches & soft, xp.minimum(dr.select(slides, sheared + dr.norm(slip) * dt, sheared), relaxation), 0.0
+        )
         # Compaction resists the motion of the hub, not the rotation of the wheel.
         stiffness = soil.stiffness(ground.k_c, ground.k_phi, width)
         compaction = soil.compaction_resistance(xp.maximum(sunk, 1e-6), width, stiffness, ground.exponent)
@@ -264,9 +264,7 @@ class _Work:
             *(v if other is None else dr.select(soft, v, other) for v, other in zip(values, harmless, strict=True))
         )
 
-    def _turned(
-        self, rate: Reals, target: Reals, most: Reals, inertia: Reals, road: Reals, resistance: Reals
-    ) -> Reals:
+    def _turned(self, rate: Reals, target: Reals, most: Reals, inertia: Reals, road: Reals, resistance: Reals) -> Reals:
         """Rate of a wheel after the substep: a speed servo with limited torque, road and rolling torque."""
         dr, dt = self.dr, self.dt
         xp = namespace(rate)

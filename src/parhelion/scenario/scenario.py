@@ -414,6 +414,13 @@ class Scenario:
         pose = Pose(xyz=row[1:4], quat_xyzw=row[4:8])
         return clearance(body.driver.solid, pose, sheet.size_m, chassis_of(sheet).ground_clearance_m)
 
+    def place(self, vehicle: str, start: Pose) -> None:
+        """Set the start of a driven vehicle for the runs that begin after this call.
+
+        World, ray scenes and kernels remain. Set `seed` as well for other noise.
+        """
+        self.body(vehicle).place(start)
+
     def __iter__(self) -> Iterator[Step]:
         return self.walk()
 

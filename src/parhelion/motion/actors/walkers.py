@@ -168,9 +168,9 @@ class Walkers:
             return
         rng = Stream(self._seed, "actors/walkers").generator()
         start = np.floor(np.array([one.start for one in self._all]) * self._number)
-        self._place = np.where(
-            self._closed, np.mod(start, self._number), np.clip(start, 0, self._number - 1)
-        ).astype(np.intp)
+        self._place = np.where(self._closed, np.mod(start, self._number), np.clip(start, 0, self._number - 1)).astype(
+            np.intp
+        )
         here, ahead = self._at(self._place), self._at(self._place + 1)
         line = ahead - here
         still = np.linalg.norm(line[:, :2], axis=1) < 1e-9
@@ -239,7 +239,9 @@ class Walkers:
         ahead = np.maximum(np.round(AHEAD_M / self._spacing), 1).astype(np.intp)
         to = self._at(self._place + ahead)[:, :2] - self.xyz[:, :2]
         distance = np.hypot(to[:, 0], to[:, 1])
-        limit = self._limit[self._first + np.where(self._closed, self._place, np.minimum(self._place, self._number - 1))]
+        limit = self._limit[
+            self._first + np.where(self._closed, self._place, np.minimum(self._place, self._number - 1))
+        ]
         speed = np.minimum(self._wish, np.maximum(limit, 0.3))
         # At the end of an open path, the speed falls with the distance.
         speed = np.where(self._closed, speed, np.minimum(speed, distance / 0.6))
