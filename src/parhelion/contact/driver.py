@@ -544,7 +544,7 @@ class ContactDriver:
 
 
 def _shown(xyz: Floats) -> str:
-    return "(" + ", ".join(f"{one:g}" for one in xyz.tolist()) + ")"
+    return "(" + ", ".join(f"{round(one, 3) + 0.0:g}" for one in xyz.tolist()) + ")"
 
 
 def _forward(quat: Floats) -> Floats:
