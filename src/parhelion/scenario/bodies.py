@@ -35,6 +35,8 @@ from parhelion.motion.vehicles.library import vehicle_sheet
 from parhelion.motion.vehicles.sheets import VesselConfig, WheelConfig
 from parhelion.scenario.drivers import Driver
 from parhelion.scenario.motions import MotionEntry, SplineEntry
+from parhelion.scenario.robot_sheets import robot_sheet
+from parhelion.scenario.robots import RobotOnBoard
 from parhelion.scenario.schema import VehicleEntry
 
 
@@ -224,15 +226,25 @@ def body_of(entry: VehicleEntry, folder: Path, water: Any, driver: Callable[[str
     start = entry.start.pose()
     if entry.dynamics == "external":
         return LiveBody(entry.name, driver("external"), None, start)
-    assert entry.model is not None
-    floats = isinstance(vehicle_sheet(entry.model), VesselConfig)
-    vehicle = vehicle_preset(entry.model, water=water if floats else None)
+    vehicle = _vehicle(entry, folder, water)
     follower = None
     if entry.follow is not None:
         # The route starts at the vehicle.
         route = [tuple(start.xyz), *entry.follow.points]
         follower = follow(vehicle, route, entry.follow.speed_m_s, closed=entry.follow.repeat)
     return DrivenBody(entry.name, driver(_dynamics(entry, vehicle, driver)), vehicle, follower, start)
+
+
+def _vehicle(entry: VehicleEntry, folder: Path, water: Any) -> Vehicle:
+    """Vehicle of a preset or, without one, of a URDF file."""
+    if entry.model is not None:
+        floats = isinstance(vehicle_sheet(entry.model), VesselConfig)
+        return vehicle_preset(entry.model, water=water if floats else None)
+    assert entry.urdf is not None
+    try:
+        return vehicle_preset(robot_sheet(RobotOnBoard(entry.urdf, folder, 0.0)))
+    except ConfigError as error:
+        raise ConfigError(f"urdf: {error}") from None
 
 
 def _dynamics(entry: VehicleEntry, vehicle: Vehicle, driver: Callable[[str], Driver]) -> str:
