@@ -33,8 +33,9 @@ def urdf(
     inside = BODY.format(mass=mass, inertia=inertia) if inertial else ""
     wheels = "".join(
         f'<link name="{side}_wheel"><collision><origin rpy="1.5707963 0 0"/><geometry><cylinder radius="0.1" '
-        f'length="0.04"/></geometry></collision></link><joint name="{side}" type="continuous"><parent link="base"/><child '
-        f'link="{side}_wheel"/><origin xyz="0 {y} 0"/><axis xyz="0 1 0"/><limit effort="8" velocity="15"/></joint>'
+        f'length="0.04"/></geometry></collision></link><joint name="{side}" type="continuous"><parent link="base"/>'
+        f'<child link="{side}_wheel"/><origin xyz="0 {y} 0"/><axis xyz="0 1 0"/><limit effort="8" velocity="15"/>'
+        "</joint>"
         for side, y in (("left", 0.2), ("right", -0.2))
     )
     if caster:
