@@ -89,10 +89,15 @@ PACKAGES = (
         "core makers weather io world motion contact sensors pictures scenario outputs",
     ),
     _package(
+        "gym",
+        "Gymnasium environments: scenarios that an agent drives",
+        "core rays world motion contact sensors pictures scenario",
+    ),
+    _package(
         "cli",
         "thin commands: parse, call, print",
         "core makers rays surfaces weather io world motion contact sensors pictures calibrate scenario outputs "
-        "campaign evaluate live " + PUBLIC,
+        "campaign evaluate live gym " + PUBLIC,
     ),
 )
 

@@ -16,6 +16,7 @@ from toy_sensors.thermometer import Thermometer
 import parhelion as ph
 from parhelion.core.errors import ConfigError
 from parhelion.core.streams import Samples
+from parhelion.gym.observations import OBSERVATIONS
 from parhelion.live.viewer.layers import VIEWER
 from parhelion.outputs.consumers import CONSUMERS, REPORT
 from parhelion.outputs.ros.rules import ROS
@@ -38,7 +39,7 @@ def thermometer(user_package: None) -> SensorKind:
 @pytest.mark.parametrize("name", KINDS)
 def test_every_reader_knows_every_kind_or_says_why_not(name: str) -> None:
     kind = kind_named(name)
-    for consumer in (*CONSUMERS, REPORT[kind.output], VIEWER):
+    for consumer in (*CONSUMERS, REPORT[kind.output], VIEWER, OBSERVATIONS):
         assert consumer.covers(kind.record_type), f"{consumer.name} has neither a function nor a reason for {name}"
         if consumer.get(kind.record_type) is None:
             reason = consumer.reason(kind.record_type)
@@ -50,7 +51,7 @@ def test_a_type_without_an_entry_is_an_error() -> None:
     class Smell:
         pass
 
-    for consumer in CONSUMERS:
+    for consumer in (*CONSUMERS, OBSERVATIONS):
         assert not consumer.covers(Smell)
         with pytest.raises(ConfigError, match="no entry for records of type Smell"):
             consumer.get(Smell)
@@ -103,7 +104,7 @@ def test_a_new_kind_reaches_bag_csv_report_and_viewer(thermometer: SensorKind, t
     fields = scene()
     fields["sensors"].append({"name": "air", "type": "thermometer", "model": "toy/pt100", "rate_hz": 20})
     assert ph.sensors()["thermometer"] == ["toy/pt100"]
-    for consumer in (*CONSUMERS, REPORT[thermometer.output], VIEWER):
+    for consumer in (*CONSUMERS, REPORT[thermometer.output], VIEWER, OBSERVATIONS):
         assert consumer.covers(thermometer.record_type)
     summary = ph.Scenario.from_mapping(fields).run(tmp_path / "out")
     rows = np.genfromtxt(tmp_path / "out" / "air.csv", delimiter=",", names=True)

@@ -52,6 +52,10 @@ class MovedBody:
     def restart(self) -> None:
         """Do nothing: it has no state."""
 
+    def place(self, start: Pose) -> None:
+        """Refuse another start; the motion is given for all times."""
+        raise ConfigError(f"{self.name}: has a given motion and no start; use model instead of motion")
+
     def command(self, command: Command | None) -> None:
         """Refuse commands; the motion is given for all times."""
         if command is not None:
@@ -81,6 +85,11 @@ class LiveBody:
     def restart(self) -> None:
         """Forget the motion, after the driver has restarted."""
         self.motion.restart(self._row())
+
+    def place(self, start: Pose) -> None:
+        """Set the initial pose, and reset to it."""
+        self.driver.place(self.number, start)
+        self.restart()
 
     def command(self, command: Command | None) -> None:
         """Refuse commands."""
@@ -184,6 +193,10 @@ class LiveMotion:
         knots = np.array([row[0] for row in self._rows])
         angles = np.stack([np.zeros_like(self._angles[0]), *self._angles])
         return np.stack([np.interp(times, knots, angles[:, k]) for k in range(wheels)], axis=1)
+
+    def latest(self) -> BodyState:
+        """Return the state after the last step."""
+        return state_of_rows(np.array([self._rows[-1]]))
 
     def _around(self, times: ArrayLike) -> DrivenMotion:
         """Motion of the steps around these times; a step depends on its two ends only, so this part is enough."""

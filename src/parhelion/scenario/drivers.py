@@ -35,6 +35,10 @@ class Driver(Protocol):
         """Add a body (a vehicle, a motion or None) at a pose and return its number."""
         ...
 
+    def place(self, number: int, start: Pose) -> None:
+        """Set the start of a body, and reset all bodies to theirs."""
+        ...
+
     def restart(self) -> None:
         """Reset all bodies to their start, at time 0."""
         ...
@@ -67,6 +71,11 @@ class KinematicDriver:
         self._vehicles.append((body, start))
         body.reset(start)
         return len(self._vehicles) - 1
+
+    def place(self, number: int, start: Pose) -> None:
+        """Set the start of a vehicle, and reset all vehicles to theirs."""
+        self._vehicles[number] = (self._vehicles[number][0], start)
+        self.restart()
 
     def restart(self) -> None:
         """Reset all vehicles to their start."""
@@ -121,6 +130,9 @@ class RecordedDriver:
         self._motions.append(body)
         return len(self._motions) - 1
 
+    def place(self, number: int, start: Pose) -> None:
+        """Do nothing: motions have their own start."""
+
     def restart(self) -> None:
         """Return to time 0."""
         self._time = 0.0
@@ -159,9 +171,14 @@ class ExternalDriver:
 
     def add(self, name: str, body: None, start: Pose) -> int:
         """Add a body at rest at a pose."""
-        self._starts.append(np.concatenate([[0.0], start.xyz, start.quat_xyzw, np.zeros(12)]))
+        self._starts.append(_at_rest(start))
         self.restart()
         return len(self._starts) - 1
+
+    def place(self, number: int, start: Pose) -> None:
+        """Set the start of a body, and return all bodies to theirs."""
+        self._starts[number] = _at_rest(start)
+        self.restart()
 
     def restart(self) -> None:
         """Return all bodies to their start and forget states that were given."""
@@ -212,3 +229,7 @@ def _turn(before: Floats, after: Floats) -> Floats:
     sine = float(np.linalg.norm(change[:3]))
     angle = 2.0 * np.arctan2(sine, change[3])
     return np.zeros(3) if sine < 1e-12 else change[:3] * (angle / sine)
+
+
+def _at_rest(start: Pose) -> Floats:
+    return np.concatenate([[0.0], start.xyz, start.quat_xyzw, np.zeros(12)])

@@ -22,12 +22,15 @@ from parhelion.core.pose import Pose
 from parhelion.core.streams import Samples
 from parhelion.core.trajectory import Mounted
 from parhelion.io import format_of
+from parhelion.motion.actors.live import LiveActors
 from parhelion.motion.state import BodyState
 from parhelion.motion.vehicles.base import Command
+from parhelion.motion.vehicles.library import vehicle_sheet
 from parhelion.motion.water import CalmWater, GerstnerWater, GerstnerWave, OceanWater, Water
 from parhelion.scenario.bodies import Body, DrivenBody, LiveBody, body_of
 from parhelion.scenario.drivers import Driver, ExternalDriver, KinematicDriver, RecordedDriver
-from parhelion.scenario.populate import Populate
+from parhelion.scenario.populate import Populate, watch
+from parhelion.scenario.raises import Plumes
 from parhelion.scenario.robots import OwnLidar, RobotOnBoard
 from parhelion.scenario.schema import BodyShape, GerstnerEntry, OceanEntry, ScenarioFile, VehicleEntry, WorldEntry
 from parhelion.scenario.sensors import FrameOnBoard, OnBoard, StreamOnBoard, on_board
@@ -149,6 +152,8 @@ class Scenario:
         self.seed = settings.seed
         self._at("cloud_format", format_of, Path("cloud"), settings.cloud_format)
         self.water = _water(settings, self.seed)
+        self._live: LiveActors | None = None
+        self._raising: list[Any] = []
         self.world = self._load_world() if world is None else world
         self._set_weather()
         self._drivers: dict[str, Driver] = {}
@@ -180,6 +185,10 @@ class Scenario:
             if fits is not None:
                 self._at(f"sensors[{row}]: {sensor.name}", fits, self.world)
         self._reactions = {entry.name: entry.on_collision for entry in settings.vehicles}
+        if self._live is not None:
+            watch(self._live, self.world, self.bodies, settings.vehicles)
+        self._plumes = self._raised_plumes()
+        self._plumes.attach(self.world)
         self._commands: dict[str, Command] = {}
         self._begun = False
 
@@ -250,8 +259,25 @@ class Scenario:
         # A vessel may float in a world without water; there is no surface for waves then.
         if self.water is not None and any(item.label == "water" for item in world.objects):
             self._at("water", world.set_water, self.water)
-        Populate(world, self.settings, self.folder, self.source).all()
+        populate = Populate(world, self.settings, self.folder, self.source)
+        populate.all()
+        self._live = None if populate.live.empty else populate.live
+        self._raising = populate.raising
         return world
+
+    def _raised_plumes(self) -> Plumes:
+        """Dust and spray of vehicles and traffic."""
+        plumes = Plumes(self.world)
+        for entry in self.settings.vehicles:
+            body, size = self.bodies[entry.name], {}
+            if entry.model is not None:
+                sheet = vehicle_sheet(entry.model)
+                length, width, height = sheet.size_m
+                size = {"weight_kg": sheet.mass_kg, "length_m": length, "width_m": width, "height_m": height}
+            plumes.add(entry, entry.name, body.motion, **size)
+        for cars, actors in self._raising:
+            plumes.add_actors(cars, actors)
+        return plumes
 
     def _set_weather(self) -> None:
         weather = self.settings.weather
@@ -388,6 +414,13 @@ class Scenario:
         pose = Pose(xyz=row[1:4], quat_xyzw=row[4:8])
         return clearance(body.driver.solid, pose, sheet.size_m, chassis_of(sheet).ground_clearance_m)
 
+    def place(self, vehicle: str, start: Pose) -> None:
+        """Set the start of a driven vehicle for the runs that begin after this call.
+
+        World, ray scenes and kernels remain. Set `seed` as well for other noise.
+        """
+        self.body(vehicle).place(start)
+
     def __iter__(self) -> Iterator[Step]:
         return self.walk()
 
@@ -400,8 +433,11 @@ class Scenario:
         if self._begun:
             for driver in self._drivers.values():
                 driver.restart()
+            if self._live is not None:
+                self._live.restart()
             for body in self.bodies.values():
                 body.restart()
+            self._plumes.restart()
         self._begun = True
         self._commands.clear()
         done = {sensor.name: 0 for sensor in self.frame_sensors}
@@ -409,8 +445,11 @@ class Scenario:
         step_s = self.settings.step_s
         for number in range(self.steps):
             time = (number + 1) * step_s
+            if self._live is not None:
+                self._live.advance(number * step_s, time)
             collisions = self._advance(step_s)
             self._react(collisions, time)
+            self._plumes.attach(self.world)  # to a weather that was set since the last step
             finished: dict[str, list[tuple[int, Any]]] = {}
             last = number == self.steps - 1
             for sensor in self.frame_sensors:

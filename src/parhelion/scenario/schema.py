@@ -20,6 +20,7 @@ from parhelion.scenario.actors import (
     TrafficEntry,
 )
 from parhelion.scenario.motions import MotionEntry, Name, Positive, Seed
+from parhelion.scenario.raises import Raises
 from parhelion.scenario.robots import UrdfEntry
 from parhelion.sensors.kinds import kinds
 from parhelion.weather.daylight import Daylight
@@ -64,7 +65,7 @@ class BodyShape(Config):
         return self
 
 
-class VehicleEntry(Config):
+class VehicleEntry(Raises):
     """A carrier of sensors: driven by a dynamic model, or moved along a given motion."""
 
     name: Name
