@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from parhelion.contact.chassis import chassis_of
 from parhelion.contact.driver import ContactDriver
-from parhelion.contact.probe import has_ground, wheel_rates
+from parhelion.contact.probe import has_ground
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose
 from parhelion.core.trajectory import Trajectory
@@ -137,7 +137,7 @@ class DrivenBody(LiveBody):
         rates = None
         if isinstance(self.driver, ContactDriver):
             wheels = chassis_of(self.vehicle.config).wheels  # type: ignore[attr-defined]
-            rates = _encoded(wheels, wheel_rates(self.driver, self.number, len(wheels)))
+            rates = _encoded(wheels, self.driver.wheel_rates()[self.number, : len(wheels)])
         self.motion.append(self._row(), rates)
 
 
