@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from parhelion.contact.chassis import chassis_of
 from parhelion.contact.driver import ContactDriver
-from parhelion.contact.probe import has_ground, wheel_rates
+from parhelion.contact.probe import has_ground
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose
 from parhelion.core.trajectory import Trajectory
@@ -35,6 +35,8 @@ from parhelion.motion.vehicles.library import vehicle_sheet
 from parhelion.motion.vehicles.sheets import VesselConfig, WheelConfig
 from parhelion.scenario.drivers import Driver
 from parhelion.scenario.motions import MotionEntry, SplineEntry
+from parhelion.scenario.robot_sheets import robot_sheet
+from parhelion.scenario.robots import RobotOnBoard
 from parhelion.scenario.schema import VehicleEntry
 
 
@@ -135,7 +137,7 @@ class DrivenBody(LiveBody):
         rates = None
         if isinstance(self.driver, ContactDriver):
             wheels = chassis_of(self.vehicle.config).wheels  # type: ignore[attr-defined]
-            rates = _encoded(wheels, wheel_rates(self.driver, self.number, len(wheels)))
+            rates = _encoded(wheels, self.driver.wheel_rates()[self.number, : len(wheels)])
         self.motion.append(self._row(), rates)
 
 
@@ -237,15 +239,25 @@ def body_of(entry: VehicleEntry, folder: Path, water: Any, driver: Callable[[str
     start = entry.start.pose()
     if entry.dynamics == "external":
         return LiveBody(entry.name, driver("external"), None, start)
-    assert entry.model is not None
-    floats = isinstance(vehicle_sheet(entry.model), VesselConfig)
-    vehicle = vehicle_preset(entry.model, water=water if floats else None)
+    vehicle = _vehicle(entry, folder, water)
     follower = None
     if entry.follow is not None:
         # The route starts at the vehicle.
         route = [tuple(start.xyz), *entry.follow.points]
         follower = follow(vehicle, route, entry.follow.speed_m_s, closed=entry.follow.repeat)
     return DrivenBody(entry.name, driver(_dynamics(entry, vehicle, driver)), vehicle, follower, start)
+
+
+def _vehicle(entry: VehicleEntry, folder: Path, water: Any) -> Vehicle:
+    """Vehicle of a preset or, without one, of a URDF file."""
+    if entry.model is not None:
+        floats = isinstance(vehicle_sheet(entry.model), VesselConfig)
+        return vehicle_preset(entry.model, water=water if floats else None)
+    assert entry.urdf is not None
+    try:
+        return vehicle_preset(robot_sheet(RobotOnBoard(entry.urdf, folder, 0.0)))
+    except ConfigError as error:
+        raise ConfigError(f"urdf: {error}") from None
 
 
 def _dynamics(entry: VehicleEntry, vehicle: Vehicle, driver: Callable[[str], Driver]) -> str:

@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from parhelion.contact.chassis import chassis_of
 from parhelion.contact.driver import Collision, ContactDriver
-from parhelion.contact.probe import clearance
 from parhelion.core import config
 from parhelion.core.checks import vector
 from parhelion.core.clouds import Scan
@@ -399,27 +397,15 @@ class Scenario:
     def clearance(self, vehicle: str) -> float:
         """Horizontal distance [m] from a vehicle with `dynamics: rays` to the nearest solid obstacle; inf without one.
 
-        See `parhelion.contact.probe.clearance` for its resolution; moving objects and vegetation do not count.
+        Objects, other vehicles, actors and the edge of the world count from the lower to the upper side of the hull, up to
+        10 m; vegetation does not.
         """
         body = self.body(vehicle)
         if not (isinstance(body, DrivenBody) and isinstance(body.driver, ContactDriver)):
             raise ConfigError(
                 f"{vehicle}: has no contact with the world; clearance is for vehicles with dynamics: rays"
             )
-        exact = getattr(body.driver, "clearances", None)
-        if exact is not None:
-            return float(exact()[body.number])
-        sheet: Any = body.vehicle.config  # type: ignore[attr-defined]
-        row = body.driver.rows()[body.number]
-        pose = Pose(xyz=row[1:4], quat_xyzw=row[4:8])
-        return clearance(body.driver.solid, pose, sheet.size_m, chassis_of(sheet).ground_clearance_m)
-
-    def place(self, vehicle: str, start: Pose) -> None:
-        """Set the start of a driven vehicle for the runs that begin after this call.
-
-        World, ray scenes and kernels remain. Set `seed` as well for other noise.
-        """
-        self.body(vehicle).place(start)
+        return float(body.driver.clearances()[body.number])
 
     def __iter__(self) -> Iterator[Step]:
         return self.walk()

@@ -86,7 +86,8 @@ class VehicleEntry(Raises):
     body: BodyShape | None = None
     """Body that the sensors of others see."""
     urdf: UrdfEntry | None = None
-    """URDF file of a robot: its links are the body, and sensors may be mounted on them."""
+    """URDF file of a robot: its links are the body, and sensors may be mounted on them. Without `model` and `motion`,
+    its wheels, masses and shapes also determine how it drives."""
 
     @model_validator(mode="after")
     def _driven_or_moved(self) -> VehicleEntry:
@@ -94,10 +95,13 @@ class VehicleEntry(Raises):
             for field in ("model", "motion", "follow"):
                 if getattr(self, field) is not None:
                     raise ValueError(f"dynamics: external gets its states from outside; omit {field}")
-        elif (self.model is None) == (self.motion is None):
+        elif self.motion is not None:
+            if self.model is not None:
+                raise ValueError("give either model (a driven vehicle) or motion (a given motion)")
+            if self.follow is not None:
+                raise ValueError("follow is for driven vehicles: give model as well")
+        elif self.model is None and self.urdf is None:
             raise ValueError("give either model (a driven vehicle) or motion (a given motion)")
-        if self.follow is not None and self.model is None:
-            raise ValueError("follow is for driven vehicles: give model as well")
         if self.motion is not None and self.dynamics not in (None, "recorded"):
             raise ValueError(f"dynamics: {self.dynamics} is for driven vehicles, but motion is given; omit one of them")
         if self.dynamics == "recorded" and self.motion is None:
