@@ -1,7 +1,9 @@
-"""Animation of the off-road mission, docs/images/gym-off-road.webp, and its map, docs/images/gym-off-road.png.
+"""Pictures of the missions: animation and map of the off-road one, docs/images/gym-off-road.*, map of the warehouse.
 
-Each frame shows the lidar's points around the robot, coloured by label, and the map: ground by height, obstacles that
-the robot has found, its path and its plan.
+    python gym_missions.py [off-road] [warehouse]
+
+Each frame of the animation shows the lidar's points around the robot, coloured by label, and the map: ground by height,
+obstacles that the robot has found, its path and its plan.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import sys
 from collections import deque
 from typing import Any
 
+import gymnasium
 import numpy as np
 from matplotlib.colors import to_rgb
 from page import IMAGES
@@ -22,6 +25,7 @@ from parhelion.pictures.style import colour_labels
 
 sys.path.insert(0, str(IMAGES.parents[1] / "examples" / "missions"))
 import off_road
+import warehouse
 
 WIDTH, VIEW_HEIGHT, TITLE, EVERY, SEED = 760, 300, 30, 50, 1
 EYE, AIM, BACKGROUND = (-9.0, 0.0, 5.5), (6.0, 0.0, -0.5), "#0a0c10"
@@ -58,12 +62,13 @@ def frame(env: Any, robot: Any, clouds: Any) -> Image.Image:
     sheet.paste(chart, (0, TITLE + VIEW_HEIGHT))
     draw, font = ImageDraw.Draw(sheet), ImageFont.load_default(15)
     travelled = np.sum(np.linalg.norm(np.diff(env.path, axis=0), axis=1)) if len(env.path) > 1 else 0.0
-    words = f"Husky with a VLP-16: {env.outcome.time:.0f} s, {travelled:.0f} m driven, {env.outcome.distance_m:.0f} m to the goal"
-    draw.text((8, 7), words, fill="#e8ecf2", font=font)
+    words = f"Husky with a VLP-16: {env.outcome.time:.0f} s, {travelled:.0f} m driven"
+    draw.text((8, 7), f"{words}, {env.outcome.distance_m:.0f} m to the goal", fill="#e8ecf2", font=font)
     return sheet
 
 
-def main() -> None:
+def animate() -> None:
+    """Off-road mission."""
     env, frames, clouds, count = off_road.environment(), [], deque(maxlen=15), 0
 
     def watch(env: Any, robot: Any) -> None:
@@ -85,5 +90,17 @@ def main() -> None:
     print(f"\n{file}: {len(frames)} frames, {file.stat().st_size / 1e6:.2f} MB; {result}")
 
 
+def draw_warehouse() -> None:
+    """Map of the warehouse mission with the last scan."""
+    env: Any = gymnasium.make("parhelion/Warehouse-v0", goal_distance_m=(12.0, 30.0), duration_s=120.0).unwrapped
+    result = warehouse.drive(env, 8)
+    cloud = env.outcome.records["lidar"].in_world().xyz
+    map_picture(env.free_space, env.path, goal=env.goal, clouds=[cloud], file=IMAGES / "gym-warehouse.png")
+    print(result)
+
+
+PICTURES = {"off-road": animate, "warehouse": draw_warehouse}
+
 if __name__ == "__main__":
-    main()
+    for name in sys.argv[1:] or PICTURES:
+        PICTURES[name]()
