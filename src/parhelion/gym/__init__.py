@@ -27,8 +27,8 @@ from parhelion.gym.rewards import Outcome, finished, progress
 from parhelion.gym.scenarios import CITY, DYNAMICS, ENVIRONMENTS, OFF_ROAD, WAREHOUSE, register
 
 __all__ = [
-    "ACTIONS", "CITY", "DYNAMICS", "ENVIRONMENTS", "OBSERVATIONS", "OFF_ROAD", "WAREHOUSE", "Actions", "FreeSpace", "Options",
-    "Outcome", "Reading", "ScenarioEnv", "actions_of", "finished", "progress", "register",
+    "ACTIONS", "CITY", "DYNAMICS", "ENVIRONMENTS", "OBSERVATIONS", "OFF_ROAD", "WAREHOUSE", "Actions", "FreeSpace",
+    "Options", "Outcome", "Reading", "ScenarioEnv", "actions_of", "finished", "progress", "register",
 ]  # fmt: skip
 
 register()
