@@ -15,6 +15,7 @@ from uwb_rigs import (
     CLASSES,
     DISTANCES_M,
     HEIGHTS_M,
+    antenna_offset_m,
     recorded_apartment,
     recorded_outdoor,
     simulated_apartment,
@@ -46,9 +47,16 @@ def draw_outdoor(level: Any, error: Any) -> None:
 
 
 def draw_apartment(axes: Any) -> None:
-    """Range error of each link by class."""
+    """Range error of each link by class; simulated ones with the fitted offset of the antenna delays."""
     links = recorded_apartment()
     ours = simulated_apartment(links)
+    medians = [
+        [float(np.median([values[0] for name, *_, values in every if name == label])) for label in CLASSES]
+        for every in (links, ours)
+    ]
+    offset = antenna_offset_m(np.array(medians[0]), np.array(medians[1]))
+    print(f"offset of the flat: {offset:.3f} m")
+    ours = [(name, values + np.array([offset, 0.0, 0.0, 0.0])) for name, values in ours]
     for k, label in enumerate(CLASSES):
         real = np.array([values for name, _, _, values in links if name == label])
         made = np.array([values for name, values in ours if name == label])

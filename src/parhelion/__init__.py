@@ -80,6 +80,7 @@ _HOME = {
     "SensorKind": "sensors.kinds",
     "Snow": "weather.media.snow",
     "SplineMotion": "motion.spline",
+    "SprayCloud": "weather.media.spray",
     "SteerCommand": "motion.vehicles.base",
     "Step": "scenario.scenario",
     "StreamSensor": "sensors.base",
@@ -195,6 +196,7 @@ if TYPE_CHECKING:
     from parhelion.weather.media.fog import Fog as Fog
     from parhelion.weather.media.rain import Rain as Rain
     from parhelion.weather.media.snow import Snow as Snow
+    from parhelion.weather.media.spray import SprayCloud as SprayCloud
     from parhelion.weather.parts import Heterogeneity as Heterogeneity
     from parhelion.weather.weather import Weather as Weather
     from parhelion.world import shapes as shapes

@@ -12,7 +12,7 @@ import sys
 
 class Interrupt:
     def find_spec(self, name, path=None, target=None):
-        if name == "parhelion.cli.weather":
+        if name == "{module}":
             {raising}
 
 sys.meta_path.insert(0, Interrupt())
@@ -28,6 +28,27 @@ REPLACED = """
 
 @pytest.mark.parametrize("raising", ["raise KeyboardInterrupt", REPLACED], ids=["plain", "replaced"])
 def test_an_interrupted_import_prints_no_traceback(raising: str) -> None:
-    code = CODE.replace("{raising}", raising)
+    code = CODE.replace("{raising}", raising).replace("{module}", "parhelion.cli.weather")
     done = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (130, "stopped\n")
+
+
+LOST = """
+            import os, signal, time
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(1)
+            except BaseException:
+                pass"""
+
+
+@pytest.mark.parametrize(
+    ("module", "command"),
+    [("parhelion.cli.weather", "sensors"), ("parhelion.live.viewer.stages", "view --world cuboids --port 0")],
+    ids=["command", "viewer"],
+)
+def test_an_interrupt_that_a_package_drops_still_stops(module: str, command: str) -> None:
+    """Packages that try to import another one may drop any exception; the viewer would then run for ever."""
+    code = CODE.replace("{raising}", LOST).replace("{module}", module)
+    done = subprocess.run([sys.executable, "-c", code, *command.split()], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 130

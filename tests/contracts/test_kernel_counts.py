@@ -11,6 +11,7 @@ import parhelion as ph
 from parhelion.rays.device import engine
 from parhelion.rays.records import Rays
 from parhelion.rays.scene import RayScene
+from soak.rigs import measured, sensor, yard
 
 EDITS = 8
 MOST = 4
@@ -69,3 +70,22 @@ def test_casts_of_any_number_of_rays_share_one_kernel() -> None:
             assert np.allclose(hits.range, 2.0)
         found = {one["hash"] for one in dr.kernel_history() if one["type"] == dr.KernelType.JIT}
     assert len(found) <= 2
+
+
+@pytest.mark.parametrize("kind", ["lidar", "camera", "radar", "echo"])
+def test_edits_need_no_further_recordings(kind: str) -> None:
+    """Scenes are built at addresses of any alignment; each combination of alignments had a recording of its own."""
+    world, one = yard(), sensor(kind)
+    box = world.add(ph.shapes.box(1, 1, 1), material="brick", pose=ph.Pose((8, 0, 0.5)))
+
+    def recordings_after(edits: int) -> int:
+        nonlocal box
+        for edit in range(edits):
+            world.remove(box)
+            box = world.add(ph.shapes.box(1, 1, 1), material="brick", pose=ph.Pose((8 + 0.01 * edit, 0, 0.5)))
+            measured(one, world, seed=1)
+            measured(one, world, seed=1)  # the first call may merge arrays that share their memory
+        return sum(function.n_recordings for function in engine()._frozen.values())
+
+    before = recordings_after(2)
+    assert recordings_after(12) == before

@@ -105,7 +105,9 @@ def test_the_viewer_draws_anchors_and_lines_to_them() -> None:
     assert drawn.ends.shape == (5 + heard, 2, 3)
     assert [tuple(one) for one in drawn.colours[:5, 0].tolist()] == [IN_SIGHT, HIDDEN, IN_SIGHT, IN_SIGHT, NOT_HEARD]
     assert drawn.ends[5:, 0] == pytest.approx(np.tile(found.position[0], (heard, 1)))
-    assert layer.lines("tag", found)[0].startswith("tag: 4 of 5 anchors heard, 3 of them in sight; position ")
+    assert layer.lines("tag", found)[0].startswith(
+        "tag: 4 of 5 anchors heard, 3 of them in sight; strongest first path -80.6 dBm; position "
+    )
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from uwb_rigs import (
     FLAT,
     HEIGHTS_M,
     OUTDOOR,
+    antenna_offset_m,
     compared_drive,
     flat,
     recorded_apartment,
@@ -81,19 +82,18 @@ def test_outdoor_drive_agrees_with_the_recording() -> None:
 def test_apartment_classes_agree_with_recordings() -> None:
     links = recorded_apartment()
     ours = simulated_apartment(links)
-
-    def medians(label: str) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
-        real = np.median([values for name, _, _, values in links if name == label], axis=0)
-        return real, np.median([values for name, values in ours if name == label], axis=0)
-
-    for label in CLASSES:
-        real, simulated = medians(label)
-        # The antenna delay of the recorded pair is unknown: in line of sight, its ranges are 0.1 m longer than ours.
-        assert simulated[0] == pytest.approx(real[0], rel=0.0 if label == "LOS" else 0.3, abs=0.12), label
-        assert simulated[1] == pytest.approx(real[1], abs=5.0), label
-        assert simulated[3] == pytest.approx(real[3], rel=0.3), label
-    blocked = medians("NDP NLOS")
-    assert blocked[1][1] - blocked[1][2] == pytest.approx(blocked[0][1] - blocked[0][2], rel=0.3)  # RSSI - first path
+    real = np.array([np.median([values for name, _, _, values in links if name == label], axis=0) for label in CLASSES])
+    made = np.array([np.median([values for name, values in ours if name == label], axis=0) for label in CLASSES])
+    # One constant for all classes: the antenna delays of these radios are unknown. Antenna delays of uncalibrated
+    # modules differ by centimetres, so a larger constant would hide an error of the model.
+    offset = antenna_offset_m(real[:, 0], made[:, 0])
+    assert 0.0 < offset < 0.12
+    assert made[:, 0] + offset == pytest.approx(real[:, 0], rel=0.3)
+    assert made[:, 1] == pytest.approx(real[:, 1], abs=2.5)
+    # Walls are assumed, furniture is missing: the first path of obstructed links is 8 dB too strong.
+    assert made[:, 2] == pytest.approx(real[:, 2], abs=9.0)
+    assert made[:, 3] == pytest.approx(real[:, 3], rel=0.3)
+    assert made[2, 1] - made[2, 2] == pytest.approx(real[2, 1] - real[2, 2], rel=0.3)  # RSSI - first path
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import os
 import random
 import signal
@@ -36,8 +37,10 @@ from soak.rigs import MODELS, accept_interrupts, cpu_s, measured, sensor, write_
 PROGRAM = [sys.executable, "-m", "parhelion"]
 LONGEST_CPU_S = 3.0
 """Processor time [s] that a command may use after the signal."""
-LONGEST_S = 120.0
-"""Wall time [s] after which a command counts as hung."""
+HUNG_CPU_S = 10.0
+"""Processor time [s] after the signal at which a command counts as hung."""
+LONGEST_S = 600.0
+"""Wall time [s] after which a command counts as hung, even on a busy machine."""
 ENDLESS_S = 2.0
 """Processor time [s], which an idle viewer reaches, within which a command without an end is interrupted."""
 START_S = 0.06
@@ -116,7 +119,8 @@ def ended(name: str, files: Path, number: int, after_cpu_s: float | None, rest_s
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGINT)
         used = before
-        while process.poll() is None and time.monotonic() - began < LONGEST_S:
+        most = math.inf if after_cpu_s is None else before + HUNG_CPU_S
+        while process.poll() is None and used < most and time.monotonic() - began < LONGEST_S:
             used = max(used, cpu_s(process.pid))
             time.sleep(0.02)
         found = Ended("", used - before, time.monotonic() - began)

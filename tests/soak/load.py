@@ -25,6 +25,9 @@ from soak.rigs import MODELS, descriptors, measured, rss_mib, sensor, write_scen
 MOST_GROWTH_KIB = 2.0
 """Largest growth of memory per measurement [KiB] over the second half."""
 
+LATEST_S = 2.0
+"""Time [s] of the latest measurement. By then the sensor has moved by 4 m, and is 2 m away from the added boxes."""
+
 
 def reading() -> dict[str, float]:
     """Current state of the process."""
@@ -67,7 +70,7 @@ def measure_and_edit(count: int, seed: int) -> list[str]:
             added.append(world.add(ph.shapes.box(1, 1, 1), material="brick", label="box", pose=place))
         if number % 50 == 0:
             world.weather = draw.choice([None, ph.Weather(rain_rate_mm_h=20), ph.Weather(visibility_m=200)])
-        measured(sensors[draw.choice(list(MODELS))], world, time=0.01 * number, seed=number)
+        measured(sensors[draw.choice(list(MODELS))], world, time=0.01 * number % LATEST_S, seed=number)
         if (number + 1) % (count // 10) == 0:
             parts.append(report(number + 1, "measurements"))
     return growth(parts, count / 10)

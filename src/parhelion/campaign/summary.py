@@ -65,11 +65,9 @@ def interval_of_mean(values: Sequence[float], confidence: float, name: str, seed
     if np.all(units == units[0]):
         return Interval(mean, mean, mean, n)
     generator = Stream(seed, f"campaign/bootstrap/{name}").generator()
-    means = np.empty(RESAMPLES)
     step = max(1, _LARGEST_BLOCK // n)
-    for first in range(0, RESAMPLES, step):
-        rows = generator.integers(0, n, (min(step, RESAMPLES - first), n))
-        means[first : first + len(rows)] = units[rows].mean(axis=1)
+    blocks = (generator.integers(0, n, (min(step, RESAMPLES - k), n)) for k in range(0, RESAMPLES, step))
+    means = np.concatenate([units[rows].mean(axis=1) for rows in blocks])
     from scipy.special import ndtr, stdtrit
 
     quantile = stdtrit(n - 1, 0.5 + confidence / 2)

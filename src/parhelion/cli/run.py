@@ -31,6 +31,7 @@ def run(
     Clouds of an earlier run of the same scenario are reused, so an interrupted run resumes.
     """
     from parhelion.core.clouds import Scan
+    from parhelion.outputs.collisions import listed
     from parhelion.scenario import Scenario, json_schema
 
     if schema:
@@ -52,6 +53,8 @@ def run(
         ("scans", f"{summary.scans} new with {screen.count(summary.points)} points, {summary.found} from before"),
         *([("other frames", f"{summary.frames - summary.scans} new")] if pictures else []),
         ("vehicles", ", ".join(whole.bodies) or "none"),
+        *([("collisions", listed(summary.collisions))] if whole.has_contact else []),
+        *([("ended", "at {:g} s: {} (on_collision: end)".format(*whole.ended))] if whole.ended else []),
         ("sensors", ", ".join(sensor.name for sensor in whole.sensors)),
         ("weather", repr(whole.world.weather)[9:-1] if whole.world.weather else "clear"),
         *validity_rows(whole.weather_validity),

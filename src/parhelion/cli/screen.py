@@ -207,6 +207,7 @@ class Command(_WithExamples, TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         with one_line_warnings(), one_line_errors():
+            stop_if_interrupted()
             return super().invoke(ctx)
 
 
@@ -285,7 +286,9 @@ def start_engine() -> Engine:
     from parhelion.rays.device import engine
 
     with _native_messages_only_on_success():
-        return engine()
+        found = engine()
+    stop_if_interrupted()
+    return found
 
 
 @contextmanager

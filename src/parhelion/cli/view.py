@@ -9,7 +9,7 @@ import typer
 
 from parhelion.cli import screen
 from parhelion.cli.measure import load_world, parse_pose
-from parhelion.cli.screen import start_engine, warn
+from parhelion.cli.screen import start_engine, stop_if_interrupted, warn
 from parhelion.cli.weather_options import (
     WeatherOptions,
     weather_options,
@@ -96,7 +96,7 @@ def view(
 
             webbrowser.open(viewer.url)
         try:
-            viewer.run()
+            viewer.run(stop_if_interrupted)
         except KeyboardInterrupt:
             screen.print_line("closed")
             raise typer.Exit(130) from None

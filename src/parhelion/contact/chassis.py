@@ -15,8 +15,8 @@ TREAD_STIFFNESS_PER_LOAD_1_M = 500.0
 """Shear stiffness of tread and carcass divided by the static load [1/m]: 60 kN/m under 120 N, and the 200 kN/m of a car
 tyre under 3 kN within a factor of 8."""
 _TREAD_DAMPING_RATIO = 0.3
-_SERVO_RAD_S = 0.01
-"""Error of a wheel's rate [rad/s] at which its servo applies the full torque."""
+_WIDTH_PER_RADIUS = 0.6
+"""Width of a wheel whose data sheet has none, divided by its radius: 0.2 m for the tyre of a car."""
 _NO_STOP = 1e3
 
 
@@ -81,31 +81,38 @@ def body_row(sheet: DifferentialConfig | CarConfig, chassis: ChassisConfig) -> F
     half = (0.5 * length, 0.5 * width, 0.5 * (height - low))
     centre = (-com[0], -com[1], 0.5 * (height + low) - com[2])
     surface = (chassis.hull_friction, chassis.restitution, chassis.friction_share)
-    row = np.array([sheet.mass_kg, *chassis.inertia_kg_m2, *half, *centre, *surface])
+    row = np.array([sheet.mass_kg, *chassis.inertia_kg_m2, *half, *centre, *surface, *(-one for one in com)])
     assert len(row) == len(BODY)
     return row
 
 
-def wheel_rows(mass_kg: float, chassis: ChassisConfig, count: int) -> Floats:
+def wheel_rows(sheet: DifferentialConfig | CarConfig, chassis: ChassisConfig, count: int) -> Floats:
     """`WHEEL` parameters (count, columns), rows of zeros beyond the vehicle's own wheels.
 
-    Hub and radius are such that the loaded vehicle stands at its nominal height.
+    Hub and radius are such that the loaded vehicle stands at its nominal height. The tyres of a car have the cornering
+    stiffness of its data sheet.
     """
     rows = np.zeros((count, len(WHEEL)))
-    rows[:, WHEEL.index("relaxation")] = rows[:, WHEEL.index("inertia")] = rows[:, WHEEL.index("bristle")] = 1.0
-    for k, (wheel, load) in enumerate(zip(chassis.wheels, wheel_loads(mass_kg, chassis), strict=True)):
+    for name in ("relaxation", "inertia", "bristle", "width"):
+        rows[:, WHEEL.index(name)] = 1.0
+    for k, (wheel, load) in enumerate(zip(chassis.wheels, wheel_loads(sheet.mass_kg, chassis), strict=True)):
+        load = max(float(load), 0.02 * sheet.mass_kg * STANDARD_GRAVITY_M_S2 / len(chassis.wheels))
         stiffness, travel, stop = chassis.tyre_stiffness_n_m, _NO_STOP, 0.0
         damping = 2.0 * chassis.tyre_damping_ratio * math.sqrt(stiffness * load / STANDARD_GRAVITY_M_S2)
         if chassis.suspension is not None:
             soft = chassis.suspension.stiffness_n_m
             stop, stiffness = stiffness, soft * stiffness / (soft + stiffness)
             travel, damping = chassis.suspension.travel_m, chassis.suspension.damping_n_s_m
-        tread = 1e-3 if wheel.caster else TREAD_STIFFNESS_PER_LOAD_1_M * load
+        tread = TREAD_STIFFNESS_PER_LOAD_1_M * load
+        if isinstance(sheet, CarConfig):
+            slope = sheet.front_stiffness_1_rad if wheel.x_m > 0.0 else sheet.rear_stiffness_1_rad
+            tread = sheet.friction * slope * load / chassis.relaxation_m
+        tread = 1e-3 if wheel.caster else tread
         grip = 2.0 * _TREAD_DAMPING_RATIO * math.sqrt(tread * load / STANDARD_GRAVITY_M_S2)
         place = np.array([wheel.x_m, wheel.y_m, wheel.radius_m]) - chassis.centre_of_mass_m
-        gain = 0.0 if wheel.caster else chassis.max_wheel_torque_n_m / _SERVO_RAD_S
+        width = getattr(wheel, "width_m", None) or _WIDTH_PER_RADIUS * wheel.radius_m
         rows[k] = [
             *place, wheel.radius_m + load / stiffness, stiffness, damping, travel, stop, tread, grip,
-            chassis.relaxation_m, chassis.wheel_inertia_kg_m2, gain,
+            chassis.relaxation_m, chassis.wheel_inertia_kg_m2, width, wheel.radius_m,
         ]  # fmt: skip
     return rows

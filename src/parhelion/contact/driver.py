@@ -10,34 +10,49 @@ The motor and steering control is that of the vehicle model; its motion is repla
 
 from __future__ import annotations
 
+import json
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.contact import kernel
+from parhelion.contact import boxes, kernel, pairs
 from parhelion.contact.chassis import body_row, chassis_of, wheel_rows
-from parhelion.contact.solid import Solid
+from parhelion.contact.near import NearLists
+from parhelion.contact.obstacles import Obstacles
+from parhelion.contact.solid import EDGE, MOVING_SOFT_LABELS, Solid
 from parhelion.contact.terrain import surfaces_of
 from parhelion.core.constants import STANDARD_GRAVITY_M_S2
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose, quat_multiply, quat_rotate
 from parhelion.motion.vehicles.base import Command
 from parhelion.motion.vehicles.ground import Car, DifferentialDrive
+from parhelion.motion.vehicles.sheets import ChassisConfig
 from parhelion.rays.device import copied, engine
 from parhelion.rays.lock import locked
 from parhelion.rays.records import Rays
 from parhelion.world.world import World
 
 SUBSTEP_S = 0.002
-_MARGIN_M = 0.3
-"""Distance around a hull within which triangles are listed; they are listed again after half of it."""
+LONGEST_LAUNCH_S = 0.02
+"""Longest time [s] that a single launch of the kernel covers; motor control acts at least this often."""
+CLEARANCE_M = 10.0
+"""Distance [m] up to which `clearances` looks for obstacles."""
+STUCK_S, ROLLED_S = 2.0, 0.5
+"""Times [s] after which a vehicle counts as stuck or rolled over."""
+_STUCK_SHARE, _MOVING_M_S = 0.1, 0.05
+_ROLLED_COSINE = 0.3
+"""Cosine of the tilt, 73 degrees, beyond which a vehicle counts as rolled over."""
+_MOST_EFFORT = 3.0
 _DEEPEST_START_M = 0.02
-_BODY, _WHEEL = len(kernel.STATE), len(kernel.WHEEL_STATE)
+_SHRUNK_M = 0.05
+"""Depth [m] to which a hull may overlap solid objects at its start."""
+_BODY, _WHEEL, _REPORT = len(kernel.STATE), len(kernel.WHEEL_STATE), len(kernel.REPORT)
+_FIRST_PAD = 6
 
 
 @dataclass(frozen=True)
@@ -47,13 +62,26 @@ class Collision:
     body: str
     """Name of the vehicle."""
     other: str
-    """Name of the object, or its label if it has no name."""
+    """Name of the object or vehicle, its label if it has no name, or 'world edge'."""
     xyz: tuple[float, float, float]
     """Position in the world [m] of the strongest contact."""
     normal: tuple[float, float, float]
     """Unit normal toward the vehicle."""
     impulse_n_s: float
     """Sum of the normal impulses [N s] of the step."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """An event of a vehicle."""
+
+    time_s: float
+    body: str
+    """Name of the vehicle."""
+    kind: str
+    """'stuck', 'rolled over' or 'left the ground'."""
+    xyz: tuple[float, float, float]
+    """Position of the vehicle frame in the world [m]."""
 
 
 @dataclass
@@ -65,21 +93,37 @@ class _Member:
     start: Floats
     offset: Floats
     """Centre of mass in the vehicle frame [m]."""
+    chassis: ChassisConfig
+    slow_s: float = 0.0
+    """Time [s] for which it has been commanded to move and has not."""
+    tilted_s: float = 0.0
+    effort: float = 0.0
+    """Acceleration [m/s^2] by which a car's driver makes up for resistance."""
+    reported: tuple[str, ...] = ()
+    """Kinds of events that still last."""
 
 
 class ContactDriver:
-    """Moves ground vehicles in contact with the static solid parts of a world; all of them in one kernel."""
+    """Moves ground vehicles in contact with the solid parts of a world and with each other; all of them in one kernel.
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    Args:
+        world: World with ground.
+        gravity: Gravity [m/s^2] in the world; tyres are set up for standard gravity.
+        mutual: True for contact between the vehicles.
+    """
+
+    def __init__(
+        self, world: World, gravity: tuple[float, float, float] = (0.0, 0.0, -STANDARD_GRAVITY_M_S2), *,
+        mutual: bool = True,
+    ) -> None:  # fmt: skip
+        self.world, self.mutual = world, mutual
+        self.gravity: Floats = np.array(gravity)
+        """Gravity (3,) [m/s^2]; it may change between steps."""
         self._look_at_world()
         self._members: list[_Member] = []
-        self._listed: Floats = np.zeros((0, 3))
-        self._listed_rows: NDArray[np.int64] = np.zeros(0, np.int64)
-        self._reach: Floats = np.zeros(0)
-        self._near: Any = None
-        self._triangles: Any = None
+        self._events: list[Event] = []
         self._time = 0.0
+        self._wheels = 4
         self._state = np.zeros((0, 0))
         self._rows: Floats = np.zeros((0, 20))
         self._reset_arrays()
@@ -87,8 +131,20 @@ class ContactDriver:
     def add(self, name: str, vehicle: Any, start: Pose) -> int:
         """Place a vehicle on the ground at a pose and return its number.
 
-        A start below the ground is raised onto it with a warning; a start above it falls.
+        A start below the ground is raised onto it with a warning; a start above it falls. A start inside of a solid
+        object is an error.
         """
+        self._members.append(self._member(name, vehicle, start))
+        self.restart()
+        return len(self._members) - 1
+
+    def place(self, number: int, start: Pose) -> None:
+        """Set the start of a vehicle, and reset all vehicles to theirs."""
+        one = self._members[number]
+        self._members[number] = self._member(one.name, one.vehicle, start)
+        self.restart()
+
+    def _member(self, name: str, vehicle: Any, start: Pose) -> _Member:
         if not isinstance(vehicle, Car | DifferentialDrive):
             raise ConfigError(f"{name}: contact is for ground vehicles, got {type(vehicle).__name__}")
         chassis = chassis_of(vehicle.config)
@@ -97,41 +153,101 @@ class ContactDriver:
         pose = self._on_ground(name, start, wheels, float(vehicle.config.size_m[2]))
         state = np.zeros(_BODY)
         state[:3], state[3:7] = pose.xyz + quat_rotate(pose.quat_xyzw, offset), pose.quat_xyzw
-        self._members.append(_Member(name, vehicle, state, offset))
-        self.restart()
-        return len(self._members) - 1
+        self._check_start(name, state, body_row(vehicle.config, chassis))
+        return _Member(name, vehicle, state, offset, chassis)
 
     def restart(self) -> None:
         """Reset all vehicles to their start, at rest."""
         self._time = 0.0
-        count = max((len(chassis_of(one.vehicle.config).wheels) for one in self._members), default=0)
+        count = max((len(one.chassis.wheels) for one in self._members), default=0)
         self._wheels = 4 if count <= 4 else 12
         self._state = np.zeros((_BODY + self._wheels * _WHEEL, len(self._members)))
+        self._events = []
         for k, one in enumerate(self._members):
             self._state[:_BODY, k] = one.start
+            one.slow_s, one.tilted_s, one.effort, one.reported = 0.0, 0.0, 0.0, ()
             one.vehicle.reset(Pose(), time=0.0)
         self._reset_arrays()
-        self._rows = self._frames(np.zeros((2, len(self._members), 3)))
+        self._rows = self._standing()
         self._carry()
 
     def rows(self) -> Floats:
         """States at the vehicle frames, shape (n, 20), in the order of `Vehicle.row()`."""
         return self._rows
 
+    def events(self) -> list[Event]:
+        """Events since the start, in order of time. An event that lasts is reported once."""
+        return list(self._events)
+
+    def wheel_loads(self) -> Floats:
+        """Normal forces [N] of the wheels, shape (n, wheels), 0 for wheels that a vehicle does not have."""
+        return self._wheel_state("load")
+
+    def wheel_rates(self) -> Floats:
+        """Angular velocities [rad/s] of the wheels, shape (n, wheels), as encoders measure them."""
+        return self._wheel_state("rate")
+
+    def sinkages(self) -> Floats:
+        """Depths [m] of the wheels in soft soil, shape (n, wheels)."""
+        return self._wheel_state("sinkage")
+
+    def _wheel_state(self, name: str) -> Floats:
+        first = _BODY + kernel.WHEEL_STATE.index(name)
+        return self._state[first::_WHEEL].T.copy()
+
+    def clearances(self) -> Floats:
+        """Distances [m] in the horizontal plane of each vehicle to the nearest obstacle, shape (n,).
+
+        An obstacle is anything solid between the lower and the upper side of the hull: objects, other vehicles and
+        actors, and the edge of the world. Infinite beyond 10 m; 0 in contact.
+        """
+        count = len(self._members)
+        place = self._state[:3].T - self.solid.scene.origin
+        turns = boxes.rotation(self._state[3:7].T)
+        found = np.full(count, np.inf)
+        reach = self._lists.lever + CLEARANCE_M if count else np.zeros(0)
+        moving = self.obstacles.near(place, reach, self._time, SUBSTEP_S)
+        hulls = np.einsum("nij,nkj->nki", turns, boxes.CORNERS * self._half[:, None] + self._centre[:, None])
+        hulls += place[:, None]
+        for k in range(count):
+            rows = self.solid.near(place[k] - reach[k], place[k] + reach[k])
+            others = [hulls[n][boxes.FACES] for n in range(count) if n != k]
+            actors = [] if moving is None else [moving[k][0][:, :9].reshape(-1, 3, 3)]
+            corners = np.concatenate([self.solid.corners[rows], *others, *actors])
+            local = (corners - place[k]) @ turns[k] - self._centre[k]
+            found[k] = boxes.clearance(local, self._half[k])
+        return np.where(found > CLEARANCE_M, np.inf, found)
+
+    # ---- saving ----------------------------------------------------------------------------------------------------
+
     def save(self) -> bytes:
         """Return the state; the same vehicles resume from it with the same bits."""
-        return np.concatenate([[self._time], self._state.ravel(), self._rows.ravel()]).tobytes()
+        control = {
+            "vehicles": [_control(one.vehicle) for one in self._members],
+            "watch": [[one.slow_s, one.tilted_s, one.effort, list(one.reported)] for one in self._members],
+            "events": [asdict(one) for one in self._events],
+        }
+        text = json.dumps(control).encode()
+        numbers = np.concatenate([[len(text), self._time], self._state.ravel(), self._rows.ravel()])
+        return numbers.tobytes() + text
 
     def load(self, state: bytes) -> None:
         """Resume from a saved state."""
-        values = np.frombuffer(state, np.float64)
-        if values.size != 1 + self._state.size + self._rows.size:
+        size = 8 * (2 + self._state.size + self._rows.size)
+        values = np.frombuffer(state[:size], np.float64) if len(state) > size else np.zeros(1)
+        if values[0] != len(state) - size:
             raise ConfigError("contact: the saved state is not of these vehicles")
-        self._time, middle = float(values[0]), 1 + self._state.size
-        self._state = values[1:middle].reshape(self._state.shape).copy()
+        control = json.loads(state[size:])
+        self._time, middle = float(values[1]), 2 + self._state.size
+        self._state = values[2:middle].reshape(self._state.shape).copy()
         self._rows = values[middle:].reshape(self._rows.shape).copy()
-        self._listed[:] = np.inf
+        self._events = [Event(**{**one, "xyz": tuple(one["xyz"])}) for one in control["events"]]
+        self._forget()
         self._carry()
+        for one, saved, watch in zip(self._members, control["vehicles"], control["watch"], strict=True):
+            (one.slow_s, one.tilted_s, one.effort), one.reported = watch[:3], tuple(watch[3])
+            for name, value in saved.items():
+                setattr(one.vehicle, name, tuple(value) if isinstance(value, list) else value)
 
     # ---- stepping --------------------------------------------------------------------------------------------------
 
@@ -140,32 +256,101 @@ class ContactDriver:
         """Advance all vehicles by `dt` [s] and return the contacts of their hulls."""
         if not self._members:
             return []
-        if self._version != self.world.version:
+        if self._version != self.world.version or self._weather is not self.world.weather:
             self._look_at_world()
             self._reset_arrays()
-        running = engine()
-        targets = np.stack([self._targets(k, command, dt) for k, command in enumerate(commands)], axis=-1)
-        self._list_triangles()
-        count = max(1, round(dt / SUBSTEP_S))
-        before = self._state[7:13].copy()
-        advance = running.frozen(_ADVANCE[self._wheels], casts=True)
-        after, report = advance(
-            running.counting(len(self._members)), running.whole(len(self._members)), self.solid.scene.for_kernels(),
-            *self._constants, _doubles(targets), _doubles(self._state), self._near, self._triangles,
-            _doubles(np.array([dt / count, float(count)])),
+        launches = max(1, math.ceil(dt / LONGEST_LAUNCH_S - 1e-9))
+        part = dt / launches
+        contacts = _Contacts(len(self._members))
+        changes = np.zeros((6, len(self._members)))
+        for _ in range(launches):
+            inputs = np.stack([self._targets(k, command, part) for k, command in enumerate(commands)], axis=-1)
+            close = self._close_pairs(part)
+            # Vehicles that may touch take one substep at a time, with impulses between them.
+            pieces = max(1, round(part / SUBSTEP_S)) if close else 1
+            for _ in range(pieces):
+                changes += self._collide(close, part / pieces, contacts)
+                changes += self._launch(inputs, part / pieces, contacts) * (part / pieces)
+        self._rows[:, 14:20] = (changes / dt).T
+        self._watch(commands, dt)
+        return self._collisions(contacts)
+
+    def _launch(self, targets: Floats, dt: float, contacts: _Contacts) -> Floats:
+        """Advance by one launch of the kernel; returns the mean accelerations (6, n) of the vehicle frames."""
+        running, count = engine(), len(self._members)
+        substeps = max(1, round(dt / SUBSTEP_S))
+        self._list_triangles(dt, dt / substeps)
+        header = [dt / substeps, float(substeps), *self.solid.scene.origin.tolist(), *self.gravity.tolist()]
+        inputs = _doubles(np.concatenate([header, self._spans, targets.ravel()]))
+        state = self._device_state
+        if state is None:
+            block = np.zeros((count, kernel.columns(self._wheels)))
+            block[:, : len(self._state)] = self._state.T
+            state = _doubles(block)
+        after = running.frozen(_ADVANCE[self._wheels], casts=True)(
+            count, running.counting(count), running.whole(count), self.solid.scene.for_kernels(), *self._constants,
+            inputs, state, self._triangles,
         )  # fmt: skip
-        running.dr.eval(after, report)
-        self._state = np.stack([copied(one) for one in after])
-        reported = np.stack([copied(one) for one in report])
+        running.dr.eval(after)
+        self._device_state = after
+        values = np.ascontiguousarray(copied(after).reshape(count, -1).T)
+        size = len(self._state)
+        self._state = values[:size]
         self._time += dt
-        self._rows = self._frames(self._rates(before, dt))
+        self._rows = np.empty((count, 20))
+        self._rows[:, 0] = self._time
+        self._rows[:, 1:] = values[size + _REPORT :].T
+        contacts.add(values[size : size + _REPORT], self._listed, self._listed_actor)
         self._carry()
-        return self._collisions(reported)
+        return values[-6:]
+
+    # ---- contact between vehicles ----------------------------------------------------------------------------------
+
+    def _close_pairs(self, dt: float) -> list[tuple[int, int]]:
+        """Pairs of vehicles that could touch within `dt` [s]."""
+        if not self.mutual or len(self._members) < 2:
+            return []
+        place = self._state[:3].T
+        fast = np.sqrt((self._state[7:10] ** 2).sum(axis=0)) + 1.0
+        reach = self._lists.lever + fast * dt + 0.05
+        apart = np.sqrt(((place[:, None] - place[None]) ** 2).sum(axis=2))
+        first, second = np.nonzero(np.triu(apart < reach[:, None] + reach[None], 1))
+        return list(zip(first.tolist(), second.tolist(), strict=True))
+
+    def _hull(self, k: int) -> pairs.Hull:
+        state, body = self._state[:_BODY, k].copy(), self._members[k].chassis
+        turn = boxes.rotation(state[3:7])
+        return pairs.Hull(
+            float(self._mass[k]), self._inertia[k], self._half[k], self._centre[k], body.hull_friction,
+            body.restitution, state[:3], turn, state[7:10], turn @ state[10:13],
+        )  # fmt: skip
+
+    def _collide(self, close: list[tuple[int, int]], dt: float, contacts: _Contacts) -> Floats:
+        """Apply the impulses between vehicles for the next `dt` [s].
+
+        Returns the changes (6, n) of the velocities of the vehicle frames, in the world, and of the angular velocities.
+        """
+        changes = np.zeros((6, len(self._members)))
+        for a, b in close:
+            one, other = self._hull(a), self._hull(b)
+            total, point, normal = pairs.collide(one, other, dt)
+            if total == 0.0:
+                continue
+            for k, hull in ((a, one), (b, other)):
+                spin = hull.turn.T @ hull.spin
+                turned = spin - self._state[10:13, k]
+                moved = hull.velocity - self._state[7:10, k]
+                changes[:3, k] += moved - hull.turn @ np.cross(turned, self._members[k].offset)
+                changes[3:, k] += turned
+                self._state[7:10, k], self._state[10:13, k] = hull.velocity, spin
+            self._device_state = None
+            contacts.add_pair(a, b, total, point, normal)
+        return changes
 
     def _targets(self, number: int, command: Command, dt: float) -> Floats:
         """Commands (wheels, columns) of a vehicle's wheels, by its own motor and steering control."""
-        vehicle = self._members[number].vehicle
-        chassis = chassis_of(vehicle.config)
+        one = self._members[number]
+        vehicle, chassis = one.vehicle, one.chassis
         result = np.zeros((self._wheels, len(kernel.COMMAND)))
         vehicle.step(command, dt)
         if isinstance(vehicle, DifferentialDrive):
@@ -174,90 +359,159 @@ class ContactDriver:
                 if wheel.driven:
                     result[k] = (left if wheel.y_m > 0.0 else right), 0.0, chassis.max_wheel_torque_n_m
             return result
-        # A driver compensates for the slope; brakes act on all wheels, the engine on the driven ones.
-        climb = -STANDARD_GRAVITY_M_S2 * _forward(self._state[3:7, number])[2]
-        wanted = vehicle.wanted_acceleration - climb
-        speed = vehicle.speed_m_s
-        stops = wanted * speed < 0.0 or (abs(vehicle.wanted_speed) < 1e-6 and abs(speed) < 0.3)
-        acting = [wheel.driven or stops for wheel in chassis.wheels]
+        # A driver compensates for the slope; brakes act on all wheels by their load, the engine on the driven ones.
+        climb = float(self.gravity @ _forward(self._state[3:7, number]))
+        speed, asked = vehicle.speed_m_s, vehicle.wanted_speed
+        # Soil, air and tyres resist more than the model of the driver knows: a slow integral part makes up for it.
+        error = asked - speed
+        settles = asked != 0.0 and abs(error) < 1.0
+        one.effort = min(max(one.effort + 0.5 * error * dt, -_MOST_EFFORT), _MOST_EFFORT) if settles else 0.0
+        wanted = vehicle.wanted_acceleration + one.effort - climb
+        stops = wanted * speed < 0.0 or (abs(asked) < 1e-6 and abs(speed) < 0.3)
+        shares = [1.0 * (wheel.driven or stops) for wheel in chassis.wheels]
+        if stops:
+            loads = self._state[_BODY + 3 :: _WHEEL, number][: len(shares)].tolist()
+            shares = loads if sum(loads) > 0.0 else shares
         holds = stops and abs(speed) < 0.3
         force = vehicle.config.mass_kg * (vehicle.config.max_braking_m_s2 if holds else abs(wanted))
         for k, wheel in enumerate(chassis.wheels):
             target = 0.0 if stops else (speed + math.copysign(2.0, wanted)) / wheel.radius_m
-            torque = force * wheel.radius_m / sum(acting) if acting[k] else 0.0
+            torque = force * wheel.radius_m * shares[k] / sum(shares)
             result[k] = target, (vehicle.steering_rad if wheel.steered else 0.0), torque
         return result
 
-    def _list_triangles(self) -> None:
-        """List the triangles near each hull, if a hull has moved since the last list."""
-        place = self._state[:3].T - self.solid.scene.origin
-        if np.all(np.abs(place - self._listed) < 0.5 * _MARGIN_M):
+    def _list_triangles(self, dt: float, substep: float) -> None:
+        """Renew the lists of triangles near the hulls, if a hull may leave its list or an actor is near."""
+        changed = self._lists.update(self._state[:13], dt, substep)
+        moving = None
+        if self.obstacles.names:
+            place = self._state[:3].T - self.solid.scene.origin
+            fast = np.sqrt((self._state[7:10] ** 2).sum(axis=0)) + 2.0
+            moving = self.obstacles.near(place, self._lists.lever + fast * dt + 0.1, self._time, dt)
+        if not changed and moving is None and not self._had_moving:
             return
-        self._listed = place.copy()
-        reach = self._reach[:, None] + _MARGIN_M
-        rows = [self.solid.near(low, high) for low, high in zip(place - reach, place + reach, strict=True)]
-        counts = np.array([len(one) for one in rows])
-        self._listed_rows = np.concatenate(rows)
-        size = 1 << max(6, int(counts.sum() - 1).bit_length())
+        self._had_moving = moving is not None
+        fixed = self._lists.rows
+        extra = [(np.zeros((0, kernel.TRIANGLE)), np.zeros(0, np.int64))] * len(fixed) if moving is None else moving
+        counts = np.array([len(a) + len(b) for a, (b, _) in zip(fixed, extra, strict=True)])
+        total = int(counts.sum())
+        size = 1 << max(_FIRST_PAD, (total - 1).bit_length())
         table = np.zeros((size, kernel.TRIANGLE))
-        table[: len(self._listed_rows), :9] = self.solid.corners[self._listed_rows].reshape(-1, 9)
+        self._listed = np.full(total, -1)
+        self._listed_actor = np.full(total, -1)
+        first = 0
+        for rows, (triangles, actors) in zip(fixed, extra, strict=True):
+            middle, last = first + len(rows), first + len(rows) + len(triangles)
+            table[first:middle, :9] = self.solid.corners[rows].reshape(-1, 9)
+            table[middle:last] = triangles
+            self._listed[first:middle], self._listed_actor[middle:last] = rows, actors
+            first = last
         self._triangles = _doubles(table)
-        self._near = engine().table(np.stack([np.cumsum(counts) - counts, counts]).astype(np.uint32))
+        self._spans = np.concatenate([np.cumsum(counts) - counts, counts]).astype(float)
 
-    def _collisions(self, report: Floats) -> list[Collision]:
+    def _collisions(self, contacts: _Contacts) -> list[Collision]:
         found = []
-        for k in np.flatnonzero(report[8] > 0.0).tolist():
-            part = self.solid.triangles.part[self._listed_rows[int(report[1, k])]]
-            x, y, z, nx, ny, nz = report[2:8, k].tolist()
-            found.append(
-                Collision(self._members[k].name, self._named(int(part)), (x, y, z), (nx, ny, nz), float(report[8, k]))
-            )
+        for k in np.flatnonzero(contacts.total > 0.0).tolist():
+            x, y, z, nx, ny, nz = contacts.where[:, k].tolist()
+            vehicle = int(contacts.vehicle[k])
+            other = self._named(int(contacts.row[k]), int(contacts.actor[k]))
+            other = self._members[vehicle].name if vehicle >= 0 else other
+            found.append(Collision(self._members[k].name, other, (x, y, z), (nx, ny, nz), float(contacts.total[k])))
         return found
 
-    def _named(self, part: int) -> str:
+    def _named(self, row: int, actor: int = -1) -> str:
+        """Name of what a triangle belongs to."""
+        if actor >= 0:
+            return self.obstacles.names[actor]
+        if self.solid.is_edge(row):
+            return EDGE
+        part = int(self.solid.triangles.part[row])
         index = int(self.world.parts.object_index[part])
         name = next((one.name for one in self.world.objects if one.index == index), "")
         return name or self.world.label_names[int(self.world.parts.label[part])]
+
+    def _watch(self, commands: Sequence[Command], dt: float) -> None:
+        """Find events: vehicles that are stuck, rolled over, or below all ground."""
+        rows, lowest = self._rows.tolist(), self.solid.lowest_m
+        for one, row, command in zip(self._members, rows, commands, strict=True):
+            wanted = abs(getattr(command, "speed_m_s", 0.0))
+            speed = math.sqrt(row[8] ** 2 + row[9] ** 2 + row[10] ** 2)
+            moves = wanted < _MOVING_M_S or speed > _STUCK_SHARE * wanted
+            one.slow_s = 0.0 if moves else one.slow_s + dt
+            upright = 1.0 - 2.0 * (row[4] ** 2 + row[5] ** 2) > _ROLLED_COSINE
+            one.tilted_s = 0.0 if upright else one.tilted_s + dt
+            now = {
+                "stuck": one.slow_s >= STUCK_S,
+                "rolled over": one.tilted_s >= ROLLED_S,
+                "left the ground": row[3] < lowest - 0.2,
+            }
+            for kind, lasts in now.items():
+                if lasts and kind not in one.reported:
+                    self._events.append(Event(self._time, one.name, kind, (row[1], row[2], row[3])))
+            one.reported = tuple(kind for kind, lasts in now.items() if lasts)
 
     # ---- state -----------------------------------------------------------------------------------------------------
 
     def _look_at_world(self) -> None:
         """Build the solid triangles of the world as it is now."""
-        self.solid, self._surfaces, self._version = Solid.of(self.world), surfaces_of(self.world), self.world.version
+        if not hasattr(self, "solid") or self._version != self.world.version:
+            self.solid = Solid.of(self.world)
+        self._surfaces, self._version = surfaces_of(self.world), self.world.version
+        self._weather = self.world.weather
 
     def _reset_arrays(self) -> None:
         count = len(self._members)
-        self._listed = np.full((count, 3), np.inf)
-        if not count:
-            return
-        sheets = [(one.vehicle.config, chassis_of(one.vehicle.config)) for one in self._members]
-        bodies = np.stack([body_row(sheet, chassis) for sheet, chassis in sheets], axis=-1)
-        wheels = np.stack([wheel_rows(sheet.mass_kg, chassis, self._wheels) for sheet, chassis in sheets], axis=-1)
-        self._reach = np.linalg.norm(bodies[4:7], axis=0) + np.linalg.norm(bodies[7:10], axis=0)
-        surfaces = engine().table(self._surfaces)
-        self._constants = (_doubles(self.solid.scene.origin), surfaces, _doubles(bodies), _doubles(wheels))
+        sheets = [(one.vehicle.config, one.chassis) for one in self._members]
+        bodies = np.array([body_row(*one) for one in sheets]).reshape(count, len(kernel.BODY))
+        wheels = [wheel_rows(*one, self._wheels).ravel() for one in sheets]
+        self._half: Floats = bodies[:, 4:7]
+        self._centre: Floats = bodies[:, 7:10]
+        self._mass: Floats = bodies[:, 0]
+        self._inertia: Floats = bodies[:, 1:4]
+        self._lists = NearLists(self.solid, self._half, self._centre)
+        own = {one.name for one in self._members}
+        self.obstacles = Obstacles(self.world, own, self.solid.scene.origin, MOVING_SOFT_LABELS)
+        self._listed: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._listed_actor: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._spans: Floats = np.zeros(2 * count)
+        self._triangles: Any = None
+        self._forget()
+        if count:
+            parameters = np.concatenate([bodies, np.array(wheels)], axis=1).T
+            self._constants = (engine().table(self._surfaces), _doubles(parameters))
 
-    def _rates(self, before: Floats, dt: float) -> Floats:
-        """Mean accelerations of the step: of the centre of mass in the world, and angular in the body frame."""
-        change = (self._state[7:13] - before) / dt
-        return np.stack([change[:3].T, change[3:].T])
+    def _forget(self) -> None:
+        """Discard everything that is derived from the state."""
+        self._device_state: Any = None
+        self._had_moving = True
+        self._lists.forget()
+        self.obstacles.forget()
 
-    def _frames(self, rates: Floats) -> Floats:
-        """Rows of the vehicle frames from the states of the centres of mass."""
-        xyz, quat, velocity, spin = (self._state[a:b].T for a, b in ((0, 3), (3, 7), (7, 10), (10, 13)))
-        lever = -np.array([one.offset for one in self._members]).reshape(-1, 3)
-        twist = np.cross(spin, lever)
-        pull = np.cross(rates[1], lever) + np.cross(spin, twist)
-        parts = [
-            np.full((len(lever), 1), self._time), xyz + quat_rotate(quat, lever), quat,
-            velocity + quat_rotate(quat, twist), spin, rates[0] + quat_rotate(quat, pull), rates[1],
-        ]  # fmt: skip
-        return np.concatenate(parts, axis=1)
+    def _standing(self) -> Floats:
+        """Rows of vehicles at rest."""
+        rows = np.zeros((len(self._members), 20))
+        for row, one in zip(rows, self._members, strict=True):
+            row[1:4], row[4:8] = one.start[:3] - quat_rotate(one.start[3:7], one.offset), one.start[3:7]
+        return rows
 
     def _carry(self) -> None:
         """Give the vehicle models the poses and speeds of their bodies."""
         for one, row in zip(self._members, self._rows.tolist(), strict=True):
             one.vehicle.carry(row)
+
+    def _check_start(self, name: str, state: Floats, body: Floats) -> None:
+        """Refuse a start whose hull overlaps solid objects by more than 5 cm."""
+        place, half, centre = state[:3] - self.solid.scene.origin, body[4:7], body[7:10]
+        reach = float(np.linalg.norm(half) + np.linalg.norm(centre))
+        rows = self.solid.near(place - reach, place + reach)
+        corners = (self.solid.corners[rows] - place) @ boxes.rotation(state[3:7]) - centre
+        inside = rows[boxes.overlaps(corners, np.maximum(half - _SHRUNK_M, 0.2 * half))]
+        if len(inside):
+            names = sorted({self._named(int(row)) for row in inside})
+            shown = ", ".join(repr(one) for one in names[:3])
+            raise ConfigError(
+                f"{name}: its hull overlaps {shown} at its start at {_shown(state[:3])}; move the start into free space"
+            )
 
     def _on_ground(self, name: str, start: Pose, wheels: Floats, height: float) -> Pose:
         """Pose on the plane under the wheels, with the heading of the start."""
@@ -269,11 +523,6 @@ class ContactDriver:
         above = corners[:, 2] - level
         if above.min() > height:
             return start
-        if above.min() < -_DEEPEST_START_M:
-            warnings.warn(
-                f"{name}: its start at {_shown(start.xyz)} is {-above.min():.2f} m below the ground; raised onto it",
-                stacklevel=4,
-            )
         slope = np.linalg.lstsq(np.column_stack([corners[:, :2], np.ones(len(corners))]), level, rcond=None)[0]
         up = np.array([-slope[0], -slope[1], 1.0])
         up /= np.linalg.norm(up)
@@ -281,6 +530,12 @@ class ContactDriver:
         yaw = math.atan2(*_forward(start.quat_xyzw)[1::-1])
         turn = np.array([0.0, 0.0, math.sin(0.5 * yaw), math.cos(0.5 * yaw)])
         z = float(slope[0] * start.xyz[0] + slope[1] * start.xyz[1] + slope[2])
+        below = z - float(start.xyz[2])
+        if below > _DEEPEST_START_M:
+            warnings.warn(
+                f"{name}: its start at {_shown(start.xyz)} is {below:.2f} m below the ground; raised onto it",
+                stacklevel=4,
+            )
         quat = quat_multiply(tilt / np.linalg.norm(tilt), turn)
         return Pose(xyz=(float(start.xyz[0]), float(start.xyz[1]), z), quat_xyzw=tuple(quat.tolist()))
 
@@ -314,6 +569,47 @@ def _doubles(values: Floats) -> Any:
     aligned = buffer[start : start + 8 * flat.size].view(np.float64)
     aligned[:] = flat
     return engine().mi.Float64(aligned)
+
+
+@dataclass
+class _Contacts:
+    """Strongest contact of each hull, and the sum of all, over the launches of a step."""
+
+    count: int
+
+    def __post_init__(self) -> None:
+        self.impulse = np.zeros(self.count)
+        self.total = np.zeros(self.count)
+        self.depth = np.zeros(self.count)
+        self.where = np.zeros((6, self.count))
+        self.row = np.full(self.count, -1)
+        self.actor = np.full(self.count, -1)
+        self.vehicle = np.full(self.count, -1)
+
+    def add(self, report: Floats, rows: NDArray[np.int64], actors: NDArray[np.int64]) -> None:
+        """Add the report of a launch; `rows` and `actors` belong to its triangles."""
+        self.depth = np.maximum(self.depth, report[9])
+        if not report[8].any():
+            return
+        self.total = self.total + report[8]
+        for k in np.flatnonzero(report[0] > self.impulse).tolist():
+            number = int(report[1, k])
+            self.impulse[k], self.where[:, k] = report[0, k], report[2:8, k]
+            self.row[k], self.actor[k], self.vehicle[k] = rows[number], actors[number], -1
+
+    def add_pair(self, first: int, second: int, impulse: float, point: Floats, normal: Floats) -> None:
+        """Add an impulse between two vehicles; the normal points to the first."""
+        for k, other, sign in ((first, second, 1.0), (second, first, -1.0)):
+            self.total[k] += impulse
+            if impulse > self.impulse[k]:
+                self.impulse[k], self.vehicle[k] = impulse, other
+                self.where[:, k] = np.concatenate([point, sign * normal])
+
+
+def _control(vehicle: Car | DifferentialDrive) -> dict[str, Any]:
+    """Numbers of a vehicle model, including the state of its motor and steering control."""
+    plain = (float, int, tuple, type(None))
+    return {name: value for name, value in vars(vehicle).items() if isinstance(value, plain)}
 
 
 def _advance_4(*args: Any) -> Any:

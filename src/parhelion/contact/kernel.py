@@ -5,7 +5,7 @@ hit, and bristles (Dahl 1968) carry friction up to the Coulomb limit. The hull i
 axis between it and every triangle nearby (separating axes, Gottschalk et al. 1996) and removes the closing velocity by
 impulses with friction, one triangle after the other (sequential impulses, Catto 2005). A large number of triangles on
 the same wall therefore does not make it harder. Contacts act before the hull reaches a surface, so that nothing passes
-through one, however thin and fast.
+through one, however thin and fast. On soft soil, wheels sink by Bekker's equation and shear it (`parhelion.contact.soil`).
 
 Positions and velocities are float64; only the rays are float32, relative to the origin of their scene.
 """
@@ -13,10 +13,11 @@ Positions and velocities are float64; only the rays are float32, relative to the
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
+from parhelion.contact import soil
 from parhelion.core.arrays import Ints, Masks, Reals, State, Vectors, namespace
-from parhelion.core.constants import STANDARD_GRAVITY_M_S2
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.replay import SceneArrays
 
@@ -28,112 +29,143 @@ BEHIND_M = 0.1
 
 BODY = (
     "mass", "inertia_x", "inertia_y", "inertia_z", "half_x", "half_y", "half_z", "centre_x", "centre_y", "centre_z",
-    "friction", "restitution", "grip",
+    "friction", "restitution", "grip", "frame_x", "frame_y", "frame_z",
 )  # fmt: skip
-"""Columns of a body's parameters: SI units, body frame at the centre of mass."""
+"""Columns of a body's parameters: SI units, body frame at the centre of mass; the last are the vehicle frame's origin."""
 WHEEL = (
     "x", "y", "z", "radius", "stiffness", "damping", "travel", "stop", "bristle", "bristle_damping", "relaxation",
-    "inertia", "gain",
+    "inertia", "width", "rim",
 )  # fmt: skip
-"""Columns of a wheel's parameters."""
+"""Columns of a wheel's parameters: `radius` is that without load, `rim` that by which it rolls."""
 COMMAND = ("rate", "steering", "torque")
 """Columns of a wheel's command: rate [rad/s], angle [rad], largest torque [N m]."""
 STATE = ("x", "y", "z", "qx", "qy", "qz", "qw", "vx", "vy", "vz", "wx", "wy", "wz")
 """Columns of a body's state: centre of mass and velocity in the world, angular velocity in the body frame."""
-WHEEL_STATE = ("rate", "along", "across", "load", "deflection")
-"""Columns of a wheel's state: rate [rad/s], bristle deflections [m], load [N], deflection of the spring [m]."""
-REPORT = ("impulse", "row", "px", "py", "pz", "nx", "ny", "nz", "total", "depth", "slip")
+WHEEL_STATE = ("rate", "along", "across", "load", "sinkage", "shear")
+"""Columns of a wheel's state: rate [rad/s], bristle deflections [m], load [N], sinkage into soft soil and its shear [m]."""
+REPORT = ("impulse", "row", "px", "py", "pz", "nx", "ny", "nz", "total", "depth")
 """Columns of a body's report on a step: largest impulse [N s], its triangle row, point and normal; sum; depth [m]."""
+ROW = 19
+"""Numbers per body at the vehicle frame: those of `Vehicle.row()` without the time."""
 TRIANGLE = 12
 """Numbers per triangle near a hull: three corners and a velocity."""
-SURFACE = ("friction", "rolling")
-"""Columns of the properties of a part's surface."""
+SURFACE = ("friction", "rolling", "k_c", "k_phi", "exponent", "cohesion", "tan_friction", "shear", "thickness")
+"""Columns of the properties of a part's surface; `thickness` [m] of soft soil is 0 on hard ground."""
+HEADER = ("substep", "substeps", "origin_x", "origin_y", "origin_z", "gravity_x", "gravity_y", "gravity_z")
+"""Numbers at the start of `inputs`; the first row and the number of rows of triangles of each body follow, then
+`COMMAND`, for one wheel after the other."""
 
-_SLOP_M = 0.001
+SLOP_M = 0.001
 _PLANE_M = 0.01
 _RECOVERY = 0.2
-_FASTEST_RECOVERY_M_S = 1.0
-_SPREAD_M = 0.004
+FASTEST_RECOVERY_M_S = 1.0
+_SPREAD_M = 0.0005
+"""Difference of height [m] over which the contact point moves from one corner of a box to the next."""
+_ROCKING_1_S = 2.0
+"""Rate [1/s] at which hull contacts damp rotation; assumed."""
+_SINKING_S = 0.1
+"""Time constant [s] of sinkage."""
+_STICKING_M_S = 0.2
+"""Rolling speed [m/s] at which the damping of the bristles has dropped by half. Rolling itself damps them."""
+_STANDING_M_S = 0.02
+"""Speed [m/s] below which the compaction of soil resists in proportion to the speed."""
+
+
+def columns(wheels: int) -> int:
+    """Number of columns of the result of `advance`: state, report and row."""
+    return len(STATE) + wheels * len(WHEEL_STATE) + len(REPORT) + ROW
 
 
 def advance(
     wheels: int,
+    capacity: int,
     lanes: Ints,
     count: Ints,
     scene: SceneArrays,
-    origin: Any,
     surfaces: Reals,
-    bodies: Reals,
-    wheel_rows: Reals,
-    commands: Reals,
+    parameters: Reals,
+    inputs: Reals,
     state: Reals,
-    near: Ints,
     triangles: Reals,
-    clock: Reals,
-) -> tuple[Reals, Reals]:
-    """Return state and report after all substeps.
+) -> Reals:
+    """Return state, report and rows after all substeps, as a block of `columns` numbers per body.
 
     Args:
         wheels: Number of wheels per body, a constant of the kernel; missing ones have a radius of 0.
+        capacity: Number of bodies, for the memory of the result.
         lanes: Body numbers, read in order.
-        count: Number of bodies.
+        count: Number of bodies, in device memory.
         scene: Solid triangles for the wheels' rays.
-        origin: Origin of the scene's coordinates [m], three numbers in device memory.
         surfaces: `SURFACE` of each part.
-        bodies: `BODY`, one block of `count` numbers per column; likewise the arrays that follow.
-        wheel_rows: `WHEEL`, for one wheel after the other.
-        commands: `COMMAND`, for one wheel after the other.
-        state: `STATE`, then `WHEEL_STATE` for one wheel after the other.
-        near: First row and number of rows in `triangles` of each body.
+        parameters: `BODY`, then `WHEEL` for one wheel after the other; one block of `count` numbers per column.
+        inputs: `HEADER`, rows of triangles and commands.
+        state: Result of the last call, of which it reads `STATE`, then `WHEEL_STATE` for one wheel after the other.
         triangles: Corners and velocity of triangles near the hulls, relative to the origin.
-        clock: Substep [s] and number of substeps.
     """
-    work = _Work(wheels, lanes, count, scene, surfaces, bodies, wheel_rows, commands, near, triangles, clock)
+    work = _Work(wheels, lanes, count, scene, surfaces, parameters, inputs, triangles)
     mi, dr = work.mi, work.dr
-    start = [work.column(state, k) for k in range(len(STATE) + wheels * len(WHEEL_STATE))]
-    zero = [dr.gather(mi.Float64, origin, mi.UInt32(k)) for k in range(3)]
+    size = columns(wheels)
+    start = [dr.gather(mi.Float64, state, lanes * size + k) for k in range(len(STATE) + wheels * len(WHEEL_STATE))]
     for k in range(3):
-        start[k] = start[k] - zero[k]
+        start[k] = start[k] - work.origin[k]
     report = [0.0 * start[0] for _ in REPORT]
     report[1] = report[1] - 1.0
     final = dr.while_loop((mi.UInt32(0), *start, *report), lambda number, *_: number < work.substeps, work.substep)
     after, reported = list(final[1 : 1 + len(start)]), list(final[1 + len(start) :])
     for k in range(3):
-        after[k] = after[k] + zero[k]
-        reported[2 + k] = reported[2 + k] + zero[k]
-    return tuple(after), tuple(reported)
+        after[k] = after[k] + work.origin[k]
+        reported[2 + k] = reported[2 + k] + work.origin[k]
+    values = [*after, *reported, *work.row(start, after)]
+    result = dr.empty(mi.Float64, size * capacity)
+    dr.scatter(result, mi.ArrayXd(values), lanes)  # a scatter of each column would be a kernel of its own
+    return result
 
 
 class _Work:
     """One launch: parameters of the bodies, and the physics of a substep."""
 
     def __init__(
-        self, wheels: int, lanes: Ints, count: Ints, scene: SceneArrays, surfaces: Reals, bodies: Reals,
-        wheel_rows: Reals, commands: Reals, near: Ints, triangles: Reals, clock: Reals,
+        self, wheels: int, lanes: Ints, count: Ints, scene: SceneArrays, surfaces: Reals, parameters: Reals,
+        inputs: Reals, triangles: Reals,
     ) -> None:  # fmt: skip
         engine = running_engine()
         self.mi, self.dr = engine.mi, engine.dr
         self.wheels, self.lanes, self.count, self.scene, self.surfaces = wheels, lanes, count, scene, surfaces
         self.triangles = triangles
         dr, mi = self.dr, self.mi
-        self.dt = dr.gather(mi.Float64, clock, mi.UInt32(0))
-        self.substeps = mi.UInt32(dr.gather(mi.Float64, clock, mi.UInt32(1)))
-        values = [self.column(bodies, k) for k in range(len(BODY))]
+        header = [dr.gather(mi.Float64, inputs, mi.UInt32(k)) for k in range(len(HEADER))]
+        self.dt, self.substeps = header[0], mi.UInt32(header[1])
+        self.origin, self.gravity = self._vector(header[2:5]), self._vector(header[5:8])
+        self.first, self.near = (mi.UInt32(self.column(inputs, k, len(HEADER))) for k in range(2))
+        values = [self.column(parameters, k) for k in range(len(BODY) + wheels * len(WHEEL))]
         self.mass = values[0]
         self.inertia, self.half, self.centre = (self._vector(values[k : k + 3]) for k in (1, 4, 7))
-        self.friction, self.restitution, self.grip = values[10:]
-        self.wheel = [[self.column(wheel_rows, w * len(WHEEL) + k) for k in range(len(WHEEL))] for w in range(wheels)]
+        self.friction, self.restitution, self.grip = values[10:13]
+        self.frame_at = self._vector(values[13:16])
+        self.wheel = [values[len(BODY) + w * len(WHEEL) :][: len(WHEEL)] for w in range(wheels)]
         self.command = [
-            [self.column(commands, w * len(COMMAND) + k) for k in range(len(COMMAND))] for w in range(wheels)
+            [self.column(inputs, 2 + w * len(COMMAND) + k, len(HEADER)) for k in range(len(COMMAND))]
+            for w in range(wheels)
         ]
-        self.first = dr.gather(mi.UInt32, near, self.lanes)
-        self.near = dr.gather(mi.UInt32, near, self.lanes + self.count)
 
-    def column(self, table: Reals, column: int) -> Reals:
-        return self.dr.gather(self.mi.Float64, table, self.lanes + self.count * column)
+    def column(self, table: Reals, column: int, first: int = 0) -> Reals:
+        return self.dr.gather(self.mi.Float64, table, self.lanes + (self.count * column + first))
 
     def _vector(self, values: Any) -> Vectors:
         return self.mi.Vector3d(*values)
+
+    def row(self, before: list[Reals], after: list[Reals]) -> list[Reals]:
+        """State of the vehicle frame, with mean accelerations of all substeps."""
+        dr = self.dr
+        frame, lever = _Frame(self.mi, after[3:7]), self.frame_at
+        duration = self.dt * self.mi.Float64(self.substeps)
+        pull, turn = (self._vector([(after[k] - before[k]) / duration for k in range(n, n + 3)]) for n in (7, 10))
+        spin = self._vector(after[10:13])
+        twist = dr.cross(spin, lever)
+        place = self._vector(after[:3]) + frame.out(lever)
+        velocity = self._vector(after[7:10]) + frame.out(twist)
+        pull = pull + frame.out(dr.cross(turn, lever) + dr.cross(spin, twist))
+        return [*place, *after[3:7], *velocity, *spin, *pull, *turn]
 
     def substep(self, number: Ints, *state: Reals) -> State:
         """Advance by one substep: wheels, gravity, hull, then positions (semi-implicit Euler)."""
@@ -142,7 +174,7 @@ class _Work:
         body, report = list(state[:size]), list(state[size:])
         place, velocity, spin = (self._vector(body[k : k + 3]) for k in (0, 7, 10))
         frame = _Frame(mi, body[3:7])
-        force, torque = mi.Vector3d(0.0, 0.0, -STANDARD_GRAVITY_M_S2) * self.mass, mi.Vector3d(0.0)
+        force, torque = self.gravity * self.mass, mi.Vector3d(0.0)
         rows: list[Reals] = []
         for w in range(self.wheels):
             first = len(STATE) + w * len(WHEEL_STATE)
@@ -150,7 +182,7 @@ class _Work:
             force, torque, rows = force + push, torque + moment, [*rows, *after]
         velocity = velocity + force / self.mass * dt
         spin = spin + (torque - dr.cross(spin, self.inertia * spin)) / self.inertia * dt
-        velocity, spin, report = self._hull(place, frame, velocity, spin, report)
+        velocity, spin, report = self._hull(mi.Float64(number) * dt, place, frame, velocity, spin, report)
         place = place + velocity * dt
         quat = frame.after(spin, dt)
         return (number + 1, *place, *quat, *velocity, *spin, *rows, *report)
@@ -162,71 +194,96 @@ class _Work:
     ) -> tuple[Vectors, Vectors, list[Reals]]:
         """Force in the world and torque in the body frame of a wheel, and its state after the substep."""
         dr, mi, dt = self.dr, self.mi, self.dt
-        hub, (radius, *spring, bristle, bristle_damping, relaxation, inertia, gain) = (
+        hub, (radius, *spring, bristle, bristle_damping, relaxation, inertia, width, rim) = (
             mi.Vector3d(*self.wheel[w][:3]), self.wheel[w][3:],
         )  # fmt: skip
-        rate, along, across = state[:3]
+        xp = namespace(radius)
+        rate, along, across, _, sunk, sheared = state
         target, steering, most = self.command[w]
         ahead = frame.out(mi.Vector3d(dr.cos(steering), dr.sin(steering), 0.0))
         down = frame.out(mi.Vector3d(0.0, 0.0, -1.0))
         centre = place + frame.out(hub)
         speed = velocity + frame.out(dr.cross(spin, hub))
-        load, press, deep, mu, rolling = self._probe(centre, ahead, down, radius, speed, *spring)
-        touches = load > 0.0
-        normal = dr.select(touches, press / namespace(load).maximum(dr.norm(press), 1e-9), -down)
+        load, press, deep, part = self._probe(centre, ahead, down, radius, speed, sunk, *spring)
+        touches = (load > 0.0) & (radius > 0.0)
+        ground = self._ground(part, touches)
+        normal = dr.select(touches, press / xp.maximum(dr.norm(press), 1e-9), -down)
         forward = ahead - normal * dr.dot(ahead, normal)
-        forward = forward / namespace(load).maximum(dr.norm(forward), 1e-6)
+        forward = forward / xp.maximum(dr.norm(forward), 1e-6)
         left = dr.cross(normal, forward)
         contact = centre - normal * (radius - deep)
         arm = frame.into(contact - place)
-        slipping = velocity + frame.out(dr.cross(spin, arm))
-        slip_along = dr.dot(slipping, forward) - rate * radius
-        slip_across = dr.dot(slipping, left)
-        # Rolling renews the tread in contact: the steady deflection is the slip angle times the relaxation length.
-        renewed = 1.0 / (1.0 + dr.abs(rate) * radius * dt / relaxation)
-        along, across = (along + slip_along * dt) * renewed, (across + slip_across * dt) * renewed
-        pull = -(bristle * along + bristle_damping * slip_along)
-        side = -(bristle * across + bristle_damping * slip_across)
-        limit = self.grip * mu * load
-        size = dr.sqrt(pull * pull + side * side)
-        share = dr.select(size > limit, limit / namespace(size).maximum(size, 1e-9), 1.0)
-        pull, side = pull * share, side * share
+        moving = velocity + frame.out(dr.cross(spin, arm))
+        slip = mi.Vector2d(dr.dot(moving, forward) - rate * rim, dr.dot(moving, left))
+        rolling = dr.abs(rate) * rim
+        soft = ground.thickness > 0.0
+        length = soil.contact_length(xp.maximum(sunk, 1e-4), radius)
+        strength = soil.shear_strength(load, width * length, ground.cohesion, ground.tan_friction)
+        # Rolling renews the tread in contact: the steady deflection is the slip times the relaxation length.
+        renewed = 1.0 / (1.0 + rolling * dt / relaxation)
+        # Soil gives way until its shear displacement mobilises the force; rolling reaches fresh soil.
+        sheared = sheared * renewed
+        mobile = soil.mobilised(length * xp.minimum(sheared / relaxation, 1.0), ground.shear)
+        limit = dr.select(soft, strength * mobile, self.grip * ground.friction * load)
+        bent = (mi.Vector2d(along, across) + slip * dt) * renewed
+        grip = -(bent * bristle + slip * (bristle_damping / (1.0 + rolling / _STICKING_M_S)))
+        size = dr.norm(grip)
+        slides = size > limit
+        grip = dr.select(slides, grip * (limit / xp.maximum(size, 1e-9)), grip)
         # A sliding bristle holds the deflection that its force belongs to.
-        slides = share < 1.0
-        along = dr.select(touches, dr.select(slides, -pull / bristle, along), 0.0)
-        across = dr.select(touches, dr.select(slides, -side / bristle, across), 0.0)
-        force = press + forward * pull + left * side
+        bent = dr.select(slides, -grip / bristle, bent)
+        bent = dr.select(touches, bent, 0.0)
+        sheared = dr.select(
+            touches & soft, xp.minimum(dr.select(slides, sheared + dr.norm(slip) * dt, sheared), relaxation), 0.0
+        )
+        # Compaction resists the motion of the hub, not the rotation of the wheel.
+        stiffness = soil.stiffness(ground.k_c, ground.k_phi, width)
+        compaction = soil.compaction_resistance(xp.maximum(sunk, 1e-6), width, stiffness, ground.exponent)
+        advance = dr.dot(moving, forward)
+        resistance = dr.select(soft, compaction * advance / xp.maximum(dr.abs(advance), _STANDING_M_S), 0.0)
+        force = press + forward * (grip.x - resistance) + left * grip.y
         torque = dr.cross(arm, frame.into(force))
-        rate = self._turned(rate, target, most, inertia, gain, -pull * radius, rolling * load * radius)
+        rate = self._turned(rate, target, most, inertia, -grip.x * rim, ground.rolling * load * rim)
+        deepest = soil.sinkage(xp.maximum(load, 1e-6), width, 2.0 * radius, stiffness, ground.exponent)
+        aim = dr.select(touches & soft, xp.minimum(deepest, ground.thickness), 0.0)
+        sunk = sunk + (aim - sunk) * xp.minimum(dt / _SINKING_S, 1.0)
         there = radius > 0.0
-        force = dr.select(there & touches, force, 0.0)
-        torque = dr.select(there & touches, torque, 0.0)
-        return force, torque, [dr.select(there, rate, 0.0), along, across, dr.select(there, load, 0.0), deep]
+        force = dr.select(touches, force, 0.0)
+        torque = dr.select(touches, torque, 0.0)
+        return force, torque, [dr.select(there, rate, 0.0), *bent, dr.select(there, load, 0.0), sunk, sheared]
 
-    def _turned(
-        self, rate: Reals, target: Reals, most: Reals, inertia: Reals, gain: Reals, road: Reals, resistance: Reals
-    ) -> Reals:
-        """Rate of a wheel after the substep: an implicit speed servo with limited torque, road and rolling torque."""
+    def _ground(self, part: Ints, touches: Masks) -> Ground:
+        """Properties of the surface under a wheel, as kernel variables."""
+        dr, mi = self.dr, self.mi
+        row = dr.select(touches, part, 0) * len(SURFACE)
+        values = [mi.Float64(dr.gather(mi.Float, self.surfaces, row + k, touches)) for k in range(len(SURFACE))]
+        soft = values[-1] > 0.0
+        # Values that keep the formulas of soil finite on hard ground.
+        harmless = (None, None, 0.0, 1e6, 1.0, 0.0, 0.5, 0.01, None)
+        return Ground(
+            *(v if other is None else dr.select(soft, v, other) for v, other in zip(values, harmless, strict=True))
+        )
+
+    def _turned(self, rate: Reals, target: Reals, most: Reals, inertia: Reals, road: Reals, resistance: Reals) -> Reals:
+        """Rate of a wheel after the substep: a speed servo with limited torque, road and rolling torque."""
         dr, dt = self.dr, self.dt
         xp = namespace(rate)
         inertia = xp.maximum(inertia, 1e-6)
         free = rate + road / inertia * dt
         brake = resistance / inertia * dt
         free = dr.select(dr.abs(free) > brake, free - dr.sign(free) * brake, 0.0)
-        gained = gain * dt / inertia
-        wanted = (free + gained * target) / (1.0 + gained)
         change = most / inertia * dt
-        return xp.clip(wanted, free - change, free + change)
+        return xp.clip(target, free - change, free + change)
 
     def _probe(
-        self, centre: Vectors, ahead: Vectors, down: Vectors, radius: Reals, speed: Vectors,
+        self, centre: Vectors, ahead: Vectors, down: Vectors, radius: Reals, speed: Vectors, sunk: Reals,
         stiffness: Reals, damping: Reals, travel: Reals, stop: Reals,
-    ) -> tuple[Reals, Vectors, Reals, Reals, Reals]:  # fmt: skip
-        """Load [N], normal force (3) [N], deflection [m], friction and rolling resistance under a wheel."""
+    ) -> tuple[Reals, Vectors, Reals, Ints]:  # fmt: skip
+        """Load [N], normal force (3) [N], deflection [m] and part under a wheel that has sunk by `sunk` [m]."""
         dr, mi = self.dr, self.mi
         xp = namespace(radius)
 
-        def ray(k: Ints, load: Reals, press: Vectors, deepest: Reals, mu: Reals, rolling: Reals) -> State:
+        def ray(k: Ints, load: Reals, press: Vectors, deepest: Reals, most: Reals, under: Ints) -> State:
             angle = (mi.Float64(k) - (RAYS - 1) / 2) * SPACING_RAD
             direction = down * dr.cos(angle) + ahead * dr.sin(angle)
             start = mi.Point3f(centre - direction * BEHIND_M)
@@ -242,58 +299,70 @@ class _Work:
             cosine = dr.dot(toward, direction)
             apart = dr.acos(xp.clip(cosine, -1.0, 1.0))
             share = xp.maximum(1.0 - apart / SPACING_RAD, 0.0)
-            of_plane = share * xp.maximum(radius - distance * cosine, 0.0)
-            of_edge = (1.0 - share) * xp.maximum(radius - distance, 0.0)
+            of_plane = share * xp.maximum(radius - sunk - distance * cosine, 0.0)
+            of_edge = (1.0 - share) * xp.maximum(radius - sunk - distance, 0.0)
             deep = dr.select(hit.found, of_plane + of_edge, 0.0)
             normal = -(toward * of_plane + direction * of_edge) / xp.maximum(of_plane + of_edge, 1e-12)
             closing = -dr.dot(speed, normal)
             spring = stiffness * deep + stop * xp.maximum(deep - travel, 0.0)
             weight = dr.select(of_plane > 0.0, share, 0.0) + dr.select(of_edge > 0.0, 1.0 - share, 0.0)
             part_force = dr.select(deep > 0.0, xp.maximum(spring + damping * weight * closing, 0.0), 0.0)
-            part = dr.select(hit.found, hit.part, 0)
-            more = part_force > load
-            mu = dr.select(more, mi.Float64(dr.gather(mi.Float, self.surfaces, part * len(SURFACE), hit.found)), mu)
-            rolling = dr.select(
-                more, mi.Float64(dr.gather(mi.Float, self.surfaces, part * len(SURFACE) + 1, hit.found)), rolling
-            )
-            return k + 1, load + part_force, press + normal * part_force, xp.maximum(deepest, deep), mu, rolling
+            more = part_force > most
+            under, most = dr.select(more, hit.part, under), dr.select(more, part_force, most)
+            return k + 1, load + part_force, press + normal * part_force, xp.maximum(deepest, deep), most, under
 
-        begin = (mi.UInt32(0), mi.Float64(0.0), mi.Vector3d(0.0), mi.Float64(0.0), mi.Float64(0.0), mi.Float64(0.0))
-        return tuple(dr.while_loop(begin, lambda k, *_: k < RAYS, ray)[1:])  # type: ignore[return-value]
+        begin = (mi.UInt32(0), mi.Float64(0.0), mi.Vector3d(0.0), mi.Float64(0.0), mi.Float64(0.0), mi.UInt32(0))
+        _, load, press, deep, _, under = dr.while_loop(begin, lambda k, *_: k < RAYS, ray)
+        return load, press, deep, under
 
     # ---- hull ------------------------------------------------------------------------------------------------------
 
     def _hull(
-        self, place: Vectors, frame: _Frame, velocity: Vectors, spin: Vectors, report: list[Reals]
+        self, time: Reals, place: Vectors, frame: _Frame, velocity: Vectors, spin: Vectors, report: list[Reals]
     ) -> tuple[Vectors, Vectors, list[Reals]]:
-        """Velocities after the impulses of the triangles near the hull, and the report."""
+        """Velocities after the impulses of the triangles near the hull, and the report.
+
+        If any of them pushes, all are visited a second time, because one may push the hull toward another.
+        """
         dr, mi = self.dr, self.mi
+        lever = dr.norm(self.half) + dr.norm(self.centre)
 
-        def one(k: Ints, velocity: Vectors, spin: Vectors, *report: Reals) -> State:
-            velocity, spin, reported = self._impulse(self.first + k, place, frame, velocity, spin, list(report))
-            return (k + 1, velocity, spin, *reported)
+        def one(k: Ints, own: Vectors, spin: Vectors, visits: Ints, *report: Reals) -> State:
+            row = self.first + dr.select(k < self.near, k, k - self.near)
+            numbers = [dr.gather(mi.Float64, self.triangles, row * TRIANGLE + n) for n in range(TRIANGLE)]
+            drift = mi.Vector3d(*numbers[9:])
+            there = place - drift * time
+            corners = [frame.into(mi.Vector3d(*numbers[n : n + 3]) - there) - self.centre for n in (0, 3, 6)]
+            moving = frame.into(drift)
+            reach = (dr.norm(own - moving) + dr.norm(spin) * lever) * self.dt + SLOP_M
+            pushed, turned, *reported = dr.if_stmt(
+                (own, spin, *report),
+                _along_sides(corners, self.half) < reach,
+                lambda own, spin, *report: self._impulse(row, moving, corners, reach, place, frame, own, spin, report),
+                lambda *same: same,
+            )
+            visits = dr.select(reported[8] > report[8], 2 * self.near, visits)
+            return (k + 1, pushed, turned, visits, *reported)
 
-        begin = (mi.UInt32(0), velocity, spin, *report)
-        _, velocity, spin, *reported = dr.while_loop(begin, lambda k, *_: k < self.near, one)
-        return velocity, spin, reported
+        begin = (mi.UInt32(0), frame.into(velocity), spin, mi.UInt32(self.near), *report)
+        final = dr.while_loop(begin, lambda k, own, spin, visits, *_: k < visits, one)
+        # Deformation at contacts damps rotation, so that a body that rocks on its edges comes to rest.
+        spin = dr.select(final[3] > self.near, final[2] * (1.0 - _ROCKING_1_S * self.dt), final[2])
+        return frame.out(final[1]), spin, list(final[4:])
 
     def _impulse(
-        self, row: Ints, place: Vectors, frame: _Frame, velocity: Vectors, spin: Vectors, report: list[Reals]
-    ) -> tuple[Vectors, Vectors, list[Reals]]:
+        self, row: Ints, moving: Vectors, corners: list[Vectors], reach: Reals, place: Vectors, frame: _Frame,
+        own: Vectors, spin: Vectors, report: tuple[Reals, ...],
+    ) -> State:  # fmt: skip
+        """Velocities in the body frame after the impulse of a triangle, and the report."""
         dr, mi, dt = self.dr, self.mi, self.dt
-        xp = namespace(velocity.x)
-        numbers = [dr.gather(mi.Float64, self.triangles, row * TRIANGLE + k) for k in range(TRIANGLE)]
-        moving = frame.into(mi.Vector3d(*numbers[9:]))
-        corners = [frame.into(mi.Vector3d(*numbers[k : k + 3]) - place) - self.centre for k in (0, 3, 6)]
-        own = frame.into(velocity)
-        lever = dr.norm(self.half) + dr.norm(self.centre)
-        reach = (dr.norm(own - moving) + dr.norm(spin) * lever) * dt + _SLOP_M
+        xp = namespace(own.x)
         normal, gap, point = _separation(dr, mi, corners, self.half, reach)
         point = point + self.centre
         close = gap < reach
         closing = dr.dot(own + dr.cross(spin, point) - moving, normal)
         wanted = dr.select(
-            gap > 0.0, -gap / dt, xp.minimum(xp.maximum(-gap - _SLOP_M, 0.0) * _RECOVERY / dt, _FASTEST_RECOVERY_M_S)
+            gap > 0.0, -gap / dt, xp.minimum(xp.maximum(-gap - SLOP_M, 0.0) * _RECOVERY / dt, FASTEST_RECOVERY_M_S)
         )
         bounce = dr.select(closing < -0.5, -self.restitution * closing, 0.0)
         wanted = xp.maximum(wanted, dr.select(gap < reach, bounce, wanted))
@@ -314,8 +383,34 @@ class _Work:
         where, facing = place + frame.out(point), frame.out(normal)
         new = [push, mi.Float64(row), *where, *facing]
         reported = [dr.select(strongest, a, b) for a, b in zip(new, report[:8], strict=True)]
-        reported += [report[8] + push, xp.maximum(report[9], dr.select(close, -gap, 0.0)), report[10]]
-        return frame.out(own), spin, reported
+        reported += [report[8] + push, xp.maximum(report[9], dr.select(close, -gap, 0.0))]
+        return (own, spin, *reported)
+
+
+@dataclass
+class Ground:
+    """Properties of the surface under a wheel, in the order of `SURFACE`."""
+
+    friction: Reals
+    rolling: Reals
+    k_c: Reals
+    k_phi: Reals
+    exponent: Reals
+    cohesion: Reals
+    tan_friction: Reals
+    shear: Reals
+    thickness: Reals
+
+
+def _along_sides(corners: list[Vectors], half: Vectors) -> Reals:
+    """Largest gap [m] between a triangle and a box at the origin along the axes of the box: a cheap lower bound."""
+    xp = namespace(half.x)
+    gaps = []
+    for k in range(3):
+        a, b, c = (corner[k] for corner in corners)
+        low, high = xp.minimum(xp.minimum(a, b), c), xp.maximum(xp.maximum(a, b), c)
+        gaps.append(xp.maximum(low, -high) - half[k])
+    return xp.maximum(xp.maximum(gaps[0], gaps[1]), gaps[2])
 
 
 def _separation(

@@ -13,18 +13,37 @@ from parhelion.rays.scene import RayScene
 from parhelion.world.world import World
 
 SOFT_LABELS = ("vegetation", "lane-marking", "water", "person", "pedestrian")
-"""Labels that carry nothing: leaves, paint and people, who move on their own."""
+"""Labels of static objects that carry nothing: leaves, paint and people."""
+MOVING_SOFT_LABELS = ("vegetation", "lane-marking", "water")
+"""Labels of actors that stop nothing."""
+
+
+EDGE = "world edge"
+"""Name of the invisible walls around a world."""
+_BELOW_M = 1.0
+_FAR_M = 1000.0
 
 
 class Solid:
-    """Static solid triangles of a world."""
+    """Static solid triangles of a world, and invisible walls around them.
+
+    Four walls stand on the sides of the triangles' bounds, and a floor lies 1 m below them: a vehicle that leaves the
+    ground does not fall forever. Wheels ignore them, hulls do not.
+    """
 
     def __init__(self, triangles: Triangles) -> None:
         self.triangles = triangles.solid()[0]
         self.scene = RayScene(SceneGeometry(self.triangles))
         corners = self.triangles.vertices[self.triangles.faces] if len(self.triangles) else np.zeros((0, 3, 3))
-        self.corners: Floats = corners - self.scene.origin
-        self.grid = Grid(self.corners.min(axis=1), self.corners.max(axis=1)) if len(corners) else None
+        local = corners - self.scene.origin
+        self.corners: Floats = np.concatenate([local, _walls(local)])
+        """Corners (m, 3, 3) [m] of the triangles, then of the walls, relative to the scene's origin."""
+        self.low: Floats = self.corners.min(axis=1)
+        self.high: Floats = self.corners.max(axis=1)
+        self.grid = Grid(self.low[: len(local)], self.high[: len(local)]) if len(local) else None
+        self.lowest_m = float(corners[:, :, 2].min(initial=np.inf))
+        """Height [m] of the lowest triangle in the world."""
+        self._edges = np.arange(len(local), len(self.corners))
 
     @classmethod
     def of(cls, world: World, soft: tuple[str, ...] = SOFT_LABELS) -> Solid:
@@ -35,8 +54,29 @@ class Solid:
         return cls(Triangles(geometry.vertices, geometry.faces[keep], geometry.part[keep]))
 
     def near(self, low: Floats, high: Floats) -> NDArray[np.int64]:
-        """Rows of the triangles whose box meets the box from `low` to `high` (3,), relative to the scene's origin."""
-        return np.zeros(0, np.int64) if self.grid is None else self.grid.query(low, high)
+        """Rows of the triangles whose box meets the box from `low` to `high` (3,), relative to the scene's origin.
+
+        The walls around the world are always included.
+        """
+        return self._edges if self.grid is None else np.concatenate([self.grid.query(low, high), self._edges])
+
+    def is_edge(self, row: int) -> bool:
+        """True for a triangle of the walls around the world."""
+        return row >= len(self.triangles)
+
+
+def _walls(corners: Floats) -> Floats:
+    """Triangles (10, 3, 3) of the walls and the floor around triangles (m, 3, 3)."""
+    if not len(corners):
+        return np.zeros((0, 3, 3))
+    (x0, y0, z0), (x1, y1, z1) = corners.min(axis=(0, 1)), corners.max(axis=(0, 1))
+    z0, z1 = z0 - _BELOW_M, z1 + _FAR_M
+    base = [np.array([x, y, z0]) for x, y in ((x0, y0), (x1, y0), (x1, y1), (x0, y1))]
+    up = np.array([0.0, 0.0, z1 - z0])
+    found = [[base[0], base[1], base[2]], [base[0], base[2], base[3]]]
+    for a, b in zip(base, base[1:] + base[:1], strict=True):
+        found += [[a, b, b + up], [a, b + up, a + up]]
+    return np.array(found)
 
 
 class Grid:

@@ -1,9 +1,10 @@
-"""Friction and rolling resistance of tyres on the materials of a world, dry and wet."""
+"""Friction, rolling resistance and soil under the wheels on the materials of a world, dry and wet."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from parhelion.contact.soil import SOILS, Soil
 from parhelion.core.pose import Floats
 from parhelion.world.world import World
 
@@ -18,10 +19,10 @@ GROUND: dict[str, tuple[float, float, float]] = {
     "brick": (0.7, 0.5, 0.015),
     "epoxy": (0.7, 0.4, 0.012),
     "gravel": (0.6, 0.55, 0.03),
-    "soil": (0.65, 0.4, 0.05),
-    "sand": (0.55, 0.5, 0.15),
+    "soil": (0.65, 0.4, 0.015),
+    "sand": (0.55, 0.5, 0.015),
     "grass": (0.5, 0.35, 0.05),
-    "snow": (0.2, 0.15, 0.04),
+    "snow": (0.2, 0.15, 0.015),
     "ice": (0.1, 0.05, 0.012),
     "wood": (0.6, 0.4, 0.012),
     "plywood": (0.6, 0.4, 0.012),
@@ -32,18 +33,45 @@ OTHER = (0.6, 0.4, 0.012)
 """Values of materials that are not listed."""
 
 
+SOFT: dict[str, tuple[str, str]] = {
+    "sand": ("dry sand", "sandy loam"),
+    "soil": ("sandy loam", "clayey soil"),
+    "snow": ("snow", "snow"),
+}
+"""Soil of a material, dry and wet. Wet sand is firmer than dry sand; that it equals sandy loam is assumed, as is clayey
+soil for wet soil. Compaction adds to the rolling resistance of the tyre itself."""
+
+
+def _base(material: str, table: dict[str, tuple[float, float, float]] | dict[str, tuple[str, str]]) -> str:
+    """Longest name in a table that a material's name begins with, up to a hyphen; `asphalt-dark` counts as asphalt."""
+    name = material
+    while name not in table and "-" in name:
+        name = name.rsplit("-", 1)[0]
+    return name
+
+
 def ground_properties(material: str, *, wet: bool = False) -> tuple[float, float]:
     """Friction and rolling resistance of a car tyre on a material; `asphalt-dark` counts as asphalt."""
-    name = material
-    while name not in GROUND and "-" in name:
-        name = name.rsplit("-", 1)[0]
-    dry_friction, wet_friction, rolling = GROUND.get(name, OTHER)
+    dry_friction, wet_friction, rolling = GROUND.get(_base(material, GROUND), OTHER)
     return (wet_friction if wet else dry_friction), rolling
 
 
+def soil_of(material: str, *, wet: bool = False) -> Soil | None:
+    """Soft soil of a material, or None for hard ground.
+
+    >>> soil_of("sand").friction_deg, soil_of("asphalt")
+    (28.0, None)
+    """
+    names = SOFT.get(_base(material, SOFT))
+    return None if names is None else SOILS[names[1] if wet else names[0]]
+
+
 def surfaces_of(world: World) -> Floats:
-    """Friction and rolling resistance per part of a world, shape (parts, 2); wet in rain."""
+    """Surface properties per part of a world, shape (parts, 9), in the order of the kernel's table; wet if it rains at 0 s."""
     weather = world.weather
-    wet = weather is not None and weather.rain_rate_mm_h > 0.0
-    by_material = np.array([ground_properties(one.name, wet=wet) for one in world.materials])
-    return by_material[world.parts.material]
+    wet = weather is not None and weather.at(0.0).rain_rate_mm_h > 0.0
+    rows = []
+    for one in world.materials:
+        soft = soil_of(one.name, wet=wet)
+        rows.append((*ground_properties(one.name, wet=wet), *((0.0,) * 7 if soft is None else soft.columns())))
+    return np.array(rows)[world.parts.material]

@@ -67,7 +67,7 @@ FIELDS: Mapping[str, FieldSpec] = MappingProxyType(
 )
 
 # Values of the `origin` field.
-ORIGINS = ("surface", "rain", "fog", "snow", "dust", "multipath", "noise")
+ORIGINS = ("surface", "rain", "fog", "snow", "dust", "multipath", "noise", "spray")
 _further_origins: dict[int, str] = {}
 
 

@@ -24,6 +24,7 @@ from parhelion.core.files import only_writer, remove_litter
 from parhelion.core.streams import Samples, joined
 from parhelion.io import poses as tum
 from parhelion.io.poses import TimedPoses
+from parhelion.outputs.collisions import CollisionLog, Hit
 from parhelion.outputs.datasets.boxes import movable_truth, write_kitti_labels, write_nuscenes_boxes
 from parhelion.outputs.files import FILES, FileRule, write_columns
 from parhelion.outputs.manifest import JOURNAL, EarlierRun, Journal, content_of, write_manifest
@@ -60,6 +61,8 @@ class RunSummary:
     """Notes on fields that the format of clouds cannot store, with the number of clouds."""
     report: Path | None = None
     """Run report, if requested."""
+    collisions: list[Hit] = field(default_factory=list)
+    """Collisions of vehicles in contact with the world."""
 
 
 def run(
@@ -116,6 +119,7 @@ def _run(
             (folder / f"{scanner.folder_name}-boxes").mkdir(exist_ok=True)
     summary = RunSummary(folder)
     total = scenario.frame_count
+    collisions = CollisionLog()
     streams: dict[str, list[Samples]] = {sensor.name: [] for sensor in scenario.stream_sensors}
     with _paced(realtime) as wait:
         boxed = truth or ()
@@ -150,6 +154,7 @@ def _run(
                 batch_s=BATCH_S,
             ):
                 report.take(step)
+                collisions.take(step)
                 for name, found in step.frames.items():
                     for number, record in found:
                         rule = rules[name]
@@ -177,6 +182,10 @@ def _run(
             if journal is not None:
                 journal.close()
             raise
+    # A run that a collision ended has fewer frames than planned.
+    counts = {sensor.name: sensor.count(scenario.duration_s) for sensor in scenario.frame_sensors}
+    frames = {name: files[: counts[name]] for name, files in frames.items()}
+    summary.collisions = collisions.hits
     summary.files = [
         one for name, files in frames.items() for file in files for one in (file, *_companions(file, rules[name]))
     ]
@@ -185,9 +194,12 @@ def _run(
     summary.files += sinks.close()
     summary.files += _write_streams(scenario, streams, folder, report)
     summary.files += _write_truth(scenario, folder)
+    summary.files += collisions.write(scenario, folder)
     summary.files += report.counts()
     earlier.hashes |= journal.hashes
     hashes = {file.relative_to(folder).as_posix(): earlier.hash_of(file) for file in summary.files}
+    if scenario.ended is not None:
+        content["ended"] = {"time_s": scenario.ended[0], "reason": scenario.ended[1]}
     write_manifest(folder, content, complete=True, files=hashes)
     journal.remove()
     summary.report = report.write(hashes, summary.found, "" if watch is None else watch.on_page())

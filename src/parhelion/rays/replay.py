@@ -15,10 +15,14 @@ allocated, and `index` an array to read in order.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from weakref import ref
+
+import numpy as np
 
 from parhelion.core.arrays import Ints
 from parhelion.rays.device import Engine, kernel_tree
@@ -150,12 +154,26 @@ def addresses(engine: Engine, scene: Any) -> tuple[Any, ...]:
     """Return the arrays of addresses that casts at a Mitsuba scene read; empty if this Mitsuba does not expose them.
 
     Freezing then fails, and the engine falls back to tracing every call.
+
+    On the CPU, each array is mapped to the place that its address leads to: an Embree scene, or a function of Embree.
+    Dr.Jit needs another recording if the alignment of such a place differs, or if two arrays of a call share their
+    memory in another way. Embree aligns scenes to 16 bytes, so arrays of single bytes are always aligned, and arrays of
+    the functions, which are the same for all scenes, are cached.
     """
     dr, mi = engine.dr, engine.mi
     try:
         with dr.scoped_set_flag(dr.JitFlag.EnableObjectTraversal, True):
             indices = dr.detail.collect_indices(scene)
         known = [index for index in indices[:_ADDRESSES] if index]
-        return tuple(dr.detail.update_indices(mi.UInt64(0), [index]) for index in known)
+        found = tuple(dr.detail.update_indices(mi.UInt64(0), [index]) for index in known)
     except (AttributeError, TypeError):
         return ()
+    if engine.device != "cpu":
+        return found
+    return tuple(_byte_at(engine, one.numpy().ctypes.data) for one in found)
+
+
+@lru_cache(maxsize=256)
+def _byte_at(engine: Engine, address: int) -> Any:
+    """Array of the byte at an address, in that memory. Casts use its address only, while the scene exists."""
+    return engine.mi.UInt8(np.ctypeslib.as_array((ctypes.c_uint8 * 8).from_address(address)))

@@ -17,6 +17,7 @@ from parhelion.scenario.motions import (
     Seed,
     SplineEntry,
 )
+from parhelion.scenario.raises import Raises
 from parhelion.world.schema import Coordinate, ObjectEntry, ObjectFields, PoseEntry, Xyz
 
 Mobility = Literal["static", "movable", "dynamic"]
@@ -54,6 +55,8 @@ class PersonEntry(Config):
     clothes: str = "cotton"
     """Material of the upper body."""
     trousers: str = "fabric-blue"
+    react: bool = False
+    """True to avoid others on the way, which changes the times along the path; False to keep to the rails."""
 
     @model_validator(mode="after")
     def _one_motion(self) -> PersonEntry:
@@ -71,12 +74,14 @@ class CrowdEntry(Config):
     speed_m_s: Positive
     seed: Seed | None = None
     """Selects positions, appearance and desired speeds; by default from the scenario's seed."""
+    react: bool = True
+    """True to avoid each other, the vehicles of the scenario and all that moves; False to keep to the rails."""
 
 
 CarModel = Literal["sedan", "saloon", "hatchback", "estate", "suv", "van", "lorry"]
 
 
-class TrafficEntry(CrowdEntry):
+class TrafficEntry(CrowdEntry, Raises):
     """Cars on roads."""
 
     models: Annotated[list[CarModel], Field(min_length=1)] | None = None
@@ -116,9 +121,11 @@ class ForkliftEntry(Config):
     paint: str = "car-paint-yellow"
     load: LoadEntry | None = None
     """Pallet on the forks."""
+    react: bool = False
+    """True to brake for people and vehicles in the way, which changes the times along the path."""
 
 
-class CarEntry(Config):
+class CarEntry(Raises):
     """A driving car, or a parked one if its motion is `fixed`."""
 
     kind: Literal["car"]
@@ -128,6 +135,8 @@ class CarEntry(Config):
     paint: str = "car-paint-silver"
     wheels: bool = False
     """True for wheels as separate bodies that roll."""
+    react: bool = False
+    """True to brake for people and vehicles in the way, which changes the times along the path."""
 
 
 class DoorEntry(Config):

@@ -1,15 +1,17 @@
-"""Bodies of a scenario: with a given motion, or driven step by step."""
+"""Bodies of a scenario: with a given motion, or moved step by step by a driver."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from parhelion.contact.chassis import chassis_of
 from parhelion.contact.driver import ContactDriver
+from parhelion.contact.probe import has_ground, wheel_rates
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose
 from parhelion.core.trajectory import Trajectory
@@ -21,6 +23,7 @@ from parhelion.motion.time_law import MotionLimits
 from parhelion.motion.vehicles.base import (
     Command,
     DriveCommand,
+    GroundVehicle,
     Row,
     ThrustCommand,
     Vehicle,
@@ -29,7 +32,8 @@ from parhelion.motion.vehicles.base import (
 )
 from parhelion.motion.vehicles.library import vehicle as vehicle_preset
 from parhelion.motion.vehicles.library import vehicle_sheet
-from parhelion.motion.vehicles.sheets import VesselConfig
+from parhelion.motion.vehicles.sheets import VesselConfig, WheelConfig
+from parhelion.scenario.drivers import Driver
 from parhelion.scenario.motions import MotionEntry, SplineEntry
 from parhelion.scenario.schema import VehicleEntry
 
@@ -37,8 +41,11 @@ from parhelion.scenario.schema import VehicleEntry
 class MovedBody:
     """A body with a given motion."""
 
-    def __init__(self, name: str, motion: Trajectory) -> None:
-        self.name, self.motion = name, motion
+    next_command: None = None
+
+    def __init__(self, name: str, motion: Trajectory, driver: Driver) -> None:
+        self.name, self.motion, self.driver = name, motion, driver
+        driver.add(name, motion, Pose())
 
     def restart(self) -> None:
         """Do nothing: it has no state."""
@@ -47,96 +54,113 @@ class MovedBody:
         """Refuse another start; the motion is given for all times."""
         raise ConfigError(f"{self.name}: has a given motion and no start; use model instead of motion")
 
-    def advance(self, command: Command | None, dt: float) -> None:
+    def command(self, command: Command | None) -> None:
         """Refuse commands; the motion is given for all times."""
         if command is not None:
             raise ConfigError(f"{self.name}: has a given motion and accepts no commands; use model instead of motion")
+
+    def record(self) -> None:
+        """Do nothing: the motion is given for all times."""
 
     def state(self, times: ArrayLike) -> BodyState:
         """Return the state at times [s]."""
         return state_of(self.motion, times)
 
 
-class DrivenBody:
-    """A driven vehicle: by a command, otherwise by its follower, otherwise by its last command."""
+class LiveBody:
+    """A body whose driver gives its state after each step."""
 
-    def __init__(self, name: str, vehicle: Vehicle, follower: Follower | None, start: Pose) -> None:
-        self.name, self.vehicle, self.follower, self._start = name, vehicle, follower, start
-        self._command: Command | None = None
-        vehicle.reset(start)
-        self.motion = LiveMotion(vehicle.row())
+    next_command: Any = None
+
+    def __init__(self, name: str, driver: Driver, what: Any, start: Pose) -> None:
+        self.name, self.driver = name, driver
+        self.number = driver.add(name, what, start)
+        self.motion = LiveMotion(self._row())
+
+    def _row(self) -> Row:
+        return tuple(self.driver.rows()[self.number].tolist())
 
     def restart(self) -> None:
-        """Reset to the initial state."""
-        self._command = None
-        self.vehicle.reset(self._start)
-        if self.follower is not None:
-            self.follower.reset()
-        self.motion.restart(self.vehicle.row())
+        """Forget the motion, after the driver has restarted."""
+        self.motion.restart(self._row())
 
     def place(self, start: Pose) -> None:
         """Set the initial pose, and reset to it."""
-        self._start = start
+        self.driver.place(self.number, start)
         self.restart()
 
-    def advance(self, command: Command | None, dt: float) -> None:
-        """Advance by one step of the clock."""
-        self.vehicle.step(self._choose(command), dt)
-        self.motion.append(self.vehicle.row())
-
-    def _choose(self, command: Command | None) -> Command:
-        """Return the command for the next step."""
+    def command(self, command: Command | None) -> None:
+        """Refuse commands."""
         if command is not None:
-            self._command = command
-            return command
-        if self.follower is not None:
-            return self.follower(self.vehicle)
-        return self._command if self._command is not None else _at_rest(self.vehicle)
+            raise ConfigError(f"{self.name}: is moved from outside and accepts no commands; use move instead")
+
+    def record(self) -> None:
+        """Record the state after the driver's step."""
+        self.motion.append(self._row())
 
     def state(self, times: ArrayLike) -> BodyState:
         """Return the state at times [s] up to now."""
         return self.motion.state(times)
 
 
-class ContactBody(DrivenBody):
-    """A driven vehicle that a `ContactDriver` moves, together with all others of the scenario."""
+class DrivenBody(LiveBody):
+    """A driven vehicle: by a command, otherwise by its follower, otherwise by its last command."""
 
-    def __init__(
-        self, name: str, vehicle: Vehicle, follower: Follower | None, start: Pose, driver: ContactDriver
-    ) -> None:
-        super().__init__(name, vehicle, follower, start)
-        self._driver, self._number = driver, driver.add(name, vehicle, start)
-        self.next_command: Command = _at_rest(vehicle)
-        self.motion.restart(self._row())
-
-    def _row(self) -> Row:
-        return tuple(self._driver.rows()[self._number].tolist())
+    def __init__(self, name: str, driver: Driver, vehicle: Vehicle, follower: Follower | None, start: Pose) -> None:
+        super().__init__(name, driver, vehicle, start)
+        self.vehicle, self.follower = vehicle, follower
+        self.stopped = False
+        """True after a collision with `on_collision: stop`."""
+        self._command: Command | None = None
 
     def restart(self) -> None:
-        """Reset follower and motion; the driver resets all vehicles."""
-        self._command = None
+        """Forget commands, route and motion, after the driver has restarted."""
+        self._command, self.stopped = None, False
         if self.follower is not None:
             self.follower.reset()
-        self.motion.restart(self._row())
+        super().restart()
 
-    def place(self, start: Pose) -> None:
-        """Set the initial pose, and reset all vehicles of the driver to theirs."""
-        # The driver places vehicles only when they are added: the new member replaces the old one.
-        self._driver.add(self.name, self.vehicle, start)
-        self._driver._members[self._number] = self._driver._members.pop()
-        self._driver.restart()
-        super().place(start)
-
-    def advance(self, command: Command | None, dt: float) -> None:
-        """Choose the command for the driver's next step."""
-        self.next_command = self._choose(command)
+    def command(self, command: Command | None) -> None:
+        """Choose the command for the next step."""
+        if command is not None:
+            self._command = command
+        elif self.follower is not None:
+            command = self.follower(self.vehicle)
+        else:
+            command = self._command
+        self.next_command = _at_rest(self.vehicle) if command is None or self.stopped else command
 
     def record(self) -> None:
-        """Record the state after the driver's step."""
-        self.motion.append(self._row())
+        """Record the state and the turning wheels after the driver's step."""
+        rates = None
+        if isinstance(self.driver, ContactDriver):
+            wheels = chassis_of(self.vehicle.config).wheels  # type: ignore[attr-defined]
+            rates = _encoded(wheels, wheel_rates(self.driver, self.number, len(wheels)))
+        self.motion.append(self._row(), rates)
 
 
-Body = MovedBody | DrivenBody
+def _encoded(wheels: Sequence[WheelConfig], rates: Floats) -> Floats:
+    """Rates [rad/s] that encoders measure.
+
+    Of a car: rear left, rear right, front left, front right; otherwise the means of the left and of the right wheels.
+    """
+    steered = any(wheel.steered for wheel in wheels)
+    sides = [wheel.y_m > 0.0 for wheel in wheels]
+    groups = (
+        [(False, True), (False, False), (True, True), (True, False)] if steered else [(False, True), (False, False)]
+    )
+    found = []
+    for front, left in groups:
+        own = [
+            float(rate)
+            for wheel, side, rate in zip(wheels, sides, rates, strict=True)
+            if side == left and not wheel.caster and (wheel.steered == front or not steered)
+        ]
+        found.append(sum(own) / max(len(own), 1))
+    return np.array(found)
+
+
+Body = MovedBody | LiveBody
 
 
 class LiveMotion:
@@ -145,15 +169,28 @@ class LiveMotion:
     def __init__(self, start: Row) -> None:
         self._rows = [start]
         self._parts: dict[tuple[int, int], DrivenMotion] = {}
+        self._angles: list[Floats] = []
 
     def restart(self, start: Row) -> None:
         """Discard all steps and start from a state."""
         self._rows = [start]
         self._parts.clear()
+        self._angles.clear()
 
-    def append(self, row: Row) -> None:
-        """Record the state after a step."""
+    def append(self, row: Row, wheel_rates: Floats | None = None) -> None:
+        """Record the state after a step, and the mean rates [rad/s] of the wheels in it if they turn on their own."""
         self._rows.append(row)
+        if wheel_rates is not None:
+            before = self._angles[-1] if self._angles else np.zeros(len(wheel_rates))
+            self._angles.append(before + wheel_rates * (row[0] - self._rows[-2][0]))
+
+    def wheel_angles(self, times: Floats, wheels: int) -> Floats | None:
+        """Angles (n, wheels) [rad] of the wheels at times [s]; None if wheels roll with the motion."""
+        if not self._angles or len(self._angles[0]) < wheels:
+            return None
+        knots = np.array([row[0] for row in self._rows])
+        angles = np.stack([np.zeros_like(self._angles[0]), *self._angles])
+        return np.stack([np.interp(times, knots, angles[:, k]) for k in range(wheels)], axis=1)
 
     def latest(self) -> BodyState:
         """Return the state after the last step."""
@@ -193,22 +230,33 @@ def _at_rest(vehicle: Vehicle) -> Command:
     return ThrustCommand(0.0, 0.0) if ThrustCommand in vehicle.accepts else DriveCommand(0.0)
 
 
-def body_of(entry: VehicleEntry, folder: Path, water: Any, driver: Callable[[], ContactDriver]) -> Body:
-    """Return the body of an entry; `driver` returns the scenario's driver of bodies in contact."""
+def body_of(entry: VehicleEntry, folder: Path, water: Any, driver: Callable[[str], Driver]) -> Body:
+    """Return the body of an entry; `driver` returns the scenario's driver of a name."""
     if entry.motion is not None:
-        return MovedBody(entry.name, motion_of(entry.motion, folder))
+        return MovedBody(entry.name, motion_of(entry.motion, folder), driver("recorded"))
+    start = entry.start.pose()
+    if entry.dynamics == "external":
+        return LiveBody(entry.name, driver("external"), None, start)
     assert entry.model is not None
     floats = isinstance(vehicle_sheet(entry.model), VesselConfig)
     vehicle = vehicle_preset(entry.model, water=water if floats else None)
-    start = entry.start.pose()
     follower = None
     if entry.follow is not None:
         # The route starts at the vehicle.
         route = [tuple(start.xyz), *entry.follow.points]
         follower = follow(vehicle, route, entry.follow.speed_m_s, closed=entry.follow.repeat)
-    if entry.dynamics == "contact":
-        return ContactBody(entry.name, vehicle, follower, start, driver())
-    return DrivenBody(entry.name, vehicle, follower, start)
+    return DrivenBody(entry.name, driver(_dynamics(entry, vehicle, driver)), vehicle, follower, start)
+
+
+def _dynamics(entry: VehicleEntry, vehicle: Vehicle, driver: Callable[[str], Driver]) -> str:
+    """Name of the driver of a vehicle: by default rays for ground vehicles with ground below their start."""
+    if entry.dynamics is not None:
+        return entry.dynamics
+    if not isinstance(vehicle, GroundVehicle):
+        return "kinematic"
+    rays = driver("rays")
+    assert isinstance(rays, ContactDriver)
+    return "rays" if has_ground(rays.solid, entry.start.pose().xyz) else "kinematic"
 
 
 def motion_of(entry: MotionEntry, folder: Path) -> Trajectory:

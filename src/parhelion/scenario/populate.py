@@ -7,9 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from parhelion.core.errors import ConfigError, FormatError
-from parhelion.core.pose import Pose
-from parhelion.core.trajectory import Fixed, Mounted, Trajectory, Waypoints
+from parhelion.core.pose import Floats, Pose
+from parhelion.core.trajectory import Fixed, Mounted, Trajectory, Waypoints, pose_at
 from parhelion.motion.actors import (
     add_car,
     add_conveyor,
@@ -23,8 +25,17 @@ from parhelion.motion.actors import (
     set_mobility,
     traffic,
 )
+from parhelion.motion.actors.body import Actor, span_of
+from parhelion.motion.actors.drivers import OpenRoute
+from parhelion.motion.actors.live import Footprint, LiveActors, State
+from parhelion.motion.actors.person import show_person
+from parhelion.motion.actors.traffic import DRIVERS, SLOW_DRIVERS, Following, Route
+from parhelion.motion.actors.vehicles import FORKLIFT_SIZE_M, car_size_m
+from parhelion.motion.boxes import BoxTruth
 from parhelion.motion.spline import SplineMotion
 from parhelion.motion.time_law import MotionLimits
+from parhelion.motion.vehicles.library import vehicle_sheet
+from parhelion.motion.vehicles.sheets import CarConfig, VesselConfig
 from parhelion.scenario.actors import (
     ArmEntry,
     CarEntry,
@@ -42,12 +53,13 @@ from parhelion.scenario.actors import (
 )
 from parhelion.scenario.bodies import motion_of, spline_of
 from parhelion.scenario.motions import MotionEntry, schedule_of
+from parhelion.scenario.raises import Raises
 from parhelion.world.file import mesh_and_options
 from parhelion.world.schema import PoseEntry
 from parhelion.world.world import World
 
 if TYPE_CHECKING:
-    from parhelion.scenario.schema import ScenarioFile
+    from parhelion.scenario.schema import ScenarioFile, VehicleEntry
 
 _Made = TypeVar("_Made")
 DEGREE = math.pi / 180.0
@@ -70,6 +82,15 @@ def _in_field(field: str, make: Callable[..., _Made], *arguments: Any) -> _Made:
         raise _InField(field, str(error)) from None
 
 
+def _fastest(motion: Trajectory, times: tuple[float, float] | None) -> float:
+    """Largest speed [m/s] of a motion; of a body at rest, that of a walker."""
+    span = span_of(motion, times)
+    grid = np.linspace(span.start_s, span.end_s, 1001)
+    xyz, _ = motion.sample(grid)
+    fastest = float(np.max(np.linalg.norm(np.diff(xyz, axis=0), axis=1)) / (grid[1] - grid[0]))
+    return fastest if fastest > 0.05 else 1.3
+
+
 class Populate:
     """Adds the entries of a scenario to its world, in the order of the file's fields."""
 
@@ -78,6 +99,10 @@ class Populate:
         self.world, self.settings, self.folder, self.source = world, settings, folder, source
         self.until_s = settings.duration_s + 1.0
         """End of precomputed motions [s], a little after the start of the last scan."""
+        self.live = LiveActors(world, settings.seed)
+        """Actors that react while the scenario runs."""
+        self.raising: list[tuple[Raises, list[Actor]]] = []
+        """Cars that may raise dust or spray, by entry."""
 
     def all(self) -> None:
         """Add all entries."""
@@ -101,6 +126,8 @@ class Populate:
                     raise ConfigError(f"{self.source}: {field}[{row}].{error.field}: {error}") from None
                 except (ConfigError, FormatError) as error:
                     raise ConfigError(f"{self.source}: {field}[{row}]: {error}") from None
+        if not self.live.empty:
+            self.live.begin()
 
     def _seed(self, row: int, own: int | None) -> int:
         """Seed of one entry: its own, or by default one that depends on the row."""
@@ -141,7 +168,13 @@ class Populate:
         else:
             assert entry.motion is not None  # the entry's validator: spline or motion
             motion = self._motion(entry.motion)
-        add_person(self.world, motion, times=self._times(motion), **entry.model_dump(exclude={"spline", "motion"}))
+        times = self._times(motion)
+        options = entry.model_dump(exclude={"spline", "motion", "react"})
+        if entry.react:
+            walk = self.live.walk(motion, 0.0, _fastest(motion, times), options.pop("height_m"), times=times)
+            show_person(self.world, walk, **options)
+        else:
+            add_person(self.world, motion, times=times, **options)
 
     def _crowd(self, row: int, entry: CrowdEntry) -> None:
         limits = MotionLimits(entry.speed_m_s * 1.2, 2.0, 2.5)
@@ -150,16 +183,22 @@ class Populate:
             for k, route in enumerate(entry.routes)
         ]
         make: Callable[..., Any] = traffic if isinstance(entry, TrafficEntry) else pedestrians
-        options = entry.model_dump(exclude={"routes", "seed"}, exclude_none=True)
-        make(self.world, lanes, seed=self._seed(row, entry.seed), duration_s=self.until_s, **options)
+        options = entry.model_dump(exclude={"routes", "seed", "react", *Raises.model_fields}, exclude_none=True)
+        if entry.react:
+            options["live"] = self.live
+        made = make(self.world, lanes, seed=self._seed(row, entry.seed), duration_s=self.until_s, **options)
+        if isinstance(entry, TrafficEntry):
+            self.raising.append((entry, made))
 
     def _machine(self, row: int, entry: MachineEntry) -> None:
         if isinstance(entry, ForkliftEntry):
             self._forklift(row, entry)
         elif isinstance(entry, CarEntry):
             motion = self._motion_or_pose(entry.motion)
-            options = entry.model_dump(exclude={"kind", "motion"})
-            add_car(self.world, motion, times=self._times(motion), **options)
+            options = entry.model_dump(exclude={"kind", "motion", "react", *Raises.model_fields})
+            if entry.react and not isinstance(motion, Pose):
+                motion = self._reacting(motion, *car_size_m(entry.model), DRIVERS)
+            self.raising.append((entry, [add_car(self.world, motion, times=self._times(motion), **options)]))
         elif isinstance(entry, DoorEntry):
             opening = schedule_of(entry.opening_deg, DEGREE)
             options = entry.model_dump(include={"material", "name", "frame"})
@@ -174,8 +213,17 @@ class Populate:
         else:
             self._pallet(row, entry)
 
+    def _reacting(self, motion: Trajectory, length_m: float, width_m: float, model: Following) -> Trajectory:
+        """Motion of a vehicle that follows the path of a motion and brakes for what is in the way."""
+        times = self._times(motion)
+        span = span_of(motion, times)
+        route = Route(motion) if span.repeats else OpenRoute(motion, times)
+        return self.live.drive(route, 0.0, _fastest(motion, times), length_m, width_m, model)
+
     def _forklift(self, row: int, entry: ForkliftEntry) -> None:
         motion = self._motion(entry.motion)
+        if entry.react:
+            motion = self._reacting(motion, *FORKLIFT_SIZE_M, SLOW_DRIVERS)
         truck = add_forklift(self.world, motion, schedule_of(entry.fork_height_m), paint=entry.paint, name=entry.name)
         if entry.load is not None:
             forks = truck.objects[-1].trajectory
@@ -200,3 +248,50 @@ class Populate:
         scatter(
             self.world, entry.area_m, entry.kinds, entry.count, self._seed(row, entry.seed), ground_m=entry.ground_m
         )
+
+
+# ---- what reacting actors see ------------------------------------------------------------------------------------------
+
+
+def watch(live: LiveActors, world: World, bodies: dict[str, Any], entries: list[VehicleEntry]) -> None:
+    """Let reacting actors see the vehicles of a scenario, and all that moves along a given motion."""
+    seen: set[int] = set()
+    for entry in entries:
+        motion = bodies[entry.name].motion
+        shown = {item.instance for item in world.objects if _carries(item.trajectory, motion)}
+        seen |= shown
+        live.see(_state_of(bodies[entry.name]), _footprint(world, motion, shown, entry.model))
+    live.see_rails(seen)
+
+
+def _carries(trajectory: Any, motion: Trajectory) -> bool:
+    """True if a trajectory is a motion, or mounted on it."""
+    while trajectory is not None and trajectory is not motion:
+        trajectory = getattr(trajectory, "body", getattr(trajectory, "carrier", None))
+    return trajectory is motion
+
+
+def _state_of(body: Any) -> State:
+    def state(time: float) -> tuple[Floats, Floats, Floats]:
+        found = body.state(np.array([time]))
+        return found.xyz[0], found.quat_xyzw[0], found.velocity[0]
+
+    return state
+
+
+def _footprint(world: World, motion: Trajectory, instances: set[int], model: str | None) -> Footprint:
+    """Footprint of a vehicle: of its visible body, otherwise by its preset."""
+    boxes = [box for box in BoxTruth(world).at(0.0) if box.instance in instances]
+    if boxes:
+        here = pose_at(motion, 0.0)
+        level = Pose((here.xyz[0], here.xyz[1], 0.0), rpy_deg=(0.0, 0.0, here.rpy_deg[2]))
+        corners = level.inverse().apply(np.concatenate([box.corners() for box in boxes]))[:, :2]
+        low, high = corners.min(axis=0), corners.max(axis=0)
+        middle = 0.5 * (low + high)
+        return Footprint(float(high[0] - low[0]), float(high[1] - low[1]), (float(middle[0]), float(middle[1])))
+    sheet = None if model is None else vehicle_sheet(model)
+    if isinstance(sheet, VesselConfig):
+        return Footprint(sheet.length_m, sheet.beam_m)
+    if isinstance(sheet, CarConfig):
+        return Footprint(4.5, 1.8)
+    return Footprint(1.0, 0.7)

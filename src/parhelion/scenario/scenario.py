@@ -9,20 +9,28 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from parhelion.contact.chassis import chassis_of
 from parhelion.contact.driver import Collision, ContactDriver
+from parhelion.contact.probe import clearance
 from parhelion.core import config
+from parhelion.core.checks import vector
 from parhelion.core.clouds import Scan
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.pose import Pose
 from parhelion.core.streams import Samples
 from parhelion.core.trajectory import Mounted
 from parhelion.io import format_of
+from parhelion.motion.actors.live import LiveActors
 from parhelion.motion.state import BodyState
 from parhelion.motion.vehicles.base import Command
+from parhelion.motion.vehicles.library import vehicle_sheet
 from parhelion.motion.water import CalmWater, GerstnerWater, GerstnerWave, OceanWater, Water
-from parhelion.scenario.bodies import Body, ContactBody, body_of
-from parhelion.scenario.populate import Populate
+from parhelion.scenario.bodies import Body, DrivenBody, LiveBody, body_of
+from parhelion.scenario.drivers import Driver, ExternalDriver, KinematicDriver, RecordedDriver
+from parhelion.scenario.populate import Populate, watch
+from parhelion.scenario.raises import Plumes
 from parhelion.scenario.robots import OwnLidar, RobotOnBoard
 from parhelion.scenario.schema import BodyShape, GerstnerEntry, OceanEntry, ScenarioFile, VehicleEntry, WorldEntry
 from parhelion.scenario.sensors import FrameOnBoard, OnBoard, StreamOnBoard, on_board
@@ -31,6 +39,13 @@ from parhelion.sensors.optics.lidar.validity import Validity, validity_in
 from parhelion.weather.weather import Weather
 from parhelion.world.emitters import Sound
 from parhelion.world.world import World
+
+DRIVERS: dict[str, Callable[[], Driver]] = {
+    "kinematic": KinematicDriver,
+    "recorded": RecordedDriver,
+    "external": ExternalDriver,
+}
+"""Drivers that need no world, by name."""
 
 Wanted = Callable[[str, int], bool]
 """Function that returns True if a frame, given by sensor and number, is to be measured."""
@@ -58,7 +73,7 @@ class Step:
     _streams: Mapping[str, SampleStream] = field(repr=False, default_factory=dict)
     """Sources of samples by stream sensor; empty if samples are deferred to a later step."""
     collisions: list[Collision] = field(default_factory=list)
-    """Contacts of vehicle hulls with the world in this step, for vehicles with `dynamics: contact`."""
+    """Contacts of vehicle hulls with the world in this step, for vehicles with `dynamics: rays`."""
     _samples: dict[str, Samples] | None = field(repr=False, default=None)
 
     @property
@@ -70,6 +85,16 @@ class Step:
     def command(self, vehicle: str, command: Command) -> None:
         """Give a vehicle a command for the next step; it holds until the next command."""
         self._scenario.command(vehicle, command)
+
+    def move(
+        self, vehicle: str, pose: Pose, velocity: ArrayLike | None = None, angular_velocity: ArrayLike | None = None
+    ) -> None:
+        """Give a vehicle with `dynamics: external` its state at the end of the next step; see `Scenario.move`."""
+        self._scenario.move(vehicle, pose, velocity, angular_velocity)
+
+    def clearance(self, vehicle: str) -> float:
+        """Horizontal distance [m] from a vehicle to the nearest solid obstacle; see `Scenario.clearance`."""
+        return self._scenario.clearance(vehicle)
 
     def state(self, vehicle: str) -> BodyState:
         """Return the state of a vehicle at the end of the step."""
@@ -127,9 +152,12 @@ class Scenario:
         self.seed = settings.seed
         self._at("cloud_format", format_of, Path("cloud"), settings.cloud_format)
         self.water = _water(settings, self.seed)
+        self._live: LiveActors | None = None
+        self._raising: list[Any] = []
         self.world = self._load_world() if world is None else world
         self._set_weather()
-        self._contact: ContactDriver | None = None
+        self._drivers: dict[str, Driver] = {}
+        self._ended: tuple[float, str] | None = None
         self.bodies: dict[str, Body] = {
             entry.name: self._at(f"vehicles[{row}]", body_of, entry, self.folder, self.water, self._driver)
             for row, entry in enumerate(settings.vehicles)
@@ -156,6 +184,11 @@ class Scenario:
             fits = getattr(sensor.sensor, "check_world", None)
             if fits is not None:
                 self._at(f"sensors[{row}]: {sensor.name}", fits, self.world)
+        self._reactions = {entry.name: entry.on_collision for entry in settings.vehicles}
+        if self._live is not None:
+            watch(self._live, self.world, self.bodies, settings.vehicles)
+        self._plumes = self._raised_plumes()
+        self._plumes.attach(self.world)
         self._commands: dict[str, Command] = {}
         self._begun = False
 
@@ -185,23 +218,33 @@ class Scenario:
         except (ConfigError, FormatError) as error:
             raise ConfigError(f"{self.source}: {where}: {error}") from None
 
-    def _driver(self) -> ContactDriver:
-        """Return the driver of bodies in contact, made for the first of them."""
-        if self._contact is None:
-            self._contact = ContactDriver(self.world)
-        return self._contact
+    def _driver(self, name: str) -> Driver:
+        """Return the driver of a name, made for the first of its bodies."""
+        if name not in self._drivers:
+            self._drivers[name] = ContactDriver(self.world) if name == "rays" else DRIVERS[name]()
+        return self._drivers[name]
 
     def _advance(self, dt: float) -> list[Collision]:
         """Advance all bodies by one step and return the collisions."""
         for name, body in self.bodies.items():
-            body.advance(self._commands.pop(name, None), dt)
-        if self._contact is None:
-            return []
-        touching = [body for body in self.bodies.values() if isinstance(body, ContactBody)]
-        collisions = self._contact.step([body.next_command for body in touching], dt)
-        for body in touching:
-            body.record()
+            body.command(self._commands.pop(name, None))
+        collisions: list[Collision] = []
+        # Bodies in contact move last, so that all others are where they will be at the end of the step.
+        for driver in sorted(self._drivers.values(), key=lambda one: isinstance(one, ContactDriver)):
+            moved = [body for body in self.bodies.values() if body.driver is driver]
+            collisions += driver.step([body.next_command for body in moved], dt)
+            for body in moved:
+                body.record()
         return collisions
+
+    def _react(self, collisions: list[Collision], time: float) -> None:
+        """Stop vehicles or end the run after collisions, as their entries ask."""
+        for one in collisions:
+            body, reaction = self.bodies[one.body], self._reactions[one.body]
+            if reaction == "stop" and isinstance(body, DrivenBody):
+                body.stopped = True
+            if reaction == "end" and self._ended is None:
+                self._ended = (time, f"{one.body} hit {one.other}")
 
     def _load_world(self) -> World:
         entry = self.settings.world
@@ -216,8 +259,25 @@ class Scenario:
         # A vessel may float in a world without water; there is no surface for waves then.
         if self.water is not None and any(item.label == "water" for item in world.objects):
             self._at("water", world.set_water, self.water)
-        Populate(world, self.settings, self.folder, self.source).all()
+        populate = Populate(world, self.settings, self.folder, self.source)
+        populate.all()
+        self._live = None if populate.live.empty else populate.live
+        self._raising = populate.raising
         return world
+
+    def _raised_plumes(self) -> Plumes:
+        """Dust and spray of vehicles and traffic."""
+        plumes = Plumes(self.world)
+        for entry in self.settings.vehicles:
+            body, size = self.bodies[entry.name], {}
+            if entry.model is not None:
+                sheet = vehicle_sheet(entry.model)
+                length, width, height = sheet.size_m
+                size = {"weight_kg": sheet.mass_kg, "length_m": length, "width_m": width, "height_m": height}
+            plumes.add(entry, entry.name, body.motion, **size)
+        for cars, actors in self._raising:
+            plumes.add_actors(cars, actors)
+        return plumes
 
     def _set_weather(self) -> None:
         weather = self.settings.weather
@@ -257,13 +317,24 @@ class Scenario:
     # ---- queries -----------------------------------------------------------------------------------------------
 
     @property
+    def has_contact(self) -> bool:
+        """True if a vehicle is in contact with the world (`dynamics: rays`)."""
+        return any(isinstance(body.driver, ContactDriver) for body in self.bodies.values())
+
+    @property
+    def ended(self) -> tuple[float, str] | None:
+        """Time [s] and reason if the last run ended early, by `on_collision: end`."""
+        return self._ended
+
+    @property
     def duration_s(self) -> float:
-        return self.settings.duration_s
+        """Duration [s] of the scenario, or of its last run if that ended early."""
+        return self.settings.duration_s if self._ended is None else self._ended[0]
 
     @property
     def steps(self) -> int:
         """Number of steps of the clock."""
-        return max(1, round(self.settings.duration_s / self.settings.step_s))
+        return max(1, round(self.duration_s / self.settings.step_s))
 
     def body(self, name: str) -> Body:
         """Return a vehicle by name."""
@@ -310,6 +381,39 @@ class Scenario:
         self.body(vehicle)
         self._commands[vehicle] = command
 
+    def move(
+        self, vehicle: str, pose: Pose, velocity: ArrayLike | None = None, angular_velocity: ArrayLike | None = None
+    ) -> None:
+        """Give a vehicle with `dynamics: external` its state at the end of the next step.
+
+        Velocity [m/s] is in the world, angular velocity [rad/s] in the vehicle frame; by default both are means of the
+        step. Without a new state the vehicle rests where it is.
+        """
+        body = self.body(vehicle)
+        if not (isinstance(body, LiveBody) and isinstance(body.driver, ExternalDriver)):
+            raise ConfigError(f"{vehicle}: is moved by the scenario; set dynamics: external to move it from outside")
+        given = ((f"{vehicle}: velocity", velocity), (f"{vehicle}: angular_velocity", angular_velocity))
+        rates = [None if value is None else np.array(vector(name, value, 3)) for name, value in given]
+        body.driver.move(body.number, pose, *rates)
+
+    def clearance(self, vehicle: str) -> float:
+        """Horizontal distance [m] from a vehicle with `dynamics: rays` to the nearest solid obstacle; inf without one.
+
+        See `parhelion.contact.probe.clearance` for its resolution; moving objects and vegetation do not count.
+        """
+        body = self.body(vehicle)
+        if not (isinstance(body, DrivenBody) and isinstance(body.driver, ContactDriver)):
+            raise ConfigError(
+                f"{vehicle}: has no contact with the world; clearance is for vehicles with dynamics: rays"
+            )
+        exact = getattr(body.driver, "clearances", None)
+        if exact is not None:
+            return float(exact()[body.number])
+        sheet: Any = body.vehicle.config  # type: ignore[attr-defined]
+        row = body.driver.rows()[body.number]
+        pose = Pose(xyz=row[1:4], quat_xyzw=row[4:8])
+        return clearance(body.driver.solid, pose, sheet.size_m, chassis_of(sheet).ground_clearance_m)
+
     def place(self, vehicle: str, start: Pose) -> None:
         """Set the start of a driven vehicle for the runs that begin after this call.
 
@@ -325,11 +429,15 @@ class Scenario:
 
         Samples of stream sensors are measured once per `batch_s` [s], which costs much less than in every step.
         """
+        self._ended = None
         if self._begun:
-            if self._contact is not None:
-                self._contact.restart()
+            for driver in self._drivers.values():
+                driver.restart()
+            if self._live is not None:
+                self._live.restart()
             for body in self.bodies.values():
                 body.restart()
+            self._plumes.restart()
         self._begun = True
         self._commands.clear()
         done = {sensor.name: 0 for sensor in self.frame_sensors}
@@ -337,7 +445,11 @@ class Scenario:
         step_s = self.settings.step_s
         for number in range(self.steps):
             time = (number + 1) * step_s
+            if self._live is not None:
+                self._live.advance(number * step_s, time)
             collisions = self._advance(step_s)
+            self._react(collisions, time)
+            self._plumes.attach(self.world)  # to a weather that was set since the last step
             finished: dict[str, list[tuple[int, Any]]] = {}
             last = number == self.steps - 1
             for sensor in self.frame_sensors:
@@ -348,9 +460,11 @@ class Scenario:
                             (count, sensor.measure(self.world, count, self.seed))
                         )
                     done[sensor.name] += 1
-            due = last or time - sampled_until >= batch_s - 1e-9
+            due = last or self._ended is not None or time - sampled_until >= batch_s - 1e-9
             sampled_until = time if due else sampled_until
             yield Step(number, time, finished, self, time - step_s, streams if due else {}, collisions)
+            if self._ended is not None:
+                return
 
     def _is_over(self, sensor: FrameOnBoard, number: int, time: float, last: bool) -> bool:
         """Return True if a frame ends at or before a time."""

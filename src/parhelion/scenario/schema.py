@@ -20,6 +20,7 @@ from parhelion.scenario.actors import (
     TrafficEntry,
 )
 from parhelion.scenario.motions import MotionEntry, Name, Positive, Seed
+from parhelion.scenario.raises import Raises
 from parhelion.scenario.robots import UrdfEntry
 from parhelion.sensors.kinds import kinds
 from parhelion.weather.daylight import Daylight
@@ -64,7 +65,7 @@ class BodyShape(Config):
         return self
 
 
-class VehicleEntry(Config):
+class VehicleEntry(Raises):
     """A carrier of sensors: driven by a dynamic model, or moved along a given motion."""
 
     name: Name
@@ -72,9 +73,12 @@ class VehicleEntry(Config):
     """Vehicle preset, for example clearpath/husky."""
     start: PoseEntry = PoseEntry()
     """Initial pose of a driven vehicle."""
-    dynamics: Literal["kinematic", "contact"] = "kinematic"
-    """Motion of a driven ground vehicle: in the plane of its start, or as a rigid body that wheels carry over the
-    ground and that walls stop."""
+    dynamics: Literal["kinematic", "rays", "recorded", "external"] | None = None
+    """Driver of the motion: `kinematic` (own dynamics, ground vehicles in the plane of their start), `rays` (a rigid
+    body that wheels carry over the ground and that walls stop), `recorded` (along `motion`), `external` (by states from
+    outside). By default recorded with `motion`, rays for ground vehicles over ground, otherwise kinematic."""
+    on_collision: Literal["log", "stop", "end"] = "log"
+    """Effect of a collision in addition to its record: none, the vehicle brakes and stays, or the run ends."""
     follow: FollowEntry | None = None
     """Route of a driven vehicle; by default it waits for commands."""
     motion: MotionEntry | None = None
@@ -86,10 +90,18 @@ class VehicleEntry(Config):
 
     @model_validator(mode="after")
     def _driven_or_moved(self) -> VehicleEntry:
-        if (self.model is None) == (self.motion is None):
+        if self.dynamics == "external":
+            for field in ("model", "motion", "follow"):
+                if getattr(self, field) is not None:
+                    raise ValueError(f"dynamics: external gets its states from outside; omit {field}")
+        elif (self.model is None) == (self.motion is None):
             raise ValueError("give either model (a driven vehicle) or motion (a given motion)")
         if self.follow is not None and self.model is None:
             raise ValueError("follow is for driven vehicles: give model as well")
+        if self.motion is not None and self.dynamics not in (None, "recorded"):
+            raise ValueError(f"dynamics: {self.dynamics} is for driven vehicles, but motion is given; omit one of them")
+        if self.dynamics == "recorded" and self.motion is None:
+            raise ValueError("dynamics: recorded needs motion")
         if self.body is not None and self.urdf is not None:
             raise ValueError("give body or urdf, not both")
         return self

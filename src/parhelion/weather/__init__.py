@@ -1,4 +1,4 @@
-"""Weather: rain, fog, snow, dust and wind, with their extinction and backscatter. Imports core only."""
+"""Weather: rain, fog, snow, dust, spray and wind, with their extinction and backscatter. Imports core only."""
 
 from parhelion.core.deprecation import deprecated_names
 from parhelion.weather.media import Medium, register_medium
@@ -6,6 +6,7 @@ from parhelion.weather.media.dust import DustCloud, DustTrail
 from parhelion.weather.media.fog import Fog
 from parhelion.weather.media.rain import Rain
 from parhelion.weather.media.snow import Snow
+from parhelion.weather.media.spray import SprayCloud
 from parhelion.weather.parts import Heterogeneity, Schedule, value_at
 from parhelion.weather.weather import Conditions, Weather
 
@@ -19,6 +20,7 @@ __all__ = [
     "Rain",
     "Schedule",
     "Snow",
+    "SprayCloud",
     "Weather",
     "register_medium",
     "value_at",

@@ -108,7 +108,7 @@ def air_contents(weather: Weather, time: float, wavelength_nm: float) -> AirCont
         if medium.place is None:
             assert not isinstance(density, DensityGrid), "density on a grid is for placed media"
             components.append(AirComponent(medium, part, amount, light, density))
-        elif isinstance(density, DensityGrid) and density.mass_kg > 0.0:
+        elif isinstance(density, DensityGrid) and (density.mass_kg > 0.0 or getattr(part, "padded", False)):
             grids.append(AirGrid(medium, density, light))
     wind = np.array(weather.wind_m_s)
     return AirContents(tuple(components), tuple(grids), wind, wind * time)

@@ -10,6 +10,7 @@ ends, is marked `settled`, and does not contribute to the airborne density.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +42,10 @@ LARGEST_SCATTER = 0.5
 """Largest random part of the initial velocity, relative to its deterministic part (VANE eq. 8.5)."""
 MOST_PARCELS = 2**31
 
+Ground = Callable[[Floats], tuple[Floats, Floats]]
+"""Function of wheel positions (n, 3) [m]: height of the ground below them [m], and share of the emission there, each of
+shape (n,); the share is 1 on ground that emits and 0 elsewhere."""
+
 
 @dataclass(frozen=True, eq=False)
 class Particles(Table):
@@ -61,6 +66,11 @@ class Particles(Table):
     def airborne(self) -> Particles:
         """Parcels that are not on the ground."""
         return self.rows(~self.settled)
+
+    @property
+    def optical_mass_kg(self) -> Floats:
+        """Mass for which the medium's extinction per mass holds [kg], shape (n,)."""
+        return self.mass_kg
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +98,11 @@ class DustPlume:
     """Length of the vehicle [m]: the spheres are half the length behind its centre."""
     ground_z_m: float | None = 0.0
     """Height of flat ground [m], or None for the height of the trajectory at the emission of each parcel."""
+    ground: Ground | None = None
+    """Ground below the wheels, instead of `ground_z_m`."""
+    live: bool = False
+    """True for a motion that is recorded up to the time of the query only: parcels of unfinished intervals are left
+    out, so that a later query for the same time returns the same parcels."""
     wind_m_s: tuple[float, float, float] = (0.0, 0.0, 0.0)
     """Velocity of the air [m/s], world frame."""
     parcels_per_s: float = 500.0
@@ -127,15 +142,20 @@ class DustPlume:
         A stationary vehicle emits none. The sum of the masses is the mass emitted within the lifetime.
         """
         now = check_number("time", time)
-        number, begin, end = self._living(now)
+        number, begin, end = living(now, self.start_s, self.end_s, self.parcels_per_s, self.lifetime_s, live=self.live)
         birth = 0.5 * (begin + end)
-        place, quat = self._sampled(birth)
-        distance = self._sampled(end)[0] - self._sampled(begin)[0]
+        place, quat = sampled(self.trajectory, birth)
+        distance = sampled(self.trajectory, end)[0] - sampled(self.trajectory, begin)[0]
         velocity = distance / (end - begin)[:, None]
         speed = np.sqrt((velocity * velocity).sum(axis=1))
         mass = np.asarray(emitted_mass_kg(self.emission_factor, speed, end - begin))
-        ground = place[:, 2] if self.ground_z_m is None else np.full(len(place), float(self.ground_z_m))
-        xyz, velocity = self._born(number, np.column_stack([place[:, :2], ground]), quat, velocity, speed)
+        wheel = self._wheel(number, quat)
+        if self.ground is not None:
+            ground, share = self.ground(place + wheel)
+            mass = mass * share
+        else:
+            ground = place[:, 2] if self.ground_z_m is None else np.full(len(place), float(self.ground_z_m))
+        xyz, velocity = self._born(number, np.column_stack([place[:, :2], ground]), wheel, velocity, speed)
         driven = mass > 0.0
         age = (now - birth)[driven]
         xyz, velocity, settled = fly(
@@ -156,55 +176,64 @@ class DustPlume:
         dust = self.particles(time).airborne
         return DensityGrid.from_parcels(dust.xyz, dust.mass_kg)
 
-    def _living(self, now: float) -> tuple[NDArray[np.int64], Floats, Floats]:
-        """Numbers of the parcels that exist at `now`, and the time interval [s] whose dust each represents.
-
-        A parcel is emitted in the middle of its interval.
-        """
-        rate = self.parcels_per_s
-        # The offset prevents rounding from adding a parcel of zero duration at the end.
-        count = np.ceil((self.end_s - self.start_s) * rate - 1e-6)
-        # Two extra parcels on either side; the exact test below decides regardless of rounding.
-        newest = np.clip((now - self.start_s) * rate + 2.0, 0.0, count)
-        oldest = np.clip((now - self.lifetime_s - self.start_s) * rate - 2.0, 0.0, count)
-        if newest >= MOST_PARCELS:
-            raise ConfigError(
-                f"parcels_per_s: {newest:.3g} parcels until {now} s exceed the limit of {MOST_PARCELS:.3g}"
-            )
-        number = np.arange(int(oldest), int(newest))
-        begin = self.start_s + number / rate
-        end = np.minimum(self.start_s + (number + 1) / rate, self.end_s)
-        age = now - 0.5 * (begin + end)
-        living = (age >= 0.0) & (age < self.lifetime_s)
-        return number[living], begin[living], end[living]
-
-    def _sampled(self, times: Floats) -> tuple[Floats, Floats]:
-        xyz, quat = self.trajectory.sample(times)
-        if xyz.shape != (len(times), 3) or quat.shape != (len(times), 4):
-            raise ConfigError(f"trajectory: {len(times)} times gave positions {xyz.shape} and quaternions {quat.shape}")
-        if not (np.all(np.isfinite(xyz)) and np.all(np.isfinite(quat))):
-            raise ConfigError("trajectory: positions and quaternions must be finite while dust is emitted")
-        return xyz, quat
-
-    def _born(
-        self, number: NDArray[np.int64], place: Floats, quat: Floats, velocity: Floats, speed: Floats
-    ) -> tuple[Floats, Floats]:
-        """Initial positions and velocities of parcels whose vehicle is above the ground point `place`."""
-        side, *where = self._stream.words(number, 0)
-        *direction, size = (to_unit(word) for word in self._stream.words(number, 1)[:3])
+    def _wheel(self, number: NDArray[np.int64], quat: Floats) -> Floats:
+        """Positions (n, 3) of the emitting wheels relative to the vehicle's centre, without their height."""
+        side = self._stream.words(number, 0)[0]
         half_width = 0.5 * self.width_m
         wheel = np.zeros((len(number), 3))
         wheel[:, 0] = -0.5 * self.length_m
         wheel[:, 1] = np.where(side >> np.uint32(31), half_width, -half_width)
         offset = quat_rotate(quat, wheel)
         offset[:, 2] = 0.0
+        return offset
+
+    def _born(
+        self, number: NDArray[np.int64], place: Floats, wheel: Floats, velocity: Floats, speed: Floats
+    ) -> tuple[Floats, Floats]:
+        """Initial positions and velocities of parcels whose vehicle is above the ground point `place`."""
+        _, *where = self._stream.words(number, 0)
+        *direction, size = (to_unit(word) for word in self._stream.words(number, 1)[:3])
         radius, *angles = (to_unit(word) for word in where)
-        in_sphere = (half_width * np.cbrt(radius))[:, None] * _unit_vectors(*angles)
+        in_sphere = (0.5 * self.width_m * np.cbrt(radius))[:, None] * unit_vectors(*angles)
         # The lower half of the sphere is below ground and is mirrored upwards.
         in_sphere[:, 2] = np.abs(in_sphere[:, 2])
         thrown = np.column_stack([HORIZONTAL_SHARE * velocity[:, :2], UPWARD_SHARE * speed])
         scatter = LARGEST_SCATTER * size * np.sqrt((thrown * thrown).sum(axis=1))
-        return place + offset + in_sphere, thrown + scatter[:, None] * _unit_vectors(*direction)
+        return place + wheel + in_sphere, thrown + scatter[:, None] * unit_vectors(*direction)
+
+
+def living(
+    now: float, start_s: float, end_s: float, parcels_per_s: float, lifetime_s: float, *, live: bool = False
+) -> tuple[NDArray[np.int64], Floats, Floats]:
+    """Numbers of the parcels that exist at `now`, and the time interval [s] whose mass each represents.
+
+    A parcel is emitted in the middle of its interval. With `live`, unfinished intervals are left out.
+    """
+    # The offset prevents rounding from adding a parcel of zero duration at the end.
+    count = np.ceil((end_s - start_s) * parcels_per_s - 1e-6)
+    # Two extra parcels on either side; the exact test below decides regardless of rounding.
+    newest = np.clip((now - start_s) * parcels_per_s + 2.0, 0.0, count)
+    oldest = np.clip((now - lifetime_s - start_s) * parcels_per_s - 2.0, 0.0, count)
+    if newest >= MOST_PARCELS:
+        raise ConfigError(f"parcels_per_s: {newest:.3g} parcels until {now} s exceed the limit of {MOST_PARCELS:.3g}")
+    number = np.arange(int(oldest), int(newest))
+    begin = start_s + number / parcels_per_s
+    end = np.minimum(start_s + (number + 1) / parcels_per_s, end_s)
+    age = now - 0.5 * (begin + end)
+    there = (age >= 0.0) & (age < lifetime_s)
+    if live:
+        there &= end <= now
+    return number[there], begin[there], end[there]
+
+
+def sampled(trajectory: Trajectory, times: Floats) -> tuple[Floats, Floats]:
+    """Positions and quaternions of an emitting vehicle, checked."""
+    xyz, quat = trajectory.sample(times)
+    if xyz.shape != (len(times), 3) or quat.shape != (len(times), 4):
+        raise ConfigError(f"trajectory: {len(times)} times gave positions {xyz.shape} and quaternions {quat.shape}")
+    if not (np.all(np.isfinite(xyz)) and np.all(np.isfinite(quat))):
+        raise ConfigError("trajectory: positions and quaternions must be finite while dust is emitted")
+    return xyz, quat
 
 
 def fly(
@@ -294,7 +323,7 @@ class _Air:
         return new_place, new_velocity, landed
 
 
-def _unit_vectors(u: Floats, v: Floats) -> Floats:
+def unit_vectors(u: Floats, v: Floats) -> Floats:
     """Uniform directions over the sphere from two uniform numbers in (0, 1), shape (n, 3)."""
     z = 2.0 * u - 1.0
     across, angle = np.sqrt(1.0 - z * z), 2.0 * np.pi * v

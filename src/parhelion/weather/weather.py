@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from parhelion.weather.media.fog import Fog
     from parhelion.weather.media.rain import Rain
     from parhelion.weather.media.snow import Snow
+    from parhelion.weather.media.spray import SprayCloud
+    from parhelion.weather.raised import RaisedPart
 
 
 AIR = {"temperature_c": (-60.0, 60.0), "humidity_percent": (0.0, 100.0), "pressure_hpa": (100.0, 1200.0)}
@@ -83,7 +85,8 @@ class Conditions:
 
     The amount of each medium is an attribute: `rain_rate_mm_h`, `visibility_m` (infinite without fog),
     `snow_rate_mm_h` (as melted water), `cloud_density_kg_m3` (at the centre of each dust cloud, trails left out),
-    `trails_begun` (dust trails; their dust remains after they end), and those of media of other packages.
+    `trails_begun` (dust trails; their dust remains after they end), `spray_density_kg_m3` (at the centre of each cloud
+    of spray), and those of media of other packages. Dust and spray that vehicles raise are left out.
     """
 
     time_s: float
@@ -129,7 +132,7 @@ class Present(NamedTuple):
 
 
 class Weather:
-    """Media in the air: rain, fog, snow, dust, media of other packages, and wind. `Weather()` is clear air.
+    """Media in the air: rain, fog, snow, dust, spray, media of other packages, and wind. `Weather()` is clear air.
 
     Amounts are numbers, or pairs of time [s] and value. Each medium is an attribute: its part or None, or a tuple of
     parts for placed media such as dust.
@@ -142,6 +145,7 @@ class Weather:
         fog: Fog with its model and heterogeneity.
         snow: Snow and the surfaces that it covers.
         dust: Dust clouds and trails.
+        spray: Clouds of spray.
         wind_m_s: Velocity of the air in the world [m/s].
         temperature_c: Temperature of the air [°C]; by default each sensor uses that of its data sheet.
         humidity_percent: Relative humidity of the air [%]; by default that of the data sheet.
@@ -164,6 +168,7 @@ class Weather:
     fog: Fog | None
     snow: Snow | None
     dust: tuple[DustCloud | DustTrail, ...]
+    spray: tuple[SprayCloud, ...]
     wind_m_s: tuple[float, float, float]
     """Velocity of the air in the world, the same everywhere."""
     temperature_c: float | None
@@ -174,6 +179,8 @@ class Weather:
     """Pressure of the air [hPa]; None leaves it to the sensors."""
     seed: int
     """Selects the random positions of eddies and cells and the motion of dust."""
+    raised: tuple[tuple[str, RaisedPart], ...]
+    """Media that vehicles of a scenario raise, by name; not part of weather files."""
 
     def __init__(
         self,
@@ -185,6 +192,7 @@ class Weather:
         fog: Fog | Mapping[str, Any] | None = None,
         snow: Snow | Mapping[str, Any] | None = None,
         dust: Sequence[DustCloud | DustTrail | Mapping[str, Any]] = (),
+        spray: Sequence[SprayCloud | Mapping[str, Any]] = (),
         wind_m_s: Sequence[float] = (0.0, 0.0, 0.0),
         temperature_c: float | None = None,
         humidity_percent: float | None = None,
@@ -195,7 +203,7 @@ class Weather:
         # The explicit names are for type checkers and editors; all media are handled in the same way.
         given = {
             **others, "rain_rate_mm_h": rain_rate_mm_h, "visibility_m": visibility_m, "snow_rate_mm_h": snow_rate_mm_h,
-            "rain": rain, "fog": fog, "snow": snow, "dust": dust, "wind_m_s": wind_m_s, "seed": seed,
+            "rain": rain, "fog": fog, "snow": snow, "dust": dust, "spray": spray, "wind_m_s": wind_m_s, "seed": seed,
             "temperature_c": temperature_c, "humidity_percent": humidity_percent, "pressure_hpa": pressure_hpa,
         }  # fmt: skip
         self._take(config.parse(weather_fields(), plain(given), "weather"))
@@ -209,7 +217,7 @@ class Weather:
                 continue
             number = getattr(fields, medium.amount.short)
             values[name] = part if number is None else medium.part(**{medium.amount.field: number})
-        self.__dict__.update(values)
+        self.__dict__.update(values, raised=())
 
     def __getattr__(self, name: str) -> Any:
         medium = None if name.startswith("_") else table().get(name)
@@ -221,7 +229,7 @@ class Weather:
         raise FrozenInstanceError(f"cannot assign to field {name!r}")
 
     def _key(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, name) for name in (*table(), "wind_m_s", *AIR, "seed"))
+        return tuple(getattr(self, name) for name in (*table(), "wind_m_s", *AIR, "seed", "raised"))
 
     def __eq__(self, other: object) -> bool:
         return self._key() == other._key() if isinstance(other, Weather) else NotImplemented
@@ -237,6 +245,7 @@ class Weather:
             found = getattr(self, name)
             parts = () if found is None else found if medium.place is not None else (found,)
             yield from ((medium, part, row) for row, part in enumerate(parts))
+            yield from ((medium, part, part.slot) for owner, part in self.raised if owner == name)
 
     def present(self, time: float) -> list[Present]:
         """Media that are in the air at a time [s], in the order of the table."""
@@ -324,7 +333,13 @@ class Weather:
                 )
             elif short in given and name not in given:
                 values[name] = None
-        return Weather(**values)
+        return Weather(**values).with_raised(self.raised)
+
+    def with_raised(self, raised: Sequence[tuple[str, RaisedPart]]) -> Weather:
+        """Copy with other media that vehicles raise, by name."""
+        weather = Weather.__new__(Weather)
+        weather.__dict__.update(self.__dict__, raised=tuple(raised))
+        return weather
 
     but = deprecated_method("but", "replace")
 
@@ -377,7 +392,7 @@ class Weather:
     def to_mapping(self) -> dict[str, Any]:
         """Fields that differ from their defaults, as in a weather file; `from_mapping` returns the same weather."""
         content: dict[str, Any] = {}
-        for medium, part, row in self.parts():
+        for medium, part, row in self.with_raised(()).parts():
             try:
                 fields = part.to_mapping()
             except ConfigError as error:

@@ -68,3 +68,15 @@ def test_scatter_beyond_the_errors_widens_them() -> None:
     value, variance, bins, rows = cells(true, np.zeros(16), np.ones((16, 24), bool), 0.03)
     widened, honest = (strengths(value, part, bins, rows, 16, 24) for part in (variance / 9.0, variance))
     np.testing.assert_allclose(np.diag(widened.covariance), np.diag(honest.covariance), rtol=0.1)
+
+
+def test_scatter_is_divided_by_its_degrees_of_freedom() -> None:
+    """With all cells and a weak prior this is a two-way table: (bins - 1) (rows - 1) degrees of freedom."""
+    bins, rows = (one.ravel() for one in np.mgrid[:4, :6])
+    value = np.random.default_rng(8).normal(0.0, 0.1, 24)
+    found = strengths(value, np.full(24, 1e-4), bins, rows, 4, 6, law=(100.0, 0.0))
+    table = value.reshape(4, 6)
+    off = table - table.mean(axis=0) - table.mean(axis=1, keepdims=True) + table.mean()
+    variance = np.sum(off**2) / (3 * 5)
+    np.testing.assert_allclose(np.diag(found.covariance), variance / 4 * (5 / 6), rtol=1e-4)
+    np.testing.assert_allclose(found.factor, table.mean(axis=0) - table.mean(), atol=1e-6)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from parhelion.campaign import summary
-from parhelion.campaign.summary import interval_of_mean
+from parhelion.campaign.summary import Interval, interval_of_mean
+from parhelion.core.random import Stream
 
 
 def test_fewer_than_three_units_have_no_interval() -> None:
@@ -47,3 +49,16 @@ def test_intervals_have_about_their_stated_coverage(units: int, least: float, mo
     found = [interval_of_mean(row.tolist(), 0.95, str(k)) for k, row in enumerate(draws)]
     share = np.mean([one.low <= 0 <= one.high for one in found])
     assert least <= share <= 0.98
+
+
+def test_an_interval_is_made_of_all_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Same resamples, drawn at once instead of in blocks of seven; percentiles by Hesterberg's formula."""
+    units = np.random.default_rng(2).normal(4.0, 2.0, 6).tolist()  # no two resamples have the same mean
+    monkeypatch.setattr(summary, "RESAMPLES", 100)
+    monkeypatch.setattr(summary, "_LARGEST_BLOCK", 42)
+    rows = Stream(3, "campaign/bootstrap/x").generator().integers(0, 6, (100, 6))
+    tail = stats.norm.cdf(-np.sqrt(6 / 5) * stats.t.ppf(0.95, 5))
+    low, high = np.quantile(np.array(units)[rows].mean(axis=1), [tail, 1 - tail])
+    found = interval_of_mean(units, 0.9, "x", seed=3)
+    assert found == Interval(np.mean(units), pytest.approx(low, rel=1e-12), pytest.approx(high, rel=1e-12), 6)
+    assert found.half_width == pytest.approx((high - low) / 2)

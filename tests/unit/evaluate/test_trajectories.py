@@ -183,3 +183,16 @@ def test_weather_by_words() -> None:
     for wrong, words in (("fogg=1", "did you mean 'fog'"), ("rain=much", "needs a number"), ("rain=-1", "rain")):
         with pytest.raises(ConfigError, match=words):
             weather_fields(wrong)
+
+
+def test_alignment_never_mirrors() -> None:
+    """A path mirrored at its flattest plane: no rotation maps it to the path, and 4 times its least variance remains."""
+    truth = winding()
+    centred = truth.xyz - truth.xyz.mean(axis=0)
+    variances, axes = np.linalg.eigh(centred.T @ centred / len(centred))
+    mirror = np.eye(3) - 2.0 * np.outer(axes[:, 0], axes[:, 0])
+    estimate = TimedPoses(truth.times, truth.xyz @ mirror, truth.quat_xyzw)
+    assert tracks.ate(estimate, truth).translation == pytest.approx(2.0 * np.sqrt(variances[0]), rel=1e-9)
+    fitted = tracks.aligned(estimate, truth)
+    rotation = np.linalg.lstsq(estimate.xyz - estimate.xyz.mean(axis=0), fitted.xyz - fitted.xyz.mean(axis=0))[0]
+    assert np.linalg.det(rotation) == pytest.approx(1.0)

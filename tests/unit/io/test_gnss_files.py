@@ -178,7 +178,7 @@ def test_the_viewer_draws_lines_of_sight() -> None:
     ends, colours = lines.ends, lines.colours
     assert ends[:, 0] == pytest.approx(np.tile([0.0, 0.0, 2.0], (len(ends), 1)))
     assert len(ends) == len(colours) > 8
-    assert any(note.startswith("gps: error") for note in shown.notes)
+    assert any(note.startswith("gps: single, error") for note in shown.notes)
 
 
 def test_messages_have_types_on_the_wire() -> None:
@@ -188,3 +188,39 @@ def test_messages_have_types_on_the_wire() -> None:
 
     assert "sensor_msgs.msg.dds_.NavSatFix_" in repr(dds_type(ros.NAV_SAT_FIX))
     assert "geometry_msgs.msg.dds_.TwistStamped_" in repr(dds_type(ros.TWIST))
+
+
+def test_rinex_columns(fixes: GnssData, tmp_path: Path) -> None:
+    """Every observation is in the columns of RINEX 3.04: 3 of the satellite, then F14.3 and two flags for each."""
+    file = tmp_path / "fixes.rnx"
+    gnss.write_rinex(fixes, file)
+    lines = file.read_text().splitlines()
+    end = next(k for k, line in enumerate(lines) if "END OF HEADER" in line)
+    assert lines[0][:60].split() == ["3.04", "OBSERVATION", "DATA", "M:", "MIXED"]
+    assert (lines[0][:9], lines[0][20], lines[0][40], lines[0][60:].rstrip()) == ("     3.04", "O", "M", "RINEX VERSION / TYPE")
+    place = next(line for line in lines if line[60:].rstrip() == "APPROX POSITION XYZ")
+    assert 6.3e6 < np.linalg.norm([float(place[k : k + 14]) for k in (0, 14, 28)]) < 6.4e6
+    types = {line[0]: line[6:60].split() for line in lines[:end] if line[60:].rstrip() == "SYS / # / OBS TYPES"}
+    assert all(int(line[3:6]) == len(types[line[0]]) for line in lines[:end] if line[60:].rstrip() == "SYS / # / OBS TYPES")
+    first = next(line for line in lines if line[60:].rstrip() == "TIME OF FIRST OBS")
+    assert lines[end + 1][1:29].split()[:5] == [f"{int(first[6 * k : 6 * k + 6]):02d}" for k in range(5)]
+    assert float(lines[end + 1][18:29]) == float(first[30:43])
+    assert (first[48:51], lines[end + 1][31]) == ("GPS", "0")
+    arrays = [
+        (fixes.pseudorange, fixes.carrier, fixes.doppler, fixes.cn0),
+        (fixes.pseudorange_2, fixes.carrier_2, fixes.doppler_2, fixes.cn0_2),
+    ]
+    at, checked = end + 1, 0
+    for epoch in range(len(fixes)):
+        count = int(lines[at][32:35])
+        for line in lines[at + 1 : at + 1 + count]:
+            k = fixes.satellites.index(line[:3])
+            values = [one[epoch, k] for band in arrays for one in band if one is not None][: len(types[line[0]])]
+            for column, value in enumerate(values):
+                text = line[3 + 16 * column : 17 + 16 * column].strip()
+                assert (float(text) if text else np.nan) == pytest.approx(value, abs=5.1e-4, nan_ok=True)
+                assert not line[17 + 16 * column : 19 + 16 * column].strip()
+                checked += 1
+        at += 1 + count
+    assert at == len(lines)
+    assert checked > 100

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import re
 import wave
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,8 @@ import pytest
 import parhelion as ph
 from parhelion.core.errors import ConfigError, FormatError, ParhelionError
 from parhelion.sensors.check import check_sensor
+from parhelion.sensors.waves.echo import passive
+from parhelion.sensors.waves.planes import planes_of
 from parhelion.world.emitters import read_wav
 from wave_rigs import alone, sonar
 
@@ -119,3 +123,24 @@ def test_bad_recordings_are_reported(tmp_path: Path) -> None:
         (tmp_path / "bad.wav").write_bytes(bytes(bad))
         with contextlib.suppress(ParhelionError):
             read_wav(tmp_path / "bad.wav")
+
+
+@pytest.mark.parametrize(("squared_phase", "mirrors"), [(5.99, True), (6.01, False)])
+def test_rough_planes_are_no_mirrors(monkeypatch: pytest.MonkeyPatch, squared_phase: float, mirrors: bool) -> None:
+    """The limit applies at the lowest frequency of the band, where planes are smoothest."""
+    world, config = scene(), ph.Echo("cosys/ertis-array").config
+    longest = config.medium.speed_m_s / config.band_hz[0]
+    height = np.sqrt(squared_phase) * longest / (4.0 * np.pi)
+    monkeypatch.setattr(passive, "finish_of", lambda name: SimpleNamespace(height_m=height))
+    found = passive._mirrors(world, planes_of(world, "echo"), config)
+    assert len(found)
+    assert found.tolist() == [mirrors] * len(found)
+
+
+@pytest.mark.parametrize(("share", "known"), [(0.899, True), (0.901, False)])
+def test_waveforms_of_fast_sounds_are_refused(share: float, known: bool) -> None:
+    entry = scene().sounds[0]
+    rates = np.array([[0.0, -share * 340.0]])
+    heard = replace(passive._nothing(), rates=rates, length=np.ones(1))
+    with contextlib.nullcontext() if known else pytest.raises(ConfigError, match="waveforms support up to 0.9"):
+        passive._check(entry, heard, 1e5, 340.0)

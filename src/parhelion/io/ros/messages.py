@@ -19,10 +19,11 @@ from parhelion.io.ros.clouds import cloud_of, point_cloud2, point_fields
 from parhelion.io.ros.types import Message, decode, definition_of, encode, header, nanoseconds, new, stamp
 
 __all__ = [
-    "CLOCK", "FLUID_PRESSURE", "IMU", "LASER_SCAN", "MAGNETIC_FIELD", "Message", "NAV_SAT_FIX",
+    "CLOCK", "DIAGNOSTICS", "FLUID_PRESSURE", "IMU", "LASER_SCAN", "MAGNETIC_FIELD", "Message", "NAV_SAT_FIX",
     "ODOMETRY", "POINT_CLOUD", "POSE", "POSE_WITH_COVARIANCE", "TF", "TWIST", "Transform", "clock", "cloud_of",
-    "decode", "definition_of", "fluid_pressure", "imu", "laser_scan", "magnetic_field", "nanoseconds", "nav_sat_fix",
-    "odometry", "plain_cloud", "point_cloud2", "pose_stamped", "pose_with_covariance", "tf_message", "twist_stamped",
+    "collision", "decode", "definition_of", "fluid_pressure", "imu", "laser_scan", "magnetic_field", "nanoseconds",
+    "nav_sat_fix", "odometry", "plain_cloud", "point_cloud2", "pose_stamped", "pose_with_covariance",
+    "tf_message", "twist_stamped",
 ]  # fmt: skip
 
 POINT_CLOUD = "sensor_msgs/msg/PointCloud2"
@@ -36,6 +37,7 @@ MAGNETIC_FIELD = "sensor_msgs/msg/MagneticField"
 FLUID_PRESSURE = "sensor_msgs/msg/FluidPressure"
 NAV_SAT_FIX = "sensor_msgs/msg/NavSatFix"
 TWIST = "geometry_msgs/msg/TwistStamped"
+DIAGNOSTICS = "diagnostic_msgs/msg/DiagnosticArray"
 POSE_WITH_COVARIANCE = "geometry_msgs/msg/PoseWithCovarianceStamped"
 
 _FULL_CIRCLE_SLACK = 1.5
@@ -189,6 +191,25 @@ def tf_message(transforms: Iterable[Transform]) -> bytes:
 def clock(time_ns: int) -> bytes:
     """rosgraph_msgs/Clock: simulation time [ns]."""
     return encode(CLOCK, new(CLOCK, clock=stamp(time_ns)))
+
+
+def collision(
+    time_ns: int, frame_id: str, body: str, other: str, xyz: ArrayLike, normal: ArrayLike, impulse_n_s: float
+) -> bytes:
+    """Contact of a vehicle as DiagnosticArray with one status: level ERROR, and the numbers as key-value pairs.
+
+    ROS has no message for contacts in its common interfaces (those of simulators are in their own packages).
+    """
+    numbers = dict(zip("xyz", np.asarray(xyz, np.float64).tolist(), strict=True))
+    numbers |= {f"normal_{axis}": one for axis, one in zip("xyz", np.asarray(normal).tolist(), strict=True)}
+    numbers["impulse_n_s"] = float(impulse_n_s)
+    pairs = [("other", other), *((key, repr(value)) for key, value in numbers.items())]
+    values = [new("diagnostic_msgs/msg/KeyValue", key=key, value=value) for key, value in pairs]
+    status = new(
+        "diagnostic_msgs/msg/DiagnosticStatus", level=2, name=f"{body}: collision", message=f"hit {other}",
+        hardware_id=body, values=values,
+    )  # fmt: skip
+    return _stamped(DIAGNOSTICS, time_ns, frame_id, status=[status])
 
 
 def magnetic_field(time_ns: int, frame_id: str, field_t: ArrayLike, covariance: ArrayLike | None = None) -> bytes:

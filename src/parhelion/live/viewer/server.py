@@ -157,10 +157,15 @@ class Viewer:
 
     # ---- the loop ----------------------------------------------------------------------------------------------
 
-    def run(self) -> None:
-        """Measure and show requests until `stop` is called from another thread."""
+    def run(self, check: Callable[[], None] | None = None) -> None:
+        """Measure and show requests until `stop` is called from another thread.
+
+        `check` is called before each step; an exception that it raises ends the loop.
+        """
         last = clock.monotonic()
         while self._running:
+            if check is not None:
+                check()
             self.session.wait(self._until_next_scan())
             now = clock.monotonic()
             self.session.tick(now - last)

@@ -239,9 +239,14 @@ Placed = dict[str, tuple[Floats, Floats]]
 class Walk:
     """Poses of the parts of a walking person. The frame of the motion is on the ground between the feet, x forward."""
 
+    known_ahead = True
+
     def __init__(self, motion: Trajectory, height_m: float, times: tuple[float, float] | None = None) -> None:
-        self.motion, self.height_m = motion, height_m
+        self._set_lengths(motion, height_m)
         self.clock: StepClock = step_clock(motion, height_m, REACH * height_m, times)
+
+    def _set_lengths(self, motion: Trajectory, height_m: float) -> None:
+        self.motion, self.height_m = motion, height_m
         self.thigh_m, self.shank_m, self.ankle_m = (share * height_m for share in (THIGH, SHANK, ANKLE))
         self.hip_m = self.ankle_m + 0.99 * (self.thigh_m + self.shank_m)
         """Height of the hips when standing."""
@@ -276,9 +281,7 @@ class Walk:
     # ---- the whole body ----------------------------------------------------------------------------------------------
 
     def _poses(self, times: Floats) -> Placed:
-        phase, speed, bout = self.clock.at(times)
-        xyz, quat = self.motion.sample(self.clock.body_times(times))
-        heading = heading_of(quat)
+        phase, speed, bout, xyz, heading = self._body(times)
         feet = {side: self._foot(number, sign, phase, bout, xyz, heading) for number, (side, sign) in enumerate(SIDES)}
         forward = np.stack([np.cos(heading), np.sin(heading), np.zeros_like(heading)], axis=1)
         left = np.stack([-np.sin(heading), np.cos(heading), np.zeros_like(heading)], axis=1)
@@ -292,6 +295,16 @@ class Walk:
             placed |= self._leg(side, hip, feet[side], forward)
             placed |= self._arm(side, sign, pelvis, upright, phase, speed)
         return placed
+
+    def _body(self, times: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """Phase, speed [m/s], number of the walk, position [m] and heading [rad] of the body at times (n,) [s]."""
+        phase, speed, bout = self.clock.at(times)
+        xyz, quat = self.motion.sample(self.clock.body_times(times))
+        return phase, speed, bout, xyz, heading_of(quat)
+
+    def _bounds(self, bout: Floats) -> tuple[Floats, Floats, Floats]:
+        """First and last phase, and stance share, of walks (n,)."""
+        return self.clock.bounds(bout)
 
     def _hip_height(self, ground: Floats, hips: dict[str, Floats], feet: dict[str, tuple[Floats, Floats]]) -> Floats:
         """Height of the hips [m]: a smooth lower bound of the standing height and of the reach of both legs."""
@@ -310,7 +323,7 @@ class Walk:
         self, number: int, sign: float, phase: Floats, bout: Floats, xyz: Floats, heading: Floats
     ) -> tuple[Floats, Floats]:
         """Ankle (n, 3) [m] and orientation (n, 4) of one foot."""
-        first, last, stance = self.clock.bounds(bout)
+        first, last, stance = self._bounds(bout)
         before, after = BEFORE * stance, AFTER * stance
         step = 2.0 * np.floor((phase + before - number) / 2.0) + number
         lift, land = np.maximum(step + after, first), np.minimum(step + 2.0 - before, last)
@@ -322,7 +335,7 @@ class Walk:
             *(self._foothold(step + shift, bout, sign, stands, xyz, heading) for shift in (-2.0, 0.0, 2.0)), strict=True
         )
         # Longer steps roll more; feet that start or end next to the other foot do not roll at all.
-        stride = 2.0 * float(step_length_m(1.4, self.height_m))
+        stride = self._stride()
         rolls = [np.minimum(np.linalg.norm(b - a, axis=1) / stride, 1.0) for a, b in pairwise(places)]
         roll_in, roll_out = rolls[0], np.where(step + after < first, 0.0, rolls[1])
         roll_next = np.where(step + 2.0 - before > last, 0.0, rolls[1])
@@ -341,6 +354,10 @@ class Walk:
         lifted = CLEARANCE * self.height_m * np.maximum(rolls[1], 0.3) * 4.0 * mix * (1.0 - mix)
         ankle = place + np.stack([along * np.cos(yaw), along * np.sin(yaw), self._height(pitch) + lifted], axis=1)
         return ankle, quat_from_rpy(np.zeros_like(pitch), pitch, yaw)
+
+    def _stride(self) -> Floats | float:
+        """Length [m] of two steps at 1.4 m/s."""
+        return 2.0 * float(step_length_m(1.4, self.height_m))
 
     def _foothold(
         self, step: Floats, bout: Floats, sign: float, stands: NDArray[np.bool_], xyz: Floats, heading: Floats
@@ -423,10 +440,8 @@ def quats_from_axes(x: Floats, y: Floats, z: Floats) -> Floats:
 class PartMotion:
     """Motion of one part of a walking person."""
 
-    known_ahead = True
-
     def __init__(self, walk: Walk, part: str) -> None:
-        self.walk, self.part = walk, part
+        self.walk, self.part, self.known_ahead = walk, part, walk.known_ahead
 
     def sample(self, times: ArrayLike) -> tuple[Floats, Floats]:
         """Positions (n, 3) [m] and unit quaternions `xyzw` (n, 4) at `times` (n,) [s]."""
@@ -454,7 +469,11 @@ def add_person(
     (first, last) [s] limits the walk, for motions without a `start_time` and `end_time`.
     """
     height = within("person: height_m", height_m, 0.8, 2.3)
-    walk = Walk(trajectory_of("person", motion), height, times)
+    return show_person(world, Walk(trajectory_of("person", motion), height, times), name, clothes, trousers)
+
+
+def show_person(world: World, walk: Walk, name: str, clothes: str, trousers: str = "fabric-blue") -> Actor:
+    """Add the body of a person whose walk is given."""
     builder = Builder(world, name, "person", "dynamic")
     for part, pieces in _pieces(walk, clothes, trousers).items():
         builder.add(part, pieces, PartMotion(walk, part))

@@ -5,13 +5,15 @@ Speeds follow the intelligent driver model (Treiber, Hennecke and Helbing 2000):
     dv/dt = a [1 - (v/v_0)⁴ - (g*/g)²],   g* = g_0 + v T + v Δv / (2 √(a b))
 
 with the gap g to the one ahead [m], the closing speed Δv and the desired speed v_0. It is integrated once, with a fixed
-step, before the run; the position of each body is then a function of time.
+step, before the run; the position of each body is then a function of time. Given a `LiveActors`, the bodies are added to
+it instead and react to each other, to people and to vehicles while a scenario runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,10 +24,13 @@ from parhelion.core.pose import Floats, quat_multiply
 from parhelion.core.random import Stream
 from parhelion.core.trajectory import Trajectory
 from parhelion.motion.actors.body import Actor, about, heading_of, span_of
-from parhelion.motion.actors.person import add_person
-from parhelion.motion.actors.vehicles import add_car, car_length_m
+from parhelion.motion.actors.person import add_person, show_person
+from parhelion.motion.actors.vehicles import add_car, car_length_m, car_size_m
 from parhelion.world.kit.vehicles import CAR_SHAPES, PAINTS
 from parhelion.world.world import World
+
+if TYPE_CHECKING:
+    from parhelion.motion.actors.live import LiveActors
 
 STEP_S = 0.05
 HARDEST_BRAKE_M_S2 = 9.0
@@ -46,6 +51,8 @@ class Following:
 
 DRIVERS = Following(acceleration_m_s2=1.0, braking_m_s2=1.5, headway_s=1.0, gap_m=2.0)
 """City traffic, values of Treiber and Kesting (2013)."""
+SLOW_DRIVERS = Following(acceleration_m_s2=0.6, braking_m_s2=1.0, headway_s=1.0, gap_m=1.5)
+"""Forklifts and automated vehicles in halls, round figures."""
 WALKERS = Following(acceleration_m_s2=0.8, braking_m_s2=1.2, headway_s=0.6, gap_m=1.1)
 """Pedestrians, round figures."""
 
@@ -160,12 +167,14 @@ def traffic(
     duration_s: float = 120.0,
     models: Sequence[str] = tuple(CAR_SHAPES),
     wheels: bool = False,
+    live: LiveActors | None = None,
 ) -> list[Actor]:
     """Add cars on closed routes from time 0 for `duration_s` [s]; afterwards they stand.
 
     `routes` are periodic motions. A car drives at its desired speed (`speed_m_s` ± 15 %), or at that of the route where
     it is lower, as in bends. Cars on one route keep their gaps. Routes are independent of each other, so they should
-    not intersect. `seed` selects positions, models, paints and desired speeds.
+    not intersect. `seed` selects positions, models, paints and desired speeds. With `live`, the cars react: they also
+    brake for people and other vehicles in their lane, and yield where routes cross.
     """
     wished, duration = _checked(speed_m_s, duration_s)
     lanes = _lanes(routes)
@@ -176,7 +185,15 @@ def traffic(
         paints = rng.choice(PAINTS, cars).tolist()
         lengths = np.array([car_length_m(model) for model in chosen])
         wishes = wished * rng.uniform(0.85, 1.15, cars)
-        for number, motion in enumerate(_drive(rng, route, lengths, wishes, duration, DRIVERS, 0.0)):
+        if live is None:
+            motions: Sequence[Trajectory] = _drive(rng, route, lengths, wishes, duration, DRIVERS, 0.0)
+        else:
+            starts = _starts(rng, route, lengths, DRIVERS).tolist()
+            motions = [
+                live.drive(route, start, float(wish), *car_size_m(model), DRIVERS)
+                for start, wish, model in zip(starts, wishes, chosen, strict=True)
+            ]
+        for number, motion in enumerate(motions):
             name = f"traffic-car-{len(actors)}"
             actors.append(add_car(world, motion, chosen[number], paint=paints[number], name=name, wheels=wheels))
     return actors
@@ -191,11 +208,13 @@ def pedestrians(
     *,
     duration_s: float = 120.0,
     side_m: float = 0.4,
+    live: LiveActors | None = None,
 ) -> list[Actor]:
     """Add people on closed sidewalks from time 0 for `duration_s` [s], half of them in the opposite direction.
 
     Everyone keeps `side_m` [m] to the right of the route, so that the two lanes pass each other, and a gap to the
-    person ahead. Heights are normally distributed, 1.70 m with a standard deviation of 0.09 m.
+    person ahead. Heights are normally distributed, 1.70 m with a standard deviation of 0.09 m. With `live`, people
+    react: they avoid each other, vehicles and walls, and overtake.
     """
     wished, duration = _checked(speed_m_s, duration_s)
     aside = within("pedestrians: side_m", side_m, 0.3, 5.0)
@@ -207,7 +226,14 @@ def pedestrians(
             heights = np.clip(rng.normal(1.70, 0.09, lane), 1.45, 2.0)
             clothes = rng.choice(["cotton", "fabric", "fabric-red", "fabric-green"], lane).tolist()
             wishes = wished * rng.uniform(0.85, 1.15, lane)
-            motions = _drive(rng, route, np.full(lane, 0.5), wishes, duration, WALKERS, aside)
+            sizes = np.full(lane, 0.5)
+            if live is not None:
+                starts = _starts(rng, route, sizes, WALKERS) / route.length_m if lane else np.zeros(0)
+                for start, wish, height, cloth in zip(starts, wishes, heights, clothes, strict=True):
+                    walk = live.walk(route.motion, float(start), float(wish), float(height), aside, backwards)
+                    actors.append(show_person(world, walk, f"pedestrian-{len(actors)}", cloth))
+                continue
+            motions = _drive(rng, route, sizes, wishes, duration, WALKERS, aside)
             for motion, height, cloth in zip(motions, heights, clothes, strict=True):
                 path = motion.reversed() if backwards else motion
                 name = f"pedestrian-{len(actors)}"
@@ -243,14 +269,20 @@ def _drive(
     side_m: float,
 ) -> list[RouteMotion]:
     """Motions of bodies on one lane, from random starting positions."""
-    count = len(lengths_m)
-    if count == 0:
+    if len(lengths_m) == 0:
         return []
+    start = _starts(rng, route, lengths_m, model)
+    times, distances, speeds = follow_around(route, lengths_m, wished_m_s, start, duration_s, model)
+    return [RouteMotion(route, times, distances[:, k], speeds[:, k], side_m) for k in range(len(lengths_m))]
+
+
+def _starts(rng: np.random.Generator, route: Route, lengths_m: Floats, model: Following) -> Floats:
+    """Random starting positions (n,) [m] of bodies on one lane, the rearmost first."""
+    count = len(lengths_m)
     needed = float(lengths_m.sum()) + count * 2.0 * model.gap_m
     if needed > route.length_m:
         raise ConfigError(f"traffic: {count} bodies need {needed:.0f} m, but their route has {route.length_m:.0f} m")
     spare = np.diff(np.concatenate([[0.0], np.sort(rng.uniform(0.0, route.length_m - needed, count))]))
     slots = lengths_m + 2.0 * model.gap_m
-    start = np.cumsum(spare) + np.cumsum(slots) - 0.5 * slots + rng.uniform(0.0, route.length_m)
-    times, distances, speeds = follow_around(route, lengths_m, wished_m_s, start, duration_s, model)
-    return [RouteMotion(route, times, distances[:, k], speeds[:, k], side_m) for k in range(count)]
+    start: Floats = np.cumsum(spare) + np.cumsum(slots) - 0.5 * slots + rng.uniform(0.0, route.length_m)
+    return start

@@ -8,7 +8,7 @@ import numpy as np
 
 from parhelion.core.errors import unknown_name
 from parhelion.core.pose import Pose
-from parhelion.core.schedule import Schedule, schedule
+from parhelion.core.schedule import Schedule, Scheduled, schedule
 from parhelion.core.trajectory import Trajectory
 from parhelion.motion.actors.body import Actor, Builder, DistanceAlong, Sliding, Turning, trajectory_of
 from parhelion.world.kit.instances import boxes, struts
@@ -21,6 +21,8 @@ CAR_MODELS = {"sedan": "saloon", **{name: name for name in CAR_SHAPES}, "lorry":
 """Names of car models, and their shapes."""
 LORRY_LENGTH_M = 7.5
 HIGHEST_FORK_M = 3.0
+FORKLIFT_SIZE_M = (4.0, 1.1)
+"""Length that a forklift needs on a route, with its forks ahead and as much behind its middle, and width."""
 
 
 def car_length_m(model: str) -> float:
@@ -28,6 +30,18 @@ def car_length_m(model: str) -> float:
     if model not in CAR_MODELS:
         raise unknown_name("car model", model, CAR_MODELS)
     return LORRY_LENGTH_M if model == "lorry" else CAR_SHAPES[CAR_MODELS[model]].length
+
+
+def car_size_m(model: str) -> tuple[float, float]:
+    """Length and width [m] of a car model."""
+    return car_length_m(model), 2.45 if model == "lorry" else CAR_SHAPES[CAR_MODELS[model]].width
+
+
+def rolled(motion: Trajectory, times: tuple[float, float] | None, hub: tuple[float, float, float]) -> Scheduled:
+    """Function from times to the distance [m] that a wheel at `hub` has rolled; of a reacting vehicle, its middle."""
+    known = getattr(motion, "distance_at", None)
+    live = known is not None and not getattr(motion, "known_ahead", True)
+    return known if live else DistanceAlong(motion, times, hub)  # type: ignore[return-value]
 
 
 def add_car(
@@ -62,7 +76,7 @@ def add_car(
         for where, x in zip(("front", "rear"), axles(s), strict=True):
             for side, sign in (("left", 1.0), ("right", -1.0)):
                 hub = (x, sign * (s.width / 2 - 0.11), s.wheel_radius)
-                distance = DistanceAlong(moving, times, hub)
+                distance = rolled(moving, times, hub)
                 turning = Turning(moving, 1, lambda t, distance=distance: distance(t) / s.wheel_radius, hub)
                 builder.add(f"{where} {side} wheel", _wheel(s.wheel_radius, sign), turning)
     actor = builder.done()

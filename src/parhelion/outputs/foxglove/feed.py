@@ -45,10 +45,12 @@ from parhelion.outputs.topics import MAP, sensor_names, topic_rule, vehicle_name
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from parhelion.contact.driver import Collision
     from parhelion.scenario.scenario import Scenario, Step
     from parhelion.scenario.sensors import OnBoard
 
 SCENE, BOXES, TF, TF_STATIC, CLOCK, NAMES = "/scene", "/boxes", "/tf", "/tf_static", "/clock", "/names"
+COLLISIONS = "/collisions"
 LATCHED = (SCENE, TF_STATIC, NAMES)
 """Topics that are sent once, and again to late subscribers."""
 TRUTH_PERIOD_S = 0.02
@@ -109,6 +111,8 @@ class FoxgloveFeed(Feed[FoxgloveMessage]):
             CLOCK: json_schema("parhelion.Clock", {"timestamp": TIME_SCHEMA}),
             NAMES: json_schema("parhelion.Names", {key: {"type": "object"} for key in self._names()}),
         }
+        if self.scenario.has_contact:
+            found[COLLISIONS] = schema_of("Log")
         for sensor in self._heard():
             rule, topic = FOXGLOVE.require(sensor.record_type), self.sensors[sensor.name].topic
             found |= rule.schemas(sensor, self.scenario, topic)
@@ -141,11 +145,22 @@ class FoxgloveFeed(Feed[FoxgloveMessage]):
         ]
 
     def _note(self, step: Step) -> None:
+        self._held += [self._log(step.time, one) for one in step.collisions]
         for time_s in (0.0, step.time) if step.number == 0 else (step.time,):
             if self._truth_due(time_s):
                 self._truth_at.append(time_s)
             if self._boxes_due(time_s):
                 self._boxes_at.append(time_s)
+
+    def _log(self, time_s: float, one: Collision) -> FoxgloveMessage:
+        """Contact of a vehicle as a log message."""
+        from foxglove.messages import Log, LogLevel
+
+        place = ", ".join(f"{value:.2f}" for value in one.xyz)
+        text = f"{one.body} hit {one.other} at ({place}) m, {one.impulse_n_s:.3g} N s"
+        at = self.stamp(time_s)
+        log = Log(timestamp=timestamp(at), level=LogLevel.Warning, message=text, name=one.body)
+        return FoxgloveMessage(COLLISIONS, at, log.encode())
 
     def _noted(self) -> Iterator[FoxgloveMessage]:
         yield from self._truth(self._truth_at)

@@ -33,6 +33,7 @@ from parhelion.core.streams import (
     UwbData,
     units,
 )
+from parhelion.outputs.collisions import CollisionLog
 from parhelion.outputs.report.frames import SAMPLED, CountsFile, counts_of
 from parhelion.pictures import html
 from parhelion.pictures.charts import Curve, sky_plot
@@ -229,6 +230,7 @@ class RunReport(NoReport):
         there = {(name, number) for name, count in counts.items() for number in range(count)}
         self.tally = CountsFile(folder / COUNTS, there, earlier)
         self._lidars = set(counts)
+        self.collisions = CollisionLog()
         self._moving = {item.instance for item in scenario.world.objects if item.is_actor}
 
     def wants(self, sensor: str, number: int) -> bool:
@@ -244,6 +246,7 @@ class RunReport(NoReport):
     def take(self, step: Step) -> None:
         """Add the measurements of a step."""
         before = wall.perf_counter()
+        self.collisions.take(step)
         for name, frames in step.frames.items():
             for number, record in frames:
                 if number in self._shown[name]:

@@ -58,6 +58,7 @@ def page_of(report: RunReport, hashes: Mapping[str, str], found: int, more: str)
         html.section("sensors", "Sensors", sensors_table(report)),
         html.section("weather", "Weather", weather_table(report.scenario)),
         _labels(report),
+        _collisions(report),
         html.section("actors", "Moving objects", actors_table(report, moving)),
         more,
         html.section("files", "Files", files_table(report.folder, hashes)),
@@ -95,9 +96,29 @@ def _facts(report: RunReport) -> list[tuple[str, Any]]:
         facts.append((word, count(sum(sensor.count(scenario.duration_s) for sensor in alike))))
     if report.sample_counts:
         facts.append(("samples", count(sum(report.sample_counts.values()))))
+    if scenario.has_contact:
+        facts.append(("collisions", count(len(report.collisions.hits))))
     for word, items in (("vehicle", scenario.bodies), ("sensor", scenario.sensors)):
         facts.append((word if len(items) == 1 else f"{word}s", count(len(items))))
     return facts
+
+
+def _collisions(report: RunReport) -> str:
+    """Table of the collisions; nothing without vehicles in contact with the world."""
+    scenario = report.scenario
+    if not scenario.has_contact:
+        return ""
+    rows = [
+        (hit.body, hit.other, f"{hit.start_s:.2f} s", f"{hit.end_s - hit.start_s:.2f} s", f"{hit.impulse_n_s:.3g} N s")
+        for hit in report.collisions.hits
+    ]
+    note = "No vehicle hit anything."
+    if rows:
+        note = f"{len(rows)} collision{'s' if len(rows) > 1 else ''}; every contact is in truth/collisions.jsonl."
+    if scenario.ended is not None:
+        note += f" The run ended at {scenario.ended[0]:g} s: {scenario.ended[1]}."
+    table = html.table(("vehicle", "with", "at", "for", "impulse"), rows, kinds="--nnn") if rows else ""
+    return html.section("collisions", "Collisions", html.paragraph(note), table)
 
 
 def _reproduction(report: RunReport) -> str:

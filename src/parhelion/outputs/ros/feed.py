@@ -112,6 +112,11 @@ class RosFeed(Feed[Message]):
             self._truth_at.append(0.0)
         if (step.number + 1) % self._every == 0:
             self._truth_at.append(step.time)
+        at = self.stamp(step.time)
+        for one in step.collisions:
+            data = ros.collision(at, MAP, one.body, one.other, one.xyz, one.normal, one.impulse_n_s)
+            topic = f"{self.vehicles[one.body].topic}/ground_truth/collisions"
+            self._held.append(Message(topic, ros.DIAGNOSTICS, at, data))
 
     def _noted(self) -> Iterator[Message]:
         times, self._truth_at = np.array(self._truth_at), []

@@ -171,9 +171,14 @@ class Odometry(StreamSensor[OdometryConfig, OdometryData]):
         sheet, errors = self.config, self.errors(seed)
         track = sheet.track_m * sheet.effective_track_factor * (errors.track_factor if self.noise else 1.0)
         edges = np.arange(first, first + count + 1, dtype=np.int64) / self.rate_hz
-        rolled = self._rolled(motion, edges, mount, track)
-        if self.noise:
-            rolled = rolled / ((1.0 - self._slip(first, count, seed)) * errors.radius_factor)
+        angles = getattr(motion, "wheel_angles", lambda times, wheels: None)(edges, len(self.wheels))
+        if angles is None:
+            rolled = self._rolled(motion, edges, mount, track)
+            if self.noise:
+                rolled = rolled / ((1.0 - self._slip(first, count, seed)) * errors.radius_factor)
+        else:
+            # Wheels in contact with the ground turn on their own; their slip is part of the motion.
+            rolled = np.diff(angles, axis=0) * (sheet.wheel_radius_m / (errors.radius_factor if self.noise else 1.0))
         turns = np.cumsum(rolled, axis=0) / (2.0 * np.pi * sheet.wheel_radius_m)
         phase = errors.phase if self.noise else np.zeros(len(self.wheels))
         marks = np.floor((turns + phase) * sheet.ticks_per_turn)

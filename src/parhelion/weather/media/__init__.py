@@ -1,4 +1,4 @@
-"""Table of media in the air: rain, fog, snow, dust, and those of other packages.
+"""Table of media in the air: rain, fog, snow, dust, spray, and those of other packages.
 
 A medium is one file with a part (its section of weather files), its effects and a `Medium`, plus one row of `_BUILTIN`.
 Sensors, viewer, shell, studies, pictures and reports iterate over the table. Another package adds a medium by an entry
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 GROUP = "parhelion.media"
 """Entry points that name a `Medium`."""
-_BUILTIN = ("rain:RAIN", "fog:FOG", "snow:SNOW", "dust:DUST")
+_BUILTIN = ("rain:RAIN", "fog:FOG", "snow:SNOW", "dust:DUST", "spray:SPRAY")
 
 Triple = tuple[float, float, float]
 PulseLaw = Callable[[Reals, Reals], Reals]
@@ -51,6 +51,9 @@ class Light:
     media on grids and for media of individually drawn particles."""
     lidar_ratio_sr: float = 50.0
     """Extinction over backscatter [sr] of a medium on a grid."""
+    by_own_power: bool = False
+    """True if a lidar detects a medium on a grid by the power of its echo alone; False raises echoes that VANE's rule
+    for dust selects to the threshold."""
     asymmetry: float = 0.8
     """Mean cosine of the scattering angle."""
     layer_m: float | None = None
@@ -179,6 +182,10 @@ class Effects:
         """Effect on radio waves."""
         return None
 
+    def radio_per_mass(self, part: Any, frequency_hz: float) -> Radio | None:
+        """Effect of a density of 1 kg/m^3 of a medium on a grid on radio waves."""
+        return None
+
     def sound(self, part: Any, amount: float, frequency_hz: float) -> float:
         """One-way loss of sound in air [dB/m]."""
         return 0.0
@@ -217,7 +224,7 @@ class Medium:
     name: str
     """Name in weather files, in the field `origin` of points, and in random streams."""
     code: int
-    """Value of the field `origin`: 1 to 4 for built-in media, 16 to 255 for others."""
+    """Value of the field `origin`: 1 to 4 and 7 for built-in media, 16 to 255 for others."""
     label: str
     colour: str
     """Colour as `#rrggbb`."""

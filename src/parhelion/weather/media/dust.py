@@ -30,6 +30,7 @@ from parhelion.weather.parts import Coordinate, HalfSize, Number, Schedule, Time
 
 if TYPE_CHECKING:
     from parhelion.weather.grids import DensityGrid
+    from parhelion.weather.raised import RaisedPart
     from parhelion.weather.weather import Weather
 
 KG_PER_SHORT_TON = 907.18474
@@ -269,17 +270,20 @@ class DustTrail(DustPart):
 class DustEffects(Effects):
     """Effects of dust, whose density is on grids."""
 
-    def light(self, part: DustPart, amount: float, wavelength_nm: float) -> Light:
+    def light(self, part: DustPart | RaisedPart, amount: float, wavelength_nm: float) -> Light:
         """Extinction per mass, the same at all wavelengths."""
         return Light(part.mass_extinction_m2_kg, lidar_ratio_sr=LIDAR_RATIO_SR)
 
     def density(
-        self, part: DustCloud | DustTrail, weather: Weather, time: float, name: str, row: int = 0
+        self, part: DustCloud | DustTrail | RaisedPart, weather: Weather, time: float, name: str, row: int = 0
     ) -> DensityGrid | None:
         """Density of the cloud or the plume at a time [s]."""
         from parhelion.weather.grids import ellipsoid_cloud
         from parhelion.weather.plume import DustPlume
+        from parhelion.weather.raised import RaisedPart
 
+        if isinstance(part, RaisedPart):
+            return part.grid(weather, time)
         if isinstance(part, DustCloud):
             drift = np.array(weather.wind_m_s) * time if part.drifts else np.zeros(3)
             centre = np.array(part.centre_m) + drift

@@ -6,7 +6,7 @@ first.
 """
 
 from parhelion.world.urdf.reader import load_urdf
-from parhelion.world.urdf.robot import Joint, Link, Mimic, Robot, RobotSensor
+from parhelion.world.urdf.robot import Inertial, Joint, Link, Mimic, Robot, RobotSensor
 from parhelion.world.urdf.shapes import LinkShape
 
-__all__ = ["Joint", "Link", "LinkShape", "Mimic", "Robot", "RobotSensor", "load_urdf"]
+__all__ = ["Inertial", "Joint", "Link", "LinkShape", "Mimic", "Robot", "RobotSensor", "load_urdf"]

@@ -17,7 +17,7 @@ import numpy as np
 from parhelion.core.errors import ConfigError, FormatError, unknown_name
 from parhelion.core.pose import Pose
 from parhelion.core.reading import reading
-from parhelion.world.urdf.robot import HELD, JOINT_KINDS, MOVING, Joint, Link, Mimic, Robot, RobotSensor
+from parhelion.world.urdf.robot import HELD, JOINT_KINDS, MOVING, Inertial, Joint, Link, Mimic, Robot, RobotSensor
 from parhelion.world.urdf.shapes import MaterialTable, MeshCache, MeshPaths, Packages, read_shape
 from parhelion.world.xml import Node, guarded_text, parse_xml
 
@@ -232,7 +232,7 @@ def _load(file: Path, packages: Packages | None) -> Robot:
             raise node.fail("there are two links of this name")
         visuals = [read_shape(v, k, paths, cache, *table.of(v)) for k, v in enumerate(node.children("visual"))]
         collisions = [read_shape(c, k, paths, cache) for k, c in enumerate(node.children("collision"))]
-        links[name] = Link(name, tuple(visuals), tuple(collisions))
+        links[name] = Link(name, tuple(visuals), tuple(collisions), _inertial(node))
     joints: dict[str, Joint] = {}
     for node in robot.children("joint"):
         joint = _joint(node, links, notes)
@@ -286,7 +286,23 @@ def _joint(node: Node, links: Mapping[str, Link], notes: list[str]) -> Joint:
         notes.append(f"{node.place} is {kind} and is fixed at its origin")
     axis = _axis(node) if kind in MOVING else (1.0, 0.0, 0.0)
     lower, upper = _limits(node, kind)
-    return Joint(name, kind, ends[0], ends[1], node.origin(), axis, lower, upper, _mimic(node, kind))
+    effort, damping = _at_least_0(node, "limit", "effort"), _at_least_0(node, "dynamics", "damping") or 0.0
+    return Joint(name, kind, ends[0], ends[1], node.origin(), axis, lower, upper, _mimic(node, kind), effort, damping)
+
+
+def _at_least_0(node: Node, tag: str, name: str) -> float | None:
+    """Return an attribute of a child, 0 if it is negative; None without it."""
+    entry = node.child(tag)
+    return None if entry is None or name not in entry.element.attrib else max(0.0, entry.number(name))
+
+
+def _inertial(node: Node) -> Inertial | None:
+    """Return the mass properties of a link; None without <mass> or <inertia>."""
+    entry = node.child("inertial")
+    if entry is None or (mass := entry.child("mass")) is None or (inertia := entry.child("inertia")) is None:
+        return None
+    xx, yy, zz, xy, xz, yz = (inertia.number(f"i{axes}", 0.0) for axes in ("xx", "yy", "zz", "xy", "xz", "yz"))
+    return Inertial(mass.number("value", 0.0), entry.origin(), (xx, yy, zz, xy, xz, yz))
 
 
 def _axis(node: Node) -> tuple[float, float, float]:

@@ -34,6 +34,17 @@ SensorSource = Literal["gazebo", "name"]
 
 
 @dataclass(frozen=True, eq=False)
+class Inertial:
+    """Mass properties of a link."""
+
+    mass_kg: float
+    origin: Pose
+    """Frame at the centre of mass, in the link's frame."""
+    inertia_kg_m2: tuple[float, float, float, float, float, float]
+    """Moments and products of inertia in that frame: xx, yy, zz, xy, xz, yz."""
+
+
+@dataclass(frozen=True, eq=False)
 class Link:
     """A rigid part of a robot."""
 
@@ -42,6 +53,8 @@ class Link:
     """Shapes that sensors see."""
     collisions: tuple[LinkShape, ...] = ()
     """Simplified shapes for contact."""
+    inertial: Inertial | None = None
+    """Mass properties; None if the file does not give them."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +81,10 @@ class Joint:
     """Smallest position [rad or m], or None without a limit."""
     upper: float | None = None
     mimic: Mimic | None = None
+    effort: float | None = None
+    """Largest torque [N m] or force [N] of its motor, 0 for a passive joint; None if the file gives none."""
+    damping: float = 0.0
+    """Viscous friction [N m s/rad or N s/m]."""
 
     @property
     def rest(self) -> float:

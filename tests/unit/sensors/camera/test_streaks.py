@@ -277,3 +277,24 @@ def test_vane_blend_by_hand() -> None:
     assert found == pytest.approx(picture)
     bands = vane_blend(np.full((5, 5, 3), 10.0), mask, white=50.0)
     assert bands[2, 2] == pytest.approx(50.0 * (0.84 + 1.6) / 9.0)
+
+
+def test_streaks_are_the_paths_of_drops_during_the_exposure() -> None:
+    """Ends and centre of every streak, from the drops of the lattice at mid-exposure and their velocities."""
+    rain, time, exposure = RAIN.replace(wind_m_s=(1.0, 2.0, 0.0)), 10.0, 0.02
+    (kind,) = particle_classes(rain, time, AHEAD.xyz, "vane")
+    found = streaks_of(rain, LENS, AHEAD, time, exposure, model="vane", most=200.0)
+    assert len(found) > 100
+    middle = time + 0.5 * exposure
+    reach = np.ceil((reaches([kind], LENS, 200.0)[0] + 1.0) / CELL_M) + 1
+    here = np.floor((AHEAD.xyz - np.asarray(kind.velocity_m_s) * middle) / CELL_M)
+    steps = np.arange(-reach, reach + 1)
+    cells = (here + np.stack(np.meshgrid(steps, steps, steps, indexing="ij"), axis=-1).reshape(-1, 3)).astype(np.int64)
+    drops = drops_in_cells(kind, rain.seed, cells, middle)
+    order = np.argsort(drops.xyz[:, 0])
+    row = order[np.clip(np.searchsorted(drops.xyz[order, 0], found.depth_m - 1e-9), 0, len(order) - 1)]
+    np.testing.assert_allclose(drops.xyz[row, 0], found.depth_m, atol=2e-9)
+    for pixel, sign in ((found.start, -1.0), (found.end, 1.0)):
+        x, y, z = (drops.xyz[row] + sign * 0.5 * exposure * drops.velocity_m_s[row] - AHEAD.xyz).T
+        np.testing.assert_allclose(pixel, np.stack([159.5 - 300 * y / x, 119.5 - 300 * z / x], axis=1), atol=1e-5)
+    np.testing.assert_allclose(found.width_px, 300.0 * drops.diameter_m[row] / found.depth_m, rtol=1e-9)

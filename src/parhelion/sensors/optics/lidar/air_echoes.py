@@ -294,7 +294,7 @@ def least_signal(noise_sigma: float, shot_noise: float) -> float:
 # depth along the beam is large enough (`GridEcho`).
 
 
-_GRID_LEAST_POWER = 1.5
+GRID_LEAST_POWER = 1.5
 """Least power [P_min] of a return that VANE's rule decides on, so that it is detected."""
 _GRID_LEAST_OVERLAP = 0.1
 """Overlap below which the rule no longer makes the echo detectable. The echo then has its physical power, so that dust
@@ -319,6 +319,8 @@ class GridEcho:
     """Echo power [P_min] per extinction times T^2 xi / range^2."""
     full_depth: Reals
     """Optical depth above which the medium always returns."""
+    least_power: Reals
+    """Least power of a return where the receiver collects enough [P_min]; 0 if echoes have their own power."""
     overlap: RangeCurve | None
     """Share of the return that the receiver collects, by range; None if it collects everything."""
     max_range: Reals
@@ -557,7 +559,7 @@ def _grid_echo(
     extinction = sum((table.grid.extinction(aim, range_m) for table in echo.tables), start=mi.Float(0.0))
     dimmed = dr.exp(-2.0 * air.depth(aim, range_m)) / (range_m * range_m)
     overlap = 1.0 if echo.overlap is None else echo.overlap(range_m)
-    sure = _GRID_LEAST_POWER * xp.minimum(overlap * (1.0 / _GRID_LEAST_OVERLAP), 1.0)
+    sure = echo.least_power * xp.minimum(overlap * (1.0 / _GRID_LEAST_OVERLAP), 1.0)
     if aim.gain is not None:
         dimmed = dimmed * aim.gain
     power = xp.maximum(overlap * echo.gain * extinction * dimmed, sure)

@@ -26,6 +26,7 @@ from parhelion.sensors.optics.air import (
 )
 from parhelion.sensors.optics.beams import Beams
 from parhelion.sensors.optics.lidar.air_echoes import (
+    GRID_LEAST_POWER,
     DrawnParticles,
     GridEcho,
     ScattererCounts,
@@ -171,9 +172,10 @@ class LidarWeather(DeviceOwned):
             medium, echo = one.medium, echoes.get(one.medium.name)
             if echo is None:
                 gain = 0.5 * self.pulse_length_m / (one.light.lidar_ratio_sr * self.constant.threshold)
+                least = 0.0 if one.light.by_own_power else GRID_LEAST_POWER
                 echo = echoes[medium.name] = GridEcho(
                     medium.code, medium.draw, [], number(gain), number(self.config.receiver.dust_optical_depth),
-                    self.overlap_curve, reach,
+                    number(least), self.overlap_curve, reach,
                 )  # fmt: skip
             grid = DeviceGrid.of(self.engine, one.grid, one.per_mass, local_origin)
             echo.tables.append(GridDepth.of(self.engine, beams, group, grid, reach))

@@ -34,6 +34,7 @@ from parhelion.sensors.waves.radar.detection import (
     unfold_speeds,
 )
 from parhelion.sensors.waves.radar.device import Frame, RadarOnDevice, cross_section_m2, table
+from parhelion.sensors.waves.radar.plumes import IN_AIR, through_grids
 from parhelion.sensors.waves.scene import WaveScene, beam_gain, taken, wave_scene
 from parhelion.weather.weather import Weather
 from parhelion.world.world import World
@@ -190,6 +191,7 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
             fields = self._clusters(device, target, paths, motion, start)
             made = None
         else:
+            paths = through_grids(paths, weather, self.config, motion, start, target.scene, self._gain)
             found = device.measure(paths, stream, weather, motion, start, noise=self.noise)
             fields = self._detections(device, target, found, weather, start, stream)
             made = self._cube(found.power) if self.cube else None
@@ -229,10 +231,14 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
         strongest = max(in_air, key=lambda one: one[1].reflectivity_m2_m3)[0].code if in_air else _NOISE
         ghost = there & (found.paths.bounces[scatterer] > 1) if len(found.paths) else there
         origin = np.where(ghost, _MULTIPATH, _SURFACE)
+        in_grid = there & (found.paths.bounces[scatterer] == IN_AIR) if len(found.paths) else there
+        if in_grid.any():
+            origin = np.where(in_grid, found.paths.patch[scatterer], origin)
         made_by_noise = ~there | (clean < 0.5 * found.power.ravel()[cell])
         origin = np.where(made_by_noise, np.where(clutter > 1.0, strongest, _NOISE), origin)
         part = found.paths.part[scatterer] if len(found.paths) else np.zeros(len(cell), np.uint32)
         real = ~made_by_noise
+        solid = real & ~in_grid
         range_m, azimuth, elevation = peaks.range_m[order], peaks.azimuth[order], peaks.elevation[order]
         power = np.maximum(peaks.power[order] - 1.0, 1e-9) * device.noise_w
         gain = self._gain(azimuth, elevation) * sensitivity(config, range_m)
@@ -250,8 +256,8 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
             "range": range_m.astype(np.float32), "azimuth": azimuth.astype(np.float32),
             "elevation": elevation.astype(np.float32), "radial_velocity": speed.astype(np.float32),
             "rcs": _decibels(sigma), "snr": _decibels(snr), "time": times.astype(np.float32),
-            "label": np.where(real, taken(target.part_label, part), 0).astype(np.uint16),
-            "instance": np.where(real, taken(target.part_instance, part), 0).astype(np.uint32),
+            "label": np.where(solid, taken(target.part_label, part), 0).astype(np.uint16),
+            "instance": np.where(solid, taken(target.part_instance, part), 0).astype(np.uint32),
             "bounces": np.where(real, taken(found.paths.bounces, scatterer), 0).astype(np.uint8),
             "origin": origin.astype(np.uint8),
         }  # fmt: skip

@@ -1,0 +1,88 @@
+"""Detector of radars on small cubes, against plain NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from parhelion.rays.device import engine
+from parhelion.sensors.waves.radar.detection import Cells, detect
+
+SHAPE = (12, 6, 3, 5)
+MULTIPLE = 1.25
+
+
+def cells(method: str, *, along_speed: bool, wraps: bool, shape: tuple[int, ...] = SHAPE) -> Cells:
+    """Detector with two training cells on each side behind one guard cell."""
+    return Cells(method, along_speed, *shape, 2, 1, 3, wraps, engine().number(MULTIPLE))  # type: ignore[arg-type]
+
+
+def training(power: NDArray[np.float64], at: tuple[int, ...], along_speed: bool) -> NDArray[np.float64]:
+    """Training cells (2, 2) of a cell: below and above; at the ends of the range axis, those farther on."""
+    r, d, e, a = at
+    ranges, speeds = power.shape[:2]
+    found = []
+    for side in (-1, 1):
+        for step in (2, 3):
+            if along_speed:
+                found.append(power[r, (d + side * step) % speeds, e, a])
+                continue
+            place = r + side * step
+            if not 0 <= place < ranges:
+                place = min(max(r - side * (step + 2), 0), ranges - 1)
+            found.append(power[place, d, e, a])
+    return np.array(found).reshape(2, 2)
+
+
+def expected(
+    power: NDArray[np.float64], method: str, *, along_speed: bool, wraps: bool
+) -> tuple[list[int], list[int]]:
+    """Cells above the threshold, and those that are maxima; speed is periodic, azimuth only if it wraps."""
+    passed, peaks = [], []
+    for number, at in enumerate(np.ndindex(power.shape)):
+        own, around = power[at], training(power, at, along_speed)
+        if method == "ca":
+            alarm = own > MULTIPLE * around.mean()
+        elif method == "so":
+            alarm = own > MULTIPLE * around.mean(axis=1).min()
+        else:
+            alarm = np.count_nonzero(MULTIPLE * around < own) >= 3
+        if not alarm:
+            continue
+        passed.append(number)
+        highest = True
+        for axis, periodic in enumerate((False, True, False, wraps)):
+            for step in (-1, 1):
+                beside = list(at)
+                beside[axis] += step
+                if not periodic and not 0 <= beside[axis] < power.shape[axis]:
+                    continue
+                beside[axis] %= power.shape[axis]
+                there = power[tuple(beside)]
+                highest &= own >= there if step < 0 else own > there
+        if highest:
+            peaks.append(number)
+    return passed, peaks
+
+
+@pytest.mark.parametrize("wraps", [False, True], ids=["sector", "around"])
+@pytest.mark.parametrize("along_speed", [False, True], ids=["range", "speed"])
+@pytest.mark.parametrize("method", ["ca", "so", "os"])
+def test_alarms_and_peaks_of_every_cell(method: str, along_speed: bool, wraps: bool) -> None:
+    """Small whole numbers, so that sums are exact and neighbours are often equal."""
+    power = np.random.default_rng(6).integers(1, 7, SHAPE).astype(np.float64)
+    want = expected(power, method, along_speed=along_speed, wraps=wraps)
+    assert len(want[1]) >= 5
+    found = detect(engine(), cells(method, along_speed=along_speed, wraps=wraps), engine().table(power))
+    assert [one.tolist() for one in found] == list(want)
+
+
+@pytest.mark.parametrize("wraps", [False, True], ids=["sector", "around"])
+def test_the_first_azimuth_is_beside_the_last(wraps: bool) -> None:
+    """The stronger of two peaks across the seam wins only if the azimuths wrap around."""
+    power = np.full((12, 1, 1, 8), 1.0)
+    power[5, 0, 0, 0], power[5, 0, 0, 7] = 50.0, 80.0
+    found = detect(engine(), cells("ca", along_speed=False, wraps=wraps, shape=power.shape), engine().table(power))
+    assert found[0].tolist() == [40, 47]
+    assert found[1].tolist() == ([47] if wraps else [40, 47])
