@@ -47,9 +47,7 @@ def main() -> None:
     print(f"{chosen.env}, {chosen.rays} rays per beam: made and first reset in {time.perf_counter() - began:.1f} s")
     for _ in range(5):
         env.step(np.zeros(2))
-    driver = env.scenario._contact
-    assert driver is not None
-    contact, scan = Clock(driver, "step"), Clock(env.scenario.frame_sensors[0], "measure")
+    contact, scan = Clock(env._body.driver, "step"), Clock(env.scenario.frame_sensors[0], "measure")
     resets, steps = Clock(env, "reset"), Clock(env, "step")
     resets(seed=2)
     for number in range(chosen.steps):
