@@ -84,6 +84,8 @@ class VehicleEntry(Raises):
     """Body that the sensors of others see."""
     urdf: UrdfEntry | None = None
     """URDF file of a robot: its links are the body, and sensors may be mounted on them."""
+    wake: bool = False
+    """True for ship waves and a bow wave on the scenario's `water` behind a vessel."""
 
     @model_validator(mode="after")
     def _driven_or_moved(self) -> VehicleEntry:
