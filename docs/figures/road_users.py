@@ -34,9 +34,9 @@ def main() -> None:
         motion = SplineMotion(points, limits=MotionLimits(8.0 if turns else 5.0, 3.0, 3.0))
         add(world, motion)
         at = motion.sample(np.array([time]))[0][0]
-        middle = at + [-4.0 if turns else 0.0, 0.0, 0.0]
+        middle = at + np.array([-4.0 if turns else 0.0, 0.0, 0.0])
         eye = middle + distance * np.array([0.62, -0.78, 0.22])
-        look = middle + [0.0, 0.0, 0.8 if distance < 5 else 1.4] - eye
+        look = middle + np.array([0.0, 0.0, 0.8 if distance < 5 else 1.4]) - eye
         yaw, pitch = np.degrees(np.arctan2(look[1], look[0])), -np.degrees(np.arctan2(look[2], np.hypot(*look[:2])))
         camera = ph.Camera("generic/vga", width=420, samples=64)
         pose = ph.Pose(tuple(eye), rpy_deg=(0.0, float(pitch), float(yaw)))

@@ -67,7 +67,11 @@ def test_wheels_and_crank_turn_with_the_speed() -> None:
     actor = add_cyclist(ph.World(), STRAIGHT)
     step = 0.01
     times = 10.0 + step * np.arange(200)
-    for name, rate in (("front wheel", 5.0 / CYCLE_WHEEL_M), ("rear wheel", 5.0 / CYCLE_WHEEL_M), ("crank", 2.5 * np.pi)):
+    for name, rate in (
+        ("front wheel", 5.0 / CYCLE_WHEEL_M),
+        ("rear wheel", 5.0 / CYCLE_WHEEL_M),
+        ("crank", 2.5 * np.pi),
+    ):
         _, quat = part(actor, name).sample(times)
         spoke = quat_rotate(quat, np.array([1.0, 0.0, 0.0]))
         # About +y, an angle turns x towards -z: forward rolling.
@@ -96,7 +100,9 @@ def test_a_trailer_settles_at_the_radius_of_kinematic_off_tracking() -> None:
     axle = xyz + quat_rotate(quat, np.array([-TRAILER_AXLE_M, 0.0, 0.0]))
     hitch = np.hypot(radius, HITCH_M)
     assert np.linalg.norm(xyz[:, :2], axis=1) == pytest.approx(np.full(40, hitch), rel=1e-3)
-    assert np.linalg.norm(axle[:, :2], axis=1) == pytest.approx(np.full(40, np.sqrt(hitch**2 - TRAILER_AXLE_M**2)), rel=3e-3)
+    assert np.linalg.norm(axle[:, :2], axis=1) == pytest.approx(
+        np.full(40, np.sqrt(hitch**2 - TRAILER_AXLE_M**2)), rel=3e-3
+    )
 
 
 def test_a_trailer_straightens_exponentially() -> None:

@@ -256,7 +256,7 @@ class Populate:
         )
 
 
-# ---- what reacting actors see ------------------------------------------------------------------------------------------
+# ---- what reacting actors see ----------------------------------------------------------------------------------------
 
 
 def watch(live: LiveActors, world: World, bodies: dict[str, Any], entries: list[VehicleEntry]) -> None:

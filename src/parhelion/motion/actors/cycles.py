@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from parhelion.core.pose import Floats, Pose, quat_multiply, quat_rotate
 from parhelion.core.trajectory import Trajectory
-from parhelion.motion.actors.body import Actor, Builder, Turning, about, trajectory_of
+from parhelion.motion.actors.body import Actor, Builder, Turning, trajectory_of
 from parhelion.motion.actors.person import hanging, limb, shoe
 from parhelion.motion.actors.vehicles import cruising_m_s, rolled
 from parhelion.world.kit.instances import boxes, struts
@@ -53,10 +53,10 @@ class PedalLeg:
         angle = angle + (0.0 if self.sign > 0 else np.pi)
         pedal = CRANK_AT_M + CRANK_M * np.stack([np.cos(angle), 0.0 * angle, -np.sin(angle)], axis=1)
         pedal[:, 1] = self.sign * PEDAL_HALF_M
-        ankle = pedal + [-0.06, 0.0, ANKLE_M + 0.02]
+        ankle = pedal + np.array([-0.06, 0.0, ANKLE_M + 0.02])
         if self.part == "foot":
             return ankle, np.tile([0.0, 0.0, 0.0, 1.0], (len(angle), 1))
-        hip = np.broadcast_to(HIP_AT_M + [0.0, self.sign * HIP_HALF_M, 0.0], ankle.shape)
+        hip = np.broadcast_to(HIP_AT_M + np.array([0.0, self.sign * HIP_HALF_M, 0.0]), ankle.shape)
         line = ankle - hip
         distance = np.linalg.norm(line, axis=1, keepdims=True)
         line = line / distance
@@ -197,9 +197,10 @@ def _upper_body(hip: Floats, neck: Floats, clothes: str, label: str, helmet: str
     z = np.array([-0.10, 0.0, 0.18, 0.36, 0.48, 0.56]) * length / 0.56
     trunk = spindle([0.09, 0.12, 0.11, 0.12, 0.10, 0.06], [0.14, 0.17, 0.15, 0.18, 0.19, 0.08], z, 14)
     trunk = trunk.transformed(Pose(tuple(hip.tolist()), rpy_deg=(0.0, lean, 0.0)))
-    head = neck + [0.07, 0.0, 0.13]
+    head = neck + np.array([0.07, 0.0, 0.13])
     face = sphere(1.0, 2).scaled((0.095, 0.078, 0.115)).transformed(Pose(tuple(head.tolist())))
-    cap = sphere(1.0, 2).scaled((0.115, 0.095, 0.075)).transformed(Pose(tuple((head + [-0.015, 0.0, 0.07]).tolist())))
+    top = head + np.array([-0.015, 0.0, 0.07])
+    cap = sphere(1.0, 2).scaled((0.115, 0.095, 0.075)).transformed(Pose(tuple(top.tolist())))
     throat = struts([neck], [head], 0.05, 8)
     return [
         KitPart("trunk", trunk, clothes, label),
@@ -216,14 +217,19 @@ def _arms(shoulder: Floats, elbow: Floats, hand: Floats, clothes: str, label: st
         sleeves.append(pipe([a, b], [0.052, 0.044], 10))
         sleeves.append(pipe([b, c], [0.044, 0.032], 10))
         hands.append(sphere(0.045, 1).transformed(Pose(tuple(c.tolist()))))
-    return [KitPart("sleeves", Mesh.merged(sleeves), clothes, label), KitPart("hands", Mesh.merged(hands), "skin", label)]
+    return [
+        KitPart("sleeves", Mesh.merged(sleeves), clothes, label),
+        KitPart("hands", Mesh.merged(hands), "skin", label),
+    ]
 
 
 @cache
 def _rider(clothes: str) -> list[KitPart]:
     """Trunk, head and arms of a cyclist who sits on the saddle."""
     body = _upper_body(HIP_AT_M, np.array([0.08, 0.0, 1.42]), clothes, "bicyclist", "plastic")
-    arms = _arms(np.array([0.06, 0.19, 1.38]), np.array([0.17, 0.26, 1.17]), np.array([0.30, 0.27, 1.02]), clothes, "bicyclist")
+    arms = _arms(
+        np.array([0.06, 0.19, 1.38]), np.array([0.17, 0.26, 1.17]), np.array([0.30, 0.27, 1.02]), clothes, "bicyclist"
+    )
     return [*body, *arms]
 
 
@@ -246,7 +252,9 @@ def _motorcycle(paint: str) -> list[KitPart]:
     tail = boxes([[-0.62, 0.0, 0.82]], (0.42, 0.18, 0.08))
     fairing = sphere(1.0, 2).scaled((0.16, 0.16, 0.17)).transformed(Pose((0.62, 0.0, 0.86)))
     guard = boxes([[front, 0.0, 0.66], [rear - 0.05, 0.0, 0.66]], [[0.42, 0.13, 0.02], [0.36, 0.16, 0.02]])
-    fork = struts([[0.48, y, 0.95] for y in (-0.09, 0.09)], [[front, y, MOTOR_WHEEL_M] for y in (-0.09, 0.09)], 0.026, 8)
+    fork = struts(
+        [[0.48, y, 0.95] for y in (-0.09, 0.09)], [[front, y, MOTOR_WHEEL_M] for y in (-0.09, 0.09)], 0.026, 8
+    )
     arm = struts([[-0.15, y, 0.42] for y in (-0.09, 0.09)], [[rear, y, MOTOR_WHEEL_M] for y in (-0.09, 0.09)], 0.025, 6)
     bar = pipe([[0.32, -0.36, 1.0], [0.46, -0.2, 1.03], [0.46, 0.2, 1.03], [0.32, 0.36, 1.0]], 0.015, 8)
     exhaust = pipe([[0.1, -0.13, 0.32], [-0.3, -0.15, 0.30], [-0.80, -0.16, 0.42]], 0.045, 10)
@@ -265,10 +273,14 @@ def _motorcyclist(clothes: str) -> list[KitPart]:
     """Rider with legs beside the tank and feet on the rests."""
     hip = np.array([-0.24, 0.0, 0.90])
     parts = _upper_body(hip, np.array([0.02, 0.0, 1.36]), clothes, "motorcyclist", "car-paint-white")
-    parts += _arms(np.array([0.0, 0.19, 1.31]), np.array([0.16, 0.32, 1.11]), np.array([0.33, 0.34, 1.01]), clothes, "motorcyclist")
+    parts += _arms(
+        np.array([0.0, 0.19, 1.31]), np.array([0.16, 0.32, 1.11]), np.array([0.33, 0.34, 1.01]), clothes, "motorcyclist"
+    )
     legs, shoes = [], []
     for sign in (1.0, -1.0):
-        joints = [np.array([*p]) * [1.0, sign, 1.0] for p in ((-0.22, 0.09, 0.90), (0.18, 0.21, 0.76), (-0.10, 0.20, 0.40))]
+        joints = [
+            np.array([*p]) * [1.0, sign, 1.0] for p in ((-0.22, 0.09, 0.90), (0.18, 0.21, 0.76), (-0.10, 0.20, 0.40))
+        ]
         legs += [pipe(joints[:2], [0.09, 0.062], 10), pipe(joints[1:], [0.062, 0.045], 10)]
         shoes.append(shoe(0.27, 0.1, 0.09).transformed(Pose((joints[2][0] + 0.06, joints[2][1], joints[2][2] - 0.08))))
     return [

@@ -1,8 +1,8 @@
 """Vehicles on routes that react: they follow each other, brake for whatever is in their lane, and yield at crossings.
 
 Speeds are those of the intelligent driver model (see `traffic`). The obstacle ahead is the nearest of: the next vehicle
-of the same route, any disc of another body that covers the lane (people also at the places where they will be soon), the
-entry of a crossing that another vehicle passes first, and the end of an open route. The state of a vehicle is its
+of the same route, any disc of another body that covers the lane (people also at the places where they will be soon),
+the entry of a crossing that another vehicle passes first, and the end of an open route. The state of a vehicle is its
 distance along the route, so all its parts follow from one number.
 """
 

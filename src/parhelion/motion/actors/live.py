@@ -59,7 +59,13 @@ class LiveActors:
         return not self.walkers._all and not self.drivers._all
 
     def walk(
-        self, motion: Trajectory, start: float, speed_m_s: float, height_m: float, side_m: float = 0.0, back: bool = False,
+        self,
+        motion: Trajectory,
+        start: float,
+        speed_m_s: float,
+        height_m: float,
+        side_m: float = 0.0,
+        back: bool = False,
         times: tuple[float, float] | None = None,
     ) -> LiveWalk:
         """Add a person who follows the path of a motion, from a share `start` of it.

@@ -129,7 +129,9 @@ def _least_violation(preferred: Floats, planes: Floats, hard: NDArray[np.bool_],
     soft = np.where(hard, 0.0, 1.0)
     a, b, c = _triples(planes.shape[1])
     # Three boundaries that are violated equally: n·v + s ε = b for each, solved by Cramer's rule.
-    rows = [np.stack([normal[:, k, 0], normal[:, k, 1], np.broadcast_to(soft[k], bound[:, k].shape)]) for k in (a, b, c)]
+    rows = [
+        np.stack([normal[:, k, 0], normal[:, k, 1], np.broadcast_to(soft[k], bound[:, k].shape)]) for k in (a, b, c)
+    ]
     right = np.stack([bound[:, k] for k in (a, b, c)])
     matrix = np.stack(rows, axis=1)
     det = _determinant(matrix[0], matrix[1], matrix[2])
@@ -158,9 +160,7 @@ def _least_violation(preferred: Floats, planes: Floats, hard: NDArray[np.bool_],
 
 def _determinant(x: Floats, y: Floats, z: Floats) -> Floats:
     """Determinants of matrices with columns x, y and z, each (3, ...)."""
-    return (
-        x[0] * (y[1] * z[2] - y[2] * z[1]) - y[0] * (x[1] * z[2] - x[2] * z[1]) + z[0] * (x[1] * y[2] - x[2] * y[1])
-    )
+    return x[0] * (y[1] * z[2] - y[2] * z[1]) - y[0] * (x[1] * z[2] - x[2] * z[1]) + z[0] * (x[1] * y[2] - x[2] * y[1])
 
 
 def _violations(planes: Floats, candidates: Floats) -> Floats:

@@ -64,9 +64,7 @@ def fastest_m_s(model: str) -> float:
     return ROAD_USERS[model].fastest_m_s if model in ROAD_USERS else np.inf
 
 
-def add_vehicle(
-    world: World, motion: Trajectory, model: str, *, paint: str, name: str, wheels: bool = False
-) -> Actor:
+def add_vehicle(world: World, motion: Trajectory, model: str, *, paint: str, name: str, wheels: bool = False) -> Actor:
     """Add a vehicle of traffic whose middle follows a motion on a route."""
     if model not in ROAD_USERS:
         return add_car(world, motion, model, paint=paint, name=name, wheels=wheels)

@@ -5,8 +5,8 @@ Speeds follow the intelligent driver model (Treiber, Hennecke and Helbing 2000):
     dv/dt = a [1 - (v/v_0)⁴ - (g*/g)²],   g* = g_0 + v T + v Δv / (2 √(a b))
 
 with the gap g to the one ahead [m], the closing speed Δv and the desired speed v_0. It is integrated once, with a fixed
-step, before the run; the position of each body is then a function of time. Given a `LiveActors`, the bodies are added to
-it instead and react to each other, to people and to vehicles while a scenario runs.
+step, before the run; the position of each body is then a function of time. Given a `LiveActors`, the bodies are added
+to it instead and react to each other, to people and to vehicles while a scenario runs.
 """
 
 from __future__ import annotations

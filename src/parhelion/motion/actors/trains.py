@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from parhelion.core.pose import Floats, Pose, quat_rotate
+from parhelion.core.pose import Floats, Pose
 from parhelion.core.trajectory import Trajectory
 from parhelion.motion.actors.body import Actor, Builder, Turning, about, heading_of, span_of, trajectory_of
 from parhelion.motion.actors.vehicles import rolled
@@ -235,7 +236,9 @@ def add_agv(
     hull = boxes([[0, 0, 0.21]], (1.6, 0.9, 0.26))
     deck = boxes([[0, 0, 0.355]], (1.3, 0.8, 0.03))
     scanners = struts([[0.72, 0.36, 0.1], [-0.72, -0.36, 0.1]], [[0.72, 0.36, 0.24], [-0.72, -0.36, 0.24]], 0.09, 14)
-    wheels = struts([[0.0, y - 0.04, 0.1] for y in (-0.38, 0.38)], [[0.0, y + 0.04, 0.1] for y in (-0.38, 0.38)], 0.1, 18)
+    wheels = struts(
+        [[0.0, y - 0.04, 0.1] for y in (-0.38, 0.38)], [[0.0, y + 0.04, 0.1] for y in (-0.38, 0.38)], 0.1, 18
+    )
     label = "other-vehicle"
     pieces = [
         KitPart("hull", hull, paint, label),
@@ -247,7 +250,9 @@ def add_agv(
     return builder.done()
 
 
-def _add_lights(world: World, actor: Actor, motion: Trajectory | Pose, front: float, across: float, height: float) -> None:
+def _add_lights(
+    world: World, actor: Actor, motion: Trajectory | Pose, front: float, across: float, height: float
+) -> None:
     if isinstance(motion, Pose):
         return
     for sign in (1.0, -1.0):
@@ -289,16 +294,24 @@ def _axle(radius: float, gauge: float, label: str, tyre: float = 0.12) -> list[K
     rim = 0.6 * radius * np.column_stack([np.cos(angle), np.zeros(6), np.sin(angle)])
     metal = [struts([ends[0]], [ends[1]], 0.05, 8)]
     for end, sign in zip(ends, (-1.0, 1.0), strict=True):
-        outer = end + sign * (half + [0.0, 0.005, 0.0])
+        outer = end + sign * (half + np.array([0.0, 0.005, 0.0]))
         metal.append(struts(np.tile(outer, (6, 1)), outer + rim, 0.02, 6))
-        metal.append(struts([outer - [0, 0.01, 0]], [outer + [0, 0.02, 0]], 0.13 * radius / 0.5, 10))
+        metal.append(struts([outer - [0, 0.01, 0]], [outer + np.array([0.0, 0.02, 0.0])], 0.13 * radius / 0.5, 10))
     material = "steel" if label == "on-rails" else "rubber"
     return [KitPart("wheels", tyres, material, label), KitPart("rims", Mesh.merged(metal), "aluminium", label)]
 
 
 def _coach(
-    length: float, width: float, height: float, floor: float, sill: float, paint: str, label: str, *,
-    glass_ends: tuple[bool, bool], gaps: tuple[tuple[float, float], ...] = (),
+    length: float,
+    width: float,
+    height: float,
+    floor: float,
+    sill: float,
+    paint: str,
+    label: str,
+    *,
+    glass_ends: tuple[bool, bool],
+    gaps: tuple[tuple[float, float], ...] = (),
 ) -> list[KitPart]:
     """Body of a bus or a tram: lower panels, roof, pillars, windows, floor and seats.
 
@@ -307,17 +320,19 @@ def _coach(
     half, side, top = length / 2, width / 2, height - 0.35
     # Lower panels: pieces between and above the wheel arches.
     edges = [-half, *(x for gap in gaps for x in gap), half]
-    low_pieces, pieces = [], list(zip(edges[:-1], edges[1:], strict=True))
+    low_pieces, pieces = [], list(pairwise(edges))
     for number, (a, b) in enumerate(pieces):
         bottom = 1.05 if number % 2 else floor
         if b - a > 1e-6:
             low_pieces.append([[0.5 * (a + b), 0.0, 0.5 * (bottom + sill)], [b - a, width, sill - bottom]])
     rows = np.array(low_pieces)
     panels = boxes(rows[:, 0], rows[:, 1])
-    roof = boxes([[0, 0, height - 0.175], [0, 0, height - 0.01]], [[length, width, 0.35], [0.6 * length, 0.7 * width, 0.02]])
+    roof = boxes(
+        [[0, 0, height - 0.175], [0, 0, height - 0.01]], [[length, width, 0.35], [0.6 * length, 0.7 * width, 0.02]]
+    )
     posts = np.linspace(-half + 0.06, half - 0.06, max(3, round(length / 1.5)))
     foot = np.array([[x, y, sill] for x in posts for y in (-side + 0.04, side - 0.04)])
-    pillars = struts(foot, foot + [0, 0, top - sill], 0.045, 6)
+    pillars = struts(foot, foot + np.array([0.0, 0.0, top - sill]), 0.045, 6)
     corners = [[half, -side], [half, side], [-half, side], [-half, -side]]
     low = np.column_stack([corners, np.full(4, sill)])
     high = np.column_stack([corners, np.full(4, top)])
@@ -357,14 +372,19 @@ def _bus(paint: str) -> list[KitPart]:
 
 @cache
 def _tram_car(paint: str, ends: tuple[bool, bool]) -> list[KitPart]:
-    coach = _coach(
-        TRAM_CAR_M, TRAM_WIDTH_M, TRAM_HEIGHT_M, 0.30, 1.15, paint, "on-rails", glass_ends=ends
-    )
+    coach = _coach(TRAM_CAR_M, TRAM_WIDTH_M, TRAM_HEIGHT_M, 0.30, 1.15, paint, "on-rails", glass_ends=ends)
     half = TRAM_CAR_M / 2
     more = []
     if not ends[1]:
         # The bellows to the next car, a little narrower than the cars.
-        more.append(KitPart("bellows", boxes([[-half - 0.5 * TRAM_JOINT_M, 0, 1.75]], (TRAM_JOINT_M, 2.0, 2.6)), "rubber", "on-rails"))
+        more.append(
+            KitPart(
+                "bellows",
+                boxes([[-half - 0.5 * TRAM_JOINT_M, 0, 1.75]], (TRAM_JOINT_M, 2.0, 2.6)),
+                "rubber",
+                "on-rails",
+            )
+        )
     if ends[0]:
         lamps = boxes([[half + 0.01, y, 0.9] for y in (-0.8, 0.8)], (0.04, 0.3, 0.18))
         arm = pipe_arm()
@@ -385,7 +405,7 @@ def _tractor(paint: str) -> list[KitPart]:
     half = TRACTOR_M / 2
     cab = boxes([[half - 1.1, 0, 1.2], [half - 1.25, 0, 3.45]], [[2.2, 2.45, 1.1], [1.9, 2.3, 0.5]])
     foot = np.array([[half, -1.2, 1.75], [half, 1.2, 1.75], [half - 2.2, 1.2, 1.75], [half - 2.2, -1.2, 1.75]])
-    head = foot + [[-0.2, 0.05, 1.5], [-0.2, -0.05, 1.5], [0, -0.05, 1.5], [0, 0.05, 1.5]]
+    head = foot + np.array([[-0.2, 0.05, 1.5], [-0.2, -0.05, 1.5], [0.0, -0.05, 1.5], [0.0, 0.05, 1.5]])
     following = np.roll(np.arange(4), -1)
     every = np.stack([foot, foot[following], head[following], head], axis=1)
     back = quads(every[2:3])
