@@ -4,8 +4,11 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+# File of versions for pip (`.ci/constraints.txt` in CI); by default pip installs the newest ones that are allowed.
+CONSTRAINTS ?=
+PIP_INSTALL := pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
 
-.PHONY: demo check test test-deps test-devkits test-oracles test-salts fuzz soak mutants bench bench-quick lint docs clean
+.PHONY: demo check test test-deps test-devkits test-oracles test-salts fuzz soak mutants bench bench-quick lint lock docs clean
 
 demo: $(VENV)/.installed engine
 	$(BIN)/parhelion demo
@@ -93,6 +96,15 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/codespell src tests bench docs examples tools *.md
 	$(BIN)/python tools/wording.py
 
+# Versions for CI: the newest allowed ones, in a fresh environment. Run the tests with CONSTRAINTS=.ci/constraints.txt
+# before you commit the file. The environments for devkits and oracles have other versions and are not locked.
+lock:
+	rm -rf $(VENV)-lock
+	$(PYTHON) -m venv $(VENV)-lock
+	$(VENV)-lock/bin/pip install --quiet --disable-pip-version-check --upgrade -e '.[dev]'
+	$(VENV)-lock/bin/python tools/lock.py dev >.ci/constraints.txt
+	rm -rf $(VENV)-lock
+
 docs: $(VENV)/.installed-docs
 	$(BIN)/mkdocs build --strict
 
@@ -113,12 +125,12 @@ engine-oracles:
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: pyproject.toml | $(BIN)/python
-	$(BIN)/pip install --quiet --disable-pip-version-check -e .
+$(VENV)/.installed: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+	$(BIN)/$(PIP_INSTALL) -e .
 	touch $@
 
-$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+$(VENV)/.installed-dev: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+	$(BIN)/$(PIP_INSTALL) -e '.[dev]'
 	touch $@ $(VENV)/.installed $(VENV)/.installed-docs
 
 $(VENV)-bench/.installed: pyproject.toml
@@ -147,5 +159,5 @@ $(VENV)-oracles/.installed: pyproject.toml
 	touch $@
 
 $(VENV)/.installed-docs: $(VENV)/.installed
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[docs]'
+	$(BIN)/$(PIP_INSTALL) -e '.[docs]'
 	touch $@
