@@ -30,8 +30,10 @@ test: $(VENV)/.installed-dev engine
 # Statistical tests under other random keys: a test that holds for one key alone says nothing. SALTS="a b c" names them.
 SALTS ?= 1 2 3
 DRAWS := tests/statistics tests/physics/test_lidar_weather.py tests/physics/test_lidar_heterogeneous_weather.py \
-	tests/physics/test_lidar_dust.py tests/physics/test_weather_on_recordings.py \
-	tests/physics/test_weather_dust.py
+	tests/physics/test_lidar_dust.py tests/physics/test_weather_on_recordings.py tests/physics/test_weather_dust.py \
+	$(addprefix tests/physics/test_,camera_depth.py camera_light.py echo_listening.py echo_physics.py echo_ranger.py \
+	gnss_fixes.py gnss_reception.py imu.py odometry_barometer_magnetometer.py radar_adc.py radar_baseband.py \
+	radar_physics.py radar_targets.py)
 test-salts: $(VENV)/.installed-dev engine
 	for salt in $(SALTS); do \
 		PARHELION_TEST_SALT=$$salt $(BIN)/python -m pytest -n 2 --dist loadfile $(DRAWS) || exit 1; \
