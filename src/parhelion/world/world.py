@@ -429,7 +429,7 @@ class World(HasEmitters):
     def _ground(self) -> tuple[RayScene, float]:
         """Ray scene of the ground, and a height [m] above all of it."""
         static, names = self.geometry().static, self.label_names
-        ground = np.array([names[int(label)] in GROUND_LABELS for label in self.parts.label], bool)
+        ground = np.array([names.get(int(label)) in GROUND_LABELS for label in self.parts.label], bool)
         keep = ground[static.part] if len(static) else np.zeros(0, bool)
         if keep.any():
             static = Triangles(static.vertices, static.faces[keep], static.part[keep])
