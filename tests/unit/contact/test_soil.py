@@ -46,7 +46,9 @@ def test_mobilised_shear_is_the_mean_of_janosi_and_hanamoto() -> None:
 
 
 def test_shear_strength_and_contact_length() -> None:
-    assert soil.shear_strength(1000.0, 0.02, 1e3, math.tan(math.radians(30.0))) == pytest.approx(20.0 + 577.35, abs=0.01)
+    assert soil.shear_strength(1000.0, 0.02, 1e3, math.tan(math.radians(30.0))) == pytest.approx(
+        20.0 + 577.35, abs=0.01
+    )
     assert soil.contact_length(np.array(0.3), 0.3) == pytest.approx(0.3 * math.pi / 2)
 
 
@@ -54,6 +56,7 @@ def test_materials_have_ground_properties_dry_and_wet() -> None:
     assert ground_properties("asphalt") == (0.85, 0.012)
     assert ground_properties("asphalt-dark", wet=True) == (0.6, 0.012)
     assert ground_properties("something else") == (0.6, 0.012)
-    assert soil_of("soil") is soil.SOILS["sandy loam"] and soil_of("soil", wet=True) is soil.SOILS["clayey soil"]
+    assert soil_of("soil") is soil.SOILS["sandy loam"]
+    assert soil_of("soil", wet=True) is soil.SOILS["clayey soil"]
     assert soil_of("concrete") is None
     assert all(wet <= dry for dry, wet, _ in GROUND.values())
