@@ -106,7 +106,7 @@ def drive(
 ) -> dict[str, Any]:
     """Drive the mission and return its summary; `watch` is called in every period."""
     _, info = env.reset(seed=seed, options={"start": start})
-    robot, ended, steps, nearest = Explorer(env.goal), False, 0, np.inf
+    robot, ended, steps = Explorer(env.goal), False, 0
     while not ended:
         assert env.outcome is not None
         scan = env.outcome.records["lidar"]
@@ -117,11 +117,10 @@ def drive(
             watch(env, robot)
         _, _, terminated, truncated, info = env.step(robot.action(info["xyz"][:2], info["heading_rad"]))
         ended, steps = terminated or truncated, steps + 1
-        nearest = min(nearest, float(scan.range[scan.origin == 0].min(initial=np.inf)))
     path = np.array(env.path)
     length = float(np.sum(np.linalg.norm(np.diff(path, axis=0), axis=1)))
     climbed = float(np.sum(np.maximum(np.diff(path[:, 2]), 0.0)))
-    return {**info, "fell": env.outcome.fell, "length_m": length, "climbed_m": climbed, "nearest_m": nearest}  # type: ignore[union-attr]
+    return {**info, "fell": env.outcome.fell, "length_m": length, "climbed_m": climbed}
 
 
 def main() -> None:

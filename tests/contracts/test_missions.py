@@ -8,10 +8,11 @@ from types import ModuleType
 
 import gymnasium
 import numpy as np
-import pytest
 
 from parhelion.gym.picture import map_picture
 
+ROCK = (-21.11, 1.92)
+"""A boulder of 1 m in the world of the off-road mission, without others near it."""
 MISSIONS = Path(__file__).resolve().parents[2] / "examples" / "missions"
 
 
@@ -51,8 +52,8 @@ def test_the_warehouse_robot_drives_around_shelves(tmp_path: Path) -> None:
 def test_the_off_road_robot_drives_around_a_rock() -> None:
     off_road = mission("off_road")
     x, y = ROCK
-    env = off_road.environment(goal=(x + 4.0, y), duration_s=25.0)
-    start = (x - 4.0, y, 0.0)
+    env = off_road.environment(goal=(x + 3.5, y), duration_s=25.0)
+    start = (x - 3.5, y, 0.0)
     env.reset(seed=2, options={"start": start})
     ended = collided = False
     while not ended:
@@ -65,4 +66,4 @@ def test_the_off_road_robot_drives_around_a_rock() -> None:
     assert not result["fell"]
     aside = np.abs(np.array(env.path)[:, 1] - y).max()
     assert aside > 0.6
-    assert result["length_m"] == pytest.approx(6.8, abs=1.2)
+    assert 5.0 < result["length_m"] < 8.0

@@ -24,11 +24,11 @@ from parhelion.gym.env import ScenarioEnv
 from parhelion.gym.free_space import FreeSpace
 from parhelion.gym.observations import OBSERVATIONS, Options, Reading
 from parhelion.gym.rewards import Outcome, finished, progress
-from parhelion.gym.scenarios import CITY, DYNAMICS, OFF_ROAD, WAREHOUSE, register
+from parhelion.gym.scenarios import CITY, DYNAMICS, ENVIRONMENTS, OFF_ROAD, WAREHOUSE, register
 
 __all__ = [
-    "ACTIONS", "CITY", "DYNAMICS", "OBSERVATIONS", "OFF_ROAD", "WAREHOUSE", "Actions", "FreeSpace", "Options",
-    "Outcome", "Reading", "ScenarioEnv", "actions_of", "finished", "progress", "register",
+    "ACTIONS", "CITY", "DYNAMICS", "ENVIRONMENTS", "OBSERVATIONS", "OFF_ROAD", "WAREHOUSE", "Actions", "FreeSpace",
+    "Options", "Outcome", "Reading", "ScenarioEnv", "actions_of", "finished", "progress", "register",
 ]  # fmt: skip
 
 register()

@@ -13,6 +13,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
+from parhelion.contact.driver import ContactDriver
 from parhelion.core import config
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.pose import Floats, Pose
@@ -23,7 +24,7 @@ from parhelion.gym.observations import OBSERVATIONS, Options, Reading
 from parhelion.gym.rewards import Outcome, Reward, Terminated, finished, progress
 from parhelion.motion.vehicles.base import Command, heading, matrix
 from parhelion.motion.vehicles.ground import Car, DifferentialDrive
-from parhelion.scenario.bodies import ContactBody, DrivenBody
+from parhelion.scenario.bodies import DrivenBody
 from parhelion.scenario.scenario import Scenario, Step
 from parhelion.scenario.schema import ScenarioFile, SensorEntry, VehicleEntry
 from parhelion.scenario.sensors import StreamOnBoard
@@ -117,7 +118,7 @@ class ScenarioEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self._goal_is, self._goal_distance_m, self._goal_radius_m = goal, goal_distance_m, goal_radius_m
         self._reward, self._terminated = reward, terminated
         self.render_mode, self._area_m = render_mode, area_m
-        self._own_start = body._start
+        self._own_start = next(one.start.pose() for one in settings.vehicles if one.name == self.vehicle)
         self._free: FreeSpace | None = None
         self._labels = {item.name: item.label for item in self.scenario.world.objects}
         self._readings = self._read_spaces(azimuths)
@@ -226,7 +227,7 @@ class ScenarioEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     def _standing(self, xyz: ArrayLike, yaw: float) -> Pose:
         """Pose at a position on the ground; a vehicle in contact is held above slopes, and put down by its driver."""
         lift = 0.5 * STEEPEST * self._size_m[0]
-        above = (0.0, 0.0, lift if isinstance(self._body, ContactBody) else 0.0)
+        above = (0.0, 0.0, lift if isinstance(self._body.driver, ContactDriver) else 0.0)
         return Pose(xyz=np.asarray(xyz, np.float64) + above, rpy_deg=(0.0, 0.0, math.degrees(yaw)))
 
     def _at(self, x: float, y: float, heading_deg: float = 0.0) -> Pose:
@@ -337,7 +338,7 @@ def _settings(scenario: str | PathLike[str] | Mapping[str, Any]) -> tuple[Scenar
 
 def _driven(settings: ScenarioFile, vehicle: str | None, source: str) -> str:
     """Name of the agent's vehicle."""
-    names = [one.name for one in settings.vehicles if one.model is not None]
+    names = [one.name for one in settings.vehicles if one.motion is None and one.dynamics != "external"]
     if not names:
         raise ConfigError(f"{source}: vehicles: an environment needs a vehicle with a model to drive")
     if vehicle is not None and vehicle not in names:

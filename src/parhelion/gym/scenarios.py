@@ -6,7 +6,7 @@ from typing import Any
 
 import gymnasium
 
-DYNAMICS = "contact"
+DYNAMICS = "rays"
 """Value of `dynamics` for vehicles that wheels carry and walls stop."""
 
 

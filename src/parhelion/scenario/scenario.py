@@ -24,6 +24,7 @@ from parhelion.motion.actors.live import LiveActors
 from parhelion.motion.state import BodyState
 from parhelion.motion.vehicles.base import Command
 from parhelion.motion.vehicles.library import vehicle_sheet
+from parhelion.motion.wake import Wake, WaterWithWakes
 from parhelion.motion.water import CalmWater, GerstnerWater, GerstnerWave, OceanWater, Water
 from parhelion.scenario.bodies import Body, DrivenBody, LiveBody, body_of
 from parhelion.scenario.drivers import Driver, ExternalDriver, KinematicDriver, RecordedDriver
@@ -185,6 +186,11 @@ class Scenario:
         self._reactions = {entry.name: entry.on_collision for entry in settings.vehicles}
         if self._live is not None:
             watch(self._live, self.world, self.bodies, settings.vehicles)
+        wakes = [
+            self._at(f"vehicles[{row}].wake", self._wake, one) for row, one in enumerate(settings.vehicles) if one.wake
+        ]
+        if wakes and self.water is not None:
+            self._at("water", self.world.set_water, WaterWithWakes(self.water, wakes))
         self._plumes = self._raised_plumes()
         self._plumes.attach(self.world)
         self._commands: dict[str, Command] = {}
@@ -267,15 +273,17 @@ class Scenario:
         """Dust and spray of vehicles and traffic."""
         plumes = Plumes(self.world)
         for entry in self.settings.vehicles:
-            body, size = self.bodies[entry.name], {}
-            if entry.model is not None:
-                sheet = vehicle_sheet(entry.model)
-                length, width, height = sheet.size_m
-                size = {"weight_kg": sheet.mass_kg, "length_m": length, "width_m": width, "height_m": height}
-            plumes.add(entry, entry.name, body.motion, **size)
+            plumes.add(entry, entry.name, self.bodies[entry.name].motion, **_size(entry))
         for cars, actors in self._raising:
             plumes.add_actors(cars, actors)
         return plumes
+
+    def _wake(self, entry: VehicleEntry) -> Wake:
+        """Wake of a vessel."""
+        if self.water is None:
+            raise ConfigError("there is no water for a wake; add water, for example {kind: calm}")
+        size = {name: value for name, value in _size(entry).items() if name in ("length_m", "width_m")}
+        return Wake(self.bodies[entry.name].motion, **{"length_m": 6.0, "width_m": 2.0, **size})
 
     def _set_weather(self) -> None:
         weather = self.settings.weather
@@ -463,6 +471,15 @@ class Scenario:
         from parhelion.outputs.run import run
 
         return run(self, Path(folder), **options)
+
+
+def _size(entry: VehicleEntry) -> dict[str, float]:
+    """Weight [kg] and size [m] of a vehicle with a data sheet."""
+    if entry.model is None:
+        return {}
+    sheet = vehicle_sheet(entry.model)
+    length, width, height = sheet.size_m
+    return {"weight_kg": sheet.mass_kg, "length_m": length, "width_m": width, "height_m": height}
 
 
 def _water(settings: ScenarioFile, seed: int) -> Water | None:

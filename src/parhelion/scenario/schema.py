@@ -88,6 +88,8 @@ class VehicleEntry(Raises):
     urdf: UrdfEntry | None = None
     """URDF file of a robot: its links are the body, and sensors may be mounted on them. Without `model` and `motion`,
     its wheels, masses and shapes also determine how it drives."""
+    wake: bool = False
+    """True for ship waves and a bow wave on the scenario's `water` behind a vessel."""
 
     @model_validator(mode="after")
     def _driven_or_moved(self) -> VehicleEntry:
