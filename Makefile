@@ -4,8 +4,11 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+# File of versions for pip (`.ci/constraints.txt` in CI); by default pip installs the newest ones that are allowed.
+CONSTRAINTS ?=
+PIP_INSTALL := pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
 
-.PHONY: demo check test test-deps test-devkits test-oracles test-salts fuzz soak mutants bench bench-quick lint docs clean
+.PHONY: demo check test test-deps test-devkits test-oracles test-salts fuzz soak mutants bench bench-quick lint lock docs clean
 
 demo: $(VENV)/.installed engine
 	$(BIN)/parhelion demo
@@ -27,8 +30,10 @@ test: $(VENV)/.installed-dev engine
 # Statistical tests under other random keys: a test that holds for one key alone says nothing. SALTS="a b c" names them.
 SALTS ?= 1 2 3
 DRAWS := tests/statistics tests/physics/test_lidar_weather.py tests/physics/test_lidar_heterogeneous_weather.py \
-	tests/physics/test_lidar_dust.py tests/physics/test_weather_on_recordings.py \
-	tests/physics/test_weather_dust.py
+	tests/physics/test_lidar_dust.py tests/physics/test_weather_on_recordings.py tests/physics/test_weather_dust.py \
+	$(addprefix tests/physics/test_,camera_depth.py camera_light.py echo_listening.py echo_physics.py echo_ranger.py \
+	gnss_fixes.py gnss_reception.py imu.py odometry_barometer_magnetometer.py radar_adc.py radar_baseband.py \
+	radar_physics.py radar_targets.py)
 test-salts: $(VENV)/.installed-dev engine
 	for salt in $(SALTS); do \
 		PARHELION_TEST_SALT=$$salt $(BIN)/python -m pytest -n 2 --dist loadfile $(DRAWS) || exit 1; \
@@ -93,6 +98,15 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/codespell src tests bench docs examples tools *.md
 	$(BIN)/python tools/wording.py
 
+# Versions for CI: the newest allowed ones, in a fresh environment. Run the tests with CONSTRAINTS=.ci/constraints.txt
+# before you commit the file. The environments for devkits and oracles have other versions and are not locked.
+lock:
+	rm -rf $(VENV)-lock
+	$(PYTHON) -m venv $(VENV)-lock
+	$(VENV)-lock/bin/pip install --quiet --disable-pip-version-check --upgrade -e '.[dev]'
+	$(VENV)-lock/bin/python tools/lock.py dev >.ci/constraints.txt
+	rm -rf $(VENV)-lock
+
 docs: $(VENV)/.installed-docs
 	$(BIN)/mkdocs build --strict
 
@@ -113,12 +127,12 @@ engine-oracles:
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: pyproject.toml | $(BIN)/python
-	$(BIN)/pip install --quiet --disable-pip-version-check -e .
+$(VENV)/.installed: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+	$(BIN)/$(PIP_INSTALL) -e .
 	touch $@
 
-$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+$(VENV)/.installed-dev: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+	$(BIN)/$(PIP_INSTALL) -e '.[dev]'
 	touch $@ $(VENV)/.installed $(VENV)/.installed-docs
 
 $(VENV)-bench/.installed: pyproject.toml
@@ -147,5 +161,5 @@ $(VENV)-oracles/.installed: pyproject.toml
 	touch $@
 
 $(VENV)/.installed-docs: $(VENV)/.installed
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[docs]'
+	$(BIN)/$(PIP_INSTALL) -e '.[docs]'
 	touch $@

@@ -39,7 +39,7 @@ PACKAGES = (
         "rays", "the ray engine `cast(rays) -> hits`, and a slow float64 reference with the same signature", "core"
     ),
     _package("surfaces", "BRDFs, materials, spectra, textures", "core"),
-    _package("weather", "rain, fog, snow, dust: their effects on light, and `Weather`", "core"),
+    _package("weather", "rain, fog, snow, dust, spray: their effects on light, and `Weather`", "core"),
     _package("io", "one file per format, and the table of formats", "core makers"),
     _package("world", "geometry, materials, labels, actors, loaders", "core rays surfaces weather"),
     _package("motion", "body states, splines, recorded poses, vehicles, living actors, water", "core io world"),

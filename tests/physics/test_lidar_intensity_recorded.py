@@ -84,7 +84,7 @@ def test_returns_are_lost_at_any_signal() -> None:
     assert not quiet.lost.any()
 
 
-@pytest.mark.parametrize("scale", ["velodyne", "velodyne-vls", "hesai", "livox", "echo", "ouster"])
+@pytest.mark.parametrize("scale", ["velodyne", "velodyne-vls", "hesai", "hesai-pandar64", "livox", "echo", "ouster"])
 def test_received_power_is_the_inverse_of_intensity(scale: str) -> None:
     one = scale_called(scale)
     power = np.geomspace(1.6, 300.0, 200)

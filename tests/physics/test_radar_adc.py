@@ -82,8 +82,9 @@ def test_leakage_and_static_ridge_are_those_of_a_recording() -> None:
     for side in (-2.5, 2.5):
         world.add(ph.shapes.box(6.0, 0.2, 3.0), material="plaster", pose=ph.Pose((3.0, side, 0.5)))
     world.add(ph.shapes.box(0.4, 1.2, 2.0), material="wood", pose=ph.Pose((4.5, 1.5, 0.0), rpy_deg=(0, 0, 20)))
-    found = ti_radar().adc(world, pose=ph.Pose(), seed=1).range_velocity()
-    simulated = 10.0 * np.log10(found / np.median(found))
+    # Phases of the leakage differ from unit to unit, so neighbouring bins interfere: the mean power of several units.
+    frames = [ti_radar().adc(world, pose=ph.Pose(), seed=seed).range_velocity() for seed in range(1, 13)]
+    simulated = 10.0 * np.log10(np.mean([one / np.median(one) for one in frames], axis=0))
     # Fitted: the leakage, bin by bin at velocity 0.
     assert recorded[:4, 64] == pytest.approx([48.9, 54.7, 48.7, 47.3], abs=0.5)
     assert simulated[:4, 64] == pytest.approx(recorded[:4, 64], abs=3.0)

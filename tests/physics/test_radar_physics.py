@@ -78,7 +78,9 @@ def test_the_cube_gives_range_speed_and_cross_section() -> None:
     assert found.rcs[best] == pytest.approx(decibels(np.pi * 0.25), abs=1.0)
     assert found.names["label"][int(found.label[best])] == "car"
     expected = received_constant_w(radar.config) * np.pi * 0.25 / 40.0**4 / noise_power_w(radar.config, radar.axes)
-    assert found.snr[best] == pytest.approx(decibels(expected), abs=2.0)  # the noise is a mean of 16 cells
+    # The noise is a mean of 16 cells, about 1.3 dB; the mean of nine frames is within 2 dB.
+    more = [radar.scan(world, pose=ph.Pose(), seed=seed).snr.max() for seed in range(10, 18)]
+    assert np.mean([found.snr[best], *more]) == pytest.approx(decibels(expected), abs=2.0)
 
 
 def test_noise_is_boltzmann_s_over_the_time_that_is_added_up() -> None:

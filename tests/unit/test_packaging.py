@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import oracles
 
@@ -92,3 +94,16 @@ def test_a_missing_oracle_fails_when_it_is_required(value: str, outcome: str, mo
     expected = {"failed": pytest.fail.Exception, "skipped": pytest.skip.Exception}[outcome]
     with pytest.raises(expected, match="the oracle no_such_package is missing"):
         oracles.oracle("no_such_package")
+
+
+def test_constraints_of_ci_pin_every_package_of_the_environment(project: dict[str, Any]) -> None:
+    """One version of each package, within the bounds of pyproject.toml, and nothing about where it comes from."""
+    lines = (ROOT / ".ci" / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = dict(line.split("==") for line in lines if not line.startswith("#"))
+    assert all(re.fullmatch(r"[a-z0-9-]+==[0-9][0-9a-z.]*", line) for line in lines[1:])
+    optional = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *optional["dev"]]
+    wanted += [one for extra in extras_in(optional["dev"]) for one in optional[extra]]
+    for requirement in (Requirement(one) for one in wanted):
+        if requirement.name != "parhelion":
+            assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)]), requirement

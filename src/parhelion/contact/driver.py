@@ -523,7 +523,9 @@ class ContactDriver:
         above = corners[:, 2] - level
         if above.min() > height:
             return start
-        slope = np.linalg.lstsq(np.column_stack([corners[:, :2], np.ones(len(corners))]), level, rcond=None)[0]
+        plan = np.column_stack([corners[:, :2], np.ones(len(corners))])
+        slope = np.linalg.lstsq(plan, level, rcond=None)[0]
+        slope[2] += max(float((level - plan @ slope).max()), 0.0)  # no wheel begins below uneven ground
         up = np.array([-slope[0], -slope[1], 1.0])
         up /= np.linalg.norm(up)
         tilt = np.array([-up[1], up[0], 0.0, 1.0 + up[2]])
@@ -553,7 +555,7 @@ class ContactDriver:
 
 
 def _shown(xyz: Floats) -> str:
-    return "(" + ", ".join(f"{one:g}" for one in xyz.tolist()) + ")"
+    return "(" + ", ".join(f"{round(one, 3) + 0.0:g}" for one in xyz.tolist()) + ")"
 
 
 def _forward(quat: Floats) -> Floats:

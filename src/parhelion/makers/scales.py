@@ -142,6 +142,27 @@ class DiffuseThenRetro(CalibratedByte):
         return xp.where(value <= white, value / white, retro)
 
 
+class RootByte(CalibratedByte):
+    """One byte: `white` times the square root of reflectivity, up to 255, so that dark surfaces keep some contrast.
+
+    In recordings of two Pandar64, roads read 43 to 80 counts, and 5, 50 and 95 % of all points 26, 65 and 157: too much
+    for one count per percent, and a narrower spread than that of reflectivities. No maker publishes the curve.
+    """
+
+    def __init__(self, white: float) -> None:
+        self.white = white
+
+    def level(self, reflectivity: Reals) -> Reals:
+        """See `CalibratedByte.level`."""
+        xp = namespace(reflectivity)
+        return xp.minimum(self.white * xp.sqrt(xp.maximum(reflectivity, 0.0)), 255.0)
+
+    def reflectivity(self, value: Reals) -> Reals:
+        """See `IntensityScale.reflectivity`."""
+        share = value * (1.0 / self.white)
+        return share * share
+
+
 class CompressedByte(CalibratedByte):
     """One byte that hardly depends on reflectivity: `white` times the reflectivity to a small power, up to 255.
 

@@ -79,13 +79,15 @@ class CrowdEntry(Config):
 
 
 CarModel = Literal["sedan", "saloon", "hatchback", "estate", "suv", "van", "lorry"]
+RoadUserModel = Literal["cyclist", "motorcycle", "bus", "tram", "truck-trailer", "agv"]
+TrafficModel = CarModel | RoadUserModel | Literal["forklift"]
 
 
 class TrafficEntry(CrowdEntry, Raises):
-    """Cars on roads."""
+    """Vehicles on roads."""
 
-    models: Annotated[list[CarModel], Field(min_length=1)] | None = None
-    """Car models to choose from; by default all except lorries."""
+    models: Annotated[list[TrafficModel], Field(min_length=1)] | None = None
+    """Models to choose from; by default all cars except lorries."""
     wheels: bool = False
     """True for wheels as separate bodies that roll."""
 
@@ -135,6 +137,19 @@ class CarEntry(Raises):
     paint: str = "car-paint-silver"
     wheels: bool = False
     """True for wheels as separate bodies that roll."""
+    react: bool = False
+    """True to brake for people and vehicles in the way, which changes the times along the path."""
+
+
+class RoadUserEntry(Config):
+    """A cyclist, a motorcycle with its rider, a bus, a tram, a truck with a trailer or an automated guided vehicle."""
+
+    kind: RoadUserModel
+    name: Name | None = None
+    """By default the kind."""
+    motion: MotionEntry
+    """Motion of its frame, on the ground under its middle; of a tram or a truck, under its first car or tractor."""
+    paint: str | None = None
     react: bool = False
     """True to brake for people and vehicles in the way, which changes the times along the path."""
 
@@ -201,7 +216,8 @@ class PalletEntry(Config):
 
 
 MachineEntry = Annotated[
-    ForkliftEntry | CarEntry | DoorEntry | ConveyorEntry | ArmEntry | PalletEntry, Field(discriminator="kind")
+    ForkliftEntry | CarEntry | RoadUserEntry | DoorEntry | ConveyorEntry | ArmEntry | PalletEntry,
+    Field(discriminator="kind"),
 ]
 
 

@@ -29,7 +29,8 @@ from parhelion.motion.actors.body import Actor, span_of
 from parhelion.motion.actors.drivers import OpenRoute
 from parhelion.motion.actors.live import Footprint, LiveActors, State
 from parhelion.motion.actors.person import show_person
-from parhelion.motion.actors.traffic import DRIVERS, SLOW_DRIVERS, Following, Route
+from parhelion.motion.actors.road_users import ROAD_USERS
+from parhelion.motion.actors.traffic import DRIVERS, FOLLOWING, SLOW_DRIVERS, Following, Route
 from parhelion.motion.actors.vehicles import FORKLIFT_SIZE_M, car_size_m
 from parhelion.motion.boxes import BoxTruth
 from parhelion.motion.spline import SplineMotion
@@ -47,6 +48,7 @@ from parhelion.scenario.actors import (
     MovingObject,
     PalletEntry,
     PersonEntry,
+    RoadUserEntry,
     ScatterEntry,
     StaticObject,
     TrafficEntry,
@@ -199,6 +201,8 @@ class Populate:
             if entry.react and not isinstance(motion, Pose):
                 motion = self._reacting(motion, *car_size_m(entry.model), DRIVERS)
             self.raising.append((entry, [add_car(self.world, motion, times=self._times(motion), **options)]))
+        elif isinstance(entry, RoadUserEntry):
+            self._road_user(entry)
         elif isinstance(entry, DoorEntry):
             opening = schedule_of(entry.opening_deg, DEGREE)
             options = entry.model_dump(include={"material", "name", "frame"})
@@ -212,6 +216,13 @@ class Populate:
             add_robot_arm(self.world, self._pose(entry.pose), angles, material=entry.material, name=entry.name)
         else:
             self._pallet(row, entry)
+
+    def _road_user(self, entry: RoadUserEntry) -> None:
+        user, motion = ROAD_USERS[entry.kind], self._motion_or_pose(entry.motion)
+        options = {"paint": entry.paint} if entry.paint is not None else {}
+        if entry.react and not isinstance(motion, Pose):
+            motion = self._reacting(motion, *user.size_m, FOLLOWING.get(entry.kind, DRIVERS))
+        user.add(self.world, motion, name=entry.name or entry.kind, times=self._times(motion), **options)
 
     def _reacting(self, motion: Trajectory, length_m: float, width_m: float, model: Following) -> Trajectory:
         """Motion of a vehicle that follows the path of a motion and brakes for what is in the way."""
@@ -250,7 +261,7 @@ class Populate:
         )
 
 
-# ---- what reacting actors see ------------------------------------------------------------------------------------------
+# ---- what reacting actors see ----------------------------------------------------------------------------------------
 
 
 def watch(live: LiveActors, world: World, bodies: dict[str, Any], entries: list[VehicleEntry]) -> None:

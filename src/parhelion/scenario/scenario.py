@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from parhelion.contact.chassis import chassis_of
 from parhelion.contact.driver import Collision, ContactDriver
-from parhelion.contact.probe import clearance
+from parhelion.contact.jointed import JointedDriver
 from parhelion.core import config
 from parhelion.core.checks import vector
 from parhelion.core.clouds import Scan
@@ -26,8 +25,9 @@ from parhelion.motion.actors.live import LiveActors
 from parhelion.motion.state import BodyState
 from parhelion.motion.vehicles.base import Command
 from parhelion.motion.vehicles.library import vehicle_sheet
+from parhelion.motion.wake import Wake, WaterWithWakes
 from parhelion.motion.water import CalmWater, GerstnerWater, GerstnerWave, OceanWater, Water
-from parhelion.scenario.bodies import Body, DrivenBody, LiveBody, body_of
+from parhelion.scenario.bodies import Body, DrivenBody, JointedBody, LiveBody, body_of
 from parhelion.scenario.drivers import Driver, ExternalDriver, KinematicDriver, RecordedDriver
 from parhelion.scenario.populate import Populate, watch
 from parhelion.scenario.raises import Plumes
@@ -46,6 +46,8 @@ DRIVERS: dict[str, Callable[[], Driver]] = {
     "external": ExternalDriver,
 }
 """Drivers that need no world, by name."""
+IN_CONTACT: dict[str, Callable[[World], Driver]] = {"rays": ContactDriver, "mujoco": JointedDriver}
+"""Drivers of bodies in contact with the world, by name."""
 
 Wanted = Callable[[str, int], bool]
 """Function that returns True if a frame, given by sensor and number, is to be measured."""
@@ -168,6 +170,9 @@ class Scenario:
             if entry.urdf is not None
         }
         """Vehicles with the body of a URDF file."""
+        for name, robot in self.robots.items():
+            if isinstance(body := self.bodies[name], JointedBody):
+                robot.follow(body.joint)
         self.sensors: list[OnBoard] = [
             self._at(f"sensors[{row}]", on_board, entry, self.folder, self.bodies, self.robots)
             for row, entry in enumerate(settings.sensors)
@@ -187,6 +192,11 @@ class Scenario:
         self._reactions = {entry.name: entry.on_collision for entry in settings.vehicles}
         if self._live is not None:
             watch(self._live, self.world, self.bodies, settings.vehicles)
+        wakes = [
+            self._at(f"vehicles[{row}].wake", self._wake, one) for row, one in enumerate(settings.vehicles) if one.wake
+        ]
+        if wakes and self.water is not None:
+            self._at("water", self.world.set_water, WaterWithWakes(self.water, wakes))
         self._plumes = self._raised_plumes()
         self._plumes.attach(self.world)
         self._commands: dict[str, Command] = {}
@@ -221,7 +231,8 @@ class Scenario:
     def _driver(self, name: str) -> Driver:
         """Return the driver of a name, made for the first of its bodies."""
         if name not in self._drivers:
-            self._drivers[name] = ContactDriver(self.world) if name == "rays" else DRIVERS[name]()
+            made = IN_CONTACT[name](self.world) if name in IN_CONTACT else DRIVERS[name]()
+            self._drivers[name] = made
         return self._drivers[name]
 
     def _advance(self, dt: float) -> list[Collision]:
@@ -230,7 +241,7 @@ class Scenario:
             body.command(self._commands.pop(name, None))
         collisions: list[Collision] = []
         # Bodies in contact move last, so that all others are where they will be at the end of the step.
-        for driver in sorted(self._drivers.values(), key=lambda one: isinstance(one, ContactDriver)):
+        for driver in sorted(self._drivers.values(), key=lambda one: isinstance(one, ContactDriver | JointedDriver)):
             moved = [body for body in self.bodies.values() if body.driver is driver]
             collisions += driver.step([body.next_command for body in moved], dt)
             for body in moved:
@@ -241,7 +252,7 @@ class Scenario:
         """Stop vehicles or end the run after collisions, as their entries ask."""
         for one in collisions:
             body, reaction = self.bodies[one.body], self._reactions[one.body]
-            if reaction == "stop" and isinstance(body, DrivenBody):
+            if reaction == "stop" and isinstance(body, DrivenBody | JointedBody):
                 body.stopped = True
             if reaction == "end" and self._ended is None:
                 self._ended = (time, f"{one.body} hit {one.other}")
@@ -269,15 +280,17 @@ class Scenario:
         """Dust and spray of vehicles and traffic."""
         plumes = Plumes(self.world)
         for entry in self.settings.vehicles:
-            body, size = self.bodies[entry.name], {}
-            if entry.model is not None:
-                sheet = vehicle_sheet(entry.model)
-                length, width, height = sheet.size_m
-                size = {"weight_kg": sheet.mass_kg, "length_m": length, "width_m": width, "height_m": height}
-            plumes.add(entry, entry.name, body.motion, **size)
+            plumes.add(entry, entry.name, self.bodies[entry.name].motion, **_size(entry))
         for cars, actors in self._raising:
             plumes.add_actors(cars, actors)
         return plumes
+
+    def _wake(self, entry: VehicleEntry) -> Wake:
+        """Wake of a vessel."""
+        if self.water is None:
+            raise ConfigError("there is no water for a wake; add water, for example {kind: calm}")
+        size = {name: value for name, value in _size(entry).items() if name in ("length_m", "width_m")}
+        return Wake(self.bodies[entry.name].motion, **{"length_m": 6.0, "width_m": 2.0, **size})
 
     def _set_weather(self) -> None:
         weather = self.settings.weather
@@ -399,20 +412,15 @@ class Scenario:
     def clearance(self, vehicle: str) -> float:
         """Horizontal distance [m] from a vehicle with `dynamics: rays` to the nearest solid obstacle; inf without one.
 
-        See `parhelion.contact.probe.clearance` for its resolution; moving objects and vegetation do not count.
+        Objects, other vehicles, actors and the edge of the world count from the lower to the upper side of the hull, up to
+        10 m; vegetation does not.
         """
         body = self.body(vehicle)
         if not (isinstance(body, DrivenBody) and isinstance(body.driver, ContactDriver)):
             raise ConfigError(
                 f"{vehicle}: has no contact with the world; clearance is for vehicles with dynamics: rays"
             )
-        exact = getattr(body.driver, "clearances", None)
-        if exact is not None:
-            return float(exact()[body.number])
-        sheet: Any = body.vehicle.config  # type: ignore[attr-defined]
-        row = body.driver.rows()[body.number]
-        pose = Pose(xyz=row[1:4], quat_xyzw=row[4:8])
-        return clearance(body.driver.solid, pose, sheet.size_m, chassis_of(sheet).ground_clearance_m)
+        return float(body.driver.clearances()[body.number])
 
     def place(self, vehicle: str, start: Pose) -> None:
         """Set the start of a driven vehicle for the runs that begin after this call.
@@ -477,6 +485,15 @@ class Scenario:
         from parhelion.outputs.run import run
 
         return run(self, Path(folder), **options)
+
+
+def _size(entry: VehicleEntry) -> dict[str, float]:
+    """Weight [kg] and size [m] of a vehicle with a data sheet."""
+    if entry.model is None:
+        return {}
+    sheet = vehicle_sheet(entry.model)
+    length, width, height = sheet.size_m
+    return {"weight_kg": sheet.mass_kg, "length_m": length, "width_m": width, "height_m": height}
 
 
 def _water(settings: ScenarioFile, seed: int) -> Water | None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.pose import Floats
 from parhelion.core.trajectory import Trajectory
-from parhelion.weather.grids import DensityGrid
+from parhelion.weather.grids import CELL_M, DensityGrid
 from parhelion.weather.media.dust import VEHICLE_DUST_EXTINCTION_M2_KG
 from parhelion.weather.media.spray import TYRE_WIDTH_M, film_depth_mm
 from parhelion.weather.parts import value_at
@@ -153,6 +153,8 @@ class Raised:
         self.raisers, self.extinction_m2_kg = tuple(raisers), extinction_m2_kg
         share = parcels_per_s * SHARED_BY / max(len(self.raisers), 1)
         self.parcels_per_s = float(np.clip(share, LEAST_PARCELS_PER_S, parcels_per_s))
+        # As many parcels per cell as those of a single vehicle, so that fewer parcels do not make a plume lumpier.
+        self.cell_m = CELL_M * float(np.cbrt(parcels_per_s / self.parcels_per_s))
         self._grids: dict[Any, tuple[DensityGrid, ...]] = {}
 
     def parts(self) -> tuple[RaisedPart, ...]:
@@ -190,6 +192,7 @@ class Raised:
             DensityGrid.from_parcels(
                 np.concatenate([np.zeros((0, 3)), *(plumes[row].xyz for row in group)]),
                 np.concatenate([np.zeros(0), *(plumes[row].optical_mass_kg for row in group)]),
+                cell_m=self.cell_m,
             )
             for group in groups
         )

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from parhelion.core.config import DEEPEST_NESTING, LARGEST_CONFIG_BYTES, Config, load, parse, read_yaml
 from parhelion.core.errors import ConfigError
+from parhelion.core.explain import in_yaml
 from parhelion.sensors.optics.lidar.config import LidarConfig
 from parhelion.sensors.sheets import PRESETS
 
@@ -336,3 +337,9 @@ def test_a_changed_data_sheet_is_taken_or_refused_in_one_sentence(name: str, dat
         assert refusal.startswith("my.yaml: ")
         assert "\n" not in refusal
         assert len(refusal) < 2000
+
+
+def test_values_in_messages_are_cut_below_four_levels() -> None:
+    assert in_yaml({"a": {"b": {"c": {"d": 1}}}}) == "{a: {b: {c: {d: ...}}}}"
+    assert in_yaml([[[[7]]]]) == "[[[[...]]]]"
+    assert in_yaml([[[7]]]) == "[[[7]]]"

@@ -194,6 +194,7 @@ def test_traffic_shares_a_few_grids(tmp_path: Path) -> None:
     assert sum(grid.mass_kg for grid in grids) == pytest.approx(total, rel=1e-9)
     assert len(air_contents(weather, 1.0, 905.0).grids) == SLOTS
     assert {one.vehicle.weight_kg for one in cars.raisers} == {1500.0}
+    assert grids[0].cell_m == pytest.approx(0.5 * (500.0 / cars.parcels_per_s) ** (1 / 3))
     assert all(3.0 < one.vehicle.length_m < 6.0 and 1.4 < one.vehicle.width_m < 2.5 for one in cars.raisers)
 
 
@@ -228,4 +229,5 @@ def test_kernels_are_compiled_once_while_the_plume_grows(tmp_path: Path) -> None
         dr.set_flag(dr.JitFlag.KernelHistory, False)
     known = set().union(*kernels[:3])
     assert len(kernels) == 15
+    assert all(kernels)
     assert all(later <= known for later in kernels[3:])

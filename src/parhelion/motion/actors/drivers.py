@@ -1,8 +1,8 @@
 """Vehicles on routes that react: they follow each other, brake for whatever is in their lane, and yield at crossings.
 
 Speeds are those of the intelligent driver model (see `traffic`). The obstacle ahead is the nearest of: the next vehicle
-of the same route, any disc of another body that covers the lane (people also at the places where they will be soon), the
-entry of a crossing that another vehicle passes first, and the end of an open route. The state of a vehicle is its
+of the same route, any disc of another body that covers the lane (people also at the places where they will be soon),
+the entry of a crossing that another vehicle passes first, and the end of an open route. The state of a vehicle is its
 distance along the route, so all its parts follow from one number.
 """
 
@@ -59,6 +59,11 @@ class OpenRoute(Route):
         self._speed = np.maximum(legs / np.diff(grid), 0.2) if len(legs) else np.array([0.2])
         self.length_m = float(self._distance[-1])
         self.closed = False
+
+    def distance_at_time(self, times: Floats) -> Floats:
+        """Distance [m] of the route's own motion at times (n,) [s]."""
+        found: Floats = np.interp(times, self._times, self._distance)
+        return found
 
     def sample(self, distance_m: Floats) -> tuple[Floats, Floats]:
         """Positions and quaternions at distances (n,) [m] along the route."""
@@ -383,20 +388,22 @@ class LiveRoute(RouteMotion):
 
     known_ahead = False
 
-    def __init__(self, drivers: Drivers, number: int, route: Route, behind_m: float = 0.0) -> None:
-        """`behind_m` shifts a part along the route, for the cars of a tram."""
-        self._drivers, self._number, self._behind_m = drivers, number, behind_m
-        self.route, self.side_m, self.backwards = route, 0.0, False
+    def __init__(self, drivers: Drivers, number: int, driver: Driver) -> None:
+        self._drivers, self._number, self._driver = drivers, number, driver
+        self.route, self.side_m, self.backwards, self.shift_m = driver.route, 0.0, False, 0.0
+        self.wish_m_s = driver.speed_m_s
         self.start_time = 0.0
 
     def behind(self, distance_m: float) -> LiveRoute:
-        """Motion of a body that follows the same track at a distance [m]."""
-        return LiveRoute(self._drivers, self._number, self.route, self._behind_m + distance_m)
+        """Return the motion of a body that follows on the same track at a distance [m]."""
+        other = LiveRoute(self._drivers, self._number, self._driver)
+        other.shift_m = self.shift_m + distance_m
+        return other
 
     def distance_at(self, times: ArrayLike) -> Floats:
         """Distance [m] at times (n,) [s]: cubic segments through distances and speeds."""
         distance, speed = self._drivers.column(self._number)
         known = self._drivers.times
         if len(known) < 2:
-            return np.full(len(np.asarray(times)), distance[0]) - self._behind_m
-        return RouteMotion(self.route, known, distance, speed).distance_at(times) - self._behind_m
+            return np.full(len(np.asarray(times)), distance[0] - self.shift_m)
+        return RouteMotion(self.route, known, distance, speed).distance_at(times) - self.shift_m

@@ -79,8 +79,8 @@ class LiveActors:
         self, route: Route, start_m: float, speed_m_s: float, length_m: float, width_m: float, model: Following
     ) -> LiveRoute:
         """Add a vehicle on a route, with its middle at the distance `start_m` [m]."""
-        number = self.drivers.add(Driver(route, start_m, speed_m_s, length_m, width_m, model))
-        return LiveRoute(self.drivers, number, route)
+        driver = Driver(route, start_m, speed_m_s, length_m, width_m, model)
+        return LiveRoute(self.drivers, self.drivers.add(driver), driver)
 
     # ---- other bodies ------------------------------------------------------------------------------------------------
 

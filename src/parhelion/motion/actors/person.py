@@ -393,8 +393,8 @@ class Walk:
         knee = hip + along * line + np.sqrt(np.maximum(upper**2 - along**2, 0.0)) * bend
         end = hip + distance * line
         return {
-            f"{side} thigh": (hip, _hanging(hip - knee, forward)),
-            f"{side} shank": (knee, _hanging(knee - end, forward)),
+            f"{side} thigh": (hip, hanging(hip - knee, forward)),
+            f"{side} shank": (knee, hanging(knee - end, forward)),
             f"{side} foot": (end, orientation),
         }
 
@@ -412,7 +412,7 @@ class Walk:
         return {f"{side} upper arm": (at, upper), f"{side} forearm": (elbow, flexed)}
 
 
-def _hanging(up: Floats, forward: Floats) -> Floats:
+def hanging(up: Floats, forward: Floats) -> Floats:
     """Quaternions (n, 4) of limbs whose z axis points along `up` (n, 3) and whose x axis leans to `forward` (n, 3)."""
     z = up / np.linalg.norm(up, axis=1, keepdims=True)
     y = np.cross(z, forward)
@@ -491,23 +491,23 @@ def _pieces(walk: Walk, clothes: str, trousers: str) -> dict[str, list[KitPart]]
     parts = {"torso": [piece("torso", _torso(walk, s), clothes), piece("head", _head(walk, s), "skin")]}
     upper, lower = UPPER_ARM * height, FOREARM * height
     foot = walk.toe_m + walk.heel_m
-    shoe = _shoe(foot, 0.09 * s, walk.ankle_m + 0.015 * s).transformed(
+    sole = shoe(foot, 0.09 * s, walk.ankle_m + 0.015 * s).transformed(
         Pose((0.5 * (walk.toe_m - walk.heel_m), 0.0, -walk.ankle_m))
     )
     for side, _ in SIDES:
-        parts[f"{side} thigh"] = [piece("thigh", _limb(walk.thigh_m, 0.088 * s, 0.062 * s), trousers)]
-        parts[f"{side} shank"] = [piece("shank", _limb(walk.shank_m, 0.062 * s, 0.045 * s), trousers)]
-        parts[f"{side} foot"] = [piece("shoe", shoe, "rubber")]
-        parts[f"{side} upper arm"] = [piece("sleeve", _limb(upper, 0.055 * s, 0.045 * s), clothes)]
+        parts[f"{side} thigh"] = [piece("thigh", limb(walk.thigh_m, 0.088 * s, 0.062 * s), trousers)]
+        parts[f"{side} shank"] = [piece("shank", limb(walk.shank_m, 0.062 * s, 0.045 * s), trousers)]
+        parts[f"{side} foot"] = [piece("shoe", sole, "rubber")]
+        parts[f"{side} upper arm"] = [piece("sleeve", limb(upper, 0.055 * s, 0.045 * s), clothes)]
         hand = sphere(1.0, 1).scaled((0.045 * s, 0.03 * s, 0.09 * s)).transformed(Pose((0.0, 0.0, -lower - 0.07 * s)))
         parts[f"{side} forearm"] = [
-            piece("sleeve", _limb(lower, 0.045 * s, 0.034 * s), clothes),
+            piece("sleeve", limb(lower, 0.045 * s, 0.034 * s), clothes),
             piece("hand", hand, "skin"),
         ]
     return parts
 
 
-def _limb(length: float, top: float, bottom: float) -> Mesh:
+def limb(length: float, top: float, bottom: float) -> Mesh:
     """Tapered limb that hangs from the origin, with round ends so that bent joints have no gap."""
     ends = np.array([0.6, 0.9, 1.0])
     radii = [*(top * ends), *(bottom * ends[::-1])]
@@ -529,7 +529,7 @@ def _head(walk: Walk, s: float) -> Mesh:
     return Mesh.merged([head, neck])
 
 
-def _shoe(length: float, width: float, height: float) -> Mesh:
+def shoe(length: float, width: float, height: float) -> Mesh:
     """A shoe with a flat sole at z = 0, centred in x and y, lower at the toe."""
     x = np.array([-0.5, -0.42, 0.05, 0.38, 0.5]) * length
     top = np.array([0.8, 1.0, 1.0, 0.55, 0.35]) * height

@@ -1,12 +1,12 @@
-"""Traffic: cars and pedestrians on closed routes, each keeping a gap to the one ahead.
+"""Traffic: vehicles and pedestrians on closed routes, each keeping a gap to the one ahead.
 
 Speeds follow the intelligent driver model (Treiber, Hennecke and Helbing 2000):
 
     dv/dt = a [1 - (v/v_0)⁴ - (g*/g)²],   g* = g_0 + v T + v Δv / (2 √(a b))
 
 with the gap g to the one ahead [m], the closing speed Δv and the desired speed v_0. It is integrated once, with a fixed
-step, before the run; the position of each body is then a function of time. Given a `LiveActors`, the bodies are added to
-it instead and react to each other, to people and to vehicles while a scenario runs.
+step, before the run; the position of each body is then a function of time. Given a `LiveActors`, the bodies are added
+to it instead and react to each other, to people and to vehicles while a scenario runs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from parhelion.core.random import Stream
 from parhelion.core.trajectory import Trajectory
 from parhelion.motion.actors.body import Actor, about, heading_of, span_of
 from parhelion.motion.actors.person import add_person, show_person
-from parhelion.motion.actors.vehicles import add_car, car_length_m, car_size_m
+from parhelion.motion.actors.road_users import add_vehicle, fastest_m_s, vehicle_size_m
 from parhelion.world.kit.vehicles import CAR_SHAPES, PAINTS
 from parhelion.world.world import World
 
@@ -53,6 +53,15 @@ DRIVERS = Following(acceleration_m_s2=1.0, braking_m_s2=1.5, headway_s=1.0, gap_
 """City traffic, values of Treiber and Kesting (2013)."""
 SLOW_DRIVERS = Following(acceleration_m_s2=0.6, braking_m_s2=1.0, headway_s=1.0, gap_m=1.5)
 """Forklifts and automated vehicles in halls, round figures."""
+FOLLOWING = {
+    "cyclist": Following(acceleration_m_s2=0.8, braking_m_s2=1.5, headway_s=1.0, gap_m=1.0),
+    "bus": Following(acceleration_m_s2=0.8, braking_m_s2=1.2, headway_s=1.2, gap_m=2.0),
+    "tram": Following(acceleration_m_s2=0.8, braking_m_s2=1.0, headway_s=1.5, gap_m=3.0),
+    "truck-trailer": Following(acceleration_m_s2=0.5, braking_m_s2=1.2, headway_s=1.5, gap_m=2.5),
+    "forklift": SLOW_DRIVERS,
+    "agv": SLOW_DRIVERS,
+}
+"""Parameters by model of vehicle, round figures; those of `DRIVERS` for all others."""
 WALKERS = Following(acceleration_m_s2=0.8, braking_m_s2=1.2, headway_s=0.6, gap_m=1.1)
 """Pedestrians, round figures."""
 
@@ -75,6 +84,13 @@ class Route:
         self._speed = legs / np.diff(times)
         self.length_m = float(self._distance[-1])
 
+    def distance_at_time(self, times: Floats) -> Floats:
+        """Distance [m] of the route's own motion at times (n,) [s]."""
+        laps = np.floor((times - self._times[0]) / (self._times[-1] - self._times[0]))
+        within = times - laps * (self._times[-1] - self._times[0])
+        found: Floats = np.interp(within, self._times, self._distance) + laps * self.length_m
+        return found
+
     def sample(self, distance_m: Floats) -> tuple[Floats, Floats]:
         """Positions and quaternions at distances (n,) [m] along the route."""
         return self.motion.sample(np.interp(np.mod(distance_m, self.length_m), self._distance, self._times))
@@ -95,7 +111,13 @@ class RouteMotion:
         self.route, self.side_m = route, side_m
         self.times, self.distance, self.speed = times, distance, speed
         self.start_time, self.end_time = float(times[0]), float(times[-1])
-        self.backwards = False
+        self.backwards, self.shift_m = False, 0.0
+
+    def behind(self, distance_m: float) -> RouteMotion:
+        """Return the motion of a body that follows on the same track at a distance [m]."""
+        other = RouteMotion(self.route, self.times, self.distance, self.speed, self.side_m)
+        other.backwards, other.shift_m = self.backwards, self.shift_m + distance_m
+        return other
 
     def reversed(self) -> RouteMotion:
         """Return the motion in the opposite direction, on its own right-hand side."""
@@ -111,7 +133,7 @@ class RouteMotion:
         x = (asked - self.times[row]) / step
         leg = self.distance[row + 1] - self.distance[row]
         bend = (1.0 - x) * (self.speed[row] * step - leg) - x * (self.speed[row + 1] * step - leg)
-        return self.distance[row] + x * leg + x * (1.0 - x) * bend
+        return self.distance[row] + x * leg + x * (1.0 - x) * bend - self.shift_m
 
     def sample(self, times: ArrayLike) -> tuple[Floats, Floats]:
         """Positions (n, 3) [m] and unit quaternions `xyzw` (n, 4) at `times` (n,) [s]."""
@@ -169,7 +191,7 @@ def traffic(
     wheels: bool = False,
     live: LiveActors | None = None,
 ) -> list[Actor]:
-    """Add cars on closed routes from time 0 for `duration_s` [s]; afterwards they stand.
+    """Add vehicles on closed routes from time 0 for `duration_s` [s]; afterwards they stand.
 
     `routes` are periodic motions. A car drives at its desired speed (`speed_m_s` ± 15 %), or at that of the route where
     it is lower, as in bends. Cars on one route keep their gaps. Routes are independent of each other, so they should
@@ -183,19 +205,20 @@ def traffic(
     for route, cars in zip(lanes, _shares(lanes, whole("traffic: count", count, 0, 10_000)), strict=True):
         chosen = rng.choice(list(models), cars).tolist()
         paints = rng.choice(PAINTS, cars).tolist()
-        lengths = np.array([car_length_m(model) for model in chosen])
+        lengths = np.array([vehicle_size_m(model)[0] for model in chosen])
         wishes = wished * rng.uniform(0.85, 1.15, cars)
+        wishes = np.minimum(wishes, [fastest_m_s(model) for model in chosen])
         if live is None:
             motions: Sequence[Trajectory] = _drive(rng, route, lengths, wishes, duration, DRIVERS, 0.0)
         else:
             starts = _starts(rng, route, lengths, DRIVERS).tolist()
             motions = [
-                live.drive(route, start, float(wish), *car_size_m(model), DRIVERS)
+                live.drive(route, start, float(wish), *vehicle_size_m(model), FOLLOWING.get(model, DRIVERS))
                 for start, wish, model in zip(starts, wishes, chosen, strict=True)
             ]
         for number, motion in enumerate(motions):
             name = f"traffic-car-{len(actors)}"
-            actors.append(add_car(world, motion, chosen[number], paint=paints[number], name=name, wheels=wheels))
+            actors.append(add_vehicle(world, motion, chosen[number], paint=paints[number], name=name, wheels=wheels))
     return actors
 
 

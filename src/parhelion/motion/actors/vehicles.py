@@ -9,8 +9,8 @@ import numpy as np
 from parhelion.core.errors import unknown_name
 from parhelion.core.pose import Pose
 from parhelion.core.schedule import Schedule, Scheduled, schedule
-from parhelion.core.trajectory import Trajectory
-from parhelion.motion.actors.body import Actor, Builder, DistanceAlong, Sliding, Turning, trajectory_of
+from parhelion.core.trajectory import ConstantTwist, Trajectory
+from parhelion.motion.actors.body import Actor, Builder, DistanceAlong, Sliding, Turning, span_of, trajectory_of
 from parhelion.world.kit.instances import boxes, struts
 from parhelion.world.kit.props import KitPart
 from parhelion.world.kit.vehicles import CAR_SHAPES, axles, car, head_lights, lorry
@@ -42,6 +42,19 @@ def rolled(motion: Trajectory, times: tuple[float, float] | None, hub: tuple[flo
     known = getattr(motion, "distance_at", None)
     live = known is not None and not getattr(motion, "known_ahead", True)
     return known if live else DistanceAlong(motion, times, hub)  # type: ignore[return-value]
+
+
+def cruising_m_s(motion: Trajectory, times: tuple[float, float] | None) -> float:
+    """Cruising speed [m/s] of a motion: the desired one of a reacting vehicle, otherwise the 80 % quantile."""
+    wish = getattr(motion, "wish_m_s", None)
+    if wish is not None:
+        return float(wish)
+    if isinstance(motion, ConstantTwist):
+        return float(np.linalg.norm(motion.velocity))
+    span = span_of(motion, times)
+    grid = np.linspace(span.start_s, span.end_s, 401)
+    legs = np.linalg.norm(np.diff(motion.sample(grid)[0], axis=0), axis=1)
+    return float(np.quantile(legs, 0.8) / (grid[1] - grid[0]))
 
 
 def add_car(

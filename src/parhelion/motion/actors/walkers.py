@@ -1,9 +1,9 @@
 """People who react: they follow paths, avoid each other, vehicles and walls, and step as they go.
 
 Velocities are those of `orca`. The preferred speed falls with the space ahead, because a step needs space: the length
-that a person needs in a lane grows linearly with the speed, d = d_0 + τ v (Seyfried, Steffen, Klingsch and Boltes 2005).
-The values d_0 = 0.36 m and τ = 1.06 s are assumed; with them, speeds in a crowd agree with the fundamental diagram of
-Weidmann (1993) within 0.2 m/s up to 2.5 people/m². Positions are recorded
+that a person needs in a lane grows linearly with the speed, d = d_0 + τ v (Seyfried, Steffen, Klingsch and Boltes
+2005). The values d_0 = 0.36 m and τ = 1.06 s are assumed; with them, speeds in a crowd agree with the fundamental
+diagram of Weidmann (1993) within 0.2 m/s up to 2.5 people/m². Positions are recorded
 once per step; between them they are cubic, so velocities are continuous. All samples at a time depend on states up to
 that time only: a foot aims at the place where the body will be if it keeps its velocity, and lands there.
 """
@@ -423,7 +423,7 @@ class Walkers:
     # ---- samples -----------------------------------------------------------------------------------------------------
 
     def sample(self, number: Numbers | int, times: Floats) -> Floats:
-        """Rows (n, 9) of one person, or one per time, at times (n,) [s]: x, y, z, heading, their rates, and the phase."""
+        """Rows (n, 9) at times (n,) [s], of one person or of one per time: x, y, z, heading, their rates, phase."""
         if self.count == 0:
             raise RuntimeError("walkers: begin() was not called")
         at = np.clip(np.asarray(times, dtype=np.float64) / STEP_S, 0.0, float(self.steps))

@@ -61,7 +61,7 @@ class Walls:
         self._low, self._shape, self._rows = low, (int(shape[0]), int(shape[1])), rows
 
     def nearest(self, xy: Floats, count: int) -> tuple[Floats, NDArray[np.bool_]]:
-        """Offsets (n, count, 2) [m] from points (n, 2) to near walls in different directions, and a mask of those found.
+        """Offsets (n, count, 2) [m] from points (n, 2) to near walls in different directions, and a mask.
 
         The directions of the points of one person differ by more than 45 degrees: one wall of many pieces counts once.
         """

@@ -79,7 +79,7 @@ class ChassisConfig(Config):
     @model_validator(mode="after")
     def _wheels_reach_the_ground(self) -> ChassisConfig:
         for row, wheel in enumerate(self.wheels):
-            if 2.0 * wheel.radius_m <= self.ground_clearance_m:
+            if not wheel.caster and 2.0 * wheel.radius_m <= self.ground_clearance_m:
                 raise ValueError(
                     f"wheels[{row}].radius_m: {wheel.radius_m:g} m is less than half the ground clearance of "
                     f"{self.ground_clearance_m:g} m, so the wheel would hang below the hull"

@@ -48,6 +48,7 @@ KITTI_TYPES = {
     "bicyclist": "Cyclist",
     "moving-bicyclist": "Cyclist",
     "on-rails": "Tram",
+    "moving-on-rails": "Tram",
 }
 """KITTI type by label; all other labels are Misc."""
 CAMERA_FROM_LIDAR = np.array([[0.0, -1.0, 0.0], [0.0, 0.0, -1.0], [1.0, 0.0, 0.0]])
@@ -108,7 +109,9 @@ NUSCENES_CATEGORIES = {
     "truck": "vehicle.truck",
     "bus": "vehicle.bus.rigid",
     "bicycle": "vehicle.bicycle",
+    "bicyclist": "vehicle.bicycle",
     "motorcycle": "vehicle.motorcycle",
+    "motorcyclist": "vehicle.motorcycle",
     "person": "human.pedestrian.adult",
     "moving-person": "human.pedestrian.adult",
     "cone": "movable_object.trafficcone",

@@ -298,3 +298,16 @@ def test_streaks_are_the_paths_of_drops_during_the_exposure() -> None:
         x, y, z = (drops.xyz[row] + sign * 0.5 * exposure * drops.velocity_m_s[row] - AHEAD.xyz).T
         np.testing.assert_allclose(pixel, np.stack([159.5 - 300 * y / x, 119.5 - 300 * z / x], axis=1), atol=1e-5)
     np.testing.assert_allclose(found.width_px, 300.0 * drops.diameter_m[row] / found.depth_m, rtol=1e-9)
+
+
+def test_typical_drops_are_the_geometric_mean_of_their_class() -> None:
+    """The typical size sets the fall speed and the reach of a class; diameters of rain are those of the table."""
+    (rain,) = RAIN.present(0.0)
+    particles = rain.medium.effects.particles(rain.part, rain.amount)
+    assert particles is not None
+    edges = np.asarray(particles.edges_mm)
+    middle = np.sqrt(edges[:-1] * np.minimum(edges[1:], particles.largest_typical_mm))
+    kinds = particle_classes(RAIN, 0.0, np.zeros(3))
+    np.testing.assert_allclose([kind.typical_m for kind in kinds], particles.diameter_m(middle)[: len(kinds)], rtol=1e-12)
+    falls = [-float(particles.speed_m_s(np.float64(kind.typical_m))) for kind in kinds]
+    assert [kind.velocity_m_s[2] for kind in kinds] == pytest.approx(falls)

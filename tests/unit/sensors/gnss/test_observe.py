@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import parhelion as ph
+from gnss_rigs import sheet
 from parhelion.core.noise import normals
 from parhelion.core.random import Stream, to_unit
+from parhelion.sensors.waves.gnss.fix import variances
 from parhelion.sensors.waves.gnss.observe import JUMP_S, Observed, errors, observe
 from parhelion.sensors.waves.gnss.reception import code_sigma, phase_sigma, rate_sigma
 from parhelion.sensors.waves.gnss.satellites import band_of
@@ -75,3 +77,20 @@ def test_the_clock_drifts_and_jumps(receiver: ph.Gnss) -> None:
     np.testing.assert_allclose(turns, np.round(turns), atol=1e-6)
     none = errors(receiver.config, SEED, "it", times, 8, noise=False)
     assert not any(np.any(value) for value in vars(none).values())
+
+
+@pytest.mark.parametrize(
+    ("weights", "troposphere", "expected"),
+    [
+        ("equal", "saastamoinen", [2.25, 2.25]),
+        # 30 degrees: 0.09 (1 + 2) + 2.4^2 + 0.09 + (0.5 * 4)^2 + (0.3 / 0.6)^2; 90 degrees: 0.09 (1 + 1) + ...
+        ("elevation", "saastamoinen", [0.27 + 5.76 + 0.09 + 4.0 + 0.25, 0.18 + 5.76 + 0.09 + 4.0 + (0.3 / 1.1) ** 2]),
+        ("elevation", "none", [0.27 + 5.76 + 0.09 + 4.0, 0.18 + 5.76 + 0.09 + 4.0]),
+        # 1.5^2 at 45 dB-Hz, ten times that at 35; 0.5^2 + (0.3 * 4)^2 + a tenth of the troposphere's part.
+        ("cn0", "saastamoinen", [2.25 + 0.25 + 1.44 + 0.025, 22.5 + 0.25 + 1.44 + 0.1 * (0.3 / 1.1) ** 2]),
+    ],
+)
+def test_weights_of_ranges(weights: str, troposphere: str, expected: list[float]) -> None:
+    fix = sheet(fix={"weights": weights, "sigma_m": 1.5, "troposphere": troposphere}).fix
+    up, cn0, ion = np.radians([30.0, 90.0]), np.array([45.0, 35.0]), np.full(2, 4.0)
+    assert variances(fix, up, cn0, np.full(2, 2.4), ion) == pytest.approx(expected, rel=1e-12)

@@ -102,6 +102,8 @@ def _validity(preset: str, maker: str, medium: str, calibrated: bool) -> Validit
         return Validity("class", _FAMILY[maker, medium])
     if medium == "dust":
         return Validity("assumed", "VANE's rule for dust; no recording is available")
+    if medium == "spray":
+        return Validity("assumed", "amount and drop sizes of spray are assumed; published counts give the order only")
     if calibrated:
         return Validity("class", "the overlap of this unit is measured")
     if maker in _MEASURED_NEAR_FIELD:

@@ -1,0 +1,20 @@
+"""Random drives in built-in worlds; `tests/soak/drives.py` runs many more."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from soak.drives import drive
+
+import parhelion as ph
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["warehouse", "off-road"])
+def test_random_drives_stay_on_the_ground_and_outside_of_walls(name: str) -> None:
+    """Also checks that a resumed drive has the same bits."""
+    found = drive(ph.World.load(name), name, count=24, seconds=2.0, seed=5)
+    assert found.drives == 24
+    assert found.problems == []
+    assert found.hull_m.max() <= 0.05
+    assert np.mean(found.wheel_m > 0.02) < 0.01  # landings, which `problems` excludes
