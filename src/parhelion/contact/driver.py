@@ -29,7 +29,7 @@ from parhelion.contact.terrain import surfaces_of
 from parhelion.core.constants import STANDARD_GRAVITY_M_S2
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose, quat_multiply, quat_rotate
-from parhelion.motion.vehicles.base import Command
+from parhelion.motion.vehicles.base import Command, matrix
 from parhelion.motion.vehicles.ground import Car, DifferentialDrive
 from parhelion.motion.vehicles.sheets import ChassisConfig
 from parhelion.rays.device import copied, engine
@@ -271,6 +271,7 @@ class ContactDriver:
             for _ in range(pieces):
                 impacts = self._collide(close, part / pieces, contacts) if close else 0.0
                 changes = changes + impacts + self._launch(inputs, part / pieces, contacts) * (part / pieces)
+            self._carry()
         self._rows[:, 14:20] = (changes / dt).T
         self._watch(commands, dt)
         return self._collisions(contacts)
@@ -301,7 +302,6 @@ class ContactDriver:
         self._rows[:, 0] = self._time
         self._rows[:, 1:] = values[size + _REPORT :].T
         contacts.add(values[size : size + _REPORT], self._listed, self._listed_actor)
-        self._carry()
         return values[-6:]
 
     # ---- contact between vehicles ----------------------------------------------------------------------------------
@@ -327,7 +327,7 @@ class ContactDriver:
 
     def _hull(self, k: int) -> pairs.Hull:
         state, body = self._state[:_BODY, k].copy(), self._members[k].chassis
-        turn = boxes.rotation(state[3:7])
+        turn = np.array(matrix(tuple(state[3:7].tolist()))).reshape(3, 3)  # type: ignore[arg-type]
         return pairs.Hull(
             float(self._mass[k]), self._inertia[k], self._half[k], self._centre[k], body.hull_friction,
             body.restitution, state[:3], turn, state[7:10], turn @ state[10:13],
