@@ -121,7 +121,7 @@ def wheel_depths(driver: ContactDriver) -> Floats:
     for k, one in enumerate(driver._members):
         for wheel, depth in zip(one.chassis.wheels, sunk[k], strict=False):
             rim = (wheel.radius_m - depth) * np.column_stack([np.sin(angles), 0.0 * angles, -np.cos(angles)])
-            local = [*rim, wheel.x_m, wheel.y_m, wheel.radius_m] - one.offset
+            local = rim + np.array([wheel.x_m, wheel.y_m, wheel.radius_m]) - one.offset
             points.append(driver._state[:3, k] + local @ turns[k].T)
             owners.append(np.full(len(angles), k))
     start, owner = np.concatenate(points), np.concatenate(owners)

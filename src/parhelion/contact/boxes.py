@@ -21,13 +21,13 @@ FACES = np.array(
 
 def rotation(quat: Floats) -> Floats:
     """Matrices (n, 3, 3), body to world, of unit quaternions (n, 4)."""
-    x, y, z, w = np.moveaxis(np.asarray(quat, float), -1, 0)
+    x, y, z, w = np.asarray(quat, float).T
     rows = [
-        [1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - w * z), 2.0 * (x * z + w * y)],
-        [2.0 * (x * y + w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - w * x)],
-        [2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)],
-    ]
-    return np.moveaxis(np.array(rows), (0, 1), (-2, -1))
+        [1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y + w * z), 2.0 * (x * z - w * y)],
+        [2.0 * (x * y - w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z + w * x)],
+        [2.0 * (x * z + w * y), 2.0 * (y * z - w * x), 1.0 - 2.0 * (x * x + y * y)],
+    ]  # transposed
+    return np.array(rows).T
 
 
 def gap_bounds(corners: Floats, half: Floats) -> Floats:

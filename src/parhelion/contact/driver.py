@@ -29,7 +29,7 @@ from parhelion.contact.terrain import surfaces_of
 from parhelion.core.constants import STANDARD_GRAVITY_M_S2
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose, quat_multiply, quat_rotate
-from parhelion.motion.vehicles.base import Command
+from parhelion.motion.vehicles.base import Command, matrix
 from parhelion.motion.vehicles.ground import Car, DifferentialDrive
 from parhelion.motion.vehicles.sheets import ChassisConfig
 from parhelion.rays.device import copied, engine
@@ -112,6 +112,23 @@ class ContactDriver:
         mutual: True for contact between the vehicles.
     """
 
+    solid: Solid
+    """Solid triangles of the world."""
+    obstacles: Obstacles
+    """Moving actors of the world."""
+    _lists: NearLists
+    _listed: NDArray[np.int64]
+    _listed_actor: NDArray[np.int64]
+    _spans: Floats
+    _triangles: Any
+    _constants: tuple[Any, ...]
+    _device_state: Any
+    _had_moving: bool
+    _half: Floats
+    _centre: Floats
+    _mass: Floats
+    _inertia: Floats
+
     def __init__(
         self, world: World, gravity: tuple[float, float, float] = (0.0, 0.0, -STANDARD_GRAVITY_M_S2), *,
         mutual: bool = True,
@@ -119,6 +136,8 @@ class ContactDriver:
         self.world, self.mutual = world, mutual
         self.gravity: Floats = np.array(gravity)
         """Gravity (3,) [m/s^2]; it may change between steps."""
+        self._version = -1
+        self._weather: Any = None
         self._look_at_world()
         self._members: list[_Member] = []
         self._events: list[Event] = []
@@ -293,6 +312,7 @@ class ContactDriver:
             for _ in range(pieces):
                 impacts = self._collide(close, part / pieces, contacts) if close else 0.0
                 changes = changes + impacts + self._launch(inputs, part / pieces, contacts) * (part / pieces)
+            self._carry()
         self._rows[:, 14:20] = (changes / dt).T
         self._watch(commands, dt)
         return self._collisions(contacts)
@@ -323,7 +343,6 @@ class ContactDriver:
         self._rows[:, 0] = self._time
         self._rows[:, 1:] = values[size + _REPORT :].T
         contacts.add(values[size : size + _REPORT], self._listed, self._listed_actor)
-        self._carry()
         return values[-6:]
 
     # ---- contact between vehicles ----------------------------------------------------------------------------------
@@ -349,7 +368,7 @@ class ContactDriver:
 
     def _hull(self, k: int) -> pairs.Hull:
         state, body = self._state[:_BODY, k].copy(), self._members[k].chassis
-        turn = boxes.rotation(state[3:7])
+        turn = np.array(matrix(tuple(state[3:7].tolist()))).reshape(3, 3)  # type: ignore[arg-type]
         return pairs.Hull(
             float(self._mass[k]), self._inertia[k], self._half[k], self._centre[k], body.hull_friction,
             body.restitution, state[:3], turn, state[7:10], turn @ state[10:13],
@@ -486,7 +505,7 @@ class ContactDriver:
 
     def _look_at_world(self) -> None:
         """Build the solid triangles of the world as it is now."""
-        if not hasattr(self, "solid") or self._version != self.world.version:
+        if self._version != self.world.version:
             self.solid = Solid.of(self.world)
         self._surfaces, self._version = surfaces_of(self.world), self.world.version
         self._weather = self.world.weather
@@ -496,17 +515,17 @@ class ContactDriver:
         sheets = [(one.vehicle.config, one.chassis) for one in self._members]
         bodies = np.array([body_row(*one) for one in sheets]).reshape(count, len(kernel.BODY))
         wheels = [wheel_rows(*one, self._wheels).ravel() for one in sheets]
-        self._half: Floats = bodies[:, 4:7]
-        self._centre: Floats = bodies[:, 7:10]
-        self._mass: Floats = bodies[:, 0]
-        self._inertia: Floats = bodies[:, 1:4]
+        self._half = bodies[:, 4:7]
+        self._centre = bodies[:, 7:10]
+        self._mass = bodies[:, 0]
+        self._inertia = bodies[:, 1:4]
         self._lists = NearLists(self.solid, self._half, self._centre)
         own = {one.name for one in self._members}
         self.obstacles = Obstacles(self.world, own, self.solid.scene.origin, MOVING_SOFT_LABELS)
-        self._listed: NDArray[np.int64] = np.zeros(0, np.int64)
-        self._listed_actor: NDArray[np.int64] = np.zeros(0, np.int64)
-        self._spans: Floats = np.zeros(2 * count)
-        self._triangles: Any = None
+        self._listed = np.zeros(0, np.int64)
+        self._listed_actor = np.zeros(0, np.int64)
+        self._spans = np.zeros(2 * count)
+        self._triangles = None
         self._forget()
         if count:
             parameters = np.concatenate([bodies, np.array(wheels)], axis=1).T
@@ -514,7 +533,7 @@ class ContactDriver:
 
     def _forget(self) -> None:
         """Discard everything that is derived from the state."""
-        self._device_state: Any = None
+        self._device_state = None
         self._had_moving = True
         self._lists.forget()
         self.obstacles.forget()

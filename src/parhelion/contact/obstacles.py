@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from parhelion.contact import kernel
 from parhelion.contact.boxes import CORNERS, FACES, rotation
 from parhelion.core.pose import Floats
+from parhelion.core.trajectory import Trajectory
 from parhelion.world.world import World
 
 _FASTEST_M_S = 60.0
@@ -33,7 +34,7 @@ class Obstacles:
             if one.trajectory is not None and one.label not in soft and one.name.split("/")[0] not in own
         ]  # fmt: skip
         self.names = [one.name for one in items]
-        self._motions = [one.trajectory for one in items]
+        self._motions: list[Trajectory] = [one.trajectory for one in items if one.trajectory is not None]
         spans = []
         for one in items:
             vertices = np.concatenate([part.placed for part in one.parts])

@@ -62,12 +62,18 @@ def _cross_matrix(v: Floats) -> Floats:
     return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
 
 
+def _crosses(a: Floats, b: Floats) -> Floats:
+    """Cross products (..., 3, 3, 3) of each row of `a` with each row of `b`."""
+    one, other = a[..., :, None, :], b[..., None, :, :]
+    return one[..., (1, 2, 0)] * other[..., (2, 0, 1)] - one[..., (2, 0, 1)] * other[..., (1, 2, 0)]
+
+
 def separation(a: Hull, b: Hull) -> tuple[Floats, float]:
     """Normal from `b` to `a` and gap [m] of two boxes, negative for an overlap, by separating axes."""
     apart = a.middle - b.middle
     faces = np.concatenate([a.turn.T, b.turn.T])
-    edges = np.cross(a.turn.T[:, None], b.turn.T[None]).reshape(-1, 3)
-    size = np.linalg.norm(edges, axis=1)
+    edges = _crosses(a.turn.T, b.turn.T).reshape(-1, 3)
+    size = np.sqrt((edges**2).sum(axis=1))
     edges = edges[size > 1e-6] / size[size > 1e-6, None]
     axes = np.concatenate([faces, edges])
     reach = np.abs(axes @ a.turn) @ a.half + np.abs(axes @ b.turn) @ b.half
@@ -82,7 +88,7 @@ def separation(a: Hull, b: Hull) -> tuple[Floats, float]:
 def gaps(middle: tuple[Floats, Floats], turn: tuple[Floats, Floats], half: tuple[Floats, Floats]) -> Floats:
     """Gaps [m] of pairs of boxes (p,), as `separation`, for centres (p, 3), rotations (p, 3, 3), half sides (p, 3)."""
     a, b = (np.swapaxes(one, 1, 2) for one in turn)  # rows are the axes of the boxes
-    edges = np.cross(a[:, :, None], b[:, None]).reshape(-1, 9, 3)
+    edges = _crosses(a, b).reshape(-1, 9, 3)
     size = np.linalg.norm(edges, axis=2, keepdims=True)
     axes = np.concatenate([a, b, np.where(size > 1e-6, edges / np.maximum(size, 1e-6), a[:, :1])], axis=1)
     reach = sum((np.abs(axes @ one) * sides[:, None]).sum(axis=2) for one, sides in zip(turn, half, strict=True))
