@@ -224,3 +224,41 @@ def test_boxes_are_whole_pieces_and_buildings_are_not() -> None:
     pieces = Pieces(world)
     assert pieces._whole[pieces._component].tolist() == [True] * 12 + [False] * len(faces)
     assert pieces.ground(np.array([21.0, 1.0]), 10.0) == pytest.approx(3.0, abs=1e-5)
+
+
+def _scenario(tmp_path: Path, **vehicle: Any) -> ph.Scenario:
+    entry = {"name": "robot", "dynamics": "mujoco", **vehicle}
+    imu = {"name": "imu", "type": "imu", "model": "xsens/mti-3", "vehicle": "robot"}
+    fields = {"duration_s": 2.0, "world": "warehouse", "vehicles": [entry], "sensors": [imu]}
+    return ph.Scenario.from_mapping(fields, tmp_path)
+
+
+def test_a_scenario_drives_a_robot_along_its_route_and_turns_its_wheels(tmp_path: Path) -> None:
+    _robot(tmp_path)
+    scenario = _scenario(tmp_path, urdf="robot.urdf", follow={"points": [[3, 0, 0], [6, 1, 0]], "speed_m_s": 0.8})
+    first = [step.state("robot").xyz[0].tolist() for step in scenario]
+    assert first[-1][0] == pytest.approx(1.5, abs=0.1)
+    assert [step.state("robot").xyz[0].tolist() for step in scenario] == first
+    wheel = scenario.bodies["robot"].joint("fl")  # type: ignore[union-attr]
+    turned = wheel(np.array([1.0, 2.0]))
+    assert turned[1] - turned[0] == pytest.approx((first[-1][0] - first[99][0]) / RADIUS, rel=0.02)
+
+
+def test_the_root_of_a_robot_may_be_above_the_vehicle_frame(tmp_path: Path) -> None:
+    _robot(tmp_path)
+    file = tmp_path / "robot.urdf"
+    lowered = file.read_text().replace(f' {RADIUS}"/><axis', ' 0"/><axis').replace("0 0 0.25", f"0 0 {0.25 - RADIUS}")
+    file.write_text(lowered)
+    scenario = _scenario(tmp_path, urdf={"file": "robot.urdf", "pose": {"xyz": [0, 0, RADIUS]}})
+    heights = [step.state("robot").xyz[0, 2] for step in scenario]
+    assert abs(heights[-1]) < 0.002
+
+
+def test_wrong_robots_of_a_scenario_name_what_to_write(tmp_path: Path) -> None:
+    _robot(tmp_path)
+    with pytest.raises(ph.ConfigError, match="give either urdf or mjcf, and no model"):
+        _scenario(tmp_path, model="clearpath/husky")
+    with pytest.raises(ph.ConfigError, match="mjcf is for dynamics: mujoco"):
+        _scenario(tmp_path, model="clearpath/husky", mjcf="robot.xml", dynamics="rays")
+    with pytest.raises(ph.ConfigError, match=r"vehicles\[0\]: .*no-such\.xml"):
+        _scenario(tmp_path, mjcf="no-such.xml")

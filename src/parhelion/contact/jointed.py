@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from parhelion.contact.driver import Collision
-from parhelion.contact.pieces import Pieces
+from parhelion.contact.pieces import EDGE_PART, Pieces
 from parhelion.contact.terrain import surfaces_of
 from parhelion.core.constants import STANDARD_GRAVITY_M_S2
 from parhelion.core.errors import ConfigError, FormatError, MissingDependencyError
@@ -331,7 +331,7 @@ class JointedDriver:
         roots = {int(model.body(self._prefix(k) + one.root).id): k for k, one in enumerate(self._members)}
         self._owner = [roots.get(int(model.body_rootid[body]), -1) for body in model.geom_bodyid]
         names = [model.geom(k).name for k in range(model.ngeom)]
-        self._part_of = [parts.get(name, -1) for name in names]
+        self._part_of = [parts.get(name, EDGE_PART) for name in names]
         wheels = {
             int(model.jnt_bodyid[model.joint(self._prefix(k) + wheel.joint).id])
             for k, one in enumerate(self._members)
@@ -458,12 +458,14 @@ class _UrdfBuilder:
     def fill(self, body: Any, link: Link, *, wheel: bool = False) -> None:
         """Set mass and shapes of a body."""
         own = link.inertial
-        body.explicitinertial = True
-        body.mass = own.mass_kg if own is not None else 1e-4 * self.mass_kg
-        body.ipos = list(own.origin.xyz) if own is not None else [0.0, 0.0, 0.0]
-        body.iquat = _wxyz(own.origin) if own is not None else [1.0, 0.0, 0.0, 0.0]
-        small = 1e-4 * self.mass_kg * 0.01
-        body.fullinertia = list(own.inertia_kg_m2) if own is not None else [small, small, small, 0.0, 0.0, 0.0]
+        known = own is not None and own.mass_kg > 0.0
+        mass = own.mass_kg if own is not None and known else 1e-4 * self.mass_kg
+        body.explicitinertial, body.mass = True, mass
+        if own is not None and known:
+            body.ipos, body.iquat = list(own.origin.xyz), _wxyz(own.origin)
+        moments = own.inertia_kg_m2 if own is not None and known and any(own.inertia_kg_m2) else None
+        # Without an inertia: that of a ball with a radius of 0.16 m.
+        body.fullinertia = [0.01 * mass] * 3 + [0.0] * 3 if moments is None else list(moments)
         for shape in self.shapes(link):
             self._geom(body, shape, wheel)
 

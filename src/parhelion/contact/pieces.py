@@ -6,6 +6,7 @@ become a height field of what lies below the robot, and one thin prism per trian
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.contact.solid import Solid
+from parhelion.contact.solid import EDGE, Solid
 from parhelion.core.pose import Floats
 from parhelion.rays.geometry import SceneGeometry, Triangles
 from parhelion.rays.records import Rays
@@ -38,13 +39,17 @@ SMALL_M = 1.5
 """Size up to which the hull of a concave component stands for it, for example a pallet."""
 
 
+EDGE_PART = -1
+"""Part number of the walls around the world."""
+
+
 class Pieces:
     """Components of the solid triangles of a world."""
 
     def __init__(self, world: World) -> None:
         self.world, self.solid = world, Solid.of(world)
         triangles = self.solid.triangles
-        self._corners = self.solid.corners + self.solid.scene.origin
+        self._corners = self.solid.corners[: len(triangles)] + self.solid.scene.origin
         self._normals = triangles.normals()
         faces = _welded(triangles)
         self._component = _components(faces)
@@ -93,7 +98,7 @@ class Pieces:
     def name_of(self, part: int) -> str:
         """Name of the object of a part, or its label."""
         if part < 0:
-            return "ground"
+            return EDGE
         index = int(self.world.parts.object_index[part])
         name = next((one.name for one in self.world.objects if one.index == index), "")
         return name or self.world.label_names[int(self.world.parts.label[part])]
@@ -133,6 +138,7 @@ class Pieces:
 
         for number, centre in enumerate(centres):
             self._height_field(mj, spec, geom, number, np.asarray(centre), reach_m, friction)
+        self._edge(mj, geom)
         triangles = self._near(centres, reach_m)
         part = self.solid.triangles.part
         for component in np.unique(self._component[triangles]):
@@ -146,11 +152,27 @@ class Pieces:
                 self._hull(mj, spec, geom, f"t{row}", int(part[row]), points)
         return parts
 
+    def _edge(self, mj: Any, geom: Any) -> None:
+        """Add planes at the walls and the floor around the world."""
+        if not len(self._corners):
+            return
+        edge = self.solid.corners[len(self._corners) :] + self.solid.scene.origin
+        low, high = edge.min(axis=(0, 1)), edge.max(axis=(0, 1))
+        half = math.sqrt(0.5)
+        planes = (
+            (low, (1.0, 0.0, 0.0, 0.0)), (low, (half, 0.0, half, 0.0)), (high, (half, 0.0, -half, 0.0)),
+            (low, (half, -half, 0.0, 0.0)), (high, (half, half, 0.0, 0.0)),
+        )  # fmt: skip
+        for k, (place, quat) in enumerate(planes):
+            options = {"size": [1.0, 1.0, 1.0], "pos": place.tolist(), "quat": list(quat)}
+            geom(f"edge {k}", EDGE_PART, type=mj.mjtGeom.mjGEOM_PLANE, **options)
+
     def _near(self, centres: Sequence[Floats], reach_m: float) -> NDArray[np.int64]:
         low, high = np.array([-reach_m, -reach_m, -BELOW_M]), np.array([reach_m, reach_m, ABOVE_M])
         places = [np.asarray(centre) - self.solid.scene.origin for centre in centres]
         found = [self.solid.near(place + low, place + high) for place in places]
-        return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
+        rows = np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
+        return rows[rows < len(self._corners)]
 
     @staticmethod
     def _hull(mj: Any, spec: Any, geom: Any, name: str, part: int, points: Floats) -> None:

@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike
 
 from parhelion.contact.chassis import chassis_of
 from parhelion.contact.driver import ContactDriver
+from parhelion.contact.jointed import JointedDriver
 from parhelion.contact.probe import has_ground
 from parhelion.core.errors import ConfigError
-from parhelion.core.pose import Floats, Pose
+from parhelion.core.pose import Floats, Pose, quat_multiply, quat_rotate
 from parhelion.core.trajectory import Trajectory
 from parhelion.motion.drivers import DrivenMotion, Follower, follow
 from parhelion.motion.recorded import RecordedMotion
@@ -38,6 +39,7 @@ from parhelion.scenario.motions import MotionEntry, SplineEntry
 from parhelion.scenario.robot_sheets import robot_sheet
 from parhelion.scenario.robots import RobotOnBoard
 from parhelion.scenario.schema import VehicleEntry
+from parhelion.world.urdf import Robot
 
 
 class MovedBody:
@@ -141,6 +143,85 @@ class DrivenBody(LiveBody):
         self.motion.append(self._row(), rates)
 
 
+class JointedBody(LiveBody):
+    """A robot with joints: by a command, otherwise along its route, otherwise by its last command."""
+
+    def __init__(
+        self, name: str, driver: JointedDriver, robot: Robot | Path, root: Pose, follower: Follower | None,
+        vehicle: Vehicle | None, start: Pose,
+    ) -> None:  # fmt: skip
+        """`root` is the pose of the root link in the vehicle frame; `vehicle` serves the controller of the route."""
+        self._root, self._jointed = root.inverse(), driver
+        self._times: list[float] = []
+        self._joints: list[dict[str, float]] = []
+        super().__init__(name, driver, robot, start @ root)
+        self.follower, self.vehicle, self._into = follower, vehicle, root
+        self.stopped = False
+        self._command: Any = None
+        self.restart()
+
+    def _row(self) -> Row:
+        return mounted_row(self._jointed.rows()[self.number], self._root)
+
+    def restart(self) -> None:
+        """Forget commands, route and motion, after the driver has restarted."""
+        self._command, self.stopped = None, False
+        if self.follower is not None:
+            self.follower.reset()
+        super().restart()
+        self._times, self._joints = [self._row()[0]], [self._jointed.joints(self.number)]
+        self._carry()
+
+    def place(self, start: Pose) -> None:
+        """Set the initial pose, and reset to it."""
+        super().place(start @ self._into)
+
+    def command(self, command: Any) -> None:
+        """Choose the command for the next step."""
+        if command is not None:
+            self._command = command
+        elif self.follower is not None:
+            command = self.follower(self.vehicle)
+        else:
+            command = self._command
+        self.next_command = DriveCommand(0.0) if command is None or self.stopped else command
+
+    def record(self) -> None:
+        """Record the state and the joints after the driver's step."""
+        super().record()
+        self._times.append(self._row()[0])
+        self._joints.append(self._jointed.joints(self.number))
+        self._carry()
+
+    def _carry(self) -> None:
+        if isinstance(self.vehicle, GroundVehicle):
+            self.vehicle.carry(self._row())
+
+    def joint(self, name: str) -> Callable[[Floats], Floats]:
+        """Return the recorded positions (n,) [rad or m] of a joint as a function of times (n,) [s]."""
+
+        def positions(times: Floats) -> Floats:
+            found: Floats = np.interp(times, self._times, [joints[name] for joints in self._joints])
+            return found
+
+        return positions
+
+
+def mounted_row(row: Floats, mount: Pose) -> Row:
+    """State of a frame that is fixed to a body at a pose, from the state of the body."""
+    quat, spin, spin_rate = row[4:8], row[11:14], row[17:20]
+    lever = mount.xyz
+    twist = np.cross(spin, lever)
+    pull = np.cross(spin_rate, lever) + np.cross(spin, twist)
+    back = mount.inverse().quat_xyzw
+    parts = [
+        row[:1], row[1:4] + quat_rotate(quat, lever), quat_multiply(quat, mount.quat_xyzw),
+        row[8:11] + quat_rotate(quat, twist), quat_rotate(back, spin), row[14:17] + quat_rotate(quat, pull),
+        quat_rotate(back, spin_rate),
+    ]  # fmt: skip
+    return tuple(np.concatenate(parts).tolist())
+
+
 def _encoded(wheels: Sequence[WheelConfig], rates: Floats) -> Floats:
     """Rates [rad/s] that encoders measure.
 
@@ -239,13 +320,35 @@ def body_of(entry: VehicleEntry, folder: Path, water: Any, driver: Callable[[str
     start = entry.start.pose()
     if entry.dynamics == "external":
         return LiveBody(entry.name, driver("external"), None, start)
+    if entry.dynamics == "mujoco":
+        return _jointed(entry, folder, driver, start)
     vehicle = _vehicle(entry, folder, water)
-    follower = None
-    if entry.follow is not None:
-        # The route starts at the vehicle.
-        route = [tuple(start.xyz), *entry.follow.points]
-        follower = follow(vehicle, route, entry.follow.speed_m_s, closed=entry.follow.repeat)
-    return DrivenBody(entry.name, driver(_dynamics(entry, vehicle, driver)), vehicle, follower, start)
+    return DrivenBody(
+        entry.name, driver(_dynamics(entry, vehicle, driver)), vehicle, _follower(entry, vehicle, start), start
+    )
+
+
+def _follower(entry: VehicleEntry, vehicle: Vehicle, start: Pose) -> Follower | None:
+    """Controller of an entry's route, which starts at the vehicle."""
+    if entry.follow is None:
+        return None
+    route = [tuple(start.xyz), *entry.follow.points]
+    return follow(vehicle, route, entry.follow.speed_m_s, closed=entry.follow.repeat)
+
+
+def _jointed(entry: VehicleEntry, folder: Path, driver: Callable[[str], Driver], start: Pose) -> JointedBody:
+    """Robot with joints of a URDF or MJCF file."""
+    engine = driver("mujoco")
+    assert isinstance(engine, JointedDriver)
+    if entry.mjcf is not None:
+        if entry.follow is not None:
+            raise ConfigError("follow: is not for robots of MJCF files; command them step by step")
+        return JointedBody(entry.name, engine, folder / entry.mjcf, Pose(), None, None, start)
+    assert entry.urdf is not None
+    on_board = RobotOnBoard(entry.urdf, folder, 0.0)
+    vehicle = _vehicle(entry, folder, None) if entry.follow is not None else None
+    follower = None if vehicle is None else _follower(entry, vehicle, start)
+    return JointedBody(entry.name, engine, on_board.robot, entry.urdf.pose.pose(), follower, vehicle, start)
 
 
 def _vehicle(entry: VehicleEntry, folder: Path, water: Any) -> Vehicle:

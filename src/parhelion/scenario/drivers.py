@@ -4,6 +4,7 @@
 | --- | --- |
 | `kinematic` | vehicles by their own dynamics, without contact: ground vehicles in the plane of their start |
 | `rays` | ground vehicles as rigid bodies on wheels, in contact with the world (`ContactDriver`) |
+| `mujoco` | robots with joints in contact with the world (`JointedDriver`) |
 | `recorded` | bodies along a given motion |
 | `external` | bodies by states from outside, through `Scenario.move` |
 

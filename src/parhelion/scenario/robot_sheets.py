@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,6 @@ from parhelion.core.pose import Floats, Pose, quat_rotate
 from parhelion.motion.vehicles.sheets import ChassisConfig, DifferentialConfig, WheelConfig
 from parhelion.scenario.robots import RobotOnBoard
 from parhelion.world.urdf import Joint
-from parhelion.world.xml import Node, guarded_text, parse_xml
 
 _ALONG_Y = 0.9
 """Least cosine between the axis of a wheel and the y axis."""
@@ -82,7 +80,7 @@ def _sheet(
     half = float(np.mean([abs(wheel.xyz[1]) for wheel in driven]))
     along = float(np.std([wheel.xyz[0] for wheel in driven]))
     load = mass * STANDARD_GRAVITY_M_S2 / len(wheels)
-    effort, rate = _limits(robot, [wheel.joint for wheel in driven if wheel.joint is not None])
+    effort, rate = _limits([wheel.joint for wheel in driven if wheel.joint is not None])
     speed = _DEFAULT_SPEED_M_S if rate is None else max(rate * radius, _LEAST_SPEED_M_S)
     chassis = ChassisConfig(
         wheels=[
@@ -156,17 +154,13 @@ def _mass(robot: RobotOnBoard, poses: dict[str, Pose]) -> tuple[float, Floats, F
     """Mass [kg], centre of mass [m] and moments of inertia [kg m^2] of all links; None for the moments without any."""
     file = robot.robot.file
     masses, centres, tensors = [], [], []
-    for node in Node(parse_xml(file, guarded_text(file)), file).children("link"):
-        inertial = node.child("inertial")
-        if inertial is None:
-            continue
-        mass = inertial.needed("mass").number("value", float("nan"))
-        if not 0.0 <= mass < 1e6:
-            raise inertial.fail(f"mass: must be from 0 to 1e6 kg, got {mass:g}")
-        pose = poses[node.attribute("name")] @ inertial.origin()
-        masses.append(mass)
-        centres.append(pose.xyz)
-        tensors.append(_tensor(inertial.child("inertia"), pose))
+    for name, link in robot.robot.links.items():
+        if link.inertial is not None:
+            pose = poses[name] @ link.inertial.origin
+            turn = pose.matrix[:3, :3]
+            masses.append(link.inertial.mass_kg)
+            centres.append(pose.xyz)
+            tensors.append(turn @ link.inertial.tensor @ turn.T)
     total = sum(masses)
     if total <= 0.0:
         text = "no link has <inertial> with a mass" if not masses else "the mass of all links together is 0"
@@ -184,24 +178,8 @@ def _mass(robot: RobotOnBoard, poses: dict[str, Pose]) -> tuple[float, Floats, F
     return total, centre, moments
 
 
-def _tensor(entry: Node | None, pose: Pose) -> Floats:
-    """Inertia tensor (3, 3) [kg m^2] in the axes of the vehicle frame."""
-    if entry is None:
-        return np.zeros((3, 3))
-    xx, yy, zz, xy, xz, yz = (entry.number(key, 0.0) for key in ("ixx", "iyy", "izz", "ixy", "ixz", "iyz"))
-    turn = pose.matrix[:3, :3]
-    return turn @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ turn.T
-
-
-def _limits(robot: RobotOnBoard, joints: list[Joint]) -> tuple[float | None, float | None]:
+def _limits(joints: list[Joint]) -> tuple[float | None, float | None]:
     """Least torque [N m] and rate [rad/s] in the limits of the driven joints; None where missing or not plausible."""
-    file, names = robot.robot.file, {joint.name for joint in joints}
-    found: dict[str, list[float]] = {"effort": [], "velocity": []}
-    for node in Node(parse_xml(file, guarded_text(file)), file).children("joint"):
-        limit: Any = node.child("limit")
-        if limit is not None and node.attribute("name") in names:
-            for key, values in found.items():
-                values.append(limit.number(key, 0.0))
-    effort = min((one for one in found["effort"] if 0.0 < one < _MOST_TORQUE_N_M), default=None)
-    rate = min((one for one in found["velocity"] if 0.0 < one < _MOST_RATE_RAD_S), default=None)
+    effort = min((one.effort for one in joints if one.effort and one.effort < _MOST_TORQUE_N_M), default=None)
+    rate = min((one.rate for one in joints if one.rate and one.rate < _MOST_RATE_RAD_S), default=None)
     return effort, rate

@@ -164,6 +164,7 @@ class RobotOnBoard:
         """Positions of all joints at time 0 [rad or m]."""
         self.poses = self.robot.link_poses(given)
         """Poses of all links at time 0, in the frame of the root link."""
+        self._live: Callable[[str], Positions] | None = None
         self._moving = {name for name in self.positions if self._source(name)[0] in self._moved()}
         self.heads = self._heads()
         self.instance: int | None = None
@@ -199,6 +200,12 @@ class RobotOnBoard:
         for joint in self.robot.joints.values():
             heads[joint.child] = joint.child if joint.name in self._moving else heads[joint.parent]
         return heads
+
+    def follow(self, positions: Callable[[str], Positions]) -> None:
+        """Move all joints by `positions` of their names instead of the entry's motions."""
+        self._live = positions
+        self._moving = set(self.positions)
+        self.heads = self._heads()
 
     # ---- places for sensors --------------------------------------------------------------------------------------
 
@@ -291,6 +298,8 @@ class RobotOnBoard:
 
     def _law(self, name: str) -> Positions:
         """Positions of a moving joint by time."""
+        if self._live is not None:
+            return self._live(name)
         source, factor, offset = self._source(name)
         entry, start = self.entry.joints[source], self.positions[source]
         if entry.pairs is None:

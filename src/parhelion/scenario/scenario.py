@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from parhelion.contact.driver import Collision, ContactDriver
+from parhelion.contact.jointed import JointedDriver
 from parhelion.core import config
 from parhelion.core.checks import vector
 from parhelion.core.clouds import Scan
@@ -26,7 +27,7 @@ from parhelion.motion.vehicles.base import Command
 from parhelion.motion.vehicles.library import vehicle_sheet
 from parhelion.motion.wake import Wake, WaterWithWakes
 from parhelion.motion.water import CalmWater, GerstnerWater, GerstnerWave, OceanWater, Water
-from parhelion.scenario.bodies import Body, DrivenBody, LiveBody, body_of
+from parhelion.scenario.bodies import Body, DrivenBody, JointedBody, LiveBody, body_of
 from parhelion.scenario.drivers import Driver, ExternalDriver, KinematicDriver, RecordedDriver
 from parhelion.scenario.populate import Populate, watch
 from parhelion.scenario.raises import Plumes
@@ -45,6 +46,8 @@ DRIVERS: dict[str, Callable[[], Driver]] = {
     "external": ExternalDriver,
 }
 """Drivers that need no world, by name."""
+IN_CONTACT: dict[str, Callable[[World], Driver]] = {"rays": ContactDriver, "mujoco": JointedDriver}
+"""Drivers of bodies in contact with the world, by name."""
 
 Wanted = Callable[[str, int], bool]
 """Function that returns True if a frame, given by sensor and number, is to be measured."""
@@ -167,6 +170,9 @@ class Scenario:
             if entry.urdf is not None
         }
         """Vehicles with the body of a URDF file."""
+        for name, robot in self.robots.items():
+            if isinstance(body := self.bodies[name], JointedBody):
+                robot.follow(body.joint)
         self.sensors: list[OnBoard] = [
             self._at(f"sensors[{row}]", on_board, entry, self.folder, self.bodies, self.robots)
             for row, entry in enumerate(settings.sensors)
@@ -225,7 +231,8 @@ class Scenario:
     def _driver(self, name: str) -> Driver:
         """Return the driver of a name, made for the first of its bodies."""
         if name not in self._drivers:
-            self._drivers[name] = ContactDriver(self.world) if name == "rays" else DRIVERS[name]()
+            made = IN_CONTACT[name](self.world) if name in IN_CONTACT else DRIVERS[name]()
+            self._drivers[name] = made
         return self._drivers[name]
 
     def _advance(self, dt: float) -> list[Collision]:
@@ -234,7 +241,7 @@ class Scenario:
             body.command(self._commands.pop(name, None))
         collisions: list[Collision] = []
         # Bodies in contact move last, so that all others are where they will be at the end of the step.
-        for driver in sorted(self._drivers.values(), key=lambda one: isinstance(one, ContactDriver)):
+        for driver in sorted(self._drivers.values(), key=lambda one: isinstance(one, ContactDriver | JointedDriver)):
             moved = [body for body in self.bodies.values() if body.driver is driver]
             collisions += driver.step([body.next_command for body in moved], dt)
             for body in moved:
@@ -245,7 +252,7 @@ class Scenario:
         """Stop vehicles or end the run after collisions, as their entries ask."""
         for one in collisions:
             body, reaction = self.bodies[one.body], self._reactions[one.body]
-            if reaction == "stop" and isinstance(body, DrivenBody):
+            if reaction == "stop" and isinstance(body, DrivenBody | JointedBody):
                 body.stopped = True
             if reaction == "end" and self._ended is None:
                 self._ended = (time, f"{one.body} hit {one.other}")
@@ -414,6 +421,13 @@ class Scenario:
                 f"{vehicle}: has no contact with the world; clearance is for vehicles with dynamics: rays"
             )
         return float(body.driver.clearances()[body.number])
+
+    def place(self, vehicle: str, start: Pose) -> None:
+        """Set the start of a driven vehicle for the runs that begin after this call.
+
+        World, ray scenes and kernels remain. Set `seed` as well for other noise.
+        """
+        self.body(vehicle).place(start)
 
     def __iter__(self) -> Iterator[Step]:
         return self.walk()

@@ -73,10 +73,11 @@ class VehicleEntry(Raises):
     """Vehicle preset, for example clearpath/husky."""
     start: PoseEntry = PoseEntry()
     """Initial pose of a driven vehicle."""
-    dynamics: Literal["kinematic", "rays", "recorded", "external"] | None = None
+    dynamics: Literal["kinematic", "rays", "mujoco", "recorded", "external"] | None = None
     """Driver of the motion: `kinematic` (own dynamics, ground vehicles in the plane of their start), `rays` (a rigid
-    body that wheels carry over the ground and that walls stop), `recorded` (along `motion`), `external` (by states from
-    outside). By default recorded with `motion`, rays for ground vehicles over ground, otherwise kinematic."""
+    body that wheels carry over the ground and that walls stop), `mujoco` (a robot with joints, from `urdf` or `mjcf`),
+    `recorded` (along `motion`), `external` (by states from outside). By default recorded with `motion`, rays for ground
+    vehicles over ground, otherwise kinematic."""
     on_collision: Literal["log", "stop", "end"] = "log"
     """Effect of a collision in addition to its record: none, the vehicle brakes and stays, or the run ends."""
     follow: FollowEntry | None = None
@@ -88,6 +89,8 @@ class VehicleEntry(Raises):
     urdf: UrdfEntry | None = None
     """URDF file of a robot: its links are the body, and sensors may be mounted on them. Without `model` and `motion`,
     its wheels, masses and shapes also determine how it drives."""
+    mjcf: str | None = None
+    """MJCF file of a robot, relative to the scenario's folder, for `dynamics: mujoco`; sensors see its `body` only."""
     wake: bool = False
     """True for ship waves and a bow wave on the scenario's `water` behind a vessel."""
 
@@ -102,8 +105,13 @@ class VehicleEntry(Raises):
                 raise ValueError("give either model (a driven vehicle) or motion (a given motion)")
             if self.follow is not None:
                 raise ValueError("follow is for driven vehicles: give model as well")
+        elif self.dynamics == "mujoco":
+            if self.model is not None or (self.urdf is None) == (self.mjcf is None):
+                raise ValueError("dynamics: mujoco moves a robot: give either urdf or mjcf, and no model")
         elif self.model is None and self.urdf is None:
             raise ValueError("give either model (a driven vehicle) or motion (a given motion)")
+        if self.mjcf is not None and self.dynamics != "mujoco":
+            raise ValueError("mjcf is for dynamics: mujoco")
         if self.motion is not None and self.dynamics not in (None, "recorded"):
             raise ValueError(f"dynamics: {self.dynamics} is for driven vehicles, but motion is given; omit one of them")
         if self.dynamics == "recorded" and self.motion is None:

@@ -198,6 +198,8 @@ UNIT_AXIS_TOLERANCE = 1e-3
 """Largest deviation of the length of an axis from 1; rounded values such as 0.707 are well within it."""
 
 
+_MOST_KG = 1e6
+
 MOST_LINKS = 10_000
 """Largest number of links. Robots have tens of links; more than this is a damaged or malicious file."""
 
@@ -286,8 +288,11 @@ def _joint(node: Node, links: Mapping[str, Link], notes: list[str]) -> Joint:
         notes.append(f"{node.place} is {kind} and is fixed at its origin")
     axis = _axis(node) if kind in MOVING else (1.0, 0.0, 0.0)
     lower, upper = _limits(node, kind)
-    effort, damping = _at_least_0(node, "limit", "effort"), _at_least_0(node, "dynamics", "damping") or 0.0
-    return Joint(name, kind, ends[0], ends[1], node.origin(), axis, lower, upper, _mimic(node, kind), effort, damping)
+    effort, rate = _at_least_0(node, "limit", "effort"), _at_least_0(node, "limit", "velocity")
+    damping = _at_least_0(node, "dynamics", "damping") or 0.0
+    return Joint(
+        name, kind, ends[0], ends[1], node.origin(), axis, lower, upper, _mimic(node, kind), effort, rate, damping
+    )
 
 
 def _at_least_0(node: Node, tag: str, name: str) -> float | None:
@@ -297,12 +302,18 @@ def _at_least_0(node: Node, tag: str, name: str) -> float | None:
 
 
 def _inertial(node: Node) -> Inertial | None:
-    """Return the mass properties of a link; None without <mass> or <inertia>."""
+    """Return the mass properties of a link; None without a mass."""
     entry = node.child("inertial")
-    if entry is None or (mass := entry.child("mass")) is None or (inertia := entry.child("inertia")) is None:
+    if entry is None:
         return None
+    mass = entry.needed("mass").number("value", 0.0)
+    if not 0.0 <= mass < _MOST_KG:
+        raise entry.fail(f"mass: must be from 0 to {_MOST_KG:g} kg, got {mass:g}")
+    inertia = entry.child("inertia")
+    if inertia is None:
+        return Inertial(mass, entry.origin(), (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
     xx, yy, zz, xy, xz, yz = (inertia.number(f"i{axes}", 0.0) for axes in ("xx", "yy", "zz", "xy", "xz", "yz"))
-    return Inertial(mass.number("value", 0.0), entry.origin(), (xx, yy, zz, xy, xz, yz))
+    return Inertial(mass, entry.origin(), (xx, yy, zz, xy, xz, yz))
 
 
 def _axis(node: Node) -> tuple[float, float, float]:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from parhelion.core.errors import ConfigError, ParhelionError, unknown_name
-from parhelion.core.pose import Pose
+from parhelion.core.pose import Floats, Pose
 from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.world.loaders import LoadedPart
 from parhelion.world.mesh import LARGEST_COORDINATE_M
@@ -41,7 +41,13 @@ class Inertial:
     origin: Pose
     """Frame at the centre of mass, in the link's frame."""
     inertia_kg_m2: tuple[float, float, float, float, float, float]
-    """Moments and products of inertia in that frame: xx, yy, zz, xy, xz, yz."""
+    """Moments and products of inertia in that frame: xx, yy, zz, xy, xz, yz; zeros if the file does not give them."""
+
+    @property
+    def tensor(self) -> Floats:
+        """Inertia tensor [kg m^2] in that frame, shape (3, 3)."""
+        xx, yy, zz, xy, xz, yz = self.inertia_kg_m2
+        return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +89,8 @@ class Joint:
     mimic: Mimic | None = None
     effort: float | None = None
     """Largest torque [N m] or force [N] of its motor, 0 for a passive joint; None if the file gives none."""
+    rate: float | None = None
+    """Largest rate [rad/s or m/s] of its motor; None if the file gives none."""
     damping: float = 0.0
     """Viscous friction [N m s/rad or N s/m]."""
 
