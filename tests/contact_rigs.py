@@ -44,8 +44,11 @@ def wall(world: ph.World, x: float, thickness: float = 0.2, *, height: float = 1
 
 
 def model(name: str, **changes: Any) -> Any:
-    """A vehicle model; `changes` are of its chassis, or of its sheet if they are fields of it."""
-    config = vehicle(name).config
+    """A vehicle model with the chassis that follows from mass and size, so that closed forms have round numbers.
+
+    `changes` are of its chassis, or of its sheet if they are fields of it.
+    """
+    config = vehicle(name).config.model_copy(update={"chassis": None})
     own = {key: value for key, value in changes.items() if key in type(config).model_fields}
     chassis = {key: value for key, value in changes.items() if key not in own}
     if chassis:

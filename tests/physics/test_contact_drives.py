@@ -17,4 +17,4 @@ def test_random_drives_stay_on_the_ground_and_outside_of_walls(name: str) -> Non
     assert found.drives == 24
     assert found.problems == []
     assert found.hull_m.max() <= 0.05
-    assert np.mean(found.wheel_m > 0.02) < 0.01  # landings, which `problems` excludes
+    assert np.mean(found.wheel_m > 0.02) < 0.02  # landings, which `problems` excludes

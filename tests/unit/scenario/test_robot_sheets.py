@@ -71,7 +71,7 @@ def test_wheels_mass_and_hull_come_from_the_file(tmp_path: Path) -> None:
     ("changes", "text"),
     [
         ({"mass": "0"}, "the mass of all links together is 0; add it, or give model"),
-        ({"mass": "-3"}, "mass: must be from 0 to 1e6 kg, got -3"),
+        ({"mass": "-3"}, "mass: must be from 0 to .* kg, got -3"),
         ({"inertial": False}, "no link has <inertial> with a mass; add it, or give model"),
         ({"inertia": '<inertia ixx="-9" iyy="1" izz="1"/>'}, "moments of inertia of all links together must"),
         ({"low": 0.0}, "the wheels are inside of the body, which ends"),
