@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from soak.drives import drive
 
 import parhelion as ph
+from soak.drives import drive
 
 
 @pytest.mark.slow

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from contact_rigs import CAR, G, HUSKY, REST, flat, launched, model, run, tilted
 
 import parhelion as ph
+from contact_rigs import CAR, HUSKY, REST, G, flat, launched, model, run, tilted
 from parhelion.contact import soil
 from parhelion.contact.driver import ContactDriver
 from parhelion.motion.vehicles.base import DriveCommand, SteerCommand
@@ -107,9 +107,11 @@ def _climbs(height: float) -> tuple[float, float]:
 def test_a_robot_climbs_a_kerb_of_10_cm_but_not_above_the_limit() -> None:
     """With all wheels driven, the limit is r (1 - cos phi), tan(phi) = 2 mu/(1 - mu^2): 13.8 cm."""
     x, z = _climbs(0.1)
-    assert x > 1.5 and z == pytest.approx(0.1, abs=0.005)
+    assert x > 1.5
+    assert z == pytest.approx(0.1, abs=0.005)
     x, z = _climbs(0.145)
-    assert x < 0.7 and z < 0.02
+    assert x < 0.7
+    assert z < 0.02
 
 
 def test_skid_steering_turns_by_the_closed_form_of_four_equal_loads() -> None:
@@ -120,7 +122,8 @@ def test_skid_steering_turns_by_the_closed_form_of_four_equal_loads() -> None:
     wanted = (right - left) * 0.1651 / 0.5708 * half_track**2 / (half_base**2 + half_track**2)
     row = driver.rows()[0]
     assert row[13] == pytest.approx(wanted, rel=1e-3)
-    assert abs(row[10]) < 1e-4 and abs(row[16]) < 1e-2
+    assert abs(row[10]) < 1e-4
+    assert abs(row[16]) < 1e-2
 
 
 def test_a_car_turns_as_the_bicycle_model() -> None:

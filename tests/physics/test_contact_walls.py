@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from contact_rigs import CAR, HUSKY, REST, flat, launched, model, run, wall
 
 import parhelion as ph
+from contact_rigs import CAR, HUSKY, REST, flat, launched, model, run, wall
 from parhelion.contact import boxes, pairs
 from parhelion.contact.driver import Collision, ContactDriver
 from parhelion.contact.solid import EDGE
@@ -36,7 +36,8 @@ def test_a_wall_stops_a_vehicle(name: str, speed: float, thickness: float) -> No
         driver, [DriveCommand(speed)], 0.6 + 5.0 / speed, watch=lambda *_: deepest.append(_corners(driver)[:, 0].max())
     )
     assert max(deepest) < 5.0 + (0.005 if name == HUSKY else 0.05)
-    assert found[0].other == "wall" and found[0].normal[0] == pytest.approx(-1.0, abs=1e-6)
+    assert found[0].other == "wall"
+    assert found[0].normal[0] == pytest.approx(-1.0, abs=1e-6)
     assert sum(one.impulse_n_s for one in found[:2]) > 0.9 * driver._mass[0] * speed
     assert driver.rows()[0][3] == pytest.approx(0.0, abs=0.2)
 
@@ -60,7 +61,9 @@ def test_a_robot_slides_along_a_wall() -> None:
     driver.add("v", model(HUSKY), ph.Pose((0, 0, 0), (0, 0, math.sin(half), math.cos(half))))
     found = run(driver, [DriveCommand(1.0)], 6.0)
     row = driver.rows()[0]
-    assert found and row[2] > 3.0 and row[9] > 0.5
+    assert found
+    assert row[2] > 3.0
+    assert row[9] > 0.5
     assert _corners(driver)[:, 0].max() < 1.005
 
 
@@ -73,7 +76,8 @@ def test_a_pole_off_the_centre_turns_a_robot() -> None:
     found = run(driver, [DriveCommand(1.0)], 4.0)
     assert {one.other for one in found} == {"pole"}
     assert driver.rows()[0][6] > 0.1  # it turns left, around the pole
-    assert abs(found[0].xyz[1] - 0.25) < 0.06 and abs(found[0].xyz[0] - 1.95) < 0.02
+    assert abs(found[0].xyz[1] - 0.25) < 0.06
+    assert abs(found[0].xyz[0] - 1.95) < 0.02
 
 
 @pytest.mark.parametrize("roll_deg", [90.0, 135.0, 180.0])
@@ -122,7 +126,8 @@ def test_a_robot_that_falls_through_a_hole_comes_to_rest() -> None:
     run(driver, [DriveCommand(1.0)], 6.0)
     row = driver.rows()[0]
     assert "left the ground" in [one.kind for one in driver.events()]
-    assert -1.1 < row[3] < 0.0 and np.isfinite(row).all()
+    assert -1.1 < row[3] < 0.0
+    assert np.isfinite(row).all()
 
 
 # ---- vehicles and actors ---------------------------------------------------------------------------------------------
@@ -166,7 +171,9 @@ def test_an_actor_pushes_a_robot() -> None:
 def test_a_vehicle_ignores_the_actors_that_show_it() -> None:
     world = flat()
     world.add_actor(ph.shapes.box(1, 1, 1), material="steel", label="robot", name="v", trajectory=ph.Pose((0, 0, 0.5)))
-    world.add_actor(ph.shapes.box(1, 1, 1), material="steel", label="robot", name="v/arm", trajectory=ph.Pose((1, 0, 0)))
+    world.add_actor(
+        ph.shapes.box(1, 1, 1), material="steel", label="robot", name="v/arm", trajectory=ph.Pose((1, 0, 0))
+    )
     driver = ContactDriver(world)
     driver.add("v", model(HUSKY), ph.Pose((0, 0, 0)))
     assert run(driver, [DriveCommand(1.0)], 1.0) == []
@@ -198,6 +205,9 @@ def test_a_start_inside_of_a_wall_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"v: its hull overlaps 'wall' at its start at \(5, 0, .*move the start"):
         driver.add("v", model(HUSKY), ph.Pose((5, 0, 0)))
     driver.add("v", model(HUSKY), ph.Pose((4.4, 0, 0)))
+    with pytest.raises(ConfigError, match=r"w: its hull overlaps 'v' at its start at \(4.2, 0.3, .*move the start"):
+        driver.add("w", model(HUSKY), ph.Pose((4.2, 0.3, 0)))
+    assert len(driver.rows()) == 1
 
 
 def test_a_start_below_the_ground_is_raised() -> None:

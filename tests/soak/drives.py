@@ -4,8 +4,8 @@
 
 Many vehicles drive at once, as lanes of one driver that ignore each other, with random commands. Every 0.1 s the script
 checks that no number is undefined, no wheel is more than 2 cm below the ground for longer than a landing lasts, no
-centre of mass passed through a surface, and how deep hulls are in the true triangles. A second run, resumed from a state
-saved in the middle, must have the same bits. Exits with 1 if a check fails.
+centre of mass passed through a surface, and how deep hulls are in the true triangles. A second run, resumed from a
+state saved in the middle, must have the same bits. Exits with 1 if a check fails.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def wheel_depths(driver: ContactDriver) -> Floats:
     for k, one in enumerate(driver._members):
         for wheel, depth in zip(one.chassis.wheels, sunk[k], strict=False):
             rim = (wheel.radius_m - depth) * np.column_stack([np.sin(angles), 0.0 * angles, -np.cos(angles)])
-            local = rim + [wheel.x_m, wheel.y_m, wheel.radius_m] - one.offset
+            local = [*rim, wheel.x_m, wheel.y_m, wheel.radius_m] - one.offset
             points.append(driver._state[:3, k] + local @ turns[k].T)
             owners.append(np.full(len(angles), k))
     start, owner = np.concatenate(points), np.concatenate(owners)

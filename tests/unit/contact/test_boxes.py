@@ -62,7 +62,9 @@ def test_clearance_counts_only_surfaces_at_the_height_of_the_box() -> None:
     corner = np.array([[[4.0, 4.5, -1.0], [4.0, 4.5, 1.0], [9.0, 9.0, 0.0]]])
     assert boxes.clearance(corner, HALF) == pytest.approx(5.0)  # 3 and 4 from the corner of the box
     assert boxes.clearance(_wall(0.5), HALF) == 0.0
-    ramp = np.array([[[2.0, -9.0, -1.25], [6.0, -9.0, 2.75], [2.0, 9.0, -1.25]]])  # at the lower side of the box at x = 3
+    ramp = np.array(
+        [[[2.0, -9.0, -1.25], [6.0, -9.0, 2.75], [2.0, 9.0, -1.25]]]
+    )  # at the lower side of the box at x = 3
     assert boxes.clearance(ramp, HALF) == pytest.approx(2.0)
 
 
@@ -91,11 +93,25 @@ def _hull(x: float, y: float = 0.0, speed: float = 0.0, yaw: float = 0.0, mass: 
 
 def test_separation_of_boxes() -> None:
     normal, gap = pairs.separation(_hull(3.0), _hull(0.0))
-    assert gap == pytest.approx(1.0) and normal.tolist() == [1.0, 0.0, 0.0]
+    assert gap == pytest.approx(1.0)
+    assert normal.tolist() == [1.0, 0.0, 0.0]
     normal, gap = pairs.separation(_hull(0.0, 0.9), _hull(0.0))
-    assert gap == pytest.approx(-0.1) and normal.tolist() == [0.0, 1.0, 0.0]
+    assert gap == pytest.approx(-0.1)
+    assert normal.tolist() == [0.0, 1.0, 0.0]
     normal, gap = pairs.separation(_hull(2.5, yaw=math.pi / 4), _hull(0.0))
     assert gap == pytest.approx(2.5 - 1.0 - 1.5 / math.sqrt(2.0))
+
+
+def test_gaps_of_many_pairs_are_those_of_each() -> None:
+    rng = np.random.default_rng(8)
+    ones, others = ([_hull(*rng.uniform(-2, 2, 2), 0.0, rng.uniform(-3, 3)) for _ in range(40)] for _ in range(2))
+    found = pairs.gaps(
+        *(
+            tuple(np.array([getattr(h, name) for h in side]) for side in (ones, others))
+            for name in ("middle", "turn", "half")
+        )
+    )
+    assert found == pytest.approx([pairs.separation(a, b)[1] for a, b in zip(ones, others, strict=True)], abs=1.1e-3)
 
 
 def test_collisions_conserve_momentum_and_angular_momentum() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from contact_rigs import CAR, HUSKY, REST, flat, model, run, wall
 
 import parhelion as ph
+from contact_rigs import CAR, HUSKY, REST, flat, model, run, wall
 from parhelion.contact.driver import ContactDriver
 from parhelion.contact.near import NearLists
 from parhelion.contact.solid import Solid
@@ -63,7 +63,8 @@ def test_a_resumed_drive_has_the_same_bits() -> None:
     driver.load(middle)
     run(driver, COMMANDS, 0.6)
     assert driver.save() == end
-    assert np.array_equal(driver.rows(), rows) and driver.events() == events
+    assert np.array_equal(driver.rows(), rows)
+    assert driver.events() == events
     driver.restart()
     run(driver, COMMANDS, 1.2)
     assert driver.save() == end
@@ -113,7 +114,7 @@ def test_lists_hold_every_triangle_that_a_hull_can_reach() -> None:
     lists = NearLists(solid, half, centre)
     rng = np.random.default_rng(6)
     state = np.zeros((13, 1))
-    state[:3, 0], state[6, 0] = solid.scene.origin + [0.0, 0.0, 0.3], 1.0
+    state[:3, 0], state[6, 0] = solid.scene.origin + np.array([0.0, 0.0, 0.3]), 1.0
     renewed = 0
     for _ in range(300):
         state[7:9, 0] = rng.normal(size=2) * 4.0
