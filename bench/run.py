@@ -35,6 +35,7 @@ _TABLES: Mapping[str, tuple[str, str]] = {
     "waves": ("waves", "tables"),
     "scenarios": ("scenarios", "tables"),
     "growth": ("growth", "tables"),
+    "contact": ("contact", "tables"),
 }
 
 

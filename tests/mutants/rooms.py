@@ -46,6 +46,7 @@ ROOMS: list[tuple[str, list[str]]] = [
     ("weather/media/dust.py", ["physics/test_weather_dust.py", "statistics/test_weather_dust_trail.py"]),
     ("weather/grids.py", ["physics/test_weather_dust.py"]),
     ("weather/plume.py", ["statistics/test_weather_dust_trail.py"]),
+    ("motion/wake.py", ["physics/test_wake.py"]),
     ("weather/media/spray.py", ["physics/test_weather_spray.py"]),
     ("weather/spray_plume.py", ["physics/test_weather_spray.py"]),
     ("weather/raised.py", ["unit/scenario/test_raised_dust.py", "unit/scenario/test_raised_spray.py"]),

@@ -20,6 +20,7 @@ from parhelion.sensors.optics.camera.config import Stereo, TimeOfFlight
 from parhelion.sensors.optics.camera.depth import (
     DepthDraws,
     StereoCalibration,
+    _received,
     correlated,
     fattened,
     flight_sigma,
@@ -380,3 +381,18 @@ def test_draws_are_those_of_the_pixel() -> None:
     assert np.array_equal(one.first, two.first)
     assert not np.array_equal(one.first, DepthDraws.of(replace(stream, number=3), (4, 6), noise=True).first)
     assert np.all(DepthDraws.of(stream, (4, 6), noise=False).first == 0.0)
+
+
+def test_flying_pixels_mix_with_the_neighbour_that_is_farthest_away() -> None:
+    """Half of the share, of the one neighbour whose range differs most; neighbours within 5 % do not mix."""
+    range_m = np.array([[9.0, 1.2, 9.0], [1.5, 1.0, 0.7], [9.0, 0.97, 9.0]])
+    signal = 100.0 / range_m**2
+    flight = TimeOfFlight(modulation_mhz=20.0, signal_e=1e4)
+    phasor = signal * np.exp(4j * np.pi * 20e6 / SPEED_OF_LIGHT_M_S * range_m)
+    found, electrons = _received(flight, range_m, signal, np.full((3, 3), 0.6))
+    assert found[1, 1] == pytest.approx(0.7 * phasor[1, 1] + 0.3 * phasor[1, 0])
+    assert electrons[1, 1] == pytest.approx(0.7 * signal[1, 1] + 0.3 * signal[1, 0])
+    assert found[2, 1] == pytest.approx(0.7 * phasor[2, 1] + 0.3 * phasor[2, 0])
+    near = np.array([[1.0, 1.04]])
+    alike, _ = _received(flight, near, np.ones((1, 2)), np.ones((1, 2)))
+    assert alike == pytest.approx(np.exp(4j * np.pi * 20e6 / SPEED_OF_LIGHT_M_S * near))

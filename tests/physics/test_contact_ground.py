@@ -42,9 +42,7 @@ def test_locked_wheels_slide_down_a_slope_at_g_sin_minus_mu_g_cos(slope_deg: flo
     before = driver.rows()[0][8]
     run(driver, [REST], 1.0)
     angle = math.radians(slope_deg)
-    assert before - driver.rows()[0][8] == pytest.approx(
-        G * (math.sin(angle) - 0.5 * DRY * math.cos(angle)), rel=1e-3
-    )
+    assert before - driver.rows()[0][8] == pytest.approx(G * (math.sin(angle) - 0.5 * DRY * math.cos(angle)), rel=1e-3)
 
 
 @pytest.mark.parametrize(("kind", "friction", "speed"), [("asphalt", DRY, 20.0), ("ice", 0.1, 8.0)])

@@ -95,6 +95,7 @@ def test_two_units_of_a_pandar_qt_have_the_beams_of_its_calibration_file() -> No
         assert np.median(steps) == pytest.approx(0.6, abs=0.01)
 
 
+@pytest.mark.slow
 @needs_kitti
 def test_noise_of_an_hdl_64e_is_that_of_another_drive() -> None:
     recorded = rig.measures(rig.kitti(rig.KITTI_OTHER))
@@ -102,6 +103,7 @@ def test_noise_of_an_hdl_64e_is_that_of_another_drive() -> None:
     assert simulated.sigma_m == pytest.approx(recorded.sigma_m, rel=0.25)
 
 
+@pytest.mark.slow
 @needs_hilti
 def test_signal_and_noise_of_a_hand_held_os0_are_those_of_the_preset() -> None:
     lidar = ph.Lidar("ouster/os0-64", columns=2048)
@@ -128,6 +130,7 @@ def test_signal_and_noise_of_a_hand_held_os0_are_those_of_the_preset() -> None:
     assert np.all(np.array(bright) < 0.6)
 
 
+@pytest.mark.slow
 @needs_radish
 def test_wheel_errors_of_a_recorded_robot_are_of_the_size_of_the_preset() -> None:
     drive = wheels.read_drive("fr079")

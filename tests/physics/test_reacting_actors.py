@@ -197,7 +197,9 @@ def test_people_let_a_vehicle_pass() -> None:
     for step in range(200):
         robot = np.array([[5.2, -4.0 + step * STEP_S, 0.0]])
         seen = Capsules(robot, np.array([[0.0, 1.0]]), np.array([0.2]), np.array([0.35]), np.array([[0.0, 1.0]]))
-        nearest = min(nearest, float(np.linalg.norm(np.maximum(np.abs(walkers.xyz[0, :2] - robot[0, :2]) - [0.0, 0.2], 0.0))))
+        nearest = min(
+            nearest, float(np.linalg.norm(np.maximum(np.abs(walkers.xyz[0, :2] - robot[0, :2]) - [0.0, 0.2], 0.0)))
+        )
         walkers.step(seen)
     assert nearest > RADIUS_M + 0.35
     assert walkers.xyz[0, 0] > 10.0
@@ -218,7 +220,9 @@ def test_feet_of_a_reacting_person_stand_and_end_together() -> None:
     times = np.arange(0.0, 10.0, 0.01)
     placed = walk.poses(times)
     for part, point, other, same in walk.joints():
-        one, two = (placed[name][0] + quat_rotate(placed[name][1], np.array(at)) for name, at in ((part, point), (other, same)))
+        one, two = (
+            placed[name][0] + quat_rotate(placed[name][1], np.array(at)) for name, at in ((part, point), (other, same))
+        )
         assert np.max(np.linalg.norm(one - two, axis=1)) < 1e-9
     grounded = []
     for side in ("left", "right"):

@@ -157,7 +157,9 @@ def drive(world: ph.World, name: str, count: int, seconds: float, seed: int) -> 
             break
         now = driver._state[:3].T.copy()
         for k in passed(driver, last, now):
-            result.problems.append(f"{driver._members[k].name} passed through a surface at {number * DT:.1f} s, {now[k]}")
+            result.problems.append(
+                f"{driver._members[k].name} passed through a surface at {number * DT:.1f} s, {now[k]}"
+            )
         hulls.append(hull_depths(driver))
         wheels.append(wheel_depths(driver))
         under = np.where(wheels[-1] > DEEPEST_WHEEL_M, under + CHECK * DT, 0.0)

@@ -136,6 +136,12 @@ class ContactDriver:
         """
         self._members.append(self._member(name, vehicle, start))
         self.restart()
+        try:
+            self._check_apart(len(self._members) - 1)
+        except ConfigError:
+            self._members.pop()
+            self.restart()
+            raise
         return len(self._members) - 1
 
     def place(self, number: int, start: Pose) -> None:
@@ -143,6 +149,22 @@ class ContactDriver:
         one = self._members[number]
         self._members[number] = self._member(one.name, one.vehicle, start)
         self.restart()
+        try:
+            self._check_apart(number)
+        except ConfigError:
+            self._members[number] = one
+            self.restart()
+            raise
+
+    def _check_apart(self, number: int) -> None:
+        """Refuse the start of a vehicle inside of another one."""
+        for k in range(len(self._members) if self.mutual else 0):
+            if k != number and pairs.separation(self._hull(k), self._hull(number))[1] < -_SHRUNK_M:
+                name, start = self._members[number].name, self._members[number].start[:3]
+                raise ConfigError(
+                    f"{name}: its hull overlaps {self._members[k].name!r} at its start at {_shown(start)}; "
+                    "move the start into free space"
+                )
 
     def _member(self, name: str, vehicle: Any, start: Pose) -> _Member:
         if not isinstance(vehicle, Car | DifferentialDrive):
@@ -262,15 +284,15 @@ class ContactDriver:
         launches = max(1, math.ceil(dt / LONGEST_LAUNCH_S - 1e-9))
         part = dt / launches
         contacts = _Contacts(len(self._members))
-        changes = np.zeros((6, len(self._members)))
+        changes: Any = 0.0
         for _ in range(launches):
-            inputs = np.stack([self._targets(k, command, part) for k, command in enumerate(commands)], axis=-1)
+            inputs = np.array([self._targets(k, command, part) for k, command in enumerate(commands)]).T
             close = self._close_pairs(part)
             # Vehicles that may touch take one substep at a time, with impulses between them.
             pieces = max(1, round(part / SUBSTEP_S)) if close else 1
             for _ in range(pieces):
-                changes += self._collide(close, part / pieces, contacts)
-                changes += self._launch(inputs, part / pieces, contacts) * (part / pieces)
+                impacts = self._collide(close, part / pieces, contacts) if close else 0.0
+                changes = changes + impacts + self._launch(inputs, part / pieces, contacts) * (part / pieces)
         self._rows[:, 14:20] = (changes / dt).T
         self._watch(commands, dt)
         return self._collisions(contacts)
@@ -315,7 +337,15 @@ class ContactDriver:
         reach = self._lists.lever + fast * dt + 0.05
         apart = np.sqrt(((place[:, None] - place[None]) ** 2).sum(axis=2))
         first, second = np.nonzero(np.triu(apart < reach[:, None] + reach[None], 1))
-        return list(zip(first.tolist(), second.tolist(), strict=True))
+        if not len(first):
+            return []
+        turns = boxes.rotation(self._state[3:7].T)
+        middle = place + (turns @ self._centre[:, :, None])[:, :, 0]
+        picked = [(one[first], one[second]) for one in (middle, turns, self._half)]
+        spin = np.sqrt((self._state[10:13] ** 2).sum(axis=0)) * self._lists.lever
+        ahead = (fast + spin)[first] + (fast + spin)[second]
+        near = pairs.gaps(*picked) < ahead * dt + kernel.SLOP_M  # type: ignore[arg-type]
+        return list(zip(first[near].tolist(), second[near].tolist(), strict=True))
 
     def _hull(self, k: int) -> pairs.Hull:
         state, body = self._state[:_BODY, k].copy(), self._members[k].chassis
@@ -347,17 +377,17 @@ class ContactDriver:
             contacts.add_pair(a, b, total, point, normal)
         return changes
 
-    def _targets(self, number: int, command: Command, dt: float) -> Floats:
-        """Commands (wheels, columns) of a vehicle's wheels, by its own motor and steering control."""
+    def _targets(self, number: int, command: Command, dt: float) -> list[float]:
+        """Commands of a vehicle's wheels, one wheel after the other, by its own motor and steering control."""
         one = self._members[number]
         vehicle, chassis = one.vehicle, one.chassis
-        result = np.zeros((self._wheels, len(kernel.COMMAND)))
+        result = [0.0] * (self._wheels * len(kernel.COMMAND))
         vehicle.step(command, dt)
         if isinstance(vehicle, DifferentialDrive):
             left, right = vehicle.wheel_rates_rad_s
             for k, wheel in enumerate(chassis.wheels):
                 if wheel.driven:
-                    result[k] = (left if wheel.y_m > 0.0 else right), 0.0, chassis.max_wheel_torque_n_m
+                    result[3 * k], result[3 * k + 2] = left if wheel.y_m > 0.0 else right, chassis.max_wheel_torque_n_m
             return result
         # A driver compensates for the slope; brakes act on all wheels by their load, the engine on the driven ones.
         climb = float(self.gravity @ _forward(self._state[3:7, number]))
@@ -377,7 +407,7 @@ class ContactDriver:
         for k, wheel in enumerate(chassis.wheels):
             target = 0.0 if stops else (speed + math.copysign(2.0, wanted)) / wheel.radius_m
             torque = force * wheel.radius_m * shares[k] / sum(shares)
-            result[k] = target, (vehicle.steering_rad if wheel.steered else 0.0), torque
+            result[3 * k : 3 * k + 3] = target, (vehicle.steering_rad if wheel.steered else 0.0), torque
         return result
 
     def _list_triangles(self, dt: float, substep: float) -> None:
@@ -410,7 +440,9 @@ class ContactDriver:
         self._spans = np.concatenate([np.cumsum(counts) - counts, counts]).astype(float)
 
     def _collisions(self, contacts: _Contacts) -> list[Collision]:
-        found = []
+        found: list[Collision] = []
+        if not contacts.any:
+            return found
         for k in np.flatnonzero(contacts.total > 0.0).tolist():
             x, y, z, nx, ny, nz = contacts.where[:, k].tolist()
             vehicle = int(contacts.vehicle[k])
@@ -525,7 +557,7 @@ class ContactDriver:
             return start
         plan = np.column_stack([corners[:, :2], np.ones(len(corners))])
         slope = np.linalg.lstsq(plan, level, rcond=None)[0]
-        slope[2] += max(float((level - plan @ slope).max()), 0.0)  # no wheel begins below uneven ground
+        slope[2] += max(float((level - plan @ slope).max()), 0.0)  # no wheel begins below rough ground
         up = np.array([-slope[0], -slope[1], 1.0])
         up /= np.linalg.norm(up)
         tilt = np.array([-up[1], up[0], 0.0, 1.0 + up[2]])
@@ -579,20 +611,21 @@ class _Contacts:
 
     count: int
 
-    def __post_init__(self) -> None:
-        self.impulse = np.zeros(self.count)
-        self.total = np.zeros(self.count)
-        self.depth = np.zeros(self.count)
-        self.where = np.zeros((6, self.count))
-        self.row = np.full(self.count, -1)
-        self.actor = np.full(self.count, -1)
-        self.vehicle = np.full(self.count, -1)
+    any: bool = False
+    """True if there was a contact; the arrays exist only then."""
+
+    def _begin(self) -> None:
+        if not self.any:
+            self.any = True
+            self.impulse, self.total = np.zeros(self.count), np.zeros(self.count)
+            self.where = np.zeros((6, self.count))
+            self.row, self.actor, self.vehicle = (np.full(self.count, -1) for _ in range(3))
 
     def add(self, report: Floats, rows: NDArray[np.int64], actors: NDArray[np.int64]) -> None:
         """Add the report of a launch; `rows` and `actors` belong to its triangles."""
-        self.depth = np.maximum(self.depth, report[9])
         if not report[8].any():
             return
+        self._begin()
         self.total = self.total + report[8]
         for k in np.flatnonzero(report[0] > self.impulse).tolist():
             number = int(report[1, k])
@@ -601,6 +634,7 @@ class _Contacts:
 
     def add_pair(self, first: int, second: int, impulse: float, point: Floats, normal: Floats) -> None:
         """Add an impulse between two vehicles; the normal points to the first."""
+        self._begin()
         for k, other, sign in ((first, second, 1.0), (second, first, -1.0)):
             self.total[k] += impulse
             if impulse > self.impulse[k]:

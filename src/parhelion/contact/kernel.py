@@ -5,7 +5,7 @@ hit, and bristles (Dahl 1968) carry friction up to the Coulomb limit. The hull i
 axis between it and every triangle nearby (separating axes, Gottschalk et al. 1996) and removes the closing velocity by
 impulses with friction, one triangle after the other (sequential impulses, Catto 2005). A large number of triangles on
 the same wall therefore does not make it harder. Contacts act before the hull reaches a surface, so that nothing passes
-through one, however thin and fast. On soft soil, wheels sink by Bekker's equation and shear it (`parhelion.contact.soil`).
+through one, however thin and fast. On soft soil, wheels sink by Bekker's equation (`parhelion.contact.soil`).
 
 Positions and velocities are float64; only the rays are float32, relative to the origin of their scene.
 """
@@ -31,7 +31,7 @@ BODY = (
     "mass", "inertia_x", "inertia_y", "inertia_z", "half_x", "half_y", "half_z", "centre_x", "centre_y", "centre_z",
     "friction", "restitution", "grip", "frame_x", "frame_y", "frame_z",
 )  # fmt: skip
-"""Columns of a body's parameters: SI units, body frame at the centre of mass; the last are the vehicle frame's origin."""
+"""Columns of a body's parameters: SI units, body frame at the centre of mass; the last three are the vehicle frame."""
 WHEEL = (
     "x", "y", "z", "radius", "stiffness", "damping", "travel", "stop", "bristle", "bristle_damping", "relaxation",
     "inertia", "width", "rim",
@@ -42,7 +42,7 @@ COMMAND = ("rate", "steering", "torque")
 STATE = ("x", "y", "z", "qx", "qy", "qz", "qw", "vx", "vy", "vz", "wx", "wy", "wz")
 """Columns of a body's state: centre of mass and velocity in the world, angular velocity in the body frame."""
 WHEEL_STATE = ("rate", "along", "across", "load", "sinkage", "shear")
-"""Columns of a wheel's state: rate [rad/s], bristle deflections [m], load [N], sinkage into soft soil and its shear [m]."""
+"""Columns of a wheel's state: rate [rad/s], bristle deflections [m], load [N], sinkage and shear of soft soil [m]."""
 REPORT = ("impulse", "row", "px", "py", "pz", "nx", "ny", "nz", "total", "depth")
 """Columns of a body's report on a step: largest impulse [N s], its triangle row, point and normal; sum; depth [m]."""
 ROW = 19

@@ -39,6 +39,7 @@ class NearLists:
         self._at = np.full((count, 3), np.inf)
         self._turn = np.zeros((count, 4))
         self._margin = np.zeros(count)
+        self._left = np.zeros(count)
         self._coarse_at = np.full((count, 3), np.inf)
         self._coarse_reach = np.zeros(count)
         self._coarse: list[NDArray[np.int64]] = [np.zeros(0, np.int64)] * count
@@ -48,18 +49,26 @@ class NearLists:
     def forget(self) -> None:
         """Discard all lists."""
         self._at[:] = self._coarse_at[:] = np.inf
+        self._left[:] = 0.0
 
     def update(self, state: Floats, duration: float, substep: float) -> bool:
         """Renew the lists of hulls with states (13, n) that may leave them within `duration` [s]; True if any was."""
+        squares = state[7:13] ** 2
+        fast = np.sqrt(squares[:3].sum(axis=0)) + np.sqrt(squares[3:].sum(axis=0)) * self.lever + _UNKNOWN_M_S
+        # The way that it may have gone since the last exact check is longer than the distance it moved.
+        self._left -= fast * duration
+        reach = fast * substep + kernel.SLOP_M
+        if (self._left > reach).all():
+            return False
         place, quat = state[:3].T - self.solid.scene.origin, state[3:7].T
-        speed = np.sqrt((state[7:10] ** 2).sum(axis=0)) + _UNKNOWN_M_S
-        fast = speed + np.sqrt((state[10:13] ** 2).sum(axis=0)) * self.lever
-        ahead = fast * (duration + substep) + kernel.SLOP_M
+        ahead = fast * duration + reach
         turned = 2.0 * np.sqrt(np.maximum(1.0 - (quat * self._turn).sum(axis=1) ** 2, 0.0)) * 1.6
         moved = np.sqrt(((place - self._at) ** 2).sum(axis=1)) + turned * self.lever
         stale = np.flatnonzero(~(moved + ahead <= self._margin))
         for k in stale.tolist():
             self._list(k, place[k], quat[k], max(MARGIN_M, 2.0 * float(ahead[k])))
+            moved[k] = 0.0
+        self._left = self._margin - moved - fast * duration
         return len(stale) > 0
 
     def _list(self, k: int, place: Floats, quat: Floats, margin: float) -> None:
@@ -73,7 +82,3 @@ class NearLists:
         corners = (self.solid.corners[rows] - place) @ rotation(quat) - self._centre[k]
         self.rows[k] = rows[gap_bounds(corners, self._half[k]) < margin]
         self._at[k], self._turn[k], self._margin[k] = place, quat, margin
-
-    def around(self, k: int, place: Floats, reach: float) -> NDArray[np.int64]:
-        """Rows of the triangles whose boxes are within `reach` [m] of a place relative to the origin."""
-        return self.solid.near(place - reach, place + reach)

@@ -12,9 +12,9 @@ from parhelion.contact.boxes import CORNERS, FACES, rotation
 from parhelion.core.pose import Floats
 from parhelion.world.world import World
 
-_REVISIT_S = 0.5
-"""Interval [s] in which all actors are located; between, only those that could come near are."""
 _FASTEST_M_S = 60.0
+"""Speed [m/s] at which an actor and a vehicle approach each other at most. An actor is located again when it could be
+near, because to sample the motions of all of them costs more than the vehicles."""
 
 
 class Obstacles:
@@ -41,12 +41,14 @@ class Obstacles:
         low, high = (np.array([span[k] for span in spans]).reshape(-1, 3) for k in range(2))
         self._middle, self._half, self._origin = (low + high) / 2.0, (high - low) / 2.0, origin
         self._radius = np.linalg.norm(self._half, axis=1) + np.linalg.norm(self._middle, axis=1)
-        self._seen = -np.inf
-        self._around: Floats = np.zeros((0, 3))
+        self._seen = np.inf
+        self._due: Floats = np.zeros(len(items))
+        # Parts of one body are located together, because they share the work.
+        self._group = np.unique([one.instance for one in items], return_inverse=True)[1]
 
     def forget(self) -> None:
         """Locate all actors again in the next step."""
-        self._seen = -np.inf
+        self._seen = np.inf
 
     def near(
         self, place: Floats, reach: Floats, time: float, dt: float
@@ -57,20 +59,21 @@ class Obstacles:
         """
         if not self.names:
             return None
-        if not self._seen <= time < self._seen + _REVISIT_S:
-            self._seen = time
-            self._around = np.array([one.sample([time])[0][0] for one in self._motions]) - self._origin
-        apart = np.linalg.norm(place[:, None] - self._around[None], axis=2) - self._radius - reach[:, None]
-        close = np.flatnonzero((apart < _FASTEST_M_S * _REVISIT_S).any(axis=0))
-        if not len(close):
-            return None
+        if time < self._seen:
+            self._due[:] = time
+        self._seen = time
         made = {}
-        for n in close.tolist():
+        for n in np.flatnonzero(self._due < time + dt).tolist():
             xyz, quat = self._motions[n].sample([time, time + dt])
             at = xyz[0] - self._origin
-            near = np.linalg.norm(place - at, axis=1) < reach + self._radius[n] + np.linalg.norm(xyz[1] - xyz[0])
+            gaps = np.linalg.norm(place - at, axis=1) - reach - self._radius[n] - np.linalg.norm(xyz[1] - xyz[0])
+            near = gaps < 0.0
             if near.any():
                 made[n] = (near, self._moving(n, at, xyz[1] - self._origin, rotation(quat), dt))
+            self._due[n] = time + float(gaps.min()) / _FASTEST_M_S
+        first = np.full(len(self._due), np.inf)
+        np.minimum.at(first, self._group, self._due)
+        self._due = first[self._group]
         if not made:
             return None
         found = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,18 +41,25 @@ class Hull:
 
     def speed_at(self, point: Floats) -> Floats:
         """Velocity (3,) [m/s] of the body at a point in the world."""
-        return self.velocity + np.cross(self.spin, point - self.place)
+        return self.velocity + _cross_matrix(self.spin) @ (point - self.place)
 
-    def yielding(self, point: Floats, direction: Floats) -> float:
-        """Change of velocity along a direction per impulse along it [1/kg]."""
-        across = self.turn.T @ np.cross(point - self.place, direction)
-        return 1.0 / self.mass + float((across**2 / self.inertia).sum())
+    def yielding(self, point: Floats) -> Floats:
+        """Change of velocity at a point per impulse at it, a matrix (3, 3) [1/kg]."""
+        arm = _cross_matrix(point - self.place)
+        inverse = (self.turn / self.inertia) @ self.turn.T
+        return np.eye(3) / self.mass - arm @ inverse @ arm
 
     def push(self, point: Floats, impulse: Floats) -> None:
         """Apply an impulse (3,) [N s] at a point."""
         self.velocity = self.velocity + impulse / self.mass
-        moment = self.turn.T @ np.cross(point - self.place, impulse)
+        moment = self.turn.T @ (_cross_matrix(point - self.place) @ impulse)
         self.spin = self.spin + self.turn @ (moment / self.inertia)
+
+
+def _cross_matrix(v: Floats) -> Floats:
+    """Matrix (3, 3) whose product with a vector is the cross product of `v` with it."""
+    x, y, z = v.tolist()
+    return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
 
 
 def separation(a: Hull, b: Hull) -> tuple[Floats, float]:
@@ -69,6 +77,16 @@ def separation(a: Hull, b: Hull) -> tuple[Floats, float]:
     best = int(np.argmax(gaps))
     gap = float(gaps[best]) + (_EDGE_HANDICAP_M if best >= 6 else 0.0)
     return axes[best] * (1.0 if shadow[best] >= 0.0 else -1.0), gap
+
+
+def gaps(middle: tuple[Floats, Floats], turn: tuple[Floats, Floats], half: tuple[Floats, Floats]) -> Floats:
+    """Gaps [m] of pairs of boxes (p,), as `separation`, for centres (p, 3), rotations (p, 3, 3), half sides (p, 3)."""
+    a, b = (np.swapaxes(one, 1, 2) for one in turn)  # rows are the axes of the boxes
+    edges = np.cross(a[:, :, None], b[:, None]).reshape(-1, 9, 3)
+    size = np.linalg.norm(edges, axis=2, keepdims=True)
+    axes = np.concatenate([a, b, np.where(size > 1e-6, edges / np.maximum(size, 1e-6), a[:, :1])], axis=1)
+    reach = sum((np.abs(axes @ one) * sides[:, None]).sum(axis=2) for one, sides in zip(turn, half, strict=True))
+    return (np.abs((axes @ (middle[0] - middle[1])[:, :, None])[:, :, 0]) - reach).max(axis=1)
 
 
 def contact_point(a: Hull, b: Hull, normal: Floats) -> Floats:
@@ -103,19 +121,22 @@ def collide(a: Hull, b: Hull, dt: float) -> tuple[float, Floats, Floats]:
     wanted = -gap / dt if gap > 0.0 else recovery
     if closing < -0.5:
         wanted = max(wanted, -0.5 * (a.restitution + b.restitution) * closing)
+    slide = a.speed_at(point) - b.speed_at(point)
+    yielding = a.yielding(point) + b.yielding(point)
+    impulse = np.zeros(3)
     for _ in range(_ITERATIONS):
-        slide = a.speed_at(point) - b.speed_at(point)
-        closing = float(normal @ slide)
-        push = max((wanted - closing) / (a.yielding(point, normal) + b.yielding(point, normal)), 0.0)
-        a.push(point, push * normal)
-        b.push(point, -push * normal)
+        push = max((wanted - float(normal @ slide)) / float(normal @ yielding @ normal), 0.0)
         total += push
-        slide = a.speed_at(point) - b.speed_at(point)
-        slide = slide - normal * float(normal @ slide)
-        fast = float(np.linalg.norm(slide))
+        impulse = impulse + push * normal
+        slide = slide + yielding @ (push * normal)
+        along = slide - normal * float(normal @ slide)
+        fast = math.sqrt(float(along @ along))
         if fast > 1e-9 and push > 0.0:
-            tangent = slide / fast
-            drag = min(fast / (a.yielding(point, tangent) + b.yielding(point, tangent)), friction * push)
-            a.push(point, -drag * tangent)
-            b.push(point, drag * tangent)
+            tangent = along / fast
+            drag = min(fast / float(tangent @ yielding @ tangent), friction * push)
+            impulse = impulse - drag * tangent
+            slide = slide - yielding @ (drag * tangent)
+    if total > 0.0:
+        a.push(point, impulse)
+        b.push(point, -impulse)
     return total, point, normal

@@ -53,8 +53,8 @@ SOILS: dict[str, Soil] = {
     "snow": Soil(1.6, 4.37e3, 196.72e3, 1.03e3, 19.7, 0.04, 0.1),
 }
 """Soils: n, k_c, k_phi, cohesion and friction angle from the table of soil values in Wong, Theory of Ground Vehicles
-(dry sand and sandy loam at 15 % moisture, Land Locomotion Laboratory; clayey soil at 38 %, Thailand; snow, Harrison), as
-quoted by later work. The shear modulus lies within the range that Wong gives. The thickness is assumed: a layer on firm
+(dry sand and sandy loam at 15 % moisture, Land Locomotion Laboratory; clayey soil at 38 %; snow), as quoted by later
+work. The shear modulus lies within the range that Wong gives. The thickness is assumed: a layer on firm
 ground."""
 
 

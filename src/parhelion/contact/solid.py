@@ -49,7 +49,7 @@ class Solid:
     def of(cls, world: World, soft: tuple[str, ...] = SOFT_LABELS) -> Solid:
         """Return the solid triangles of a world."""
         geometry, names = world.geometry().static, world.label_names
-        carries = np.array([names[int(label)] not in soft for label in world.parts.label])
+        carries = np.array([names.get(int(label)) not in soft for label in world.parts.label])
         keep = carries[geometry.part] if len(geometry) else np.zeros(0, bool)
         return cls(Triangles(geometry.vertices, geometry.faces[keep], geometry.part[keep]))
 

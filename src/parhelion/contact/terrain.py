@@ -67,7 +67,7 @@ def soil_of(material: str, *, wet: bool = False) -> Soil | None:
 
 
 def surfaces_of(world: World) -> Floats:
-    """Surface properties per part of a world, shape (parts, 9), in the order of the kernel's table; wet if it rains at 0 s."""
+    """Surface properties per part of a world (parts, 9), in the order of the kernel's table; wet if it rains at 0 s."""
     weather = world.weather
     wet = weather is not None and weather.at(0.0).rain_rate_mm_h > 0.0
     rows = []

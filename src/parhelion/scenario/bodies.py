@@ -150,7 +150,7 @@ class JointedBody(LiveBody):
         self, name: str, driver: JointedDriver, robot: Robot | Path, root: Pose, follower: Follower | None,
         vehicle: Vehicle | None, start: Pose,
     ) -> None:  # fmt: skip
-        """`root` is the pose of the root link in the vehicle frame; `vehicle` has the state for the route's controller."""
+        """`root` is the pose of the root link in the vehicle frame; `vehicle` serves the controller of the route."""
         self._root, self._jointed = root.inverse(), driver
         self._times: list[float] = []
         self._joints: list[dict[str, float]] = []

@@ -302,7 +302,7 @@ def _footprint(world: World, motion: Trajectory, instances: set[int], model: str
         return Footprint(float(high[0] - low[0]), float(high[1] - low[1]), (float(middle[0]), float(middle[1])))
     sheet = None if model is None else vehicle_sheet(model)
     if isinstance(sheet, VesselConfig):
-        return Footprint(sheet.length_m, sheet.beam_m)
+        return Footprint(sheet.hull.length_m, sheet.hull.beam_m)
     if isinstance(sheet, CarConfig):
         return Footprint(4.5, 1.8)
     return Footprint(1.0, 0.7)

@@ -412,8 +412,8 @@ class Scenario:
     def clearance(self, vehicle: str) -> float:
         """Horizontal distance [m] from a vehicle with `dynamics: rays` to the nearest solid obstacle; inf without one.
 
-        Objects, other vehicles, actors and the edge of the world count from the lower to the upper side of the hull, up to
-        10 m; vegetation does not.
+        Objects, other vehicles, actors and the edge of the world count from the lower to the upper side of the hull,
+        up to 10 m; vegetation does not.
         """
         body = self.body(vehicle)
         if not (isinstance(body, DrivenBody) and isinstance(body.driver, ContactDriver)):

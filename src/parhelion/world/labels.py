@@ -92,6 +92,10 @@ FURTHER: Mapping[str, int] = MappingProxyType(
 
 LABELS: Mapping[str, int] = MappingProxyType({**SEMANTIC_KITTI, **FURTHER})
 """Labels whose number is the same in all worlds."""
+GROUND_LABELS = frozenset(
+    {"road", "parking", "sidewalk", "other-ground", "lane-marking", "terrain", "floor", "ground", "quay", "bridge"}
+)
+"""Labels of surfaces on which vehicles and people move."""
 
 FIRST_OWN_ID = 260
 """First number of labels that are not in the table; SemanticKITTI's moving classes end at 259."""

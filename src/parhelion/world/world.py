@@ -10,20 +10,22 @@ from threading import RLock
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from parhelion.core.budgets import check_budget
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.pose import Floats, Pose
 from parhelion.core.trajectory import Fixed, Trajectory
-from parhelion.rays.geometry import SceneGeometry
+from parhelion.rays.geometry import SceneGeometry, Triangles
+from parhelion.rays.records import Rays
+from parhelion.rays.scene import RayScene
 from parhelion.surfaces import library
 from parhelion.surfaces.material import Material
 from parhelion.weather.daylight import Daylight
 from parhelion.weather.weather import Weather
 from parhelion.world.assemble import MeshLike, MeshSources, TextureRows, assemble, default_viewpoint
 from parhelion.world.emitters import HasEmitters
-from parhelion.world.labels import LabelTable
+from parhelion.world.labels import GROUND_LABELS, LabelTable
 from parhelion.world.loaders import MESH_SUFFIXES, Up
 from parhelion.world.mesh import Mesh
 from parhelion.world.part_materials import MaterialLike, TextureLike, choose_materials
@@ -406,6 +408,33 @@ class World(HasEmitters):
             return (lower.min(axis=0), upper.max(axis=0)) if corners else None
 
         return self._cached("bounds", made)
+
+    def height(self, x: ArrayLike, y: ArrayLike) -> Any:
+        """Return the height [m] of the ground at places [m]; NaN without ground.
+
+        The ground is the highest static surface with a label of the ground, such as `road`, `floor` and `terrain`; in
+        worlds without such labels, the highest static surface of all.
+
+        >>> round(ph.World.load("off-road").height(-60.0, 30.0), 2)
+        -1.83
+        """
+        east, north = np.broadcast_arrays(np.asarray(x, np.float64), np.asarray(y, np.float64))
+        scene, top = self._cached("ground", self._ground)
+        start = np.stack([east.ravel(), north.ravel(), np.full(east.size, top)], axis=1)
+        down = np.tile([0.0, 0.0, -1.0], (len(start), 1))
+        hits = scene.cast(Rays(start, down, np.zeros(len(start)), np.full(len(start), np.inf)))
+        found = np.where(hits.found, top - hits.range, np.nan).reshape(east.shape)
+        return float(found) if found.ndim == 0 else found
+
+    def _ground(self) -> tuple[RayScene, float]:
+        """Ray scene of the ground, and a height [m] above all of it."""
+        static, names = self.geometry().static, self.label_names
+        ground = np.array([names.get(int(label)) in GROUND_LABELS for label in self.parts.label], bool)
+        keep = ground[static.part] if len(static) else np.zeros(0, bool)
+        if keep.any():
+            static = Triangles(static.vertices, static.faces[keep], static.part[keep])
+        top = float(static.vertices[:, 2].max(initial=0.0)) + 1.0
+        return RayScene(SceneGeometry(static)), top
 
     @property
     def viewpoint(self) -> Pose:

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import yaml
 
 import parhelion as ph
-from parhelion.calibrate.boards.boards import BoardCalibration, Stage, calibrate_boards, read_boards, stages_of
+from parhelion.calibrate.boards.boards import (
+    BoardCalibration,
+    Stage,
+    _at_reference,
+    calibrate_boards,
+    read_boards,
+    stages_of,
+)
 from parhelion.calibrate.boards.example import SETUPS, TRUTHS, Setup, make_shots, write_text
 from parhelion.calibrate.boards.find import find_board
 from parhelion.calibrate.boards.held_out import HeldOutScore, compare
-from parhelion.calibrate.boards.profile import fit_brdf, fit_profile, shots_at, together
+from parhelion.calibrate.boards.profile import MaterialShots, fit_brdf, fit_profile, shots_at, together
 from parhelion.calibrate.boards.shots import BoardShots, from_angles, read_shots
 from parhelion.calibrate.identify import identify
 from parhelion.calibrate.sheet import write_sheet
@@ -344,3 +352,14 @@ def test_a_setup_has_the_stated_truth() -> None:
     assert abs(off) < 4.0
     level, mean = aimed.intensity[~aimed.lost], truth.mean_at(angle[~aimed.lost])
     assert abs((level - mean).mean()) < 4.0 * (level - mean).std() / np.sqrt(len(level))
+
+
+def test_linear_intensities_are_converted_to_the_reference_distance() -> None:
+    """At 60 degrees, the surface of a board at 10 m is 20 m away: 16 times the intensity at 5 m."""
+    preset = ph.Lidar("ouster/os1-128").config
+    plain = preset.model_copy(update={"range": preset.range.model_copy(update={"overlap": None})})
+    none = np.zeros(2)
+    seen = MaterialShots(np.array([0.0, 60.0]), none, np.array([3.0, 3.0]), (10.0, 10.0), True, none)
+    board = SimpleNamespace(distance_m=10.0)
+    assert _at_reference(seen, board, plain).intensity == pytest.approx([12.0, 48.0])  # type: ignore[arg-type]
+    assert _at_reference(seen, board, ph.Lidar(VLP).config) is seen  # type: ignore[arg-type]

@@ -11,7 +11,15 @@ from scipy.stats import binom
 
 from calibrate_rigs import recording
 from parhelion import Lidar, Pose, World
-from parhelion.calibrate.drive.timing import Number, Timing, fit_timing, timing_changes, timing_rows
+from parhelion.calibrate.drive.timing import (
+    FEWEST_FRAMES,
+    Number,
+    Timing,
+    _jitter,
+    fit_timing,
+    timing_changes,
+    timing_rows,
+)
 from parhelion.calibrate.range_images import RangeImage, range_image
 from parhelion.calibrate.reading import read_drive
 from parhelion.calibrate.sheet import with_changes
@@ -173,3 +181,18 @@ def test_real_ousters_rotate_ten_times_per_second(name: str) -> None:
     assert found.rate_hz.value == pytest.approx(10.0, abs=1.96 * found.rate_hz.error)
     assert found.rate_hz.error < 0.02
     assert not timing_changes(found, Lidar(f"ouster/{name}").config.pattern).changed
+
+
+def test_jitter_of_revolutions_prefers_their_durations() -> None:
+    """Durations of single revolutions, or the speeds of the pulses if there are too few of them."""
+    lengths = np.column_stack([0.1 + 1e-4 * np.arange(FEWEST_FRAMES), np.ones(FEWEST_FRAMES)])
+    slopes = 10.0 + 0.1 * np.arange(FEWEST_FRAMES)
+    single, speeds = lengths[:, 0], 1.0 / slopes
+    found = _jitter(lengths[1:], slopes)  # just enough of them
+    assert found is not None
+    assert found.value == pytest.approx(np.std(single[1:], ddof=1) / np.mean(single[1:]))
+    assert found.error == pytest.approx(found.value / np.sqrt(2.0 * (FEWEST_FRAMES - 2)))
+    few = _jitter(lengths[2:], slopes)
+    assert few is not None
+    assert few.value == pytest.approx(np.std(speeds, ddof=1) / np.mean(speeds))
+    assert _jitter(lengths[2:], slopes[2:]) is None

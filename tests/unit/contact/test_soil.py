@@ -46,7 +46,9 @@ def test_mobilised_shear_is_the_mean_of_janosi_and_hanamoto() -> None:
 
 
 def test_shear_strength_and_contact_length() -> None:
-    assert soil.shear_strength(1000.0, 0.02, 1e3, math.tan(math.radians(30.0))) == pytest.approx(20.0 + 577.35, abs=0.01)
+    assert soil.shear_strength(1000.0, 0.02, 1e3, math.tan(math.radians(30.0))) == pytest.approx(
+        20.0 + 577.35, abs=0.01
+    )
     assert soil.contact_length(np.array(0.3), 0.3) == pytest.approx(0.3 * math.pi / 2)
 
 

@@ -186,7 +186,7 @@ def test_weather_by_words() -> None:
 
 
 def test_alignment_never_mirrors() -> None:
-    """A path mirrored at its flattest plane: no rotation maps it to the path, and 4 times its least variance remains."""
+    """A path mirrored at its flattest plane: no rotation undoes it, and four times its least variance remains."""
     truth = winding()
     centred = truth.xyz - truth.xyz.mean(axis=0)
     variances, axes = np.linalg.eigh(centred.T @ centred / len(centred))

@@ -197,11 +197,18 @@ def test_rinex_columns(fixes: GnssData, tmp_path: Path) -> None:
     lines = file.read_text().splitlines()
     end = next(k for k, line in enumerate(lines) if "END OF HEADER" in line)
     assert lines[0][:60].split() == ["3.04", "OBSERVATION", "DATA", "M:", "MIXED"]
-    assert (lines[0][:9], lines[0][20], lines[0][40], lines[0][60:].rstrip()) == ("     3.04", "O", "M", "RINEX VERSION / TYPE")
+    assert (lines[0][:9], lines[0][20], lines[0][40], lines[0][60:].rstrip()) == (
+        "     3.04",
+        "O",
+        "M",
+        "RINEX VERSION / TYPE",
+    )
     place = next(line for line in lines if line[60:].rstrip() == "APPROX POSITION XYZ")
     assert 6.3e6 < np.linalg.norm([float(place[k : k + 14]) for k in (0, 14, 28)]) < 6.4e6
     types = {line[0]: line[6:60].split() for line in lines[:end] if line[60:].rstrip() == "SYS / # / OBS TYPES"}
-    assert all(int(line[3:6]) == len(types[line[0]]) for line in lines[:end] if line[60:].rstrip() == "SYS / # / OBS TYPES")
+    assert all(
+        int(line[3:6]) == len(types[line[0]]) for line in lines[:end] if line[60:].rstrip() == "SYS / # / OBS TYPES"
+    )
     first = next(line for line in lines if line[60:].rstrip() == "TIME OF FIRST OBS")
     assert lines[end + 1][1:29].split()[:5] == [f"{int(first[6 * k : 6 * k + 6]):02d}" for k in range(5)]
     assert float(lines[end + 1][18:29]) == float(first[30:43])

@@ -35,9 +35,7 @@ def training(power: NDArray[np.float64], at: tuple[int, ...], along_speed: bool)
     return np.array(found).reshape(2, 2)
 
 
-def expected(
-    power: NDArray[np.float64], method: str, *, along_speed: bool, wraps: bool
-) -> tuple[list[int], list[int]]:
+def expected(power: NDArray[np.float64], method: str, *, along_speed: bool, wraps: bool) -> tuple[list[int], list[int]]:
     """Cells above the threshold, and those that are maxima; speed is periodic, azimuth only if it wraps."""
     passed, peaks = [], []
     for number, at in enumerate(np.ndindex(power.shape)):

@@ -106,6 +106,15 @@ class _Lane:
         self.along = np.column_stack([np.cos(heading), np.sin(heading)])
         self.tree = cKDTree(self.xyz[:, :2])
 
+    def place(self, distance_m: Floats) -> tuple[Floats, Floats]:
+        """Positions (n, 3) [m] between the points of the lane, and directions (n, 2) there, at distances (n,) [m]."""
+        count, step = len(self.at), self.at[1]
+        at = np.mod(distance_m, self.route.length_m) if self.closed else np.clip(distance_m, 0.0, self.route.length_m)
+        row = np.minimum((at / step).astype(np.intp), count - 1)
+        following = (row + 1) % count if self.closed else np.minimum(row + 1, count - 1)
+        share = (at / step - row)[:, None]
+        return self.xyz[row] + share * (self.xyz[following] - self.xyz[row]), self.along[row]
+
     def find(self, discs: Discs, reach_m: float) -> tuple[np.ndarray, Floats, Floats, Floats]:
         """Rows of the discs near the lane, their distances along it [m], to its side [m], and speeds along it."""
         distance, row = self.tree.query(discs.xyz[:, :2], distance_upper_bound=reach_m)
@@ -197,9 +206,7 @@ class Drivers:
         xyz, along = np.zeros((self.count, 3)), np.zeros((self.count, 2))
         for number, lane in enumerate(self._lanes):
             rows = np.flatnonzero(self._lane == number)
-            xyz[rows], quat = lane.route.sample(self.distance[rows])
-            heading = heading_of(quat)
-            along[rows] = np.column_stack([np.cos(heading), np.sin(heading)])
+            xyz[rows], along[rows] = lane.place(self.distance[rows])
         radius = 0.5 * self.width
         return Capsules(xyz, along, np.maximum(0.5 * self.length - radius, 0.0), radius, self.speed[:, None] * along)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from parhelion.core.pose import Floats, Pose
 from parhelion.core.trajectory import Trajectory
-from parhelion.motion.actors.body import heading_of
+from parhelion.motion.actors.body import Mobility, heading_of
 from parhelion.motion.actors.drivers import Discs, Driver, Drivers, LiveRoute
 from parhelion.motion.actors.person import PartMotion
 from parhelion.motion.actors.traffic import Following, Route
@@ -26,7 +26,10 @@ LEAD_S = 0.05
 """Time [s] by which actors are ahead of the clock."""
 SOON_S = (0.7, 1.4)
 """Times [s] ahead at which drivers also expect people and vehicles, at their present velocity."""
-FASTEST_LOOK_M_S = 0.2
+SLOWEST_LOOK_M_S = 0.2
+"""Bodies slower than this [m/s] are expected where they are."""
+MOVES: tuple[Mobility, ...] = ("dynamic",)
+MOVABLE: tuple[Mobility, ...] = ("movable",)
 
 
 class Footprint(NamedTuple):
@@ -92,7 +95,7 @@ class LiveActors:
         """Let the actors see all bodies with a given motion and all movable objects, except instances `own`."""
         items = {item.instance: item for item in reversed(self.world.objects)}
         skip = (*own, *(number for number, item in items.items() if _reacts(item.trajectory)))
-        for box in BoxTruth(self.world, mobility=("dynamic",), without=skip).at(0.0):
+        for box in BoxTruth(self.world, mobility=MOVES, without=skip).at(0.0):
             motion = items[box.instance].trajectory
             if isinstance(motion, PartMotion):
                 motion = motion.walk.motion  # of a person, the path is enough
@@ -102,7 +105,7 @@ class LiveActors:
                 centre = pose.inverse().apply(np.array([[*box.centre[:2], 0.0]]))[0]
                 self._rails.append((motion, Footprint(box.size[0], box.size[1], (centre[0], centre[1]))))
         if self.drivers._all:
-            self._parked = BoxTruth(self.world, mobility=("movable",), without=skip).at(0.0)
+            self._parked = BoxTruth(self.world, mobility=MOVABLE, without=skip).at(0.0)
 
     def begin(self) -> None:
         """Prepare all tables before the first step."""
@@ -154,7 +157,7 @@ class LiveActors:
         """Discs of all bodies, for drivers."""
         found = [_discs_of(cars, np.arange(len(cars.xyz)))]
         found += [_discs_of(one, np.full(len(one.xyz), -1)) for one in (others, self._still)]
-        moving = np.hypot(others.velocity[:, 0], others.velocity[:, 1]) > FASTEST_LOOK_M_S
+        moving = np.hypot(others.velocity[:, 0], others.velocity[:, 1]) > SLOWEST_LOOK_M_S
         some = Capsules(*(column[moving] for column in others))
         for later in SOON_S:
             found.append(_discs_of(_moved(some, later), np.full(len(some.xyz), -1)))
@@ -162,7 +165,7 @@ class LiveActors:
         if people.count:
             speed = np.hypot(people.velocity[:, 0], people.velocity[:, 1])
             for later in (0.0, *SOON_S):
-                who = slice(None) if later == 0.0 else speed > FASTEST_LOOK_M_S
+                who = slice(None) if later == 0.0 else speed > SLOWEST_LOOK_M_S
                 xyz = people.xyz[who].copy()
                 xyz[:, :2] += later * people.velocity[who]
                 found.append(Discs(xyz, people.velocity[who], people.radius[who], np.full(len(xyz), -1)))

@@ -55,8 +55,8 @@ HURRY = 1.3
 OWN_SPACE_M, SPACE_PER_SPEED_S = 0.36, 1.06
 LANE_M = 0.35
 """Half width [m] of the strip ahead in which others count for the space of the steps. Assumed: breadth of a body."""
-AHEAD_M = 1.5
-"""Distance [m] along the path of the point that a person walks towards."""
+AHEAD_M = 2.5
+"""Distance [m] along the path of the point that a person walks towards, further for those who left the path."""
 SLOWEST_STEPS_HZ = 1.2
 """Rate of the steps with which a person who stops brings the feet together."""
 STILL_M_S = 0.05
@@ -178,10 +178,10 @@ class Walkers:
         speed = np.where(still, 0.0, np.minimum(self._wish, self._limit[self._first + self._place]))
         # A spread of starting places across the path, so that people do not walk in single file.
         self._phase = 4.0 + np.where(still, 0.6, 2.0 * rng.uniform(0.0, 1.0, n))
-        self._bias, self._side = rng.uniform(-0.03, 0.03, n), np.zeros(n)
+        self._bias, self._side = rng.uniform(-0.12, -0.04, n), np.zeros(n)
         self.xyz = here.copy()
         self.velocity = speed[:, None] * np.column_stack([np.cos(heading), np.sin(heading)])
-        self.velocity[speed > 0.0] = self._with_space(self.velocity, self.velocity)[speed > 0.0]
+        self.velocity[speed > 0.0] = self._with_space(self.velocity)[speed > 0.0]
         self._heading = heading
         self._rows = np.zeros((64, n, 9))
         self.steps = 0
@@ -236,7 +236,8 @@ class Walkers:
 
     def _preferred(self) -> Floats:
         """Velocities (n, 2) [m/s] towards a point ahead on the path, at the desired speed or less."""
-        ahead = np.maximum(np.round(AHEAD_M / self._spacing), 1).astype(np.intp)
+        aside = np.linalg.norm(self._at(self._place)[:, :2] - self.xyz[:, :2], axis=1)
+        ahead = np.maximum(np.round((AHEAD_M + aside) / self._spacing), 1).astype(np.intp)
         to = self._at(self._place + ahead)[:, :2] - self.xyz[:, :2]
         distance = np.hypot(to[:, 0], to[:, 1])
         limit = self._limit[
@@ -247,9 +248,9 @@ class Walkers:
         speed = np.where(self._closed, speed, np.minimum(speed, distance / 0.6))
         towards = self._around_walls(to / np.maximum(distance, 1e-9)[:, None], distance)
         across = np.stack([-towards[:, 1], towards[:, 0]], axis=1)
-        # A small constant bias per person breaks ties of people who meet head-on.
+        # A small bias to the right breaks ties of people who meet head-on.
         wanted = speed[:, None] * (towards + self._bias[:, None] * across)
-        return self._with_space(wanted, self.velocity)
+        return self._with_space(wanted)
 
     def _around_walls(self, towards: Floats, distance: Floats) -> Floats:
         """Directions (n, 2): along a wall that stands in the way, to one side until it is passed."""
@@ -264,20 +265,21 @@ class Walkers:
         self._side = np.where(in_way, np.where(self._side == 0.0, side, self._side), 0.0)
         return np.where(in_way[:, None], self._side[:, None] * across, towards)
 
-    def _with_space(self, wanted: Floats, moving: Floats) -> Floats:
-        """Velocities, slower where the next person ahead in the own lane walks the same way and leaves little space."""
+    def _with_space(self, wanted: Floats) -> Floats:
+        """Velocities, slower where the next person ahead in the own lane leaves little space."""
         offset, other, far = self._around()
         speed = np.hypot(wanted[:, 0], wanted[:, 1])
         facing = wanted / np.maximum(speed, 1e-9)[:, None]
         along = np.sum(offset * facing[:, None], axis=-1)
         aside = np.abs(offset[..., 0] * facing[:, None, 1] - offset[..., 1] * facing[:, None, 0])
-        same_way = np.sum(moving[other] * facing[:, None], axis=-1) > -0.1
+        # Only of those who want to go the same way: people who meet pass each other.
+        same_way = np.sum(facing[other] * facing[:, None], axis=-1) > 0.5
         counts = ~far & same_way & (along > 0.0) & (aside < LANE_M)
         space = np.min(np.where(counts, along, np.inf), axis=1, initial=np.inf)
         allowed = np.maximum((space - OWN_SPACE_M) / SPACE_PER_SPEED_S, 0.0)
         return facing * np.minimum(speed, allowed)[:, None]
 
-    def _around(self) -> tuple[Floats, Numbers, Numbers]:
+    def _around(self) -> tuple[Floats, Numbers, NDArray[np.bool_]]:
         """Offsets (n, k, 2) [m] to the nearest others, their numbers (n, k), and a mask of missing ones."""
         from scipy.spatial import cKDTree
 
@@ -298,7 +300,7 @@ class Walkers:
         self._others = offset, other, far
         return self._others
 
-    def _half_planes(self, vehicles: Capsules) -> tuple[Floats, Numbers]:
+    def _half_planes(self, vehicles: Capsules) -> tuple[Floats, NDArray[np.bool_]]:
         """Half planes (n, m, 3) of all people, and a mask (m,) of those of walls."""
         offset, other, far = self._others
         radius = self.radius[:, None] + self.radius[other] + 2.0 * MARGIN_M

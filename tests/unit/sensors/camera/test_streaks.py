@@ -308,6 +308,8 @@ def test_typical_drops_are_the_geometric_mean_of_their_class() -> None:
     edges = np.asarray(particles.edges_mm)
     middle = np.sqrt(edges[:-1] * np.minimum(edges[1:], particles.largest_typical_mm))
     kinds = particle_classes(RAIN, 0.0, np.zeros(3))
-    np.testing.assert_allclose([kind.typical_m for kind in kinds], particles.diameter_m(middle)[: len(kinds)], rtol=1e-12)
+    np.testing.assert_allclose(
+        [kind.typical_m for kind in kinds], particles.diameter_m(middle)[: len(kinds)], rtol=1e-12
+    )
     falls = [-float(particles.speed_m_s(np.float64(kind.typical_m))) for kind in kinds]
     assert [kind.velocity_m_s[2] for kind in kinds] == pytest.approx(falls)

@@ -15,7 +15,7 @@ from parhelion.core.streams import ABSENT, NO_FIX
 from parhelion.sensors.check import same_bits
 from parhelion.sensors.waves.gnss.config import GnssConfig
 from parhelion.sensors.waves.gnss.rinex_nav import read_navigation
-from parhelion.sensors.waves.gnss.satellites import nominal, states
+from parhelion.sensors.waves.gnss.satellites import SIGNALS, nominal, states
 
 STILL = ph.Fixed(ph.Pose((0, 0, 2)))
 
@@ -258,3 +258,17 @@ def test_unseen_objects_and_the_order_of_objects_change_no_bit() -> None:
     below = ph.ConstantTwist(ph.Pose((0, 0, -6)), velocity=(2.0, 0.0, 0.0))
     site.add_actor(ph.shapes.box(2, 2, 2), material="steel", label="car", trajectory=below)
     assert same_bits(first, receiver.run(site, drive, duration=6.0, seed=7))
+
+
+def test_frequencies_and_chips_of_the_open_signals() -> None:
+    """Carrier [MHz], chip rate [MHz] and modulation of the interface documents; GLONASS also has a channel spacing."""
+    known = {
+        "L1": {"G": (1575.42, 1.023, 0), "E": (1575.42, 1.023, 1), "C": (1575.42, 1.023, 1), "R": (1602.0, 0.511, 0)},
+        "L2": {"G": (1227.6, 1.023, 0), "E": (1207.14, 10.23, 0), "C": (1207.14, 10.23, 0), "R": (1246.0, 0.511, 0)},
+    }
+    for band, systems in known.items():
+        found = {
+            letter: (1e-6 * one.frequency_hz, 1e-6 * one.chip_rate_hz, one.boc) for letter, one in SIGNALS[band].items()
+        }
+        assert found == {letter: pytest.approx(values) for letter, values in systems.items()}
+    assert (SIGNALS["L1"]["R"].channel_hz, SIGNALS["L2"]["R"].channel_hz) == (562.5e3, 437.5e3)
