@@ -14,6 +14,7 @@ from parhelion.core.errors import ConfigError
 from parhelion.rays.device import engine
 from parhelion.weather.air import air_contents
 from parhelion.weather.media.dust import KG_PER_M_FROM_LB_PER_MILE, emission_factor_lb_per_mile
+from parhelion.weather.plume import living
 from parhelion.weather.raised import SLOTS, Raised, neighbours
 
 DUST = 4
@@ -162,6 +163,14 @@ def test_a_plume_holds_what_was_emitted_before_and_not_what_follows(tmp_path: Pa
     same(*scans)
     assert np.array_equal(parcels[0].xyz, parcels[1].xyz)
     assert parcels[0].age.min() >= 0.0
+
+
+def test_unfinished_intervals_are_left_out() -> None:
+    """Parcel 500 is born at 1.001 s, but represents the dust until 1.002 s."""
+    known, _, end = living(1.0015, 0.0, np.inf, 500.0, 10.0, live=True)
+    assert len(known) == 500
+    assert end.max() <= 1.0015
+    assert len(living(1.0015, 0.0, np.inf, 500.0, 10.0)[0]) == 501
 
 
 def test_a_weather_that_is_set_during_the_run_keeps_the_plumes(tmp_path: Path) -> None:
