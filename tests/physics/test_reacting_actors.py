@@ -189,7 +189,7 @@ def test_people_walk_around_a_wall_that_stands_in_their_way() -> None:
 
 
 def test_people_let_a_vehicle_pass() -> None:
-    """A robot crosses the way of a person at the moment when both would meet."""
+    """A robot crosses the path of a person at the moment when both would meet."""
     walkers = Walkers(0)
     walkers.add(Walker(line((0.0, 0.0), (12.0, 0.0)), 0.0, 1.3, 1.75))
     begun(walkers)

@@ -140,7 +140,7 @@ class Walkers:
     # ---- state -------------------------------------------------------------------------------------------------------
 
     def begin(self, world: World) -> None:
-        """Prepare the tables; afterwards nobody can be added."""
+        """Prepare the tables; afterwards no one can be added."""
         people = self._all
         self.count = n = len(people)
         if n == 0:
