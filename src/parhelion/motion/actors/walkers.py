@@ -342,8 +342,8 @@ class Walkers:
         return planes
 
     def _find_place(self) -> None:
-        """Move the place on the path to the nearest point near the last one."""
-        near = self._place[:, None] + np.arange(-4, 9)
+        """Move the place on the path to the nearest point a little ahead; never back, so hairpins are passed."""
+        near = self._place[:, None] + np.arange(9)
         number = np.where(
             self._closed[:, None], np.mod(near, self._number[:, None]), np.clip(near, 0, self._number[:, None] - 1)
         )
