@@ -311,10 +311,12 @@ class Walkers:
         self.contacts += int(np.count_nonzero(np.hypot(offset[..., 0], offset[..., 1]) < radius - 2.0 * MARGIN_M))
         blocks = [people, self._of_vehicles(vehicles)]
         away, known = self._walls
+        used = int(np.count_nonzero(np.any(known, axis=0)))  # fewer half planes where no walls are near
+        away, known = away[:, :used], known[:, :used]
         walls = avoid_points(away, np.broadcast_to(self.radius[:, None], known.shape), WALL_HORIZON_S)
         walls[~known] = 0.0
         blocks.append(walls)
-        hard = np.concatenate([np.zeros(block.shape[1], dtype=bool) for block in blocks[:2]] + [np.ones(WALLS, bool)])
+        hard = np.concatenate([np.zeros(block.shape[1], dtype=bool) for block in blocks[:2]] + [np.ones(used, bool)])
         return np.concatenate(blocks, axis=1), hard
 
     def _of_vehicles(self, vehicles: Capsules) -> Floats:
