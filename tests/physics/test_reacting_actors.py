@@ -188,8 +188,23 @@ def test_people_walk_around_a_wall_that_stands_in_their_way() -> None:
     assert path[-1] == pytest.approx([10.0, 0.0], abs=0.3)
 
 
+def test_people_turn_in_a_hairpin() -> None:
+    """A closed path 0.6 m wide: the nearest point of the way back must not draw a person back to the bend."""
+    there = line((0.0, 0.0), (6.0, 0.0), (6.0, 0.6), (0.0, 0.6), (0.0, 0.0))
+    walkers = Walkers(0)
+    walkers.add(Walker(Path(there.points[:-1], closed=True), 0.3, 1.3, 1.75))
+    begun(walkers)
+    x = []
+    for _ in range(300):
+        walkers.step(NOBODY)
+        x.append(walkers.xyz[0, 0])
+    assert np.min(x) < 1.5
+    assert np.max(x) > 4.5
+    assert np.sum(np.abs(np.diff(x))) > 0.7 * 15.0 * 1.3
+
+
 def test_people_let_a_vehicle_pass() -> None:
-    """A robot crosses the way of a person at the moment when both would meet."""
+    """A robot crosses the path of a person at the moment when both would meet."""
     walkers = Walkers(0)
     walkers.add(Walker(line((0.0, 0.0), (12.0, 0.0)), 0.0, 1.3, 1.75))
     begun(walkers)

@@ -140,7 +140,7 @@ class Walkers:
     # ---- state -------------------------------------------------------------------------------------------------------
 
     def begin(self, world: World) -> None:
-        """Prepare the tables; afterwards nobody can be added."""
+        """Prepare the tables; afterwards no one can be added."""
         people = self._all
         self.count = n = len(people)
         if n == 0:
@@ -311,10 +311,12 @@ class Walkers:
         self.contacts += int(np.count_nonzero(np.hypot(offset[..., 0], offset[..., 1]) < radius - 2.0 * MARGIN_M))
         blocks = [people, self._of_vehicles(vehicles)]
         away, known = self._walls
+        used = int(np.count_nonzero(np.any(known, axis=0)))  # fewer half planes where no walls are near
+        away, known = away[:, :used], known[:, :used]
         walls = avoid_points(away, np.broadcast_to(self.radius[:, None], known.shape), WALL_HORIZON_S)
         walls[~known] = 0.0
         blocks.append(walls)
-        hard = np.concatenate([np.zeros(block.shape[1], dtype=bool) for block in blocks[:2]] + [np.ones(WALLS, bool)])
+        hard = np.concatenate([np.zeros(block.shape[1], dtype=bool) for block in blocks[:2]] + [np.ones(used, bool)])
         return np.concatenate(blocks, axis=1), hard
 
     def _of_vehicles(self, vehicles: Capsules) -> Floats:
@@ -342,8 +344,8 @@ class Walkers:
         return planes
 
     def _find_place(self) -> None:
-        """Move the place on the path to the nearest point near the last one."""
-        near = self._place[:, None] + np.arange(-4, 9)
+        """Move the place on the path to the nearest point a little ahead; never back, so hairpins are passed."""
+        near = self._place[:, None] + np.arange(9)
         number = np.where(
             self._closed[:, None], np.mod(near, self._number[:, None]), np.clip(near, 0, self._number[:, None] - 1)
         )

@@ -13,6 +13,8 @@ KNEE_M = 0.4
 NEAR_M = 6.0
 """Distance [m] from a path within which walls count."""
 CELL_M = 1.0
+REACH_M = 2.0
+"""Distance [m] from a person within which walls are found."""
 MOST_PER_CELL = 24
 GROUND = ("road", "parking", "sidewalk", "other-ground", "terrain", "ground", "floor", "lane-marking", "water")
 LEAVES = ("vegetation",)
@@ -41,23 +43,25 @@ class Walls:
         low = self.segments.min(axis=(0, 1)) - NEAR_M
         high = self.segments.max(axis=(0, 1)) + NEAR_M
         shape = np.ceil((high - low) / CELL_M).astype(int) + 1
-        reach = 2.0
-        lists: dict[int, list[tuple[float, int]]] = {}
-        for number, (a, b) in enumerate(self.segments.tolist()):
-            first = np.floor((np.minimum(a, b) - reach - low) / CELL_M).astype(int)
-            last = np.floor((np.maximum(a, b) + reach - low) / CELL_M).astype(int)
-            x, y = np.meshgrid(np.arange(first[0], last[0] + 1), np.arange(first[1], last[1] + 1), indexing="ij")
-            cells = np.stack([x.ravel(), y.ravel()], axis=1)
-            middle = low + (cells + 0.5) * CELL_M
-            away = np.linalg.norm(_nearest(middle, np.array(a), np.array(b)) - middle, axis=1)
-            near = away < reach + 0.71 * CELL_M
-            for cell, distance in zip(cells[near] @ [shape[1], 1], away[near].tolist(), strict=True):
-                lists.setdefault(int(cell), []).append((distance, number))
-        most = min(MOST_PER_CELL, max(len(one) for one in lists.values()))
-        rows = np.full((int(shape[0] * shape[1]), most), -1, dtype=np.intp)
-        for cell, found in lists.items():
-            chosen = [number for _, number in sorted(found)[:most]]
-            rows[cell, : len(chosen)] = chosen
+        ends = np.sort(self.segments, axis=1)
+        first = np.floor((ends[:, 0] - REACH_M - low) / CELL_M).astype(np.intp)
+        size = np.floor((ends[:, 1] + REACH_M - low) / CELL_M).astype(np.intp) - first + 1
+        # All pairs of a segment and a cell of its enlarged box.
+        count = size[:, 0] * size[:, 1]
+        number = np.repeat(np.arange(len(count)), count)
+        inside = np.arange(len(number)) - np.repeat(np.cumsum(count) - count, count)
+        cells = first[number] + np.stack([inside // size[number, 1], inside % size[number, 1]], axis=1)
+        middle = low + (cells + 0.5) * CELL_M
+        away = np.linalg.norm(_nearest(middle, self.segments[number, 0], self.segments[number, 1]) - middle, axis=1)
+        near = away < REACH_M + 0.71 * CELL_M
+        cell, away, number = (cells[:, 0] * shape[1] + cells[:, 1])[near], away[near], number[near]
+        order = np.lexsort((number, away, cell))
+        cell, number = cell[order], number[order]
+        starts = np.flatnonzero(np.concatenate([[True], cell[1:] != cell[:-1]]))
+        rank = np.arange(len(cell)) - np.repeat(starts, np.diff(np.concatenate([starts, [len(cell)]])))
+        kept = rank < MOST_PER_CELL
+        rows = np.full((int(shape[0] * shape[1]), int(rank[kept].max()) + 1), -1, dtype=np.intp)
+        rows[cell[kept], rank[kept]] = number[kept]
         self._low, self._shape, self._rows = low, (int(shape[0]), int(shape[1])), rows
 
     def nearest(self, xy: Floats, count: int) -> tuple[Floats, NDArray[np.bool_]]:
