@@ -75,11 +75,14 @@ def write_scenario(folder: Path, kinds: tuple[str, ...] = tuple(MODELS), **chang
         }
         for kind in kinds
     ]  # fmt: skip
+    # In long scenarios, robot and car move slowly: both stay in the yard and outside of its objects.
+    duration = float(changes.get("duration_s", 2.0))
+    speed, car_speed = min(1.0, 8.0 / duration), min(0.5, 3.0 / duration)
     content = {
         "name": "around the yard", "seed": 3, "duration_s": 2.0, "world": "yard.yaml", "report": False,
         "weather": {"rain_rate_mm_h": 10.0},
-        "vehicles": [{"name": "robot", "motion": {"constant": {"velocity_m_s": [1, 0, 0], "turn_rate_deg_s": 20}}}],
-        "machines": [{"kind": "car", "motion": {"constant": {"xyz": [12, 5, 0], "velocity_m_s": [-0.5, 0, 0]}}}],
+        "vehicles": [{"name": "robot", "motion": {"constant": {"velocity_m_s": [speed, 0, 0], "turn_rate_deg_s": 20}}}],
+        "machines": [{"kind": "car", "motion": {"constant": {"xyz": [12, 5, 0], "velocity_m_s": [-car_speed, 0, 0]}}}],
         "sensors": sensors, **changes,
     }  # fmt: skip
     file = folder / "scenario.yaml"
