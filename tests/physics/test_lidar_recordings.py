@@ -41,7 +41,7 @@ def test_columns_and_times_of_hesai_and_velodyne_packets_are_those_of_the_preset
         found, pattern = rig.hesai(name), ph.Lidar(preset).config.pattern
         assert found.frames[0].range.shape[1] == columns == pattern.columns  # type: ignore[union-attr]
         assert np.median(found.step_deg) == pytest.approx(360.0 / columns, abs=0.005)
-        # Two columns in a million are too few to fix the clock of a computer, which stamped these packets.
+        # The computer stamped these packets when they arrived, so the median of single periods is coarse.
         assert found.period_s == pytest.approx(0.1 / columns, rel=0.25)
     vlp = rig.velodyne("velodyne_vlp32", "velodyne/vlp-32c", 1)
     period_us = ph.Lidar("velodyne/vlp-32c").config.pattern.firing_period_us  # type: ignore[union-attr]
