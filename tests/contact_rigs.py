@@ -24,8 +24,9 @@ HUSKY, CAR = "clearpath/husky", "bmw/320i"
 
 
 def ground_material(name: str) -> Material:
-    """A material by name; ice, which the library does not have, looks like snow."""
-    return material("snow").model_copy(update={"name": "ice"}) if name == "ice" else material(name)
+    """A material by name; ice and mud, which the library does not have, look like snow and soil."""
+    looks = {"ice": "snow", "mud": "soil"}
+    return material(looks.get(name, name)).model_copy(update={"name": name})
 
 
 def flat(kind: str = "asphalt", size: float = 400.0, slope_deg: float = 0.0) -> ph.World:

@@ -174,9 +174,8 @@ def test_sand_slows_a_robot_by_the_slip_that_overcomes_compaction() -> None:
 
 
 def test_clay_holds_a_heavy_robot_and_the_driver_reports_it() -> None:
-    """Wet soil: the drawbar pull is negative at every slip."""
-    world = flat("soil")
-    world.weather = ph.Weather(rain_rate_mm_h=5.0)
+    """Mud: the drawbar pull is negative at every slip."""
+    world = flat("mud")
     clay, load, width = soil.SOILS["clayey soil"], 1000.0 * G / 4.0, 0.6 * 0.1651
     assert all(soil.drawbar_pull(load, width, 0.334, clay, s) < 0.0 for s in np.linspace(0.02, 1.0, 30))
     driver = _one(HUSKY, world, mass_kg=1000.0, ground_clearance_m=0.2, max_wheel_torque_n_m=900.0)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from parhelion.contact.soil import SOILS, Soil
@@ -19,7 +22,7 @@ GROUND: dict[str, tuple[float, float, float]] = {
     "brick": (0.7, 0.5, 0.015),
     "epoxy": (0.7, 0.4, 0.012),
     "gravel": (0.6, 0.55, 0.03),
-    "soil": (0.65, 0.4, 0.015),
+    "soil": (0.65, 0.4, 0.05),
     "sand": (0.55, 0.5, 0.015),
     "grass": (0.5, 0.35, 0.05),
     "snow": (0.2, 0.15, 0.015),
@@ -33,16 +36,18 @@ OTHER = (0.6, 0.4, 0.012)
 """Values of materials that are not listed."""
 
 
-SOFT: dict[str, tuple[str, str]] = {
+SOFT: dict[str, tuple[str | None, str | None]] = {
     "sand": ("dry sand", "sandy loam"),
-    "soil": ("sandy loam", "clayey soil"),
+    "soil": (None, "sandy loam"),
+    "mud": ("clayey soil", "clayey soil"),
     "snow": ("snow", "snow"),
 }
-"""Soil of a material, dry and wet. Wet sand is firmer than dry sand; that it equals sandy loam is assumed, as is clayey
-soil for wet soil. Compaction adds to the rolling resistance of the tyre itself."""
+"""Soil of a material, dry and wet; None if it is firm. Dry soil of tracks and fields carries cars; Wong's sandy loam is
+moist and loose. Wet sand is firmer than dry sand; that it equals sandy loam is assumed. Compaction adds to the rolling
+resistance of the tyre itself."""
 
 
-def _base(material: str, table: dict[str, tuple[float, float, float]] | dict[str, tuple[str, str]]) -> str:
+def _base(material: str, table: Mapping[str, Any]) -> str:
     """Longest name in a table that a material's name begins with, up to a hyphen; `asphalt-dark` counts as asphalt."""
     name = material
     while name not in table and "-" in name:
@@ -62,8 +67,9 @@ def soil_of(material: str, *, wet: bool = False) -> Soil | None:
     >>> soil_of("sand").friction_deg, soil_of("asphalt")
     (28.0, None)
     """
-    names = SOFT.get(_base(material, SOFT))
-    return None if names is None else SOILS[names[1] if wet else names[0]]
+    dry_name, wet_name = SOFT.get(_base(material, SOFT), (None, None))
+    name = wet_name if wet else dry_name
+    return None if name is None else SOILS[name]
 
 
 def surfaces_of(world: World) -> Floats:

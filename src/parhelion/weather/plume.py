@@ -38,6 +38,8 @@ HORIZONTAL_SHARE = 0.5
 """Horizontal velocity of new dust relative to that of the vehicle (VANE eq. 8.4)."""
 UPWARD_SHARE = 0.75
 """Upward velocity of new dust relative to the vehicle's speed (VANE eq. 8.4)."""
+AT_REST_M_S = 0.05
+"""Speed below which a vehicle with a recorded motion raises nothing."""
 LARGEST_SCATTER = 0.5
 """Largest random part of the initial velocity, relative to its deterministic part (VANE eq. 8.5)."""
 MOST_PARCELS = 2**31
@@ -148,6 +150,8 @@ class DustPlume:
         distance = sampled(self.trajectory, end)[0] - sampled(self.trajectory, begin)[0]
         velocity = distance / (end - begin)[:, None]
         speed = np.sqrt((velocity * velocity).sum(axis=1))
+        if self.live:  # a vehicle in contact with the ground is never perfectly still
+            speed = np.where(speed < AT_REST_M_S, 0.0, speed)
         mass = np.asarray(emitted_mass_kg(self.emission_factor, speed, end - begin))
         wheel = self._wheel(number, quat)
         if self.ground is not None:

@@ -56,7 +56,8 @@ def test_materials_have_ground_properties_dry_and_wet() -> None:
     assert ground_properties("asphalt") == (0.85, 0.012)
     assert ground_properties("asphalt-dark", wet=True) == (0.6, 0.012)
     assert ground_properties("something else") == (0.6, 0.012)
-    assert soil_of("soil") is soil.SOILS["sandy loam"]
-    assert soil_of("soil", wet=True) is soil.SOILS["clayey soil"]
+    assert soil_of("soil") is None
+    assert soil_of("soil", wet=True) is soil.SOILS["sandy loam"]
+    assert soil_of("mud") is soil.SOILS["clayey soil"]
     assert soil_of("concrete") is None
     assert all(wet <= dry for dry, wet, _ in GROUND.values())

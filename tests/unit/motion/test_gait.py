@@ -156,7 +156,7 @@ def test_a_standing_person_has_the_feet_next_to_each_other() -> None:
     first = PartMotion(walk, "torso").sample(np.array([0.0]))
     first[0][:] = 99.0  # a copy: the walk keeps its own
     assert PartMotion(walk, "torso").sample(np.array([0.0]))[0][0, 0] == pytest.approx(3.0)
-    assert PartMotion.known_ahead
+    assert PartMotion(walk, "torso").known_ahead
 
 
 def test_turning_feet_go_from_heading_to_heading() -> None:
