@@ -92,7 +92,7 @@ def draw_counts(folder: Path, axes: Any) -> None:
     axes.axhspan(10.0, 1000.0, xmin=0.35, color=GREY, alpha=0.2, linewidth=0, label="tens to hundreds (published)")
     axes.set_yscale("log")
     axes.set_ylim(0.1, 3000.0)
-    axes.set(xlabel="speed [km/h]", ylabel="points per scan", title="VLP-32C 15 m behind, mean of 10 scans")
+    axes.set(xlabel="speed [km/h]", ylabel="points per scan", title="VLP-32C 15 m behind")
     axes.legend(fontsize=8, loc="lower right")
 
 

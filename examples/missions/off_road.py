@@ -26,7 +26,7 @@ LENGTH_M, WIDTH_M = 230.0, 80.0
 WORLD = {
     "name": "off-road",
     "seed": 3,
-    "params": {"size_m": [LENGTH_M, WIDTH_M], "roughness_m": 0.6, "hurst": 0.9, "trail": False},
+    "params": {"size_m": [LENGTH_M, WIDTH_M], "roughness_m": 1.5, "hurst": 0.9, "trail": False},
 }
 START, GOAL = (-100.0, -10.0, 0.0), (100.0, 15.0)
 CELL_M, STEP_M, STEEPEST, CLEAR_M, LOOK_M, SPEED_M_S, REPLAN = 0.25, 0.15, 0.55, 0.65, 1.5, 1.0, 10

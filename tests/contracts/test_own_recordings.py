@@ -218,7 +218,7 @@ def test_view_serves_every_turn(recording: Recording, monkeypatch: pytest.Monkey
     turns = list(ph.read_frames(recording.path))
     seen: list[int] = []
 
-    def look(viewer: Viewer) -> None:
+    def look(viewer: Viewer, *_: Any) -> None:
         with socket.create_connection((viewer.host, viewer.port), timeout=5) as line:
             line.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
             assert line.recv(64).startswith(b"HTTP/1.1 200")

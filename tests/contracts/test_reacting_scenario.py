@@ -103,7 +103,9 @@ def test_a_car_stops_for_a_vehicle_that_stands_in_its_lane() -> None:
     path = {"spline": {"points": [[-60, 0, 0], [60, 0, 0]], "max_speed_m_s": 8}}
     fields: dict[str, Any] = {
         "duration_s": 20.0, "step_s": 0.05, "world": "cuboids", "outputs": [], "report": False,
-        "vehicles": [{"name": "rover", "model": "clearpath/husky", "start": {"xyz": [0, 0, 0]}}],
+        "vehicles": [
+            {"name": "rover", "model": "clearpath/husky", "start": {"xyz": [0, 0, 0]}, "dynamics": "kinematic"}
+        ],
         "sensors": [{"name": "imu", "type": "imu", "model": "xsens/mti-3", "vehicle": "rover"}],
         "machines": [{"kind": "car", "motion": path, "react": True}],
     }  # fmt: skip
@@ -120,7 +122,9 @@ def test_a_car_stops_for_a_vehicle_that_stands_in_its_lane() -> None:
 def test_a_person_with_a_path_reacts_on_request() -> None:
     fields: dict[str, Any] = {
         "duration_s": 6.0, "step_s": 0.05, "world": "cuboids", "outputs": [], "report": False,
-        "vehicles": [{"name": "rover", "model": "clearpath/husky", "start": {"xyz": [0, 0, 0]}}],
+        "vehicles": [
+            {"name": "rover", "model": "clearpath/husky", "start": {"xyz": [0, 0, 0]}, "dynamics": "kinematic"}
+        ],
         "sensors": [{"name": "imu", "type": "imu", "model": "xsens/mti-3", "vehicle": "rover"}],
         "people": [
             {"name": name, "react": reacts, "spline": {"points": [[-3.5, 0, 0], [3.5, 0, 0]], "max_speed_m_s": 1.4}}

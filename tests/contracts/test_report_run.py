@@ -105,7 +105,7 @@ def test_it_holds_all_its_parts(page: str, folder: Path) -> None:
     anchors = {attributes.get("id") for tag, attributes in found.tags if tag == "section"}
     assert anchors == {
         "points", "map", "scans", "time", "streams", "sensors", "weather", "labels", "actors", "files", "origin",
-        "timings",
+        "timings", "collisions",
     }  # fmt: skip
     words = " ".join(found.text)
     for wanted in ("VLP", "clearpath/husky", "5 → 40 mm/h", "at 0, 0.5 s", "(2, 0, 0) m/s", ph.__version__):

@@ -74,7 +74,8 @@ def test_a_run_writes_clouds_streams_truth_and_a_manifest(folder: Path) -> None:
     written = files_of(folder / "out")
     assert set(written) == {
         *(f"top/{number:06d}.pcd" for number in range(5)), "imu.csv", "wheels.csv", "manifest.json", "truth/top.tum",
-        "truth/husky.csv", "truth/husky.tum", "truth/car.csv", "truth/car.tum", "bag/bag_0.mcap", "bag/metadata.yaml",
+        "truth/husky.csv", "truth/husky.tum",
+        "truth/collisions.jsonl", "truth/car.csv", "truth/car.tum", "bag/bag_0.mcap", "bag/metadata.yaml",
     }  # fmt: skip
     manifest = json.loads(written["manifest.json"])
     assert manifest["complete"]

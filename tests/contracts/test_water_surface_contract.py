@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
@@ -179,7 +180,9 @@ def test_a_scenario_shows_the_waves_that_its_vessel_rides(tmp_path: Path) -> Non
     # Real lidars hardly see water; a receiver with full overlap close by does.
     sheet = tmp_path / "near.yaml"
     text = (PRESETS / "lidar" / "hesai" / "xt32.yaml").read_text(encoding="utf-8")
-    sheet.write_text(text.replace("overlap: 16.0", "overlap: 5.0"), encoding="utf-8")
+    near, count = re.subn(r"overlap: \[\[.*?\]\]\n", "overlap: 5.0\n", text, flags=re.DOTALL)
+    assert count == 1
+    sheet.write_text(near, encoding="utf-8")
     fields = {**SCENARIO, "sensors": [{**SCENARIO["sensors"][0], "model": str(sheet)}]}
     scenario = ph.Scenario.from_mapping(fields)
     water = scenario.water

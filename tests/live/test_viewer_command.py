@@ -98,7 +98,7 @@ def test_a_cloud_is_served_until_it_is_stopped(cloud: Path, monkeypatch: pytest.
 
     seen: list[str] = []
 
-    def look(viewer: Viewer) -> None:
+    def look(viewer: Viewer, *_: Any) -> None:
         with socket.create_connection((viewer.host, viewer.port), timeout=5) as line:
             line.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
             seen.append(line.recv(64).decode("latin-1"))

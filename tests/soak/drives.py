@@ -20,6 +20,7 @@ import numpy as np
 
 import parhelion as ph
 from parhelion.contact import boxes
+from parhelion.contact.chassis import wheel_loads as static_loads
 from parhelion.contact.driver import ContactDriver
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
@@ -110,16 +111,21 @@ def hull_depths(driver: ContactDriver) -> Floats:
 
 
 def wheel_depths(driver: ContactDriver) -> Floats:
-    """Depth [m] of the deepest point on the rims of each vehicle's wheels below the ground, beyond their sinkage.
+    """Depth [m] of the deepest point on the rims of each vehicle's wheels below the ground.
 
+    Sinkage into soil and the deflection of tyres under more than their static load do not count.
     Rays go up from the lower half of each rim; a surface that faces up and is less than 10 cm above has been passed.
     """
     points, owners = [], []
     turns = boxes.rotation(driver._state[3:7].T)
-    sunk = driver.sinkages()
+    sunk, loads = driver.sinkages(), driver.wheel_loads()
     angles = np.radians(np.arange(-90.0, 91.0, 15.0))
     for k, one in enumerate(driver._members):
-        for wheel, depth in zip(one.chassis.wheels, sunk[k], strict=False):
+        deflected = (loads[k][: len(one.chassis.wheels)] - static_loads(one.vehicle.config.mass_kg, one.chassis)).clip(
+            0.0
+        )
+        less = sunk[k][: len(deflected)] + deflected / one.chassis.tyre_stiffness_n_m
+        for wheel, depth in zip(one.chassis.wheels, less, strict=True):
             rim = (wheel.radius_m - depth) * np.column_stack([np.sin(angles), 0.0 * angles, -np.cos(angles)])
             local = rim + np.array([wheel.x_m, wheel.y_m, wheel.radius_m]) - one.offset
             points.append(driver._state[:3, k] + local @ turns[k].T)

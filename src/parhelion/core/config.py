@@ -163,7 +163,7 @@ class SampledSheet(DataSheet):
     @model_validator(mode="after")
     def _rates(self) -> Self:
         if self.rate_hz > self.max_rate_hz:
-            raise ValueError(f"rate_hz ({self.rate_hz}) must not be above max_rate_hz ({self.max_rate_hz})")
+            raise ValueError(f"rate_hz: must not be above max_rate_hz ({self.max_rate_hz:g} Hz), got {self.rate_hz:g}")
         return self
 
 
