@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import parhelion as ph
-from parhelion.contact.probe import ground_height
 from parhelion.contact.solid import Solid
 from parhelion.core import config
 from parhelion.core.errors import ConfigError
@@ -260,7 +259,7 @@ def test_the_truth_follows_the_ground_off_road() -> None:
     made = scenario(robot, duration_s=6.0, place="off-road")
     solid = Solid.of(made.world)
     xyz = np.concatenate([step.state("robot").xyz for step in made])
-    below = ground_height(solid, xyz + np.array([0.0, 0.0, 0.3]))
+    below = solid.heights(xyz + np.array([0.0, 0.0, 0.3]))
     assert np.abs(xyz[:, 2] - below).max() < 0.02
     assert np.ptp(xyz[:, 2]) > 0.05
     assert np.ptp(xyz[:, 0]) > 4.0

@@ -11,6 +11,7 @@ import pytest
 
 import parhelion as ph
 from parhelion.contact.pieces import Pieces
+from parhelion.contact.solid import Solid
 from parhelion.world.urdf import load_urdf
 
 pytest.importorskip("mujoco", reason="needs MuJoCo: pip install 'parhelion[physics]'")
@@ -174,7 +175,7 @@ def test_repeated_and_resumed_drives_have_the_same_bits(tmp_path: Path) -> None:
     driver.restart()
     _drive(driver, ph.DriveCommand(1.0, 0.2), 3.0)
     assert np.array_equal(_drive(driver, ph.DriveCommand(1.0, 0.2), 3.0), first)
-    ground = [Pieces(world).ground(row[1:3], row[3] + 0.5) for row in first[::50]]
+    ground = Solid.of(world).heights(first[::50, 1:4], 0.5)
     assert np.abs(first[::50, 3] - ground).max() < 0.15  # the root lies between four wheels on rough ground
 
 
@@ -223,7 +224,7 @@ def test_boxes_are_whole_pieces_and_buildings_are_not() -> None:
     world.add((vertices, faces), material="brick", label="building", pose=ph.Pose((20, 0, 0)))
     pieces = Pieces(world)
     assert pieces._whole[pieces._component].tolist() == [True] * 12 + [False] * len(faces)
-    assert pieces.ground(np.array([21.0, 1.0]), 10.0) == pytest.approx(3.0, abs=1e-5)
+    assert pieces.solid.heights(np.array([[21.0, 1.0, 10.0]])) == pytest.approx([3.0], abs=1e-5)
 
 
 def _scenario(tmp_path: Path, **vehicle: Any) -> ph.Scenario:

@@ -34,7 +34,6 @@ from parhelion.motion.vehicles.ground import Car, DifferentialDrive
 from parhelion.motion.vehicles.sheets import ChassisConfig
 from parhelion.rays.device import copied, engine
 from parhelion.rays.lock import locked
-from parhelion.rays.records import Rays
 from parhelion.world.world import World
 
 SUBSTEP_S = 0.002
@@ -567,7 +566,7 @@ class ContactDriver:
     def _on_ground(self, name: str, start: Pose, wheels: Floats, height: float) -> Pose:
         """Pose on the plane under the wheels, with the heading of the start."""
         corners = start.xyz + quat_rotate(start.quat_xyzw, np.column_stack([wheels, np.zeros(len(wheels))]))
-        ground = self._heights(corners, height)
+        ground = self.solid.heights(corners, 0.5 * height)
         if np.all(np.isnan(ground)):
             raise ConfigError(f"{name}: no ground under its start at {_shown(start.xyz)}; move it into the world")
         level = np.where(np.isnan(ground), np.nanmax(ground), ground)
@@ -591,18 +590,6 @@ class ContactDriver:
             )
         quat = quat_multiply(tilt / np.linalg.norm(tilt), turn)
         return Pose(xyz=(float(start.xyz[0]), float(start.xyz[1]), z), quat_xyzw=tuple(quat.tolist()))
-
-    def _heights(self, points: Floats, height: float) -> Floats:
-        """Ground heights [m] at points (n, 3): below them and their vehicle's height, otherwise above; NaN if none."""
-        count, far = len(points), np.full(len(points), 1e5)
-        down = self.solid.scene.cast(
-            Rays(
-                points + np.array([0.0, 0.0, 0.5 * height]), np.tile([0.0, 0.0, -1.0], (count, 1)), np.zeros(count), far
-            )
-        )
-        up = self.solid.scene.cast(Rays(points, np.tile([0.0, 0.0, 1.0], (count, 1)), np.zeros(count), far))
-        below = points[:, 2] + 0.5 * height - down.range
-        return np.where(down.found, below, np.where(up.found, points[:, 2] + up.range, np.nan))
 
 
 def _shown(xyz: Floats) -> str:

@@ -141,8 +141,8 @@ class JointedDriver:
         return float(data.xpos[1][2] - low)
 
     def _on_ground(self, name: str, start: Pose, offset: float) -> Pose:
-        ground = self._pieces.ground(start.xyz[:2], start.xyz[2] + 1.0)
-        if ground is None:
+        ground = float(self._pieces.solid.heights(start.xyz[None], 1.0)[0])
+        if math.isnan(ground):
             raise ConfigError(f"{name}: no ground under its start at {start.xyz.tolist()}; move it into the world")
         x, y, z = start.xyz.tolist()
         return Pose(xyz=(x, y, max(z, ground + offset)), quat_xyzw=start.quat_xyzw)

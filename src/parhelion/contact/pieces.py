@@ -103,22 +103,6 @@ class Pieces:
         name = next((one.name for one in self.world.objects if one.index == index), "")
         return name or self.world.label_names[int(self.world.parts.label[part])]
 
-    def ground(self, xy: Floats, top: float) -> float | None:
-        """Height [m] of the highest surface below `top` at a place, or of the lowest above it; None without any."""
-        x, y = float(xy[0]), float(xy[1])
-        below = self._cast(self.solid.scene, np.array([[x, y, top]]), -1.0)[0]
-        if np.isfinite(below):
-            return float(below)
-        above = self._cast(self.solid.scene, np.array([[x, y, top]]), 1.0)[0]
-        return float(above) if np.isfinite(above) else None
-
-    @staticmethod
-    def _cast(scene: RayScene, points: Floats, up: float) -> Floats:
-        """Heights [m] of surfaces below or above points (n, 3); NaN if there are none."""
-        count = len(points)
-        hits = scene.cast(Rays(points, np.tile([0.0, 0.0, up], (count, 1)), np.zeros(count), np.full(count, 1e5)))
-        return np.where(hits.found, points[:, 2] + up * hits.range, np.nan)
-
     # ---- into a MuJoCo model -----------------------------------------------------------------------------------------
 
     def add_to(

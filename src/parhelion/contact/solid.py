@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.pose import Floats
 from parhelion.rays.geometry import SceneGeometry, Triangles
+from parhelion.rays.records import Rays
 from parhelion.rays.scene import RayScene
 from parhelion.world.world import World
 
@@ -59,6 +60,19 @@ class Solid:
         The walls around the world are always included.
         """
         return self._edges if self.grid is None else np.concatenate([self.grid.query(low, high), self._edges])
+
+    def heights(self, points: Floats, above_m: float = 0.0) -> Floats:
+        """Heights [m] of the ground at points (n, 3): of the first surface below, otherwise above; NaN without any.
+
+        `above_m` is added to the points before the search below them.
+        """
+        count, far = len(points), np.full(len(points), 1e5)
+        start, up = points + np.array([0.0, 0.0, above_m]), np.tile([0.0, 0.0, 1.0], (count, 1))
+        below = self.scene.cast(Rays(start, -up, np.zeros(count), far))
+        above = self.scene.cast(Rays(np.asarray(points, np.float64), up, np.zeros(count), far))
+        return np.where(
+            below.found, start[:, 2] - below.range, np.where(above.found, points[:, 2] + above.range, np.nan)
+        )
 
     def is_edge(self, row: int) -> bool:
         """True for a triangle of the walls around the world."""

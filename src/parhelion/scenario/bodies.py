@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 from parhelion.contact.chassis import chassis_of
 from parhelion.contact.driver import ContactDriver
 from parhelion.contact.jointed import JointedDriver
-from parhelion.contact.probe import has_ground
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose, quat_multiply, quat_rotate
 from parhelion.core.trajectory import Trajectory
@@ -371,7 +370,8 @@ def _dynamics(entry: VehicleEntry, vehicle: Vehicle, driver: Callable[[str], Dri
         return "kinematic"
     rays = driver("rays")
     assert isinstance(rays, ContactDriver)
-    return "rays" if has_ground(rays.solid, entry.start.pose().xyz) else "kinematic"
+    ground = rays.solid.heights(entry.start.pose().xyz[None], 0.1)
+    return "kinematic" if np.isnan(ground[0]) else "rays"
 
 
 def motion_of(entry: MotionEntry, folder: Path) -> Trajectory:
