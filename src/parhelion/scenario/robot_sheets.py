@@ -25,7 +25,7 @@ _ALONG_Y = 0.9
 _FLAT_M = 0.05
 """Largest height [m] of the lowest wheels above or below the ground in the file."""
 _MOST_TORQUE_N_M, _MOST_RATE_RAD_S = 1e4, 200.0
-"""Larger limits of joints are placeholders and are not used."""
+"""Larger limits in a file mean that there is none; they are not used."""
 _LEAST_SPEED_M_S, _DEFAULT_SPEED_M_S = 0.05, 1.0
 
 
