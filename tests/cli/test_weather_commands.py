@@ -87,7 +87,7 @@ def test_a_file_is_the_base_that_options_change(tmp_path: Path) -> None:
     assert meant.rain == ph.Rain(rate_mm_h=30, model="goodin2019")
     assert meant.fog == ph.Fog(visibility_m=90, backscatter=0.03, heterogeneity=ph.Heterogeneity())
     assert meant.snow is None  # the file stands for all of what was there before
-    assert [part.centre_m for part in meant.dust_clouds] == [(0, 0, 0), (9, 9, 9)]
+    assert [part.centre_m for part in meant.dust] == [(0, 0, 0), (9, 9, 9)]
 
 
 def test_every_model_of_the_weather_can_be_named() -> None:

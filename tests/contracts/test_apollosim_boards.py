@@ -14,7 +14,7 @@ import yaml
 
 import parhelion as ph
 from parhelion.calibrate.boards.boards import BoardCalibration, calibrate_boards, distance_notes
-from parhelion.calibrate.boards.find import find_board
+from parhelion.calibrate.boards.find import find_boards
 from parhelion.calibrate.boards.held_out import compare
 from parhelion.calibrate.boards.report import simulated_profiles
 from parhelion.calibrate.boards.shots import from_angles, read_shots
@@ -59,14 +59,14 @@ def test_the_board_is_found_with_and_without_its_stated_distance(name: str) -> N
     """Not the objects at the side, and in spite of the 7 cm between the stated distance and the ranges."""
     shots = read_shots(recording(name))
     for distance_m in (None, STATED_M[name]):
-        board = find_board(shots, distance_m=distance_m)
+        board = find_boards(shots, distance_m=distance_m)[0]
         assert board.distance_m == pytest.approx(MEASURED_M[name], abs=0.003)
         assert abs(abs(board.azimuth_deg) - 180.0) < 2.0
 
 
 def test_a_wrong_distance_is_rejected_or_outweighed_by_the_sector(found: BoardCalibration) -> None:
     with pytest.raises(ConfigError, match=r"near 0\.479 m: the surfaces are at 0\.22 m at -178 deg"):
-        find_board(read_shots(recording("metal")), distance_m=0.479)
+        find_boards(read_shots(recording("metal")), distance_m=0.479)[0]
     assert found.recordings[2].board is not None
     assert found.recordings[2].board.distance_m == pytest.approx(MEASURED_M["metal"], abs=0.003)
     text = "\n".join(found.notes)
@@ -97,7 +97,7 @@ def test_an_oblique_surface_is_not_the_board() -> None:
     distance = np.where(np.abs(azimuth) < 0.7, board, np.where((azimuth > 0.75) & (azimuth < 1.2), side, np.inf))
     noise = np.random.default_rng(1).normal(0.0, 1e-3, (20, len(azimuth)))
     shots = from_angles((distance + noise).ravel(), np.full(noise.size, 47.0), np.tile(azimuth, 20))
-    found = find_board(shots)
+    found = find_boards(shots)[0]
     assert found.distance_m == pytest.approx(0.4, abs=0.002)
 
 

@@ -114,14 +114,14 @@ def test_the_viewer(lines: Lines) -> None:
             camera = {"wxyz": [1, 0, 0, 0], "position": [0, 0, 1], "look_at": [0, 0, 0], "up_direction": [0, 0, 1]}
             lens = {"fov": 1.0, "near": 0.1, "far": 9.0, "image_height": 99, "image_width": 99}
             page.send(msgspec.msgpack.encode({"type": "ViewerCameraMessage", **camera, **lens}))
-            assert _eventually(lambda: viewer.client_count == 1)
+            assert _eventually(lambda: len(viewer._server.get_clients()) == 1)
             for k in range(100):
                 for number in list(viewer._server.gui._gui_input_handle_from_uuid):
                     for update in ({"value": ("no", float("nan"), None, [1], 1e300)[k % 5]}, {"no": 1}):
                         message = {"type": "GuiUpdateMessage", "uuid": number, "updates": update}
                         page.send(msgspec.msgpack.encode(message))
             assert _eventually(lambda: not viewer._work)
-            assert viewer.client_count == 1
+            assert len(viewer._server.get_clients()) == 1
             assert _eventually(lambda: viewer.session.colour_by in viewer.session.choices)
         assert running.is_alive()
     running.join(5.0)

@@ -195,7 +195,7 @@ def test_sliders_change_the_weather_and_the_end_of_visibility_is_clear() -> None
     assert weather_of(own, Request(amounts=(("rain", 0.0), ("fog", math.inf))), at) is None
     dusty = weather_of(None, Request(amounts=(("dust", 1e-4), ("snow", 1.0))), at)
     assert dusty is not None
-    assert len(dusty.dust_clouds) == 1
+    assert len(dusty.dust) == 1
     assert dusty.at(0).snow_rate_mm_h == 1.0
 
 

@@ -12,7 +12,7 @@ import parhelion as ph
 from calibrate_rigs import changed_sheet, sheet_of
 from chance import LIKELY
 from parhelion.calibrate.boards.example import SETUPS, TRUTHS, make_shots
-from parhelion.calibrate.boards.find import find_board
+from parhelion.calibrate.boards.find import find_boards
 from parhelion.calibrate.boards.profile import MaterialShots, fit_profile, shots_at
 from parhelion.calibrate.boards.report import mean_and_sigma, simulate_board
 from parhelion.sensors.optics.lidar.config import MaterialProfile
@@ -76,7 +76,7 @@ def test_truth_recording_calibration_simulation_calibration_is_the_truth(sensor:
     off, profiles = [], {}
     for number, (name, truth) in enumerate(TRUTHS[sensor].items()):
         shots = make_shots(truth, setup, sensor, seed=20 + number)
-        profiles[name] = fit_profile(shots_at(find_board(shots), shots), gaps=False)[0]
+        profiles[name] = fit_profile(shots_at(find_boards(shots)[0], shots), gaps=False)[0]
     sheet = sheet_of(sensor, profiles)
     for name, recorded in profiles.items():
         again = simulate_board(sheet, name, setup.distance_m, width_m=setup.width_m, seed=5, shots=15_000)
@@ -93,7 +93,7 @@ def test_truth_recording_calibration_simulation_calibration_is_the_truth(sensor:
 def test_a_sheet_with_a_profile_of_nothing_here_scans_the_same_bytes() -> None:
     """Materials without a profile keep the sensor's default noise if the sheet selects it, with one warning."""
     truth = make_shots(TRUTHS[VLP]["foam"], SETUPS[VLP], VLP, seed=1)
-    profile = fit_profile(shots_at(find_board(truth), truth), gaps=False)[0]
+    profile = fit_profile(shots_at(find_boards(truth)[0], truth), gaps=False)[0]
     world = ph.World()
     world.add(ph.shapes.box(1, 6, 4), material="concrete", label="wall", pose=ph.Pose((6.0, 0.0, 0.0)))
     plain = ph.Lidar(changed_sheet(VLP)).scan(world, pose=ph.Pose(), seed=3)
@@ -110,7 +110,7 @@ def test_a_sheet_with_a_profile_of_nothing_here_scans_the_same_bytes() -> None:
 
 def test_profiles_follow_the_seed_and_stop_with_the_noise() -> None:
     truth = make_shots(TRUTHS[VLP]["epoxy"], SETUPS[VLP], VLP, seed=1)
-    sheet = sheet_of(VLP, {"epoxy": fit_profile(shots_at(find_board(truth), truth))[0]})
+    sheet = sheet_of(VLP, {"epoxy": fit_profile(shots_at(find_boards(truth)[0], truth))[0]})
     world = ph.World()
     world.add(ph.shapes.box(0.1, 4, 2), material="epoxy", label="board", pose=ph.Pose((2.05, 0.0, 0.0)))
     lidar = ph.Lidar(sheet)

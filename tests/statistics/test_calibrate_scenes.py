@@ -9,7 +9,7 @@ from scipy import stats
 import parhelion as ph
 from chance import LIKELY
 from parhelion.calibrate.boards.example import SETUPS, TRUTHS, make_shots
-from parhelion.calibrate.boards.find import find_board
+from parhelion.calibrate.boards.find import find_boards
 from parhelion.calibrate.boards.profile import fit_profile, shots_at
 from parhelion.rays.records import Rays
 from parhelion.rays.scene import RayScene
@@ -23,7 +23,7 @@ def foam() -> MaterialProfile:
     """Profile that depends on the angle: 5 % of shots drop at normal incidence, and many more at oblique angles."""
     truth = TRUTHS[SENSOR]["bare-metal"]
     shots = make_shots(truth, SETUPS[SENSOR], SENSOR, seed=31)
-    return fit_profile(shots_at(find_board(shots), shots))[0]
+    return fit_profile(shots_at(find_boards(shots)[0], shots))[0]
 
 
 @pytest.mark.parametrize("name", ["boards-zigzag", "boards-u"])

@@ -64,6 +64,9 @@ def shoot(
         RainBlend, typer.Option(help="Blend of rain streaks: by drop sizes and exposure, or the image blend of VANE.")
     ] = "physical",
     lens_drops: Annotated[int, typer.Option(min=0, help="Number of water drops on the lens.")] = 0,
+    calibration: Annotated[
+        Path | None, typer.Option(help="Lens of your own camera: a calibration file of OpenCV or ROS (YAML).")
+    ] = None,
     material: Annotated[str | None, typer.Option(help="Material of a mesh file that names none.")] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File (.png .jpg .tiff .exr .npz), or a folder for several.")
@@ -111,7 +114,7 @@ def shoot(
     eye = Camera(
         camera, width=width, height=height, samples=samples, bounces=bounces, truth=wanted, noise=noise,
         exposure_s=exposure, gain_db=gain, denoise=denoise, lens_drops=lens_drops,
-        rain_blend=rain_blend,
+        rain_blend=rain_blend, calibration=calibration,
     )  # fmt: skip
     if ndvi is not None and not {"red", "nir"} <= set(eye.config.sensor.band_names):
         raise typer.BadParameter(f"{camera} does not have the bands red and nir", param_hint="--ndvi")

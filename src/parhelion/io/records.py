@@ -25,6 +25,7 @@ from parhelion.core.files import atomic_write
 from parhelion.core.image import Image
 from parhelion.core.reading import read_bytes, reading
 from parhelion.core.records import ROW, Record, components
+from parhelion.core.streams import ImuData
 from parhelion.io.columns import DTYPES
 from parhelion.io.csv_table import format_rows, parse_rows, table_head
 from parhelion.io.formats import FORMATS, check_options, format_of, read_cloud, write_cloud
@@ -107,10 +108,20 @@ def _ending(choose: Callable[..., Any], default: str) -> Callable[[str | PathLik
     return lambda path, format: str(choose(path or "", format or (None if path else default)).endings[0])
 
 
+def _read_imu(kind: type[Record], path: str | PathLike[str], *, format: str | None = None, **options: Any) -> Record:
+    """IMU samples of a file of records, or of a capture of a lidar with a built-in IMU."""
+    if format is None and Path(path).suffix.lower() in (".pcap", ".pcapng"):
+        from parhelion.io.captures import read_imu
+
+        return read_imu(path)
+    return _read_any(kind, path, format=format, **options)
+
+
 RECORD_FILES: Consumer[RecordFiles] = Consumer(
     "files of records",
     {
         Record: RecordFiles(_read_any, _write_any, _any_ending),
+        ImuData: RecordFiles(_read_imu, _write_any, _any_ending),
         PointCloud: RecordFiles(
             lambda kind, path, **options: read_cloud(path, **options), write_cloud, _ending(format_of, "pcd")
         ),

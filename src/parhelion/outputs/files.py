@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario
     from parhelion.scenario.sensors import OnBoard
 
-# ---- GNSS: tables of fixes and satellites, NMEA sentences, RINEX observations ---------------------------------------
+# ---- GNSS: tables of fixes and satellites, NMEA sentences, RINEX observations, UBX messages -------------------------
 
 
 _HEAD = (
@@ -39,7 +39,10 @@ _HEAD = (
 
 def gnss_companions(file: Path) -> list[Path]:
     """Files that are written together with the table of fixes."""
-    return [file.with_name(f"{file.stem}-satellites.csv"), file.with_suffix(".nmea"), file.with_suffix(".rnx")]
+    return [
+        file.with_name(f"{file.stem}-satellites.csv"),
+        *(file.with_suffix(one) for one in (".nmea", ".rnx", ".ubx")),
+    ]
 
 
 def fix_columns(data: GnssData) -> dict[str, np.ndarray]:
@@ -71,10 +74,11 @@ def write_satellites(data: GnssData, file: Path) -> None:
 
 def write_gnss(data: GnssData, file: Path) -> list[str]:
     """Write all files of a GNSS receiver."""
-    satellites, sentences, ranges = gnss_companions(file)
+    satellites, sentences, ranges, messages = gnss_companions(file)
     write_satellites(data, satellites)
     gnss.write_nmea(data, sentences)
     gnss.write_rinex(data, ranges)
+    gnss.write_ubx(data, messages)
     if file.suffix == ".npz":
         return write_samples(data, file)
     write_columns(file, fix_columns(data))

@@ -49,7 +49,7 @@ class _OnBoard:
         """Type of the measured records; consumers dispatch on it."""
         if entry.format is not None:
             FILE_FORMATS.require(self.record_type)(Path("record"), entry.format)  # reports an unknown format early
-        options = dict(entry.options)
+        options = _options(kind, entry, folder)
         if entry.rate_hz is not None:
             options["rate_hz"] = entry.rate_hz
         self.sensor: Any = _made(kind, entry, _model(entry, folder), {"name": entry.name, **options})
@@ -127,6 +127,16 @@ def _model(entry: SensorEntry, folder: Path) -> str:
     if entry.model.lower().endswith((".yaml", ".yml")):
         return str(folder / entry.model)
     return entry.model
+
+
+def _options(kind: SensorKind, entry: SensorEntry, folder: Path) -> dict[str, Any]:
+    """Options of an entry; the paths of files among them are relative to the scenario."""
+    taken = signature(kind.sensor).parameters
+    files = {name for name in entry.options if name in taken and "PathLike" in str(taken[name].annotation)}
+    return {
+        name: str(folder / value) if name in files and isinstance(value, str) else value
+        for name, value in entry.options.items()
+    }
 
 
 def _made(kind: SensorKind, entry: SensorEntry, model: str, options: dict[str, Any]) -> Any:

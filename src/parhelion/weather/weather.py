@@ -303,16 +303,6 @@ class Weather:
 
     is_still = deprecated_method("is_still", "is_constant")
 
-    @property
-    def dust_clouds(self) -> tuple[DustCloud, ...]:
-        """Manually placed dust clouds."""
-        return tuple(part for part in self.dust if part.kind == "cloud")
-
-    @property
-    def dust_trails(self) -> tuple[DustTrail, ...]:
-        """Dust trails behind vehicles."""
-        return tuple(part for part in self.dust if part.kind == "trail")
-
     # ---- changing ----------------------------------------------------------------------------------------------
 
     def replace(self, **changes: Any) -> Weather:

@@ -20,7 +20,7 @@ from parhelion.calibrate.boards.boards import (
     stages_of,
 )
 from parhelion.calibrate.boards.example import SETUPS, TRUTHS, Setup, make_shots, write_text
-from parhelion.calibrate.boards.find import find_board
+from parhelion.calibrate.boards.find import find_boards
 from parhelion.calibrate.boards.held_out import HeldOutScore, compare
 from parhelion.calibrate.boards.profile import MaterialShots, fit_brdf, fit_profile, shots_at, together
 from parhelion.calibrate.boards.shots import BoardShots, from_angles, read_shots
@@ -47,7 +47,7 @@ def test_boards_are_found_to_a_centimetre_and_half_a_degree(sensor: str, seed: i
     """Board rotated by 3 degrees, 20 % of the shots from elsewhere, a wall behind it."""
     setup = replace(SMALL[sensor], outliers=0.2, tilt_deg=3.0, warp_m=0.0)
     shots = make_shots(TRUTHS[sensor]["cardboard"], setup, sensor, seed=seed)
-    board = find_board(shots, seed=seed)
+    board = find_boards(shots, seed=seed)[0]
     assert board.distance_m == pytest.approx(setup.distance_m, abs=0.01)
     normal = -np.array([np.cos(np.radians(3.0)), np.sin(np.radians(3.0)), 0.0])
     assert np.degrees(np.arccos(board.normal @ normal)) < 0.5
@@ -61,19 +61,19 @@ def test_boards_are_found_to_a_centimetre_and_half_a_degree(sensor: str, seed: i
 
 def test_clouds_without_lost_shots_show_the_whole_height() -> None:
     shots = make_shots(TRUTHS[VLP]["cardboard"], SMALL[VLP], VLP, seed=1)
-    board = find_board(replace(shots.rows(~shots.lost), knows_lost=False))
+    board = find_boards(replace(shots.rows(~shots.lost), knows_lost=False))[0]
     assert board.height_m == pytest.approx(SMALL[VLP].height_m, abs=2.0 * np.radians(2.0) * SMALL[VLP].distance_m)
 
 
 def test_typed_distance_and_width_choose_the_board() -> None:
     setup = replace(SMALL[RPLIDAR], width_m=0.4)
     shots = make_shots(TRUTHS[RPLIDAR]["foam"], setup, RPLIDAR, seed=4)
-    board = find_board(shots, distance_m=0.5, width_m=0.4)
+    board = find_boards(shots, distance_m=0.5, width_m=0.4)[0]
     assert board.distance_m == pytest.approx(0.5, abs=0.01)
     assert board.width_m == pytest.approx(0.4)
     assert np.degrees(np.arctan(0.2 / 0.5)) == pytest.approx(shots_at(board, shots).angle_deg.max(), abs=4.5)
     with pytest.raises(ConfigError, match=r"no board found near 5 m"):
-        find_board(shots, distance_m=5.0, width_m=0.4)
+        find_boards(shots, distance_m=5.0, width_m=0.4)[0]
 
 
 def test_no_plane_is_no_board() -> None:
@@ -82,9 +82,9 @@ def test_no_plane_is_no_board() -> None:
         random.uniform(1, 9, 3000), np.ones(3000), random.uniform(-3, 3, 3000), random.uniform(-1, 1, 3000)
     )
     with pytest.raises(ConfigError, match="no board found"):
-        find_board(scatter)
+        find_boards(scatter)[0]
     with pytest.raises(ConfigError, match="no board found"):
-        find_board(from_angles(np.full(50, np.inf), np.zeros(50), np.linspace(-1, 1, 50)))
+        find_boards(from_angles(np.full(50, np.inf), np.zeros(50), np.linspace(-1, 1, 50)))[0]
 
 
 def test_text_is_read_as_apollosim_writes_it(tmp_path: Path) -> None:
@@ -131,28 +131,28 @@ def test_recordings_of_every_kind_give_the_same_shots(tmp_path: Path) -> None:
     world.add(ph.shapes.box(0.1, 3.0, 2.0), material="plywood", label="board", pose=ph.Pose((2.05, 0.0, 0.0)))
     flat = ph.Lidar(RPLIDAR).scan(world, pose=ph.Pose(), seed=1)
     flat.save(tmp_path / "scan.npz")
-    reach = [find_board(read_shots(tmp_path / "scan.npz")).distance_m]
+    reach = [find_boards(read_shots(tmp_path / "scan.npz"))[0].distance_m]
     with BagWriter(tmp_path / "bag.mcap") as bag:
         bag.add(Topic("/scan", LASER_SCAN, definition_of(LASER_SCAN)))
         data = laser_scan(flat, "laser", 0, range_min_m=0.1, range_max_m=12.0)
         bag.write(Message("/scan", LASER_SCAN, 0, data))
     from_bag = read_shots(tmp_path / "bag.mcap")
     assert from_bag.lost.sum() == flat.lost.sum() > 0
-    reach.append(find_board(from_bag).distance_m)
+    reach.append(find_boards(from_bag)[0].distance_m)
     many = ph.Lidar(VLP).scan(world, pose=ph.Pose(), seed=1)
     with pytest.warns(FieldsDroppedWarning):
         many.save(tmp_path / "vlp.pcap")
     captured = read_shots(tmp_path / "vlp.pcap", sensor=VLP)
     assert (~captured.lost).sum() == len(many)  # packets are filled up, so that a few lost shots more are in them
     assert captured.lost.sum() >= many.lost.sum() > 0
-    reach.append(find_board(captured).distance_m)
+    reach.append(find_boards(captured)[0].distance_m)
     np.testing.assert_allclose(reach, 2.0, atol=0.02)
 
 
 def seen(sensor: str, material: str, seed: int = 3, **changes: object) -> object:
     setup = replace(SMALL[sensor], **changes)  # type: ignore[arg-type]
     shots = make_shots(TRUTHS[sensor][material], setup, sensor, seed=seed)
-    return shots_at(find_board(shots), shots)
+    return shots_at(find_boards(shots)[0], shots)
 
 
 @pytest.mark.slow
@@ -331,7 +331,7 @@ def test_materials_are_identified_by_their_returns(tmp_path: Path) -> None:
     config = calibrate_boards(board_yaml(tmp_path, *sheets), ph.Lidar(VLP).config).sheet
     for number, name in enumerate(("foam", "epoxy")):
         shots: BoardShots = make_shots(TRUTHS[VLP][name], replace(SMALL[VLP], revolutions=1, outliers=0.0), VLP, seed=9)
-        board = find_board(shots)
+        board = find_boards(shots)[0]
         own = shots.rows(board.holds(shots) & ~shots.lost)
         found = identify(PointCloud(own.points, {"intensity": own.intensity}), config)
         best = found.best
@@ -345,7 +345,7 @@ def test_a_setup_has_the_stated_truth() -> None:
     """Drop rate and mean intensity of generated shots, within four standard errors."""
     truth = TRUTHS[VLP]["plywood"]
     shots = make_shots(truth, Setup(2.0, 4.0, tilt_deg=0.0, warp_m=0.0, outliers=0.0, revolutions=6), VLP, seed=2)
-    aimed = shots.rows(find_board(shots).holds(shots, 0.05))
+    aimed = shots.rows(find_boards(shots)[0].holds(shots, 0.05))
     angle = np.degrees(np.arccos(aimed.direction[:, 0]))
     expected = truth.drop_at(angle)
     off = (aimed.lost.sum() - expected.sum()) / np.sqrt((expected * (1 - expected)).sum())

@@ -140,7 +140,7 @@ def test_a_scenario_writes_all_of_it(tmp_path: Path) -> None:
     }  # fmt: skip
     summary = ph.Scenario.from_mapping(fields).run(tmp_path / "out")
     names = {file.name for file in summary.files}
-    assert {"gps.csv", "gps-satellites.csv", "gps.nmea", "gps.rnx", "base.csv"} <= names
+    assert {"gps.csv", "gps-satellites.csv", "gps.nmea", "gps.rnx", "gps.ubx", "base.csv"} <= names
     rows = np.genfromtxt(tmp_path / "out" / "gps.csv", delimiter=",", names=True)
     assert len(rows) == 5
     assert rows["latitude_deg"] == pytest.approx(48.0, abs=1e-3)

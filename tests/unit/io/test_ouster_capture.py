@@ -13,7 +13,7 @@ import pytest
 from ouster_scans import random_scan, sdk_frames
 from parhelion.core.errors import FormatError
 from parhelion.core.streams import ImuData
-from parhelion.io.captures import read_frames, read_imu, write_capture
+from parhelion.io.captures import read_frames, write_capture
 from parhelion.io.pcap import read_pcap
 from parhelion.makers.codec import json_beside
 from parhelion.makers.ouster.layout import PROFILES
@@ -77,7 +77,7 @@ def test_our_reader_gives_scans_and_imu_back(tmp_path: Path) -> None:
     assert [len(scan) for scan in again] == [len(scan) for scan in scans]
     assert [scan.start_time for scan in again] == pytest.approx([1.0, 1.1], abs=1e-9)
     assert read_metadata(tmp_path / "a.json") == metadata(scans[0])
-    imu = read_imu(tmp_path / "a.pcap")
+    imu = ImuData.load(tmp_path / "a.pcap")
     np.testing.assert_allclose(imu.specific_force[:, 2], 9.80665, rtol=1e-6)
     assert len(imu) == 20
     other = tmp_path / "elsewhere.json"

@@ -142,7 +142,7 @@ def test_the_calibration_of_a_single_unit_does_not_change_its_packets(tmp_path: 
 def test_an_ouster_has_its_imu_and_its_metadata(tmp_path: Path) -> None:
     from ouster.sdk import pcap as ouster_pcap
 
-    from parhelion.io.captures import read_frames, read_imu
+    from parhelion.io.captures import read_frames
 
     sensors = [
         {
@@ -158,7 +158,7 @@ def test_an_ouster_has_its_imu_and_its_metadata(tmp_path: Path) -> None:
     scans = list(read_frames(tmp_path / "roof.pcap"))
     clouds = [ph.PointCloud.load(tmp_path / "roof" / f"{number:06d}.pcd") for number in range(2)]
     assert [len(scan) for scan in scans] == [len(cloud) for cloud in clouds]
-    assert len(read_imu(tmp_path / "roof.pcap")) == 20
+    assert len(ph.ImuData.load(tmp_path / "roof.pcap")) == 20
     times = [datagram.time_s for datagram in read_pcap(tmp_path / "roof.pcap")]
     assert times == sorted(times)
     source = ouster_pcap.PcapPacketSource(str(tmp_path / "roof.pcap"))

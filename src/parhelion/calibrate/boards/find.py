@@ -89,13 +89,6 @@ class Board:
         return inside & (there > 0.0)
 
 
-def find_board(
-    shots: BoardShots, *, distance_m: float | None = None, width_m: float | None = None, seed: int = 1
-) -> Board:
-    """Most likely board of a recording, see `find_boards`."""
-    return find_boards(shots, distance_m=distance_m, width_m=width_m, seed=seed)[0]
-
-
 def find_boards(
     shots: BoardShots, *, distance_m: float | None = None, width_m: float | None = None, seed: int = 1
 ) -> list[Board]:

@@ -150,11 +150,6 @@ class Viewer:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
 
-    @property
-    def client_count(self) -> int:
-        """Number of open pages."""
-        return len(self._server.get_clients())
-
     # ---- the loop ----------------------------------------------------------------------------------------------
 
     def run(self, check: Callable[[], None] | None = None) -> None:

@@ -12,6 +12,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import parhelion as ph
 from hostile_rigs import fence
 from parhelion.core.errors import ConfigError, FormatError, ParhelionError
 from parhelion.core.image import Intrinsics
@@ -225,3 +226,23 @@ def test_cut_and_scrambled_files_never_raise_anything_else(tmp_path: Path, text:
     except ParhelionError as error:
         problem = str(error)
     assert problem is None or (str(file) in problem and "\n" not in problem)
+
+
+def test_a_camera_takes_the_lens_and_the_size_of_a_calibration_file(tmp_path: Path) -> None:
+    camera = ph.Camera("generic/vga", calibration=written(tmp_path, ROS))
+    assert replace(camera.intrinsics, baseline_m=0.0) == READ
+    small = OPENCV.replace("image_width: 640\nimage_height: 480\n", "image_width: 320\nimage_height: 240\n")
+    camera = ph.Camera("generic/vga", calibration=written(tmp_path, small), width=160)
+    assert (camera.intrinsics.width, camera.intrinsics.fx) == (160, READ.fx / 2)
+    with pytest.raises(FormatError, match="none.yaml: no such file"):
+        ph.Camera("generic/vga", calibration=tmp_path / "none.yaml")
+
+
+def test_a_scenario_finds_a_calibration_file_beside_it(tmp_path: Path) -> None:
+    written(tmp_path, ROS)
+    (tmp_path / "drive.yaml").write_text(
+        "world: cuboids\nduration_s: 0.1\nsensors:\n"
+        "  - {name: eye, type: camera, model: generic/vga, options: {calibration: lens.yaml}}\n"
+    )
+    scenario = ph.Scenario.load(tmp_path / "drive.yaml")
+    assert scenario.sensors[0].sensor.intrinsics.fx == READ.fx

@@ -20,6 +20,7 @@ from parhelion.rays.lock import locked
 from parhelion.rays.origin import cell_around
 from parhelion.sensors.base import FrameSensor, finite_time, place_of
 from parhelion.sensors.optics.camera import lens
+from parhelion.sensors.optics.camera.calibration_files import load_intrinsics
 from parhelion.sensors.optics.camera.config import CameraConfig
 from parhelion.sensors.optics.camera.denoise import method_of
 from parhelion.sensors.optics.camera.device import CameraOnDevice
@@ -116,6 +117,14 @@ def with_settings(
             raise ConfigError("gain_db: needs exposure_s, or a data sheet with a manual exposure")
         data["exposure"]["gain_db"] = gain_db
     return parse(CameraConfig, data, config.name)
+
+
+def with_calibration(config: CameraConfig, file: str | PathLike[str]) -> CameraConfig:
+    """Data sheet with the lens and the image size of a calibration file; the sensor keeps its size and electronics."""
+    found = load_intrinsics(file, width=config.image.width, height=config.image.height)
+    if (found.width, found.height) != (config.image.width, config.image.height):
+        config = with_settings(config, None, found.width, found.height, None, None)
+    return config.calibrated(found)
 
 
 def _resize(config: CameraConfig, data: dict, width: int | None, height: int | None) -> None:  # type: ignore[type-arg]
@@ -241,6 +250,7 @@ class Camera(FrameSensor[CameraConfig, Image]):
         lens_drops: Number of water drops on the lens.
         rain_blend: Blend of rain streaks: "physical" (drop sizes of the weather, brightness by exposure) or "vane" (one
             drop size and the image blend of VANE, ERDC/GSL TR-20-32 chapter 7).
+        calibration: Calibration file of OpenCV or ROS (YAML) with the lens and the image size of your own camera.
     """
 
     kind = "camera"
@@ -264,8 +274,10 @@ class Camera(FrameSensor[CameraConfig, Image]):
         denoise: bool | Literal["auto", "filter", "oidn", "none"] = "auto",
         lens_drops: int = 0,
         rain_blend: Literal["physical", "vane"] = "physical",
+        calibration: str | PathLike[str] | None = None,
     ) -> None:
         sheet = open_sheet("camera", CameraConfig, model)
+        own = sheet.config if calibration is None else with_calibration(sheet.config, calibration)
         wholes = (("samples", samples, 1, 4096), ("bounces", bounces, 0, 16), ("lens_drops", lens_drops, 0, 10_000))
         for what, value, low, high in wholes:
             if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
@@ -276,7 +288,7 @@ class Camera(FrameSensor[CameraConfig, Image]):
         for one in truth:
             if one not in TRUTH:
                 raise unknown_name("truth", one, TRUTH)
-        config = with_settings(sheet.config, rate_hz, width, height, exposure_s, gain_db)
+        config = with_settings(own, rate_hz, width, height, exposure_s, gain_db)
         super().__init__(config, sheet.name, name=name, rate_hz=config.rate_hz, noise=noise)
         self.samples, self.bounces = samples, bounces
         self.truth, self.picture, self.developed, self.denoise = tuple(truth), picture, developed, denoise
