@@ -234,7 +234,7 @@ def test_a_camera_takes_the_lens_and_the_size_of_a_calibration_file(tmp_path: Pa
     small = OPENCV.replace("image_width: 640\nimage_height: 480\n", "image_width: 320\nimage_height: 240\n")
     camera = ph.Camera("generic/vga", calibration=written(tmp_path, small), width=160)
     assert (camera.intrinsics.width, camera.intrinsics.fx) == (160, READ.fx / 2)
-    with pytest.raises(FormatError, match="none.yaml: no such file"):
+    with pytest.raises(FormatError, match=r"none\.yaml: no such file"):
         ph.Camera("generic/vga", calibration=tmp_path / "none.yaml")
 
 
