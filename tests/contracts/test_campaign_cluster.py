@@ -34,7 +34,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    return study_in(tmp_path_factory.mktemp("study"), seeds=8)
+    return study_in(tmp_path_factory.mktemp("study"), seeds=4)
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +136,7 @@ def test_a_killed_dask_worker_loses_no_run_and_the_table_is_that_of_one_process(
 
         summary = run_campaign(study, tmp_path / "out", dask=scheduler, progress=progress)
         assert workers[0].wait(10) == -signal.SIGKILL
-        assert (summary.done, summary.failed) == (24, 0)
+        assert (summary.done, summary.failed) == (12, 0)
         assert (tmp_path / "out" / "results.parquet").read_bytes() == (alone / "results.parquet").read_bytes()
         _another_version_is_rejected(study, alone, scheduler, tmp_path)
     finally:
@@ -219,7 +219,7 @@ def test_a_link_that_is_cut_and_restored_costs_no_row_and_the_table_is_that_of_o
     output, errors = process.communicate(timeout=90)
     assert process.returncode == 0, errors[-2000:]
     # The only worker was dropped, so the rows after the cut come from the worker that joined after the repair.
-    assert json.loads(output.splitlines()[-1]) == {"done": 24, "failed": 0, "left_alone": True}
+    assert json.loads(output.splitlines()[-1]) == {"done": 12, "failed": 0, "left_alone": True}
     assert (folder / "results.parquet").read_bytes() == (alone / "results.parquet").read_bytes()
 
 

@@ -26,7 +26,7 @@ def _measure(kind: str, model: str, world: ph.World, edit: int) -> None:
         tag = ph.Uwb(model, anchors=anchors, diffraction=bool(edit % 2))
         tag.run(world, motion, duration=0.3 + 0.1 * edit, seed=edit)
     elif kind == "gnss":
-        ph.Gnss(model).run(world, motion, duration=1.0 + edit, seed=edit)
+        ph.Gnss(model).run(world, motion, duration=0.4 + 0.2 * edit, seed=edit)
     else:
         ph.Echo(model).measure(world, pose=ph.Pose((0.1 * edit, 0, 1.5)), seed=edit)
 

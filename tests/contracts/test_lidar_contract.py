@@ -303,7 +303,7 @@ def test_huge_offsets_keep_millimetres() -> None:
 
 
 def test_memory_stays_flat_over_many_scans() -> None:
-    """Ten thousand scans in a small world: the resident set does not creep."""
+    """Three thousand scans in a small world: the resident set grows by less than 2 kB per scan."""
     world, lidar = (
         wall(20.0),
         ph.Lidar(sheet(noise={"range_sigma_m": 0.02}, beam={"divergence_mrad": (3, 3), "sub_rays": 25})),
@@ -315,12 +315,12 @@ def test_memory_stays_flat_over_many_scans() -> None:
             return int(file.read().split()[1]) * page / 1e6
 
     sizes = []
-    for k in range(10_000):
+    for k in range(3_000):
         scan = lidar.scan(world, pose=ph.Pose((0.001 * (k % 100), 0, 0)), time=0.1 * k, seed=k)
-        if k % 1000 == 999:
+        if k % 300 == 299:
             sizes.append(resident_mb())
     assert len(scan) == 105
-    assert sizes[-1] - sizes[1] < 20
+    assert sizes[-1] - sizes[1] < 5
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ FAMILIES = {
         "microsoft/azure-kinect-depth",
     ),
     "gnss": ("generic/phone", "u-blox/f9p"),
+    "uwb": ("bluetooth/channel-sounding", "bluetooth/rssi", "qorvo/dw1000"),
     "imu": ("bosch/bmi160",),
     "odometry": ("clearpath/husky",),
     "barometer": ("bosch/bmp388",),
