@@ -174,7 +174,7 @@ def test_coat_and_body_together_conserve_energy(roughness, index):
     f0 = float(brdf.normal_reflectance(index=index))
     lobe = partial(brdf_rigs.cook_torrance, roughness=roughness, f0=f0)
     body = partial(brdf_rigs.coated_diffuse, reflectance=1 - f0)
-    for theta in np.radians([0.5, 30, 60, 75, 85, 89]):
+    for theta in np.radians([0.5, 60, 80, 89]):
         assert albedo(lobe, theta) + albedo(body, theta) <= 1.002
 
 
