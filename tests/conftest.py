@@ -7,14 +7,13 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import settings
 
-from parhelion.core.random import Stream
+from chance import salt_streams
 from parhelion.sensors import kinds
 
 try:
@@ -27,11 +26,8 @@ settings.register_profile("same", derandomize=True)
 settings.register_profile("new", derandomize=False)
 settings.load_profile("new" if os.environ.get("PARHELION_FUZZ") == "1" else "same")
 
-# Statistical tests must hold for any random key: a salt changes the keys of all streams.
-_SALT = os.environ.get("PARHELION_TEST_SALT", "")
-if _SALT:
-    _plain_key = Stream.key.fget  # type: ignore[attr-defined]
-    Stream.key = property(lambda stream: _plain_key(replace(stream, name=f"{stream.name}#{_SALT}")))  # type: ignore[method-assign,assignment]
+if _SALT := os.environ.get("PARHELION_TEST_SALT", ""):
+    salt_streams(_SALT)
 
 _UNIT = Path(__file__).parent / "unit"
 _USER_PACKAGE = Path(__file__).parent / "user_package"

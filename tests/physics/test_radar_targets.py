@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from typing import Literal
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import binom, poisson
 
 import parhelion as ph
+from chance import LIKELY, unsalted
 from parhelion.motion.actors import add_person
 from parhelion.rays.geometry import Triangles
 from parhelion.sensors.waves.bounce import edge_density
@@ -19,8 +20,6 @@ from parhelion.sensors.waves.radar.rcs import power_rcs
 from parhelion.sensors.waves.scene import near_bend2, patches_of
 from wave_rigs import alone, narrow, radar_config, trihedral
 
-SALTED = bool(os.environ.get("PARHELION_TEST_SALT"))
-same_world = pytest.mark.skipif(SALTED, reason="a salt changes the drawn world, in which cuboids hide each other")
 SIGMA = 10.0
 """Cross-section of the targets [m^2]."""
 
@@ -33,19 +32,25 @@ def plate_and_corner_side(wavelength: float) -> tuple[float, float]:
     )
 
 
+FRAMES = 3
+
+
 def reading(radar: ph.Radar, world: ph.World, distance: float) -> float:
-    """Cross-section [dBsm] of the strongest detection near a distance [m]."""
-    scan = radar.scan(world, pose=ph.Pose(), seed=3)
-    near = np.flatnonzero(np.abs(scan.range - distance) < max(2.0 * radar.config.range_step_m, 0.3))
-    assert len(near), f"no detection at {distance:g} m"
-    return float(scan.rcs[near[np.argmax(scan.snr[near])]])
+    """Cross-section [dBsm] of the strongest detection near a distance [m], the mean of a few frames."""
+    found = []
+    for seed in range(FRAMES):
+        scan = radar.scan(world, pose=ph.Pose(), seed=seed)
+        near = np.flatnonzero(np.abs(scan.range - distance) < max(2.0 * radar.config.range_step_m, 0.3))
+        assert len(near), f"no detection at {distance:g} m"
+        found.append(float(scan.rcs[near[np.argmax(scan.snr[near])]]))
+    return float(np.mean(found))
 
 
 @pytest.mark.parametrize("name", ph.presets("radar"))
 def test_every_preset_reads_10_square_metres_as_10_square_metres(name: str) -> None:
-    """All rays share one jitter pattern. Other patterns (salts) read these targets up to 1.4 dB lower."""
+    # Of 1 dB, noise takes little: the farthest targets have 22 dB and more, so that a reading scatters by
+    # 8.7 dB / sqrt(2 SNR) < 0.5 dB, and the mean of three by 0.3 dB.
     radar = ph.Radar(name)
-    off_db = 1.7 if SALTED else 1.0
     plate, corner = plate_and_corner_side(radar.config.wavelength_m)
     radius = float(np.sqrt(SIGMA / np.pi))
     far_field = 2.0 * 2.0 * plate**2 / radar.config.wavelength_m
@@ -53,14 +58,27 @@ def test_every_preset_reads_10_square_metres_as_10_square_metres(name: str) -> N
         distance = share * radar.config.largest_range_m
         assert distance > 1.2 * far_field  # nearer, real plates and corners read less
         for mesh in (trihedral(corner), ph.shapes.board(plate, plate, 0.001)):
-            assert reading(radar, alone(mesh, distance), distance) == pytest.approx(10.0, abs=off_db)
+            assert reading(radar, alone(mesh, distance), distance) == pytest.approx(10.0, abs=1.0)
         # A sphere at a finite distance R from its surface returns pi a^2 (R / (R + a))^2: geometrical optics with the
         # virtual image at a R / (2 R + a).
         exact = 10.0 + 20.0 * np.log10(distance / (distance + radius))
-        world = alone(ph.shapes.sphere(radius), distance + radius)
-        assert reading(radar, world, distance) == pytest.approx(exact, abs=off_db)
+        found = reading(radar, alone(ph.shapes.sphere(radius), distance + radius), distance)
+        assert found == pytest.approx(exact, abs=1.0)
         if distance > 20.0:
-            assert reading(radar, world, distance) == pytest.approx(10.0, abs=off_db)
+            assert found == pytest.approx(10.0, abs=1.0)
+
+
+def test_a_corner_reflector_reads_the_same_at_every_range() -> None:
+    # The lobe is that of the last face, a^2 / 2, instead of the aperture a^2 / sqrt(3): 10 log10(sqrt(3) / 2) dB.
+    # Sampling adds 0.05 dB. Reflected rays must not start beyond the faces of a small corner that is far away.
+    for name in ("furuno/drs4d-nxt", "navtech/cts350-x", "continental/ars408-21-near"):
+        radar = ph.Radar(name, noise=False)
+        _, corner = plate_and_corner_side(radar.config.wavelength_m)
+        found = [
+            10.0 * np.log10(radar.paths(alone(trihedral(corner), far), pose=ph.Pose()).cross_section.sum(dtype=float))
+            for far in (share * radar.config.largest_range_m for share in (0.2, 0.5, 0.95))
+        ]
+        assert found == pytest.approx([10.0 - 0.62] * 3, abs=0.3), name
 
 
 def test_a_sphere_does_not_depend_on_its_tessellation() -> None:
@@ -125,41 +143,57 @@ def test_ground_is_what_is_low_wide_and_at_rest() -> None:
     assert not ground_returns(box, np.zeros(20), np.ones(20, bool), 1.0).any()
 
 
-@same_world
-@pytest.mark.parametrize("mode", ["cluster", "cube"])
+def cuboids() -> ph.World:
+    """The world of VANE's figures, in which no cuboid hides another."""
+    with unsalted():
+        return ph.World.load("cuboids")
+
+
+def detected(world: ph.World, points: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """Cuboids with a point less than 1 m beside them, for points (n, 3) in the world frame."""
+    found = []
+    for item in world.objects:
+        if item.label == "cuboid":
+            half = 0.5 * np.ptp(item.parts[0].mesh.vertices, axis=0)
+            outside = np.maximum(np.abs(item.pose.inverse().apply(points))[:, :2] - half[:2], 0.0)
+            found.append(np.linalg.norm(outside, axis=1).min() < 1.0)
+    return np.array(found)
+
+
 @pytest.mark.parametrize("height", [0.6, 1.0, 2.0])
-def test_all_cuboids_are_found(mode: Literal["cluster", "cube"], height: float) -> None:
-    world = ph.World.load("cuboids")
-    boxes = [item for item in world.objects if item.label == "cuboid"]
-    scan = ph.Radar("ti/mmwcas-imaging", mode=mode).scan(world, pose=ph.Pose((0.0, 0.0, height)), seed=1)
-    points: NDArray[np.float64] = scan.xyz + np.array([0.0, 0.0, height])
-    found = 0
-    for item in boxes:
-        half = 0.5 * np.ptp(item.parts[0].mesh.vertices, axis=0)
-        outside = np.maximum(np.abs(item.pose.inverse().apply(points))[:, :2] - half[:2], 0.0)
-        found += np.linalg.norm(outside, axis=1).min() < 1.0
-    assert found == len(boxes) == 9
-    if mode == "cluster":
-        names = [scan.names["label"][int(code)] for code in scan.label]
-        assert names.count("ground") <= len(scan) / 3
-        assert len(scan) <= 20
+def test_all_cuboids_are_found(height: float) -> None:
+    world, pose = cuboids(), ph.Pose((0.0, 0.0, height))
+    # The weakest cuboid, 45 m away, is in 95 % of the frames (measured): all four miss it with a chance of 6e-6.
+    radar = ph.Radar("ti/mmwcas-imaging")
+    frames = [detected(world, pose.apply(radar.scan(world, pose=pose, seed=seed).xyz)) for seed in range(4)]
+    assert np.any(frames, axis=0).sum() == 9
+    assert np.count_nonzero(~np.array(frames)) <= binom.isf(LIKELY, len(frames), 0.05)
 
 
-@same_world
+@pytest.mark.parametrize("height", [0.6, 1.0, 2.0])
+def test_clusters_are_all_cuboids_and_little_ground(height: float) -> None:
+    world, pose = cuboids(), ph.Pose((0.0, 0.0, height))
+    scan = ph.Radar("ti/mmwcas-imaging", mode="cluster").scan(world, pose=pose, seed=1)
+    assert detected(world, pose.apply(scan.xyz)).sum() == 9
+    ground = [scan.names["label"][int(code)] for code in scan.label].count("ground")
+    # Ground that remains is where few rays happen to lie: 4.3 clusters on average over patterns of rays.
+    assert ground <= poisson.isf(LIKELY, 4.3)
+    assert len(scan) - ground <= 2 * 9
+
+
 @pytest.mark.parametrize("mode", ["cluster", "cube"])
 def test_all_cuboids_are_found_from_other_places(mode: Literal["cluster", "cube"]) -> None:
     # Held out: positions, directions and seeds that no setting was chosen for.
-    world = ph.World.load("cuboids")
-    boxes = [item for item in world.objects if item.label == "cuboid"]
+    world = cuboids()
     radar, draws = ph.Radar("ti/mmwcas-imaging", mode=mode), np.random.default_rng(5)
+    missed = 0
     for seed in range(1, 7):
         x, y = draws.uniform(-0.5, 0.5, 2)
         pose = ph.Pose((x, y, draws.choice([0.6, 0.8, 1.5, 2.0])), rpy_deg=(0.0, 0.0, draws.uniform(-2.0, 2.0)))
         points = pose.apply(radar.scan(world, pose=pose, seed=seed).xyz.astype(np.float64))
-        for item in boxes:
-            half = 0.5 * np.ptp(item.parts[0].mesh.vertices, axis=0)
-            outside = np.maximum(np.abs(item.pose.inverse().apply(points))[:, :2] - half[:2], 0.0)
-            assert np.linalg.norm(outside, axis=1).min() < 1.0, (seed, item.pose.xyz)
+        missed += np.count_nonzero(~detected(world, points))
+    # Of 54, of which six are the weakest cuboid with a chance of 5 %.
+    assert missed <= (binom.isf(LIKELY, 6, 0.05) if mode == "cube" else 0)
 
 
 def test_a_target_ahead_has_the_power_of_the_radar_equation() -> None:

@@ -42,11 +42,14 @@ from parhelion.sensors.waves.scene import (
     near_bend2,
 )
 
-# Reflected rays start this far above a surface, so that they do not hit it again.
+# Reflected rays start this far above a surface, so that they do not hit it again: 16 roundings of float32 of the
+# distance. More would lose the rays near the corner of a small reflector that is far away.
 _STEP_OFF_M = 2e-4
-_STEP_OFF_PER_M = 1e-5
+_STEP_OFF_PER_M = 2e-6
 _WEAKEST = 1e-5
 """Rays that carry less than this share of the power are terminated."""
+_LOBE_FACETS = 2.0
+"""Reach of the lobe of a curved facet in facets: e^-4 of its power lies beyond."""
 _SMOOTH_SLOPE2 = 0.005
 """Squared slope below which a curved surface reflects at its specular point: metal, glass, plastic, concrete."""
 
@@ -215,14 +218,16 @@ class _Met:
 
         A facet tilted by d against the ray belongs to a surface of radius rho, convex as seen from the sensor. Its
         specular point is x = d / (1 / rho + 1 / L) away along the surface, at a range that is smaller by x d / 2. The
-        displacement is limited to the size of the facet, and 0 for rough surfaces, which scatter where the ray hits.
+        displacement is limited to the reach of the facet's lobe, and 0 for rough surfaces, which scatter where the ray
+        hits.
         """
         dr, mi = running_engine().dr, running_engine().mi
         displacement, shorter = mi.Vector3f(0.0), mi.Float(0.0)
         for axis, extent, bend in zip((self.axis, self.other), self.extent, self.bend, strict=True):
             tilt = -dr.dot(axis, direction) / self.cosine
             shift = tilt / (dr.sqrt(bend) / extent + 1.0 / self.length)
-            shift = dr.select(shift > extent, extent, dr.select(shift < -extent, -extent, shift))
+            most = _LOBE_FACETS * extent
+            shift = dr.select(shift > most, most, dr.select(shift < -most, -most, shift))
             shift = dr.select((bend > 1e-6) & (self.finish[0] < _SMOOTH_SLOPE2), shift, 0.0)
             tilt = dr.select(tilt > 1.0, 1.0, dr.select(tilt < -1.0, -1.0, tilt))
             displacement += shift * axis

@@ -25,8 +25,9 @@ FLAT_CELLS, CURVED_CELLS, ROUGH_CELLS = 16.0, 64.0, 8.0
 """Largest angular diameter of an object with a bundle, in cells of the grid: flat, curved and rough objects."""
 ROUGH_SLOPE = 0.2
 """Objects whose materials all have at least this slope scatter into wide lobes, which few rays sample well."""
-_FLAT_RAYS, _ROUGH_RAYS, _MOST_RAYS = 16, 8, 64
-"""Rays across a bundle: for flat and rough objects, and at most for curved ones."""
+_FLAT_RAYS, _ROUGH_RAYS, _MOST_RAYS = 32, 8, 64
+"""Rays across a bundle: for flat and rough objects, and at most for curved ones. Of a corner reflector, 32 x 32 rays
+sample the aperture to 1 %, 0.05 dB: the rays of about 80 cells at its border hit it or not, of 400 that do."""
 _RAYS_PER_CELL = 1.5
 """Rays across a bundle per grid cell, so that a bundle is never coarser than the grid."""
 _CLEAR = 2.0

@@ -219,6 +219,10 @@ _STRENGTHS = ((0.0, 16.0, 1), (16.0, 3e3, 2), (3e3, np.inf, 5))
 """Classes of signal-to-noise ratio: lower bound, upper bound, extent in range and speed to each side [cells]."""
 
 
+_KINDS = 4
+"""Kinds of returns of a body by their number of reflections: none (in the air), 1, 2, and more."""
+
+
 @dataclass(frozen=True, eq=False)
 class Scatterers(Table):
     """Scatterers, one row per occupied cell."""
@@ -245,15 +249,20 @@ def scatterers_of(paths: BouncePaths, power: Floats, axes: Axes) -> Scatterers:
         range_m / axes.config.range_step_m, axes.speed_cell(speed), axes.elevation_offset(direction, zero),
         axes.azimuth_offset(direction, zero),
     )  # fmt: skip
-    # The cell grid is centred on the returns of each body, so that a body smaller than a cell is not split.
-    body = paths.part.astype(np.int64) * 4 + np.minimum(paths.bounces, 3)
-    whole_body = np.maximum(np.bincount(body, power), 1e-300)
+    # The cell grid is centred on the returns of each body, so that a body smaller than a cell is not split. Its weaker
+    # returns (edges, fewer or more mirrors) join the strongest ones if they are less than half a cell away.
+    kind = paths.part.astype(np.int64) * _KINDS + np.minimum(paths.bounces, _KINDS - 1)
+    of_kind = np.bincount(kind, power, _KINDS * (int(paths.part.max(initial=0)) + 1))
+    loudest = np.argmax(of_kind.reshape(-1, _KINDS), axis=1) + _KINDS * np.arange(len(of_kind) // _KINDS)
+    of_kind = np.maximum(of_kind, 1e-300)
     # Ambiguous directions of a sparse array, which differ by multiples of 2 pi in phase, share a cell.
     cell = zero
     for place, count in zip(places, counts, strict=True):
         if count > 1:
-            middle = (np.bincount(body, place * power) / whole_body)[body]
-            whole_place = np.rint(place - middle) + np.rint(middle)
+            middle = np.bincount(kind, place * power, len(of_kind)) / of_kind
+            main = np.repeat(middle[loudest], _KINDS)
+            offset = np.rint(middle - main) + np.rint(main)
+            whole_place = np.rint(place - middle[kind]) + offset[kind]
             # A float remainder is ten times as fast as an integer one.
             whole_place -= count * np.floor(whole_place * (1.0 / count) + 0.5 / count)
             cell = cell * count + whole_place.astype(np.int64)
