@@ -214,7 +214,7 @@ def main() -> int:
             done += max(found.drives, 1)
             hull, wheel = found.hull_m.ravel(), found.wheel_m.ravel()
             print(
-                f"{name}: {found.drives} drives in {found.seconds:.0f} s, {found.events}, hull deeper than 1 cm "
+                f"{name}, seed {args.seed + done - found.drives}: {found.drives} drives in {found.seconds:.0f} s, {found.events}, hull deeper than 1 cm "
                 f"{100 * np.mean(hull >= 0.01):.2f} %, deepest {hull.max():.3f} m; wheel deeper than 2 cm "
                 f"{100 * np.mean(wheel > 0.02):.3f} %, deepest {wheel.max():.3f} m; {len(found.problems)} problems",
                 flush=True,

@@ -427,7 +427,7 @@ def _separation(
     offset = dr.dot(face, corners[0])
     face = dr.select(offset > 0.0, -face, face)  # toward the centre of the box
     plane_gap = dr.abs(offset) - dr.dot(dr.abs(face), half)
-    best_gap, best = plane_gap, face
+    best_gap, best, by_face = plane_gap, face, mi.Bool(True)
     units = [mi.Vector3d(*(1.0 if k == n else 0.0 for k in range(3))) for n in range(3)]
     axes = [(unit, 0.0) for unit in units]
     # Edge axes must be clearly better than faces, because edges of a flat mesh would catch a sliding box.
@@ -444,14 +444,15 @@ def _separation(
         toward = dr.select(above > below, -axis, axis)
         better = (size > 1e-9) & (gap > best_gap + handicap)
         best_gap, best = dr.select(better, gap, best_gap), dr.select(better, toward, best)
-    in_front = (plane_gap > -_PLANE_M) & (best_gap < reach)
-    normal = dr.select(in_front, face, best)
-    gap = dr.select(in_front, plane_gap, best_gap)
-    return normal, gap, _contact_point(dr, mi, corners, half, normal, in_front)
+        by_face &= ~better
+    by_face |= (plane_gap > -_PLANE_M) & (best_gap < reach)
+    normal = dr.select(by_face, face, best)
+    gap = dr.select(by_face, plane_gap, best_gap)
+    return normal, gap, _contact_point(dr, mi, corners, half, normal, by_face)
 
 
 def _contact_point(
-    dr: Any, mi: Any, corners: list[Vectors], half: Vectors, normal: Vectors, in_front: Masks
+    dr: Any, mi: Any, corners: list[Vectors], half: Vectors, normal: Vectors, by_face: Masks
 ) -> Vectors:
     """Point in the box frame where box and triangle touch: the nearest corners of either, limited to the other."""
     xp = namespace(half.x)
@@ -466,7 +467,7 @@ def _contact_point(
     of_triangle = (corners[0] * weights[0] + corners[1] * weights[1] + corners[2] * weights[2]) / total
     low = [xp.minimum(xp.minimum(corners[0][k], corners[1][k]), corners[2][k]) for k in range(3)]
     high = [xp.maximum(xp.maximum(corners[0][k], corners[1][k]), corners[2][k]) for k in range(3)]
-    chosen = dr.select(in_front, of_box, of_triangle)
+    chosen = dr.select(by_face, of_box, of_triangle)
     point = []
     for k in range(3):
         inside = xp.clip(chosen[k], xp.maximum(low[k], -half[k]), xp.maximum(xp.minimum(high[k], half[k]), -half[k]))
