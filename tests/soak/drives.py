@@ -118,16 +118,16 @@ def wheel_depths(driver: ContactDriver) -> Floats:
     """
     points, owners = [], []
     turns = boxes.rotation(driver._state[3:7].T)
-    sunk, loads = driver.sinkages(), driver.wheel_loads()
+    sunk, loads, lifts = driver.sinkages(), driver.wheel_loads(), driver.lifts()
     angles = np.radians(np.arange(-90.0, 91.0, 15.0))
     for k, one in enumerate(driver._members):
         deflected = (loads[k][: len(one.chassis.wheels)] - static_loads(one.vehicle.config.mass_kg, one.chassis)).clip(
             0.0
         )
         less = sunk[k][: len(deflected)] + deflected / one.chassis.tyre_stiffness_n_m
-        for wheel, depth in zip(one.chassis.wheels, less, strict=True):
+        for wheel, depth, lift in zip(one.chassis.wheels, less, lifts[k], strict=False):
             rim = (wheel.radius_m - depth) * np.column_stack([np.sin(angles), 0.0 * angles, -np.cos(angles)])
-            local = rim + np.array([wheel.x_m, wheel.y_m, wheel.radius_m]) - one.offset
+            local = rim + np.array([wheel.x_m, wheel.y_m, wheel.radius_m + lift]) - one.offset
             points.append(driver._state[:3, k] + local @ turns[k].T)
             owners.append(np.full(len(angles), k))
     start, owner = np.concatenate(points), np.concatenate(owners)

@@ -231,6 +231,10 @@ class ContactDriver:
         """Depths [m] of the wheels in soft soil, shape (n, wheels)."""
         return self._wheel_state("sinkage")
 
+    def lifts(self) -> Floats:
+        """Heights [m] of the wheels above their places at rest, by their suspension, shape (n, wheels)."""
+        return self._wheel_state("lift")
+
     def _wheel_state(self, name: str) -> Floats:
         first = _BODY + kernel.WHEEL_STATE.index(name)
         return self._state[first::_WHEEL].T.copy()

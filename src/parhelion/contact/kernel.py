@@ -1,7 +1,7 @@
 """Rigid bodies on wheels in contact with triangles: all substeps of a clock step in one kernel, one lane per body.
 
-A wheel is a disc that `RAYS` rays in its plane probe; spring and damper of tyre and suspension press it onto what they
-hit, and bristles (Dahl 1968) carry friction up to the Coulomb limit. The hull is a box: each substep finds the deepest
+A wheel is two discs, near the two sides of its tread, that `RAYS` rays probe. The tyre presses it onto what they hit,
+its suspension lets it move up and down, and bristles (Dahl 1968) carry friction up to the Coulomb limit. The hull is a box: each substep finds the deepest
 axis between it and every triangle nearby (separating axes, Gottschalk et al. 1996) and removes the closing velocity by
 impulses with friction, one triangle after the other (sequential impulses, Catto 2005). A large number of triangles on
 the same wall therefore does not make it harder. Contacts act before the hull reaches a surface, so that nothing passes
@@ -21,9 +21,20 @@ from parhelion.core.arrays import Ints, Masks, Reals, State, Vectors, namespace
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.replay import SceneArrays
 
-RAYS = 5
-"""Rays per wheel, from 60° behind to 60° ahead of straight down."""
+RAYS = 9
+"""Rays per wheel, 15° apart, from 60° behind to 60° ahead of straight down: in turn in its outer and its inner disc."""
+FINER_RAYS = 3
+"""Rays that bisect the angle between the two rays with the deepest edge between them."""
 SPACING_RAD = math.radians(30.0)
+"""Angle between the rays of a disc."""
+FARTHEST = 1.0 / math.cos(SPACING_RAD)
+"""Distance of a plane along a ray that counts for it, at most, divided by the radius."""
+TREAD_SHARE = 0.8
+"""Distance of the two discs divided by the width of the wheel: its shoulders are round; assumed."""
+_STEP_M = 0.002
+"""Distance [m] beyond the plane that the next ray meets from which an edge lies between two rays."""
+_NOTHING_M = 1e3
+"""Distance [m] of the plane of a ray that meets nothing."""
 BEHIND_M = 0.1
 """Distance above the hub at which rays start, so that a wheel that was pushed in still meets the surface."""
 
@@ -33,16 +44,19 @@ BODY = (
 )  # fmt: skip
 """Columns of a body's parameters: SI units, body frame at the centre of mass; the last three are the vehicle frame."""
 WHEEL = (
-    "x", "y", "z", "radius", "stiffness", "damping", "travel", "stop", "bristle", "bristle_damping", "relaxation",
-    "inertia", "width", "rim",
+    "x", "y", "z", "radius", "stiffness", "damping", "spring", "damper", "sag", "travel", "bar", "bristle",
+    "bristle_damping", "relaxation", "inertia", "width", "rim",
 )  # fmt: skip
-"""Columns of a wheel's parameters: `radius` is that without load, `rim` that by which it rolls."""
+"""Columns of a wheel's parameters: `radius` is that without load, `rim` that by which it rolls. `spring` is 0 without a
+suspension; `sag` [m] is the deflection of the spring under the static load, `travel` [m] that at its stop, and `bar`
+[N/m] the force per difference of the deflections of wheels 2 n and 2 n + 1, an anti-roll bar."""
 COMMAND = ("rate", "steering", "torque")
 """Columns of a wheel's command: rate [rad/s], angle [rad], largest torque [N m]."""
 STATE = ("x", "y", "z", "qx", "qy", "qz", "qw", "vx", "vy", "vz", "wx", "wy", "wz")
 """Columns of a body's state: centre of mass and velocity in the world, angular velocity in the body frame."""
-WHEEL_STATE = ("rate", "along", "across", "load", "sinkage", "shear")
-"""Columns of a wheel's state: rate [rad/s], bristle deflections [m], load [N], sinkage and shear of soft soil [m]."""
+WHEEL_STATE = ("rate", "along", "across", "load", "sinkage", "shear", "lift")
+"""Columns of a wheel's state: rate [rad/s], bristle deflections [m], load [N], sinkage and shear of soft soil [m], and
+height [m] above its place at rest, by the suspension."""
 REPORT = ("impulse", "row", "px", "py", "pz", "nx", "ny", "nz", "total", "depth")
 """Columns of a body's report on a step: largest impulse [N s], its triangle row, point and normal; sum; depth [m]."""
 ROW = 19
@@ -176,9 +190,9 @@ class _Work:
         frame = _Frame(mi, body[3:7])
         force, torque = self.gravity * self.mass, mi.Vector3d(0.0)
         rows: list[Reals] = []
+        wheels = [body[len(STATE) + w * len(WHEEL_STATE) :][: len(WHEEL_STATE)] for w in range(self.wheels)]
         for w in range(self.wheels):
-            first = len(STATE) + w * len(WHEEL_STATE)
-            push, moment, after = self._wheel(w, place, frame, velocity, spin, body[first : first + len(WHEEL_STATE)])
+            push, moment, after = self._wheel(w, place, frame, velocity, spin, wheels[w], wheels[w ^ 1][-1])
             force, torque, rows = force + push, torque + moment, [*rows, *after]
         velocity = velocity + force / self.mass * dt
         spin = spin + (torque - dr.cross(spin, self.inertia * spin)) / self.inertia * dt
@@ -190,28 +204,36 @@ class _Work:
     # ---- wheels ----------------------------------------------------------------------------------------------------
 
     def _wheel(
-        self, w: int, place: Vectors, frame: _Frame, velocity: Vectors, spin: Vectors, state: list[Reals]
-    ) -> tuple[Vectors, Vectors, list[Reals]]:
-        """Force in the world and torque in the body frame of a wheel, and its state after the substep."""
+        self, w: int, place: Vectors, frame: _Frame, velocity: Vectors, spin: Vectors, state: list[Reals],
+        opposite: Reals,
+    ) -> tuple[Vectors, Vectors, list[Reals]]:  # fmt: skip
+        """Force in the world and torque in the body frame of a wheel, and its state after the substep.
+
+        `opposite` is the lift of the other wheel of its axle.
+        """
         dr, mi, dt = self.dr, self.mi, self.dt
-        hub, (radius, *spring, bristle, bristle_damping, relaxation, inertia, width, rim) = (
-            mi.Vector3d(*self.wheel[w][:3]), self.wheel[w][3:],
-        )  # fmt: skip
+        at, radius, stiffness, damping, *suspension = self.wheel[w][:3], *self.wheel[w][3:11]
+        bristle, bristle_damping, relaxation, inertia, width, rim = self.wheel[w][11:]
         xp = namespace(radius)
-        rate, along, across, _, sunk, sheared = state
+        rate, along, across, _, sunk, sheared, lift = state
+        hub = mi.Vector3d(at[0], at[1], at[2] + lift)
+        outward = dr.select(at[1] > 0.0, 0.5 * TREAD_SHARE, -0.5 * TREAD_SHARE) * width
         target, steering, most = self.command[w]
         ahead = frame.out(mi.Vector3d(dr.cos(steering), dr.sin(steering), 0.0))
         down = frame.out(mi.Vector3d(0.0, 0.0, -1.0))
         centre = place + frame.out(hub)
         speed = velocity + frame.out(dr.cross(spin, hub))
-        load, press, deep, part = self._probe(centre, ahead, down, radius, speed, sunk, *spring)
+        aside = dr.cross(ahead, down) * outward
+        load, press, deep, beside, part = self._probe(
+            centre, ahead, down, aside, radius, speed, sunk, stiffness, damping
+        )
         touches = (load > 0.0) & (radius > 0.0)
         ground = self._ground(part, touches)
         normal = dr.select(touches, press / xp.maximum(dr.norm(press), 1e-9), -down)
         forward = ahead - normal * dr.dot(ahead, normal)
         forward = forward / xp.maximum(dr.norm(forward), 1e-6)
         left = dr.cross(normal, forward)
-        contact = centre - normal * (radius - deep)
+        contact = centre + beside - normal * (radius - deep)
         arm = frame.into(contact - place)
         moving = velocity + frame.out(dr.cross(spin, arm))
         slip = mi.Vector2d(dr.dot(moving, forward) - rate * rim, dr.dot(moving, left))
@@ -247,10 +269,24 @@ class _Work:
         deepest = soil.sinkage(xp.maximum(load, 1e-6), width, 2.0 * radius, stiffness, ground.exponent)
         aim = dr.select(touches & soft, xp.minimum(deepest, ground.thickness), 0.0)
         sunk = sunk + (aim - sunk) * xp.minimum(dt / _SINKING_S, 1.0)
+        lift = self._lifted(lift, opposite, -dr.dot(press, down), dr.select(touches, stiffness, 0.0), *suspension)
         there = radius > 0.0
         force = dr.select(touches, force, 0.0)
         torque = dr.select(touches, torque, 0.0)
-        return force, torque, [dr.select(there, rate, 0.0), *bent, dr.select(there, load, 0.0), sunk, sheared]
+        return force, torque, [dr.select(there, rate, 0.0), *bent, dr.select(there, load, 0.0), sunk, sheared, lift]
+
+    def _lifted(
+        self, lift: Reals, opposite: Reals, push: Reals, tyre: Reals, spring: Reals, damper: Reals, sag: Reals,
+        travel: Reals, bar: Reals,
+    ) -> Reals:  # fmt: skip
+        """Lift of a wheel after the substep: the forces of tyre, spring, damper and bar on a wheel without mass balance.
+
+        Implicit in the lift, so that stiff tyres need no shorter substeps.
+        """
+        dt, xp = self.dt, namespace(lift)
+        force = push - spring * (lift + sag) - bar * (lift - opposite)
+        moved = lift + force * dt / xp.maximum(damper + (spring + bar + tyre) * dt, 1e-6)
+        return self.dr.select(spring > 0.0, xp.clip(moved, -sag, travel - sag), 0.0)
 
     def _ground(self, part: Ints, touches: Masks) -> Ground:
         """Properties of the surface under a wheel, as kernel variables."""
@@ -276,44 +312,97 @@ class _Work:
         return xp.clip(target, free - change, free + change)
 
     def _probe(
-        self, centre: Vectors, ahead: Vectors, down: Vectors, radius: Reals, speed: Vectors, sunk: Reals,
-        stiffness: Reals, damping: Reals, travel: Reals, stop: Reals,
-    ) -> tuple[Reals, Vectors, Reals, Ints]:  # fmt: skip
-        """Load [N], normal force (3) [N], deflection [m] and part under a wheel that has sunk by `sunk` [m]."""
+        self, centre: Vectors, ahead: Vectors, down: Vectors, aside: Vectors, radius: Reals, speed: Vectors, sunk: Reals,
+        stiffness: Reals, damping: Reals,
+    ) -> tuple[Reals, Vectors, Reals, Vectors, Ints]:  # fmt: skip
+        """Load [N], normal force (3) [N], deflection [m], place beside the middle [m] and part under a wheel.
+
+        The wheel has sunk by `sunk` [m]; `aside` leads from its middle to its outer disc. Planes press on each disc; a
+        wheel that stands on one disc has the stiffness of the whole wheel. One edge ahead and one behind add to them.
+        """
         dr, mi = self.dr, self.mi
         xp = namespace(radius)
+        size = radius - sunk
 
-        def ray(k: Ints, load: Reals, press: Vectors, deepest: Reals, most: Reals, under: Ints) -> State:
-            angle = (mi.Float64(k) - (RAYS - 1) / 2) * SPACING_RAD
+        def pressed(deep: Reals, weight: Reals, normal: Vectors) -> Reals:
+            closing = -dr.dot(speed, normal)
+            return dr.select(deep > 0.0, xp.maximum(stiffness * deep + damping * weight * closing, 0.0), 0.0)
+
+        def along(angle: Reals, distance: Reals, cosine: Reals, sine: Reals) -> Reals:
+            """Distance along a ray at an angle to a plane, given its distance and direction."""
+            return distance / xp.maximum(dr.cos(angle) * cosine + dr.sin(angle) * sine, 0.1)
+
+        def ray(k: Ints, discs: Any, edges: Any, gap: Any, last: Any, most: Reals, under: Ints) -> State:
+            finer = k >= RAYS
+            near, far, *surface, beside, potential = gap
+            angle = dr.select(finer, 0.5 * (near + far), (mi.Float64(k) - 0.5 * (RAYS - 1)) * (0.5 * SPACING_RAD))
+            side = dr.select(finer, beside, dr.select((k & 1) == 0, 1.0, -1.0))
             direction = down * dr.cos(angle) + ahead * dr.sin(angle)
-            start = mi.Point3f(centre - direction * BEHIND_M)
-            limit = mi.Float(radius + BEHIND_M)
+            start = mi.Point3f(centre + aside * side - direction * BEHIND_M)
+            limit = mi.Float(radius * FARTHEST + BEHIND_M)
             hit = self.scene.trace(start, mi.Vector3f(direction), mi.Float(0.0), limit, radius > 0.0)
-            distance = mi.Float64(hit.t) - BEHIND_M
+            distance = mi.Float64(dr.select(hit.found, hit.t, limit)) - BEHIND_M
             plane = mi.Vector3d(hit.normal)
             plane = dr.select(dr.dot(plane, direction) > 0.0, -plane, plane)
             # Where the disc is nearest to the plane, as an angle from straight down in its own plane.
             a, d = -dr.dot(plane, ahead), -dr.dot(plane, down)
-            size = xp.maximum(dr.sqrt(a * a + d * d), 1e-6)
-            toward = down * (d / size) + ahead * (a / size)
+            length = xp.maximum(dr.sqrt(a * a + d * d), 1e-6)
+            toward = down * (d / length) + ahead * (a / length)
             cosine = dr.dot(toward, direction)
-            apart = dr.acos(xp.clip(cosine, -1.0, 1.0))
-            share = xp.maximum(1.0 - apart / SPACING_RAD, 0.0)
-            of_plane = share * xp.maximum(radius - sunk - distance * cosine, 0.0)
-            of_edge = (1.0 - share) * xp.maximum(radius - sunk - distance, 0.0)
-            deep = dr.select(hit.found, of_plane + of_edge, 0.0)
-            normal = -(toward * of_plane + direction * of_edge) / xp.maximum(of_plane + of_edge, 1e-12)
-            closing = -dr.dot(speed, normal)
-            spring = stiffness * deep + stop * xp.maximum(deep - travel, 0.0)
-            weight = dr.select(of_plane > 0.0, share, 0.0) + dr.select(of_edge > 0.0, 1.0 - share, 0.0)
-            part_force = dr.select(deep > 0.0, xp.maximum(spring + damping * weight * closing, 0.0), 0.0)
-            more = part_force > most
-            under, most = dr.select(more, hit.part, under), dr.select(more, part_force, most)
-            return k + 1, load + part_force, press + normal * part_force, xp.maximum(deepest, deep), most, under
+            apart = dr.acos(xp.clip(cosine, -1.0, 1.0)) / SPACING_RAD
+            share = dr.select(hit.found & ~finer, xp.maximum(1.0 - apart, 0.0), 0.0)
+            of_plane = share * xp.maximum(size - distance * cosine, 0.0)
+            force = pressed(of_plane, share, -toward)
+            for n, own in ((0, side > 0.0), (1, side < 0.0)):
+                load, press, deepest = discs[n]
+                one = dr.select(own, force, 0.0)
+                discs[n] = (load + one, press - toward * one, dr.select(own, xp.maximum(deepest, of_plane), deepest))
+            weight = dr.select(hit.found, dr.select(finer, 1.0, xp.clip(2.0 * apart - 1.0, 0.0, 1.0)), 0.0)
+            of_edge = weight * xp.maximum(size - distance, 0.0) * dr.select(finer & (potential <= 0.0), 0.0, 1.0)
+            for n, own in ((0, angle > 0.0), (1, angle <= 0.0)):
+                deep, at, lateral = edges[n]
+                more = own & (of_edge > deep)
+                edges[n] = (dr.select(more, of_edge, deep), dr.select(more, angle, at), dr.select(more, side, lateral))
+            # An edge lies between two rays if the inner one passes beyond the plane that the outer one meets.
+            own = dr.select(hit.found, distance * cosine, _NOTHING_M)
+            across = own - dr.dot(plane, aside) * (2.0 * side / length)  # the distance of the plane from the other disc
+            here = (angle, distance, across, own, d / length, a / length)
+            forward = angle > 0.0
+            inside, outside = (
+                [dr.select(forward, one, other) for one, other in zip(*pair, strict=True)]
+                for pair in ((last, here), (here, last))
+            )
+            reach = along(inside[0], outside[2], *outside[4:])
+            deep = dr.select(inside[1] > reach + _STEP_M, size - reach, 0.0)
+            found = ~finer & (k > 0) & (deep > potential)
+            new = (inside[0], outside[0], *outside[3:], dr.select(forward, side, -side), deep)
+            beyond = distance > along(angle, *surface) + _STEP_M
+            rest = (dr.select(finer & beyond, angle, near), dr.select(finer & ~beyond, angle, far), *gap[2:])
+            gap = tuple(dr.select(found, one, other) for one, other in zip(new, rest, strict=True))
+            strongest = xp.maximum(force, stiffness * of_edge)
+            more = strongest > most
+            most, under = dr.select(more, strongest, most), dr.select(more, hit.part, under)
+            return k + 1, discs, edges, gap, here, most, under
 
-        begin = (mi.UInt32(0), mi.Float64(0.0), mi.Vector3d(0.0), mi.Float64(0.0), mi.Float64(0.0), mi.UInt32(0))
-        _, load, press, deep, _, under = dr.while_loop(begin, lambda k, *_: k < RAYS, ray)
-        return load, press, deep, under
+        zero = mi.Float64(0.0)
+        begin = (
+            mi.UInt32(0), [(zero, mi.Vector3d(0.0), zero)] * 2, [(zero, zero, zero)] * 2, (zero,) * 7, (zero,) * 6, zero,
+            mi.UInt32(0),
+        )  # fmt: skip
+        final = dr.while_loop(begin, lambda k, *_: k < RAYS + FINER_RAYS, ray)
+        discs, edges, under = final[1], final[2], final[6]
+        sizes = [load for load, _, _ in discs]
+        shares = [one / xp.maximum(sizes[0] + sizes[1], 1e-9) for one in sizes]
+        load = sizes[0] * shares[0] + sizes[1] * shares[1]
+        press = discs[0][1] * shares[0] + discs[1][1] * shares[1]
+        deep = discs[0][2] * shares[0] + discs[1][2] * shares[1]
+        moment = load * (shares[0] - shares[1])
+        for far, angle, side in edges:
+            direction = down * dr.cos(angle) + ahead * dr.sin(angle)
+            force = pressed(far, 1.0, -direction)
+            load, press, moment = load + force, press - direction * force, moment + side * force
+            deep = xp.maximum(deep, far)
+        return load, press, deep, aside * (moment / xp.maximum(load, 1e-9)), under
 
     # ---- hull ------------------------------------------------------------------------------------------------------
 
@@ -451,9 +540,7 @@ def _separation(
     return normal, gap, _contact_point(dr, mi, corners, half, normal, by_face)
 
 
-def _contact_point(
-    dr: Any, mi: Any, corners: list[Vectors], half: Vectors, normal: Vectors, by_face: Masks
-) -> Vectors:
+def _contact_point(dr: Any, mi: Any, corners: list[Vectors], half: Vectors, normal: Vectors, by_face: Masks) -> Vectors:
     """Point in the box frame where box and triangle touch: the nearest corners of either, limited to the other."""
     xp = namespace(half.x)
     deepest = -normal
