@@ -86,7 +86,7 @@ def test_a_car_parks_on_a_slope_with_axle_loads_from_moments() -> None:
 def test_a_robot_tips_where_its_centre_of_mass_leaves_its_wheels(height: float) -> None:
     """Gravity tilts by 0.5 deg/s; the robot tips about its lower wheels.
 
-    It rolls by d/c before it stands on their outer discs, at c beside their middle, where d is the deflection of a tyre.
+    It rolls by d/c before it stands on their outer discs, c beside their middle; d is the deflection of a tyre.
     """
     beside, limit = 0.4 * 0.6 * 0.1651, 60.0
     for _ in range(20):
@@ -258,7 +258,7 @@ def test_springs_and_tyres_deflect_by_load_over_stiffness(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "slow"), [(CAR, 4.0), (TRUCK, 4.0)])
 def test_a_braking_car_pitches_by_its_load_transfer(name: str, slow: float) -> None:
-    """The load m a h/L moves from the rear to the front axle, whose springs deflect: pitch m a h/(2 L^2) (1/kf + 1/kr)."""
+    """The load m a h/L moves from the rear to the front springs: pitch m a h/(2 L^2) (1/kf + 1/kr)."""
     driver = _sprung(name, flat(), x=-150.0, max_braking_m_s2=slow, speed_lag_s=0.05)
     run(driver, [REST], 0.5)
     launched(driver, 0, (20.0, 0.0, 0.0))

@@ -214,9 +214,10 @@ def main() -> int:
             done += max(found.drives, 1)
             hull, wheel = found.hull_m.ravel(), found.wheel_m.ravel()
             print(
-                f"{name}, seed {args.seed + done - found.drives}: {found.drives} drives in {found.seconds:.0f} s, {found.events}, hull deeper than 1 cm "
-                f"{100 * np.mean(hull >= 0.01):.2f} %, deepest {hull.max():.3f} m; wheel deeper than 2 cm "
-                f"{100 * np.mean(wheel > 0.02):.3f} %, deepest {wheel.max():.3f} m; {len(found.problems)} problems",
+                f"{name}, seed {args.seed + done - found.drives}: {found.drives} drives in {found.seconds:.0f} s, "
+                f"{found.events}, hull over 1 cm deep {100 * np.mean(hull >= 0.01):.2f} %, deepest {hull.max():.3f} m, "
+                f"wheel over 2 cm {100 * np.mean(wheel > 0.02):.3f} %, deepest {wheel.max():.3f} m, "
+                f"{len(found.problems)} problems",
                 flush=True,
             )
             for problem in found.problems[:8]:

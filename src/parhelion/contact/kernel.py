@@ -1,11 +1,12 @@
 """Rigid bodies on wheels in contact with triangles: all substeps of a clock step in one kernel, one lane per body.
 
 A wheel is two discs, near the two sides of its tread, that `RAYS` rays probe. The tyre presses it onto what they hit,
-its suspension lets it move up and down, and bristles (Dahl 1968) carry friction up to the Coulomb limit. The hull is a box: each substep finds the deepest
-axis between it and every triangle nearby (separating axes, Gottschalk et al. 1996) and removes the closing velocity by
-impulses with friction, one triangle after the other (sequential impulses, Catto 2005). A large number of triangles on
-the same wall therefore does not make it harder. Contacts act before the hull reaches a surface, so that nothing passes
-through one, however thin and fast. On soft soil, wheels sink by Bekker's equation (`parhelion.contact.soil`).
+its suspension lets it move up and down, and bristles (Dahl 1968) carry friction up to the Coulomb limit. The hull is a
+box: each substep finds the deepest axis between it and every triangle nearby (separating axes, Gottschalk et al. 1996)
+and removes the closing velocity by impulses with friction, one triangle after the other (sequential impulses, Catto
+2005). A large number of triangles on the same wall therefore does not make it harder. Contacts act before the hull
+reaches a surface, so that nothing passes through one, however thin and fast. On soft soil, wheels sink by Bekker's
+equation (`parhelion.contact.soil`).
 
 Positions and velocities are float64; only the rays are float32, relative to the origin of their scene.
 """
@@ -61,8 +62,8 @@ REPORT = ("impulse", "row", "px", "py", "pz", "nx", "ny", "nz", "total", "depth"
 """Columns of a body's report on a step: largest impulse [N s], its triangle row, point and normal; sum; depth [m]."""
 ROW = 19
 """Numbers per body at the vehicle frame: those of `Vehicle.row()` without the time."""
-TRIANGLE = 12
-"""Numbers per triangle near a hull: three corners and a velocity."""
+TRIANGLE = 9
+"""Numbers per triangle near a hull: three corners."""
 SURFACE = ("friction", "rolling", "k_c", "k_phi", "exponent", "cohesion", "tan_friction", "shear", "thickness")
 """Columns of the properties of a part's surface; `thickness` [m] of soft soil is 0 on hard ground."""
 HEADER = ("substep", "substeps", "origin_x", "origin_y", "origin_z", "gravity_x", "gravity_y", "gravity_z")
@@ -114,7 +115,7 @@ def advance(
         parameters: `BODY`, then `WHEEL` for one wheel after the other; one block of `count` numbers per column.
         inputs: `HEADER`, rows of triangles and commands.
         state: Result of the last call, of which it reads `STATE`, then `WHEEL_STATE` for one wheel after the other.
-        triangles: Corners and velocity of triangles near the hulls, relative to the origin.
+        triangles: Corners of triangles near the hulls, relative to the origin.
     """
     work = _Work(wheels, lanes, count, scene, surfaces, parameters, inputs, triangles)
     mi, dr = work.mi, work.dr
@@ -196,7 +197,7 @@ class _Work:
             force, torque, rows = force + push, torque + moment, [*rows, *after]
         velocity = velocity + force / self.mass * dt
         spin = spin + (torque - dr.cross(spin, self.inertia * spin)) / self.inertia * dt
-        velocity, spin, report = self._hull(mi.Float64(number) * dt, place, frame, velocity, spin, report)
+        velocity, spin, report = self._hull(place, frame, velocity, spin, report)
         place = place + velocity * dt
         quat = frame.after(spin, dt)
         return (number + 1, *place, *quat, *velocity, *spin, *rows, *report)
@@ -279,7 +280,7 @@ class _Work:
         self, lift: Reals, opposite: Reals, push: Reals, tyre: Reals, spring: Reals, damper: Reals, sag: Reals,
         travel: Reals, bar: Reals,
     ) -> Reals:  # fmt: skip
-        """Lift of a wheel after the substep: the forces of tyre, spring, damper and bar on a wheel without mass balance.
+        """Lift of a wheel after the substep: forces of tyre, spring, damper and bar balance on a wheel without mass.
 
         Implicit in the lift, so that stiff tyres need no shorter substeps.
         """
@@ -312,8 +313,8 @@ class _Work:
         return xp.clip(target, free - change, free + change)
 
     def _probe(
-        self, centre: Vectors, ahead: Vectors, down: Vectors, aside: Vectors, radius: Reals, speed: Vectors, sunk: Reals,
-        stiffness: Reals, damping: Reals,
+        self, centre: Vectors, ahead: Vectors, down: Vectors, aside: Vectors, radius: Reals, speed: Vectors,
+        sunk: Reals, stiffness: Reals, damping: Reals,
     ) -> tuple[Reals, Vectors, Reals, Vectors, Ints]:  # fmt: skip
         """Load [N], normal force (3) [N], deflection [m], place beside the middle [m] and part under a wheel.
 
@@ -386,8 +387,8 @@ class _Work:
 
         zero = mi.Float64(0.0)
         begin = (
-            mi.UInt32(0), [(zero, mi.Vector3d(0.0), zero)] * 2, [(zero, zero, zero)] * 2, (zero,) * 7, (zero,) * 6, zero,
-            mi.UInt32(0),
+            mi.UInt32(0), [(zero, mi.Vector3d(0.0), zero)] * 2, [(zero, zero, zero)] * 2, (zero,) * 7, (zero,) * 6,
+            zero, mi.UInt32(0),
         )  # fmt: skip
         final = dr.while_loop(begin, lambda k, *_: k < RAYS + FINER_RAYS, ray)
         discs, edges, under = final[1], final[2], final[6]
@@ -407,7 +408,7 @@ class _Work:
     # ---- hull ------------------------------------------------------------------------------------------------------
 
     def _hull(
-        self, time: Reals, place: Vectors, frame: _Frame, velocity: Vectors, spin: Vectors, report: list[Reals]
+        self, place: Vectors, frame: _Frame, velocity: Vectors, spin: Vectors, report: list[Reals]
     ) -> tuple[Vectors, Vectors, list[Reals]]:
         """Velocities after the impulses of the triangles near the hull, and the report.
 
@@ -419,15 +420,12 @@ class _Work:
         def one(k: Ints, own: Vectors, spin: Vectors, visits: Ints, *report: Reals) -> State:
             row = self.first + dr.select(k < self.near, k, k - self.near)
             numbers = [dr.gather(mi.Float64, self.triangles, row * TRIANGLE + n) for n in range(TRIANGLE)]
-            drift = mi.Vector3d(*numbers[9:])
-            there = place - drift * time
-            corners = [frame.into(mi.Vector3d(*numbers[n : n + 3]) - there) - self.centre for n in (0, 3, 6)]
-            moving = frame.into(drift)
-            reach = (dr.norm(own - moving) + dr.norm(spin) * lever) * self.dt + SLOP_M
+            corners = [frame.into(mi.Vector3d(*numbers[n : n + 3]) - place) - self.centre for n in (0, 3, 6)]
+            reach = (dr.norm(own) + dr.norm(spin) * lever) * self.dt + SLOP_M
             pushed, turned, *reported = dr.if_stmt(
                 (own, spin, *report),
                 _along_sides(corners, self.half) < reach,
-                lambda own, spin, *report: self._impulse(row, moving, corners, reach, place, frame, own, spin, report),
+                lambda own, spin, *report: self._impulse(row, corners, reach, place, frame, own, spin, report),
                 lambda *same: same,
             )
             visits = dr.select(reported[8] > report[8], 2 * self.near, visits)
@@ -440,7 +438,7 @@ class _Work:
         return frame.out(final[1]), spin, list(final[4:])
 
     def _impulse(
-        self, row: Ints, moving: Vectors, corners: list[Vectors], reach: Reals, place: Vectors, frame: _Frame,
+        self, row: Ints, corners: list[Vectors], reach: Reals, place: Vectors, frame: _Frame,
         own: Vectors, spin: Vectors, report: tuple[Reals, ...],
     ) -> State:  # fmt: skip
         """Velocities in the body frame after the impulse of a triangle, and the report."""
@@ -449,7 +447,7 @@ class _Work:
         normal, gap, point = _separation(dr, mi, corners, self.half, reach)
         point = point + self.centre
         close = gap < reach
-        closing = dr.dot(own + dr.cross(spin, point) - moving, normal)
+        closing = dr.dot(own + dr.cross(spin, point), normal)
         wanted = dr.select(
             gap > 0.0, -gap / dt, xp.minimum(xp.maximum(-gap - SLOP_M, 0.0) * _RECOVERY / dt, FASTEST_RECOVERY_M_S)
         )
@@ -460,7 +458,7 @@ class _Work:
         push = dr.select(close, xp.maximum((wanted - closing) / eased, 0.0), 0.0)
         own, spin = own + normal * (push / self.mass), spin + across / self.inertia * push
         # Friction against sliding, up to the Coulomb limit.
-        slide = own + dr.cross(spin, point) - moving
+        slide = own + dr.cross(spin, point)
         slide = slide - normal * dr.dot(slide, normal)
         fast = dr.norm(slide)
         tangent = slide / xp.maximum(fast, 1e-9)
