@@ -117,6 +117,7 @@ class ContactDriver:
     """Solid triangles of the world."""
     obstacles: Obstacles
     """Moving actors of the world."""
+    _names: dict[int, str]
     _lists: NearLists
     _listed: NDArray[np.int64]
     _spans: Floats
@@ -489,9 +490,7 @@ class ContactDriver:
         if self.solid.is_edge(row):
             return EDGE
         part = int(self.solid.triangles.part[row])
-        index = int(self.world.parts.object_index[part])
-        name = next((one.name for one in self.world.objects if one.index == index), "")
-        return name or self.world.label_names[int(self.world.parts.label[part])]
+        return self._names.get(int(self.world.parts.object_index[part])) or self.world.label_names[int(self.world.parts.label[part])]
 
     def _watch(self, commands: Sequence[Command], dt: float) -> None:
         """Find events: vehicles that are stuck, rolled over, or below all ground."""
@@ -519,6 +518,7 @@ class ContactDriver:
         """Build the solid triangles of the world as it is now."""
         if self._version != self.world.version:
             self.solid = Solid.of(self.world)
+            self._names = {one.index: one.name for one in self.world.objects}
         self._surfaces, self._version = surfaces_of(self.world), self.world.version
         self._weather = self.world.weather
 
