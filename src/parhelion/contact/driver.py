@@ -490,7 +490,8 @@ class ContactDriver:
         if self.solid.is_edge(row):
             return EDGE
         part = int(self.solid.triangles.part[row])
-        return self._names.get(int(self.world.parts.object_index[part])) or self.world.label_names[int(self.world.parts.label[part])]
+        name = self._names.get(int(self.world.parts.object_index[part]))
+        return name or self.world.label_names[int(self.world.parts.label[part])]
 
     def _watch(self, commands: Sequence[Command], dt: float) -> None:
         """Find events: vehicles that are stuck, rolled over, or below all ground."""
