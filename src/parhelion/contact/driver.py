@@ -36,7 +36,7 @@ from parhelion.rays.device import copied, engine
 from parhelion.rays.lock import locked
 from parhelion.world.world import World
 
-SUBSTEP_S = 0.002
+SUBSTEP_S = 0.0025
 _SUBSTEPS_TOGETHER = 3
 """Substeps between two rounds of impulses between vehicles that may touch."""
 LONGEST_LAUNCH_S = 0.02

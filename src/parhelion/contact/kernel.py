@@ -329,16 +329,22 @@ class _Work:
             closing = -dr.dot(speed, normal)
             return dr.select(deep > 0.0, xp.maximum(stiffness * deep + damping * weight * closing, 0.0), 0.0)
 
-        def along(angle: Reals, distance: Reals, cosine: Reals, sine: Reals) -> Reals:
-            """Distance along a ray at an angle to a plane, given its distance and direction."""
-            return distance / xp.maximum(dr.cos(angle) * cosine + dr.sin(angle) * sine, 0.1)
+        def turned(angle: Reals) -> tuple[Reals, Reals]:
+            """Cosine and sine of an angle, as precise as the rays."""
+            sine, cosine = dr.sincos(mi.Float(angle))
+            return mi.Float64(cosine), mi.Float64(sine)
+
+        def along(aim: Any, distance: Reals, cosine: Reals, sine: Reals) -> Reals:
+            """Distance along a ray to a plane, given its distance and direction."""
+            return distance / xp.maximum(aim[0] * cosine + aim[1] * sine, 0.1)
 
         def ray(k: Ints, discs: Any, edges: Any, gap: Any, last: Any, most: Reals, under: Ints) -> State:
             finer = k >= RAYS
             near, far, *surface, beside, potential = gap
             angle = dr.select(finer, 0.5 * (near + far), (mi.Float64(k) - 0.5 * (RAYS - 1)) * (0.5 * SPACING_RAD))
             side = dr.select(finer, beside, dr.select((k & 1) == 0, 1.0, -1.0))
-            direction = down * dr.cos(angle) + ahead * dr.sin(angle)
+            aim = turned(angle)
+            direction = down * aim[0] + ahead * aim[1]
             start = mi.Point3f(centre + aside * side - direction * BEHIND_M)
             limit = mi.Float(radius * FARTHEST + BEHIND_M)
             hit = self.scene.trace(start, mi.Vector3f(direction), mi.Float(0.0), limit, radius > 0.0)
@@ -359,7 +365,7 @@ class _Work:
                 one = dr.select(own, force, 0.0)
                 discs[n] = (load + one, press - toward * one, dr.select(own, xp.maximum(deepest, of_plane), deepest))
             weight = dr.select(hit.found, dr.select(finer, 1.0, xp.clip(2.0 * apart - 1.0, 0.0, 1.0)), 0.0)
-            of_edge = weight * xp.maximum(size - distance, 0.0) * dr.select(finer & (potential <= 0.0), 0.0, 1.0)
+            of_edge = weight * xp.maximum(size - distance, 0.0)
             for n, own in ((0, angle > 0.0), (1, angle <= 0.0)):
                 deep, at, lateral = edges[n]
                 more = own & (of_edge > deep)
@@ -367,17 +373,17 @@ class _Work:
             # An edge lies between two rays if the inner one passes beyond the plane that the outer one meets.
             own = dr.select(hit.found, distance * cosine, _NOTHING_M)
             across = own - dr.dot(plane, aside) * (2.0 * side / length)  # the distance of the plane from the other disc
-            here = (angle, distance, across, own, d / length, a / length)
+            here = (*aim, angle, distance, across, own, d / length, a / length)
             forward = angle > 0.0
             inside, outside = (
                 [dr.select(forward, one, other) for one, other in zip(*pair, strict=True)]
                 for pair in ((last, here), (here, last))
             )
-            reach = along(inside[0], outside[2], *outside[4:])
-            deep = dr.select(inside[1] > reach + _STEP_M, size - reach, 0.0)
+            reach = along(inside[:2], outside[4], *outside[6:])
+            deep = dr.select(inside[3] > reach + _STEP_M, size - reach, 0.0)
             found = ~finer & (k > 0) & (deep > potential)
-            new = (inside[0], outside[0], *outside[3:], dr.select(forward, side, -side), deep)
-            beyond = distance > along(angle, *surface) + _STEP_M
+            new = (inside[2], outside[2], *outside[5:], dr.select(forward, side, -side), deep)
+            beyond = distance > along(aim, *surface) + _STEP_M
             rest = (dr.select(finer & beyond, angle, near), dr.select(finer & ~beyond, angle, far), *gap[2:])
             gap = tuple(dr.select(found, one, other) for one, other in zip(new, rest, strict=True))
             strongest = xp.maximum(force, stiffness * of_edge)
@@ -387,10 +393,12 @@ class _Work:
 
         zero = mi.Float64(0.0)
         begin = (
-            mi.UInt32(0), [(zero, mi.Vector3d(0.0), zero)] * 2, [(zero, zero, zero)] * 2, (zero,) * 7, (zero,) * 6,
+            mi.UInt32(0), [(zero, mi.Vector3d(0.0), zero)] * 2, [(zero, zero, zero)] * 2, (zero,) * 7, (zero,) * 8,
             zero, mi.UInt32(0),
         )  # fmt: skip
-        final = dr.while_loop(begin, lambda k, *_: k < RAYS + FINER_RAYS, ray)
+        final = dr.while_loop(
+            begin, lambda k, discs, edges, gap, *_: (k < RAYS) | ((k < RAYS + FINER_RAYS) & (gap[-1] > 0.0)), ray
+        )
         discs, edges, under = final[1], final[2], final[6]
         sizes = [load for load, _, _ in discs]
         shares = [one / xp.maximum(sizes[0] + sizes[1], 1e-9) for one in sizes]
@@ -399,7 +407,8 @@ class _Work:
         deep = discs[0][2] * shares[0] + discs[1][2] * shares[1]
         moment = load * (shares[0] - shares[1])
         for far, angle, side in edges:
-            direction = down * dr.cos(angle) + ahead * dr.sin(angle)
+            cosine, sine = turned(angle)
+            direction = down * cosine + ahead * sine
             force = pressed(far, 1.0, -direction)
             load, press, moment = load + force, press - direction * force, moment + side * force
             deep = xp.maximum(deep, far)
