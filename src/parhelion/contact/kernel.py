@@ -547,26 +547,64 @@ def _separation(
     return normal, gap, _contact_point(dr, mi, corners, half, normal, by_face)
 
 
-def _contact_point(dr: Any, mi: Any, corners: list[Vectors], half: Vectors, normal: Vectors, by_face: Masks) -> Vectors:
-    """Point in the box frame where box and triangle touch: the nearest corners of either, limited to the other."""
+def _contact_point(
+    dr: Any, mi: Any, corners: list[Vectors], half: Vectors, normal: Vectors, by_face: Masks
+) -> Vectors:
+    """Point in the box frame where box and triangle touch.
+
+    On the face of the triangle: the corners of the box that are nearest to it, moved into the triangle. Otherwise: the
+    middle of the part of its nearest edge that lies within the box, or its nearest corner.
+    """
     xp = namespace(half.x)
-    deepest = -normal
     # Corners of the box nearest to the plane: per axis the sign of the direction, fading to 0 for a flat contact.
-    signs = mi.Vector3d(*(xp.clip(deepest[k] * half[k] / _SPREAD_M, -1.0, 1.0) for k in range(3)))
-    of_box = signs * half
+    signs = mi.Vector3d(*(xp.clip(-normal[k] * half[k] / _SPREAD_M, -1.0, 1.0) for k in range(3)))
+    point = dr.select(by_face, _on_triangle(dr, corners, signs * half), _on_edge(dr, mi, corners, half, normal))
+    return mi.Vector3d(*(xp.clip(point[k], -half[k], half[k]) for k in range(3)))
+
+
+def _on_triangle(dr: Any, corners: list[Vectors], point: Vectors) -> Vectors:
+    """Point of a triangle that is nearest to a point (Ericson, Real-Time Collision Detection, 2005, section 5.1.5)."""
+    xp = namespace(point.x)
+    a, b, c = corners
+    face = dr.cross(b - a, c - a)
+    scale = xp.maximum(dr.dot(face, face), 1e-18)
+    found = point - face * (dr.dot(face, point - a) / scale)
+    inside = [dr.dot(dr.cross(to - at, found - at), face) >= 0.0 for at, to in ((a, b), (b, c), (c, a))]
+    best, within = None, inside[0] & inside[1] & inside[2]
+    for at, to in ((a, b), (b, c), (c, a)):
+        side = to - at
+        share = xp.clip(dr.dot(point - at, side) / xp.maximum(dr.dot(side, side), 1e-18), 0.0, 1.0)
+        nearest = at + side * share
+        apart = dr.dot(nearest - point, nearest - point)
+        if best is None:
+            best, least = nearest, apart
+        else:
+            best, least = dr.select(apart < least, nearest, best), dr.select(apart < least, apart, least)
+    return dr.select(within, found, best)
+
+
+def _on_edge(dr: Any, mi: Any, corners: list[Vectors], half: Vectors, normal: Vectors) -> Vectors:
+    """Middle of the part within a box of the edge of a triangle that lies farthest along a normal, or its corner."""
+    xp = namespace(half.x)
     heights = [dr.dot(normal, corner) for corner in corners]
-    top = xp.maximum(xp.maximum(heights[0], heights[1]), heights[2])
-    weights = [xp.maximum(1.0 - (top - height) / _SPREAD_M, 0.0) for height in heights]
-    total = weights[0] + weights[1] + weights[2]
-    of_triangle = (corners[0] * weights[0] + corners[1] * weights[1] + corners[2] * weights[2]) / total
-    low = [xp.minimum(xp.minimum(corners[0][k], corners[1][k]), corners[2][k]) for k in range(3)]
-    high = [xp.maximum(xp.maximum(corners[0][k], corners[1][k]), corners[2][k]) for k in range(3)]
-    chosen = dr.select(by_face, of_box, of_triangle)
-    point = []
+    first, top = corners[0], heights[0]
+    second, next_top = corners[1], heights[1]
+    swap = next_top > top
+    first, second = dr.select(swap, second, first), dr.select(swap, first, second)
+    top, next_top = dr.select(swap, next_top, top), dr.select(swap, top, next_top)
+    third, height = corners[2], heights[2]
+    highest, middle = height > top, height > next_top
+    second = dr.select(highest, first, dr.select(middle, third, second))
+    next_top = dr.select(highest, top, dr.select(middle, height, next_top))
+    first, top = dr.select(highest, third, first), dr.select(highest, height, top)
+    side = second - first
+    low, high = mi.Float64(0.0), xp.minimum(_SPREAD_M / xp.maximum(top - next_top, 1e-12), 1.0)
     for k in range(3):
-        inside = xp.clip(chosen[k], xp.maximum(low[k], -half[k]), xp.maximum(xp.minimum(high[k], half[k]), -half[k]))
-        point.append(xp.clip(inside, -half[k], half[k]))
-    return mi.Vector3d(*point)
+        slope = dr.select(dr.abs(side[k]) < 1e-9, 1e-9, side[k])
+        one, other = (-half[k] - first[k]) / slope, (half[k] - first[k]) / slope
+        low = xp.maximum(low, xp.minimum(xp.minimum(one, other), high))
+        high = xp.minimum(high, xp.maximum(xp.maximum(one, other), low))
+    return first + side * (0.5 * (low + high))
 
 
 class _Frame:
