@@ -23,10 +23,10 @@ from parhelion.rays.device import engine as running_engine
 from parhelion.rays.replay import SceneArrays
 
 RAYS = 9
-"""Rays per wheel, 15° apart, from 60° behind to 60° ahead of straight down: in turn in its outer and its inner disc."""
+"""Rays per wheel, from 75° behind to 75° ahead of straight down: in turn in its outer and its inner disc."""
 FINER_RAYS = 3
 """Rays that bisect the angle between the two rays with the deepest edge between them."""
-SPACING_RAD = math.radians(30.0)
+SPACING_RAD = math.radians(37.5)
 """Angle between the rays of a disc."""
 FARTHEST = 1.0 / math.cos(SPACING_RAD)
 """Distance of a plane along a ray that counts for it, at most, divided by the radius."""
@@ -547,9 +547,7 @@ def _separation(
     return normal, gap, _contact_point(dr, mi, corners, half, normal, by_face)
 
 
-def _contact_point(
-    dr: Any, mi: Any, corners: list[Vectors], half: Vectors, normal: Vectors, by_face: Masks
-) -> Vectors:
+def _contact_point(dr: Any, mi: Any, corners: list[Vectors], half: Vectors, normal: Vectors, by_face: Masks) -> Vectors:
     """Point in the box frame where box and triangle touch.
 
     On the face of the triangle: the corners of the box that are nearest to it, moved into the triangle. Otherwise: the
