@@ -10,6 +10,7 @@ import pytest
 import parhelion as ph
 from contact_rigs import CAR, HUSKY, REST, G, flat, launched, model, run, tilted
 from parhelion.contact import soil
+from parhelion.contact.chassis import chassis_of
 from parhelion.contact.driver import ContactDriver
 from parhelion.core.pose import quat_rotate
 from parhelion.motion.vehicles.base import DriveCommand, SteerCommand
@@ -67,6 +68,37 @@ def test_rain_lengthens_the_braking_distance() -> None:
     start = driver.rows()[0][1]
     run(driver, [REST], 3.0)
     assert driver.rows()[0][1] - start == pytest.approx(100.0 / (2.0 * 0.6 * G), rel=0.02)
+
+
+def test_a_shower_makes_the_ground_slippery_while_it_lasts() -> None:
+    """Locked wheels slide down at g (sin - mu cos) with the friction of dry asphalt, then of wet, then of dry."""
+    world = flat()
+    world.weather = ph.Weather(rain_rate_mm_h=[[0, 0], [1.0, 0], [1.01, 5], [2.0, 5], [2.01, 0], [3.0, 0]])
+    driver = _one(HUSKY, world)
+    tilted(driver, 45.0)
+    found = []
+    for _ in range(3):
+        run(driver, [REST], 0.3)
+        before = driver.rows()[0][8]
+        run(driver, [REST], 0.5)
+        found.append((before - driver.rows()[0][8]) / 0.5)
+        run(driver, [REST], 0.2)
+    half = math.sqrt(0.5)
+    assert found == pytest.approx([G * half * (1.0 - mu) for mu in (DRY, 0.6, DRY)], rel=0.01)
+    world.weather = ph.Weather(rain_rate_mm_h=5.0)  # a live edit
+    before = driver.rows()[0][8]
+    run(driver, [REST], 0.5)
+    assert (before - driver.rows()[0][8]) / 0.5 == pytest.approx(G * half * 0.4, rel=0.02)
+
+
+def test_the_friction_of_a_wheel_limits_that_of_the_ground() -> None:
+    wheels = [one.model_copy(update={"friction": 0.3}) for one in chassis_of(model(HUSKY).config).wheels]
+    driver = _one(HUSKY, flat(), wheels=wheels)
+    tilted(driver, 45.0)
+    run(driver, [REST], 0.5)
+    before = driver.rows()[0][8]
+    run(driver, [REST], 1.0)
+    assert before - driver.rows()[0][8] == pytest.approx(G * math.sqrt(0.5) * 0.7, rel=1e-3)
 
 
 def test_a_car_parks_on_a_slope_with_axle_loads_from_moments() -> None:

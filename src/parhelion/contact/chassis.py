@@ -15,6 +15,7 @@ TREAD_STIFFNESS_PER_LOAD_1_M = 500.0
 """Shear stiffness of tread and carcass divided by the static load [1/m]: 60 kN/m under 120 N, and the 200 kN/m of a car
 tyre under 3 kN within a factor of 8."""
 _TREAD_DAMPING_RATIO = 0.3
+_NO_LIMIT = 1e3
 _WIDTH_PER_RADIUS = 0.6
 """Width of a wheel whose data sheet has none, divided by its radius: 0.2 m for the tyre of a car."""
 
@@ -115,6 +116,6 @@ def wheel_rows(sheet: DifferentialConfig | CarConfig, chassis: ChassisConfig, co
         width = wheel.width_m or _WIDTH_PER_RADIUS * wheel.radius_m
         rows[k] = [
             *place, wheel.radius_m + load / stiffness, stiffness, damping, *strut, tread, grip, chassis.relaxation_m,
-            chassis.wheel_inertia_kg_m2, width, wheel.radius_m,
+            chassis.wheel_inertia_kg_m2, width, wheel.radius_m, _NO_LIMIT if wheel.friction is None else wheel.friction,
         ]  # fmt: skip
     return rows

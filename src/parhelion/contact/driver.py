@@ -25,7 +25,7 @@ from parhelion.contact.chassis import body_row, chassis_of, wheel_rows
 from parhelion.contact.near import NearLists
 from parhelion.contact.obstacles import Obstacles
 from parhelion.contact.solid import EDGE, MOVING_SOFT_LABELS, Solid
-from parhelion.contact.terrain import surfaces_of
+from parhelion.contact.terrain import is_wet, surfaces_of
 from parhelion.core.constants import STANDARD_GRAVITY_M_S2
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose, quat_multiply, quat_rotate
@@ -123,6 +123,9 @@ class ContactDriver:
     _spans: Floats
     _triangles: Any
     _constants: tuple[Any, ...]
+    _parameters: Floats
+    _wet: bool
+    _version: int
     _device_state: Any
     _half: Floats
     _centre: Floats
@@ -137,12 +140,12 @@ class ContactDriver:
         self.world, self.mutual = world, mutual
         self.gravity: Floats = np.array(gravity)
         """Gravity (3,) [m/s^2]; it may change between steps."""
-        self._version = -1
+        self._time = 0.0
         self._weather: Any = None
+        self._steady = True
         self._look_at_world()
         self._members: list[_Member] = []
         self._events: list[Event] = []
-        self._time = 0.0
         self._wheels = 4
         self._state = np.zeros((0, 0))
         self._rows: Floats = np.zeros((0, 20))
@@ -305,9 +308,10 @@ class ContactDriver:
         """Advance all vehicles by `dt` [s] and return the contacts of their hulls."""
         if not self._members:
             return []
-        if self._version != self.world.version or self._weather is not self.world.weather:
+        if self._version != self.world.version:
             self._look_at_world()
             self._reset_arrays()
+        self._look_at_weather()
         launches = max(1, math.ceil(dt / LONGEST_LAUNCH_S - 1e-9))
         part = dt / launches
         contacts = _Contacts(len(self._members))
@@ -517,11 +521,23 @@ class ContactDriver:
 
     def _look_at_world(self) -> None:
         """Build the solid triangles of the world as it is now."""
-        if self._version != self.world.version:
-            self.solid = Solid.of(self.world)
-            self._names = {one.index: one.name for one in self.world.objects}
-        self._surfaces, self._version = surfaces_of(self.world), self.world.version
-        self._weather = self.world.weather
+        self.solid, self._version = Solid.of(self.world), self.world.version
+        self._names = {one.index: one.name for one in self.world.objects}
+        self._wet = is_wet(self.world, self._time)
+
+    def _look_at_weather(self) -> None:
+        """Let the ground become wet or dry with the weather."""
+        weather = self.world.weather
+        if weather is self._weather and (weather is None or self._steady):
+            return
+        self._weather, self._steady = weather, weather is None or weather.is_constant
+        if self._wet != is_wet(self.world, self._time):
+            self._wet = not self._wet
+            self._tables()
+
+    def _tables(self) -> None:
+        """Copy the properties of surfaces and vehicles to the device."""
+        self._constants = (engine().table(surfaces_of(self.world, wet=self._wet)), _doubles(self._parameters))
 
     def _reset_arrays(self) -> None:
         count = len(self._members)
@@ -540,8 +556,8 @@ class ContactDriver:
         self._spans = np.zeros(2 * count)
         self._forget()
         if count:
-            parameters = np.concatenate([bodies, np.array(wheels)], axis=1).T
-            self._constants = (engine().table(self._surfaces), _doubles(parameters))
+            self._parameters = np.concatenate([bodies, np.array(wheels)], axis=1).T
+            self._tables()
 
     def _forget(self) -> None:
         """Discard everything that is derived from the state."""

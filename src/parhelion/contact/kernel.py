@@ -46,9 +46,10 @@ BODY = (
 """Columns of a body's parameters: SI units, body frame at the centre of mass; the last three are the vehicle frame."""
 WHEEL = (
     "x", "y", "z", "radius", "stiffness", "damping", "spring", "damper", "sag", "travel", "bar", "bristle",
-    "bristle_damping", "relaxation", "inertia", "width", "rim",
+    "bristle_damping", "relaxation", "inertia", "width", "rim", "most",
 )  # fmt: skip
-"""Columns of a wheel's parameters: `radius` is that without load, `rim` that by which it rolls. `spring` is 0 without a
+"""Columns of a wheel's parameters: `radius` is that without load, `rim` that by which it rolls, `most` its largest
+friction. `spring` is 0 without a
 suspension; `sag` [m] is the deflection of the spring under the static load, `travel` [m] that at its stop, and `bar`
 [N/m] the force per difference of the deflections of wheels 2 n and 2 n + 1, an anti-roll bar."""
 COMMAND = ("rate", "steering", "torque")
@@ -214,7 +215,7 @@ class _Work:
         """
         dr, mi, dt = self.dr, self.mi, self.dt
         at, radius, stiffness, damping, *suspension = self.wheel[w][:3], *self.wheel[w][3:11]
-        bristle, bristle_damping, relaxation, inertia, width, rim = self.wheel[w][11:]
+        bristle, bristle_damping, relaxation, inertia, width, rim, stickiest = self.wheel[w][11:]
         xp = namespace(radius)
         rate, along, across, _, sunk, sheared, lift = state
         hub = mi.Vector3d(at[0], at[1], at[2] + lift)
@@ -247,7 +248,7 @@ class _Work:
         # Soil gives way until its shear displacement mobilises the force; rolling reaches fresh soil.
         sheared = sheared * renewed
         mobile = soil.mobilised(length * xp.minimum(sheared / relaxation, 1.0), ground.shear)
-        limit = dr.select(soft, strength * mobile, self.grip * ground.friction * load)
+        limit = dr.select(soft, strength * mobile, xp.minimum(self.grip * ground.friction, stickiest) * load)
         bent = (mi.Vector2d(along, across) + slip * dt) * renewed
         grip = -(bent * bristle + slip * (bristle_damping / (1.0 + rolling / _STICKING_M_S)))
         size = dr.norm(grip)

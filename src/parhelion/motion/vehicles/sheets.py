@@ -52,6 +52,8 @@ class WheelConfig(Config):
     steered: bool = False
     caster: bool = False
     """True for a wheel that turns freely in all directions and only carries load."""
+    friction: NonNegative | None = None
+    """Largest friction coefficient of the wheel on any ground; None if the ground alone decides."""
     suspension: SuspensionConfig | None = None
     """Suspension of this wheel; None for that of the chassis."""
 
