@@ -114,7 +114,8 @@ def wheel_depths(driver: ContactDriver) -> Floats:
     """Depth [m] of each vehicle's deepest wheel: how far a surface reaches into the lower half of its disc, radially.
 
     Sinkage into soil and the deflection of tyres under more than their static load do not count. Rays go from the hub
-    to the rim; a hub that is below a surface that faces up has been pushed through it.
+    to the rim; a hub that is less than a radius below a surface that faces up has been pushed through it. Farther above,
+    a surface may be a window sill over free space.
     """
     hubs, ways, sizes, owners = [], [], [], []
     turns = boxes.rotation(driver._state[3:7].T)
@@ -134,7 +135,7 @@ def wheel_depths(driver: ContactDriver) -> Floats:
     start, way, size, owner = (np.concatenate(one) for one in (hubs, ways, sizes, owners))
     hit = driver.solid.scene.cast(Rays(start, way, np.zeros(len(start)), size))
     up = np.tile([0.0, 0.0, 1.0], (len(start), 1))
-    above = driver.solid.scene.cast(Rays(start, up, np.zeros(len(start)), np.full(len(start), 0.3)))
+    above = driver.solid.scene.cast(Rays(start, up, np.zeros(len(start)), size))
     normal = driver.solid.triangles.normals()[np.where(above.found, above.triangle, 0)]
     buried = above.found & (normal[:, 2] > 0.3)
     depth = np.where(buried, size + above.range, np.where(hit.found, size - hit.range, 0.0))
