@@ -114,8 +114,8 @@ def wheel_depths(driver: ContactDriver) -> Floats:
     """Depth [m] of each vehicle's deepest wheel: how far a surface reaches into the lower half of its disc, radially.
 
     Sinkage into soil and the deflection of tyres under more than their static load do not count. Rays go from the hub
-    to the rim; a hub that is less than a radius below a surface that faces up has been pushed through it. Farther above,
-    a surface may be a window sill over free space.
+    to the rim; a hub that is less than a radius below a surface that faces up has been pushed through it. Farther
+    above, a surface may be a window sill over free space.
     """
     hubs, ways, sizes, owners = [], [], [], []
     turns = boxes.rotation(driver._state[3:7].T)
