@@ -39,7 +39,7 @@ class Hulls:
     body: Rows
     """Numbers (n,) of the bodies; hulls of one body change their velocities together."""
 
-    def __getitem__(self, rows: Rows | slice) -> Hulls:
+    def __getitem__(self, rows: Rows | NDArray[np.bool_] | slice) -> Hulls:
         return Hulls(*(getattr(self, one.name)[rows] for one in fields(self)))
 
     def joined(self, other: Hulls) -> Hulls:
