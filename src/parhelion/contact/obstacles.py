@@ -29,7 +29,7 @@ DENSITY_KG_M3 = 200.0
 TRACTION = 0.7
 """Friction by which an actor that was pushed returns to its own motion; assumed: soles and tyres on a dry road."""
 FRICTION, RESTITUTION = 0.4, 0.1
-"""Of the surfaces of actors; assumed, as for hulls of vehicles."""
+"""Friction and restitution of actors; assumed, as for hulls of vehicles."""
 _FASTEST_M_S = 60.0
 """Speed [m/s] at which an actor and a vehicle approach each other at most. An actor is located again when it could be
 near, because to sample the motions of all of them costs more than the vehicles."""
