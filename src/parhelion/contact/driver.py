@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from parhelion.contact import boxes, kernel, pairs
 from parhelion.contact.chassis import body_row, chassis_of, wheel_rows
+from parhelion.contact.contacts import Contacts
 from parhelion.contact.near import NearLists
 from parhelion.contact.obstacles import Obstacles
 from parhelion.contact.solid import EDGE, MOVING_SOFT_LABELS, Solid
@@ -314,7 +315,7 @@ class ContactDriver:
         self._look_at_weather()
         launches = max(1, math.ceil(dt / LONGEST_LAUNCH_S - 1e-9))
         part = dt / launches
-        contacts = _Contacts(len(self._members))
+        contacts = Contacts(len(self._members))
         changes: Any = 0.0
         for _ in range(launches):
             inputs = np.array([self._targets(k, command, part) for k, command in enumerate(commands)]).T
@@ -335,7 +336,7 @@ class ContactDriver:
         self._watch(commands, dt)
         return self._collisions(contacts)
 
-    def _launch(self, targets: Floats, substep: float, substeps: int, contacts: _Contacts) -> Floats:
+    def _launch(self, targets: Floats, substep: float, substeps: int, contacts: Contacts) -> Floats:
         """Advance by one launch of the kernel; returns the mean accelerations (6, n) of the vehicle frames."""
         running, count = engine(), len(self._members)
         self._list_triangles(substep * substeps, substep)
@@ -398,7 +399,7 @@ class ContactDriver:
             return None
         return _Close(first[near], second[near], *((np.zeros(0, np.int64), None) if moving is None else moving))
 
-    def _collide(self, close: _Close, dt: float, contacts: _Contacts) -> Floats:
+    def _collide(self, close: _Close, dt: float, contacts: Contacts) -> Floats:
         """Apply the impulses between vehicles, and with actors, for the next `dt` [s].
 
         Returns the changes (6, n) of the velocities of the vehicle frames, in the world, and of the angular velocities.
@@ -475,7 +476,7 @@ class ContactDriver:
         self._triangles = _doubles(table)
         self._spans = np.concatenate([np.cumsum(counts) - counts, counts]).astype(float)
 
-    def _collisions(self, contacts: _Contacts) -> list[Collision]:
+    def _collisions(self, contacts: Contacts) -> list[Collision]:
         found: list[Collision] = []
         if not contacts.any:
             return found
@@ -638,45 +639,6 @@ def _doubles(values: Floats) -> Any:
     aligned = buffer[start : start + 8 * flat.size].view(np.float64)
     aligned[:] = flat
     return engine().mi.Float64(aligned)
-
-
-@dataclass
-class _Contacts:
-    """Strongest contact of each hull, and the sum of all, over the launches of a step."""
-
-    count: int
-
-    any: bool = False
-    """True if there was a contact; the arrays exist only then."""
-
-    def _begin(self) -> None:
-        if not self.any:
-            self.any = True
-            self.impulse, self.total = np.zeros(self.count), np.zeros(self.count)
-            self.where = np.zeros((6, self.count))
-            self.row, self.actor, self.vehicle = (np.full(self.count, -1) for _ in range(3))
-
-    def add(self, report: Floats, rows: NDArray[np.int64]) -> None:
-        """Add the report of a launch; `rows` belong to its triangles."""
-        if not report[8].any():
-            return
-        self._begin()
-        self.total = self.total + report[8]
-        for k in np.flatnonzero(report[0] > self.impulse).tolist():
-            number = int(report[1, k])
-            self.impulse[k], self.where[:, k] = report[0, k], report[2:8, k]
-            self.row[k], self.actor[k], self.vehicle[k] = rows[number], -1, -1
-
-    def add_pair(self, first: int, second: int, actor: int, impulse: float, point: Floats, normal: Floats) -> None:
-        """Add an impulse between two vehicles, or of a vehicle and an actor; the normal points to the first."""
-        self._begin()
-        for k, other, sign in ((first, second, 1.0), (second, first, -1.0)):
-            if k < 0:
-                continue
-            self.total[k] += impulse
-            if impulse > self.impulse[k]:
-                self.impulse[k], self.vehicle[k], self.actor[k] = impulse, other, actor
-                self.where[:, k] = np.concatenate([point, sign * normal])
 
 
 @dataclass
