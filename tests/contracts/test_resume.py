@@ -220,6 +220,19 @@ def test_intact_frames_of_a_killed_run_are_reused(yard: Path, tmp_path: Path) ->
     assert not (tmp_path / "out" / "journal.jsonl").exists()
 
 
+def test_a_killed_run_with_collisions_is_resumed_with_the_same_bits(yard: Path, tmp_path: Path) -> None:
+    """A robot pushes against a wall and against an actor that drives into it."""
+    start, route = {"xyz": [10.98, 0, 0]}, {"points": [[14, 0, 0]], "speed_m_s": 0.9}
+    robot = {"name": "husky", "model": "clearpath/husky", "start": start, "follow": route}
+    shape, motion = {"kind": "box", "size_m": [0.5, 0.5, 1.8]}, {"xyz": [10.1, 0, 0.9], "velocity_m_s": [1, 0, 0]}
+    actor = {"shape": shape, "material": "cotton", "label": "person", "name": "it", "trajectory": {"constant": motion}}
+    file, whole = _killed_run(yard, tmp_path / "out", vehicles=[robot], actors=[actor])
+    lines = [json.loads(line)["other"] for line in whole["truth/collisions.jsonl"].decode().splitlines()]
+    assert set(lines) == {"building-1", "it"}
+    Scenario.load(file).run(tmp_path / "out")
+    assert _without_timing(tmp_path / "out") == whole
+
+
 def test_a_damaged_journal_costs_only_time(yard: Path, tmp_path: Path) -> None:
     file, whole = _killed_run(yard, tmp_path / "out")
     journal = tmp_path / "out" / "journal.jsonl"

@@ -10,8 +10,11 @@ import pytest
 import parhelion as ph
 from contact_rigs import CAR, HUSKY, REST, G, flat, launched, model, run, tilted
 from parhelion.contact import soil
+from parhelion.contact.chassis import chassis_of
 from parhelion.contact.driver import ContactDriver
+from parhelion.core.pose import quat_rotate
 from parhelion.motion.vehicles.base import DriveCommand, SteerCommand
+from parhelion.motion.vehicles.ground import Car
 from parhelion.motion.vehicles.library import vehicle
 
 DRY = 0.85
@@ -67,6 +70,37 @@ def test_rain_lengthens_the_braking_distance() -> None:
     assert driver.rows()[0][1] - start == pytest.approx(100.0 / (2.0 * 0.6 * G), rel=0.02)
 
 
+def test_a_shower_makes_the_ground_slippery_while_it_lasts() -> None:
+    """Locked wheels slide down at g (sin - mu cos) with the friction of dry asphalt, then of wet, then of dry."""
+    world = flat()
+    world.weather = ph.Weather(rain_rate_mm_h=[[0, 0], [1.0, 0], [1.01, 5], [2.0, 5], [2.01, 0], [3.0, 0]])
+    driver = _one(HUSKY, world)
+    tilted(driver, 45.0)
+    found = []
+    for _ in range(3):
+        run(driver, [REST], 0.3)
+        before = driver.rows()[0][8]
+        run(driver, [REST], 0.5)
+        found.append((before - driver.rows()[0][8]) / 0.5)
+        run(driver, [REST], 0.2)
+    half = math.sqrt(0.5)
+    assert found == pytest.approx([G * half * (1.0 - mu) for mu in (DRY, 0.6, DRY)], rel=0.01)
+    world.weather = ph.Weather(rain_rate_mm_h=5.0)  # a live edit
+    before = driver.rows()[0][8]
+    run(driver, [REST], 0.5)
+    assert (before - driver.rows()[0][8]) / 0.5 == pytest.approx(G * half * 0.4, rel=0.02)
+
+
+def test_the_friction_of_a_wheel_limits_that_of_the_ground() -> None:
+    wheels = [one.model_copy(update={"friction": 0.3}) for one in chassis_of(model(HUSKY).config).wheels]
+    driver = _one(HUSKY, flat(), wheels=wheels)
+    tilted(driver, 45.0)
+    run(driver, [REST], 0.5)
+    before = driver.rows()[0][8]
+    run(driver, [REST], 1.0)
+    assert before - driver.rows()[0][8] == pytest.approx(G * math.sqrt(0.5) * 0.7, rel=1e-3)
+
+
 def test_a_car_parks_on_a_slope_with_axle_loads_from_moments() -> None:
     driver = _one(CAR, flat(slope_deg=10.0))
     run(driver, [REST], 1.5)
@@ -81,9 +115,15 @@ def test_a_car_parks_on_a_slope_with_axle_loads_from_moments() -> None:
 
 
 @pytest.mark.parametrize("height", [0.15, 0.205])
-def test_a_robot_tips_where_its_centre_of_mass_leaves_its_track(height: float) -> None:
-    """Gravity tilts by 0.5 deg/s; the robot tips about the lower wheels."""
-    limit = math.degrees(math.atan(0.5 * 0.5708 / height))
+def test_a_robot_tips_where_its_centre_of_mass_leaves_its_wheels(height: float) -> None:
+    """Gravity tilts by 0.5 deg/s; the robot tips about its lower wheels.
+
+    It rolls by d/c before it stands on their outer discs, c beside their middle; d is the deflection of a tyre.
+    """
+    beside, limit = 0.4 * 0.6 * 0.1651, 60.0
+    for _ in range(20):
+        roll = 0.004 * math.cos(math.radians(limit)) / beside
+        limit = math.degrees(math.atan((0.5 * 0.5708 + beside - height * roll) / height))
     driver = _one(HUSKY, flat(), friction_share=3.0, centre_of_mass_m=(0.0, 0.0, height))
     angle = limit - 20.0
     while angle < limit + 5.0 and abs(driver.rows()[0][11]) < 0.2:
@@ -192,3 +232,138 @@ def test_a_robot_at_rest_on_a_sandy_slope_stays() -> None:
     before = driver.rows()[0][1]
     run(driver, [REST], 1.0)
     assert abs(driver.rows()[0][1] - before) < 1e-4
+
+
+# ---- suspension and width --------------------------------------------------------------------------------------------
+
+TRUCK = "amgeneral/hmmwv"
+
+
+def _sprung(name: str, world: ph.World, x: float = 0.0, **changes: object) -> ContactDriver:
+    """A car of the library, with its own chassis and suspension."""
+    driver = ContactDriver(world)
+    config = vehicle(name).config.model_copy(update=changes)
+    driver.add("v", Car(config), ph.Pose((x, 0, 0)))
+    return driver
+
+
+def _rates(name: str) -> list[float]:
+    """Stiffness [N/m] of spring and tyre in series, of a front and of a rear wheel."""
+    chassis = vehicle(name).config.chassis
+    springs = [chassis.wheels[k].suspension.stiffness_n_m for k in (0, 2)]
+    return [1.0 / (1.0 / one + 1.0 / chassis.tyre_stiffness_n_m) for one in springs]
+
+
+def _tilt(driver: ContactDriver) -> tuple[float, float]:
+    """Roll and pitch [rad], nose up."""
+    x, y, z, w = driver.rows()[0][4:8].tolist()
+    return math.atan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y)), -math.asin(2.0 * (w * y - z * x))
+
+
+@pytest.mark.parametrize("name", [CAR, TRUCK])
+def test_a_sprung_car_stands_level_at_its_nominal_height(name: str) -> None:
+    driver = _sprung(name, flat())
+    run(driver, [REST], 2.0)
+    assert abs(driver.rows()[0][3]) < 1e-3
+    assert np.abs(_tilt(driver)).max() < 1e-4
+    assert np.abs(driver.lifts()).max() < 1e-3
+
+
+@pytest.mark.parametrize("name", [CAR, TRUCK])
+def test_springs_and_tyres_deflect_by_load_over_stiffness(name: str) -> None:
+    """With gravity raised by a tenth, each axle sinks by a tenth of its load, divided by spring and tyre in series."""
+    driver = _sprung(name, flat())
+    driver.gravity = driver.gravity * 1.1
+    run(driver, [REST], 3.0)
+    car, (front, rear) = vehicle(name).config, _rates(name)
+    base = car.front_axle_m + car.rear_axle_m
+    sinks = [0.1 * car.mass_kg * G * lever / base / 2.0 / rate
+             for lever, rate in ((car.rear_axle_m, front), (car.front_axle_m, rear))]  # fmt: skip
+    z, pitch = driver.rows()[0][3], _tilt(driver)[1]
+    found = [-(z + math.sin(pitch) * x) for x in (car.front_axle_m, -car.rear_axle_m)]
+    assert found == pytest.approx(sinks, rel=0.02)
+    springs = [0.1 * load / driver._members[0].chassis.wheels[k].suspension.stiffness_n_m
+               for k, load in ((0, car.mass_kg * G * car.rear_axle_m / base / 2.0),
+                               (2, car.mass_kg * G * car.front_axle_m / base / 2.0))]  # fmt: skip
+    assert driver.lifts()[0][[0, 2]] == pytest.approx(springs, rel=0.02)
+
+
+@pytest.mark.parametrize(("name", "slow"), [(CAR, 4.0), (TRUCK, 4.0)])
+def test_a_braking_car_pitches_by_its_load_transfer(name: str, slow: float) -> None:
+    """The load m a h/L moves from the rear to the front springs: pitch m a h/(2 L^2) (1/kf + 1/kr)."""
+    driver = _sprung(name, flat(), x=-150.0, max_braking_m_s2=slow, speed_lag_s=0.05)
+    run(driver, [REST], 0.5)
+    launched(driver, 0, (20.0, 0.0, 0.0))
+    run(driver, [REST], 2.5)
+    car, (front, rear) = vehicle(name).config, _rates(name)
+    speed = driver.rows()[0][8]
+    pitches = []
+    run(driver, [REST], 0.5, watch=lambda *_: pitches.append(_tilt(driver)[1]))
+    slowing = (speed - driver.rows()[0][8]) / 0.5
+    base = car.front_axle_m + car.rear_axle_m
+    closed = car.mass_kg * slowing * car.centre_of_mass_height_m / (2.0 * base**2) * (1.0 / front + 1.0 / rear)
+    assert slowing == pytest.approx(slow, rel=0.1)
+    assert -np.mean(pitches) == pytest.approx(closed, rel=0.06)
+
+
+def test_a_car_leans_out_of_a_bend_by_its_roll_stiffness() -> None:
+    """Roll m a h/(K - m g h): springs with bars, and tyres, are in series; the width of each tyre adds k (0.4 b)^2."""
+    driver = _sprung(CAR, flat(), x=-50.0)
+    run(driver, [SteerCommand(10.0, 0.0)], 4.0)
+    run(driver, [SteerCommand(10.0, math.radians(2.0))], 3.0)
+    car, chassis = vehicle(CAR).config, vehicle(CAR).config.chassis
+    stiff = 4.0 * chassis.tyre_stiffness_n_m * (0.4 * 0.6 * 0.344) ** 2
+    for k in (0, 2):
+        half, strut = chassis.wheels[k].y_m, chassis.wheels[k].suspension
+        springs = 2.0 * strut.stiffness_n_m * half**2 + strut.anti_roll_n_m_rad
+        stiff += 1.0 / (1.0 / springs + 1.0 / (2.0 * chassis.tyre_stiffness_n_m * half**2))
+    row, height = driver.rows()[0], car.centre_of_mass_height_m
+    across = math.hypot(row[8], row[9]) * row[13]
+    closed = car.mass_kg * across * height / (stiff - car.mass_kg * G * height)
+    assert across > 1.0
+    assert _tilt(driver)[0] == pytest.approx(closed, rel=0.03)
+
+
+def test_a_suspension_stops_at_its_travel() -> None:
+    driver = _sprung(CAR, flat())
+    driver.gravity = driver.gravity * 3.0
+    run(driver, [REST], 3.0)
+    travel = [0.197 - 2957.0 / 24445.0, 0.199 - 2403.0 / 19629.0]
+    assert driver.lifts()[0][[0, 2]] == pytest.approx(travel, abs=1e-3)
+    driver.gravity = np.zeros(3)
+    driver._state[2, 0] += 1.0
+    driver._forget()
+    run(driver, [REST], 1.0)
+    assert driver.lifts()[0][[0, 2]] == pytest.approx([-2957.0 / 24445.0, -2403.0 / 19629.0], abs=1e-3)
+
+
+@pytest.mark.parametrize(("side", "carries"), [(0.05, True), (-0.05, True), (0.16, False)])
+def test_a_wheel_stands_on_what_is_under_its_width(side: float, carries: bool) -> None:
+    """A plank of 5 cm beside the middle of the left front wheel: under its tread it lifts the wheel, farther not."""
+    world = flat()
+    plank = ph.Pose((0.256, 0.2854 + side, 0.005))
+    world.add(ph.shapes.box(0.3, 0.05, 0.01), material="wood", label="plank", pose=plank)
+    driver = ContactDriver(world)
+    driver.add("v", vehicle(HUSKY), ph.Pose((0, 0, 0)))
+    run(driver, [REST], 1.0)
+    assert (abs(_tilt(driver)[0]) > 0.003) == carries
+
+
+@pytest.mark.parametrize("angle_deg", [4.0, 10.0, 18.0, 26.0, 37.0, 41.0])
+def test_the_edge_of_a_kerb_between_two_rays_carries_a_wheel(angle_deg: float) -> None:
+    """A wheel rests on an edge at an angle from straight down: r (1 - cos) of the edge's height is above the ground."""
+    world, car = flat(), vehicle(CAR).config
+    angle, radius = math.radians(angle_deg), car.chassis.wheels[0].radius_m
+    x = 1.1562 + radius * math.sin(angle)
+    high = radius * (1.0 - math.cos(angle)) + 0.05
+    world.add(ph.shapes.box(1.0, 6.0, 2.0 * high), material="asphalt", label="kerb", pose=ph.Pose((x + 0.5, 0, 0)))
+    driver = ContactDriver(world)
+    driver.add("v", Car(car), ph.Pose((0, 0, 0)))
+    driver._state[:3, 0] = (0.0, 0.0, 0.574 + 0.06)
+    driver._state[3:7, 0] = (0.0, 0.0, 0.0, 1.0)
+    driver._forget()
+    run(driver, [REST], 1.5)
+    hub = driver.rows()[0][1:4] + quat_rotate(driver.rows()[0][4:8], np.array([1.1562, 0.6934, radius]))
+    hub[2] += driver.lifts()[0][0]
+    gap = math.dist((hub[0], hub[2]), (x, high)) if hub[0] < x else hub[2] - high
+    assert gap > radius - 0.02

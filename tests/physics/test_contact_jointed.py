@@ -96,6 +96,18 @@ def test_braking_distance_is_that_of_coulomb_friction(tmp_path: Path) -> None:
     assert distance == pytest.approx(driven[-1, 8] ** 2 / (2 * friction * 9.80665), rel=0.04)
 
 
+def test_the_friction_of_wheels_in_the_file_limits_that_of_the_ground(tmp_path: Path) -> None:
+    """Gazebo's mu1 of 0.2 instead of the 0.8 of the ground lengthens braking."""
+    more = "".join(f'<gazebo reference="{name}"><mu1 value="0.2"/></gazebo>' for name in WHEELS)
+    world = _ground()
+    driver = JointedDriver(world)
+    driver.add("robot", _robot(tmp_path, more), ph.Pose((-20, 0, 0.3)))
+    rows = _drive(driver, ph.DriveCommand(2.0), 3.5)
+    stopped = _drive(driver, ph.DriveCommand(0.0), 2.0)
+    speed = rows[-1, 8]
+    assert stopped[-1, 1] - rows[-1, 1] == pytest.approx(speed**2 / (2 * 0.2 * 9.80665), rel=0.06)
+
+
 def test_it_holds_on_a_slope_and_a_wall_stops_it(tmp_path: Path) -> None:
     driver = JointedDriver(_ground(10.0))
     tilt = ph.Pose(quat_xyzw=(0.0, -math.sin(math.radians(5)), 0.0, math.cos(math.radians(5))))

@@ -144,7 +144,8 @@ def test_vehicles_exchange_equal_impulses() -> None:
 
     def watch(_: Floats, new: list[Collision]) -> None:
         found.extend(new)
-        gaps.append(pairs.separation(driver._hull(0), driver._hull(1))[1])
+        hulls = driver._hulls()
+        gaps.append(float(pairs.separation(hulls[:1], hulls[1:])[1][0]))
 
     run(driver, [DriveCommand(4.0), REST], 1.0, watch=watch)
     assert [(one.body, one.other) for one in found[:2]] == [("a", "b"), ("b", "a")]
@@ -166,6 +167,43 @@ def test_an_actor_pushes_a_robot() -> None:
     found = run(driver, [REST], 4.0)
     assert {one.other for one in found} == {"cart"}
     assert driver.rows()[0][1] == pytest.approx(3.0 - 4.0 - 0.5 - 0.495, abs=0.02)
+
+
+@pytest.mark.parametrize(("label", "mass"), [("person", 75.0), ("car", 1500.0)])
+@pytest.mark.parametrize(("name", "speed"), [(HUSKY, 3.0), (CAR, 8.0)])
+def test_the_impulse_on_an_actor_is_that_of_the_reduced_mass(label: str, mass: float, name: str, speed: float) -> None:
+    """(1 + e) v m M/(m + M), with the restitution e = 0.1."""
+    world = flat("ice")
+    world.add_actor(ph.shapes.box(0.6, 3, 2), material="steel", label=label, name="it", trajectory=ph.Pose((5, 0, 1)))
+    driver = ContactDriver(world)
+    driver.add("v", model(name, max_speed_m_s=50.0), ph.Pose((0, 0, 0)))
+    launched(driver, 0, (speed, 0.0, 0.0))
+    own, found = float(driver._mass[0]), []
+    for _ in range(200):
+        before = driver.rows()[0][8]
+        found = driver.step([DriveCommand(speed)], 0.01)
+        if found:
+            break
+    reduced = own * mass / (own + mass)
+    assert found[0].other == "it"
+    assert found[0].impulse_n_s == pytest.approx(1.1 * speed * reduced, rel=0.08)
+    assert before - driver.rows()[0][8] == pytest.approx(1.1 * speed * reduced / own, rel=0.1)
+
+
+def test_a_push_against_an_actor_is_resumed_with_the_same_bits() -> None:
+    world = flat()
+    world.add_actor(ph.shapes.box(0.5, 0.5, 1.8), material="cotton", label="person", name="it",
+                    trajectory=ph.ConstantTwist(ph.Pose((1.5, 0, 0.9)), (-0.5, 0.0, 0.0)))  # fmt: skip
+    driver = ContactDriver(world)
+    driver.add("v", model(HUSKY), ph.Pose((0, 0, 0)))
+    while not driver.obstacles.recoils:
+        driver.step([DriveCommand(1.0)], 0.01)
+    saved = driver.save()
+    run(driver, [DriveCommand(1.0)], 0.5)
+    end = driver.save()
+    driver.load(saved)
+    run(driver, [DriveCommand(1.0)], 0.5)
+    assert driver.save() == end
 
 
 def test_a_vehicle_ignores_the_actors_that_show_it() -> None:

@@ -111,34 +111,36 @@ def hull_depths(driver: ContactDriver) -> Floats:
 
 
 def wheel_depths(driver: ContactDriver) -> Floats:
-    """Depth [m] of the deepest point on the rims of each vehicle's wheels below the ground.
+    """Depth [m] of each vehicle's deepest wheel: how far a surface reaches into the lower half of its disc, radially.
 
-    Sinkage into soil and the deflection of tyres under more than their static load do not count.
-    Rays go up from the lower half of each rim; a surface that faces up and is less than 10 cm above has been passed.
+    Sinkage into soil and the deflection of tyres under more than their static load do not count. Rays go from the hub
+    to the rim; a hub that is less than a radius below a surface that faces up has been pushed through it. Farther
+    above, a surface may be a window sill over free space.
     """
-    points, owners = [], []
+    hubs, ways, sizes, owners = [], [], [], []
     turns = boxes.rotation(driver._state[3:7].T)
-    sunk, loads = driver.sinkages(), driver.wheel_loads()
-    angles = np.radians(np.arange(-90.0, 91.0, 15.0))
+    sunk, loads, lifts = driver.sinkages(), driver.wheel_loads(), driver.lifts()
+    angles = np.radians(np.arange(-90.0, 91.0, 5.0))
+    around = np.column_stack([np.sin(angles), 0.0 * angles, -np.cos(angles)])
     for k, one in enumerate(driver._members):
-        deflected = (loads[k][: len(one.chassis.wheels)] - static_loads(one.vehicle.config.mass_kg, one.chassis)).clip(
-            0.0
-        )
-        less = sunk[k][: len(deflected)] + deflected / one.chassis.tyre_stiffness_n_m
-        for wheel, depth in zip(one.chassis.wheels, less, strict=True):
-            rim = (wheel.radius_m - depth) * np.column_stack([np.sin(angles), 0.0 * angles, -np.cos(angles)])
-            local = rim + np.array([wheel.x_m, wheel.y_m, wheel.radius_m]) - one.offset
-            points.append(driver._state[:3, k] + local @ turns[k].T)
+        wheels = one.chassis.wheels
+        more = (loads[k][: len(wheels)] - static_loads(one.vehicle.config.mass_kg, one.chassis)).clip(0.0)
+        less = sunk[k][: len(wheels)] + more / one.chassis.tyre_stiffness_n_m
+        for wheel, depth, lift in zip(wheels, less, lifts[k], strict=False):
+            hub = np.array([wheel.x_m, wheel.y_m, wheel.radius_m + lift]) - one.offset
+            hubs.append(np.tile(driver._state[:3, k] + turns[k] @ hub, (len(angles), 1)))
+            ways.append(around @ turns[k].T)
+            sizes.append(np.full(len(angles), wheel.radius_m - depth))
             owners.append(np.full(len(angles), k))
-    start, owner = np.concatenate(points), np.concatenate(owners)
-    count = len(start)
-    hit = driver.solid.scene.cast(
-        Rays(start, np.tile([0.0, 0.0, 1.0], (count, 1)), np.zeros(count), np.full(count, 0.1))
-    )
-    normal = driver.solid.triangles.normals()[np.where(hit.found, hit.triangle, 0)]
-    under = hit.found & (normal[:, 2] > 0.3) & (turns[owner, 2, 2] > 0.5)
+    start, way, size, owner = (np.concatenate(one) for one in (hubs, ways, sizes, owners))
+    hit = driver.solid.scene.cast(Rays(start, way, np.zeros(len(start)), size))
+    up = np.tile([0.0, 0.0, 1.0], (len(start), 1))
+    above = driver.solid.scene.cast(Rays(start, up, np.zeros(len(start)), size))
+    normal = driver.solid.triangles.normals()[np.where(above.found, above.triangle, 0)]
+    buried = above.found & (normal[:, 2] > 0.3)
+    depth = np.where(buried, size + above.range, np.where(hit.found, size - hit.range, 0.0))
     found = np.zeros(len(driver._members))
-    np.maximum.at(found, owner, np.where(under, hit.range * normal[:, 2], 0.0))
+    np.maximum.at(found, owner, np.where(turns[owner, 2, 2] > 0.5, depth, 0.0))
     return found
 
 
@@ -214,9 +216,10 @@ def main() -> int:
             done += max(found.drives, 1)
             hull, wheel = found.hull_m.ravel(), found.wheel_m.ravel()
             print(
-                f"{name}: {found.drives} drives in {found.seconds:.0f} s, {found.events}, hull deeper than 1 cm "
-                f"{100 * np.mean(hull >= 0.01):.2f} %, deepest {hull.max():.3f} m; wheel deeper than 2 cm "
-                f"{100 * np.mean(wheel > 0.02):.3f} %, deepest {wheel.max():.3f} m; {len(found.problems)} problems",
+                f"{name}, seed {args.seed + done - found.drives}: {found.drives} drives in {found.seconds:.0f} s, "
+                f"{found.events}, hull over 1 cm deep {100 * np.mean(hull >= 0.01):.2f} %, deepest {hull.max():.3f} m, "
+                f"wheel over 2 cm {100 * np.mean(wheel > 0.02):.3f} %, deepest {wheel.max():.3f} m, "
+                f"{len(found.problems)} problems",
                 flush=True,
             )
             for problem in found.problems[:8]:

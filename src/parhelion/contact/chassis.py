@@ -15,9 +15,9 @@ TREAD_STIFFNESS_PER_LOAD_1_M = 500.0
 """Shear stiffness of tread and carcass divided by the static load [1/m]: 60 kN/m under 120 N, and the 200 kN/m of a car
 tyre under 3 kN within a factor of 8."""
 _TREAD_DAMPING_RATIO = 0.3
+_NO_LIMIT = 1e3
 _WIDTH_PER_RADIUS = 0.6
 """Width of a wheel whose data sheet has none, divided by its radius: 0.2 m for the tyre of a car."""
-_NO_STOP = 1e3
 
 
 def chassis_of(sheet: DifferentialConfig | CarConfig) -> ChassisConfig:
@@ -97,12 +97,15 @@ def wheel_rows(sheet: DifferentialConfig | CarConfig, chassis: ChassisConfig, co
         rows[:, WHEEL.index(name)] = 1.0
     for k, (wheel, load) in enumerate(zip(chassis.wheels, wheel_loads(sheet.mass_kg, chassis), strict=True)):
         load = max(float(load), 0.02 * sheet.mass_kg * STANDARD_GRAVITY_M_S2 / len(chassis.wheels))
-        stiffness, travel, stop = chassis.tyre_stiffness_n_m, _NO_STOP, 0.0
+        stiffness = chassis.tyre_stiffness_n_m
         damping = 2.0 * chassis.tyre_damping_ratio * math.sqrt(stiffness * load / STANDARD_GRAVITY_M_S2)
-        if chassis.suspension is not None:
-            soft = chassis.suspension.stiffness_n_m
-            stop, stiffness = stiffness, soft * stiffness / (soft + stiffness)
-            travel, damping = chassis.suspension.travel_m, chassis.suspension.damping_n_s_m
+        suspension, strut = wheel.suspension or chassis.suspension, (0.0,) * 5
+        if suspension is not None:
+            damping = 0.0  # the damper of the suspension exceeds that of the tyre
+            soft, bar = suspension.stiffness_n_m, 0.0
+            if suspension.anti_roll_n_m_rad:
+                bar = suspension.anti_roll_n_m_rad / (wheel.y_m - chassis.wheels[k ^ 1].y_m) ** 2
+            strut = (soft, suspension.damping_n_s_m, load / soft, suspension.travel_m, bar)
         tread = TREAD_STIFFNESS_PER_LOAD_1_M * load
         if isinstance(sheet, CarConfig):
             slope = sheet.front_stiffness_1_rad if wheel.x_m > 0.0 else sheet.rear_stiffness_1_rad
@@ -110,9 +113,9 @@ def wheel_rows(sheet: DifferentialConfig | CarConfig, chassis: ChassisConfig, co
         tread = 1e-3 if wheel.caster else tread
         grip = 2.0 * _TREAD_DAMPING_RATIO * math.sqrt(tread * load / STANDARD_GRAVITY_M_S2)
         place = np.array([wheel.x_m, wheel.y_m, wheel.radius_m]) - chassis.centre_of_mass_m
-        width = getattr(wheel, "width_m", None) or _WIDTH_PER_RADIUS * wheel.radius_m
+        width = wheel.width_m or _WIDTH_PER_RADIUS * wheel.radius_m
         rows[k] = [
-            *place, wheel.radius_m + load / stiffness, stiffness, damping, travel, stop, tread, grip,
-            chassis.relaxation_m, chassis.wheel_inertia_kg_m2, width, wheel.radius_m,
+            *place, wheel.radius_m + load / stiffness, stiffness, damping, *strut, tread, grip, chassis.relaxation_m,
+            chassis.wheel_inertia_kg_m2, width, wheel.radius_m, _NO_LIMIT if wheel.friction is None else wheel.friction,
         ]  # fmt: skip
     return rows

@@ -14,7 +14,7 @@ import json
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,21 +22,24 @@ from numpy.typing import NDArray
 
 from parhelion.contact import boxes, kernel, pairs
 from parhelion.contact.chassis import body_row, chassis_of, wheel_rows
+from parhelion.contact.contacts import Contacts
 from parhelion.contact.near import NearLists
 from parhelion.contact.obstacles import Obstacles
 from parhelion.contact.solid import EDGE, MOVING_SOFT_LABELS, Solid
-from parhelion.contact.terrain import surfaces_of
+from parhelion.contact.terrain import is_wet, surfaces_of
 from parhelion.core.constants import STANDARD_GRAVITY_M_S2
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose, quat_multiply, quat_rotate
-from parhelion.motion.vehicles.base import Command, matrix
+from parhelion.motion.vehicles.base import Command
 from parhelion.motion.vehicles.ground import Car, DifferentialDrive
 from parhelion.motion.vehicles.sheets import ChassisConfig
 from parhelion.rays.device import copied, engine
 from parhelion.rays.lock import locked
 from parhelion.world.world import World
 
-SUBSTEP_S = 0.002
+SUBSTEP_S = 0.0025
+_SUBSTEPS_TOGETHER = 3
+"""Substeps between two rounds of impulses between vehicles that may touch."""
 LONGEST_LAUNCH_S = 0.02
 """Longest time [s] that a single launch of the kernel covers; motor control acts at least this often."""
 CLEARANCE_M = 10.0
@@ -115,18 +118,21 @@ class ContactDriver:
     """Solid triangles of the world."""
     obstacles: Obstacles
     """Moving actors of the world."""
+    _names: dict[int, str]
     _lists: NearLists
     _listed: NDArray[np.int64]
-    _listed_actor: NDArray[np.int64]
     _spans: Floats
     _triangles: Any
     _constants: tuple[Any, ...]
+    _parameters: Floats
+    _wet: bool
+    _version: int
     _device_state: Any
-    _had_moving: bool
     _half: Floats
     _centre: Floats
     _mass: Floats
     _inertia: Floats
+    _surface: Floats
 
     def __init__(
         self, world: World, gravity: tuple[float, float, float] = (0.0, 0.0, -STANDARD_GRAVITY_M_S2), *,
@@ -135,12 +141,12 @@ class ContactDriver:
         self.world, self.mutual = world, mutual
         self.gravity: Floats = np.array(gravity)
         """Gravity (3,) [m/s^2]; it may change between steps."""
-        self._version = -1
+        self._time = 0.0
         self._weather: Any = None
+        self._steady = True
         self._look_at_world()
         self._members: list[_Member] = []
         self._events: list[Event] = []
-        self._time = 0.0
         self._wheels = 4
         self._state = np.zeros((0, 0))
         self._rows: Floats = np.zeros((0, 20))
@@ -176,13 +182,15 @@ class ContactDriver:
 
     def _check_apart(self, number: int) -> None:
         """Refuse the start of a vehicle inside of another one."""
-        for k in range(len(self._members) if self.mutual else 0):
-            if k != number and pairs.separation(self._hull(k), self._hull(number))[1] < -_SHRUNK_M:
-                name, start = self._members[number].name, self._members[number].start[:3]
-                raise ConfigError(
-                    f"{name}: its hull overlaps {self._members[k].name!r} at its start at {_shown(start)}; "
-                    "move the start into free space"
-                )
+        hulls = self._hulls()
+        others = np.array([k for k in range(len(self._members)) if k != number and self.mutual], np.int64)
+        gaps = pairs.separation(hulls[others], hulls[np.full(len(others), number)])[1]
+        for k in others[gaps < -_SHRUNK_M].tolist():
+            name, start = self._members[number].name, self._members[number].start[:3]
+            raise ConfigError(
+                f"{name}: its hull overlaps {self._members[k].name!r} at its start at {_shown(start)}; "
+                "move the start into free space"
+            )
 
     def _member(self, name: str, vehicle: Any, start: Pose) -> _Member:
         if not isinstance(vehicle, Car | DifferentialDrive):
@@ -231,6 +239,10 @@ class ContactDriver:
         """Depths [m] of the wheels in soft soil, shape (n, wheels)."""
         return self._wheel_state("sinkage")
 
+    def lifts(self) -> Floats:
+        """Heights [m] of the wheels above their places at rest, by their suspension, shape (n, wheels)."""
+        return self._wheel_state("lift")
+
     def _wheel_state(self, name: str) -> Floats:
         first = _BODY + kernel.WHEEL_STATE.index(name)
         return self._state[first::_WHEEL].T.copy()
@@ -241,20 +253,19 @@ class ContactDriver:
         An obstacle is anything solid between the lower and the upper side of the hull: objects, other vehicles and
         actors, and the edge of the world. Infinite beyond 10 m; 0 in contact.
         """
-        count = len(self._members)
-        place = self._state[:3].T - self.solid.scene.origin
-        turns = boxes.rotation(self._state[3:7].T)
+        count, own = len(self._members), self._hulls()
         found = np.full(count, np.inf)
-        reach = self._lists.lever + CLEARANCE_M if count else np.zeros(0)
-        moving = self.obstacles.near(place, reach, self._time, SUBSTEP_S)
-        hulls = np.einsum("nij,nkj->nki", turns, boxes.CORNERS * self._half[:, None] + self._centre[:, None])
-        hulls += place[:, None]
+        reach = own.reach + CLEARANCE_M
+        moving = self.obstacles.near(own.place, reach, self._time, SUBSTEP_S)
+        every = own if moving is None else own.joined(moving[1])
+        shapes = (boxes.CORNERS * every.half[:, None] + every.centre[:, None]) @ every.turn.swapaxes(1, 2)
+        shapes += (every.place - self.solid.scene.origin)[:, None]
+        place = own.place - self.solid.scene.origin
         for k in range(count):
             rows = self.solid.near(place[k] - reach[k], place[k] + reach[k])
-            others = [hulls[n][boxes.FACES] for n in range(count) if n != k]
-            actors = [] if moving is None else [moving[k][0][:, :9].reshape(-1, 3, 3)]
-            corners = np.concatenate([self.solid.corners[rows], *others, *actors])
-            local = (corners - place[k]) @ turns[k] - self._centre[k]
+            others = shapes[np.arange(len(shapes)) != k][:, boxes.FACES].reshape(-1, 3, 3)
+            corners = np.concatenate([self.solid.corners[rows], others])
+            local = (corners - place[k]) @ own.turn[k] - self._centre[k]
             found[k] = boxes.clearance(local, self._half[k])
         return np.where(found > CLEARANCE_M, np.inf, found)
 
@@ -266,6 +277,7 @@ class ContactDriver:
             "vehicles": [_control(one.vehicle) for one in self._members],
             "watch": [[one.slow_s, one.tilted_s, one.effort, list(one.reported)] for one in self._members],
             "events": [asdict(one) for one in self._events],
+            "recoils": self.obstacles.recoils,
         }
         text = json.dumps(control).encode()
         numbers = np.concatenate([[len(text), self._time], self._state.ravel(), self._rows.ravel()])
@@ -283,6 +295,7 @@ class ContactDriver:
         self._rows = values[middle:].reshape(self._rows.shape).copy()
         self._events = [Event(**{**one, "xyz": tuple(one["xyz"])}) for one in control["events"]]
         self._forget()
+        self.obstacles.recoils = control["recoils"]
         self._carry()
         for one, saved, watch in zip(self._members, control["vehicles"], control["watch"], strict=True):
             (one.slow_s, one.tilted_s, one.effort), one.reported = watch[:3], tuple(watch[3])
@@ -296,32 +309,38 @@ class ContactDriver:
         """Advance all vehicles by `dt` [s] and return the contacts of their hulls."""
         if not self._members:
             return []
-        if self._version != self.world.version or self._weather is not self.world.weather:
+        if self._version != self.world.version:
             self._look_at_world()
             self._reset_arrays()
+        self._look_at_weather()
         launches = max(1, math.ceil(dt / LONGEST_LAUNCH_S - 1e-9))
         part = dt / launches
-        contacts = _Contacts(len(self._members))
+        contacts = Contacts(len(self._members))
         changes: Any = 0.0
         for _ in range(launches):
             inputs = np.array([self._targets(k, command, part) for k, command in enumerate(commands)]).T
-            close = self._close_pairs(part)
-            # Vehicles that may touch take one substep at a time, with impulses between them.
-            pieces = max(1, round(part / SUBSTEP_S)) if close else 1
-            for _ in range(pieces):
-                impacts = self._collide(close, part / pieces, contacts) if close else 0.0
-                changes = changes + impacts + self._launch(inputs, part / pieces, contacts) * (part / pieces)
+            begin, substeps = self._time, max(1, round(part / SUBSTEP_S))
+            close = self._close(part)
+            # Bodies that may touch take few substeps at a time, with impulses between them.
+            pieces = math.ceil(substeps / _SUBSTEPS_TOGETHER) if close is not None else 1
+            for k in range(pieces):
+                count = substeps * (k + 1) // pieces - substeps * k // pieces
+                duration = part * count / substeps
+                impacts = 0.0 if close is None else self._collide(close, duration, contacts)
+                changes = changes + impacts + self._launch(inputs, part / substeps, count, contacts) * duration
+            self._time = begin + part
+            self._rows[:, 0] = self._time
+            self.obstacles.settle(part)
             self._carry()
         self._rows[:, 14:20] = (changes / dt).T
         self._watch(commands, dt)
         return self._collisions(contacts)
 
-    def _launch(self, targets: Floats, dt: float, contacts: _Contacts) -> Floats:
+    def _launch(self, targets: Floats, substep: float, substeps: int, contacts: Contacts) -> Floats:
         """Advance by one launch of the kernel; returns the mean accelerations (6, n) of the vehicle frames."""
         running, count = engine(), len(self._members)
-        substeps = max(1, round(dt / SUBSTEP_S))
-        self._list_triangles(dt, dt / substeps)
-        header = [dt / substeps, float(substeps), *self.solid.scene.origin.tolist(), *self.gravity.tolist()]
+        self._list_triangles(substep * substeps, substep)
+        header = [substep, float(substeps), *self.solid.scene.origin.tolist(), *self.gravity.tolist()]
         inputs = _doubles(np.concatenate([header, self._spans, targets.ravel()]))
         state = self._device_state
         if state is None:
@@ -337,62 +356,80 @@ class ContactDriver:
         values = np.ascontiguousarray(copied(after).reshape(count, -1).T)
         size = len(self._state)
         self._state = values[:size]
-        self._time += dt
         self._rows = np.empty((count, 20))
-        self._rows[:, 0] = self._time
         self._rows[:, 1:] = values[size + _REPORT :].T
-        contacts.add(values[size : size + _REPORT], self._listed, self._listed_actor)
+        contacts.add(values[size : size + _REPORT], self._listed)
         return values[-6:]
 
-    # ---- contact between vehicles ----------------------------------------------------------------------------------
+    # ---- contact between vehicles and with actors ------------------------------------------------------------------
 
-    def _close_pairs(self, dt: float) -> list[tuple[int, int]]:
-        """Pairs of vehicles that could touch within `dt` [s]."""
-        if not self.mutual or len(self._members) < 2:
-            return []
+    def _hulls(self) -> pairs.Hulls:
+        """Hulls of the vehicles as they are now."""
+        state = self._state[:_BODY].T
+        turn = boxes.rotation(state[:, 3:7])
+        spin = (turn @ state[:, 10:13, None])[:, :, 0]
+        return pairs.Hulls(
+            self._mass, self._inertia, self._half, self._centre, self._surface[:, 0], self._surface[:, 1],
+            state[:, :3].copy(), turn, state[:, 7:10].copy(), spin, np.arange(len(state)),
+        )  # fmt: skip
+
+    def _close(self, dt: float) -> _Close | None:
+        """Pairs of vehicles, and of vehicles and actors, that could touch within `dt` [s]; None if there are none."""
+        count = len(self._members)
+        if not self.obstacles.names and (not self.mutual or count < 2):
+            return None
         place = self._state[:3].T
         fast = np.sqrt((self._state[7:10] ** 2).sum(axis=0)) + 1.0
         reach = self._lists.lever + fast * dt + 0.05
+        moving = self.obstacles.near(place, reach, self._time, dt)
+        actors = None if moving is None else moving[1]
         apart = np.sqrt(((place[:, None] - place[None]) ** 2).sum(axis=2))
-        first, second = np.nonzero(np.triu(apart < reach[:, None] + reach[None], 1))
+        first, second = np.nonzero(np.triu(apart < reach[:, None] + reach[None], 1) & self.mutual)
+        if actors is not None:
+            apart = np.sqrt(((place[:, None] - actors.place[None]) ** 2).sum(axis=2))
+            one, other = np.nonzero(apart < reach[:, None] + (actors.reach + actors.fastest * dt)[None])
+            first, second = np.concatenate([first, one]), np.concatenate([second, other + count])
         if not len(first):
-            return []
-        turns = boxes.rotation(self._state[3:7].T)
-        middle = place + (turns @ self._centre[:, :, None])[:, :, 0]
-        picked = [(one[first], one[second]) for one in (middle, turns, self._half)]
-        spin = np.sqrt((self._state[10:13] ** 2).sum(axis=0)) * self._lists.lever
-        ahead = (fast + spin)[first] + (fast + spin)[second]
-        near = pairs.gaps(*picked) < ahead * dt + kernel.SLOP_M  # type: ignore[arg-type]
-        return list(zip(first[near].tolist(), second[near].tolist(), strict=True))
+            return None
+        own = self._hulls()
+        every = own if actors is None else own.joined(_after(actors, count))
+        ahead = every.fastest + 1.0
+        near = pairs.separation(every[first], every[second])[1] < (ahead[first] + ahead[second]) * dt + kernel.SLOP_M
+        if not near.any():
+            return None
+        return _Close(first[near], second[near], *((np.zeros(0, np.int64), None) if moving is None else moving))
 
-    def _hull(self, k: int) -> pairs.Hull:
-        state, body = self._state[:_BODY, k].copy(), self._members[k].chassis
-        turn = np.array(matrix(tuple(state[3:7].tolist()))).reshape(3, 3)  # type: ignore[arg-type]
-        return pairs.Hull(
-            float(self._mass[k]), self._inertia[k], self._half[k], self._centre[k], body.hull_friction,
-            body.restitution, state[:3], turn, state[7:10], turn @ state[10:13],
-        )  # fmt: skip
-
-    def _collide(self, close: list[tuple[int, int]], dt: float, contacts: _Contacts) -> Floats:
-        """Apply the impulses between vehicles for the next `dt` [s].
+    def _collide(self, close: _Close, dt: float, contacts: Contacts) -> Floats:
+        """Apply the impulses between vehicles, and with actors, for the next `dt` [s].
 
         Returns the changes (6, n) of the velocities of the vehicle frames, in the world, and of the angular velocities.
         """
-        changes = np.zeros((6, len(self._members)))
-        for a, b in close:
-            one, other = self._hull(a), self._hull(b)
-            total, point, normal = pairs.collide(one, other, dt)
-            if total == 0.0:
-                continue
-            for k, hull in ((a, one), (b, other)):
-                spin = hull.turn.T @ hull.spin
-                turned = spin - self._state[10:13, k]
-                moved = hull.velocity - self._state[7:10, k]
-                changes[:3, k] += moved - hull.turn @ np.cross(turned, self._members[k].offset)
-                changes[3:, k] += turned
-                self._state[7:10, k], self._state[10:13, k] = hull.velocity, spin
+        count, own, actors = len(self._members), self._hulls(), close.actors
+        every = own if actors is None else own.joined(_after(actors, count))
+        before = every.velocity.copy()
+        rows, totals, points, normals = pairs.collide(every, close.first, close.second, dt)
+        changes = np.zeros((6, count))
+        if len(rows):
+            spin = (every.spin[:count, None] @ own.turn)[:, 0]
+            touched = np.zeros(count, bool)
+            touched[close.first[rows]] = True
+            touched[close.second[rows][close.second[rows] < count]] = True
+            turned = np.where(touched[:, None], spin - self._state[10:13].T, 0.0)
+            moved = every.velocity[:count] - before[:count]
+            offsets = np.array([one.offset for one in self._members])
+            changes[:3] = (moved - (own.turn @ np.cross(turned, offsets)[:, :, None])[:, :, 0]).T
+            changes[3:] = turned.T
+            self._state[7:10], self._state[10:13] = every.velocity[:count].T, self._state[10:13] + turned.T
             self._device_state = None
-            contacts.add_pair(a, b, total, point, normal)
+            for row, *contact in zip(rows, totals.tolist(), points, normals, strict=True):
+                second = int(close.second[row])
+                actor = int(close.rows[second - count]) if second >= count else -1
+                contacts.add_pair(int(close.first[row]), second if actor < 0 else -1, actor, *contact)
+        if actors is not None:
+            change = every.velocity[count:] - before[count:]
+            self.obstacles.push(actors.body, change)
+            actors.velocity = actors.velocity + change
+            actors.place = actors.place + (actors.velocity - self.obstacles.recoil_of(actors.body)) * dt
         return changes
 
     def _targets(self, number: int, command: Command, dt: float) -> list[float]:
@@ -429,35 +466,17 @@ class ContactDriver:
         return result
 
     def _list_triangles(self, dt: float, substep: float) -> None:
-        """Renew the lists of triangles near the hulls, if a hull may leave its list or an actor is near."""
-        changed = self._lists.update(self._state[:13], dt, substep)
-        moving = None
-        if self.obstacles.names:
-            place = self._state[:3].T - self.solid.scene.origin
-            fast = np.sqrt((self._state[7:10] ** 2).sum(axis=0)) + 2.0
-            moving = self.obstacles.near(place, self._lists.lever + fast * dt + 0.1, self._time, dt)
-        if not changed and moving is None and not self._had_moving:
+        """Renew the lists of triangles near the hulls, if a hull may leave its list."""
+        if not self._lists.update(self._state[:13], dt, substep) and self._triangles is not None:
             return
-        self._had_moving = moving is not None
-        fixed = self._lists.rows
-        extra = [(np.zeros((0, kernel.TRIANGLE)), np.zeros(0, np.int64))] * len(fixed) if moving is None else moving
-        counts = np.array([len(a) + len(b) for a, (b, _) in zip(fixed, extra, strict=True)])
-        total = int(counts.sum())
-        size = 1 << max(_FIRST_PAD, (total - 1).bit_length())
-        table = np.zeros((size, kernel.TRIANGLE))
-        self._listed = np.full(total, -1)
-        self._listed_actor = np.full(total, -1)
-        first = 0
-        for rows, (triangles, actors) in zip(fixed, extra, strict=True):
-            middle, last = first + len(rows), first + len(rows) + len(triangles)
-            table[first:middle, :9] = self.solid.corners[rows].reshape(-1, 9)
-            table[middle:last] = triangles
-            self._listed[first:middle], self._listed_actor[middle:last] = rows, actors
-            first = last
+        counts = np.array([len(rows) for rows in self._lists.rows])
+        self._listed = np.concatenate(self._lists.rows)
+        table = np.zeros((1 << max(_FIRST_PAD, (len(self._listed) - 1).bit_length()), kernel.TRIANGLE))
+        table[: len(self._listed)] = self.solid.corners[self._listed].reshape(-1, kernel.TRIANGLE)
         self._triangles = _doubles(table)
         self._spans = np.concatenate([np.cumsum(counts) - counts, counts]).astype(float)
 
-    def _collisions(self, contacts: _Contacts) -> list[Collision]:
+    def _collisions(self, contacts: Contacts) -> list[Collision]:
         found: list[Collision] = []
         if not contacts.any:
             return found
@@ -476,8 +495,7 @@ class ContactDriver:
         if self.solid.is_edge(row):
             return EDGE
         part = int(self.solid.triangles.part[row])
-        index = int(self.world.parts.object_index[part])
-        name = next((one.name for one in self.world.objects if one.index == index), "")
+        name = self._names.get(int(self.world.parts.object_index[part]))
         return name or self.world.label_names[int(self.world.parts.label[part])]
 
     def _watch(self, commands: Sequence[Command], dt: float) -> None:
@@ -504,10 +522,23 @@ class ContactDriver:
 
     def _look_at_world(self) -> None:
         """Build the solid triangles of the world as it is now."""
-        if self._version != self.world.version:
-            self.solid = Solid.of(self.world)
-        self._surfaces, self._version = surfaces_of(self.world), self.world.version
-        self._weather = self.world.weather
+        self.solid, self._version = Solid.of(self.world), self.world.version
+        self._names = {one.index: one.name for one in self.world.objects}
+        self._wet = is_wet(self.world, self._time)
+
+    def _look_at_weather(self) -> None:
+        """Let the ground become wet or dry with the weather."""
+        weather = self.world.weather
+        if weather is self._weather and (weather is None or self._steady):
+            return
+        self._weather, self._steady = weather, weather is None or weather.is_constant
+        if self._wet != is_wet(self.world, self._time):
+            self._wet = not self._wet
+            self._tables()
+
+    def _tables(self) -> None:
+        """Copy the properties of surfaces and vehicles to the device."""
+        self._constants = (engine().table(surfaces_of(self.world, wet=self._wet)), _doubles(self._parameters))
 
     def _reset_arrays(self) -> None:
         count = len(self._members)
@@ -518,22 +549,21 @@ class ContactDriver:
         self._centre = bodies[:, 7:10]
         self._mass = bodies[:, 0]
         self._inertia = bodies[:, 1:4]
+        self._surface = bodies[:, 10:12]
         self._lists = NearLists(self.solid, self._half, self._centre)
         own = {one.name for one in self._members}
-        self.obstacles = Obstacles(self.world, own, self.solid.scene.origin, MOVING_SOFT_LABELS)
+        self.obstacles = Obstacles(self.world, own, MOVING_SOFT_LABELS)
         self._listed = np.zeros(0, np.int64)
-        self._listed_actor = np.zeros(0, np.int64)
         self._spans = np.zeros(2 * count)
-        self._triangles = None
         self._forget()
         if count:
-            parameters = np.concatenate([bodies, np.array(wheels)], axis=1).T
-            self._constants = (engine().table(self._surfaces), _doubles(parameters))
+            self._parameters = np.concatenate([bodies, np.array(wheels)], axis=1).T
+            self._tables()
 
     def _forget(self) -> None:
         """Discard everything that is derived from the state."""
         self._device_state = None
-        self._had_moving = True
+        self._triangles = None
         self._lists.forget()
         self.obstacles.forget()
 
@@ -612,40 +642,19 @@ def _doubles(values: Floats) -> Any:
 
 
 @dataclass
-class _Contacts:
-    """Strongest contact of each hull, and the sum of all, over the launches of a step."""
+class _Close:
+    """Pairs of hulls that may touch: vehicles, and actors, whose numbers follow those of the vehicles."""
 
-    count: int
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    """Rows of the actors."""
+    actors: pairs.Hulls | None
 
-    any: bool = False
-    """True if there was a contact; the arrays exist only then."""
 
-    def _begin(self) -> None:
-        if not self.any:
-            self.any = True
-            self.impulse, self.total = np.zeros(self.count), np.zeros(self.count)
-            self.where = np.zeros((6, self.count))
-            self.row, self.actor, self.vehicle = (np.full(self.count, -1) for _ in range(3))
-
-    def add(self, report: Floats, rows: NDArray[np.int64], actors: NDArray[np.int64]) -> None:
-        """Add the report of a launch; `rows` and `actors` belong to its triangles."""
-        if not report[8].any():
-            return
-        self._begin()
-        self.total = self.total + report[8]
-        for k in np.flatnonzero(report[0] > self.impulse).tolist():
-            number = int(report[1, k])
-            self.impulse[k], self.where[:, k] = report[0, k], report[2:8, k]
-            self.row[k], self.actor[k], self.vehicle[k] = rows[number], actors[number], -1
-
-    def add_pair(self, first: int, second: int, impulse: float, point: Floats, normal: Floats) -> None:
-        """Add an impulse between two vehicles; the normal points to the first."""
-        self._begin()
-        for k, other, sign in ((first, second, 1.0), (second, first, -1.0)):
-            self.total[k] += impulse
-            if impulse > self.impulse[k]:
-                self.impulse[k], self.vehicle[k] = impulse, other
-                self.where[:, k] = np.concatenate([point, sign * normal])
+def _after(hulls: pairs.Hulls, count: int) -> pairs.Hulls:
+    """Hulls whose bodies have the numbers after the first `count`."""
+    return replace(hulls, body=hulls.body + count)
 
 
 def _control(vehicle: Car | DifferentialDrive) -> dict[str, Any]:

@@ -23,7 +23,7 @@ import numpy as np
 
 from parhelion.contact.driver import Collision
 from parhelion.contact.pieces import EDGE_PART, Pieces
-from parhelion.contact.terrain import surfaces_of
+from parhelion.contact.terrain import is_wet, surfaces_of
 from parhelion.core.constants import STANDARD_GRAVITY_M_S2
 from parhelion.core.errors import ConfigError, FormatError, MissingDependencyError
 from parhelion.core.pose import Floats, Pose, quat_rotate
@@ -164,7 +164,7 @@ class JointedDriver:
         """Advance all robots by `dt` [s] and return the contacts of their hulls."""
         if not self._members:
             return []
-        if self._version != self.world.version:
+        if self._version != self.world.version or self._wet != is_wet(self.world, float(self._data.time)):
             self._look_at_world()
             self._build(self._places())
         places = self._places()
@@ -276,7 +276,8 @@ class JointedDriver:
 
     def _look_at_world(self) -> None:
         self._pieces = Pieces(self.world)
-        self._friction, self._version = surfaces_of(self.world)[:, 0], self.world.version
+        self._wet = is_wet(self.world, 0.0 if self._data is None else float(self._data.time))
+        self._friction, self._version = surfaces_of(self.world, wet=self._wet)[:, 0], self.world.version
 
     @staticmethod
     def _prefix(number: int) -> str:
@@ -317,7 +318,8 @@ class JointedDriver:
         for k, one in enumerate(self._members):
             frame = spec.worldbody.add_frame()
             spec.attach(one.spec.copy(), prefix=self._prefix(k), frame=frame)
-        parts = self._pieces.add_to(spec, self._centres, _WINDOW_M, self._friction, _HARD)
+        friction = np.minimum(self._friction, max(_stickiest(one.spec, one.wheels) for one in self._members))
+        parts = self._pieces.add_to(spec, self._centres, _WINDOW_M, friction, _HARD)
         self._model = spec.compile()
         self._data = mj.MjData(self._model)
         self._own_geoms(parts)
@@ -394,6 +396,16 @@ def mjcf_spec(file: Path) -> tuple[Any, tuple[Wheel, ...], tuple[str, ...]]:
     return spec, tuple(wheels), tuple(one.name for one in spec.actuators)
 
 
+def _stickiest(spec: Any, wheels: Sequence[Wheel]) -> float:
+    """Largest friction coefficient of the wheels of a robot, or of all of its shapes.
+
+    The ground near robots has no more than that: as in Gazebo, the smaller one of both surfaces counts.
+    """
+    rolling = {wheel.joint for wheel in wheels}
+    bodies = [body for body in spec.bodies if not rolling or any(joint.name in rolling for joint in body.joints)]
+    return max((float(geom.friction[0]) for body in bodies for geom in body.geoms), default=1.0)
+
+
 def _round_kinds(mj: Any) -> tuple[Any, ...]:
     return mj.mjtGeom.mjGEOM_CYLINDER, mj.mjtGeom.mjGEOM_SPHERE, mj.mjtGeom.mjGEOM_ELLIPSOID
 
@@ -467,7 +479,7 @@ class _UrdfBuilder:
         # Without an inertia: that of a ball with a radius of 0.16 m.
         body.fullinertia = [0.01 * mass] * 3 + [0.0] * 3 if moments is None else list(moments)
         for shape in self.shapes(link):
-            self._geom(body, shape, wheel)
+            self._geom(body, shape, wheel, link.friction)
 
     def body(self, parent: Any, joint: Joint, link: Link, rolls: bool) -> Any:
         """Add the body of a link with its joint; a wheel gets a sprung carrier."""
@@ -522,7 +534,7 @@ class _UrdfBuilder:
         actuator.forcelimited, actuator.forcerange = 1, [-effort, effort]
         self.motors.append(joint.name)
 
-    def _geom(self, body: Any, shape: LinkShape, wheel: bool) -> None:
+    def _geom(self, body: Any, shape: LinkShape, wheel: bool, friction: float | None) -> None:
         kinds = self.mj.mjtGeom
         place = {"pos": list(shape.origin.xyz), "quat": _wxyz(shape.origin)}
         if shape.kind == "box":
@@ -543,6 +555,8 @@ class _UrdfBuilder:
             geom = body.add_geom(type=kinds.mjGEOM_MESH, meshname=name)
         geom.solref[:2], geom.solimp[:] = _HARD["solref"][:2], _HARD["solimp"]
         geom.condim = 3
+        if friction is not None:
+            geom.friction[0] = friction
 
 
 def _radius(shape: LinkShape) -> float:

@@ -1,11 +1,12 @@
 """Rigid bodies on wheels in contact with triangles: all substeps of a clock step in one kernel, one lane per body.
 
-A wheel is a disc that `RAYS` rays in its plane probe; spring and damper of tyre and suspension press it onto what they
-hit, and bristles (Dahl 1968) carry friction up to the Coulomb limit. The hull is a box: each substep finds the deepest
-axis between it and every triangle nearby (separating axes, Gottschalk et al. 1996) and removes the closing velocity by
-impulses with friction, one triangle after the other (sequential impulses, Catto 2005). A large number of triangles on
-the same wall therefore does not make it harder. Contacts act before the hull reaches a surface, so that nothing passes
-through one, however thin and fast. On soft soil, wheels sink by Bekker's equation (`parhelion.contact.soil`).
+A wheel is two discs, near the two sides of its tread, that `RAYS` rays probe. The tyre presses it onto what they hit,
+its suspension lets it move up and down, and bristles (Dahl 1968) carry friction up to the Coulomb limit. The hull is a
+box: each substep finds the deepest axis between it and every triangle nearby (separating axes, Gottschalk et al. 1996)
+and removes the closing velocity by impulses with friction, one triangle after the other (sequential impulses, Catto
+2005). A large number of triangles on the same wall therefore does not make it harder. Contacts act before the hull
+reaches a surface, so that nothing passes through one, however thin and fast. On soft soil, wheels sink by Bekker's
+equation (`parhelion.contact.soil`).
 
 Positions and velocities are float64; only the rays are float32, relative to the origin of their scene.
 """
@@ -21,9 +22,20 @@ from parhelion.core.arrays import Ints, Masks, Reals, State, Vectors, namespace
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.replay import SceneArrays
 
-RAYS = 5
-"""Rays per wheel, from 60° behind to 60° ahead of straight down."""
-SPACING_RAD = math.radians(30.0)
+RAYS = 9
+"""Rays per wheel, from 75° behind to 75° ahead of straight down: in turn in its outer and its inner disc."""
+FINER_RAYS = 3
+"""Rays that bisect the angle between the two rays with the deepest edge between them."""
+SPACING_RAD = math.radians(37.5)
+"""Angle between the rays of a disc."""
+FARTHEST = 1.0 / math.cos(SPACING_RAD)
+"""Distance of a plane along a ray that counts for it, at most, divided by the radius."""
+TREAD_SHARE = 0.8
+"""Distance of the two discs divided by the width of the wheel: its shoulders are round; assumed."""
+_STEP_M = 0.002
+"""Distance [m] beyond the plane that the next ray meets from which an edge lies between two rays."""
+_NOTHING_M = 1e3
+"""Distance [m] of the plane of a ray that meets nothing."""
 BEHIND_M = 0.1
 """Distance above the hub at which rays start, so that a wheel that was pushed in still meets the surface."""
 
@@ -33,22 +45,26 @@ BODY = (
 )  # fmt: skip
 """Columns of a body's parameters: SI units, body frame at the centre of mass; the last three are the vehicle frame."""
 WHEEL = (
-    "x", "y", "z", "radius", "stiffness", "damping", "travel", "stop", "bristle", "bristle_damping", "relaxation",
-    "inertia", "width", "rim",
+    "x", "y", "z", "radius", "stiffness", "damping", "spring", "damper", "sag", "travel", "bar", "bristle",
+    "bristle_damping", "relaxation", "inertia", "width", "rim", "most",
 )  # fmt: skip
-"""Columns of a wheel's parameters: `radius` is that without load, `rim` that by which it rolls."""
+"""Columns of a wheel's parameters: `radius` is that without load, `rim` that by which it rolls, `most` its largest
+friction. `spring` is 0 without a
+suspension; `sag` [m] is the deflection of the spring under the static load, `travel` [m] that at its stop, and `bar`
+[N/m] the force per difference of the deflections of wheels 2 n and 2 n + 1, an anti-roll bar."""
 COMMAND = ("rate", "steering", "torque")
 """Columns of a wheel's command: rate [rad/s], angle [rad], largest torque [N m]."""
 STATE = ("x", "y", "z", "qx", "qy", "qz", "qw", "vx", "vy", "vz", "wx", "wy", "wz")
 """Columns of a body's state: centre of mass and velocity in the world, angular velocity in the body frame."""
-WHEEL_STATE = ("rate", "along", "across", "load", "sinkage", "shear")
-"""Columns of a wheel's state: rate [rad/s], bristle deflections [m], load [N], sinkage and shear of soft soil [m]."""
+WHEEL_STATE = ("rate", "along", "across", "load", "sinkage", "shear", "lift")
+"""Columns of a wheel's state: rate [rad/s], bristle deflections [m], load [N], sinkage and shear of soft soil [m], and
+height [m] above its place at rest, by the suspension."""
 REPORT = ("impulse", "row", "px", "py", "pz", "nx", "ny", "nz", "total", "depth")
 """Columns of a body's report on a step: largest impulse [N s], its triangle row, point and normal; sum; depth [m]."""
 ROW = 19
 """Numbers per body at the vehicle frame: those of `Vehicle.row()` without the time."""
-TRIANGLE = 12
-"""Numbers per triangle near a hull: three corners and a velocity."""
+TRIANGLE = 9
+"""Numbers per triangle near a hull: three corners."""
 SURFACE = ("friction", "rolling", "k_c", "k_phi", "exponent", "cohesion", "tan_friction", "shear", "thickness")
 """Columns of the properties of a part's surface; `thickness` [m] of soft soil is 0 on hard ground."""
 HEADER = ("substep", "substeps", "origin_x", "origin_y", "origin_z", "gravity_x", "gravity_y", "gravity_z")
@@ -100,7 +116,7 @@ def advance(
         parameters: `BODY`, then `WHEEL` for one wheel after the other; one block of `count` numbers per column.
         inputs: `HEADER`, rows of triangles and commands.
         state: Result of the last call, of which it reads `STATE`, then `WHEEL_STATE` for one wheel after the other.
-        triangles: Corners and velocity of triangles near the hulls, relative to the origin.
+        triangles: Corners of triangles near the hulls, relative to the origin.
     """
     work = _Work(wheels, lanes, count, scene, surfaces, parameters, inputs, triangles)
     mi, dr = work.mi, work.dr
@@ -176,13 +192,13 @@ class _Work:
         frame = _Frame(mi, body[3:7])
         force, torque = self.gravity * self.mass, mi.Vector3d(0.0)
         rows: list[Reals] = []
+        wheels = [body[len(STATE) + w * len(WHEEL_STATE) :][: len(WHEEL_STATE)] for w in range(self.wheels)]
         for w in range(self.wheels):
-            first = len(STATE) + w * len(WHEEL_STATE)
-            push, moment, after = self._wheel(w, place, frame, velocity, spin, body[first : first + len(WHEEL_STATE)])
+            push, moment, after = self._wheel(w, place, frame, velocity, spin, wheels[w], wheels[w ^ 1][-1])
             force, torque, rows = force + push, torque + moment, [*rows, *after]
         velocity = velocity + force / self.mass * dt
         spin = spin + (torque - dr.cross(spin, self.inertia * spin)) / self.inertia * dt
-        velocity, spin, report = self._hull(mi.Float64(number) * dt, place, frame, velocity, spin, report)
+        velocity, spin, report = self._hull(place, frame, velocity, spin, report)
         place = place + velocity * dt
         quat = frame.after(spin, dt)
         return (number + 1, *place, *quat, *velocity, *spin, *rows, *report)
@@ -190,28 +206,36 @@ class _Work:
     # ---- wheels ----------------------------------------------------------------------------------------------------
 
     def _wheel(
-        self, w: int, place: Vectors, frame: _Frame, velocity: Vectors, spin: Vectors, state: list[Reals]
-    ) -> tuple[Vectors, Vectors, list[Reals]]:
-        """Force in the world and torque in the body frame of a wheel, and its state after the substep."""
+        self, w: int, place: Vectors, frame: _Frame, velocity: Vectors, spin: Vectors, state: list[Reals],
+        opposite: Reals,
+    ) -> tuple[Vectors, Vectors, list[Reals]]:  # fmt: skip
+        """Force in the world and torque in the body frame of a wheel, and its state after the substep.
+
+        `opposite` is the lift of the other wheel of its axle.
+        """
         dr, mi, dt = self.dr, self.mi, self.dt
-        hub, (radius, *spring, bristle, bristle_damping, relaxation, inertia, width, rim) = (
-            mi.Vector3d(*self.wheel[w][:3]), self.wheel[w][3:],
-        )  # fmt: skip
+        at, radius, stiffness, damping, *suspension = self.wheel[w][:3], *self.wheel[w][3:11]
+        bristle, bristle_damping, relaxation, inertia, width, rim, stickiest = self.wheel[w][11:]
         xp = namespace(radius)
-        rate, along, across, _, sunk, sheared = state
+        rate, along, across, _, sunk, sheared, lift = state
+        hub = mi.Vector3d(at[0], at[1], at[2] + lift)
+        outward = dr.select(at[1] > 0.0, 0.5 * TREAD_SHARE, -0.5 * TREAD_SHARE) * width
         target, steering, most = self.command[w]
         ahead = frame.out(mi.Vector3d(dr.cos(steering), dr.sin(steering), 0.0))
         down = frame.out(mi.Vector3d(0.0, 0.0, -1.0))
         centre = place + frame.out(hub)
         speed = velocity + frame.out(dr.cross(spin, hub))
-        load, press, deep, part = self._probe(centre, ahead, down, radius, speed, sunk, *spring)
+        aside = dr.cross(ahead, down) * outward
+        load, press, deep, beside, part = self._probe(
+            centre, ahead, down, aside, radius, speed, sunk, stiffness, damping
+        )
         touches = (load > 0.0) & (radius > 0.0)
         ground = self._ground(part, touches)
         normal = dr.select(touches, press / xp.maximum(dr.norm(press), 1e-9), -down)
         forward = ahead - normal * dr.dot(ahead, normal)
         forward = forward / xp.maximum(dr.norm(forward), 1e-6)
         left = dr.cross(normal, forward)
-        contact = centre - normal * (radius - deep)
+        contact = centre + beside - normal * (radius - deep)
         arm = frame.into(contact - place)
         moving = velocity + frame.out(dr.cross(spin, arm))
         slip = mi.Vector2d(dr.dot(moving, forward) - rate * rim, dr.dot(moving, left))
@@ -224,7 +248,7 @@ class _Work:
         # Soil gives way until its shear displacement mobilises the force; rolling reaches fresh soil.
         sheared = sheared * renewed
         mobile = soil.mobilised(length * xp.minimum(sheared / relaxation, 1.0), ground.shear)
-        limit = dr.select(soft, strength * mobile, self.grip * ground.friction * load)
+        limit = dr.select(soft, strength * mobile, xp.minimum(self.grip * ground.friction, stickiest) * load)
         bent = (mi.Vector2d(along, across) + slip * dt) * renewed
         grip = -(bent * bristle + slip * (bristle_damping / (1.0 + rolling / _STICKING_M_S)))
         size = dr.norm(grip)
@@ -247,10 +271,24 @@ class _Work:
         deepest = soil.sinkage(xp.maximum(load, 1e-6), width, 2.0 * radius, stiffness, ground.exponent)
         aim = dr.select(touches & soft, xp.minimum(deepest, ground.thickness), 0.0)
         sunk = sunk + (aim - sunk) * xp.minimum(dt / _SINKING_S, 1.0)
+        lift = self._lifted(lift, opposite, -dr.dot(press, down), dr.select(touches, stiffness, 0.0), *suspension)
         there = radius > 0.0
         force = dr.select(touches, force, 0.0)
         torque = dr.select(touches, torque, 0.0)
-        return force, torque, [dr.select(there, rate, 0.0), *bent, dr.select(there, load, 0.0), sunk, sheared]
+        return force, torque, [dr.select(there, rate, 0.0), *bent, dr.select(there, load, 0.0), sunk, sheared, lift]
+
+    def _lifted(
+        self, lift: Reals, opposite: Reals, push: Reals, tyre: Reals, spring: Reals, damper: Reals, sag: Reals,
+        travel: Reals, bar: Reals,
+    ) -> Reals:  # fmt: skip
+        """Lift of a wheel after the substep: forces of tyre, spring, damper and bar balance on a wheel without mass.
+
+        Implicit in the lift, so that stiff tyres need no shorter substeps.
+        """
+        dt, xp = self.dt, namespace(lift)
+        force = push - spring * (lift + sag) - bar * (lift - opposite)
+        moved = lift + force * dt / xp.maximum(damper + (spring + bar + tyre) * dt, 1e-6)
+        return self.dr.select(spring > 0.0, xp.clip(moved, -sag, travel - sag), 0.0)
 
     def _ground(self, part: Ints, touches: Masks) -> Ground:
         """Properties of the surface under a wheel, as kernel variables."""
@@ -276,49 +314,111 @@ class _Work:
         return xp.clip(target, free - change, free + change)
 
     def _probe(
-        self, centre: Vectors, ahead: Vectors, down: Vectors, radius: Reals, speed: Vectors, sunk: Reals,
-        stiffness: Reals, damping: Reals, travel: Reals, stop: Reals,
-    ) -> tuple[Reals, Vectors, Reals, Ints]:  # fmt: skip
-        """Load [N], normal force (3) [N], deflection [m] and part under a wheel that has sunk by `sunk` [m]."""
+        self, centre: Vectors, ahead: Vectors, down: Vectors, aside: Vectors, radius: Reals, speed: Vectors,
+        sunk: Reals, stiffness: Reals, damping: Reals,
+    ) -> tuple[Reals, Vectors, Reals, Vectors, Ints]:  # fmt: skip
+        """Load [N], normal force (3) [N], deflection [m], place beside the middle [m] and part under a wheel.
+
+        The wheel has sunk by `sunk` [m]; `aside` leads from its middle to its outer disc. Planes press on each disc; a
+        wheel that stands on one disc has the stiffness of the whole wheel. One edge ahead and one behind add to them.
+        """
         dr, mi = self.dr, self.mi
         xp = namespace(radius)
+        size = radius - sunk
 
-        def ray(k: Ints, load: Reals, press: Vectors, deepest: Reals, most: Reals, under: Ints) -> State:
-            angle = (mi.Float64(k) - (RAYS - 1) / 2) * SPACING_RAD
-            direction = down * dr.cos(angle) + ahead * dr.sin(angle)
-            start = mi.Point3f(centre - direction * BEHIND_M)
-            limit = mi.Float(radius + BEHIND_M)
+        def pressed(deep: Reals, weight: Reals, normal: Vectors) -> Reals:
+            closing = -dr.dot(speed, normal)
+            return dr.select(deep > 0.0, xp.maximum(stiffness * deep + damping * weight * closing, 0.0), 0.0)
+
+        def turned(angle: Reals) -> tuple[Reals, Reals]:
+            """Cosine and sine of an angle, as precise as the rays."""
+            sine, cosine = dr.sincos(mi.Float(angle))
+            return mi.Float64(cosine), mi.Float64(sine)
+
+        def along(aim: Any, distance: Reals, cosine: Reals, sine: Reals) -> Reals:
+            """Distance along a ray to a plane, given its distance and direction."""
+            return distance / xp.maximum(aim[0] * cosine + aim[1] * sine, 0.1)
+
+        def ray(k: Ints, discs: Any, edges: Any, gap: Any, last: Any, most: Reals, under: Ints) -> State:
+            finer = k >= RAYS
+            near, far, *surface, beside, potential = gap
+            angle = dr.select(finer, 0.5 * (near + far), (mi.Float64(k) - 0.5 * (RAYS - 1)) * (0.5 * SPACING_RAD))
+            side = dr.select(finer, beside, dr.select((k & 1) == 0, 1.0, -1.0))
+            aim = turned(angle)
+            direction = down * aim[0] + ahead * aim[1]
+            start = mi.Point3f(centre + aside * side - direction * BEHIND_M)
+            limit = mi.Float(radius * FARTHEST + BEHIND_M)
             hit = self.scene.trace(start, mi.Vector3f(direction), mi.Float(0.0), limit, radius > 0.0)
-            distance = mi.Float64(hit.t) - BEHIND_M
+            distance = mi.Float64(dr.select(hit.found, hit.t, limit)) - BEHIND_M
             plane = mi.Vector3d(hit.normal)
             plane = dr.select(dr.dot(plane, direction) > 0.0, -plane, plane)
             # Where the disc is nearest to the plane, as an angle from straight down in its own plane.
             a, d = -dr.dot(plane, ahead), -dr.dot(plane, down)
-            size = xp.maximum(dr.sqrt(a * a + d * d), 1e-6)
-            toward = down * (d / size) + ahead * (a / size)
+            length = xp.maximum(dr.sqrt(a * a + d * d), 1e-6)
+            toward = down * (d / length) + ahead * (a / length)
             cosine = dr.dot(toward, direction)
-            apart = dr.acos(xp.clip(cosine, -1.0, 1.0))
-            share = xp.maximum(1.0 - apart / SPACING_RAD, 0.0)
-            of_plane = share * xp.maximum(radius - sunk - distance * cosine, 0.0)
-            of_edge = (1.0 - share) * xp.maximum(radius - sunk - distance, 0.0)
-            deep = dr.select(hit.found, of_plane + of_edge, 0.0)
-            normal = -(toward * of_plane + direction * of_edge) / xp.maximum(of_plane + of_edge, 1e-12)
-            closing = -dr.dot(speed, normal)
-            spring = stiffness * deep + stop * xp.maximum(deep - travel, 0.0)
-            weight = dr.select(of_plane > 0.0, share, 0.0) + dr.select(of_edge > 0.0, 1.0 - share, 0.0)
-            part_force = dr.select(deep > 0.0, xp.maximum(spring + damping * weight * closing, 0.0), 0.0)
-            more = part_force > most
-            under, most = dr.select(more, hit.part, under), dr.select(more, part_force, most)
-            return k + 1, load + part_force, press + normal * part_force, xp.maximum(deepest, deep), most, under
+            apart = dr.acos(xp.clip(cosine, -1.0, 1.0)) / SPACING_RAD
+            share = dr.select(hit.found & ~finer, xp.maximum(1.0 - apart, 0.0), 0.0)
+            of_plane = share * xp.maximum(size - distance * cosine, 0.0)
+            force = pressed(of_plane, share, -toward)
+            for n, own in ((0, side > 0.0), (1, side < 0.0)):
+                load, press, deepest = discs[n]
+                one = dr.select(own, force, 0.0)
+                discs[n] = (load + one, press - toward * one, dr.select(own, xp.maximum(deepest, of_plane), deepest))
+            weight = dr.select(hit.found, dr.select(finer, 1.0, xp.clip(2.0 * apart - 1.0, 0.0, 1.0)), 0.0)
+            of_edge = weight * xp.maximum(size - distance, 0.0)
+            for n, own in ((0, angle > 0.0), (1, angle <= 0.0)):
+                deep, at, lateral = edges[n]
+                more = own & (of_edge > deep)
+                edges[n] = (dr.select(more, of_edge, deep), dr.select(more, angle, at), dr.select(more, side, lateral))
+            # An edge lies between two rays if the inner one passes beyond the plane that the outer one meets.
+            own = dr.select(hit.found, distance * cosine, _NOTHING_M)
+            across = own - dr.dot(plane, aside) * (2.0 * side / length)  # the distance of the plane from the other disc
+            here = (*aim, angle, distance, across, own, d / length, a / length)
+            forward = angle > 0.0
+            inside, outside = (
+                [dr.select(forward, one, other) for one, other in zip(*pair, strict=True)]
+                for pair in ((last, here), (here, last))
+            )
+            reach = along(inside[:2], outside[4], *outside[6:])
+            deep = dr.select(inside[3] > reach + _STEP_M, size - reach, 0.0)
+            found = ~finer & (k > 0) & (deep > potential)
+            new = (inside[2], outside[2], *outside[5:], dr.select(forward, side, -side), deep)
+            beyond = distance > along(aim, *surface) + _STEP_M
+            rest = (dr.select(finer & beyond, angle, near), dr.select(finer & ~beyond, angle, far), *gap[2:])
+            gap = tuple(dr.select(found, one, other) for one, other in zip(new, rest, strict=True))
+            strongest = xp.maximum(force, stiffness * of_edge)
+            more = strongest > most
+            most, under = dr.select(more, strongest, most), dr.select(more, hit.part, under)
+            return k + 1, discs, edges, gap, here, most, under
 
-        begin = (mi.UInt32(0), mi.Float64(0.0), mi.Vector3d(0.0), mi.Float64(0.0), mi.Float64(0.0), mi.UInt32(0))
-        _, load, press, deep, _, under = dr.while_loop(begin, lambda k, *_: k < RAYS, ray)
-        return load, press, deep, under
+        zero = mi.Float64(0.0)
+        begin = (
+            mi.UInt32(0), [(zero, mi.Vector3d(0.0), zero)] * 2, [(zero, zero, zero)] * 2, (zero,) * 7, (zero,) * 8,
+            zero, mi.UInt32(0),
+        )  # fmt: skip
+        final = dr.while_loop(
+            begin, lambda k, discs, edges, gap, *_: (k < RAYS) | ((k < RAYS + FINER_RAYS) & (gap[-1] > 0.0)), ray
+        )
+        discs, edges, under = final[1], final[2], final[6]
+        sizes = [load for load, _, _ in discs]
+        shares = [one / xp.maximum(sizes[0] + sizes[1], 1e-9) for one in sizes]
+        load = sizes[0] * shares[0] + sizes[1] * shares[1]
+        press = discs[0][1] * shares[0] + discs[1][1] * shares[1]
+        deep = discs[0][2] * shares[0] + discs[1][2] * shares[1]
+        moment = load * (shares[0] - shares[1])
+        for far, angle, side in edges:
+            cosine, sine = turned(angle)
+            direction = down * cosine + ahead * sine
+            force = pressed(far, 1.0, -direction)
+            load, press, moment = load + force, press - direction * force, moment + side * force
+            deep = xp.maximum(deep, far)
+        return load, press, deep, aside * (moment / xp.maximum(load, 1e-9)), under
 
     # ---- hull ------------------------------------------------------------------------------------------------------
 
     def _hull(
-        self, time: Reals, place: Vectors, frame: _Frame, velocity: Vectors, spin: Vectors, report: list[Reals]
+        self, place: Vectors, frame: _Frame, velocity: Vectors, spin: Vectors, report: list[Reals]
     ) -> tuple[Vectors, Vectors, list[Reals]]:
         """Velocities after the impulses of the triangles near the hull, and the report.
 
@@ -330,15 +430,12 @@ class _Work:
         def one(k: Ints, own: Vectors, spin: Vectors, visits: Ints, *report: Reals) -> State:
             row = self.first + dr.select(k < self.near, k, k - self.near)
             numbers = [dr.gather(mi.Float64, self.triangles, row * TRIANGLE + n) for n in range(TRIANGLE)]
-            drift = mi.Vector3d(*numbers[9:])
-            there = place - drift * time
-            corners = [frame.into(mi.Vector3d(*numbers[n : n + 3]) - there) - self.centre for n in (0, 3, 6)]
-            moving = frame.into(drift)
-            reach = (dr.norm(own - moving) + dr.norm(spin) * lever) * self.dt + SLOP_M
+            corners = [frame.into(mi.Vector3d(*numbers[n : n + 3]) - place) - self.centre for n in (0, 3, 6)]
+            reach = (dr.norm(own) + dr.norm(spin) * lever) * self.dt + SLOP_M
             pushed, turned, *reported = dr.if_stmt(
                 (own, spin, *report),
                 _along_sides(corners, self.half) < reach,
-                lambda own, spin, *report: self._impulse(row, moving, corners, reach, place, frame, own, spin, report),
+                lambda own, spin, *report: self._impulse(row, corners, reach, place, frame, own, spin, report),
                 lambda *same: same,
             )
             visits = dr.select(reported[8] > report[8], 2 * self.near, visits)
@@ -351,7 +448,7 @@ class _Work:
         return frame.out(final[1]), spin, list(final[4:])
 
     def _impulse(
-        self, row: Ints, moving: Vectors, corners: list[Vectors], reach: Reals, place: Vectors, frame: _Frame,
+        self, row: Ints, corners: list[Vectors], reach: Reals, place: Vectors, frame: _Frame,
         own: Vectors, spin: Vectors, report: tuple[Reals, ...],
     ) -> State:  # fmt: skip
         """Velocities in the body frame after the impulse of a triangle, and the report."""
@@ -360,7 +457,7 @@ class _Work:
         normal, gap, point = _separation(dr, mi, corners, self.half, reach)
         point = point + self.centre
         close = gap < reach
-        closing = dr.dot(own + dr.cross(spin, point) - moving, normal)
+        closing = dr.dot(own + dr.cross(spin, point), normal)
         wanted = dr.select(
             gap > 0.0, -gap / dt, xp.minimum(xp.maximum(-gap - SLOP_M, 0.0) * _RECOVERY / dt, FASTEST_RECOVERY_M_S)
         )
@@ -371,7 +468,7 @@ class _Work:
         push = dr.select(close, xp.maximum((wanted - closing) / eased, 0.0), 0.0)
         own, spin = own + normal * (push / self.mass), spin + across / self.inertia * push
         # Friction against sliding, up to the Coulomb limit.
-        slide = own + dr.cross(spin, point) - moving
+        slide = own + dr.cross(spin, point)
         slide = slide - normal * dr.dot(slide, normal)
         fast = dr.norm(slide)
         tangent = slide / xp.maximum(fast, 1e-9)
@@ -427,7 +524,7 @@ def _separation(
     offset = dr.dot(face, corners[0])
     face = dr.select(offset > 0.0, -face, face)  # toward the centre of the box
     plane_gap = dr.abs(offset) - dr.dot(dr.abs(face), half)
-    best_gap, best = plane_gap, face
+    best_gap, best, by_face = plane_gap, face, mi.Bool(True)
     units = [mi.Vector3d(*(1.0 if k == n else 0.0 for k in range(3))) for n in range(3)]
     axes = [(unit, 0.0) for unit in units]
     # Edge axes must be clearly better than faces, because edges of a flat mesh would catch a sliding box.
@@ -444,34 +541,69 @@ def _separation(
         toward = dr.select(above > below, -axis, axis)
         better = (size > 1e-9) & (gap > best_gap + handicap)
         best_gap, best = dr.select(better, gap, best_gap), dr.select(better, toward, best)
-    in_front = (plane_gap > -_PLANE_M) & (best_gap < reach)
-    normal = dr.select(in_front, face, best)
-    gap = dr.select(in_front, plane_gap, best_gap)
-    return normal, gap, _contact_point(dr, mi, corners, half, normal, in_front)
+        by_face &= ~better
+    by_face |= (plane_gap > -_PLANE_M) & (best_gap < reach)
+    normal = dr.select(by_face, face, best)
+    gap = dr.select(by_face, plane_gap, best_gap)
+    return normal, gap, _contact_point(dr, mi, corners, half, normal, by_face)
 
 
-def _contact_point(
-    dr: Any, mi: Any, corners: list[Vectors], half: Vectors, normal: Vectors, in_front: Masks
-) -> Vectors:
-    """Point in the box frame where box and triangle touch: the nearest corners of either, limited to the other."""
+def _contact_point(dr: Any, mi: Any, corners: list[Vectors], half: Vectors, normal: Vectors, by_face: Masks) -> Vectors:
+    """Point in the box frame where box and triangle touch.
+
+    On the face of the triangle: the corners of the box that are nearest to it, moved into the triangle. Otherwise: the
+    middle of the part of its nearest edge that lies within the box, or its nearest corner.
+    """
     xp = namespace(half.x)
-    deepest = -normal
     # Corners of the box nearest to the plane: per axis the sign of the direction, fading to 0 for a flat contact.
-    signs = mi.Vector3d(*(xp.clip(deepest[k] * half[k] / _SPREAD_M, -1.0, 1.0) for k in range(3)))
-    of_box = signs * half
+    signs = mi.Vector3d(*(xp.clip(-normal[k] * half[k] / _SPREAD_M, -1.0, 1.0) for k in range(3)))
+    point = dr.select(by_face, _on_triangle(dr, corners, signs * half), _on_edge(dr, mi, corners, half, normal))
+    return mi.Vector3d(*(xp.clip(point[k], -half[k], half[k]) for k in range(3)))
+
+
+def _on_triangle(dr: Any, corners: list[Vectors], point: Vectors) -> Vectors:
+    """Point of a triangle that is nearest to a point (Ericson, Real-Time Collision Detection, 2005, section 5.1.5)."""
+    xp = namespace(point.x)
+    a, b, c = corners
+    face = dr.cross(b - a, c - a)
+    scale = xp.maximum(dr.dot(face, face), 1e-18)
+    found = point - face * (dr.dot(face, point - a) / scale)
+    inside = [dr.dot(dr.cross(to - at, found - at), face) >= 0.0 for at, to in ((a, b), (b, c), (c, a))]
+    best, within = None, inside[0] & inside[1] & inside[2]
+    for at, to in ((a, b), (b, c), (c, a)):
+        side = to - at
+        share = xp.clip(dr.dot(point - at, side) / xp.maximum(dr.dot(side, side), 1e-18), 0.0, 1.0)
+        nearest = at + side * share
+        apart = dr.dot(nearest - point, nearest - point)
+        if best is None:
+            best, least = nearest, apart
+        else:
+            best, least = dr.select(apart < least, nearest, best), dr.select(apart < least, apart, least)
+    return dr.select(within, found, best)
+
+
+def _on_edge(dr: Any, mi: Any, corners: list[Vectors], half: Vectors, normal: Vectors) -> Vectors:
+    """Middle of the part within a box of the edge of a triangle that lies farthest along a normal, or its corner."""
+    xp = namespace(half.x)
     heights = [dr.dot(normal, corner) for corner in corners]
-    top = xp.maximum(xp.maximum(heights[0], heights[1]), heights[2])
-    weights = [xp.maximum(1.0 - (top - height) / _SPREAD_M, 0.0) for height in heights]
-    total = weights[0] + weights[1] + weights[2]
-    of_triangle = (corners[0] * weights[0] + corners[1] * weights[1] + corners[2] * weights[2]) / total
-    low = [xp.minimum(xp.minimum(corners[0][k], corners[1][k]), corners[2][k]) for k in range(3)]
-    high = [xp.maximum(xp.maximum(corners[0][k], corners[1][k]), corners[2][k]) for k in range(3)]
-    chosen = dr.select(in_front, of_box, of_triangle)
-    point = []
+    first, top = corners[0], heights[0]
+    second, next_top = corners[1], heights[1]
+    swap = next_top > top
+    first, second = dr.select(swap, second, first), dr.select(swap, first, second)
+    top, next_top = dr.select(swap, next_top, top), dr.select(swap, top, next_top)
+    third, height = corners[2], heights[2]
+    highest, middle = height > top, height > next_top
+    second = dr.select(highest, first, dr.select(middle, third, second))
+    next_top = dr.select(highest, top, dr.select(middle, height, next_top))
+    first, top = dr.select(highest, third, first), dr.select(highest, height, top)
+    side = second - first
+    low, high = mi.Float64(0.0), xp.minimum(_SPREAD_M / xp.maximum(top - next_top, 1e-12), 1.0)
     for k in range(3):
-        inside = xp.clip(chosen[k], xp.maximum(low[k], -half[k]), xp.maximum(xp.minimum(high[k], half[k]), -half[k]))
-        point.append(xp.clip(inside, -half[k], half[k]))
-    return mi.Vector3d(*point)
+        slope = dr.select(dr.abs(side[k]) < 1e-9, 1e-9, side[k])
+        one, other = (-half[k] - first[k]) / slope, (half[k] - first[k]) / slope
+        low = xp.maximum(low, xp.minimum(xp.minimum(one, other), high))
+        high = xp.minimum(high, xp.maximum(xp.maximum(one, other), low))
+    return first + side * (0.5 * (low + high))
 
 
 class _Frame:

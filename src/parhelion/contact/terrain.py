@@ -72,10 +72,14 @@ def soil_of(material: str, *, wet: bool = False) -> Soil | None:
     return None if name is None else SOILS[name]
 
 
-def surfaces_of(world: World) -> Floats:
-    """Surface properties per part of a world (parts, 9), in the order of the kernel's table; wet if it rains at 0 s."""
+def is_wet(world: World, time: float) -> bool:
+    """True if it rains at a time [s]."""
     weather = world.weather
-    wet = weather is not None and weather.at(0.0).rain_rate_mm_h > 0.0
+    return weather is not None and weather.at(time).rain_rate_mm_h > 0.0
+
+
+def surfaces_of(world: World, *, wet: bool) -> Floats:
+    """Surface properties per part of a world (parts, 9), dry or wet, in the order of the kernel's table."""
     rows = []
     for one in world.materials:
         soft = soil_of(one.name, wet=wet)

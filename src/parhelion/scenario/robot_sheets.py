@@ -86,7 +86,7 @@ def _sheet(
         wheels=[
             WheelConfig(
                 x_m=float(one.xyz[0]), y_m=float(one.xyz[1]), radius_m=one.radius, driven=one.joint is not None,
-                caster=one.joint is None,
+                caster=one.joint is None, friction=robot.robot.links[one.link].friction,
             )
             for one in wheels
         ],

@@ -83,50 +83,79 @@ def test_clearance_agrees_with_sampled_points() -> None:
         assert found == pytest.approx(sampled, abs=0.08)
 
 
-def _hull(x: float, y: float = 0.0, speed: float = 0.0, yaw: float = 0.0, mass: float = 10.0) -> pairs.Hull:
-    quat = np.array([0.0, 0.0, math.sin(yaw / 2), math.cos(yaw / 2)])
-    return pairs.Hull(
-        mass, np.array([1.0, 2.0, 3.0]), HALF, np.zeros(3), 0.3, 0.0, np.array([x, y, 0.0]), boxes.rotation(quat),
-        np.array([speed, 0.0, 0.0]), np.zeros(3),
+def _hulls(*rows: dict[str, float]) -> pairs.Hulls:
+    """Boxes at x, y with a speed along x, a yaw angle and a mass."""
+    count = len(rows)
+    x, y, speed, yaw, mass = (
+        np.array([row.get(name, least) for row in rows])
+        for name, least in (("x", 0.0), ("y", 0.0), ("speed", 0.0), ("yaw", 0.0), ("mass", 10.0))
+    )
+    quat = np.column_stack([0 * x, 0 * x, np.sin(yaw / 2), np.cos(yaw / 2)])
+    zeros = np.zeros((count, 3))
+    return pairs.Hulls(
+        mass, np.tile([1.0, 2.0, 3.0], (count, 1)), np.tile(HALF, (count, 1)), zeros, np.full(count, 0.3),
+        np.zeros(count), np.column_stack([x, y, 0 * x]), boxes.rotation(quat), np.column_stack([speed, 0 * x, 0 * x]),
+        zeros.copy(), np.arange(count),
     )  # fmt: skip
 
 
 def test_separation_of_boxes() -> None:
-    normal, gap = pairs.separation(_hull(3.0), _hull(0.0))
-    assert gap == pytest.approx(1.0)
-    assert normal.tolist() == [1.0, 0.0, 0.0]
-    normal, gap = pairs.separation(_hull(0.0, 0.9), _hull(0.0))
-    assert gap == pytest.approx(-0.1)
-    assert normal.tolist() == [0.0, 1.0, 0.0]
-    normal, gap = pairs.separation(_hull(2.5, yaw=math.pi / 4), _hull(0.0))
-    assert gap == pytest.approx(2.5 - 1.0 - 1.5 / math.sqrt(2.0))
+    others = _hulls({}, {}, {})
+    normal, gap = pairs.separation(_hulls({"x": 3.0}, {"y": 0.9}, {"x": 2.5, "yaw": math.pi / 4}), others)
+    assert gap == pytest.approx([1.0, -0.1, 2.5 - 1.0 - 1.5 / math.sqrt(2.0)])
+    assert normal[:2].tolist() == [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
 
 
-def test_gaps_of_many_pairs_are_those_of_each() -> None:
-    rng = np.random.default_rng(8)
-    ones, others = ([_hull(*rng.uniform(-2, 2, 2), 0.0, rng.uniform(-3, 3)) for _ in range(40)] for _ in range(2))
-    found = pairs.gaps(
-        *(
-            tuple(np.array([getattr(h, name) for h in side]) for side in (ones, others))
-            for name in ("middle", "turn", "half")
-        )
-    )
-    assert found == pytest.approx([pairs.separation(a, b)[1] for a, b in zip(ones, others, strict=True)], abs=1.1e-3)
+FIRST, SECOND = np.array([0]), np.array([1])
 
 
 def test_collisions_conserve_momentum_and_angular_momentum() -> None:
-    a, b = _hull(-2.3, 0.3, 50.0, 0.2), _hull(0.0, mass=30.0)
-    spins = lambda one: one.turn @ (one.inertia * (one.turn.T @ one.spin))  # noqa: E731
-    both = lambda: sum(np.cross(one.place, one.mass * one.velocity) + spins(one) for one in (a, b))  # noqa: E731
-    momentum, moment = a.mass * a.velocity + b.mass * b.velocity, both()
-    impulse, point, normal = pairs.collide(a, b, 0.01)
-    assert impulse > 100.0
-    assert a.mass * a.velocity + b.mass * b.velocity == pytest.approx(momentum)
-    assert both() == pytest.approx(moment)
-    assert normal @ (a.speed_at(point) - b.speed_at(point)) >= -pairs.separation(a, b)[1] / 0.01 - 1e-9
+    both = _hulls({"x": -2.3, "y": 0.3, "speed": 50.0, "yaw": 0.2}, {"mass": 30.0})
+
+    def sums() -> tuple[Floats, Floats]:
+        momentum = both.mass[:, None] * both.velocity
+        own = [
+            turn @ (mass * (turn.T @ spin)) for turn, mass, spin in zip(both.turn, both.inertia, both.spin, strict=True)
+        ]
+        return momentum.sum(axis=0), (np.cross(both.place, momentum) + own).sum(axis=0)
+
+    before = sums()
+    rows, impulse, point, normal = pairs.collide(both, FIRST, SECOND, 0.01)
+    assert rows.tolist() == [0]
+    assert impulse[0] > 100.0
+    for one, other in zip(sums(), before, strict=True):
+        assert one == pytest.approx(other)
+    a, b = both[FIRST], both[SECOND]
+    closing = (normal * (a.speed_at(point) - b.speed_at(point))).sum()
+    assert closing >= -pairs.separation(a, b)[1][0] / 0.01 - 1e-9
 
 
 def test_distant_boxes_do_not_collide() -> None:
-    a, b = _hull(-5.0, speed=50.0), _hull(0.0)
-    assert pairs.collide(a, b, 0.01)[0] == 0.0
-    assert a.velocity.tolist() == [50.0, 0.0, 0.0]
+    both = _hulls({"x": -5.0, "speed": 50.0}, {})
+    assert len(pairs.collide(both, FIRST, SECOND, 0.01)[0]) == 0
+    assert both.velocity[0].tolist() == [50.0, 0.0, 0.0]
+
+
+def test_many_pairs_collide_as_each_alone() -> None:
+    """Pairs without a common hull do not depend on each other; pairs with one follow in the next round."""
+    ones = [{"x": 10.0 * k - 2.01, "speed": 3.0 + k} for k in range(4)]
+    others = [{"x": 10.0 * k, "mass": 20.0} for k in range(4)]
+    every = _hulls(*ones, *others)
+    first, second = np.arange(4), np.arange(4) + 4
+    pairs.collide(every, first, second, 0.01)
+    for k in range(4):
+        alone = _hulls(ones[k], others[k])
+        pairs.collide(alone, FIRST, SECOND, 0.01)
+        assert every.velocity[[k, k + 4]] == pytest.approx(alone.velocity)
+    found = pairs.rounds(np.array([0, 2, 0, 1]), np.array([1, 3, 2, 3]))
+    assert [rows.tolist() for rows in found] == [[0, 1], [2, 3]]
+
+
+def test_hulls_of_one_body_move_together() -> None:
+    """A box against two boxes of one body feels the mass of the body once."""
+    every = _hulls({"x": -2.005, "speed": 4.0}, {"y": 0.2, "mass": 30.0}, {"y": -0.2, "mass": 30.0})
+    every.inertia[:] = np.inf
+    every.body = np.array([0, 1, 1])
+    pairs.collide(every, np.array([0, 0]), np.array([1, 2]), 0.01)
+    assert every.velocity[1].tolist() == every.velocity[2].tolist()
+    assert 10.0 * every.velocity[0, 0] + 30.0 * every.velocity[1, 0] == pytest.approx(40.0)

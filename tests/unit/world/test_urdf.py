@@ -279,3 +279,17 @@ def test_sensors_of_other_kinds_are_reported(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_kinds_that_names_speak_of(link: str, kind: str | None) -> None:
     assert kind_by_name(link) == kind
+
+
+def test_frictions_of_links_come_from_gazebo_blocks(tmp_path: Path) -> None:
+    file = tmp_path / "robot.urdf"
+    links = "".join(f'<link name="{name}"/>' for name in "abc")
+    joints = "".join(
+        f'<joint name="{name}" type="fixed"><parent link="a"/><child link="{name}"/></joint>' for name in "bc"
+    )
+    blocks = '<gazebo reference="a"><mu1>0.4</mu1></gazebo><gazebo reference="b"><mu1 value="0.7"/></gazebo>'
+    file.write_text(f'<robot name="r">{links}{joints}{blocks}</robot>')
+    assert [one.friction for one in load_urdf(file).links.values()] == [0.4, 0.7, None]
+    file.write_text(f'<robot name="r">{links}{joints}<gazebo reference="a"><mu1>-1</mu1></gazebo></robot>')
+    with pytest.raises(ConfigError, match=r"mu1 of 'a' must be at least 0, got -1"):
+        load_urdf(file)

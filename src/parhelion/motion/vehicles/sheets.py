@@ -27,6 +27,17 @@ class Sheet(Config):
     """Fields without a source, and the reason for their value."""
 
 
+class SuspensionConfig(Config):
+    """Spring and damper of one wheel, as felt at the wheel."""
+
+    stiffness_n_m: Positive
+    damping_n_s_m: Positive
+    travel_m: Positive
+    """Deflection from the unloaded length at the stop."""
+    anti_roll_n_m_rad: NonNegative = 0.0
+    """Stiffness of an anti-roll bar between the two wheels of the axle, which follow one another in the list."""
+
+
 class WheelConfig(Config):
     """A wheel, at its place in the vehicle frame."""
 
@@ -35,19 +46,16 @@ class WheelConfig(Config):
     y_m: float
     """To the left of the frame."""
     radius_m: Positive
+    width_m: Positive | None = None
+    """Width of the tread; None for 0.6 radii."""
     driven: bool = True
     steered: bool = False
     caster: bool = False
     """True for a wheel that turns freely in all directions and only carries load."""
-
-
-class SuspensionConfig(Config):
-    """Spring and damper of one wheel."""
-
-    stiffness_n_m: Positive
-    damping_n_s_m: NonNegative
-    travel_m: Positive
-    """Deflection from the unloaded length at which the bump stop begins."""
+    friction: NonNegative | None = None
+    """Largest friction coefficient of the wheel on any ground; None if the ground alone decides."""
+    suspension: SuspensionConfig | None = None
+    """Suspension of this wheel; None for that of the chassis."""
 
 
 class ChassisConfig(Config):
@@ -83,6 +91,18 @@ class ChassisConfig(Config):
                 raise ValueError(
                     f"wheels[{row}].radius_m: {wheel.radius_m:g} m is less than half the ground clearance of "
                     f"{self.ground_clearance_m:g} m, so the wheel would hang below the hull"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _bars_join_wheels_of_an_axle(self) -> ChassisConfig:
+        for row, wheel in enumerate(self.wheels):
+            suspension, other = wheel.suspension or self.suspension, (self.wheels + self.wheels[-1:])[row ^ 1]
+            apart = wheel.x_m != other.x_m or wheel.y_m == other.y_m
+            if suspension is not None and suspension.anti_roll_n_m_rad and apart:
+                raise ValueError(
+                    f"wheels[{row}]: an anti-roll bar joins two wheels of an axle; list them one after the other, with "
+                    "the same x_m"
                 )
         return self
 

@@ -225,6 +225,7 @@ def _load(file: Path, packages: Packages | None) -> Robot:
     paths, cache, table = MeshPaths(file, packages), MeshCache(), MaterialTable(robot)
     notes = list(table.notes)
     links: dict[str, Link] = {}
+    frictions = _frictions(robot)
     nodes = robot.children("link")
     if not 0 < len(nodes) <= MOST_LINKS:
         raise ConfigError(f"{file}: robot: must have from 1 to {MOST_LINKS} links, got {len(nodes)}")
@@ -234,7 +235,7 @@ def _load(file: Path, packages: Packages | None) -> Robot:
             raise node.fail("there are two links of this name")
         visuals = [read_shape(v, k, paths, cache, *table.of(v)) for k, v in enumerate(node.children("visual"))]
         collisions = [read_shape(c, k, paths, cache) for k, c in enumerate(node.children("collision"))]
-        links[name] = Link(name, tuple(visuals), tuple(collisions), _inertial(node))
+        links[name] = Link(name, tuple(visuals), tuple(collisions), _inertial(node), frictions.get(name))
     joints: dict[str, Joint] = {}
     for node in robot.children("joint"):
         joint = _joint(node, links, notes)
@@ -299,6 +300,19 @@ def _at_least_0(node: Node, tag: str, name: str) -> float | None:
     """Return an attribute of a child, 0 if it is negative; None without it."""
     entry = node.child(tag)
     return None if entry is None or name not in entry.element.attrib else max(0.0, entry.number(name))
+
+
+def _frictions(robot: Node) -> dict[str, float]:
+    """Friction coefficients `mu1` of the Gazebo blocks, by link; written as text or as an attribute `value`."""
+    found = {}
+    for block in robot.children("gazebo"):
+        link, entry = (block.element.get("reference") or "").strip(), block.child("mu1")
+        if link and entry is not None:
+            value = entry.number("value") if "value" in entry.element.attrib else entry.text_numbers(1)[0]
+            if not value >= 0.0:
+                raise entry.fail(f"mu1 of {link!r} must be at least 0, got {value:g}")
+            found[link] = value
+    return found
 
 
 def _inertial(node: Node) -> Inertial | None:

@@ -61,6 +61,8 @@ class Link:
     """Simplified shapes for contact."""
     inertial: Inertial | None = None
     """Mass properties; None if the file does not give them."""
+    friction: float | None = None
+    """Friction `mu1` of its Gazebo block; None without one."""
 
 
 @dataclass(frozen=True)
