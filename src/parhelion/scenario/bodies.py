@@ -363,11 +363,11 @@ def _vehicle(entry: VehicleEntry, folder: Path, water: Any) -> Vehicle:
 
 
 def _dynamics(entry: VehicleEntry, vehicle: Vehicle, driver: Callable[[str], Driver]) -> str:
-    """Name of the driver of a vehicle: by default rays for ground vehicles with ground below their start."""
+    """Name of the driver of a vehicle: by default rays with ground below the start, hull for those without wheels."""
     if entry.dynamics is not None:
         return entry.dynamics
     if not isinstance(vehicle, GroundVehicle):
-        return "kinematic"
+        return "hull"
     rays = driver("rays")
     assert isinstance(rays, ContactDriver)
     ground = rays.solid.heights(entry.start.pose().xyz[None], 0.1)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from parhelion.contact.driver import Collision, ContactDriver
+from parhelion.contact.hulls import HullDriver
 from parhelion.contact.jointed import JointedDriver
 from parhelion.core import config
 from parhelion.core.checks import vector
@@ -46,8 +47,13 @@ DRIVERS: dict[str, Callable[[], Driver]] = {
     "external": ExternalDriver,
 }
 """Drivers that need no world, by name."""
-IN_CONTACT: dict[str, Callable[[World], Driver]] = {"rays": ContactDriver, "mujoco": JointedDriver}
+IN_CONTACT: dict[str, Callable[[World], Driver]] = {
+    "rays": ContactDriver,
+    "hull": HullDriver,
+    "mujoco": JointedDriver,
+}
 """Drivers of bodies in contact with the world, by name."""
+InContact = ContactDriver | HullDriver | JointedDriver
 
 Wanted = Callable[[str, int], bool]
 """Function that returns True if a frame, given by sensor and number, is to be measured."""
@@ -75,7 +81,7 @@ class Step:
     _streams: Mapping[str, SampleStream] = field(repr=False, default_factory=dict)
     """Sources of samples by stream sensor; empty if samples are deferred to a later step."""
     collisions: list[Collision] = field(default_factory=list)
-    """Contacts of vehicle hulls with the world in this step, for vehicles with `dynamics: rays`."""
+    """Contacts of vehicle hulls with the world in this step."""
     _samples: dict[str, Samples] | None = field(repr=False, default=None)
 
     @property
@@ -241,7 +247,7 @@ class Scenario:
             body.command(self._commands.pop(name, None))
         collisions: list[Collision] = []
         # Bodies in contact move last, so that all others are where they will be at the end of the step.
-        for driver in sorted(self._drivers.values(), key=lambda one: isinstance(one, ContactDriver | JointedDriver)):
+        for driver in sorted(self._drivers.values(), key=lambda one: isinstance(one, InContact)):
             moved = [body for body in self.bodies.values() if body.driver is driver]
             collisions += driver.step([body.next_command for body in moved], dt)
             for body in moved:
@@ -331,8 +337,8 @@ class Scenario:
 
     @property
     def has_contact(self) -> bool:
-        """True if a vehicle is in contact with the world (`dynamics: rays`)."""
-        return any(isinstance(body.driver, ContactDriver) for body in self.bodies.values())
+        """True if a vehicle is in contact with the world (`dynamics: rays`, `hull` or `mujoco`)."""
+        return any(isinstance(body.driver, InContact) for body in self.bodies.values())
 
     @property
     def ended(self) -> tuple[float, str] | None:
@@ -410,15 +416,15 @@ class Scenario:
         body.driver.move(body.number, pose, *rates)
 
     def clearance(self, vehicle: str) -> float:
-        """Horizontal distance [m] from a vehicle with `dynamics: rays` to the nearest solid obstacle; inf without one.
+        """Horizontal distance [m] from a vehicle with `dynamics: rays` or `hull` to the nearest solid obstacle; inf without one.
 
         Objects, other vehicles, actors and the edge of the world count from the lower to the upper side of the hull,
         up to 10 m; vegetation does not.
         """
         body = self.body(vehicle)
-        if not (isinstance(body, DrivenBody) and isinstance(body.driver, ContactDriver)):
+        if not (isinstance(body, DrivenBody) and isinstance(body.driver, ContactDriver | HullDriver)):
             raise ConfigError(
-                f"{vehicle}: has no contact with the world; clearance is for vehicles with dynamics: rays"
+                f"{vehicle}: has no contact with the world; clearance is for vehicles with dynamics: rays or hull"
             )
         return float(body.driver.clearances()[body.number])
 

@@ -273,6 +273,24 @@ class Vessel(RigidBody):
         self._sample_water(self.time, 0.0)
 
     @property
+    def heavy(self) -> tuple[Vector, Vector]:
+        mx, my, mz, ix, iy, iz = self._heavy
+        return (mx, my, mz), (ix, iy, iz)
+
+    @property
+    def keel(self) -> Vector:
+        """Lowest point below the middle of the hull's length, in the body frame [m]."""
+        return (-self._middle, 0.0, -self.config.centre_of_mass_height_m)
+
+    def motion(self) -> Body:
+        xyz, quat, velocity, turn = self._body
+        return xyz, quat, to_world(base.matrix(quat), velocity), turn
+
+    def carry(self, xyz: Vector, quat: Quaternion, velocity: Vector, turn: Vector) -> None:
+        """Take over pose and velocities, in the order of `motion`, after an impact."""
+        self._body = (xyz, quat, to_body(base.matrix(quat), velocity), turn)
+
+    @property
     def speed_m_s(self) -> float:
         return self._body[2][0]
 
