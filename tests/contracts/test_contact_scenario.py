@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from parhelion.contact.solid import Solid
 from parhelion.core import config
 from parhelion.core.errors import ConfigError
 from parhelion.io.ros import messages as ros
+from parhelion.live.viewer.stages import ScenarioStage
 from parhelion.motion.drivers import drive
 from parhelion.motion.vehicles import DriveCommand, MotorsOff, VelocityCommand, vehicle
 from parhelion.outputs.ros.feed import RosFeed
@@ -317,3 +320,22 @@ def _at_quay(robot: dict[str, Any], fields: dict[str, Any]) -> Scenario:
     world.add(ph.shapes.box(2, 40, 6), material="concrete", label="quay", name="quay", pose=ph.Pose((4, 0, 0)))
     given = {"duration_s": 8.0, "world": "yard", "vehicles": [{"name": "robot", **robot}], "sensors": [IMU], **fields}
     return Scenario(config.parse(ScenarioFile, given, "scenario"), world=world)
+
+
+# ---- viewer ------------------------------------------------------------------------------------------------------
+
+
+def test_the_viewer_marks_a_collision_for_a_second() -> None:
+    lidar = {"name": "top", "type": "lidar", "model": "velodyne/vlp-16", "vehicle": "robot"}
+    stage = ScenarioStage(scenario(INTO_WALL, [{**lidar, "mount": {"xyz": [0, 0, 0.8]}}], duration_s=2.0))
+    at = {}
+    for time in (0.3, 1.75):
+        at[time] = stage.measure(replace(stage.places["top"], time_s=time))
+    assert not any("collision" in note for note in at[0.3].notes)
+    assert at[0.3].dots == ()
+    (note,) = [note for note in at[1.75].notes if note.startswith("collision")]
+    assert re.fullmatch(r"collision: robot and wall at 1\.\d\d s, [\d.]+ N s", note)
+    (marks,), (arrows,) = at[1.75].dots, at[1.75].segments
+    assert marks.xyz[0, 0] == pytest.approx(3.0, abs=0.05)
+    assert marks.colours.tolist() == [[255, 40, 40]]
+    assert (arrows.ends[0, 1] - arrows.ends[0, 0])[0] == pytest.approx(-1.0, abs=0.02)

@@ -308,7 +308,9 @@ def test_clearance_is_the_distance_of_the_hull() -> None:
 
 def test_bad_starts_are_refused_or_raised() -> None:
     driver = HullDriver(hall())
-    with pytest.raises(ConfigError, match=r"quad: its hull overlaps 'wall' at its start at \(4, 0, 2\); move the start"):
+    with pytest.raises(
+        ConfigError, match=r"quad: its hull overlaps 'wall' at its start at \(4, 0, 2\); move the start"
+    ):
         driver.add("quad", vehicle(QUAD), ph.Pose((4.0, 0, 2)))
     with pytest.warns(UserWarning, match=r"quad: its start at \(0, 0, -0.5\) is 0.56 m below the ground; raised"):
         driver.add("quad", vehicle(QUAD), ph.Pose((0, 0, -0.5)))
@@ -317,7 +319,9 @@ def test_bad_starts_are_refused_or_raised() -> None:
         driver.add("other", vehicle(QUAD), ph.Pose((0.2, 0, 0.1)))
     with pytest.raises(ConfigError, match="boat: its hull overlaps 'bottom'"):
         HullDriver(basin(bottom_m=-0.1)).add("boat", vehicle(BOAT), ph.Pose((0, 0, 0)))
-    with pytest.raises(ConfigError, match="robot: dynamics: hull is for multirotors and vessels, got DifferentialDrive"):
+    with pytest.raises(
+        ConfigError, match="robot: dynamics: hull is for multirotors and vessels, got DifferentialDrive"
+    ):
         driver.add("robot", vehicle("clearpath/husky"), ph.Pose((0, 3, 0)))
     with pytest.raises(ConfigError, match="accepts PositionCommand"):
         driver.step([DriveCommand(1.0)], DT)

@@ -144,7 +144,9 @@ def _gaps(body: Convex, corners: Floats) -> tuple[Floats, Floats, Floats, Floats
     crosses = np.concatenate([crosses, -crosses], axis=1) / np.maximum(np.concatenate([size, size], axis=1), 1e-12)
     nearest = (crosses @ body.vertices.T).min(axis=2) - np.einsum("mki,mci->mkc", crosses, corners).max(axis=2)
     lengths = np.linalg.norm(sides, axis=2).repeat(len(body.edges), axis=1)
-    nearest[np.concatenate([size[..., 0], size[..., 0]], axis=1) < 1e-6 * np.concatenate([lengths, lengths], 1)] = -np.inf
+    nearest[
+        np.concatenate([size[..., 0], size[..., 0]], axis=1) < 1e-6 * np.concatenate([lengths, lengths], 1)
+    ] = -np.inf
     pick = nearest.argmax(axis=1)
     ahead = nearest[np.arange(len(corners)), pick]
     better = ahead > best + _EDGE_HANDICAP_M

@@ -323,7 +323,9 @@ class HullDriver:
         origin, nothing = self.solid.scene.origin, np.zeros(3)
         rows = self._near(moving, dt)
         place = np.array([moving[k].place for k in group]) - origin
-        fast = np.array([np.linalg.norm(one.velocity) + np.linalg.norm(one.spin) * one.reach for one in moving.values()])
+        fast = np.array(
+            [np.linalg.norm(one.velocity) + np.linalg.norm(one.spin) * one.reach for one in moving.values()]
+        )
         reach = np.array([one.reach for one in moving.values()]) + (fast + 2.0) * dt + 0.1
         actors = self.obstacles.near(place, reach, time, dt)
         found: list[_Contact] = []

@@ -32,6 +32,7 @@ from parhelion.scenario.bodies import Body, DrivenBody, JointedBody, LiveBody, b
 from parhelion.scenario.drivers import Driver, ExternalDriver, KinematicDriver, RecordedDriver
 from parhelion.scenario.populate import Populate, watch
 from parhelion.scenario.raises import Plumes
+from parhelion.scenario.robot_sheets import wheel_joints
 from parhelion.scenario.robots import OwnLidar, RobotOnBoard
 from parhelion.scenario.schema import BodyShape, GerstnerEntry, OceanEntry, ScenarioFile, VehicleEntry, WorldEntry
 from parhelion.scenario.sensors import FrameOnBoard, OnBoard, StreamOnBoard, on_board
@@ -178,7 +179,10 @@ class Scenario:
         """Vehicles with the body of a URDF file."""
         for name, robot in self.robots.items():
             if isinstance(body := self.bodies[name], JointedBody):
-                robot.follow(body.joint)
+                robot.follow({joint: body.joint(joint) for joint in robot.positions})
+            elif isinstance(body, DrivenBody) and body.chassis is not None:
+                wheels = wheel_joints(robot, body.chassis)
+                robot.follow({joint: body.wheel(*which) for joint, which in wheels.items()})
         self.sensors: list[OnBoard] = [
             self._at(f"sensors[{row}]", on_board, entry, self.folder, self.bodies, self.robots)
             for row, entry in enumerate(settings.sensors)
