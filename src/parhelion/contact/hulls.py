@@ -5,10 +5,10 @@
     collisions = driver.step([ThrustCommand(300.0, 300.0)], 0.01)
     driver.rows()[boat]                                        # state, as `Vehicle.row()`
 
-Between contacts a vehicle moves by its own dynamics, with the same bits as without a world. In a part of a step in which
-its hull would touch something, impulses with restitution and friction change its velocities (sequential impulses with
-accumulated limits, Catto 2005), and its pose follows from them (semi-implicit Euler). The water around a hull takes part
-in an impact: mass and inertia of a vessel include its added mass.
+Between contacts a vehicle moves by its own dynamics, with the same bits as without a world. In a part of a step in
+which its hull would touch something, impulses with restitution and friction change its velocities (sequential impulses
+with accumulated limits, Catto 2005), and its pose follows from them (semi-implicit Euler). The water around a hull
+takes part in an impact: mass and inertia of a vessel include its added mass.
 """
 
 from __future__ import annotations

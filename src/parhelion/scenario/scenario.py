@@ -420,10 +420,10 @@ class Scenario:
         body.driver.move(body.number, pose, *rates)
 
     def clearance(self, vehicle: str) -> float:
-        """Horizontal distance [m] from a vehicle with `dynamics: rays` or `hull` to the nearest solid obstacle; inf without one.
+        """Horizontal distance [m] from a vehicle in contact with the world to the nearest obstacle; inf without one.
 
-        Objects, other vehicles, actors and the edge of the world count from the lower to the upper side of the hull,
-        up to 10 m; vegetation does not.
+        For vehicles with `dynamics: rays` or `hull`. Objects, other vehicles, actors and the edge of the world count
+        from the lower to the upper side of the hull, up to 10 m; vegetation does not.
         """
         body = self.body(vehicle)
         if not (isinstance(body, DrivenBody) and isinstance(body.driver, ContactDriver | HullDriver)):

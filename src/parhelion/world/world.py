@@ -260,8 +260,8 @@ class World(HasEmitters):
         """Set the waves on the world's water: a `Water` of `parhelion.motion.water`, or None for the original meshes.
 
         Static objects with the label 'water' within 1 m of the water's level follow its surface, inside of their own
-        outline. Calm water leaves the meshes unchanged. Rays hit the waves at the time of the ray. Water with foam, such
-        as that behind vessels, has mixtures of `sea-foam` and its own material there.
+        outline. Calm water leaves the meshes unchanged. Rays hit the waves at the time of the ray. Water with foam,
+        such as that behind vessels, has mixtures of `sea-foam` and its own material there.
         """
         with self._lock:
             self._water = check_water(water, self.objects)
