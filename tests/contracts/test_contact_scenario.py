@@ -84,6 +84,8 @@ def test_vehicles_are_in_contact_by_default() -> None:
         ({"dynamics": "external"}, "dynamics: external gets its states from outside; omit model"),
         ({"dynamics": "rays", "model": None, "motion": {"fixed": {}}}, "dynamics: rays is for driven vehicles"),
         ({"on_collision": "explode"}, "on_collision"),
+        ({"dynamics": "hull"}, "dynamics: hull is for multirotors and vessels, got a DifferentialDrive; use rays"),
+        ({"dynamics": "rays", "model": "dlr/aurora"}, "dynamics: rays is for ground vehicles, got a Vessel; use hull"),
     ],
 )
 def test_wrong_drivers_are_named(robot: dict[str, Any], text: str) -> None:

@@ -498,12 +498,7 @@ class HullDriver:
         """Start of a multirotor, raised so that its hull is above the ground."""
         corners = start.xyz + quat_rotate(start.quat_xyzw, shape.vertices)
         top = np.column_stack([corners[:, :2], np.full(len(corners), float(corners[:, 2].max()))])
-        count, far, up = len(top), np.full(len(top), 1e5), np.tile([0.0, 0.0, 1.0], (len(top), 1))
-        floor, roof = (self.solid.scene.cast(Rays(top, way, np.zeros(count), far)) for way in (-up, up))
-        # Between a surface that faces up and none, or one that faces down, is the inside of the ground.
-        buried = roof.found & (roof.normal[:, 2] > 0.0) & (~floor.found | (floor.normal[:, 2] < 0.0))
-        ground = np.where(buried, top[:, 2] + roof.range, np.where(floor.found, top[:, 2] - floor.range, -np.inf))
-        below = float((ground - corners[:, 2]).max())
+        below = float((self._ground(top)[0] - corners[:, 2]).max())
         if below <= 0.0:
             return start
         x, y, z = start.xyz.tolist()
@@ -513,6 +508,18 @@ class HullDriver:
                 stacklevel=4,
             )
         return Pose(xyz=(x, y, z + below), quat_xyzw=start.quat_xyzw)
+
+    def _ground(self, points: Floats) -> tuple[Floats, Any]:
+        """Heights [m] of the ground below points (n, 3), or above those inside of the ground; -inf without any.
+
+        Also returns the rows of the triangles above points inside of the ground, -1 for others. The inside lies
+        between a surface that faces up and none, or one that faces down.
+        """
+        count, far, up = len(points), np.full(len(points), 1e5), np.tile([0.0, 0.0, 1.0], (len(points), 1))
+        floor, roof = (self.solid.scene.cast(Rays(points, way, np.zeros(count), far)) for way in (-up, up))
+        buried = roof.found & (roof.normal[:, 2] > 0.0) & (~floor.found | (floor.normal[:, 2] < 0.0))
+        height = np.where(floor.found, points[:, 2] - floor.range, -np.inf)
+        return np.where(buried, points[:, 2] + roof.range, height), np.where(buried, roof.triangle, -1)
 
     def _check_start(self, number: int) -> None:
         """Refuse a start whose hull overlaps solid objects or another vehicle by more than 5 cm."""
@@ -528,8 +535,11 @@ class HullDriver:
                 tables.append((corners, [other.name] * len(corners)))
         corners = np.concatenate([table[0] for table in tables])
         names = [name for table in tables for name in table[1]]
-        touch = touching(_shrunk(member.shape), (corners - place) @ one.turn, 0.0)
-        inside = sorted({names[int(row)] for row in touch.row})
+        hull = _shrunk(member.shape)
+        touch = touching(hull, (corners - place) @ one.turn, 0.0)
+        # A hull inside of a solid object need not touch its surface.
+        above = self._ground(one.place + hull.vertices @ one.turn.T)[1]
+        inside = sorted({names[int(row)] for row in touch.row} | {self._named(int(row)) for row in above if row >= 0})
         if inside:
             shown, (x, y, z) = ", ".join(repr(name) for name in inside[:3]), one.place.tolist()
             raise ConfigError(

@@ -386,9 +386,13 @@ def _vehicle(entry: VehicleEntry, folder: Path, water: Any) -> Vehicle:
 
 def _dynamics(entry: VehicleEntry, vehicle: Vehicle, driver: Callable[[str], Driver]) -> str:
     """Name of the driver of a vehicle: by default rays with ground below the start, hull for those without wheels."""
+    rolls = isinstance(vehicle, GroundVehicle)
+    if entry.dynamics in ("rays", "hull") and rolls != (entry.dynamics == "rays"):
+        kinds, other = ("ground vehicles", "hull") if entry.dynamics == "rays" else ("multirotors and vessels", "rays")
+        raise ConfigError(f"dynamics: {entry.dynamics} is for {kinds}, got a {type(vehicle).__name__}; use {other}")
     if entry.dynamics is not None:
         return entry.dynamics
-    if not isinstance(vehicle, GroundVehicle):
+    if not rolls:
         return "hull"
     rays = driver("rays")
     assert isinstance(rays, ContactDriver)

@@ -121,7 +121,10 @@ class Hull:
         """Water level [m] above the lowest point at which the upright hull displaces a volume (Archimedes)."""
         most = float(np.sum(self.area * (self.top - self.bottom)))
         if not 0.0 < volume_m3 < most:
-            raise ConfigError(f"hull: displaces up to {most:.4g} m^3 and would sink with {volume_m3:.4g} m^3")
+            raise ConfigError(
+                f"hull: displaces up to {most:.4g} m^3 and would sink with {volume_m3:.4g} m^3; reduce mass_kg or "
+                "enlarge the hull"
+            )
         low, high = float(self.bottom.min()), float(self.top.max())
         for _ in range(200):
             middle = 0.5 * (low + high)
