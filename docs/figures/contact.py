@@ -120,7 +120,8 @@ def draw_closed_forms() -> None:
     kerb.axvline(100 * most, color=ORANGE, ls="--", lw=1.0, label=label)
     kerb.axvline(13.8, color=RED, ls=":", lw=1.2, label="rear wheels push as well: 13.8 cm")
     kerb.set(xlabel="kerb [cm]", ylabel="[cm]", title="Kerbs at 0.3 m/s")
-    kerb.legend(fontsize=6.5, loc="center left")
+    kerb.set_ylim(-1.0, 23.0)
+    kerb.legend(fontsize=7, loc="upper left")
     finish(figure, "contact-closed-forms")
 
 
