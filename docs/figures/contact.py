@@ -1,6 +1,6 @@
 """Contact: a Husky off-road, closed forms of wheels, and hulls of vessel and multirotor: docs/images/contact-*.png.
 
-    python contact.py [off-road] [closed-forms] [hulls]
+python contact.py [off-road] [closed-forms] [hulls]
 """
 
 from __future__ import annotations

@@ -26,7 +26,9 @@ def picture() -> Any:
     faces = np.arange(len(corners)).reshape(-1, 3)
     world.add_actor((corners, faces), material="car-paint-red", label="vessel", trajectory=motion)
     length, width, _ = boat.config.size_m
-    world.set_water(WaterWithWakes(OceanWater(wind_speed_m_s=4.0, fetch_m=1000.0, seed=1), [Wake(motion, length, width)]))
+    world.set_water(
+        WaterWithWakes(OceanWater(wind_speed_m_s=4.0, fetch_m=1000.0, seed=1), [Wake(motion, length, width)])
+    )
     camera = ph.Camera("generic/vga")
     pose = ph.Pose.look_at((-4.0, -9.0, 7.0), (7.0, 1.0, -1.0))
     colour = np.asarray(camera.shoot(world, pose=pose, time=2.0, seed=1).colour, np.float64)[120:450, :540]

@@ -93,10 +93,8 @@ def touching(body: Convex, triangles: Floats, reach: float) -> Touching:
         return _nothing()
     corners = triangles[rows]
     face, plane_gap, axis, gap = _gaps(body, corners)
-    near = gap < reach
-    rows, corners, face, plane_gap, axis, gap = (one[near] for one in (rows, corners, face, plane_gap, axis, gap))
     found: list[tuple[int, Floats, float, Floats]] = []
-    for k in range(len(rows)):
+    for k in np.flatnonzero(gap < reach).tolist():
         if plane_gap[k] > -_PLANE_M:
             heights = (body.vertices - corners[k, 0]) @ face[k]
             feet = body.vertices - heights[:, None] * face[k]

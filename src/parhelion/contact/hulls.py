@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,6 @@ from parhelion.contact.convex import Convex, touching
 from parhelion.contact.driver import CLEARANCE_M, Collision
 from parhelion.contact.kernel import FASTEST_RECOVERY_M_S, SLOP_M
 from parhelion.contact.near import NearLists
-from parhelion.contact.obstacles import Obstacles
 from parhelion.contact.solid import MOVING_SOFT_LABELS, Solid
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose, quat_rotate
@@ -45,6 +44,8 @@ _DEEPEST_START_M = 0.05
 _BOUNCES_M_S = 0.5
 """Closing speed [m/s] above which a hull bounces; slower contacts come to rest."""
 _RECOVERY = 0.2
+_FASTEST_M_S = 60.0
+"""Speed [m/s] at which an actor and a vehicle approach each other at most; far ones are located less often."""
 _ITERATIONS, _SETTLED = 60, 1e-5
 """Impulses of a part count as found if they change velocities by less than this share of the largest change needed."""
 
@@ -149,6 +150,45 @@ class _Contact:
     """Sum of the normal impulses [N s]."""
 
 
+class _Actors:
+    """Boxes of the moving objects of a world, as bodies of infinite mass on their trajectories."""
+
+    def __init__(self, world: World, own: Collection[str]) -> None:
+        """Actors named as one of `own`, also before a slash, show the vehicles themselves and are left out."""
+        items = [
+            one for one in world.objects
+            if one.label not in MOVING_SOFT_LABELS and one.name.split("/")[0] not in own
+        ]  # fmt: skip
+        self._all = []
+        for one in items:
+            if one.trajectory is not None:
+                vertices = np.concatenate([part.placed for part in one.parts])
+                low, high = vertices.min(axis=0), vertices.max(axis=0)
+                triangles = (boxes.CORNERS * (0.5 * (high - low)) + 0.5 * (low + high))[boxes.FACES]
+                self._all.append((one.name, one.trajectory, triangles, float(np.linalg.norm(triangles, axis=2).max())))
+        self.forget()
+
+    def forget(self) -> None:
+        """Locate all actors again in the next step."""
+        self._due, self._seen = np.zeros(len(self._all)), math.inf
+
+    def near(self, place: Floats, reach: Floats, time: float, dt: float) -> list[tuple[str, Any, Floats, Floats]]:
+        """Actors within `reach` (n,) [m] of places (n, 3) in the world: name, mask (n,), triangles (12, 3, 3) and
+        their velocities (12, 3) [m/s] from `time` on over `dt` [s]."""
+        if time < self._seen:
+            self._due[:] = time
+        self._seen, found = time, []
+        for n in np.flatnonzero(self._due < time + dt).tolist():
+            name, motion, local, radius = self._all[n]
+            xyz, quat = motion.sample(np.array([time, time + dt]))
+            gaps = np.linalg.norm(place - xyz[0], axis=1) - reach - radius - np.linalg.norm(xyz[1] - xyz[0])
+            self._due[n] = time + float(gaps.min()) / _FASTEST_M_S
+            if (gaps < 0.0).any():
+                first, last = (local @ turn.T + at for turn, at in zip(boxes.rotation(quat), xyz, strict=True))
+                found.append((name, gaps < 0.0, first, (last - first).mean(axis=1) / dt))
+        return found
+
+
 # ---- driver ---------------------------------------------------------------------------------------------------------
 
 
@@ -160,8 +200,6 @@ class HullDriver:
 
     solid: Solid
     """Solid triangles of the world."""
-    obstacles: Obstacles
-    """Moving actors of the world."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -223,7 +261,7 @@ class HullDriver:
             one.vehicle.resume(values)
         self._rows = np.array(rows).reshape(-1, 20)
         self._lists.forget()
-        self.obstacles.forget()
+        self._actors.forget()
 
     def clearances(self) -> Floats:
         """Distances [m] in the horizontal plane of each vehicle to the nearest obstacle, shape (n,).
@@ -236,12 +274,12 @@ class HullDriver:
         place = np.array([one.place for one in moving]).reshape(-1, 3) - origin
         reach = np.array([one.reach for one in moving]) + CLEARANCE_M
         time = self._members[0].vehicle.time if self._members else 0.0
-        actors = self.obstacles.near(place, reach, time, 0.01)
+        actors = self._actors.near(place + origin, reach, time, 0.01) if moving else []
         found = np.full(len(moving), np.inf)
         for k, one in enumerate(moving):
             low, high = self._members[k].shape.bounds
             parts = [self.solid.corners[self._solid_rows(self.solid.near(place[k] - reach[k], place[k] + reach[k]))]]
-            parts += [] if actors is None else [actors[k][0][:, :9].reshape(-1, 3, 3)]
+            parts += [triangles - origin for _, close, triangles, _ in actors if close[k]]
             parts += [
                 self._members[n].shape.triangles @ two.turn.T + place[n] for n, two in enumerate(moving) if n != k
             ]
@@ -286,8 +324,7 @@ class HullDriver:
         if len(self._near(moving, dt)[k]):
             return False
         reach = np.array([moving[k].reach + (float(np.linalg.norm(moving[k].velocity)) + 2.0) * dt + 0.1])
-        actors = self.obstacles.near((moving[k].place - self.solid.scene.origin)[None], reach, time, dt)
-        return actors is None or not len(actors[0][0])
+        return not self._actors.near(moving[k].place[None], reach, time, dt)
 
     def _groups(self, moving: dict[int, _Moving], dt: float) -> list[list[int]]:
         """Numbers of the vehicles in groups that may touch each other within `dt` [s]."""
@@ -327,17 +364,14 @@ class HullDriver:
             [np.linalg.norm(one.velocity) + np.linalg.norm(one.spin) * one.reach for one in moving.values()]
         )
         reach = np.array([one.reach for one in moving.values()]) + (fast + 2.0) * dt + 0.1
-        actors = self.obstacles.near(place, reach, time, dt)
+        actors = self._actors.near(place + origin, reach, time, dt)
         found: list[_Contact] = []
         for n, k in enumerate(group):
             one, shape = moving[k], self._members[k].shape
             tables = [(self.solid.corners[rows[k]], [(None, self._named(int(row)), nothing) for row in rows[k]])]
-            if actors is not None:
-                triangles, numbers = actors[n]
-                tables.append((
-                    triangles[:, :9].reshape(-1, 3, 3),
-                    [(None, self.obstacles.names[a], v) for a, v in zip(numbers, triangles[:, 9:], strict=True)],
-                ))  # fmt: skip
+            for name, close, triangles, velocity in actors:
+                if close[n]:
+                    tables.append((triangles - origin, [(None, name, drift) for drift in velocity]))
             for m in group[n + 1 :]:
                 other = self._members[m]
                 corners = other.shape.triangles @ moving[m].turn.T + (moving[m].place - origin)
@@ -465,7 +499,7 @@ class HullDriver:
         low, high = (np.array([one[k] for one in bounds]).reshape(-1, 3) for k in range(2))
         self._lists = NearLists(self.solid, 0.5 * (high - low), 0.5 * (low + high))
         own = {one.name for one in self._members}
-        self.obstacles = Obstacles(self.world, own, self.solid.scene.origin, MOVING_SOFT_LABELS)
+        self._actors = _Actors(self.world, own)
 
     def _solid_rows(self, rows: Any) -> Any:
         """Rows without those of the walls around the world."""
