@@ -18,7 +18,7 @@ import math
 import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -129,6 +129,16 @@ def _axes(normals: Floats) -> Floats:
     return np.stack([normals, first, np.cross(normals, first)], axis=1)
 
 
+class _Owner(NamedTuple):
+    """What a triangle belongs to."""
+
+    number: int | None
+    """Number of the vehicle; None for anything of infinite mass."""
+    name: str
+    drift: Floats
+    """Velocity (3,) [m/s] of an actor."""
+
+
 @dataclass
 class _Contact:
     """A point where a hull may touch something within a part of a step."""
@@ -187,6 +197,45 @@ class _Actors:
                 first, last = (local @ turn.T + at for turn, at in zip(boxes.rotation(quat), xyz, strict=True))
                 found.append((name, gaps < 0.0, first, (last - first).mean(axis=1) / dt))
         return found
+
+
+def _impulses(slide: Floats, yielding: Floats, wanted: Floats, friction: Floats) -> Floats:
+    """Impulses (3 n,) [N s] along the normals and tangents of n contacts.
+
+    Args:
+        slide: Velocities (3 n,) [m/s] along the axes of the contacts before the impulses.
+        yielding: Their changes by impulses, (3 n, 3 n) [1/kg].
+        wanted: Least velocities (n,) [m/s] along the normals.
+        friction: Coefficients (n,).
+    """
+    lacking = np.maximum(wanted - slide[::3], 0.0)
+    # Contacts of a flat side share the load: with this start they need few iterations.
+    share = np.maximum(yielding[::3, ::3][:, lacking > 0.0], 0.0).sum(axis=1)
+    impulses = np.zeros(slide.size)
+    impulses[::3] = lacking / np.maximum(share, 1e-12)
+    rows = []
+    for n in range(len(wanted)):
+        own = slice(3 * n, 3 * n + 3)
+        block = yielding[own, own]
+        a, b, c = block[[1, 1, 2], [1, 2, 2]].tolist()
+        # One step for both directions, by the larger eigenvalue: friction then opposes the slide exactly.
+        hold = 1.0 / (0.5 * (a + c) + math.hypot(0.5 * (a - c), b))
+        rows.append((yielding[own], slide[own], impulses[own], block[:, 0].tolist(), hold))
+    for _ in range(_ITERATIONS):
+        largest = 0.0
+        for (others, free, total, (ease, x, y), hold), aim, rough in zip(rows, wanted, friction, strict=True):
+            closing, along, across = (free + others @ impulses).tolist()
+            before, first, second = total.tolist()
+            push = max(before + (float(aim) - closing) / ease, 0.0)
+            drag = (first - hold * (along + x * (push - before)), second - hold * (across + y * (push - before)))
+            size, limit = math.hypot(*drag), float(rough) * push
+            cut = limit / size if size > limit else 1.0
+            total[:] = push, cut * drag[0], cut * drag[1]
+            change = max(abs(push - before), abs(cut * drag[0] - first), abs(cut * drag[1] - second))
+            largest = max(largest, change * ease)
+        if largest <= _SETTLED * float(lacking.max()):
+            break
+    return impulses
 
 
 # ---- driver ---------------------------------------------------------------------------------------------------------
@@ -368,27 +417,28 @@ class HullDriver:
         found: list[_Contact] = []
         for n, k in enumerate(group):
             one, shape = moving[k], self._members[k].shape
-            tables = [(self.solid.corners[rows[k]], [(None, self._named(int(row)), nothing) for row in rows[k]])]
+            tables = [(self.solid.corners[rows[k]], [_Owner(None, self._named(int(row)), nothing) for row in rows[k]])]
             for name, close, triangles, velocity in actors:
                 if close[n]:
-                    tables.append((triangles - origin, [(None, name, drift) for drift in velocity]))
+                    tables.append((triangles - origin, [_Owner(None, name, drift) for drift in velocity]))
             for m in group[n + 1 :]:
                 other = self._members[m]
-                corners = other.shape.triangles @ moving[m].turn.T + (moving[m].place - origin)
-                tables.append((corners, [(m, other.name, nothing)] * len(corners)))
+                hull = other.shape.triangles @ moving[m].turn.T + (moving[m].place - origin)
+                tables.append((hull, [_Owner(m, other.name, nothing)] * len(hull)))
             corners = np.concatenate([table[0] for table in tables])
             owners = [owner for table in tables for owner in table[1]]
             if not len(corners):
                 continue
-            quickest = max((float(np.linalg.norm(v)) for _, _, v in owners), default=0.0)
-            quickest += max((float(fast[group.index(m)]) for m, _, _ in owners if m is not None), default=0.0)
+            quickest = max(float(np.linalg.norm(owner.drift)) for owner in owners)
+            quickest += max((float(fast[m]) for m in range(n + 1, len(group))), default=0.0)
             touch = touching(shape, (corners - place[n]) @ one.turn, (float(fast[n]) + quickest) * dt + SLOP_M)
             low = shape.bounds[0][2]
             for row, normal, gap, point in zip(touch.row, touch.normal, touch.gap, touch.point, strict=True):
-                second, name, drift = owners[int(row)]
+                owner = owners[int(row)]
                 legs = isinstance(self._members[k].vehicle, Multirotor) and normal[2] > 0.7 and point[2] < low + 0.02
                 found.append(_Contact(
-                    k, second, name, one.turn @ point + one.place, one.turn @ normal, float(gap), drift, bool(legs)
+                    k, owner.number, owner.name, one.turn @ point + one.place, one.turn @ normal, float(gap),
+                    owner.drift, bool(legs),
                 ))  # fmt: skip
         return found
 
@@ -410,64 +460,32 @@ class HullDriver:
         yielding = np.zeros((slide.size, slide.size))
         """Change of the velocity at each contact, along its three axes, by an impulse at each."""
         sides = {}
-        for k, one in moving.items():
+        for k, hull in moving.items():
             sign = np.array([1.0 if k == c.first else -1.0 if k == c.second else 0.0 for c in contacts])
-            twist = np.cross((points - one.place)[:, None], frames)
+            twist = np.cross((points - hull.place)[:, None], frames)
             to = (np.concatenate([frames, twist], axis=2) * sign[:, None, None]).reshape(-1, 6)
-            effect = np.concatenate([to[:, :3] @ one.ease, to[:, 3:] @ one.ease_spin], axis=1)
-            slide += to @ np.concatenate([one.velocity, one.spin])
+            effect = np.concatenate([to[:, :3] @ hull.ease, to[:, 3:] @ hull.ease_spin], axis=1)
+            slide += to @ np.concatenate([hull.velocity, hull.spin])
             yielding += to @ effect.T
             sides[k] = effect
-        wanted = np.zeros(len(contacts))
-        impulses = np.zeros(slide.size)
-        rows = []
-        for n, one in enumerate(contacts):
-            one.closing = float(slide[3 * n])
-            friction, bounce = self._surface(one)
-            recovery = min(max(-one.gap - SLOP_M, 0.0) * _RECOVERY / dt, FASTEST_RECOVERY_M_S)
-            wanted[n] = -one.gap / dt if one.gap > 0.0 else recovery
-            if one.closing < -_BOUNCES_M_S and one.closing * dt < -one.gap:
-                wanted[n] = max(wanted[n], -bounce * one.closing)
-            own = slice(3 * n, 3 * n + 3)
-            ease, a, b, c = yielding[own, own][[0, 1, 1, 2], [0, 1, 2, 2]].tolist()
-            # One step for both directions, by the larger eigenvalue: friction then opposes the slide exactly.
-            hold = 1.0 / (0.5 * (a + c) + math.hypot(0.5 * (a - c), b))
-            rows.append((yielding[own], slide[own], impulses[own], yielding[own, own][:, 0].tolist(), hold, friction))
-        lacking = np.maximum(wanted - slide[::3], 0.0)
-        # Contacts of a flat side share the load: with this start they need few iterations.
-        share = np.maximum(yielding[::3, ::3][:, lacking > 0.0], 0.0).sum(axis=1)
-        impulses[::3] = lacking / np.maximum(share, 1e-12)
-        settled = _SETTLED * float(lacking.max())
-        for _ in range(_ITERATIONS):
-            largest = 0.0
-            for (others, free, total, (ease, x, y), hold, friction), aim in zip(rows, wanted.tolist(), strict=True):
-                closing, along, across = (free + others @ impulses).tolist()
-                before, first, second = total.tolist()
-                push = max(before + (aim - closing) / ease, 0.0)
-                drag = (
-                    first - hold * (along + x * (push - before)),
-                    second - hold * (across + y * (push - before)),
-                )
-                size, limit = math.hypot(*drag), friction * push
-                cut = limit / size if size > limit else 1.0
-                total[:] = push, cut * drag[0], cut * drag[1]
-                change = max(abs(push - before), abs(cut * drag[0] - first), abs(cut * drag[1] - second))
-                largest = max(largest, change * ease)
-            if largest <= settled:
-                break
+        wanted, friction = np.array([self._aim(one, float(slide[3 * n]), dt) for n, one in enumerate(contacts)]).T
+        impulses = _impulses(slide, yielding, wanted, friction)
         for one, push in zip(contacts, impulses[::3].tolist(), strict=True):
             one.push = push
         for k, effect in sides.items():
             change = impulses @ effect
             moving[k].velocity, moving[k].spin = moving[k].velocity + change[:3], moving[k].spin + change[3:]
 
-    def _surface(self, one: _Contact) -> tuple[float, float]:
-        """Friction and restitution of a contact: the means of both vehicles."""
+    def _aim(self, one: _Contact, closing: float, dt: float) -> tuple[float, float]:
+        """Least velocity [m/s] along the normal after the impulses, and friction; means of both vehicles' surfaces."""
         sheets = [self._members[k].vehicle.config for k in (one.first, one.second) if k is not None]
-        return (
-            sum(sheet.hull_friction for sheet in sheets) / len(sheets),
-            sum(sheet.restitution for sheet in sheets) / len(sheets),
-        )
+        bounce = sum(sheet.restitution for sheet in sheets) / len(sheets)
+        recovery = min(max(-one.gap - SLOP_M, 0.0) * _RECOVERY / dt, FASTEST_RECOVERY_M_S)
+        wanted = -one.gap / dt if one.gap > 0.0 else recovery
+        if closing < -_BOUNCES_M_S and closing * dt < -one.gap:
+            wanted = max(wanted, -bounce * closing)
+        one.closing = closing
+        return wanted, sum(sheet.hull_friction for sheet in sheets) / len(sheets)
 
     def _collisions(self, contacts: list[_Contact]) -> list[Collision]:
         """Collisions of a step: one for each vehicle and what it touched, at the strongest contact."""
