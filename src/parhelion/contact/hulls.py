@@ -130,7 +130,7 @@ def _axes(normals: Floats) -> Floats:
 
 
 class _Owner(NamedTuple):
-    """What a triangle belongs to."""
+    """Owner of a triangle."""
 
     number: int | None
     """Number of the vehicle; None for anything of infinite mass."""
