@@ -29,7 +29,7 @@ import warehouse
 
 WIDTH, VIEW_HEIGHT, TITLE, EVERY, SEED = 760, 300, 30, 50, 1
 EYE, AIM, BACKGROUND = (-9.0, 0.0, 5.5), (6.0, 0.0, -0.5), "#0a0c10"
-LIMIT_BYTES = 2_000_000
+LIMIT_BYTES = 1_500_000
 
 
 def coloured(scan: ph.Scan) -> tuple[Any, Any]:

@@ -1,9 +1,11 @@
-"""Ground vehicles of scenarios in contact with the world: drivers, defaults, collisions, and what sensors notice."""
+"""Vehicles of scenarios in contact with the world: drivers, defaults, collisions, and what sensors notice."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,9 @@ from parhelion.contact.solid import Solid
 from parhelion.core import config
 from parhelion.core.errors import ConfigError
 from parhelion.io.ros import messages as ros
+from parhelion.live.viewer.stages import ScenarioStage
 from parhelion.motion.drivers import drive
-from parhelion.motion.vehicles import DriveCommand, VelocityCommand, vehicle
+from parhelion.motion.vehicles import DriveCommand, MotorsOff, VelocityCommand, vehicle
 from parhelion.outputs.ros.feed import RosFeed
 from parhelion.scenario import Scenario
 from parhelion.scenario.bodies import DrivenBody
@@ -63,11 +66,12 @@ def driver_of(made: Scenario) -> Driver:
 # ---- choice of the driver ----------------------------------------------------------------------------------------
 
 
-def test_ground_vehicles_over_ground_are_in_contact_by_default() -> None:
+def test_vehicles_are_in_contact_by_default() -> None:
     assert scenario({}).has_contact
     assert not scenario({"start": {"xyz": [500, 0, 0]}}).has_contact
     assert not scenario({"dynamics": "kinematic"}).has_contact
-    assert not scenario({"model": "asctec/hummingbird"}).has_contact
+    assert scenario({"model": "asctec/hummingbird", "start": {"xyz": [0, 0, 2]}}).has_contact
+    assert not scenario({"model": "asctec/hummingbird", "dynamics": "kinematic"}).has_contact
     with pytest.raises(ConfigError, match=r"scenario: vehicles\[0\]: robot: no ground under its start"):
         scenario({"start": {"xyz": [500, 0, 0]}, "dynamics": "rays"})
 
@@ -80,6 +84,8 @@ def test_ground_vehicles_over_ground_are_in_contact_by_default() -> None:
         ({"dynamics": "external"}, "dynamics: external gets its states from outside; omit model"),
         ({"dynamics": "rays", "model": None, "motion": {"fixed": {}}}, "dynamics: rays is for driven vehicles"),
         ({"on_collision": "explode"}, "on_collision"),
+        ({"dynamics": "hull"}, "dynamics: hull is for multirotors and vessels, got a DifferentialDrive; use rays"),
+        ({"dynamics": "rays", "model": "dlr/aurora"}, "dynamics: rays is for ground vehicles, got a Vessel; use hull"),
     ],
 )
 def test_wrong_drivers_are_named(robot: dict[str, Any], text: str) -> None:
@@ -263,3 +269,75 @@ def test_the_truth_follows_the_ground_off_road() -> None:
     assert np.abs(xyz[:, 2] - below).max() < 0.02
     assert np.ptp(xyz[:, 2]) > 0.05
     assert np.ptp(xyz[:, 0]) > 4.0
+
+
+# ---- multirotors and vessels -------------------------------------------------------------------------------------
+
+FLIGHT = {"model": "asctec/hummingbird", "start": {"xyz": [0, 0, 1.0]}}
+
+
+def test_a_wall_stops_a_multirotor_and_kinematic_flies_through() -> None:
+    ahead = {"follow": {"points": [[8, 0, 0.7]], "speed_m_s": 2.0}}
+    made = scenario({**FLIGHT, **ahead, "on_collision": "stop"}, [{**IMU, **IDEAL}], duration_s=5.0)
+    hits, force = [], []
+    for step in made:
+        hits += step.collisions
+        force.append(np.abs(step.samples("imu").specific_force[:, 0]).max(initial=0.0))
+    assert {(hit.body, hit.other) for hit in hits} == {("robot", "wall")}
+    assert hits[0].xyz[0] == pytest.approx(3.0, abs=0.02)
+    assert max(force) > 50.0  # the impact
+    assert step.state("robot").xyz[0, 0] < 3.0
+    assert step.clearance("robot") < 1.0
+    through = scenario({**FLIGHT, **ahead, "dynamics": "kinematic"}, duration_s=5.0)
+    last = list(through)[-1]
+    assert last.state("robot").xyz[0, 0] > 4.0
+    with pytest.raises(ConfigError, match="clearance is for vehicles with dynamics: rays or hull"):
+        last.clearance("robot")
+
+
+def test_a_multirotor_that_starts_on_the_ground_stands_and_measures_gravity() -> None:
+    made = scenario({"model": "asctec/hummingbird"}, [{**IMU, **IDEAL}], duration_s=0.5)
+    for step in made:
+        step.command("robot", MotorsOff())
+    assert step.state("robot").xyz[0, 2] == pytest.approx(0.06, abs=1e-4)
+    assert step.samples("imu").specific_force[-1] == pytest.approx([0, 0, 9.80665], abs=0.01)
+    assert not step.collisions
+
+
+def test_a_quay_ends_the_run_of_a_vessel_and_is_written_to_the_truth(tmp_path: Path) -> None:
+    robot = {"model": "dlr/aurora", "start": {"xyz": [-10, 0, 0]}, "on_collision": "end"}
+    fields = {"outputs": [], "water": {"kind": "calm", "level_m": 0.5}}
+    robot["follow"] = {"points": [[10, 0, 0]], "speed_m_s": 3.0}
+    made = _at_quay(robot, fields)
+    summary = made.run(tmp_path)
+    assert made.ended is not None
+    assert made.ended[1] == "robot hit quay"
+    lines = [json.loads(line) for line in (tmp_path / "truth" / "collisions.jsonl").read_text().splitlines()]
+    assert lines[0]["impulse_n_s"] > 1700.0
+    assert summary.collisions[0].other == "quay"
+
+
+def _at_quay(robot: dict[str, Any], fields: dict[str, Any]) -> Scenario:
+    world = ph.World("basin")
+    world.add(ph.shapes.box(2, 40, 6), material="concrete", label="quay", name="quay", pose=ph.Pose((4, 0, 0)))
+    given = {"duration_s": 8.0, "world": "yard", "vehicles": [{"name": "robot", **robot}], "sensors": [IMU], **fields}
+    return Scenario(config.parse(ScenarioFile, given, "scenario"), world=world)
+
+
+# ---- viewer ------------------------------------------------------------------------------------------------------
+
+
+def test_the_viewer_marks_a_collision_for_a_second() -> None:
+    lidar = {"name": "top", "type": "lidar", "model": "velodyne/vlp-16", "vehicle": "robot"}
+    stage = ScenarioStage(scenario(INTO_WALL, [{**lidar, "mount": {"xyz": [0, 0, 0.8]}}], duration_s=2.0))
+    at = {}
+    for time in (0.3, 1.75):
+        at[time] = stage.measure(replace(stage.places["top"], time_s=time))
+    assert not any("collision" in note for note in at[0.3].notes)
+    assert at[0.3].dots == ()
+    (note,) = [note for note in at[1.75].notes if note.startswith("collision")]
+    assert re.fullmatch(r"collision: robot and wall at 1\.\d\d s, [\d.]+ N s", note)
+    (marks,), (arrows,) = at[1.75].dots, at[1.75].segments
+    assert marks.xyz[0, 0] == pytest.approx(3.0, abs=0.05)
+    assert marks.colours.tolist() == [[255, 40, 40]]
+    assert (arrows.ends[0, 1] - arrows.ends[0, 0])[0] == pytest.approx(-1.0, abs=0.02)

@@ -11,7 +11,15 @@ import yaml
 
 import parhelion as ph
 from parhelion.core.errors import ConfigError
-from parhelion.motion.wake import KELVIN_ANGLE_RAD, Wake, WaterWithWakes, kelvin_waves, transverse_length_m
+from parhelion.motion.wake import (
+    FOAM_S,
+    KELVIN_ANGLE_RAD,
+    Wake,
+    WaterWithWakes,
+    foam_share,
+    kelvin_waves,
+    transverse_length_m,
+)
 from parhelion.motion.water import CalmWater, GerstnerWater, GerstnerWave
 from parhelion.world.water_surface import Lattice
 
@@ -140,3 +148,75 @@ def test_a_vessel_of_a_scenario_has_a_wake(tmp_path: Path) -> None:
     highest = raised[np.argmax(raised[:, 2])]
     assert highest[2] > 0.01
     assert np.hypot(*(highest - place)[:2]) < 4.0
+
+
+# ---- foam -----------------------------------------------------------------------------------------------------------
+
+
+def test_foam_decays_with_its_time_constant_and_fades_to_the_sides() -> None:
+    age, width = np.array([0.0, FOAM_S, 2.0 * FOAM_S]), 2.0
+    middle = foam_share(age, np.zeros(3), np.full(3, 4.0), width)
+    assert middle == pytest.approx(np.exp([0.0, -1.0, -2.0]))
+    assert foam_share(age, np.full(3, 5.0), np.full(3, 4.0), width) == pytest.approx([0.0, 0.0, 0.0])
+    slow = foam_share(age[:1], np.zeros(1), np.array([2.25]), width)
+    assert slow == pytest.approx([0.5])  # half-way between the speeds of no and of full foam
+    assert foam_share(age[:1], np.zeros(1), np.array([0.4]), width) == pytest.approx([0.0])
+
+
+def test_foam_lies_where_the_hull_has_been_also_in_a_turn() -> None:
+    """A vessel on a circle of 20 m: foam on the circle behind it, none on the straight line behind it."""
+    angle = 4.0 / 20.0
+
+    class Turning:
+        def sample(self, times: Any) -> tuple[Any, Any]:
+            turned = angle * np.asarray(times, np.float64)
+            place = np.stack([20.0 * np.sin(turned), 20.0 - 20.0 * np.cos(turned), np.zeros_like(turned)], axis=1)
+            zero = np.zeros_like(turned)
+            return place, np.stack([zero, zero, np.sin(0.5 * turned), np.cos(0.5 * turned)], axis=1)
+
+    wake = Wake(Turning(), 2.0, 2.0)
+    back = np.array([-4.0, -6.0])  # seconds before now
+    x, y = 20.0 * np.sin(angle * back), 20.0 - 20.0 * np.cos(angle * back)
+    on_track = wake.foam(x, y, 0.0)
+    assert np.all(on_track > 0.9 * np.exp(back / FOAM_S) * 0.95)
+    assert wake.foam(np.array([-20.0]), np.array([0.0]), 0.0) < 0.05
+    assert wake.foam(np.array([20.0]), np.array([0.0]), 0.0) == 0.0
+
+
+def test_a_steep_bow_wave_breaks_and_a_flat_one_does_not() -> None:
+    """The hump h exp(-r^2 / 2 s^2) is steepest at r = s: slope h / s e^-1/2."""
+    for speed, foams in ((2.0, False), (7.0, True)):
+        wake = sailing(speed=speed, course_deg=0.0)
+        height = 0.5 * speed**2 / (2 * 9.80665)
+        ahead = np.array([3.0 + wake.size_m])
+        assert (height / wake.size_m * np.exp(-0.5) > 0.4) == foams
+        assert (wake.foam(ahead, np.zeros(1), 0.0)[0] > 0.5) == foams
+
+
+def test_faces_of_the_water_become_foam_behind_a_vessel_and_a_lidar_sees_them() -> None:
+    def scan(speed: float) -> Any:
+        world = ph.World()
+        world.add(ph.shapes.plane(200, 200), material="water", label="water")
+        world.set_water(WaterWithWakes(CalmWater(), [sailing(speed=speed, course_deg=0.0)]))
+        surface = world.geometry("lidar").surface
+        assert surface is not None
+        raised = surface.at(surface.neighbourhood(np.zeros(3)), 0.0).triangles
+        assert len(world.parts.material) == 5
+        # A lidar 5 m above the track, 10 m behind the vessel, at 45 degrees: clear water mirrors away from it.
+        pose = ph.Pose((-15.0, 0.0, 5.0), rpy_deg=(0.0, 45.0, 0.0))
+        found = ph.Lidar("velodyne/vlp-16").scan(world, pose=pose, seed=1)
+        names = [world.materials[world.parts.material[k]].name for k in range(5)]
+        return raised, names, found
+
+    raised, names, fast = scan(4.0)
+    assert names == ["water", "sea-foam-25", "sea-foam-50", "sea-foam-75", "sea-foam"]
+    middle = raised.vertices[raised.faces].mean(axis=1)
+    behind = (np.abs(middle[:, 1]) < 0.4) & (middle[:, 0] < -2.0) & (middle[:, 0] > -8.0)
+    share = raised.part[behind].mean() / 4.0
+    assert share == pytest.approx(np.exp(-(5.0 + 3.0) / 4.0 / FOAM_S), abs=0.06)
+    far = np.abs(middle[:, 1]) > 8.0
+    assert raised.part[far].max() == 0
+    _, _, still = scan(0.1)
+    near = (np.abs(fast.in_world().xyz[:, 1]) < 1.0) & (fast.in_world().xyz[:, 2] < 1.0)
+    assert near.sum() > 20
+    assert len(still) < 0.2 * len(fast)

@@ -20,11 +20,20 @@ if find_spec("gymnasium") is None:
     raise MissingDependencyError("parhelion.gym needs gymnasium; run pip install 'parhelion[gym]'")
 
 from parhelion.gym.actions import ACTIONS, Actions, actions_of
-from parhelion.gym.env import ScenarioEnv
+from parhelion.gym.env import (
+    CITY,
+    DYNAMICS,
+    ENVIRONMENTS,
+    OFF_ROAD,
+    WAREHOUSE,
+    Outcome,
+    ScenarioEnv,
+    finished,
+    progress,
+    register,
+)  # fmt: skip
 from parhelion.gym.free_space import FreeSpace
 from parhelion.gym.observations import OBSERVATIONS, Options, Reading
-from parhelion.gym.rewards import Outcome, finished, progress
-from parhelion.gym.scenarios import CITY, DYNAMICS, ENVIRONMENTS, OFF_ROAD, WAREHOUSE, register
 
 __all__ = [
     "ACTIONS", "CITY", "DYNAMICS", "ENVIRONMENTS", "OBSERVATIONS", "OFF_ROAD", "WAREHOUSE", "Actions", "FreeSpace",

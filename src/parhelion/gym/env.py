@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +14,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
-from parhelion.contact.driver import ContactDriver
+from parhelion.contact.driver import Collision, ContactDriver
 from parhelion.core import config
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.pose import Floats, Pose
@@ -21,7 +22,7 @@ from parhelion.core.random import Stream
 from parhelion.gym.actions import actions_of
 from parhelion.gym.free_space import STEEPEST, FreeSpace
 from parhelion.gym.observations import OBSERVATIONS, Options, Reading
-from parhelion.gym.rewards import Outcome, Reward, Terminated, finished, progress
+from parhelion.motion.state import BodyState
 from parhelion.motion.vehicles.base import Command, heading, matrix
 from parhelion.motion.vehicles.ground import Car, DifferentialDrive
 from parhelion.scenario.bodies import DrivenBody
@@ -45,6 +46,61 @@ Sensors = Mapping[str, str | Mapping[str, Any]] | Sequence[str]
 """Sensors of an environment: presets or fields of a scenario file by name, or a list of names and presets."""
 Place = Literal["random", "scenario"]
 Observation = dict[str, Any]
+
+
+# ---- rewards and ends of episodes: functions of the outcome of a step ------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Result of one step of an environment."""
+
+    time: float
+    """Time since the start of the episode [s]."""
+    state: BodyState
+    """True state of the vehicle, one row."""
+    command: Command | None
+    """Command of the step; None in the first one, after a reset."""
+    records: Mapping[str, Any]
+    """Latest record of each sensor, by name; sensors without a measurement so far are absent."""
+    collisions: tuple[Collision, ...]
+    """Contacts of the vehicle's hull in the step, except with ground."""
+    travelled_m: float
+    """Distance between the positions before and after the step [m], negative in reverse."""
+    goal: Floats | None
+    """Position of the goal [m], shape (3,); None without a goal."""
+    distance_m: float
+    """Horizontal distance to the goal [m]; 0 without a goal."""
+    approach_m: float
+    """Decrease of that distance in the step [m]."""
+    reached: bool
+    """True within the radius of the goal."""
+    fell: bool
+    """True if the vehicle lies on its side or is below the world."""
+
+
+Reward = Callable[[Outcome], float]
+Terminated = Callable[[Outcome], bool]
+
+COLLISION, REACHED, STEP = -10.0, 10.0, -0.01
+
+
+def progress(outcome: Outcome) -> float:
+    """Default reward: metres of approach to the goal, 10 at the goal, -10 for a collision or fall, -0.01 per step.
+
+    Without a goal, distance travelled replaces the approach.
+    """
+    gained = outcome.travelled_m if outcome.goal is None else outcome.approach_m
+    bad = bool(outcome.collisions) or outcome.fell
+    return gained + STEP + (REACHED if outcome.reached else 0.0) + (COLLISION if bad else 0.0)
+
+
+def finished(outcome: Outcome) -> bool:
+    """Default end of an episode: goal, collision or fall."""
+    return outcome.reached or outcome.fell or bool(outcome.collisions)
+
+
+# ---- environment -----------------------------------------------------------------------------------------------------
 
 
 class ScenarioEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
@@ -399,3 +455,48 @@ def _named(
             yield one, known[one]
         else:
             yield find_kind(one).name, one
+
+
+# ---- registered environments and their scenarios ---------------------------------------------------------------------
+
+DYNAMICS = "rays"
+"""Value of `dynamics` for vehicles that wheels carry and walls stop."""
+
+
+def _scenario(world: Any, model: str, lidar: str, mount: tuple[float, float, float], **options: Any) -> dict[str, Any]:
+    """Scenario with one vehicle that carries a lidar."""
+    return {
+        "duration_s": 60.0,
+        "step_s": 0.05,
+        "world": world,
+        "vehicles": [{"name": "robot", "model": model, "dynamics": DYNAMICS, "start": {"xyz": [0, 0, 0.2]}}],
+        "sensors": [
+            {
+                "name": "lidar", "type": "lidar", "model": lidar, "vehicle": "robot", "mount": {"xyz": list(mount)},
+                "options": options,
+            },
+        ],
+    }  # fmt: skip
+
+
+# Three rays per beam: edges give mixed returns as with all 25, in about half of the time.
+WAREHOUSE = _scenario("warehouse", "clearpath/husky", "velodyne/vlp-16", (0.08, 0.0, 0.72), sub_rays=3)
+"""A Husky with a VLP-16 in the warehouse."""
+CITY = _scenario("city", "bmw/320i", "velodyne/vlp-16", (0.0, 0.0, 1.9), sub_rays=3)
+"""A car with a VLP-16 in the city."""
+OFF_ROAD = _scenario("off-road", "clearpath/husky", "velodyne/vlp-16", (0.08, 0.0, 0.72), sub_rays=3)
+"""A Husky with a VLP-16 in open country."""
+
+ENVIRONMENTS: dict[str, dict[str, Any]] = {
+    "parhelion/Warehouse-v0": {"scenario": WAREHOUSE, "goal_distance_m": (4.0, 15.0)},
+    "parhelion/City-v0": {"scenario": CITY, "goal_distance_m": (15.0, 60.0), "goal_radius_m": 2.0},
+    "parhelion/OffRoad-v0": {"scenario": OFF_ROAD, "goal_distance_m": (10.0, 40.0), "goal_radius_m": 1.0},
+}
+"""Arguments of `ScenarioEnv` by identifier."""
+
+
+def register() -> None:
+    """Register the environments; `import parhelion.gym` calls this."""
+    for name, arguments in ENVIRONMENTS.items():
+        if name not in gymnasium.registry:
+            gymnasium.register(name, entry_point="parhelion.gym.env:ScenarioEnv", kwargs=arguments)

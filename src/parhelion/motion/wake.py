@@ -1,4 +1,4 @@
-"""Wake of a vessel on deep water: Kelvin's ship waves, and the bow wave.
+"""Wake of a vessel on deep water: Kelvin's ship waves, the bow wave, and foam.
 
 Waves that stand still relative to a vessel of speed v have the wave number k = g / (v^2 cos^2 q), where q is the angle
 between their direction and the course (Kelvin 1887). Their sum behind the bow,
@@ -8,6 +8,8 @@ between their direction and the course (Kelvin 1887). Their sum behind the bow,
 has crests across the course of length 2 pi v^2 / g, diverging crests beside it, and ends at arcsin(1/3) = 19.47 degrees
 on either side. The angle is a result of the sum. x is the distance behind the bow, y the distance aside; s is the size
 of the disturbance, which makes no waves much shorter than itself.
+
+Foam covers the crest of a bow wave that is steep enough to break, and the track of the hull, where it decays with time.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from numpy.typing import ArrayLike
 
 from parhelion.core.checks import above
 from parhelion.core.constants import STANDARD_GRAVITY_M_S2
-from parhelion.core.pose import Floats
+from parhelion.core.pose import Floats, quat_rotate
 from parhelion.core.trajectory import Trajectory
 from parhelion.motion.water import Surface, Water
 from parhelion.world.water_surface import Lattice
@@ -38,6 +40,30 @@ ANGLES, WIDEST_RAD = 512, np.radians(65.0)
 _SOFT_RAD = np.radians(15.0)
 WAVELENGTHS = 20.0
 """Length of the wake in transverse wavelengths, with a soft end; beyond it, the sum over directions would repeat."""
+
+BREAKING_SLOPES = (0.2, 0.4)
+"""Slopes of the water at which foam begins and at which it covers the surface. Stokes' highest wave has a slope of
+tan 30 degrees = 0.58 at its crest, and waves break before they reach it; the range is assumed."""
+FOAM_S = 8.0
+"""Time constant [s] of the decay of foam. Foam of breaking waves decays exponentially within seconds; assumed to be at
+the upper end behind a hull, because bubbles from below the surface keep rising."""
+FOAM_SPEEDS_M_S = (0.5, 4.0)
+"""Speeds [m/s] of a hull at which its track begins to foam and at which foam covers its width (assumed)."""
+_FOAM_AGES, _TRACK_STEPS = 4.0, 96
+"""Length of the foam's track in time constants, and the number of its segments."""
+
+
+def foam_share(age_s: Floats, aside_m: Floats, speed_m_s: Floats, width_m: float) -> Floats:
+    """Share of the water that foam covers, `age_s` after a hull has passed at a distance aside, from 0 to 1.
+
+    The width of the track grows with the fifth root of the distance, as turbulent wakes of bodies with thrust do
+    (assumed); its sides fade over the outer half.
+    """
+    slow, fast = FOAM_SPEEDS_M_S
+    distance = speed_m_s * age_s
+    half = 0.5 * width_m * (1.0 + distance / width_m) ** 0.2
+    across = _ramp(2.0 * (1.0 - np.abs(aside_m) / half))[0]
+    return np.clip((speed_m_s - slow) / (fast - slow), 0.0, 1.0) * across * np.exp(-age_s / FOAM_S)
 
 
 def transverse_length_m(speed_m_s: float) -> float:
@@ -141,6 +167,32 @@ class Wake:
         result[3][near] = speed * astern
         return result
 
+    def foam(self, x: Floats, y: Floats, time: float) -> Floats:
+        """Share of the surface (n,) that foam covers at places (n,) of the world, from 0 to 1."""
+        _, slope_x, slope_y, _ = self.at(x, y, time)
+        begins, covers = BREAKING_SLOPES
+        breaking = np.clip((np.hypot(slope_x, slope_y) - begins) / (covers - begins), 0.0, 1.0)
+        times = time - np.linspace(0.0, _FOAM_AGES * FOAM_S, _TRACK_STEPS + 1)
+        place, quat = self.motion.sample(times)
+        track = place[:, :2] + 0.5 * self.length_m * quat_rotate(quat, np.array([1.0, 0.0, 0.0]))[:, :2]
+        margin = 2.0 * self.width_m
+        low, high = track.min(axis=0) - margin, track.max(axis=0) + margin
+        near = np.flatnonzero((x > low[0]) & (x < high[0]) & (y > low[1]) & (y < high[1]))
+        if not len(near):
+            return breaking
+        along = np.diff(track, axis=0)
+        length = np.hypot(*along.T)
+        speed = length / (times[0] - times[1])
+        safe = np.maximum(length, 1e-9)
+        dx, dy = x[near, None] - track[:-1, 0], y[near, None] - track[:-1, 1]
+        share = np.clip((dx * along[:, 0] + dy * along[:, 1]) / safe**2, 0.0, 1.0)
+        aside = np.hypot(dx - share * along[:, 0], dy - share * along[:, 1])
+        age = (np.arange(_TRACK_STEPS) + share) * (times[0] - times[1])
+        found = foam_share(age, aside, np.broadcast_to(speed, age.shape), self.width_m).max(axis=1)
+        result = breaking.copy()
+        result[near] = np.maximum(breaking[near], found)
+        return result
+
 
 @dataclass(frozen=True)
 class _Components:
@@ -180,6 +232,13 @@ class WaterWithWakes(Water):
         height, rate = self.base.rising(lattice, time, shortest_m)
         added = self._wakes(x, y, time, shortest_m)
         return height + added[0], rate + added[3]
+
+    def foam(self, x: Floats, y: Floats, time: float) -> Floats:
+        """Share of the surface (n,) that foam of all wakes covers, from 0 to 1."""
+        clear = np.ones(len(x))
+        for one in self.wakes:
+            clear *= 1.0 - one.foam(x, y, time)
+        return 1.0 - clear
 
     def velocity(self, x: ArrayLike, y: ArrayLike, z: ArrayLike, time: float) -> Floats:
         """Velocity of the water without wakes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,12 @@ class DrivenBody(LiveBody):
         self.stopped = False
         """True after a collision with `on_collision: stop`."""
         self._command: Command | None = None
+        self.chassis = chassis_of(vehicle.config) if isinstance(driver, ContactDriver) else None  # type: ignore[attr-defined]
+        """Chassis of a vehicle on wheels in contact with the ground."""
+        self._times, self._turned = [0.0], [self._no_turns()]
+
+    def _no_turns(self) -> Floats:
+        return np.zeros(0 if self.chassis is None else len(self.chassis.wheels))
 
     def restart(self) -> None:
         """Forget commands, route and motion, after the driver has restarted."""
@@ -122,6 +129,7 @@ class DrivenBody(LiveBody):
         if self.follower is not None:
             self.follower.reset()
         super().restart()
+        self._times, self._turned = [self._row()[0]], [self._no_turns()]
 
     def command(self, command: Command | None) -> None:
         """Choose the command for the next step."""
@@ -135,11 +143,25 @@ class DrivenBody(LiveBody):
 
     def record(self) -> None:
         """Record the state and the turning wheels after the driver's step."""
-        rates = None
-        if isinstance(self.driver, ContactDriver):
-            wheels = chassis_of(self.vehicle.config).wheels  # type: ignore[attr-defined]
-            rates = _encoded(wheels, self.driver.wheel_rates()[self.number, : len(wheels)])
-        self.motion.append(self._row(), rates)
+        row, rates = self._row(), None
+        if self.chassis is not None and isinstance(self.driver, ContactDriver):
+            own = self.driver.wheel_rates()[self.number, : len(self.chassis.wheels)]
+            rates = _encoded(self.chassis.wheels, own)
+            self._turned.append(self._turned[-1] + own * (row[0] - self._times[-1]))
+            self._times.append(row[0])
+        self.motion.append(row, rates)
+
+    def wheel(self, number: int, sign: float = 1.0) -> Callable[[Floats], Floats]:
+        """Return the angle (n,) [rad] by which a wheel has turned, times a sign, as a function of times (n,) [s]."""
+
+        def angles(times: Floats) -> Floats:
+            low, high = (float(times.min()), float(times.max())) if times.size else (0.0, 0.0)
+            # Steps around the times only: the drive may be long.
+            first, last = max(bisect_right(self._times, low) - 1, 0), bisect_right(self._times, high) + 1
+            found: Floats = np.interp(times, self._times[first:last], [one[number] for one in self._turned[first:last]])
+            return sign * found
+
+        return angles
 
 
 class JointedBody(LiveBody):
@@ -363,11 +385,15 @@ def _vehicle(entry: VehicleEntry, folder: Path, water: Any) -> Vehicle:
 
 
 def _dynamics(entry: VehicleEntry, vehicle: Vehicle, driver: Callable[[str], Driver]) -> str:
-    """Name of the driver of a vehicle: by default rays for ground vehicles with ground below their start."""
+    """Name of the driver of a vehicle: by default rays with ground below the start, hull for those without wheels."""
+    rolls = isinstance(vehicle, GroundVehicle)
+    if entry.dynamics in ("rays", "hull") and rolls != (entry.dynamics == "rays"):
+        kinds, other = ("ground vehicles", "hull") if entry.dynamics == "rays" else ("multirotors and vessels", "rays")
+        raise ConfigError(f"dynamics: {entry.dynamics} is for {kinds}, got a {type(vehicle).__name__}; use {other}")
     if entry.dynamics is not None:
         return entry.dynamics
-    if not isinstance(vehicle, GroundVehicle):
-        return "kinematic"
+    if not rolls:
+        return "hull"
     rays = driver("rays")
     assert isinstance(rays, ContactDriver)
     ground = rays.solid.heights(entry.start.pose().xyz[None], 0.1)

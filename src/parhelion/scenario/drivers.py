@@ -4,6 +4,7 @@
 | --- | --- |
 | `kinematic` | vehicles by their own dynamics, without contact: ground vehicles in the plane of their start |
 | `rays` | ground vehicles as rigid bodies on wheels, in contact with the world (`ContactDriver`) |
+| `hull` | multirotors and vessels by their own dynamics, in contact with the world (`HullDriver`) |
 | `mujoco` | robots with joints in contact with the world (`JointedDriver`) |
 | `recorded` | bodies along a given motion |
 | `external` | bodies by states from outside, through `Scenario.move` |
@@ -95,8 +96,7 @@ class KinematicDriver:
 
     def save(self) -> bytes:
         """Return the changing numbers of the vehicles, written without rounding."""
-        states = [{key: value for key, value in vars(one).items() if _is_state(value)} for one, _ in self._vehicles]
-        return json.dumps(states).encode()
+        return json.dumps([vehicle.saved() for vehicle, _ in self._vehicles]).encode()
 
     def load(self, state: bytes) -> None:
         """Resume from a saved state."""
@@ -104,19 +104,7 @@ class KinematicDriver:
         if len(states) != len(self._vehicles):
             raise ConfigError("kinematic: the saved state is not of these vehicles")
         for (vehicle, _), values in zip(self._vehicles, states, strict=True):
-            for key, value in values.items():
-                setattr(vehicle, key, _tupled(value) if isinstance(getattr(vehicle, key), tuple) else value)
-
-
-def _is_state(value: Any) -> bool:
-    """Return True for a number, None, or nested tuples and lists of numbers."""
-    if isinstance(value, tuple | list):
-        return all(_is_state(one) for one in value)
-    return value is None or isinstance(value, float)
-
-
-def _tupled(value: Any) -> Any:
-    return tuple(_tupled(one) for one in value) if isinstance(value, list) else value
+            vehicle.resume(values)
 
 
 class RecordedDriver:

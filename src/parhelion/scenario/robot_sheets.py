@@ -42,7 +42,7 @@ def robot_sheet(robot: RobotOnBoard) -> DifferentialConfig:
     """Data sheet of the robot of a URDF file, which needs at least three wheels and the mass of a link."""
     file, root = robot.robot.file, robot.entry.pose.pose()
     poses = {name: root @ pose for name, pose in robot.poses.items()}
-    wheels = _wheels(robot, poses)
+    wheels = _wheels(robot, poses, needed=True)
     driven = [wheel for wheel in wheels if wheel.joint is not None]
     if len(wheels) < 3 or not driven:
         names = ", ".join(wheel.link for wheel in wheels) or "none"
@@ -70,6 +70,26 @@ def robot_sheet(robot: RobotOnBoard) -> DifferentialConfig:
         x, y, z = (side**2 for side in size)
         inertia = np.array([y + z, x + z, x + y]) * mass / 12.0
     return _sheet(robot, wheels, driven, mass, centre, inertia, size, clearance)
+
+
+def wheel_joints(robot: RobotOnBoard, chassis: ChassisConfig) -> dict[str, tuple[int, float]]:
+    """Joints of a robot that turn with the wheels of a chassis: number of the wheel, and the sign of its angle.
+
+    A joint belongs to the nearest wheel that is not farther away than its radius. Joints that the file of the scenario
+    moves are left out.
+    """
+    root = robot.entry.pose.pose()
+    poses = {name: root @ pose for name, pose in robot.poses.items()}
+    places = np.array([(wheel.x_m, wheel.y_m) for wheel in chassis.wheels])
+    found = {}
+    for one in _wheels(robot, poses):
+        apart = np.linalg.norm(places - one.xyz[:2], axis=1)
+        nearest = int(apart.argmin())
+        if one.joint is None or one.joint.name in robot.moved() or apart[nearest] > chassis.wheels[nearest].radius_m:
+            continue
+        axis = quat_rotate(poses[one.link].quat_xyzw, np.array(one.joint.axis))
+        found[one.joint.name] = (nearest, 1.0 if axis[1] > 0.0 else -1.0)
+    return found
 
 
 def _sheet(
@@ -109,7 +129,8 @@ def _sheet(
     )  # fmt: skip
 
 
-def _wheels(robot: RobotOnBoard, poses: dict[str, Pose]) -> list[_Wheel]:
+def _wheels(robot: RobotOnBoard, poses: dict[str, Pose], *, needed: bool = False) -> list[_Wheel]:
+    """Wheels of a robot; those without a shape are an error if they are needed."""
     found = []
     for joint in robot.robot.joints.values():
         pose = poses[joint.child]
@@ -119,7 +140,7 @@ def _wheels(robot: RobotOnBoard, poses: dict[str, Pose]) -> list[_Wheel]:
             radius, xyz = _radius(robot, joint.child, pose)
             if radius is not None:
                 found.append(_Wheel(joint if spins else None, joint.child, xyz, radius))
-            elif spins:
+            elif spins and needed:
                 raise ConfigError(f"{robot.robot.file}: wheel {joint.child!r} has no shape; add its cylinder")
     return found
 

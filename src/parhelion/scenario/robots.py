@@ -164,13 +164,14 @@ class RobotOnBoard:
         """Positions of all joints at time 0 [rad or m]."""
         self.poses = self.robot.link_poses(given)
         """Poses of all links at time 0, in the frame of the root link."""
-        self._live: Callable[[str], Positions] | None = None
-        self._moving = {name for name in self.positions if self._source(name)[0] in self._moved()}
+        self._live: dict[str, Positions] = {}
+        self._moving = {name for name in self.positions if self._source(name)[0] in self.moved()}
         self.heads = self._heads()
         self.instance: int | None = None
         """Instance number of the robot in the world, after `show`."""
 
-    def _moved(self) -> set[str]:
+    def moved(self) -> set[str]:
+        """Joints that the entry moves."""
         return {name for name, joint in self.entry.joints.items() if joint.moves}
 
     def _check_joints(self, duration_s: float) -> None:
@@ -201,10 +202,10 @@ class RobotOnBoard:
             heads[joint.child] = joint.child if joint.name in self._moving else heads[joint.parent]
         return heads
 
-    def follow(self, positions: Callable[[str], Positions]) -> None:
-        """Move all joints by `positions` of their names instead of the entry's motions."""
-        self._live = positions
-        self._moving = set(self.positions)
+    def follow(self, laws: dict[str, Positions]) -> None:
+        """Move joints by laws of their names instead of the entry's motions."""
+        self._live = laws
+        self._moving |= set(laws)
         self.heads = self._heads()
 
     # ---- places for sensors --------------------------------------------------------------------------------------
@@ -298,8 +299,8 @@ class RobotOnBoard:
 
     def _law(self, name: str) -> Positions:
         """Positions of a moving joint by time."""
-        if self._live is not None:
-            return self._live(name)
+        if name in self._live:
+            return self._live[name]
         source, factor, offset = self._source(name)
         entry, start = self.entry.joints[source], self.positions[source]
         if entry.pairs is None:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from parhelion.contact.driver import Collision, ContactDriver
+from parhelion.contact.hulls import HullDriver
 from parhelion.contact.jointed import JointedDriver
 from parhelion.core import config
 from parhelion.core.checks import vector
@@ -31,6 +32,7 @@ from parhelion.scenario.bodies import Body, DrivenBody, JointedBody, LiveBody, b
 from parhelion.scenario.drivers import Driver, ExternalDriver, KinematicDriver, RecordedDriver
 from parhelion.scenario.populate import Populate, watch
 from parhelion.scenario.raises import Plumes
+from parhelion.scenario.robot_sheets import wheel_joints
 from parhelion.scenario.robots import OwnLidar, RobotOnBoard
 from parhelion.scenario.schema import BodyShape, GerstnerEntry, OceanEntry, ScenarioFile, VehicleEntry, WorldEntry
 from parhelion.scenario.sensors import FrameOnBoard, OnBoard, StreamOnBoard, on_board
@@ -46,8 +48,13 @@ DRIVERS: dict[str, Callable[[], Driver]] = {
     "external": ExternalDriver,
 }
 """Drivers that need no world, by name."""
-IN_CONTACT: dict[str, Callable[[World], Driver]] = {"rays": ContactDriver, "mujoco": JointedDriver}
+IN_CONTACT: dict[str, Callable[[World], Driver]] = {
+    "rays": ContactDriver,
+    "hull": HullDriver,
+    "mujoco": JointedDriver,
+}
 """Drivers of bodies in contact with the world, by name."""
+InContact = ContactDriver | HullDriver | JointedDriver
 
 Wanted = Callable[[str, int], bool]
 """Function that returns True if a frame, given by sensor and number, is to be measured."""
@@ -75,7 +82,7 @@ class Step:
     _streams: Mapping[str, SampleStream] = field(repr=False, default_factory=dict)
     """Sources of samples by stream sensor; empty if samples are deferred to a later step."""
     collisions: list[Collision] = field(default_factory=list)
-    """Contacts of vehicle hulls with the world in this step, for vehicles with `dynamics: rays`."""
+    """Contacts of vehicle hulls with the world in this step."""
     _samples: dict[str, Samples] | None = field(repr=False, default=None)
 
     @property
@@ -172,7 +179,10 @@ class Scenario:
         """Vehicles with the body of a URDF file."""
         for name, robot in self.robots.items():
             if isinstance(body := self.bodies[name], JointedBody):
-                robot.follow(body.joint)
+                robot.follow({joint: body.joint(joint) for joint in robot.positions})
+            elif isinstance(body, DrivenBody) and body.chassis is not None:
+                wheels = wheel_joints(robot, body.chassis)
+                robot.follow({joint: body.wheel(*which) for joint, which in wheels.items()})
         self.sensors: list[OnBoard] = [
             self._at(f"sensors[{row}]", on_board, entry, self.folder, self.bodies, self.robots)
             for row, entry in enumerate(settings.sensors)
@@ -241,7 +251,7 @@ class Scenario:
             body.command(self._commands.pop(name, None))
         collisions: list[Collision] = []
         # Bodies in contact move last, so that all others are where they will be at the end of the step.
-        for driver in sorted(self._drivers.values(), key=lambda one: isinstance(one, ContactDriver | JointedDriver)):
+        for driver in sorted(self._drivers.values(), key=lambda one: isinstance(one, InContact)):
             moved = [body for body in self.bodies.values() if body.driver is driver]
             collisions += driver.step([body.next_command for body in moved], dt)
             for body in moved:
@@ -331,8 +341,8 @@ class Scenario:
 
     @property
     def has_contact(self) -> bool:
-        """True if a vehicle is in contact with the world (`dynamics: rays`)."""
-        return any(isinstance(body.driver, ContactDriver) for body in self.bodies.values())
+        """True if a vehicle is in contact with the world (`dynamics: rays`, `hull` or `mujoco`)."""
+        return any(isinstance(body.driver, InContact) for body in self.bodies.values())
 
     @property
     def ended(self) -> tuple[float, str] | None:
@@ -410,15 +420,15 @@ class Scenario:
         body.driver.move(body.number, pose, *rates)
 
     def clearance(self, vehicle: str) -> float:
-        """Horizontal distance [m] from a vehicle with `dynamics: rays` to the nearest solid obstacle; inf without one.
+        """Horizontal distance [m] from a vehicle in contact with the world to the nearest obstacle; inf without one.
 
-        Objects, other vehicles, actors and the edge of the world count from the lower to the upper side of the hull,
-        up to 10 m; vegetation does not.
+        For vehicles with `dynamics: rays` or `hull`. Objects, other vehicles, actors and the edge of the world count
+        from the lower to the upper side of the hull, up to 10 m; vegetation does not.
         """
         body = self.body(vehicle)
-        if not (isinstance(body, DrivenBody) and isinstance(body.driver, ContactDriver)):
+        if not (isinstance(body, DrivenBody) and isinstance(body.driver, ContactDriver | HullDriver)):
             raise ConfigError(
-                f"{vehicle}: has no contact with the world; clearance is for vehicles with dynamics: rays"
+                f"{vehicle}: has no contact with the world; clearance is for vehicles with dynamics: rays or hull"
             )
         return float(body.driver.clearances()[body.number])
 

@@ -73,11 +73,12 @@ class VehicleEntry(Raises):
     """Vehicle preset, for example clearpath/husky."""
     start: PoseEntry = PoseEntry()
     """Initial pose of a driven vehicle."""
-    dynamics: Literal["kinematic", "rays", "mujoco", "recorded", "external"] | None = None
+    dynamics: Literal["kinematic", "rays", "hull", "mujoco", "recorded", "external"] | None = None
     """Driver of the motion: `kinematic` (own dynamics, ground vehicles in the plane of their start), `rays` (a rigid
-    body that wheels carry over the ground and that walls stop), `mujoco` (a robot with joints, from `urdf` or `mjcf`),
-    `recorded` (along `motion`), `external` (by states from outside). By default recorded with `motion`, rays for ground
-    vehicles over ground, otherwise kinematic."""
+    body that wheels carry over the ground and that walls stop), `hull` (a multirotor or vessel that walls, ground and
+    quays stop), `mujoco` (a robot with joints, from `urdf` or `mjcf`), `recorded` (along `motion`), `external` (by
+    states from outside). By default recorded with `motion`, rays for ground vehicles over ground, hull for multirotors
+    and vessels, otherwise kinematic."""
     on_collision: Literal["log", "stop", "end"] = "log"
     """Effect of a collision in addition to its record: none, the vehicle brakes and stays, or the run ends."""
     follow: FollowEntry | None = None

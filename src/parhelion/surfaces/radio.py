@@ -150,7 +150,7 @@ _LIBRARY = {
     "plywood": "plywood",
     "medium-dry-ground": "soil grass",
     "very-dry-ground": "sand gravel grass-dry",
-    "water": "water",
+    "water": "water sea-foam",
     "dry-snow": "snow snow-fresh",
     "wet-snow": "snow-wet",
     "plastic": "plastic epoxy retro-sheeting olive-paint white-paint",

@@ -29,13 +29,13 @@ EMISSIVITY = {
     "plywood": 0.91, "retro-sheeting": 0.90, "road-paint": 0.93, "road-paint-yellow": 0.93, "roof-tile": 0.93,
     "roofing-felt": 0.93, "rubber": 0.93, "rusted-steel": 0.80, "sand": 0.92, "shingle": 0.95, "skin": 0.98,
     "slate": 0.95, "snow": 0.985, "snow-fresh": 0.985, "snow-wet": 0.985, "soil": 0.95, "stainless-steel": 0.20,
-    "steel": 0.30, "water": 0.985, "white-paint": 0.90, "wood": 0.91,
+    "steel": 0.30, "sea-foam": 0.985, "water": 0.985, "white-paint": 0.90, "wood": 0.91,
 }  # fmt: skip
 """Emissivity in 8 to 14 um by material: round figures within the ranges of Incropera and DeWitt, table A.11 (metals,
 paints, stone, skin, water), and of the MODIS UCSB emissivity library (plants, soils, asphalt, snow)."""
 FIXED_K = {"skin": ZERO_CELSIUS_K + 33.0}
 """Surfaces with a regulated temperature [K]: skin at rest, a round figure."""
-LATENT_SHARE = {"grass": 0.7, "leaf": 0.7, "needles": 0.7, "water": 0.9}
+LATENT_SHARE = {"grass": 0.7, "leaf": 0.7, "needles": 0.7, "sea-foam": 0.9, "water": 0.9}
 """Fraction of the absorbed sunlight that evaporates water or is conducted into depth; assumed after the Bowen ratios
 of watered plants (0.2 to 0.5) and of lakes (0.1)."""
 MELTING = ("snow", "snow-fresh", "snow-wet")

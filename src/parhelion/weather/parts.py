@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, overload
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,10 @@ from pydantic import (
 from parhelion.core.config import Config, parse
 from parhelion.core.deprecation import warn_deprecated
 from parhelion.core.errors import ConfigError, nearest_name
+
+if TYPE_CHECKING:
+    from parhelion.weather.grids import DensityGrid
+    from parhelion.weather.weather import Weather
 
 DEFAULT_CELL_SCALE_M = 300.0
 """Default size of rain and snow cells."""
@@ -283,6 +287,29 @@ def range_words(schedule: Schedule) -> str:
     """Smallest and largest value of a schedule as text."""
     low, high = bounds_of(schedule)
     return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+
+
+class PlacedCloud(MediumPart):
+    """Base of manually placed clouds: an axis-aligned ellipsoid, densest at the centre."""
+
+    centre_m: tuple[Coordinate, Coordinate, Coordinate]
+    """Centre in the world at time 0."""
+    half_size_m: tuple[HalfSize, HalfSize, HalfSize]
+    """Semi-axes along x, y and z, where the cloud ends."""
+    drifts: bool = False
+    """True if the wind carries the cloud."""
+
+    def summary(self, name: str, amount: Amount) -> tuple[str, str, str]:
+        """Place, density and times for a report."""
+        place = ", ".join(f"{value:g}" for value in self.centre_m)
+        return f"{name} cloud at ({place})", *schedule_words(getattr(self, amount.field), amount.report_unit)
+
+    def grid(self, weather: Weather, time: float, amount: Amount) -> DensityGrid:
+        """Density at a time [s]."""
+        from parhelion.weather.grids import ellipsoid_cloud
+
+        drift = np.array(weather.wind_m_s) * time if self.drifts else np.zeros(3)
+        return ellipsoid_cloud(np.array(self.centre_m) + drift, self.half_size_m, amount.at(self, time))
 
 
 class Heterogeneity(_Checked):

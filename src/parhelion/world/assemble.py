@@ -26,8 +26,13 @@ SENSOR_HEIGHT_M = 2.0
 """Height of the default viewpoint above the ground [m]."""
 
 
-def assemble(objects: Iterable[WorldObject], water: Waves | None = None) -> SceneGeometry:
-    """Merge static objects into one triangle soup; actors are separate bodies, and water follows its waves."""
+def assemble(
+    objects: Iterable[WorldObject], water: Waves | None = None, foam: Sequence[int] = ()
+) -> SceneGeometry:  # fmt: skip
+    """Merge static objects into one triangle soup; actors are separate bodies, and water follows its waves.
+
+    `foam` are the part numbers of the water's foam.
+    """
     static: list[WorldPart] = []
     actors: list[MovingTriangles] = []
     sheets: list[WorldPart] = []
@@ -40,7 +45,7 @@ def assemble(objects: Iterable[WorldObject], water: Waves | None = None) -> Scen
             static.extend(item.parts)
     if water is None or not sheets:
         return SceneGeometry(merged(static), actors)
-    surface = WaterSurface(water, [(part.number, sheet_corners(part)) for part in sheets])
+    surface = WaterSurface(water, [(part.number, sheet_corners(part)) for part in sheets], foam)
     return SceneGeometry(merged(static), actors, surface)
 
 

@@ -20,7 +20,10 @@ from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
+from parhelion.core.random import Stream, to_unit
 from parhelion.rays.geometry import RaisedSurface, Triangles
+from parhelion.surfaces import library
+from parhelion.surfaces.material import Material, SpectrumTable
 from parhelion.world.parts import WorldObject, WorldPart
 
 # ---- outline --------------------------------------------------------------------------------------------------------
@@ -289,17 +292,24 @@ class _Mesh:
     """`faces` by column, shape (3, m)."""
     slopes: Floats
     """Coefficients of each face's slopes by the heights of its corners [1/m], shape (2, 3, m)."""
+    middle: Floats
+    """Centre of each face (x, y) [m], shape (2, m)."""
+    patch: Floats
+    """Random numbers from 0 to 1 that round the share of foam up or down, fixed to their places, shape (m,)."""
 
 
 class WaterSurface:
     """Water of a world with waves. `at` returns its triangles for a neighbourhood and a time."""
 
-    def __init__(self, water: Waves, sheets: Sequence[tuple[int, Floats]]) -> None:
-        """Prepare the outline; `sheets` are part numbers with the corners of their triangles, (m, 3, 2) [m]."""
-        self.water = water
+    def __init__(self, water: Waves, sheets: Sequence[tuple[int, Floats]], foam: Sequence[int] = ()) -> None:
+        """Prepare the outline; `sheets` are part numbers with the corners of their triangles, (m, 3, 2) [m].
+
+        `foam` are the part numbers of faces that foam covers in equal steps up to all of it.
+        """
+        self.water, self._foam = water, np.array(foam, np.uint32)
         self._parts = [(number, Outline.of(corners)) for number, corners in sheets]
         self.outline = Outline(np.concatenate([outline.segments for _, outline in self._parts]))
-        self.cell_m = finest_cell(water)
+        self.cell_m = FINEST_CELL_M if len(foam) else finest_cell(water)
         self.most_triangles = MOST_TRIANGLES
         self._meshes: OrderedDict[tuple[int, int], _Mesh] = OrderedDict()
         lower, upper = self.outline.bounds
@@ -327,7 +337,12 @@ class WaterSurface:
         normal = np.ones((len(mesh.faces), 3))
         normal[:, :2] = -slope.T
         normal /= np.sqrt(1.0 + slope[0] ** 2 + slope[1] ** 2)[:, None]
-        triangles = Triangles(np.column_stack([mesh.plane, z]), mesh.faces, mesh.part)
+        part = mesh.part
+        if len(self._foam):
+            share = self.water.foam(*mesh.middle, time)  # type: ignore[attr-defined]
+            step = np.floor(share * len(self._foam) + mesh.patch).astype(np.int64)
+            part = np.where(step > 0, self._foam[np.clip(step - 1, 0, len(self._foam) - 1)], part)
+        triangles = Triangles(np.column_stack([mesh.plane, z]), mesh.faces, part)
         return RaisedSurface(triangles, normal, np.einsum("km->m", rise[mesh.corners]) / 3.0)
 
     def _lattices(self, mesh: _Mesh, time: float) -> tuple[Floats, Floats]:
@@ -376,7 +391,11 @@ class WaterSurface:
         squares, rows, weights = _lookup(plane, grading)
         on_outline = np.ascontiguousarray(rows[:count].T), np.ascontiguousarray(weights[:count].T)
         corners = np.ascontiguousarray(faces.T).astype(np.int64)
-        return _Mesh(plane, faces, part, squares, rows[:, 0].copy(), on_outline, corners, _slopes(plane[faces]))
+        middle = np.ascontiguousarray(plane[faces].mean(axis=1).T)
+        return _Mesh(
+            plane, faces, part, squares, rows[:, 0].copy(), on_outline, corners, _slopes(plane[faces]), middle,
+            _patches(middle),
+        )  # fmt: skip
 
     def _part_of(self, points: Floats) -> NDArray[np.uint32]:
         """Part number of points, the first one where meshes overlap."""
@@ -385,6 +404,37 @@ class WaterSurface:
             for number, outline in reversed(self._parts):
                 part[outline.winding(points) > 0] = number
         return part
+
+
+def _patches(middle: Floats) -> Floats:
+    """Random numbers (m,) from 0 to 1 for places (2, m) [m], the same within squares of 1/8 m."""
+    x, y = np.floor(8.0 * middle).astype(np.int64)
+    element = (x * 73_856_093 ^ y * 19_349_663) & 0xFFFFFFFF
+    return np.asarray(to_unit(Stream(0, "water/foam").words(element)[0]), np.float64)
+
+
+def has_foam(water: Any) -> bool:
+    """Return True for water with foam, which has the method `foam(x, y, time)` -> shares from 0 to 1."""
+    return callable(getattr(water, "foam", None))
+
+
+FOAM_STEPS = 4
+"""Number of materials of foam, from a quarter of it to all."""
+
+
+def foam_materials(water: Material) -> list[Material]:
+    """Mixtures of water and sea foam by area, as diffuse reflectance; foam leaves no mirror image."""
+    foam = library.material("sea-foam")
+    um = np.array(foam.spectrum.wavelength_um)
+    below = np.interp(um, water.spectrum.wavelength_um, water.spectrum.reflectance)
+    mixed = []
+    for step in range(1, FOAM_STEPS):
+        share = step / FOAM_STEPS
+        values = share * np.array(foam.spectrum.reflectance) + (1.0 - share) * below
+        spectrum = SpectrumTable(wavelength_um=um.tolist(), reflectance=np.round(values, 6).tolist())
+        name = f"sea-foam-{round(100 * share)}"
+        mixed.append(foam.model_copy(update={"name": name, "spectrum": spectrum}))
+    return [*mixed, foam]
 
 
 def is_sheet(item: WorldObject, water: Waves) -> bool:

@@ -30,7 +30,7 @@ from parhelion.world.loaders import MESH_SUFFIXES, Up
 from parhelion.world.mesh import Mesh
 from parhelion.world.part_materials import MaterialLike, TextureLike, choose_materials
 from parhelion.world.parts import Origin, PartRows, PartTable, WorldObject, WorldPart, hidden_patterns
-from parhelion.world.water_surface import Waves, check_water
+from parhelion.world.water_surface import Waves, check_water, foam_materials, has_foam, is_sheet
 
 LARGEST_INSTANCE = 2**32 - 1
 _Made = TypeVar("_Made")
@@ -78,6 +78,7 @@ class World(HasEmitters):
         self._weather: Weather | None = None
         self._daylight: Daylight | None = None
         self._water: Waves | None = None
+        self._foam: tuple[int, ...] = ()
         self._lamps = ()
         self._sounds = ()
         self._meshes = MeshSources()
@@ -259,11 +260,27 @@ class World(HasEmitters):
         """Set the waves on the world's water: a `Water` of `parhelion.motion.water`, or None for the original meshes.
 
         Static objects with the label 'water' within 1 m of the water's level follow its surface, inside of their own
-        outline. Calm water leaves the meshes unchanged. Rays hit the waves at the time of the ray.
+        outline. Calm water leaves the meshes unchanged. Rays hit the waves at the time of the ray. Water with foam,
+        such as that behind vessels, has mixtures of `sea-foam` and its own material there.
         """
         with self._lock:
             self._water = check_water(water, self.objects)
+            for row in self._foam:
+                self._rows.free(row)
+            self._foam = self._foam_rows(self._water) if has_foam(self._water) else ()
             self._changed()
+
+    def _foam_rows(self, water: Any) -> tuple[int, ...]:
+        """Add the parts of the water's foam, from thin to dense."""
+        sheet = next(item for item in self.objects if is_sheet(item, water))
+        kinds = [self._material(one) for one in foam_materials(sheet.parts[0].material)]
+        return tuple(
+            self._rows.append(
+                material=self._material_numbers[kind.name], label=sheet.label_id, instance=sheet.instance,
+                object_index=sheet.index, texture=-1,
+            )
+            for kind in kinds
+        )  # fmt: skip
 
     def _insert(
         self,
@@ -389,7 +406,7 @@ class World(HasEmitters):
         def made() -> SceneGeometry:
             hidden = frozenset(i for i, item in self._objects.items() if item.hidden_from and item.hides_from(names))
             seen = (item for i, item in self._objects.items() if i not in hidden)
-            return self._cached(hidden, lambda: assemble(seen, self._water))
+            return self._cached(hidden, lambda: assemble(seen, self._water, self._foam))
 
         return self._cached(names, made)
 

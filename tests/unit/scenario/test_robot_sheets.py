@@ -5,14 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import parhelion as ph
 from parhelion.contact.driver import ContactDriver
 from parhelion.core.errors import ConfigError
+from parhelion.core.pose import quat_conjugate, quat_multiply
 from parhelion.motion.vehicles import DriveCommand, vehicle
 from parhelion.scenario import Scenario
-from parhelion.scenario.robot_sheets import robot_sheet
+from parhelion.scenario.robot_sheets import robot_sheet, wheel_joints
 from parhelion.scenario.robots import RobotOnBoard, UrdfEntry
 
 BODY = '<inertial><mass value="{mass}"/><origin xyz="0 0 0.1"/>{inertia}</inertial>'
@@ -122,3 +124,35 @@ def test_a_vehicle_without_model_drives_by_its_urdf(tmp_path: Path) -> None:
     urdf(tmp_path, mass="0")
     with pytest.raises(ConfigError, match=r"scenario: vehicles\[0\]: urdf: .*the mass of all links together is 0"):
         Scenario.from_mapping({"duration_s": 1, "world": "cuboids", "vehicles": [robot], "sensors": sensors}, tmp_path)
+
+
+def test_wheels_of_a_shown_robot_turn_by_the_distance_over_their_radius(tmp_path: Path) -> None:
+    entry = urdf(tmp_path)
+    robot = {"name": "cart", "urdf": {"file": entry.file, "pose": {"xyz": [0, 0, 0.1]}, "material": "steel",
+                                      "shapes": "collision"}}  # fmt: skip
+    fields = {"duration_s": 2.0, "world": "cuboids", "vehicles": [robot], "sensors": [
+        {"name": "imu", "type": "imu", "model": "xsens/mti-3", "vehicle": "cart"}]}  # fmt: skip
+    made = Scenario.from_mapping(fields, tmp_path)
+    for step in made:
+        step.command("cart", DriveCommand(0.5))
+    parts = {one.name: one.trajectory for one in made.world.objects if one.name.startswith("cart/")}
+    assert set(parts) == {"cart/base", "cart/left_wheel", "cart/right_wheel"}
+    times = np.array([1.0, 2.0])
+    (start, end), body = parts["cart/base"].sample(times)
+    relative = quat_multiply(quat_conjugate(body), parts["cart/left_wheel"].sample(times)[1])
+    before, after = 2.0 * np.arctan2(relative[:, 1], relative[:, 3])
+    encoder = made.body("cart").motion.wheel_angles(times, 2)  # type: ignore[union-attr]
+    assert (after - before) % (2.0 * np.pi) == pytest.approx((encoder[1, 0] - encoder[0, 0]) % (2.0 * np.pi), abs=1e-6)
+    assert encoder[1, 0] - encoder[0, 0] == pytest.approx(np.linalg.norm(end - start) / 0.1, rel=0.15)  # with slip
+    # The hub stays at its height over the ground, to both sides of the body.
+    (hub,), _ = parts["cart/left_wheel"].sample(np.array([2.0]))
+    assert np.linalg.norm(hub[:2] - end[:2]) == pytest.approx(0.2, abs=1e-3)
+    assert hub[2] == pytest.approx(0.1, abs=2e-3)
+    kinematic = Scenario.from_mapping({**fields, "vehicles": [{**robot, "dynamics": "kinematic"}]}, tmp_path)
+    assert [one.name for one in kinematic.world.objects if one.name.startswith("cart/")] == ["cart/base"]
+
+
+def test_wheels_that_the_scenario_moves_are_left_to_it(tmp_path: Path) -> None:
+    entry = UrdfEntry.model_validate({**urdf(tmp_path).model_dump(), "joints": {"left": {"rate": 3.0}}})
+    robot = RobotOnBoard(entry, tmp_path, 1.0)
+    assert wheel_joints(robot, robot_sheet(robot).chassis) == {"right": (1, 1.0)}

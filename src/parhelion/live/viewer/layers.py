@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.contact.driver import Collision
 from parhelion.core.clouds import Scan
 from parhelion.core.consumers import Consumer
 from parhelion.core.frames import EchoScan, FramePoints, RadarScan
@@ -200,6 +201,18 @@ def _echoed(name: str, scan: EchoScan) -> list[str]:
     sounds = sorted({words[int(number)] for number in np.unique(scan.fields["source"]) if number})
     text = f", hears {', '.join(sounds)}" if sounds else ""
     return [f"{line}{text}; by level, noise violet, {LOUDEST_DB:g} dB over it yellow" for line in _found(name, scan)]
+
+
+COLLISION_COLOUR = (255, 40, 40)
+_MARK_M, _ARROW_M = 0.3, 1.0
+
+
+def collision_marks(collisions: Sequence[Collision]) -> tuple[Dots, Segments]:
+    """A red point at each collision, and a line of 1 m along its normal, toward the vehicle."""
+    xyz, normal = (np.array([getattr(one, name) for one in collisions], np.float64) for name in ("xyz", "normal"))
+    red = np.tile(np.array(COLLISION_COLOUR, np.uint8), (len(collisions), 1))
+    ends = np.stack([xyz, xyz + _ARROW_M * normal], axis=1)
+    return Dots(xyz, red, np.full(len(collisions), _MARK_M)), Segments(ends, np.stack([red, red], axis=1))
 
 
 VIEWER: Consumer[ViewerLayer] = Consumer(

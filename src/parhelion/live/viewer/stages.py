@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.contact.driver import Collision
 from parhelion.core.clouds import PointCloud, Scan
 from parhelion.core.errors import ConfigError
 from parhelion.core.image import Image
@@ -23,7 +24,7 @@ from parhelion.core.trajectory import Fixed, Mounted, Trajectory, pose_at
 from parhelion.io.recordings import numbered_frames
 from parhelion.live.viewer.colours import IN_THE_AIR
 from parhelion.live.viewer.frames import CameraFrame, Cameras, Points
-from parhelion.live.viewer.layers import VIEWER, Dots, Segments
+from parhelion.live.viewer.layers import VIEWER, Dots, Segments, collision_marks
 from parhelion.pictures.camera import image_colours
 from parhelion.scenario.scenario import Scenario, Step
 from parhelion.scenario.sensors import FrameOnBoard
@@ -79,6 +80,8 @@ MOST_POINTS = 2_000_000
 """Maximum number of displayed points of a recording."""
 READING_S = 0.1
 """Reading interval of the other sensors [s]."""
+MARKED_S = 1.0
+"""Time [s] for which a collision is marked."""
 _FAR_M = 1000.0
 _LIDARS_KEPT = 3
 
@@ -249,6 +252,7 @@ class _DrivenStage:
         self.cameras: tuple[str, ...] = self._cameras.names
         self._walk: Iterator[Any] = scenario.walk(lambda sensor, number: False, batch_s=batch_s)
         self._walked_s = 0.0
+        self._hits: list[tuple[float, Collision]] = []
 
     def _drive_until(self, time: float) -> None:
         """Advance the vehicles; their motion is stored, so going back in time is free."""
@@ -257,7 +261,23 @@ class _DrivenStage:
             if step is None:
                 return
             self._walked_s = step.time
+            self._hits += [(step.time, one) for one in step.collisions]
             self._took(step)
+
+    def _with_collisions(self, found: ViewFrame, time: float) -> ViewFrame:
+        """Add marks and lines of text for the collisions within `MARKED_S` before a time [s]."""
+        recent = [(at, one) for at, one in self._hits if time - MARKED_S < at <= time + 1e-9]
+        if not recent:
+            return found
+        last = {(one.body, one.other): (at, one) for at, one in recent}
+        notes = [
+            f"collision: {one.body} and {one.other} at {at:.2f} s, {one.impulse_n_s:.3g} N s"
+            for at, one in last.values()
+        ]
+        marks, arrows = collision_marks([one for _, one in last.values()])
+        return replace(
+            found, notes=(*notes, *found.notes), dots=(*found.dots, marks), segments=(*found.segments, arrows)
+        )  # fmt: skip
 
     def _took(self, step: Step) -> None:
         """Store the data of a step."""
@@ -321,7 +341,8 @@ class ScenarioStage(_DrivenStage):
         described = [line for _, lines in points for line in lines]
         notes = [*found.notes, *described, *(line for shot in shots for line in shot.lines)]
         dots = tuple(one for one, _ in points)
-        return replace(found, notes=tuple(notes), pictures=shots, dots=dots)
+        found = replace(found, notes=tuple(notes), pictures=shots, dots=dots)
+        return self._with_collisions(found, start + _length_s(lidar))
 
     def _shots(self, request: Request, found: ViewFrame, start: float) -> tuple[CameraFrame, ...]:
         """Images that accompany a scan."""
@@ -462,10 +483,11 @@ class PicturesStage(_DrivenStage):
         air = request.amounts
         shots = tuple(self._cameras.at(start, air)) if request.pictures else ()
         image = self._cameras.image(request.place, start, air)
-        return ViewFrame(
+        found = ViewFrame(
             points_of(image), image.start_time, image.pose, seconds=clock.perf_counter() - begun, pictures=shots,
             notes=tuple(line for shot in shots for line in shot.lines),
         )  # fmt: skip
+        return self._with_collisions(found, self._cameras.over_at(start))
 
 
 def points_of(image: Image) -> PointCloud:

@@ -299,6 +299,26 @@ class Vehicle(ABC):
         """Return the current state, as arrays for one time."""
         return state_of_rows(np.array([self.row()]))
 
+    def saved(self) -> dict[str, Any]:
+        """Return the changing numbers; `resume` goes on from them with the same bits."""
+        return {name: value for name, value in vars(self).items() if _is_state(value)}
+
+    def resume(self, values: dict[str, Any]) -> None:
+        """Go on from saved numbers, in which lists may stand for tuples."""
+        for name, value in values.items():
+            setattr(self, name, _tupled(value) if isinstance(getattr(self, name), tuple) else value)
+
+
+def _is_state(value: Any) -> bool:
+    """Return True for a number, None, or nested tuples and lists of numbers."""
+    if isinstance(value, tuple | list):
+        return all(_is_state(one) for one in value)
+    return value is None or isinstance(value, float)
+
+
+def _tupled(value: Any) -> Any:
+    return tuple(_tupled(one) for one in value) if isinstance(value, list) else value
+
 
 def state_of_rows(rows: np.ndarray[Any, np.dtype[np.float64]]) -> BodyState:
     """States from rows of 20 numbers, shape (n, 20)."""
@@ -319,6 +339,19 @@ class RigidBody(Vehicle):
     @property
     def quat_xyzw(self) -> Quaternion:
         return self._body[1]
+
+    @property
+    @abstractmethod
+    def heavy(self) -> tuple[Vector, Vector]:
+        """Mass along the body axes [kg] and inertia about them [kg m^2] that an impulse moves."""
+
+    def motion(self) -> Body:
+        """Position, orientation, velocity in the world [m/s] and angular velocity in the body frame [rad/s]."""
+        return self._body
+
+    def carry(self, xyz: Vector, quat: Quaternion, velocity: Vector, turn: Vector) -> None:
+        """Take over pose and velocities, in the order of `motion`, after an impact."""
+        self._body = (xyz, quat, velocity, turn)
 
 
 class GroundVehicle(Vehicle):

@@ -40,7 +40,7 @@ class Multirotor(RigidBody):
     Rotor speed follows its command with a first-order lag. Drag consists of a part perpendicular to the rotor axes,
     linear in rotor and air speed (Martin and Salaun 2010), and a quadratic part of the body; the air is at rest. The
     control goes from position to velocity to acceleration to thrust and attitude (Lee et al. 2010), at the rate of the
-    inner steps. There is no contact with the ground.
+    inner steps.
     """
 
     accepts: ClassVar[tuple[type, ...]] = (PositionCommand, VelocityCommand, MotorsOff)
@@ -75,6 +75,11 @@ class Multirotor(RigidBody):
         u, v, w = vector(f"{self.name}: velocity_m_s", velocity_m_s, 3)
         self._body = ((x, y, z), (qx, qy, qz, qw), (u, v, w), (0.0, 0.0, 0.0))
         self._yaw = base.heading(self._body[1])
+
+    @property
+    def heavy(self) -> tuple[Vector, Vector]:
+        mass = self.config.mass_kg
+        return (mass, mass, mass), self.config.inertia_kg_m2
 
     @property
     def velocity_m_s(self) -> Vector:

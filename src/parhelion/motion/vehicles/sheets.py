@@ -189,11 +189,22 @@ class FlightControl(Config):
     max_tilt_rad: Annotated[float, Field(gt=0, lt=1.2)]
 
 
-class MultirotorConfig(Sheet):
+class HullSheet(Sheet):
+    """Fields of vehicles whose hull touches walls and the ground without wheels."""
+
+    hull_friction: NonNegative = 0.4
+    """Friction between the hull and anything it touches; assumed, as for ground vehicles."""
+    restitution: Fraction = 0.1
+    """Share of the closing speed that remains after a collision; assumed, as for ground vehicles."""
+
+
+class MultirotorConfig(HullSheet):
     """A rigid body with rotors; its frame is at the centre of mass."""
 
     kind: Literal["multirotor"]
     inertia_kg_m2: Three
+    leg_height_m: Positive | None = None
+    """Height of the frame above the ground when it stands; None for half of the overall height."""
     rotors: list[Rotor] = Field(min_length=4)
     thrust_n_s2: Positive
     """Thrust of a rotor divided by the square of its speed."""
@@ -208,6 +219,19 @@ class MultirotorConfig(Sheet):
     spin_down_s: Positive
     """Time constant of a decelerating rotor."""
     control: FlightControl
+
+    @property
+    def standing_height_m(self) -> float:
+        """Height [m] of the frame above the ground when it stands."""
+        return 0.5 * self.size_m[2] if self.leg_height_m is None else self.leg_height_m
+
+    @model_validator(mode="after")
+    def _stands_on_its_legs(self) -> MultirotorConfig:
+        if self.standing_height_m >= self.size_m[2]:
+            raise ValueError(
+                f"leg_height_m: {self.standing_height_m:g} m must be less than the height of {self.size_m[2]:g} m"
+            )
+        return self
 
     @model_validator(mode="after")
     def _can_hover(self) -> MultirotorConfig:
@@ -249,7 +273,7 @@ class Thruster(Config):
     lag_s: Annotated[float, Field(ge=0)]
 
 
-class VesselConfig(Sheet):
+class VesselConfig(HullSheet):
     """A floating rigid body; its frame is at the centre of mass, which lies over the centre of buoyancy at rest."""
 
     kind: Literal["vessel"]

@@ -121,7 +121,10 @@ class Hull:
         """Water level [m] above the lowest point at which the upright hull displaces a volume (Archimedes)."""
         most = float(np.sum(self.area * (self.top - self.bottom)))
         if not 0.0 < volume_m3 < most:
-            raise ConfigError(f"hull: displaces up to {most:.4g} m^3 and would sink with {volume_m3:.4g} m^3")
+            raise ConfigError(
+                f"hull: displaces up to {most:.4g} m^3 and would sink with {volume_m3:.4g} m^3; reduce mass_kg or "
+                "enlarge the hull"
+            )
         low, high = float(self.bottom.min()), float(self.top.max())
         for _ in range(200):
             middle = 0.5 * (low + high)
@@ -271,6 +274,24 @@ class Vessel(RigidBody):
         self._body = ((x, y, z), quat, (u, v, w), (p, q, r))
         self._thrust: _Thrust = (0.0, 0.0, 0.0)
         self._sample_water(self.time, 0.0)
+
+    @property
+    def heavy(self) -> tuple[Vector, Vector]:
+        mx, my, mz, ix, iy, iz = self._heavy
+        return (mx, my, mz), (ix, iy, iz)
+
+    @property
+    def keel(self) -> Vector:
+        """Lowest point below the middle of the hull's length, in the body frame [m]."""
+        return (-self._middle, 0.0, -self.config.centre_of_mass_height_m)
+
+    def motion(self) -> Body:
+        xyz, quat, velocity, turn = self._body
+        return xyz, quat, to_world(base.matrix(quat), velocity), turn
+
+    def carry(self, xyz: Vector, quat: Quaternion, velocity: Vector, turn: Vector) -> None:
+        """Take over pose and velocities, in the order of `motion`, after an impact."""
+        self._body = (xyz, quat, to_body(base.matrix(quat), velocity), turn)
 
     @property
     def speed_m_s(self) -> float:

@@ -26,7 +26,7 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose
 from parhelion.core.trajectory import Trajectory, Waypoints
 from parhelion.weather.media import Amount, Effects, Light, Medium, MediumPart, Slider, Triple
-from parhelion.weather.parts import Coordinate, HalfSize, Number, Schedule, Time, increasing, schedule_words, within
+from parhelion.weather.parts import Coordinate, Number, PlacedCloud, Schedule, Time, increasing, within
 
 if TYPE_CHECKING:
     from parhelion.weather.grids import DensityGrid
@@ -166,7 +166,7 @@ class DustPart(MediumPart):
         return {"kind": self.kind, **handler(self)}
 
 
-class DustCloud(DustPart):
+class DustCloud(PlacedCloud, DustPart):
     """Manually placed dust cloud: an axis-aligned ellipsoid, densest at the centre.
 
     >>> cloud = ph.DustCloud(centre_m=(10, 0, 1), half_size_m=(6, 6, 4), density_kg_m3=2e-4)
@@ -175,19 +175,8 @@ class DustCloud(DustPart):
     """
 
     kind: Literal["cloud"] = "cloud"
-    centre_m: tuple[Coordinate, Coordinate, Coordinate]
-    """Centre in the world at time 0."""
-    half_size_m: tuple[HalfSize, HalfSize, HalfSize]
-    """Semi-axes along x, y and z, where the dust ends."""
     density_kg_m3: Annotated[Schedule, DENSITY.check]
     """Mass of dust per volume of air at the centre, 0 to 1."""
-    drifts: bool = False
-    """True if the wind carries the cloud."""
-
-    def summary(self, name: str, amount: Amount) -> tuple[str, str, str]:
-        """Place, density and times for a report."""
-        place = ", ".join(f"{value:g}" for value in self.centre_m)
-        return f"{name} cloud at ({place})", *schedule_words(self.density_kg_m3, amount.report_unit)
 
 
 class DustTrail(DustPart):
@@ -278,16 +267,13 @@ class DustEffects(Effects):
         self, part: DustCloud | DustTrail | RaisedPart, weather: Weather, time: float, name: str, row: int = 0
     ) -> DensityGrid | None:
         """Density of the cloud or the plume at a time [s]."""
-        from parhelion.weather.grids import ellipsoid_cloud
         from parhelion.weather.plume import DustPlume
         from parhelion.weather.raised import RaisedPart
 
         if isinstance(part, RaisedPart):
             return part.grid(weather, time)
         if isinstance(part, DustCloud):
-            drift = np.array(weather.wind_m_s) * time if part.drifts else np.zeros(3)
-            centre = np.array(part.centre_m) + drift
-            return ellipsoid_cloud(centre, part.half_size_m, DENSITY.at(part, time))
+            return part.grid(weather, time, DENSITY)
         start, end = part.span_s
         if time <= start:
             return None

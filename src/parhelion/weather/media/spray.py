@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.pose import Floats
 from parhelion.core.water import water_permittivity
-from parhelion.weather.media import Amount, Effects, Light, Medium, MediumPart, Radio, Slider, Triple
+from parhelion.weather.media import Amount, Effects, Light, Medium, Radio, Slider, Triple
 from parhelion.weather.media.dust import check_not_negative, check_number
-from parhelion.weather.parts import Coordinate, HalfSize, Schedule, schedule_words
+from parhelion.weather.parts import PlacedCloud, Schedule
 
 if TYPE_CHECKING:
     from parhelion.weather.grids import DensityGrid
@@ -135,7 +135,7 @@ DENSITY = Amount(
 """Mass of water per volume of air, in drops of REFERENCE_MM. The default has a visibility of 60 m."""
 
 
-class SprayCloud(MediumPart):
+class SprayCloud(PlacedCloud):
     """Manually placed cloud of spray: an axis-aligned ellipsoid, densest at the centre.
 
     >>> cloud = ph.SprayCloud(centre_m=(10, 0, 1), half_size_m=(6, 2, 1), density_kg_m3=5e-3)
@@ -144,19 +144,8 @@ class SprayCloud(MediumPart):
     """
 
     kind: Literal["cloud"] = "cloud"
-    centre_m: tuple[Coordinate, Coordinate, Coordinate]
-    """Centre in the world at time 0."""
-    half_size_m: tuple[HalfSize, HalfSize, HalfSize]
-    """Semi-axes along x, y and z, where the spray ends."""
     density_kg_m3: Annotated[Schedule, DENSITY.check]
     """Mass of water per volume of air at the centre, 0 to 1."""
-    drifts: bool = False
-    """True if the wind carries the cloud."""
-
-    def summary(self, name: str, amount: Amount) -> tuple[str, str, str]:
-        """Place, density and times for a report."""
-        place = ", ".join(f"{value:g}" for value in self.centre_m)
-        return f"{name} cloud at ({place})", *schedule_words(self.density_kg_m3, amount.report_unit)
 
 
 class SprayEffects(Effects):
@@ -171,13 +160,9 @@ class SprayEffects(Effects):
         self, part: SprayCloud | RaisedPart, weather: Weather, time: float, name: str, row: int = 0
     ) -> DensityGrid | None:
         """Density of the cloud or of the plumes at a time [s]."""
-        from parhelion.weather.grids import ellipsoid_cloud
         from parhelion.weather.raised import RaisedPart
 
-        if isinstance(part, RaisedPart):
-            return part.grid(weather, time)
-        drift = np.array(weather.wind_m_s) * time if part.drifts else np.zeros(3)
-        return ellipsoid_cloud(np.array(part.centre_m) + drift, part.half_size_m, DENSITY.at(part, time))
+        return part.grid(weather, time) if isinstance(part, RaisedPart) else part.grid(weather, time, DENSITY)
 
     def radio_per_mass(self, part: Any, frequency_hz: float) -> Radio:
         """Attenuation and backscatter of 1 kg/m^3 of drops of REFERENCE_MM, small against the wavelength (Rayleigh)."""
