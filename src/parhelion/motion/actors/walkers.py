@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from parhelion.core.history import History
 from parhelion.core.pose import Floats
 from parhelion.core.random import Stream
 from parhelion.core.trajectory import Trajectory
@@ -183,15 +184,15 @@ class Walkers:
         self.velocity = speed[:, None] * np.column_stack([np.cos(heading), np.sin(heading)])
         self.velocity[speed > 0.0] = self._with_space(self.velocity)[speed > 0.0]
         self._heading = heading
-        self._rows = np.zeros((64, n, 9))
+        self._rows = History((n, 9))
         self.steps = 0
         self.version += 1
-        self._record(0, np.zeros(n), np.zeros(n))
+        self._record(np.zeros(n), np.zeros(n))
         self._holds = np.zeros((64, n, 4))
         self._landed = np.floor(self._phase + BEFORE * self.stance).astype(np.intp)
         for back in range(4):
             step = np.maximum(self._landed - back, 0)
-            self._holds[step, np.arange(n)] = self._target(step, self._phase, self._rows[0])
+            self._holds[step, np.arange(n)] = self._target(step, self._phase, self._rows.rows(0, 1)[0])
         self.contacts = 0
 
     def _at(self, place: Numbers) -> Floats:
@@ -199,13 +200,9 @@ class Walkers:
         number = np.where(self._closed, np.mod(place, self._number), np.clip(place, 0, self._number - 1))
         return self._points[self._first + number]
 
-    def _record(self, row: int, rise: Floats, turn: Floats) -> None:
-        """Write the state as a row: x, y, z, heading, their rates, and the phase."""
-        if row >= len(self._rows):
-            self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
-        at = self._rows[row]
-        at[:, :3], at[:, 3], at[:, 4:6] = self.xyz, self._heading, self.velocity
-        at[:, 6], at[:, 7], at[:, 8] = rise, turn, self._phase
+    def _record(self, rise: Floats, turn: Floats) -> None:
+        """Add the state as a row: x, y, z, heading, their rates, and the phase."""
+        self._rows.append(np.column_stack([self.xyz, self._heading, self.velocity, rise, turn, self._phase]))
 
     # ---- one step ----------------------------------------------------------------------------------------------------
 
@@ -231,7 +228,7 @@ class Walkers:
         self._walk_on(turn)
         self.steps += 1
         self.version += 1
-        self._record(self.steps, (self.xyz[:, 2] - before) / STEP_S, turn)
+        self._record((self.xyz[:, 2] - before) / STEP_S, turn)
         self._land()
 
     def _preferred(self) -> Floats:
@@ -419,9 +416,9 @@ class Walkers:
         if np.max(landed[who]) >= len(self._holds):
             self._holds = np.concatenate([self._holds, np.zeros_like(self._holds)])
         phase = landed[who] - BEFORE * self.stance[who]
-        start, end = self._rows[self.steps - 1, who, 8], self._rows[self.steps, who, 8]
-        share = np.clip((phase - start) / (end - start), 0.0, 1.0)
-        rows = _between(self._rows[self.steps - 1, who], self._rows[self.steps, who], share)
+        before, after = self._rows.rows(self.steps - 1, self.steps + 1)[:, who]
+        share = np.clip((phase - before[:, 8]) / (after[:, 8] - before[:, 8]), 0.0, 1.0)
+        rows = _between(before, after, share)
         self._holds[landed[who], who] = self._target(landed[who], phase, rows, who)
 
     # ---- samples -----------------------------------------------------------------------------------------------------
@@ -432,8 +429,10 @@ class Walkers:
             raise RuntimeError("walkers: begin() was not called")
         at = np.clip(np.asarray(times, dtype=np.float64) / STEP_S, 0.0, float(self.steps))
         row = np.minimum(at.astype(np.intp), max(self.steps - 1, 0))
-        following = np.minimum(row + 1, self.steps)
-        rows = _between(self._rows[row, number], self._rows[following, number], at - row)
+        first, known = self._rows.around(np.min(row, initial=self.steps), np.max(row, initial=0) + 1)
+        here = row - first
+        following = np.minimum(here + 1, len(known) - 1)
+        rows = _between(known[here, number], known[following, number], at - row)
         outside = (times < 0.0) | (times > STEP_S * self.steps + 1e-9)
         rows[outside, 4:8] = 0.0
         return rows
