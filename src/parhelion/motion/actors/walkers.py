@@ -41,6 +41,8 @@ Numbers = NDArray[np.intp]
 
 STEP_S = 0.05
 """Step of all reacting actors [s]."""
+LATEST_HOLDS = 64
+"""Number of the latest footholds of a person in memory, of half a minute; earlier ones are read from a file."""
 RADIUS_M = 0.25
 """Radius [m] of a person of 1.75 m seen from above: half the breadth of the shoulders with arms. Assumed."""
 MARGIN_M = 0.04
@@ -188,11 +190,12 @@ class Walkers:
         self.steps = 0
         self.version += 1
         self._record(np.zeros(n), np.zeros(n))
-        self._holds = np.zeros((64, n, 4))
+        self._holds, self._held = np.zeros((LATEST_HOLDS, n, 4)), np.full((LATEST_HOLDS, n), -1)
+        self._landings = History((6,))
         self._landed = np.floor(self._phase + BEFORE * self.stance).astype(np.intp)
         for back in range(4):
             step = np.maximum(self._landed - back, 0)
-            self._holds[step, np.arange(n)] = self._target(step, self._phase, self._rows.rows(0, 1)[0])
+            self._hold(np.arange(n), step, self._target(step, self._phase, self._rows.rows(0, 1)[0]))
         self.contacts = 0
 
     def _at(self, place: Numbers) -> Floats:
@@ -375,7 +378,7 @@ class Walkers:
         rate = np.sqrt(speed / self.ratio)
         row = np.arange(self.count)
         last = np.stack([self._landed, self._landed - 1])
-        feet = self._holds[np.maximum(last, 0), row]
+        feet = self._holds[np.maximum(last, 0) % LATEST_HOLDS, row]
         home = np.stack([self._home(step) for step in last])
         away = np.max(np.linalg.norm(feet[..., :2] - home[..., :2], axis=-1), axis=0)
         part = np.mod(self._phase, 1.0)
@@ -413,13 +416,16 @@ class Walkers:
         self._landed = landed
         if not len(who):
             return
-        if np.max(landed[who]) >= len(self._holds):
-            self._holds = np.concatenate([self._holds, np.zeros_like(self._holds)])
         phase = landed[who] - BEFORE * self.stance[who]
         before, after = self._rows.rows(self.steps - 1, self.steps + 1)[:, who]
         share = np.clip((phase - before[:, 8]) / (after[:, 8] - before[:, 8]), 0.0, 1.0)
         rows = _between(before, after, share)
-        self._holds[landed[who], who] = self._target(landed[who], phase, rows, who)
+        self._hold(who, landed[who], self._target(landed[who], phase, rows, who))
+
+    def _hold(self, who: Numbers, step: Numbers, holds: Floats) -> None:
+        """Record footholds (n, 4) of people `who` (n,) with their numbers `step` (n,)."""
+        self._holds[step % LATEST_HOLDS, who], self._held[step % LATEST_HOLDS, who] = holds, step
+        self._landings.extend(np.column_stack([who, step, holds]))
 
     # ---- samples -----------------------------------------------------------------------------------------------------
 
@@ -441,8 +447,20 @@ class Walkers:
         """Footholds (n, 4) of people `who` (n,): where the foot stands, or where it will land."""
         coming = self._target(step, phase, rows, who)
         there = step <= np.floor(phase + BEFORE * self.stance[who])
-        known = self._holds[np.clip(step, 0, len(self._holds) - 1), who]
+        known = self._holds[step % LATEST_HOLDS, who]
+        old = np.flatnonzero(there & (self._held[step % LATEST_HOLDS, who] != step))
+        if len(old):
+            known[old] = self._old_footholds(who[old], step[old])
         return np.where(there[:, None], known, coming)
+
+    def _old_footholds(self, who: Numbers, step: Numbers) -> Floats:
+        """Footholds (n, 4) from the record of all landings; zeros before the first one."""
+        landings = self._landings.rows(0, len(self._landings))
+        code = landings[:, 0] * 2.0**32 + landings[:, 1]
+        order = np.argsort(code, kind="stable")
+        wanted = who * 2.0**32 + step
+        row = order[np.minimum(np.searchsorted(code[order], wanted, side="right"), len(order)) - 1]
+        return np.where((code[row] == wanted)[:, None], landings[row, 2:], 0.0)
 
 
 def _spacing(path: Path) -> float:
