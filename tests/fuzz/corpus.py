@@ -14,8 +14,9 @@ import trimesh
 import yaml
 from PIL import Image
 
+from fuzz.runs_corpus import PARTS as RUNS
 from fuzz.seed import Seed
-from fuzz.senses_corpus import PARTS
+from fuzz.senses_corpus import PARTS as SENSES
 from nuscenes_rigs import write_results, write_set
 from ouster_scans import random_scan
 from parhelion import Camera, Lidar, World
@@ -301,7 +302,7 @@ def make_corpus(folder: Path) -> list[Seed]:
     seeds = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FieldsDroppedWarning)  # no format holds all
-        for part in (_clouds, _scans, _bags, _meshes, _plain, _settings, _pictures, *PARTS):
+        for part in (_clouds, _scans, _bags, _meshes, _plain, _settings, _pictures, *SENSES, *RUNS):
             place = folder / part.__name__.strip("_")
             place.mkdir()
             seeds += part(place)

@@ -159,7 +159,7 @@ def manifest_in(folder: Path) -> dict[str, Any] | None:
         return None
     try:
         earlier = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         raise FormatError(f"{file}: cannot be read as the manifest of an earlier run; choose another folder") from None
     return earlier if isinstance(earlier, dict) else {}
 
