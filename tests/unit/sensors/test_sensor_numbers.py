@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import parhelion as ph
+from parhelion.sensors.optics.camera.config import Stereo
+from parhelion.sensors.optics.camera.depth import StereoCalibration
 from pins import check
 from soak.rigs import MOTION, yard
 
@@ -27,7 +29,7 @@ def street() -> ph.World:
 def pinned(name: str, record: Any, rel: float = 1e-6) -> None:
     """Compare all numeric columns of a record."""
     arrays = {key: value for key, value in vars(record).items() if isinstance(value, np.ndarray)}
-    arrays |= {key: value for key, value in vars(record).get("fields", {}).items()}
+    arrays |= dict(vars(record).get("fields", {}))
     numeric = {key: value for key, value in arrays.items() if value.dtype.kind in "fiubc"}
     assert len(numeric) > 2
     check(name, rel=rel, rows=float(len(record)) if hasattr(record, "__len__") else 0.0, **numeric)
@@ -77,3 +79,10 @@ def test_pictures(model: str) -> None:
     world.weather = ph.Weather(rain_rate_mm_h=30)
     camera = ph.Camera(model, width=64, samples=2, denoise="none", lens_drops=3)
     pinned(f"camera/{model}", camera.measure(world, MOTION, time=0.2, seed=5), rel=3e-3)
+
+
+def test_the_calibration_of_a_stereo_unit() -> None:
+    stereo = Stereo(baseline_m=0.05, offset_px=0.1, tilt_px=0.2, scale=0.01)
+    found = StereoCalibration.of(stereo, "unit 7")
+    numbers = [found.offset_px, *found.tilt_px, found.scale]
+    check("camera/stereo-unit", numbers=numbers, error=found.error_px((3, 4)))
