@@ -216,7 +216,7 @@ def test_candidates_that_add_nothing_yet_are_ranked() -> None:
 
 @pytest.mark.parametrize("dimensions", [2, 3])
 def test_the_bound_of_positions_by_hand(dimensions: int) -> None:
-    """sigma d / sqrt(trace), with the traces of the best candidates, or the error with all of them if that is larger."""
+    """sigma d / sqrt(trace) with the traces of the best candidates, or the error with all of them if that is larger."""
     one = located(np.random.default_rng(3), 9, 6, dimensions)
     diagonal = [0, 2] if dimensions == 2 else [0, 2, 5]
     state, rest = one.with_one(one.start(), 4), np.array([0, 1, 2, 3, 5, 6])

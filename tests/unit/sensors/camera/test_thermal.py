@@ -9,13 +9,13 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.random import Stream
 from parhelion.rays.device import engine
 from parhelion.sensors.optics.camera.thermal import (
-from pins import check
     ThermalElectronics,
     band_radiance_um,
     develop_thermal,
     stretched,
     thermal_curve,
 )
+from pins import check
 
 STREAM = Stream(2, "thermal/test")
 BAND = (8.0, 14.0)
