@@ -148,13 +148,17 @@ def test_pulses_and_positions_of_ultra_wideband() -> None:
     first = channel.first_path(delay, gain, 5e8, 0.4, 1e-10, 20.0)
     assert first is not None
     sheet = ph.Uwb("qorvo/dw1000").config
-    level = np.linspace(-100.0, -60.0, 9)
+    level = np.linspace(-100.0, -50.0, 9)
     anchors = np.column_stack([rng.uniform(-9, 9, (6, 2)), rng.uniform(1, 5, 6)])
     ranges = np.linalg.norm(anchors - [1.0, 2.0, 1.5], axis=1) + rng.normal(0.0, 0.1, 6)
     fixes = [
         solve.locate(anchors, ranges, 0.1), solve.locate(anchors, ranges, 0.1, height_m=1.5),
         solve.locate(anchors, ranges - ranges[0], 0.1, differences=True),
     ]  # fmt: skip
+    two = sheet.model_copy(update={"level_bias_m": [(-60.0, -0.1), (-80.0, 0.1)], "calibration_level_dbm": -80.0})
+    # 0.01 m per dB, also above the strongest level of the table.
+    bias = channel.level_bias_m(np.array([-50.0, -70.0]), two) / two.level_bias_gain
+    assert bias == pytest.approx([-0.3, -0.1])
     check(
         "uwb/formulas", rel=1e-5, pulse=channel.pulse(time_s, 5e8, 0.4),
         bandwidth=channel.effective_bandwidth(5e8, 0.4),
