@@ -12,7 +12,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-RECENT_BYTES = 1 << 20
+RECENT_BYTES = 1 << 18
 """Size of the latest rows that stay in memory."""
 RECENT_ROWS = 512
 """Smallest number of rows that stay in memory: at 20 rows per second, those of the last 25 s."""
