@@ -135,6 +135,8 @@ def _run(folder: Path) -> list[Seed]:
 
 def _campaign(folder: Path) -> list[Seed]:
     """Folder of a campaign: its description, results in pieces and table."""
+    if find_spec("pyarrow") is None:
+        return []
     study = Study.load(write_study(folder, vary={"weather.rain_rate_mm_h": [0, 50]}, measures=["detection_share"]))
     about = _about(study, LocalStore(folder), str(folder))
     (folder / ABOUT).write_text(json.dumps(about))
