@@ -172,7 +172,7 @@ def _plain(folder: Path) -> list[Seed]:
     Image.fromarray(heights).save(folder / "h.tif")
     np.savetxt(folder / "h.asc", heights, header="ncols 7\nNODATA_value -9999", comments="")
     Image.fromarray(np.random.default_rng(0).integers(0, 255, (9, 8, 3)).astype(np.uint8)).save(folder / "t.png")
-    Image.new("P", (20, 20), 3).save(folder / "t.bmp")
+    Image.new("RGB", (20, 20), (9, 8, 7)).convert("P").save(folder / "t.bmp")
     Image.new("RGB", (20, 20), (9, 8, 7)).save(folder / "t.jpg")
     (folder / "s.txt").write_text(
         "Name: grass\nX Units: Wavelength (micrometers)\nY Units: Reflectance (percent)\n0.9 40\n1 50\n1.1 45\n"
