@@ -12,7 +12,7 @@ import parhelion as ph
 from parhelion.calibrate.beam_angles import _of_capture
 from parhelion.calibrate.boards import profile
 from parhelion.calibrate.drive import revisits
-from parhelion.calibrate.range_images import RangeImage, _strongest_last
+from parhelion.calibrate.range_images import RangeImage, _strongest_last, range_image
 from pins import check
 
 
@@ -52,6 +52,9 @@ def test_boards_that_differ_widen_the_error() -> None:
     p = np.array([10.5, 2.5]) / 21.0
     noise = np.mean(p * (1.0 - p) / 20.0)
     assert profile._between_boards(both, place, 2) == pytest.approx([np.sqrt((0.08 - noise) / 2.0), 0.0], rel=1e-12)
+    # A bin with shots at one of the boards has no difference.
+    apart = profile._between_boards(both, np.repeat([0, 1], 20), 2)
+    assert apart.tolist() == [0.0, 0.0]
     one = profile._between_boards(both.rows(both.board == 0.0), place[:20], 2)
     assert one.tolist() == [0.0, 0.0]
 
@@ -138,3 +141,11 @@ def test_the_strongest_return_is_written_last() -> None:
     for fields, count, order in ((strength, [2, 1], [1, 2, 0]), (strength, [1, 1], [0, 1, 2]), ({}, [2, 1], [0, 1, 2])):
         scan: Any = _Returns(fields, count)
         assert _strongest_last(scan).tolist() == order
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("", "cloud: has no field 'ring'"), ("my.pcd", "my.pcd: has no field 'ring'")]
+)
+def test_clouds_without_rows_are_named(name: str, words: str) -> None:
+    with pytest.raises(ph.FormatError, match=words):
+        range_image(ph.PointCloud(np.ones((3, 3))), name)

@@ -20,7 +20,7 @@ def street() -> ph.World:
     for size, material, label, place in (
         ((8, 8, 30), "concrete", "building", (-12, 6, 15)), ((0.2, 0.2, 3), "steel", "pole", (6, -3, 1.5)),
         ((0.05, 4, 3), "glass", "window", (9, -6, 1.5)), ((0.5, 0.5, 1.7), "fabric", "person", (5, 2, 0.85)),
-        ((3, 3, 4), "leaves", "vegetation", (2, 4, 5)), ((3, 3, 4), "leaves", "vegetation", (-3, -2, 8)),
+        ((8, 8, 14), "leaves", "vegetation", (2, 8, 12)), ((8, 8, 14), "leaves", "vegetation", (-8, -4, 12)),
     ):  # fmt: skip
         world.add(ph.shapes.box(*size), material=material, label=label, pose=ph.Pose(place))
     world.add(ph.shapes.sphere(0.4), material="steel", label="ball", pose=ph.Pose((7.0, 0.5, 1.2)))
