@@ -56,6 +56,6 @@ def test_scatter_that_errors_do_not_explain() -> None:
     assert _unexplained(centre, level, np.full(9, 0.01)) == 0.0
     assert _unexplained(centre[:4], level[:4], np.full(4, v)) == 0.0
     assert _unexplained(centre[:5], level[:5], np.full(5, v)) == pytest.approx(more, rel=1e-6)
-    # Uneven steps: the neighbours count by their distances, 3/4 and 1/4.
-    uneven = np.array([0.0, 1.0, 4.0, 5.0, 8.0, 9.0, 12.0])
-    assert _unexplained(uneven, 0.1 * uneven, np.full(7, 1e-9)) == 0.0
+    # Steps of different length: the neighbours count by their distances, 3/4 and 1/4.
+    apart = np.array([0.0, 1.0, 4.0, 5.0, 8.0, 9.0, 12.0])
+    assert _unexplained(apart, 0.1 * apart, np.full(7, 1e-9)) == 0.0
