@@ -66,15 +66,18 @@ FUZZ_SEED    ?= 1
 fuzz: $(VENV)/.installed-dev engine
 	$(BIN)/python tests/fuzz/run.py --seconds $(FUZZ_SECONDS) --seed $(FUZZ_SEED)
 
-# Random interrupts of commands and measurements, then many measurements with edits and a long scenario. SOAK_COUNT is
-# the number of interrupts, SOAK_MEASUREMENTS that of measurements, SOAK_S the duration of the scenario.
+# Random interrupts of commands and measurements, then many measurements with edits, a long scenario, and a stream with the
+# viewer. SOAK_COUNT is the number of interrupts, SOAK_MEASUREMENTS that of measurements, SOAK_S the duration of the
+# scenario, SOAK_LIVE_MIN that of the stream [min].
 SOAK_COUNT        ?= 500
 SOAK_SEED         ?= 1
 SOAK_MEASUREMENTS ?= 5000
 SOAK_S            ?= 3600
+SOAK_LIVE_MIN     ?= 10
 soak: $(VENV)/.installed-dev engine
 	$(BIN)/python tests/soak/interrupts.py --count $(SOAK_COUNT) --seed $(SOAK_SEED)
-	$(BIN)/python tests/soak/load.py --measurements $(SOAK_MEASUREMENTS) --scenario-s $(SOAK_S) --seed $(SOAK_SEED)
+	$(BIN)/python tests/soak/load.py --measurements $(SOAK_MEASUREMENTS) --scenario-s $(SOAK_S) --slow --crowd-s $(SOAK_S) --seed $(SOAK_SEED)
+	$(BIN)/python tests/soak/live.py --minutes $(SOAK_LIVE_MIN)
 
 # Changes of the source, one at a time, that the tests of that place must notice: MUTANTS is how many, MUTANTS_SEED which.
 MUTANTS      ?= 100

@@ -89,3 +89,17 @@ def test_edits_need_no_further_recordings(kind: str) -> None:
 
     before = recordings_after(2)
     assert recordings_after(12) == before
+
+
+def test_many_numbers_in_between_need_no_other_recordings() -> None:
+    """Long runs use many times and seeds. Equal numbers of a call remain one array, as when it was recorded."""
+    world, camera, one = yard(), sensor("camera"), engine()
+    for k in range(3):
+        measured(camera, world, time=0.1 * k, seed=k)
+    before = sum(function.n_recordings for function in one._frozen.values())
+    for k in range(3, 6):
+        for number in range(1500):
+            one.number(1e3 * k + 0.25 * number)
+        measured(camera, world, time=0.1 * k, seed=k)
+    assert sum(function.n_recordings for function in one._frozen.values()) == before
+    assert len(one._numbers) < 2048

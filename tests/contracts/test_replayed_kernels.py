@@ -203,9 +203,9 @@ def test_recordings_do_not_keep_a_world() -> None:
     assert scene() is None
 
 
-def test_capacity_exceeds_the_rows_by_at_most_a_quarter() -> None:
+def test_capacity_exceeds_many_rows_by_at_most_a_quarter() -> None:
     for rows in [*range(1, 5000, 7), 28_030, 147_700, 10_000_000]:
-        assert rows <= capacity(rows) <= rows + max(256, rows // 4)
+        assert rows <= capacity(rows) <= rows + max(1024, rows // 4)
     assert len({capacity(rows) for rows in range(2**14, 2**15)}) <= 8
 
 

@@ -14,8 +14,9 @@ import trimesh
 import yaml
 from PIL import Image
 
+from fuzz.runs_corpus import PARTS as RUNS
 from fuzz.seed import Seed
-from fuzz.senses_corpus import PARTS
+from fuzz.senses_corpus import PARTS as SENSES
 from nuscenes_rigs import write_results, write_set
 from ouster_scans import random_scan
 from parhelion import Camera, Lidar, World
@@ -171,7 +172,7 @@ def _plain(folder: Path) -> list[Seed]:
     Image.fromarray(heights).save(folder / "h.tif")
     np.savetxt(folder / "h.asc", heights, header="ncols 7\nNODATA_value -9999", comments="")
     Image.fromarray(np.random.default_rng(0).integers(0, 255, (9, 8, 3)).astype(np.uint8)).save(folder / "t.png")
-    Image.new("P", (20, 20), 3).save(folder / "t.bmp")
+    Image.new("RGB", (20, 20), (9, 8, 7)).convert("P").save(folder / "t.bmp")
     Image.new("RGB", (20, 20), (9, 8, 7)).save(folder / "t.jpg")
     (folder / "s.txt").write_text(
         "Name: grass\nX Units: Wavelength (micrometers)\nY Units: Reflectance (percent)\n0.9 40\n1 50\n1.1 45\n"
@@ -301,7 +302,7 @@ def make_corpus(folder: Path) -> list[Seed]:
     seeds = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FieldsDroppedWarning)  # no format holds all
-        for part in (_clouds, _scans, _bags, _meshes, _plain, _settings, _pictures, *PARTS):
+        for part in (_clouds, _scans, _bags, _meshes, _plain, _settings, _pictures, *SENSES, *RUNS):
             place = folder / part.__name__.strip("_")
             place.mkdir()
             seeds += part(place)

@@ -9,6 +9,8 @@ import struct
 import zipfile
 from collections.abc import Callable
 
+from fuzz.structures import restructured
+
 NUMBERS = (
     "0", "-1", "1", "2", "255", "256", "65535", "65536", "2147483647", "2147483648", "4294967295", "9" * 19, "9" * 380,
     "1e308", "-1e308", "1e-320", "1e19", "1e6", "1000000", "0.0000001", "nan", "inf", "-inf", "0x7f", "1:00:00",
@@ -100,7 +102,9 @@ _TEXT = (_figure, _figure, _figure, _word, _word, _line, _byte, _cut, _drop, _re
 
 
 def mutated(data: bytes, rng: random.Random) -> bytes:
-    """The same bytes with one to a few damages."""
+    """The same bytes with one to a few damages, half of them to the structure where that is known."""
+    if rng.random() < 0.5 and (changed := restructured(data, rng)) is not None:
+        return changed
     if data[:2] == b"PK" and rng.random() < 0.7:
         return _in_archive(data, rng)
     kinds = _TEXT if b"\0" not in data[:4096] else _ANY

@@ -12,8 +12,9 @@ from fuzz.run import Tally, try_one
 from fuzz.seed import Seed
 
 SENSES = ["navigation", "sheets", "calibrations", "evaluations", "sounds"]
-CASES, SECONDS = 150, 2.5
-"""Damages of each file, and how long a group of files may take in all; twelve groups stay below half a minute."""
+RUNS = ["vehicles", "robots", "run", "campaign", "records"]
+CASES, SECONDS = 150, 2.0
+"""Damages of each file, and how long a group of files may take in all; all groups stay below a minute."""
 
 
 @pytest.fixture(scope="module")
@@ -21,9 +22,13 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> list[Seed]:
     return make_corpus(tmp_path_factory.mktemp("fuzz"))
 
 
-@pytest.mark.parametrize("group", ["clouds", "scans", "bags", "meshes", "plain", "settings", "pictures", *SENSES])
+@pytest.mark.parametrize(
+    "group", ["clouds", "scans", "bags", "meshes", "plain", "settings", "pictures", *SENSES, *RUNS]
+)
 def test_damaged_files_are_read_or_refused_by_name(corpus: list[Seed], group: str) -> None:
     seeds = [seed for seed in corpus if f"/{group}/" in str(seed.file)]
+    if not seeds:
+        pytest.skip("the package that reads these files is missing")
     whole = {seed.name: seed.file.read_bytes() for seed in seeds}
     for seed in seeds:
         seed.read(seed.file)

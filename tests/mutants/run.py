@@ -2,6 +2,7 @@
 
     python tests/mutants/run.py --count 100 --seed 1
     python tests/mutants/run.py --only core/random.py world/mesh.py
+    python tests/mutants/run.py --again earlier-output.txt
 
 The same seed gives the same changes. They are made in a copy of the tree, never in the tree itself. A change is killed
 when a test fails, or when the tests take far longer than without it; surviving changes are listed with their location.
@@ -118,9 +119,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="which changes")
     parser.add_argument("--jobs", type=int, default=1, help="how many at a time, each in a copy of its own")
     parser.add_argument("--only", nargs="+", default=[], help="beginnings of paths under src/parhelion")
+    parser.add_argument("--again", type=Path, help="output of an earlier run: only the changes that survived it")
     options = parser.parse_args()
     mutants = all_mutants(options.only)
     total = len(mutants)
+    if options.again is not None:
+        lines = options.again.read_text(encoding="utf-8").splitlines()
+        survived = {line.removeprefix("SURVIVED").strip() for line in lines if line.startswith("SURVIVED")}
+        mutants, options.count = [one for one in mutants if str(one) in survived], 0
     if options.count and options.count < total:
         mutants = random.Random(options.seed).sample(mutants, options.count)
         mutants.sort(key=lambda one: (one.path, one.change.start))

@@ -1,8 +1,8 @@
-"""Mixed measurements with edits of the world, and a long scenario: memory, descriptors, kernels and disk stay flat.
+"""Measurements with edits, a long scenario and a long walk of a crowd: memory, descriptors and kernels stay flat.
 
-    python tests/soak/load.py --measurements 5000 --scenario-s 3600
+    python tests/soak/load.py --measurements 5000 --scenario-s 3600 --slow --crowd-s 3600
 
-Prints resident memory, open descriptors, recorded kernels and files of the kernel cache in ten parts. Exits with 1 if
+Prints resident memory, open descriptors, recorded kernels, and files of the kernel cache in ten parts. Exits with 1 if
 memory grows by more than 2 KiB per measurement, or descriptors or recordings grow at all, over the second half.
 """
 
@@ -17,8 +17,12 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import parhelion as ph
+from parhelion.motion import MotionLimits, SplineMotion
+from parhelion.motion.actors.live import LiveActors
 from parhelion.rays.device import engine
 from soak.rigs import MODELS, descriptors, measured, rss_mib, sensor, write_scenario, yard
 
@@ -76,16 +80,19 @@ def measure_and_edit(count: int, seed: int) -> list[str]:
     return growth(parts, count / 10)
 
 
-def long_scenario(duration_s: float) -> list[str]:
+def long_scenario(duration_s: float, slow: bool) -> list[str]:
     """Run a scenario with all kinds, a bag and a Foxglove recording."""
     parts: list[dict[str, float]] = []
     with tempfile.TemporaryDirectory() as folder:
-        file = write_scenario(Path(folder), duration_s=duration_s, outputs=[{"kind": "bag"}, {"kind": "foxglove"}])
+        outputs = [{"kind": "bag"}, {"kind": "foxglove"}]
+        file = write_scenario(Path(folder), slow=slow, duration_s=duration_s, outputs=outputs)
         scenario = ph.Scenario.load(file)
 
         def progress(done: int, total: int) -> None:
             if done >= (len(parts) + 1) * total // 10:
                 parts.append(report(done * duration_s / total, "s simulated"))
+                size = sum(one.stat().st_size for one in Path(folder).rglob("*") if one.is_file())
+                print(f"         {time.monotonic() - began:.0f} s, {size / 2**20:.0f} MiB written", flush=True)
 
         began = time.monotonic()
         scenario.run(Path(folder) / "out", progress=progress)
@@ -93,16 +100,40 @@ def long_scenario(duration_s: float) -> list[str]:
     return growth(parts, 10 * duration_s / 10)
 
 
+def crowd(duration_s: float, people: int = 200) -> list[str]:
+    """Let people who react walk around, and compute the parts of their bodies every second."""
+    world = ph.World()
+    world.add(ph.shapes.plane(100, 100), material="asphalt", label="road")
+    turn = np.linspace(0.0, 2.0 * np.pi, 24, endpoint=False)
+    rings = [np.column_stack([r * np.cos(turn), r * np.sin(turn), 0.0 * turn]) for r in 15.0 + 3.0 * np.arange(8)]
+    paths = [SplineMotion(ring, limits=MotionLimits(2.0, 1.0, 1.0), closed=True) for ring in rings]
+    actors, parts = LiveActors(world, seed=1), []
+    walks = [
+        actors.walk(paths[number % 8], number / people, 1.3, 1.75, back=bool(number % 2)) for number in range(people)
+    ]
+    actors.begin()
+    for step in range(1, round(duration_s / 0.1) + 1):
+        actors.advance(0.1 * (step - 1), 0.1 * step)
+        if step % 10 == 0:
+            walks[0].poses(np.array([0.1 * (step - 1), 0.1 * step]))
+        if step % max(1, round(duration_s)) == 0:
+            parts.append(report(0.1 * step, "s simulated"))
+    return growth(parts, duration_s / 10)
+
+
 def main() -> int:
-    """Run both parts, and print the problems."""
+    """Run all parts, and print the problems."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--measurements", type=int, default=5000)
     options.add_argument("--scenario-s", type=float, default=3600.0)
+    options.add_argument("--slow", action="store_true", help="low rates of the sensors in the scenario")
+    options.add_argument("--crowd-s", type=float, default=3600.0)
     options.add_argument("--seed", type=int, default=0)
     given = options.parse_args()
     warnings.simplefilter("ignore")
     problems = measure_and_edit(given.measurements, given.seed) if given.measurements else []
-    problems += long_scenario(given.scenario_s) if given.scenario_s else []
+    problems += long_scenario(given.scenario_s, given.slow) if given.scenario_s else []
+    problems += crowd(given.crowd_s) if given.crowd_s else []
     for problem in problems:
         print(f"problem: {problem}")
     return 1 if problems else 0

@@ -20,6 +20,9 @@ MODELS = {
 """One model per kind of sensor."""
 OPTIONS: dict[str, dict[str, Any]] = {"lidar": {"sub_rays": 1}, "camera": {"samples": 4, "bounces": 1, "width": 160}}
 """Options that make a measurement cheaper."""
+SLOW_MODELS = {**MODELS, "lidar": "slamtec/rplidar-a1"}
+SLOW_RATES_HZ = {"camera": 0.2, "radar": 1.0, "echo": 1.0, "gnss": 1.0, "uwb": 1.0, "imu": 25.0}
+"""Models and rates with which an hour takes minutes."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _BOXES = [
     ("plane", (120, 80), "concrete", "road", (0, 0, 0)),
@@ -57,8 +60,12 @@ def measured(one: Any, world: ph.World, time: float = 0.0, seed: int = 7) -> Any
     return one.measure(world, MOTION, time=time, seed=seed)
 
 
-def write_scenario(folder: Path, kinds: tuple[str, ...] = tuple(MODELS), **changes: Any) -> Path:
-    """Scenario file of a drive through the yard with sensors of some kinds, together with its world."""
+def write_scenario(folder: Path, kinds: tuple[str, ...] = tuple(MODELS), *, slow: bool = False, **changes: Any) -> Path:
+    """Scenario file of a drive through the yard with sensors of some kinds, together with its world.
+
+    With `slow`, sensors measure at low rates.
+    """
+    models, rates = (SLOW_MODELS, SLOW_RATES_HZ) if slow else (MODELS, {"camera": 1.0})
     objects = [
         {
             "shape": {"kind": kind, "size_m": list(size)}, "material": material, "label": label,
@@ -69,9 +76,9 @@ def write_scenario(folder: Path, kinds: tuple[str, ...] = tuple(MODELS), **chang
     (folder / "yard.yaml").write_text(yaml.safe_dump({"name": "yard", "objects": objects}))
     sensors = [
         {
-            "name": f"my-{kind}", "type": kind, "model": MODELS[kind], "vehicle": "robot",
+            "name": f"my-{kind}", "type": kind, "model": models[kind], "vehicle": "robot",
             "mount": {"xyz": [0, 0, 1.5]}, "options": OPTIONS.get(kind, {}),
-            **({"rate_hz": 1.0} if kind == "camera" else {}),
+            **({"rate_hz": rates[kind]} if kind in rates else {}),
         }
         for kind in kinds
     ]  # fmt: skip

@@ -370,7 +370,7 @@ def _about(study: Study, store: Store, place: str) -> dict[str, Any]:
     try:
         earlier = json.loads(data)
         same_study, theirs = earlier["study_sha256"] == study.sha256, dict(earlier["identity"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise FormatError(f"{place}/{ABOUT}: is not that of a campaign; choose another folder") from None
     if not same_study:
         raise ConfigError(f"{place}: contains a campaign of another study; choose another folder, or remove it first")

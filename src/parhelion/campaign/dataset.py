@@ -349,7 +349,7 @@ def _read(file: Path) -> dict[str, Any]:
         if not isinstance(found, dict):
             raise ValueError("expected a mapping")
         return found
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise FormatError(f"{file}: cannot be read ({error}); run the campaign into another folder") from None
 
 

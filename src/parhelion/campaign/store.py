@@ -269,5 +269,5 @@ def results_of(data: bytes, where: str, numbers: Iterable[str]) -> dict[int, dic
             }
             for k, row in enumerate(table["row"])
         }
-    except (pa.ArrowException, KeyError, OSError) as error:
+    except (pa.ArrowException, KeyError, OSError, ValueError, TypeError) as error:
         raise FormatError(f"{where}: is not a table of this study ({' '.join(str(error).split())[:200]})") from None

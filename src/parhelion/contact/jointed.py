@@ -110,16 +110,18 @@ class JointedDriver:
             robot: Robot of a URDF file with masses, or the path of an MJCF file.
             start: Pose of the root frame; its height counts only if it is above the ground.
         """
-        if isinstance(robot, Robot):
-            spec, wheels, motors = urdf_spec(robot)
-        else:
-            spec, wheels, motors = mjcf_spec(Path(robot))
+        file = robot.file if isinstance(robot, Robot) else Path(robot)
+        spec, wheels, motors = urdf_spec(robot) if isinstance(robot, Robot) else mjcf_spec(file)
         root = spec.worldbody.first_body()
         joints = tuple(one.name for one in spec.joints if one.type != self._mj.mjtJoint.mjJNT_FREE and one.name)
-        member = _Member(name, spec, root.name, start, wheels, joints, motors, self._lowest(spec))
-        member.start = self._on_ground(name, start, member.offset)
-        self._members.append(member)
-        self.restart()
+        try:
+            member = _Member(name, spec, root.name, start, wheels, joints, motors, self._lowest(spec))
+            member.start = self._on_ground(name, start, member.offset)
+            self._members.append(member)
+            self.restart()
+        except (ValueError, self._mj.FatalError) as error:
+            self._members = [one for one in self._members if one.spec is not spec]
+            raise ConfigError(f"{file}: cannot be simulated by MuJoCo: {' '.join(str(error).split())}") from None
         return len(self._members) - 1
 
     def place(self, number: int, start: Pose) -> None:
@@ -179,8 +181,12 @@ class JointedDriver:
         for _ in range(count):
             self._mj.mj_step(self._model, self._data)
             self._collect(impulses, dt / count)
-        if not np.all(np.isfinite(self._data.qpos)):
-            raise ConfigError("contact: the motion of a robot diverged; check masses and inertias of its links")
+        # MuJoCo returns to the start by itself if the motion diverges, with a warning.
+        kinds = self._mj.mjtWarning
+        bad = (kinds.mjWARN_BADQPOS, kinds.mjWARN_BADQVEL, kinds.mjWARN_BADQACC)
+        if any(self._data.warning[kind].number for kind in bad) or not np.all(np.isfinite(self._data.qpos)):
+            names = ", ".join(one.name for one in self._members)
+            raise ConfigError(f"{names}: the motion diverged; check masses and inertias of the links")
         self._rows = self._states((self._velocities() - before) / dt)
         return self._collisions(impulses)
 

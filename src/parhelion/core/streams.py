@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.history import History
 from parhelion.core.pose import Floats
 from parhelion.core.records import Column, Record, column, scalar, units
 
@@ -63,6 +64,32 @@ def joined(parts: Sequence[Kind]) -> Kind:
     return replace(
         first, **{name: np.concatenate([getattr(part, name) for part in parts]) for name in first._columns()}
     )
+
+
+class SampleHistory(Generic[Kind]):
+    """Samples of one sensor, added in chronological order; memory does not grow with their number."""
+
+    def __init__(self) -> None:
+        self._first: Kind | None = None
+        self._rows = History(())
+
+    def add(self, samples: Kind) -> None:
+        """Add samples."""
+        columns = {name: getattr(samples, name) for name in samples._columns()}
+        if self._first is None:
+            self._first = samples
+            kinds = [(name, values.dtype, values.shape[1:]) for name, values in columns.items()]
+            self._rows = History((), np.dtype(kinds))
+        block = np.empty(len(samples), self._rows.dtype)
+        for name, values in columns.items():
+            block[name] = values
+        self._rows.extend(block)
+
+    def joined(self) -> Kind:
+        """Return all samples; there must have been some call of `add`."""
+        assert self._first is not None
+        rows = self._rows.rows(0, len(self._rows))
+        return replace(self._first, **{name: np.ascontiguousarray(rows[name]) for name in self._first._columns()})
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from parhelion.core.files import atomic_write
 
@@ -31,12 +33,10 @@ class Hit:
     """Sum of the normal impulses [N s]."""
 
 
-class CollisionLog:
-    """Collects the collisions of a run, step by step."""
+class Hits:
+    """Collisions of a run, collected step by step."""
 
     def __init__(self) -> None:
-        self.lines: list[dict[str, Any]] = []
-        """Contacts: time [s], body, other, position [m], normal and impulse [N s] of each."""
         self.hits: list[Hit] = []
         """Collisions in order of their start."""
         self._last: dict[tuple[str, str], Hit] = {}
@@ -44,16 +44,6 @@ class CollisionLog:
     def take(self, step: Step) -> None:
         """Add the contacts of a step."""
         for one in step.collisions:
-            self.lines.append(
-                {
-                    "time_s": step.time,
-                    "body": one.body,
-                    "other": one.other,
-                    "xyz": list(one.xyz),
-                    "normal": list(one.normal),
-                    "impulse_n_s": one.impulse_n_s,
-                }
-            )
             last = self._last.get((one.body, one.other))
             if last is None or step.time - last.end_s > PAUSE_S:
                 last = self._last[one.body, one.other] = Hit(one.body, one.other, step.time, step.time, 0.0)
@@ -61,14 +51,40 @@ class CollisionLog:
             last.end_s = step.time
             last.impulse_n_s += one.impulse_n_s
 
+
+class CollisionLog(Hits):
+    """Collisions of a run with all contacts, which go to a temporary file: a vehicle at a wall has one per step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: IO[str] | None = None
+
+    def take(self, step: Step) -> None:
+        """Add the contacts of a step."""
+        super().take(step)
+        for one in step.collisions:
+            line = {
+                "time_s": step.time,
+                "body": one.body,
+                "other": one.other,
+                "xyz": list(one.xyz),
+                "normal": list(one.normal),
+                "impulse_n_s": one.impulse_n_s,
+            }
+            if self._lines is None:
+                self._lines = tempfile.TemporaryFile("w+", encoding="utf-8", prefix="parhelion-")  # noqa: SIM115
+            self._lines.write(json.dumps(line) + "\n")
+
     def write(self, scenario: Scenario, folder: Path) -> list[Path]:
         """Write truth/collisions.jsonl, without lines if nothing was hit; no file if no vehicle can touch anything."""
         if not scenario.has_contact:
             return []
         file = folder / "truth" / NAME
         file.parent.mkdir(exist_ok=True)
-        with atomic_write(file) as temporary:
-            temporary.write_text("".join(json.dumps(line) + "\n" for line in self.lines), encoding="utf-8")
+        with atomic_write(file) as temporary, temporary.open("w", encoding="utf-8") as written:
+            if self._lines is not None:
+                self._lines.seek(0)
+                shutil.copyfileobj(self._lines, written)
         return [file]
 
 

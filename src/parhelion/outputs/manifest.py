@@ -32,8 +32,6 @@ class Journal:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.hashes: dict[str, str] = {}
-        """Hashes of all files added so far."""
         self._lock = threading.Lock()  # frames are added by the writer's thread, statistics by the simulation
         try:
             self._stream = (folder / JOURNAL).open("w", encoding="utf-8")
@@ -42,9 +40,12 @@ class Journal:
 
     def add(self, *files: Path) -> None:
         """Add files that were written."""
-        hashes = {file.relative_to(self._folder).as_posix(): sha256_of(file) for file in files}
-        self.hashes |= hashes
-        self.add_hashes(hashes)
+        self.add_hashes({file.relative_to(self._folder).as_posix(): sha256_of(file) for file in files})
+
+    @property
+    def hashes(self) -> dict[str, str]:
+        """Hashes of all files added so far, read from the journal: a long run has many files."""
+        return {name: value for name, value in journal_in(self._folder).items() if not name.startswith("#")}
 
     def add_hashes(self, hashes: dict[str, str]) -> None:
         """Append one line of names and hashes."""
@@ -159,7 +160,7 @@ def manifest_in(folder: Path) -> dict[str, Any] | None:
         return None
     try:
         earlier = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         raise FormatError(f"{file}: cannot be read as the manifest of an earlier run; choose another folder") from None
     return earlier if isinstance(earlier, dict) else {}
 

@@ -21,7 +21,7 @@ import numpy as np
 from parhelion.core.clouds import Scan
 from parhelion.core.errors import FormatError
 from parhelion.core.files import only_writer, remove_litter
-from parhelion.core.streams import Samples, joined
+from parhelion.core.streams import SampleHistory, Samples
 from parhelion.io import poses as tum
 from parhelion.io.poses import TimedPoses
 from parhelion.outputs.collisions import CollisionLog, Hit
@@ -120,7 +120,7 @@ def _run(
     summary = RunSummary(folder)
     total = scenario.frame_count
     collisions = CollisionLog()
-    streams: dict[str, list[Samples]] = {sensor.name: [] for sensor in scenario.stream_sensors}
+    streams: dict[str, SampleHistory[Samples]] = {one.name: SampleHistory() for one in scenario.stream_sensors}
     with _paced(realtime) as wait:
         boxed = truth or ()
         present = {
@@ -168,14 +168,13 @@ def _run(
                             summary.scans += 1
                             summary.points += len(record)
                 for name, samples in step.new_samples().items():
-                    streams[name].append(samples)
+                    streams[name].add(samples)
                 sinks.take(step)
                 done += sum(map(len, step.frames.values()))
                 if progress is not None:
                     progress(done if sinks else summary.found + summary.frames, total)
                 wait(step.time)
-            for notes in writer.close():
-                summary.dropped.update(notes)
+            summary.dropped.update(writer.close())
         except BaseException:
             writer.abandon()
             sinks.abandon()
@@ -261,10 +260,12 @@ def _paced(realtime: bool) -> Iterator[Callable[[float], None]]:
 # ---- streams and truth ---------------------------------------------------------------------------------------------
 
 
-def _write_streams(scenario: Scenario, streams: dict[str, list[Samples]], folder: Path, report: NoReport) -> list[Path]:
+def _write_streams(
+    scenario: Scenario, streams: dict[str, SampleHistory[Samples]], folder: Path, report: NoReport
+) -> list[Path]:
     files = []
     for sensor in scenario.stream_sensors:
-        samples = joined(streams[sensor.name])
+        samples = streams[sensor.name].joined()
         report.sampled(sensor.name, samples)
         rule = FILES.get(sensor.record_type)
         if rule is not None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from parhelion.core.errors import ParhelionError
 from parhelion.io.ros.bag import BagWriter
@@ -114,25 +114,28 @@ WAITING = 3
 
 
 class Writer:
-    """Runs jobs one after the other in a background thread. The error of a failed job is raised by `put` or `close`."""
+    """Runs jobs one after the other in a background thread. The error of a failed job is raised by `put` or `close`.
+
+    A job may return notes, for example on fields that were not written.
+    """
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="parhelion-writer")
-        self._waiting: deque[Future[Any]] = deque()
-        self._results: list[Any] = []
+        self._waiting: deque[Future[Iterable[str] | None]] = deque()
+        self._notes: Counter[str] = Counter()
 
-    def put(self, job: Callable[[], Any]) -> None:
+    def put(self, job: Callable[[], Iterable[str] | None]) -> None:
         """Queue a job."""
         while self._waiting and (len(self._waiting) >= WAITING or self._waiting[0].done()):
-            self._results.append(self._waiting.popleft().result())
+            self._notes.update(self._waiting.popleft().result())
         self._waiting.append(self._thread.submit(job))
 
-    def close(self) -> list[Any]:
-        """Wait for all jobs and return their results in order."""
+    def close(self) -> Counter[str]:
+        """Wait for all jobs and return how often each note was given."""
         while self._waiting:
-            self._results.append(self._waiting.popleft().result())
+            self._notes.update(self._waiting.popleft().result())
         self._thread.shutdown()
-        return self._results
+        return self._notes
 
     def abandon(self) -> None:
         """Finish all queued jobs after an error elsewhere; further errors are ignored."""

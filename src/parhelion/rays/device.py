@@ -7,6 +7,7 @@ import gc
 import os
 import re
 import shutil
+import sys
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache
@@ -35,6 +36,8 @@ _MOST_COPIED = 1024
 _ROWS_AT_A_TIME = 2048
 # Row counts are padded to multiples of this: 64 bytes of 4-byte numbers, and the lanes of the widest SIMD unit.
 _LANES = 16
+# Number of cached numbers after which those that nothing uses are dropped.
+_NUMBERS = 1024
 DEVICES = ("auto", "cpu", "cuda")
 _VARIANT = {"cpu": "llvm_ad_rgb", "cuda": "cuda_ad_rgb"}
 
@@ -70,8 +73,12 @@ class Engine:
     def _cached(self, cache: dict[Any, Any], kind: Any, value: float) -> Any:
         found = cache.get(value)
         if found is None:
-            if len(cache) >= 1024:  # most of them changed from scan to scan and will not be needed again
-                cache.clear()
+            if len(cache) % _NUMBERS == _NUMBERS - 1:
+                # Most of them changed from scan to scan and will not be needed again. Those that something still holds
+                # stay: a recording depends on which arguments are the same array, as equal numbers are. The count
+                # includes the cache and the argument of the function.
+                for key in [key for key in cache if sys.getrefcount(cache[key]) <= 2]:
+                    del cache[key]
             found = cache[value] = self.dr.opaque(kind, value)
         return found
 

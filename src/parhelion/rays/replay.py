@@ -97,8 +97,11 @@ class Picked:
 
 
 def capacity(rows: int) -> int:
-    """Number of rows rounded up by at most a quarter, so that recordings are reused for similar numbers of rows."""
-    step = 1 << max(8, rows.bit_length() - 3)
+    """Number of rows rounded up, so that recordings are reused for similar numbers of rows.
+
+    Up to 2048 rows there are two sizes, which cost little; above, the result is larger by at most a quarter.
+    """
+    step = 1 << max(10, rows.bit_length() - 3)
     return -(-rows // step) * step
 
 

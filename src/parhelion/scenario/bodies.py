@@ -14,6 +14,7 @@ from parhelion.contact.chassis import chassis_of
 from parhelion.contact.driver import ContactDriver
 from parhelion.contact.jointed import JointedDriver
 from parhelion.core.errors import ConfigError
+from parhelion.core.history import History
 from parhelion.core.pose import Floats, Pose, quat_multiply, quat_rotate
 from parhelion.core.trajectory import Trajectory
 from parhelion.motion.drivers import DrivenMotion, Follower, follow
@@ -173,8 +174,6 @@ class JointedBody(LiveBody):
     ) -> None:  # fmt: skip
         """`root` is the pose of the root link in the vehicle frame; `vehicle` serves the controller of the route."""
         self._root, self._jointed = root.inverse(), driver
-        self._times: list[float] = []
-        self._joints: list[dict[str, float]] = []
         super().__init__(name, driver, robot, start @ root)
         self.follower, self.vehicle, self._into = follower, vehicle, root
         self.stopped = False
@@ -190,7 +189,9 @@ class JointedBody(LiveBody):
         if self.follower is not None:
             self.follower.reset()
         super().restart()
-        self._times, self._joints = [self._row()[0]], [self._jointed.joints(self.number)]
+        self._names = list(self._jointed.joints(self.number))
+        self._joints = History((len(self._names),))
+        self._record_joints()
         self._carry()
 
     def place(self, start: Pose) -> None:
@@ -210,9 +211,12 @@ class JointedBody(LiveBody):
     def record(self) -> None:
         """Record the state and the joints after the driver's step."""
         super().record()
-        self._times.append(self._row()[0])
-        self._joints.append(self._jointed.joints(self.number))
+        self._record_joints()
         self._carry()
+
+    def _record_joints(self) -> None:
+        joints = self._jointed.joints(self.number)
+        self._joints.append([joints[name] for name in self._names])
 
     def _carry(self) -> None:
         if isinstance(self.vehicle, GroundVehicle):
@@ -222,7 +226,9 @@ class JointedBody(LiveBody):
         """Return the recorded positions (n,) [rad or m] of a joint as a function of times (n,) [s]."""
 
         def positions(times: Floats) -> Floats:
-            found: Floats = np.interp(times, self._times, [joints[name] for joints in self._joints])
+            begin, rows = self.motion.around(times)
+            joints = self._joints.rows(begin, begin + len(rows))
+            found: Floats = np.interp(times, rows[:, 0], joints[:, self._names.index(name)])
             return found
 
         return positions
@@ -271,60 +277,69 @@ class LiveMotion:
     """Recorded motion of a driven vehicle; it rests before its start and after its last step."""
 
     def __init__(self, start: Row) -> None:
-        self._rows = [start]
         self._parts: dict[tuple[int, int], DrivenMotion] = {}
-        self._angles: list[Floats] = []
+        self.restart(start)
 
     def restart(self, start: Row) -> None:
         """Discard all steps and start from a state."""
-        self._rows = [start]
+        self._rows, self._first_s, self._last_s = History((len(start),)), start[0], start[0]
+        self._rows.append(start)
         self._parts.clear()
-        self._angles.clear()
+        self._angles: History | None = None
+        self._angle: Floats = np.zeros(0)
 
     def append(self, row: Row, wheel_rates: Floats | None = None) -> None:
         """Record the state after a step, and the mean rates [rad/s] of the wheels in it if they turn on their own."""
-        self._rows.append(row)
         if wheel_rates is not None:
-            before = self._angles[-1] if self._angles else np.zeros(len(wheel_rates))
-            self._angles.append(before + wheel_rates * (row[0] - self._rows[-2][0]))
+            if self._angles is None:
+                self._angles, self._angle = History((len(wheel_rates),)), np.zeros(len(wheel_rates))
+                self._angles.append(self._angle)
+            self._angle = self._angle + wheel_rates * (row[0] - self._last_s)
+            self._angles.append(self._angle)
+        self._rows.append(row)
+        self._last_s = row[0]
 
     def wheel_angles(self, times: Floats, wheels: int) -> Floats | None:
         """Angles (n, wheels) [rad] of the wheels at times [s]; None if wheels roll with the motion."""
-        if not self._angles or len(self._angles[0]) < wheels:
+        if self._angles is None or len(self._angle) < wheels:
             return None
-        knots = np.array([row[0] for row in self._rows])
-        angles = np.stack([np.zeros_like(self._angles[0]), *self._angles])
-        return np.stack([np.interp(times, knots, angles[:, k]) for k in range(wheels)], axis=1)
+        begin, rows = self.around(times)
+        angles = self._angles.rows(begin, begin + len(rows))
+        return np.stack([np.interp(times, rows[:, 0], angles[:, k]) for k in range(wheels)], axis=1)
 
     def latest(self) -> BodyState:
         """Return the state after the last step."""
-        return state_of_rows(np.array([self._rows[-1]]))
+        return state_of_rows(self._rows.rows(len(self._rows) - 1, len(self._rows)))
 
-    def _around(self, times: ArrayLike) -> DrivenMotion:
-        """Motion of the steps around these times; a step depends on its two ends only, so this part is enough."""
-        first_s = self._rows[0][0]
+    def around(self, times: ArrayLike) -> tuple[int, Floats]:
+        """Recorded rows of the steps around these times, and the number of the first of them."""
         last = len(self._rows) - 1
         if last == 0:
-            row = np.array(self._rows[0])
-            return DrivenMotion(state_of_rows(np.array([row, row + np.eye(20)[0]])))
-        step = (self._rows[-1][0] - first_s) / last
+            return 0, self._rows.rows(0, 1)
+        step = (self._last_s - self._first_s) / last
         asked = np.asarray(times, dtype=np.float64)
-        low, high = (asked.min(), asked.max()) if asked.size else (first_s, first_s)
-        begin = int(np.clip(np.floor((low - first_s) / step) - 1, 0, last - 1))
-        end = int(np.clip(np.ceil((high - first_s) / step) + 1, begin + 1, last))
-        if (begin, end) not in self._parts:
+        low, high = (asked.min(), asked.max()) if asked.size else (self._first_s, self._first_s)
+        return self._rows.around((low - self._first_s) / step - 1.0, (high - self._first_s) / step + 1.0)
+
+    def _motion(self, times: ArrayLike) -> DrivenMotion:
+        """Motion of the steps around these times; a step depends on its two ends only, so this part is enough."""
+        begin, rows = self.around(times)
+        if len(rows) == 1:
+            return DrivenMotion(state_of_rows(np.array([rows[0], rows[0] + np.eye(20)[0]])))
+        part = begin, len(rows)
+        if part not in self._parts:
             if len(self._parts) > 8:
                 self._parts.clear()
-            self._parts[begin, end] = DrivenMotion(state_of_rows(np.array(self._rows[begin : end + 1])))
-        return self._parts[begin, end]
+            self._parts[part] = DrivenMotion(state_of_rows(rows.copy()))
+        return self._parts[part]
 
     def sample(self, times: ArrayLike) -> tuple[Floats, Floats]:
         """Positions [m] and quaternions at times [s]."""
-        return self._around(times).sample(times)
+        return self._motion(times).sample(times)
 
     def state(self, times: ArrayLike) -> BodyState:
         """Return the state at times [s]."""
-        return self._around(times).state(times)
+        return self._motion(times).state(times)
 
 
 def _at_rest(vehicle: Vehicle) -> Command:

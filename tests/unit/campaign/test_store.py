@@ -123,3 +123,17 @@ def test_a_seed_in_several_cells_counts_once(tmp_path: Path) -> None:
     cell = summary_of(study, results)["cells"][0]["numbers"]["detection_share"]
     assert cell["units"] == 4
     assert cell["mean"] == 1.5
+
+
+def test_pieces_are_numbered_on(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    (tmp_path / "pieces").mkdir()
+    (tmp_path / "pieces" / "000009.jsonl").write_text("")
+    (tmp_path / "pieces" / "notes.txt").write_text("")
+    with store.only_writer():
+        pieces = Pieces(store)
+        for row in range(2):
+            pieces.add(result(row))
+            pieces.flush()
+    names = sorted(file.name for file in (tmp_path / "pieces").iterdir())
+    assert names == ["000009.jsonl", "000010.jsonl", "000011.jsonl", "notes.txt"]

@@ -11,6 +11,7 @@ from parhelion.core.errors import ConfigError
 from parhelion.evaluate.placement.objectives import Covered, Located, gdop, information
 from parhelion.evaluate.placement.search import Exact, Score, greedy
 from parhelion.sensors.waves.uwb.solve import locate
+from pins import check
 
 
 def polygon(corners: int, radius: float = 10.0, height: float = 0.0, turn: float = 0.3) -> np.ndarray:
@@ -211,3 +212,22 @@ def test_candidates_that_add_nothing_yet_are_ranked() -> None:
     assert one.promise(state, np.array([2])) == pytest.approx([expected])
     few = Score([Covered("coverage", 1.0, np.array([[1, 0], [2, 2], [0, 2]]), np.ones(2), 4)], 3)
     assert greedy(few, 2).chosen == (1, 2)
+
+
+@pytest.mark.parametrize("dimensions", [2, 3])
+def test_the_bound_of_positions_by_hand(dimensions: int) -> None:
+    """sigma d / sqrt(trace) with the traces of the best candidates, or the error with all of them if that is larger."""
+    one = located(np.random.default_rng(3), 9, 6, dimensions)
+    diagonal = [0, 2] if dimensions == 2 else [0, 2, 5]
+    state, rest = one.with_one(one.start(), 4), np.array([0, 1, 2, 3, 5, 6])
+    level = one.parts[rest][:, :, diagonal].sum(axis=2)
+    trace = state.parts[:, diagonal].sum(axis=1) + np.sort(level, axis=0)[-2:].sum(axis=0)
+    count = state.count + np.minimum(one.visible[rest].sum(axis=0), 2)
+    everyone = one.errors(state.parts + one.parts[rest].sum(axis=0), count)
+    errors = np.maximum(0.1 * dimensions / np.sqrt(trace), everyone)
+    expected = np.mean(1.0 - np.minimum(errors, 1.0))
+    assert one.bound(state, np.zeros(6), rest, 2) == pytest.approx(expected, rel=1e-12)
+    check(
+        f"placement/located-{dimensions}", values=one.values(state, rest), promise=one.promise(state, rest),
+        all=one.value_with_all(state, rest), bound=one.bound(state, np.zeros(6), rest, 3),
+    )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from rosbags.highlevel import AnyReader
 import parhelion as ph
 from gnss_rigs import plain, sheet
 from oracles import oracle
-from parhelion.core.streams import GnssData
+from parhelion.core.streams import NO_FIX, RTK_FIXED, RTK_FLOAT, SINGLE, GnssData
 from parhelion.io import gnss
 from parhelion.live.viewer.layers import VIEWER
 from parhelion.pictures.charts import sky_plot
@@ -231,3 +232,12 @@ def test_rinex_columns(fixes: GnssData, tmp_path: Path) -> None:
         at += 1 + count
     assert at == len(lines)
     assert checked > 100
+
+
+def test_flags_of_a_solution() -> None:
+    """Bit 0 fix, bit 1 corrections, bits 6 and 7 carrier solution."""
+    for mode, quality, flags in (
+        (NO_FIX, SINGLE, 0), (3, SINGLE, 1), (3, RTK_FLOAT, 1 + 2 + 64), (3, RTK_FIXED, 1 + 2 + 128), (3, None, 1),
+    ):  # fmt: skip
+        known = None if quality is None else np.array([quality])
+        assert gnss._flags(SimpleNamespace(mode=np.array([mode]), quality=known), 0) == flags  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import parhelion as ph
+from parhelion.core import history
 from parhelion.core.errors import ConfigError
 from parhelion.core.schedule import schedule
 from parhelion.motion import MotionLimits, SplineMotion
@@ -27,8 +28,13 @@ from parhelion.motion.actors import (
     scatter,
     set_mobility,
     traffic,
+    walkers,
 )
 from parhelion.motion.actors.body import DistanceAlong, span_of
+from parhelion.motion.actors.drivers import LiveRoute
+from parhelion.motion.actors.live import LiveActors
+from parhelion.motion.actors.traffic import DRIVERS, Route
+from parhelion.motion.actors.walkers import LiveWalk
 
 DRIVE = ph.ConstantTwist(ph.Pose(), (1.0, 0, 0))
 RING = SplineMotion([(0, 0, 0), (30, 0, 0), (30, 30, 0), (0, 30, 0)], limits=MotionLimits(8, 2, 3), closed=True)
@@ -247,3 +253,45 @@ def test_bad_input_is_refused_and_leaves_the_world_alone(make: Callable[[ph.Worl
         make(world)
     assert message in str(error.value)
     assert world.objects == []
+
+
+def _crowd() -> LiveActors:
+    """Six people and two cars who react, after 20 s."""
+    turn = np.linspace(0.0, 2.0 * np.pi, 16, endpoint=False)
+    loops = [
+        SplineMotion(
+            np.column_stack([radius * np.cos(turn), radius * np.sin(turn), 0.0 * turn]),
+            limits=MotionLimits(4.0, 2.0, 2.0), closed=True,
+        )
+        for radius in (6.0, 20.0)
+    ]  # fmt: skip
+    actors = LiveActors(ph.World(), seed=4)
+    for number in range(6):
+        actors.walk(loops[0], number / 6, 1.3, 1.7, back=number % 2 == 0)
+    for number in range(2):
+        actors.drive(Route(loops[1]), 30.0 * number, 4.0, 4.5, 1.8, DRIVERS)
+    actors.begin()
+    actors.advance(0.0, 20.0)
+    return actors
+
+
+def test_old_poses_of_reacting_actors_have_the_same_bits_from_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = np.array([0.0, 1.234, 7.5, 7.51, 13.0, 19.99, 20.05])
+
+    def sampled(actors: LiveActors) -> bytes:
+        found = b""
+        for asked in (times, times[:1], times[3:5]):
+            parts = LiveWalk(actors.walkers, 3, 1.7).poses(asked).values()
+            found += b"".join(xyz.tobytes() + quat.tobytes() for xyz, quat in parts)
+            found += b"".join(values.tobytes() for values in actors.drivers.around(1, asked)[1:])
+            route = LiveRoute(actors.drivers, 1, actors.drivers._all[1])
+            found += route.sample(asked)[0].tobytes()
+        return found
+
+    in_memory = _crowd()
+    monkeypatch.setattr(history, "RECENT_BYTES", 0)
+    monkeypatch.setattr(history, "RECENT_ROWS", 3)
+    monkeypatch.setattr(walkers, "LATEST_HOLDS", 4)
+    in_file = _crowd()
+    assert in_file.walkers._rows._stored > 300
+    assert sampled(in_file) == sampled(in_memory)

@@ -7,7 +7,9 @@ import pytest
 from numpy.typing import NDArray
 
 from parhelion.rays.device import engine
-from parhelion.sensors.waves.radar.detection import Cells, detect
+from parhelion.sensors.waves.radar.config import Detection
+from parhelion.sensors.waves.radar.detection import Cells, detect, ground_returns, noise_around
+from pins import check
 
 SHAPE = (12, 6, 3, 5)
 MULTIPLE = 1.25
@@ -74,6 +76,43 @@ def test_alarms_and_peaks_of_every_cell(method: str, along_speed: bool, wraps: b
     assert len(want[1]) >= 5
     found = detect(engine(), cells(method, along_speed=along_speed, wraps=wraps), engine().table(power))
     assert [one.tolist() for one in found] == list(want)
+
+
+@pytest.mark.parametrize("ranges", [4, 5, 7])
+def test_alarms_with_few_ranges(ranges: int) -> None:
+    """Replacements of missing training cells may lie beyond the other end."""
+    power = np.random.default_rng(7).integers(1, 7, (ranges, *SHAPE[1:])).astype(np.float64)
+    want = expected(power, "ca", along_speed=False, wraps=False)
+    assert len(want[0]) >= 5
+    found = detect(engine(), cells("ca", along_speed=False, wraps=False, shape=power.shape), engine().table(power))
+    assert [one.tolist() for one in found] == list(want)
+
+
+@pytest.mark.parametrize("axis", ["range", "speed"])
+@pytest.mark.parametrize("method", ["ca", "so", "os"])
+def test_noise_around_cells(method: str, axis: str) -> None:
+    """Means of the training cells, also at both ends."""
+    power = np.random.default_rng(8).exponential(1.0, (14, 9, 2, 3)).astype(np.float32)
+    at = tuple(np.array(one) for one in np.unravel_index(np.arange(0, power.size, 5), power.shape))
+    settings = Detection(method=method, axis=axis, training=4, guard=1)  # type: ignore[arg-type]
+    found = noise_around(power, at, settings)
+    if method != "os":
+        around = [training(power.astype(np.float64), one, axis == "speed") for one in zip(*at, strict=True)]
+        means = [one.mean() if method == "ca" else one.mean(axis=1).min() for one in around]
+        assert found == pytest.approx(means, rel=1e-6)
+    check(f"radar/noise-{method}-{axis}", noise=found)
+
+
+@pytest.mark.parametrize("resolution_m", [0.4, 2.0, 40.0])
+def test_returns_of_the_ground(resolution_m: float) -> None:
+    """A gentle slope, with a car that stands and one that moves on it."""
+    x, y = (one.ravel() for one in np.meshgrid(np.arange(0.0, 20.0, 0.5), np.arange(-6.0, 6.0, 0.5)))
+    z = 0.05 * x + 0.02 * np.sin(y)
+    car = (np.abs(x - 9.0) < 2.0) & (np.abs(y - 1.0) < 1.0)
+    xyz = np.column_stack([x, y, z + np.where(car, 1.0, 0.0)])
+    moving = np.where((np.abs(x - 15.0) < 1.0) & (np.abs(y + 3.0) < 1.0), 2.0, 0.0)
+    found = ground_returns(xyz, moving, np.arange(len(x)) % 7 != 0, resolution_m)
+    check(f"radar/ground-{resolution_m:g}", found=found)
 
 
 @pytest.mark.parametrize("wraps", [False, True], ids=["sector", "around"])

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from parhelion.core.history import History
 from parhelion.core.pose import Floats
 from parhelion.core.trajectory import Trajectory
 from parhelion.motion.actors.body import heading_of, span_of
@@ -145,7 +146,6 @@ class Drivers:
         self._all: list[Driver] = []
         self.count = 0
         self.version = 0
-        self.times = np.zeros(1)
 
     def add(self, driver: Driver) -> int:
         """Add a vehicle and return the number."""
@@ -184,20 +184,20 @@ class Drivers:
         )
         self._waited = np.zeros(self.count)
         self.steps = 0
-        self._rows = np.zeros((64, self.count, 2))
+        self._rows = History((self.count, 2))
         self._record()
 
     def _record(self) -> None:
-        if self.steps >= len(self._rows):
-            self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
-        self._rows[self.steps, :, 0], self._rows[self.steps, :, 1] = self.distance, self.speed
-        self.times = STEP_S * np.arange(self.steps + 1, dtype=np.float64)
+        self._rows.append(np.column_stack([self.distance, self.speed]))
         self.version += 1
 
-    def column(self, number: int) -> tuple[Floats, Floats]:
-        """Recorded distances [m] and speeds [m/s] of one vehicle, at `times`."""
-        rows = self._rows[: self.steps + 1, number]
-        return rows[:, 0], rows[:, 1]
+    def around(self, number: int, times: Floats) -> tuple[Floats, Floats, Floats]:
+        """Recorded times [s], distances [m] and speeds [m/s] of one vehicle around times (n,) [s]."""
+        low, high = np.min(times, initial=STEP_S * self.steps), np.max(times, initial=0.0)
+        # One step more at both ends allows for rounding of the times.
+        first, rows = self._rows.around(low / STEP_S - 1.0, high / STEP_S + 1.0)
+        known = STEP_S * np.arange(first, first + len(rows), dtype=np.float64)
+        return known, rows[:, number, 0], rows[:, number, 1]
 
     def capsules(self) -> Capsules:
         """The vehicles seen from above."""
@@ -409,8 +409,8 @@ class LiveRoute(RouteMotion):
 
     def distance_at(self, times: ArrayLike) -> Floats:
         """Distance [m] at times (n,) [s]: cubic segments through distances and speeds."""
-        distance, speed = self._drivers.column(self._number)
-        known = self._drivers.times
+        asked = np.asarray(times, dtype=np.float64)
+        known, distance, speed = self._drivers.around(self._number, asked)
         if len(known) < 2:
-            return np.full(len(np.asarray(times)), distance[0] - self.shift_m)
-        return RouteMotion(self.route, known, distance, speed).distance_at(times) - self.shift_m
+            return np.full(len(asked), distance[0] - self.shift_m)
+        return RouteMotion(self.route, known, distance, speed).distance_at(asked) - self.shift_m

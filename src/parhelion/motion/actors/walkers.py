@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from parhelion.core.history import History
 from parhelion.core.pose import Floats
 from parhelion.core.random import Stream
 from parhelion.core.trajectory import Trajectory
@@ -40,6 +41,8 @@ Numbers = NDArray[np.intp]
 
 STEP_S = 0.05
 """Step of all reacting actors [s]."""
+LATEST_HOLDS = 64
+"""Number of the latest footholds of a person in memory, of half a minute; earlier ones are read from a file."""
 RADIUS_M = 0.25
 """Radius [m] of a person of 1.75 m seen from above: half the breadth of the shoulders with arms. Assumed."""
 MARGIN_M = 0.04
@@ -183,15 +186,16 @@ class Walkers:
         self.velocity = speed[:, None] * np.column_stack([np.cos(heading), np.sin(heading)])
         self.velocity[speed > 0.0] = self._with_space(self.velocity)[speed > 0.0]
         self._heading = heading
-        self._rows = np.zeros((64, n, 9))
+        self._rows = History((n, 9))
         self.steps = 0
         self.version += 1
-        self._record(0, np.zeros(n), np.zeros(n))
-        self._holds = np.zeros((64, n, 4))
+        self._record(np.zeros(n), np.zeros(n))
+        self._holds, self._held = np.zeros((LATEST_HOLDS, n, 4)), np.full((LATEST_HOLDS, n), -1)
+        self._landings = History((6,))
         self._landed = np.floor(self._phase + BEFORE * self.stance).astype(np.intp)
         for back in range(4):
             step = np.maximum(self._landed - back, 0)
-            self._holds[step, np.arange(n)] = self._target(step, self._phase, self._rows[0])
+            self._hold(np.arange(n), step, self._target(step, self._phase, self._rows.rows(0, 1)[0]))
         self.contacts = 0
 
     def _at(self, place: Numbers) -> Floats:
@@ -199,13 +203,9 @@ class Walkers:
         number = np.where(self._closed, np.mod(place, self._number), np.clip(place, 0, self._number - 1))
         return self._points[self._first + number]
 
-    def _record(self, row: int, rise: Floats, turn: Floats) -> None:
-        """Write the state as a row: x, y, z, heading, their rates, and the phase."""
-        if row >= len(self._rows):
-            self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
-        at = self._rows[row]
-        at[:, :3], at[:, 3], at[:, 4:6] = self.xyz, self._heading, self.velocity
-        at[:, 6], at[:, 7], at[:, 8] = rise, turn, self._phase
+    def _record(self, rise: Floats, turn: Floats) -> None:
+        """Add the state as a row: x, y, z, heading, their rates, and the phase."""
+        self._rows.append(np.column_stack([self.xyz, self._heading, self.velocity, rise, turn, self._phase]))
 
     # ---- one step ----------------------------------------------------------------------------------------------------
 
@@ -231,7 +231,7 @@ class Walkers:
         self._walk_on(turn)
         self.steps += 1
         self.version += 1
-        self._record(self.steps, (self.xyz[:, 2] - before) / STEP_S, turn)
+        self._record((self.xyz[:, 2] - before) / STEP_S, turn)
         self._land()
 
     def _preferred(self) -> Floats:
@@ -378,7 +378,7 @@ class Walkers:
         rate = np.sqrt(speed / self.ratio)
         row = np.arange(self.count)
         last = np.stack([self._landed, self._landed - 1])
-        feet = self._holds[np.maximum(last, 0), row]
+        feet = self._holds[np.maximum(last, 0) % LATEST_HOLDS, row]
         home = np.stack([self._home(step) for step in last])
         away = np.max(np.linalg.norm(feet[..., :2] - home[..., :2], axis=-1), axis=0)
         part = np.mod(self._phase, 1.0)
@@ -416,13 +416,16 @@ class Walkers:
         self._landed = landed
         if not len(who):
             return
-        if np.max(landed[who]) >= len(self._holds):
-            self._holds = np.concatenate([self._holds, np.zeros_like(self._holds)])
         phase = landed[who] - BEFORE * self.stance[who]
-        start, end = self._rows[self.steps - 1, who, 8], self._rows[self.steps, who, 8]
-        share = np.clip((phase - start) / (end - start), 0.0, 1.0)
-        rows = _between(self._rows[self.steps - 1, who], self._rows[self.steps, who], share)
-        self._holds[landed[who], who] = self._target(landed[who], phase, rows, who)
+        before, after = self._rows.rows(self.steps - 1, self.steps + 1)[:, who]
+        share = np.clip((phase - before[:, 8]) / (after[:, 8] - before[:, 8]), 0.0, 1.0)
+        rows = _between(before, after, share)
+        self._hold(who, landed[who], self._target(landed[who], phase, rows, who))
+
+    def _hold(self, who: Numbers, step: Numbers, holds: Floats) -> None:
+        """Record footholds (n, 4) of people `who` (n,) with their numbers `step` (n,)."""
+        self._holds[step % LATEST_HOLDS, who], self._held[step % LATEST_HOLDS, who] = holds, step
+        self._landings.extend(np.column_stack([who, step, holds]))
 
     # ---- samples -----------------------------------------------------------------------------------------------------
 
@@ -432,8 +435,10 @@ class Walkers:
             raise RuntimeError("walkers: begin() was not called")
         at = np.clip(np.asarray(times, dtype=np.float64) / STEP_S, 0.0, float(self.steps))
         row = np.minimum(at.astype(np.intp), max(self.steps - 1, 0))
-        following = np.minimum(row + 1, self.steps)
-        rows = _between(self._rows[row, number], self._rows[following, number], at - row)
+        first, known = self._rows.around(np.min(row, initial=self.steps), np.max(row, initial=0) + 1)
+        here = row - first
+        following = np.minimum(here + 1, len(known) - 1)
+        rows = _between(known[here, number], known[following, number], at - row)
         outside = (times < 0.0) | (times > STEP_S * self.steps + 1e-9)
         rows[outside, 4:8] = 0.0
         return rows
@@ -442,8 +447,20 @@ class Walkers:
         """Footholds (n, 4) of people `who` (n,): where the foot stands, or where it will land."""
         coming = self._target(step, phase, rows, who)
         there = step <= np.floor(phase + BEFORE * self.stance[who])
-        known = self._holds[np.clip(step, 0, len(self._holds) - 1), who]
+        known = self._holds[step % LATEST_HOLDS, who]
+        old = np.flatnonzero(there & (self._held[step % LATEST_HOLDS, who] != step))
+        if len(old):
+            known[old] = self._old_footholds(who[old], step[old])
         return np.where(there[:, None], known, coming)
+
+    def _old_footholds(self, who: Numbers, step: Numbers) -> Floats:
+        """Footholds (n, 4) from the record of all landings; zeros before the first one."""
+        landings = self._landings.rows(0, len(self._landings))
+        code = landings[:, 0] * 2.0**32 + landings[:, 1]
+        order = np.argsort(code, kind="stable")
+        wanted = who * 2.0**32 + step
+        row = order[np.minimum(np.searchsorted(code[order], wanted, side="right"), len(order)) - 1]
+        return np.where((code[row] == wanted)[:, None], landings[row, 2:], 0.0)
 
 
 def _spacing(path: Path) -> float:

@@ -58,7 +58,16 @@ def _load(file: Path, modified_ns: int, size: int) -> VehicleConfig:
 
 def vehicle(model: str | PathLike[str] | VehicleConfig, *, water: Water | None = None) -> Vehicle:
     """Return a vehicle by preset name, YAML file or data sheet; a vessel floats on `water`, calm by default."""
-    sheet = vehicle_sheet(model) if isinstance(model, (str, PathLike)) else model
+    if not isinstance(model, (str, PathLike)):
+        return _made(model, water)
+    sheet = vehicle_sheet(model)
+    try:
+        return _made(sheet, water)
+    except ConfigError as error:
+        raise ConfigError(f"{model}: {error}") from None
+
+
+def _made(sheet: VehicleConfig, water: Water | None) -> Vehicle:
     if isinstance(sheet, VesselConfig):
         return Vessel(sheet, water)
     if water is not None:

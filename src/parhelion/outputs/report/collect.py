@@ -33,7 +33,7 @@ from parhelion.core.streams import (
     UwbData,
     units,
 )
-from parhelion.outputs.collisions import CollisionLog
+from parhelion.outputs.collisions import Hits
 from parhelion.outputs.report.frames import SAMPLED, CountsFile, counts_of
 from parhelion.pictures import html
 from parhelion.pictures.charts import Curve, sky_plot
@@ -230,7 +230,7 @@ class RunReport(NoReport):
         there = {(name, number) for name, count in counts.items() for number in range(count)}
         self.tally = CountsFile(folder / COUNTS, there, earlier)
         self._lidars = set(counts)
-        self.collisions = CollisionLog()
+        self.collisions = Hits()
         self._moving = {item.instance for item in scenario.world.objects if item.is_actor}
 
     def wants(self, sensor: str, number: int) -> bool:

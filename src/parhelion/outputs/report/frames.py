@@ -266,5 +266,5 @@ def _parsed(line: str) -> ScanCounts | None:
         numbers += [n for name in ("origins", "labels", "instances") for n in values[name].values()]
         good = all(isinstance(n, (int, float)) and n >= 0 for n in numbers) and isinstance(values["lidar"], str)
         return ScanCounts(**values) if good else None
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
         return None

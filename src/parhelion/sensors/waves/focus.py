@@ -115,15 +115,17 @@ class Bundles:
     number: Any
     """Number of each ray within its bundle."""
     rows: Any
-    """Eight numbers per bundle: direction, tangent of its half-width; rays across, time [s], 0, 0."""
-    sides: Any
-    """Field of view: normals (2) of its right and left edge in the horizontal plane, sines of its lower and upper edge;
-    eight numbers."""
+    """Eight numbers for the field of view, and eight per bundle.
+
+    Field of view: normals (2) of its right and left edge in the horizontal plane; sines of its lower and upper edge, 0
+    after each. Bundle: direction, tangent of its half-width; rays across, time [s], 0, 0. One array for both, since two
+    arrays of equal length need another recording than two of different lengths.
+    """
 
     def inside(self, local: Any, turns: bool) -> Any:
         """Mask of the directions within the field of view; a rotating antenna covers every azimuth."""
         dr, mi = running_engine().dr, running_engine().mi
-        right, left, low, high = (dr.gather(mi.Vector2f, self.sides, mi.UInt32(k)) for k in range(4))
+        right, left, low, high = (dr.gather(mi.Vector2f, self.rows, mi.UInt32(k)) for k in range(4))
         found = (local.z >= low.x) & (local.z < high.x)
         if not turns:
             found &= (local.x * right.x + local.y * right.y >= 0.0) & (local.x * left.x + local.y * left.y > 0.0)
@@ -134,8 +136,8 @@ class Bundles:
         positions within their cells, 0 to 1."""
         dr, mi = running_engine().dr, running_engine().mi
         bundle, number = dr.gather(mi.UInt32, self.bundle, index), dr.gather(mi.UInt32, self.number, index)
-        a = dr.gather(mi.Vector4f, self.rows, bundle * 2)
-        b = dr.gather(mi.Vector4f, self.rows, bundle * 2 + 1)
+        a = dr.gather(mi.Vector4f, self.rows, bundle * 2 + 2)
+        b = dr.gather(mi.Vector4f, self.rows, bundle * 2 + 3)
         # Floats, since an integer division by the zeros of unused SIMD lanes would end the process.
         column = dr.floor((mi.Float(number) + 0.5) / b.x)
         step = 2.0 * a.w / b.x
@@ -184,14 +186,13 @@ def bundles_of(
     across = _FLAT_RAYS + np.ceil(1.5 * np.sqrt(objects.curved[chosen]))
     across = np.where(objects.rough[chosen], _ROUGH_RAYS, np.minimum(across, _MOST_RAYS))
     across = np.ceil(np.maximum(across, _RAYS_PER_CELL * cells[chosen])).astype(np.int64)
-    table = np.zeros((len(chosen), 8), np.float32)
-    table[:, :3], table[:, 3] = toward[chosen], 1.02 * np.tan(half[chosen])
-    table[:, 4], table[:, 5] = across, times[chosen] - span_s[0]
+    table = np.zeros((1 + len(chosen), 8), np.float32)
+    table[0] = -np.sin(low_a), np.cos(low_a), np.sin(high_a), -np.cos(high_a), np.sin(low_e), 0.0, np.sin(high_e), 0.0
+    table[1:, :3], table[1:, 3] = toward[chosen], 1.02 * np.tan(half[chosen])
+    table[1:, 4], table[1:, 5] = across, times[chosen] - span_s[0]
     count = across**2
     total = int(count.sum())
     bundle = np.repeat(np.arange(len(chosen), dtype=np.uint32), count)
     number = np.arange(total) - np.repeat(np.cumsum(count) - count, count)
-    sides = [-np.sin(low_a), np.cos(low_a), np.sin(high_a), -np.cos(high_a), np.sin(low_e), 0.0, np.sin(high_e), 0.0]
-    tables = (bundle, number.astype(np.uint32), table, np.array(sides, np.float32))
-    made = Bundles(*map(engine.table, tables))
+    made = Bundles(*map(engine.table, (bundle, number.astype(np.uint32), table)))
     return made, total, engine.table(claims)

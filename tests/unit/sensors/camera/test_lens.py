@@ -290,3 +290,24 @@ def test_field_wider_than_the_lens() -> None:
 
 def test_aperture_of_a_50_mm_lens() -> None:
     assert lens.aperture_radius_m(50.0, 2.0) == pytest.approx(0.0125)
+
+
+def test_decentring_by_hand() -> None:
+    """x (1 + k1 r²) + 2 p1 x y + p2 (r² + 2 x²), and the same with x and y exchanged; slopes by differences."""
+    radial, (p1, p2), (x, y) = lens.radial_map("plumb_bob", (0.1,)), (0.02, -0.03), (0.3, -0.4)
+    expected = (0.3 * 1.025 + 2 * 0.02 * -0.12 - 0.03 * (0.25 + 0.18), -0.4 * 1.025 + 0.02 * 0.57 - 0.06 * -0.12)
+    assert lens.bend(radial, p1, p2, np.array(x), np.array(y)) == pytest.approx(expected, rel=1e-14)
+    xd, yd, xx, xy, yy = lens.bend_with_slopes(radial, p1, p2, np.array(x), np.array(y))
+    assert (xd, yd) == pytest.approx(expected, rel=1e-14)
+    step = 1e-6
+    ahead, aside = lens.bend(radial, p1, p2, x + step, y), lens.bend(radial, p1, p2, x, y + step)
+    slopes = [(ahead[0] - xd) / step, (ahead[1] - yd) / step, (aside[1] - yd) / step]
+    assert (xx, xy, yy) == pytest.approx(slopes, abs=1e-5)
+    assert lens.unbend(radial, p1, p2, xd, yd) == pytest.approx((x, y), abs=1e-9)
+
+
+def test_a_lens_may_be_scaled_to_one_pixel() -> None:
+    one = lens.scaled(Intrinsics(64, 48, 60.0, 61.0, 31.0, 24.0), 1, 1)
+    assert (one.width, one.height) == (1, 1)
+    numbers = (60.0 / 64.0, 61.0 / 48.0, 31.5 / 64.0 - 0.5, 24.5 / 48.0 - 0.5)
+    assert (one.fx, one.fy, one.cx, one.cy) == pytest.approx(numbers)

@@ -313,3 +313,15 @@ def test_typical_drops_are_the_geometric_mean_of_their_class() -> None:
     )
     falls = [-float(particles.speed_m_s(np.float64(kind.typical_m))) for kind in kinds]
     assert [kind.velocity_m_s[2] for kind in kinds] == pytest.approx(falls)
+
+
+def test_capsules_cover_the_first_and_last_pixels() -> None:
+    """A capsule along each edge, one pixel wide: the pixels of the edge are covered by half or more."""
+    start = np.array([[0.0, 0.0], [0.0, 0.0], [9.0, 0.0], [0.0, 7.0]])
+    end = np.array([[9.0, 0.0], [0.0, 7.0], [9.0, 7.0], [9.0, 7.0]])
+    parts = list(capsules(start, end, np.full(4, 1.0), 10, 8))
+    pixel, number = (np.concatenate([getattr(part, name) for part in parts]) for name in ("pixel", "capsule"))
+    edges = [range(10), range(0, 80, 10), range(9, 80, 10), range(70, 80)]
+    for which, edge in enumerate(edges):
+        assert set(edge) <= set(pixel[number == which].tolist())
+    assert (pixel.min(), pixel.max()) == (0, 79)

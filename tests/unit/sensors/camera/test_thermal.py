@@ -15,6 +15,7 @@ from parhelion.sensors.optics.camera.thermal import (
     stretched,
     thermal_curve,
 )
+from pins import check
 
 STREAM = Stream(2, "thermal/test")
 BAND = (8.0, 14.0)
@@ -79,3 +80,11 @@ def test_wrong_settings_are_reported() -> None:
         ThermalElectronics(band=(14.0, 8.0))
     with pytest.raises(ConfigError, match="one band"):
         develop_thermal(np.ones((4, 4, 2)), QUIET, STREAM)
+
+
+def test_noise_and_fixed_pattern_of_a_unit() -> None:
+    """The pattern belongs to the unit, the noise to the frame."""
+    light = band_radiance_um(np.full((6, 8), 300.0), BAND)
+    unit = ThermalElectronics(pattern_k=0.5, identity="unit 7")
+    found = develop_thermal(light, unit, STREAM)
+    check("camera/thermal-unit", rel=1e-5, temperature=found.temperature_k, colour=found.colour)

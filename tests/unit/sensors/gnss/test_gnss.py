@@ -14,7 +14,7 @@ from parhelion.core.gps_time import GpsTime
 from parhelion.core.streams import ABSENT, NO_FIX
 from parhelion.sensors.check import same_bits
 from parhelion.sensors.waves.gnss.config import GnssConfig
-from parhelion.sensors.waves.gnss.rinex_nav import read_navigation
+from parhelion.sensors.waves.gnss.rinex_nav import _header, read_navigation
 from parhelion.sensors.waves.gnss.satellites import SIGNALS, nominal, states
 
 STILL = ph.Fixed(ph.Pose((0, 0, 2)))
@@ -272,3 +272,19 @@ def test_frequencies_and_chips_of_the_open_signals() -> None:
         }
         assert found == {letter: pytest.approx(values) for letter, values in systems.items()}
     assert (SIGNALS["L1"]["R"].channel_hz, SIGNALS["L2"]["R"].channel_hz) == (562.5e3, 437.5e3)
+
+
+def test_columns_of_the_ionosphere_in_headers() -> None:
+    """RINEX 2: 2X, 4D12.4; RINEX 3: A4, 1X, 4D12.4. Numbers may fill their columns."""
+    wide = "".join(f"{one:>12}" for one in ("-1.2345D-08", "1.2346D-08", "-3.4567D-08", "-4.5678D+04"))
+    full = "-12.345D-018" + "-23.456D-018" + "-34.567D-018" + "-45.678D+014"
+    for content in (wide, full):
+        expected = [float(content[12 * k : 12 * k + 12].replace("D", "E")) for k in range(4)]
+        two = ["     2.11           N".ljust(60) + "RINEX VERSION / TYPE"]
+        two += [f"  {content}".ljust(60) + f"ION {name}" for name in ("ALPHA", "BETA")]
+        three = ["     3.04           N".ljust(60) + "RINEX VERSION / TYPE"]
+        three += [f"{name} {content}".ljust(60) + "IONOSPHERIC CORR" for name in ("GPSA", "GPSB")]
+        for lines in (two, three):
+            _, found, _ = _header(Path("a.nav"), [*lines, " " * 60 + "END OF HEADER"])
+            assert found is not None
+            assert [one.tolist() for one in found] == [expected, expected]

@@ -1,0 +1,89 @@
+"""Recorded numbers of whole measurements, one or more per kind of sensor that senses waves or light."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import parhelion as ph
+from parhelion.sensors.optics.camera.config import Stereo
+from parhelion.sensors.optics.camera.depth import StereoCalibration
+from pins import check
+from soak.rigs import MOTION, yard
+
+
+def street() -> ph.World:
+    """The yard with a tower, a post, a glass pane and a person."""
+    world = yard()
+    for size, material, label, place in (
+        ((8, 8, 30), "concrete", "building", (-12, 6, 15)), ((0.2, 0.2, 3), "steel", "pole", (6, -3, 1.5)),
+        ((0.05, 4, 3), "glass", "window", (9, -6, 1.5)), ((0.5, 0.5, 1.7), "fabric", "person", (5, 2, 0.85)),
+        ((8, 8, 14), "leaves", "vegetation", (2, 8, 12)), ((8, 8, 14), "leaves", "vegetation", (-8, -4, 12)),
+    ):  # fmt: skip
+        world.add(ph.shapes.box(*size), material=material, label=label, pose=ph.Pose(place))
+    world.add(ph.shapes.sphere(0.4), material="steel", label="ball", pose=ph.Pose((7.0, 0.5, 1.2)))
+    return world
+
+
+def pinned(name: str, record: Any, rel: float = 1e-6) -> None:
+    """Compare all numeric columns of a record."""
+    arrays = {key: value for key, value in vars(record).items() if isinstance(value, np.ndarray)}
+    arrays |= dict(vars(record).get("fields", {}))
+    numeric = {key: value for key, value in arrays.items() if value.dtype.kind in "fiubc"}
+    assert len(numeric) > 2
+    check(name, rel=rel, rows=float(len(record)) if hasattr(record, "__len__") else 0.0, **numeric)
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("u-blox/m8", {}), ("u-blox/f9p", {}), ("generic/automotive", {}),
+        ("u-blox/f9p", {"latitude_deg": -33.0, "longitude_deg": 151.0, "epoch": "2022-07-01T03:00:00+00:00"}),
+    ],
+)  # fmt: skip
+def test_positions(model: str, options: dict[str, Any]) -> None:
+    found = ph.Gnss(model, rate_hz=2.0, **options).run(street(), MOTION, duration=3.0, seed=5)
+    pinned(f"gnss/{model}-{len(options)}", found, rel=1e-5)
+
+
+@pytest.mark.parametrize("diffraction", [False, True])
+@pytest.mark.parametrize("model", ["qorvo/dw1000", "bluetooth/rssi"])
+def test_radio_ranges(model: str, diffraction: bool) -> None:
+    more = {"cir": True, "diffuse": True} if model == "qorvo/dw1000" else {}
+    tag = ph.Uwb(model, diffraction=diffraction, rate_hz=5.0, **more)
+    pinned(f"uwb/{model}-{diffraction}", tag.run(street(), MOTION, duration=1.0, seed=5), rel=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["cube", "cluster"])
+@pytest.mark.parametrize("model", ["ti/iwr6843", "continental/ars408-21-far"])
+def test_radar_detections(model: str, mode: str) -> None:
+    world = street()
+    world.weather = ph.Weather(rain_rate_mm_h=30)
+    found = ph.Radar(model, mode=mode).measure(world, MOTION, time=0.2, seed=5)
+    pinned(f"radar/{model}-{mode}", found, rel=1e-3)
+
+
+@pytest.mark.parametrize("model", ["generic/ultrasonic-ranger", "cosys/ertis-array"])
+def test_echoes(model: str) -> None:
+    world = street()
+    world.add_sound(name="fan", level_db=85, tone_khz=40.0, xyz=(3, 1, 1))
+    pinned(f"echo/{model}", ph.Echo(model).measure(world, MOTION, time=0.2, seed=5), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "model", [one for one in ph.presets("camera") if one.startswith(("flir/", "intel/", "microsoft/", "onsemi/"))]
+)
+def test_pictures(model: str) -> None:
+    world = street()
+    world.weather = ph.Weather(rain_rate_mm_h=30)
+    camera = ph.Camera(model, width=64, samples=2, denoise="none", lens_drops=3)
+    pinned(f"camera/{model}", camera.measure(world, MOTION, time=0.2, seed=5), rel=3e-3)
+
+
+def test_the_calibration_of_a_stereo_unit() -> None:
+    stereo = Stereo(baseline_m=0.05, offset_px=0.1, tilt_px=0.2, scale=0.01)
+    found = StereoCalibration.of(stereo, "unit 7")
+    numbers = [found.offset_px, *found.tilt_px, found.scale]
+    check("camera/stereo-unit", numbers=numbers, error=found.error_px((3, 4)))
