@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -23,7 +24,11 @@ class Message(NamedTuple):
 
 @lru_cache(maxsize=1)
 def type_store() -> Any:
-    """Type store with the message types of ROS 2 Humble and of radar_msgs."""
+    """Type store with the message types of ROS 2 Humble, of radar_msgs and of the Livox drivers."""
+    return _new_store()
+
+
+def _new_store() -> Any:
     try:
         from rosbags.typesys import Stores, get_types_from_msg, get_typestore
     except ImportError:
@@ -40,13 +45,38 @@ def known_type(name: str) -> bool:
     return name in type_store().types
 
 
+def field_definitions(store: Any) -> Any:
+    """Constants and fields of each type of a store; the name changed between versions of rosbags."""
+    return getattr(store, "fielddefs", None) or store.FIELDDEFS
+
+
+@lru_cache(maxsize=1)
+def _hash_store() -> Any:
+    """Type store for hashes: in ROS 2, `char` is an unsigned byte, which rosbags hashes as another type."""
+    store = _new_store()
+    definitions = field_definitions(store)
+    for name, (constants, fields) in list(definitions.items()):
+        definitions[name] = constants, [(field, _char_as_byte(node)) for field, node in fields]
+    return store
+
+
+def _char_as_byte(node: Any) -> Any:
+    """Parsed type of a field, with `uint8` for `char`."""
+    kind, what = node
+    if isinstance(what, tuple) and what and what[0] == "char":
+        return kind, ("uint8", *what[1:])
+    if isinstance(what, tuple) and what and isinstance(what[0], tuple):  # element type and size of an array
+        return kind, (_char_as_byte(what[0]), *what[1:])
+    return node
+
+
 @lru_cache(maxsize=64)
 def definition_of(name: str) -> tuple[str, str]:
     """Definition of a type with all nested types (ros2msg), and its hash (RIHS01)."""
     store = type_store()
     if not known_type(name):
         raise ConfigError(f"ROS: the message type {name!r} is not part of ROS 2 Humble")
-    return store.generate_msgdef(name, ros_version=2)[0], store.hash_rihs01(name)
+    return store.generate_msgdef(name, ros_version=2)[0], _hash_store().hash_rihs01(name)
 
 
 def new(name: str, /, **fields: Any) -> Any:
@@ -72,6 +102,36 @@ def decode(name: str, data: bytes) -> Any:
         return type_store().deserialize_cdr(data, name)
     except Exception as error:  # the generated decoders raise many types of exceptions on damaged bytes
         raise FormatError(f"ROS: a message of {name} cannot be decoded ({type(error).__name__})") from None
+
+
+class CdrReader:
+    """Reader of the numbers and texts of a CDR message, for messages whose arrays are too large to decode."""
+
+    def __init__(self, cdr: bytes) -> None:
+        self.order = "<" if cdr[1] else ">"
+        """Byte order of numbers, as in the module struct."""
+        self.at = 4
+        """Place of the next byte."""
+        self._cdr = cdr
+
+    def aligned(self, size: int) -> int:
+        """Place of the next number of `size` bytes; numbers are aligned to their size, counted from the fifth byte."""
+        self.at += -(self.at - 4) % size
+        return self.at
+
+    def number(self, kind: str) -> int:
+        """Next number; `kind` is its letter in the module struct."""
+        size = struct.calcsize(kind)
+        self.at = self.aligned(size) + size
+        return int(struct.unpack_from(self.order + kind, self._cdr, self.at - size)[0])
+
+    def text(self) -> str:
+        """Next text, which ends with a zero byte."""
+        size = self.number("I")
+        if self.at + size > len(self._cdr):
+            raise ValueError("a text is longer than its message")
+        self.at += size
+        return self._cdr[self.at - size : self.at].rstrip(b"\0").decode()
 
 
 def stamp(time_ns: int) -> Any:
@@ -100,5 +160,20 @@ DEFINITIONS = {
         "float32 range\nfloat32 azimuth\nfloat32 elevation\nfloat32 doppler_velocity\nfloat32 amplitude\n"
     ),
     "radar_msgs/msg/RadarScan": "std_msgs/Header header\nradar_msgs/RadarReturn[] returns\n",
+    **{
+        f"{package}/msg/{name}": text.replace("PACKAGE", package)
+        for package in ("livox_ros_driver2", "livox_ros_driver")
+        for name, text in (
+            (
+                "CustomPoint",
+                "uint32 offset_time\nfloat32 x\nfloat32 y\nfloat32 z\nuint8 reflectivity\nuint8 tag\nuint8 line\n",
+            ),
+            (
+                "CustomMsg",
+                "std_msgs/Header header\nuint64 timebase\nuint32 point_num\nuint8 lidar_id\nuint8[3] rsvd\n"
+                "PACKAGE/CustomPoint[] points\n",
+            ),
+        )
+    },
 }
-"""Definitions of radar_msgs (m, rad, m/s, dB)."""
+"""Definitions of radar_msgs (m, rad, m/s, dB) and of the Livox drivers (ns, m)."""
