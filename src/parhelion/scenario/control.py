@@ -65,7 +65,7 @@ class Control:
         script: Events to replay instead of verbs of clients.
         playing: True to start the clock at once.
         speed: Simulated seconds per second of wall time while playing; infinite for no limit.
-        check: Called often while waiting, in the simulation thread; it may raise to stop the run.
+        check: Called before each step and while waiting; the run ends as by `quit` if it returns True.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Control:
         script: Script | None = None,
         playing: bool = True,
         speed: float = 1.0,
-        check: Callable[[], None] = lambda: None,
+        check: Callable[[], bool] = lambda: False,
     ) -> None:
         if not speed > 0:
             raise ConfigError(f"speed: must be above 0, got {speed:g}")
@@ -176,6 +176,7 @@ class Control:
             self._count_step()
         if self._script is not None:
             self._replay()
+            self._is_stopped()
         else:
             self._apply_waiting()
         if self._ending is None:
@@ -206,7 +207,8 @@ class Control:
         """Apply verbs until the next step is due."""
         handled = 0
         while self._ending is None:
-            self._check()
+            if self._is_stopped():
+                return
             running = self.playing or self._stepping is not None
             left = self._left_s() if running else math.inf
             if running and handled >= MOST_PER_STEP:
@@ -222,6 +224,11 @@ class Control:
                 continue
             handled += 1
             self._handle(*item)
+
+    def _is_stopped(self) -> bool:
+        if self._check():
+            self._handle(verbs.Quit(), lambda _: None)
+        return self._ending is not None
 
     def _left_s(self) -> float:
         """Wall time [s] until the next step is due."""
@@ -240,8 +247,7 @@ class Control:
         if self._script is not None:
             self._replay()
             return
-        while self._ending is None:
-            self._check()
+        while self._ending is None and not self._is_stopped():
             try:
                 self._handle(*self._waiting.get(timeout=_POLL_S))
             except queue.Empty:
