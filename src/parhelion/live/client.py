@@ -111,7 +111,7 @@ class Subscription:
 
 
 class Client:
-    """Connection to a served scenario; `with` closes it. A refused verb raises VerbError, whose `code` names the reason.
+    """Connection to a served scenario; `with` closes it. A refused verb raises VerbError with a `code`.
 
     with ph.connect("ws://127.0.0.1:8917") as client:
         client.pause()

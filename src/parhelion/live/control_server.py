@@ -164,7 +164,8 @@ class ControlServer:
         try:
             server = await self._serve(
                 self._talk, self.host, port, create_connection=self._bounded(), process_request=self._judge,
-                subprotocols=[PROTOCOL], compression=None, max_size=LARGEST_MESSAGE, max_queue=4,
+                subprotocols=[PROTOCOL],  # type: ignore[list-item]
+                compression=None, max_size=LARGEST_MESSAGE, max_queue=4,
                 open_timeout=_FIRST_S, close_timeout=1.0, logger=log, server_header="parhelion",
             )  # fmt: skip
         except OSError as error:

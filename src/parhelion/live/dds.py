@@ -123,7 +123,7 @@ SENSOR_TYPES = frozenset(f"sensor_msgs/msg/{name}" for name in (
     "CompressedImage", "CameraInfo",
 ))  # fmt: skip
 """Messages sent as sensor data: best effort with a short history, unless `reliable` is set."""
-LATCHED_TOPICS = frozenset({"/tf_static"})
+LATCHED_TOPICS = frozenset({"/tf_static", "/weather/state"})
 """Topics whose last messages are delivered to late subscribers."""
 SENSOR_DEPTH, OTHER_DEPTH = 5, 10
 _MOST_PARTICIPANTS = 32

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import math
 import os
 import time as wall
@@ -10,8 +11,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from parhelion.core import config
 from parhelion.core.errors import ConfigError, FormatError, MissingDependencyError
-from parhelion.io.ros.types import Message, decode
+from parhelion.io.ros.types import Message, decode, encode, new
 from parhelion.live.dds import LATCHED_TOPICS, LOOPBACK, Node, Quality, check_domain
 from parhelion.motion.vehicles.base import Command, DriveCommand, ThrustCommand, Vehicle, VelocityCommand
 from parhelion.motion.vehicles.vessel import Vessel
@@ -19,6 +21,9 @@ from parhelion.outputs.ros.feed import RosFeed
 from parhelion.outputs.ros.rules import Images
 from parhelion.outputs.topics import Layout
 from parhelion.scenario.scenario import Scenario, Step
+from parhelion.weather.daylight import Daylight
+from parhelion.weather.media import table
+from parhelion.weather.weather import Weather
 
 TWIST = "geometry_msgs/msg/Twist"
 HOLD_S = 0.5
@@ -125,6 +130,84 @@ def _values(data: bytes) -> tuple[float, ...] | None:
     linear, angular = message.linear, message.angular
     values = tuple(float(v) for v in (linear.x, linear.y, linear.z, angular.x, angular.y, angular.z))
     return values if all(math.isfinite(value) for value in values) else None
+
+
+# ---- weather and daylight -------------------------------------------------------------------------------------------
+
+
+FLOAT = "std_msgs/msg/Float64"
+STRING = "std_msgs/msg/String"
+WEATHER, DAYLIGHT = "/weather", "/daylight"
+STATE = f"{WEATHER}/state"
+"""Topic of the current weather and daylight as JSON text, after every change."""
+DAYLIGHT_FIELDS = ("sun_elevation_deg", "sun_azimuth_deg", "turbidity", "cloud_optical_depth")
+"""Fields of daylight with a topic."""
+
+
+class AirControl:
+    """Controller of weather and daylight by Float64 messages; call it after every step.
+
+    There is one topic per medium, `/weather/<field>` with the names of weather files, for example
+    `/weather/rain_rate_mm_h`; 0 (for `visibility_m` also infinity) removes the medium. Sun and sky have
+    `/daylight/sun_elevation_deg` and others. A change holds from the next step on, and `/weather/state` reports it.
+    """
+
+    def __init__(self, scenario: Scenario, node: Any) -> None:
+        self.name, self.topic = "weather and daylight", f"{WEATHER}/..., {DAYLIGHT}/..."
+        self.messages = 0
+        """Number of executed messages."""
+        self.refused = 0
+        """Number of ignored messages: damaged, not finite or out of range."""
+        self._node, self._published = node, False
+        clear = {one.amount.short: one.amount.clear for one in table().values() if one.place is None}
+        self._clear: dict[str, float] = clear
+        self._received = {(WEATHER, name): node.subscribe(f"{WEATHER}/{name}", FLOAT) for name in clear}
+        self._received |= {(DAYLIGHT, name): node.subscribe(f"{DAYLIGHT}/{name}", FLOAT) for name in DAYLIGHT_FIELDS}
+        node.advertise(STATE, STRING)
+
+    def __call__(self, step: Step) -> None:
+        changed = not self._published
+        for (kind, name), received in self._received.items():
+            for data in received.take()[-1:]:  # an earlier one of the same step would have no effect
+                done = self._set(step, kind, name, data)
+                self.messages, self.refused = self.messages + done, self.refused + (not done)
+                changed |= done
+        if changed:
+            self.publish(step)
+
+    def _set(self, step: Step, kind: str, name: str, data: bytes) -> bool:
+        """Apply one message; return False if it is refused."""
+        try:
+            value = float(decode(FLOAT, data).data)
+            if kind == WEATHER:
+                weather = step.world.weather or Weather()
+                gone = value == 0.0 or value == self._clear[name]
+                changed = weather.replace(**{name: None if gone else value})
+                if changed != weather:
+                    step.world.weather = changed
+            else:
+                fields = {} if step.world.daylight is None else step.world.daylight.model_dump(exclude_unset=True)
+                if name.startswith("sun_"):
+                    fields = {key: one for key, one in fields.items() if key not in _PLACE}
+                step.world.daylight = config.parse(Daylight, {**fields, name: value}, DAYLIGHT)
+        except (ConfigError, FormatError):
+            return False
+        return True
+
+    def publish(self, step: Step) -> None:
+        """Publish the weather and daylight from this step on."""
+        world = step.world
+        state = {
+            "time_s": step.time,
+            "weather": {} if world.weather is None else world.weather.to_mapping(),
+            "daylight": {} if world.daylight is None else world.daylight.model_dump(mode="json", exclude_unset=True),
+        }
+        self._published = True
+        data = encode(STRING, new(STRING, data=json.dumps(state)))
+        self._node.publish(Message(STATE, STRING, round(step.time * 1e9), data))
+
+
+_PLACE = ("time", "latitude_deg", "longitude_deg")
 
 
 # ---- ros node -------------------------------------------------------------------------------------------------------

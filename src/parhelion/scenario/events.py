@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -164,7 +164,7 @@ def _object(file: Path, number: int, text: bytes) -> dict[str, Any]:
 # ---- edits of a Python loop ------------------------------------------------------------------------------------------
 
 
-def logged(scenario: Scenario, path: str | PathLike[str], steps: Iterator[Step]) -> Iterator[Step]:
+def logged(scenario: Scenario, path: str | PathLike[str], steps: Iterator[Step]) -> Generator[Step, None, None]:
     """Yield steps, and log the edits that the loop body makes to world, vehicles and sensors.
 
     Raise ConfigError for edits that a log cannot hold, such as an actor along a trajectory.
@@ -187,6 +187,13 @@ def logged(scenario: Scenario, path: str | PathLike[str], steps: Iterator[Step])
         raise ConfigError(f"{path}: the edits of this scenario are logged already")
     scenario.on_edit, scenario.world.on_edit = scenario_edited, world_edited
     try:
+        editing = True
+        for edit, value, first in zip(
+            ("weather", "daylight"), (scenario.world.weather, scenario.world.daylight), scenario.first_air, strict=True
+        ):
+            if value != first:  # changed before the loop, for example by options of a command
+                world_edited(edit, None, {edit: value})
+        editing = False
         for step in steps:
             now, editing = (step.number + 1, step.time), True
             yield step

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -238,6 +238,8 @@ class Scenario:
         """Number of changed mounts, so that consumers can send them again."""
         self.on_edit: Edited | None = None
         """Function that is called after each edit of vehicles and sensors; None for none."""
+        self.first_air = (self.world.weather, self.world.daylight)
+        """Weather and daylight of the file."""
         self._done: dict[str, int] = {}
         self._streams: dict[str, SampleStream] = {}
 
@@ -554,7 +556,7 @@ class Scenario:
         batch_s: float = 0.0,
         between: Between | None = None,
         events: str | PathLike[str] | None = None,
-    ) -> Iterator[Step]:
+    ) -> Generator[Step, None, None]:
         """Iterate over the steps of the clock from the beginning; only `wanted` frames are measured.
 
         Samples of stream sensors are measured once per `batch_s` [s], which costs much less than in every step. Edits
@@ -567,7 +569,7 @@ class Scenario:
 
         return logged(self, events, self._walk(wanted, batch_s, between))
 
-    def _walk(self, wanted: Wanted, batch_s: float, between: Between | None) -> Iterator[Step]:
+    def _walk(self, wanted: Wanted, batch_s: float, between: Between | None) -> Generator[Step, None, None]:
         self.rewind()
         if self._begun:
             for driver in self._drivers.values():
