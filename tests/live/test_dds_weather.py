@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,42 @@ def test_topics_change_the_next_scan_and_the_log_repeats_it(tmp_path: Path) -> N
     control.run()
     assert control.deviations == []
     assert all(one.equals(other) for one, other in zip(scans, again, strict=True))
+
+
+def test_parameters_change_a_stream() -> None:
+    from parhelion.live.dds import DdsNode
+    from parhelion.live.services import ServiceClient
+    from parhelion.live.simulation import AirParameters, _value
+
+    scenario = yard(duration_s=0.5)
+    with DdsNode(DOMAIN + 3) as node:
+        air = AirControl(scenario, node)
+        parameters = AirParameters(air, node)
+        name, kind = "/parhelion/set_parameters", "rcl_interfaces/srv/SetParameters"
+        client = ServiceClient(node, name, kind)
+        client.wait()
+        steps = iter(scenario)
+        replies: list[Any] = []
+        values = {"weather.rain_rate_mm_h": 30.0, "weather.visibility_m": -1.0, "daylight.sun_elevation_deg": 5.0}
+        given = [new("rcl_interfaces/msg/Parameter", name=key, value=_value(one)) for key, one in values.items()]
+        thread = threading.Thread(target=lambda: replies.append(client.call(30.0, parameters=given)))
+        thread.start()
+        while thread.is_alive():
+            step = next(steps)
+            air(step)
+            thread.join(0.1)
+        assert [one.successful for one in replies[0].results] == [True, False, True]
+        assert "visibility_m" in replies[0].results[1].reason
+        assert scenario.world.weather is not None
+        assert scenario.world.weather.to_mapping() == {"rain_rate_mm_h": 30.0}
+        get = ServiceClient(node, "/parhelion/get_parameters", "rcl_interfaces/srv/GetParameters")
+        get.wait()
+        found = get.call(names=["weather.rain_rate_mm_h", "daylight.sun_elevation_deg", "weather.hail"]).values
+        assert [(one.type, one.double_value) for one in found] == [(3, 30.0), (3, 5.0), (0, 0.0)]
+        names = ServiceClient(node, "/parhelion/list_parameters", "rcl_interfaces/srv/ListParameters")
+        names.wait()
+        assert "weather.snow_rate_mm_h" in names.call(prefixes=["weather"], depth=0).result.names
+        parameters.close()
 
 
 def test_the_command_takes_weather_and_logs_it(tmp_path: Path) -> None:

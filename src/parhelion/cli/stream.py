@@ -86,17 +86,11 @@ class Choices:
 def _ros(scenario: Scenario, choices: Choices) -> Outlet:
     from parhelion.live.dds import DdsNode
     from parhelion.live.ros import RclpyNode, RosOutlet
-    from parhelion.scenario.schema import BagOutput
 
-    # The stream uses the topics, frames and fields of the scenario's bag.
-    bag = next((entry for entry in scenario.settings.outputs if isinstance(entry, BagOutput)), BagOutput(kind="bag"))
     kind = RclpyNode if choices.rclpy else DdsNode
     node = kind(choices.domain, choices.interface, reliable=choices.reliable)
     try:
-        return RosOutlet(
-            scenario, node, topics=bag.topics, frames=bag.frames, layout=bag.layout, images=bag.images,
-            epoch_s=bag.epoch_s, batch_s=choices.ahead_s / 2,
-        )  # fmt: skip
+        return RosOutlet.of(scenario, node, batch_s=choices.ahead_s / 2)
     except BaseException:
         node.close()
         raise
@@ -243,6 +237,7 @@ def stream(
         raise typer.BadParameter(
             "sensor packets are sent at their own times, which requires speed 1", param_hint="--speed"
         )
+    from parhelion.live.dds import DdsNode
     from parhelion.live.pacing import PacedRun
     from parhelion.live.ros import AirControl
     from parhelion.scenario.scenario import Scenario
@@ -255,20 +250,31 @@ def stream(
         drivers.append(lambda outlet: AirControl(whole, outlet.node))
     start_engine()
     outlets: dict[str, Outlet] = {}
+    parameters = None
     try:
         for name, (make, _) in chosen.items():
             outlets[name] = make(whole, choices)
         controls = [connect(outlets["ROS 2"]) for connect in drivers]
         flow = PacedRun(whole, outlets, speed=speed, ahead_s=ahead, loop=loop, controllers=controls, events=events)
+        for control in controls:
+            node = outlets["ROS 2"].node  # type: ignore[attr-defined]
+            if isinstance(control, AirControl) and isinstance(node, DdsNode):
+                from parhelion.live.simulation import AirParameters
+
+                parameters = AirParameters(control, node)
         if wait:
             _wait(outlets["ROS 2"], wait)
     except BaseException:
+        if parameters is not None:
+            parameters.close()
         for outlet in outlets.values():
             outlet.close()
         raise
     _print_start(chosen, controls)
     try:
         with _progress(flow) as progress:
+            if parameters is not None:
+                flow.ending.append(parameters.close)
             flow.run(progress)
     finally:
         _print_end(flow, outlets, controls)

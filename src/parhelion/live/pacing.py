@@ -261,6 +261,8 @@ class PacedRun:
         self.controllers = list(controllers)
         self.clock = Clock(speed)
         self.summary = StreamSummary()
+        self.ending: list[Callable[[], None]] = []
+        """Functions that are called before the outlets are closed."""
         self._standing = threading.RLock()
 
     def stop(self) -> None:
@@ -286,6 +288,8 @@ class PacedRun:
             summary.seconds = self.clock.seconds
             with uninterrupted:  # threads and outlets are closed in order
                 self.stop()
+                for end in self.ending:
+                    end()
                 _close_all(senders)
         return summary
 

@@ -6,6 +6,7 @@ import importlib
 import json
 import math
 import os
+import queue
 import time as wall
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -21,6 +22,7 @@ from parhelion.outputs.ros.feed import RosFeed
 from parhelion.outputs.ros.rules import Images
 from parhelion.outputs.topics import Layout
 from parhelion.scenario.scenario import Scenario, Step
+from parhelion.scenario.schema import BagOutput
 from parhelion.weather.daylight import Daylight
 from parhelion.weather.media import table
 from parhelion.weather.weather import Weather
@@ -159,6 +161,9 @@ class AirControl:
         self.refused = 0
         """Number of ignored messages: damaged, not finite or out of range."""
         self._node, self._published = node, False
+        self._asked: queue.Queue[tuple[str, str, float, queue.Queue[str]]] = queue.Queue(_MOST_ASKED)
+        self.state: dict[str, Any] = {"time_s": 0.0, **_air(scenario)}
+        """Time [s], weather and daylight after the last change."""
         clear = {one.amount.short: one.amount.clear for one in table().values() if one.place is None}
         self._clear: dict[str, float] = clear
         self._received = {(WEATHER, name): node.subscribe(f"{WEATHER}/{name}", FLOAT) for name in clear}
@@ -169,16 +174,34 @@ class AirControl:
         changed = not self._published
         for (kind, name), received in self._received.items():
             for data in received.take()[-1:]:  # an earlier one of the same step would have no effect
-                done = self._set(step, kind, name, data)
-                self.messages, self.refused = self.messages + done, self.refused + (not done)
-                changed |= done
+                try:
+                    refused = self._set(step, kind, name, float(decode(FLOAT, data).data))
+                except FormatError as error:
+                    refused = str(error)
+                self.messages, self.refused = self.messages + (not refused), self.refused + bool(refused)
+                changed |= not refused
+        while not self._asked.empty():
+            kind, name, value, answer = self._asked.get_nowait()
+            refused = self._set(step, kind, name, value)
+            changed |= not refused
+            answer.put(refused)
         if changed:
             self.publish(step)
 
-    def _set(self, step: Step, kind: str, name: str, data: bytes) -> bool:
-        """Apply one message; return False if it is refused."""
+    def ask(self, kind: str, name: str, value: float, seconds: float = 10.0) -> str:
+        """Set a value from another thread, after the next step; return the reason if it is refused, otherwise ''."""
+        answer: queue.Queue[str] = queue.Queue(1)
         try:
-            value = float(decode(FLOAT, data).data)
+            self._asked.put_nowait((kind, name, value, answer))
+            return answer.get(timeout=seconds)
+        except queue.Full:
+            return "too many requests are waiting"
+        except queue.Empty:
+            return f"no step within {seconds:g} s"
+
+    def _set(self, step: Step, kind: str, name: str, value: float) -> str:
+        """Apply one value; return the reason if it is refused, otherwise ''."""
+        try:
             if kind == WEATHER:
                 weather = step.world.weather or Weather()
                 gone = value == 0.0 or value == self._clear[name]
@@ -190,24 +213,29 @@ class AirControl:
                 if name.startswith("sun_"):
                     fields = {key: one for key, one in fields.items() if key not in _PLACE}
                 step.world.daylight = config.parse(Daylight, {**fields, name: value}, DAYLIGHT)
-        except (ConfigError, FormatError):
-            return False
-        return True
+        except ConfigError as error:
+            return str(error)
+        return ""
 
     def publish(self, step: Step) -> None:
         """Publish the weather and daylight from this step on."""
-        world = step.world
-        state = {
-            "time_s": step.time,
-            "weather": {} if world.weather is None else world.weather.to_mapping(),
-            "daylight": {} if world.daylight is None else world.daylight.model_dump(mode="json", exclude_unset=True),
-        }
+        self.state = {"time_s": step.time, **_air(step)}
         self._published = True
-        data = encode(STRING, new(STRING, data=json.dumps(state)))
+        data = encode(STRING, new(STRING, data=json.dumps(self.state)))
         self._node.publish(Message(STATE, STRING, round(step.time * 1e9), data))
 
 
 _PLACE = ("time", "latitude_deg", "longitude_deg")
+_MOST_ASKED = 64
+
+
+def _air(of: Scenario | Step) -> dict[str, Any]:
+    """Weather and daylight as in files."""
+    weather, daylight = of.world.weather, of.world.daylight
+    return {
+        "weather": {} if weather is None else weather.to_mapping(),
+        "daylight": {} if daylight is None else daylight.model_dump(mode="json", exclude_unset=True),
+    }
 
 
 # ---- ros node -------------------------------------------------------------------------------------------------------
@@ -353,6 +381,15 @@ class RosOutlet:
         """Types of the sensors' topics."""
         for topic, kind in self.topics.items():
             node.advertise(topic, kind)
+
+    @classmethod
+    def of(cls, scenario: Scenario, node: Node, *, batch_s: float) -> RosOutlet:
+        """Outlet with the topics, frames and fields of the scenario's bag."""
+        bag = next((one for one in scenario.settings.outputs if isinstance(one, BagOutput)), BagOutput(kind="bag"))
+        return cls(
+            scenario, node, topics=bag.topics, frames=bag.frames, layout=bag.layout, images=bag.images,
+            epoch_s=bag.epoch_s, batch_s=batch_s,
+        )  # fmt: skip
 
     def prepare(self, step: Step) -> list[tuple[float, Message]]:
         """Messages completed by a step, with their send times [s]."""

@@ -20,7 +20,7 @@ from parhelion.core.errors import ParhelionError
 from parhelion.io.ros.service_types import PARAMETERS, SERVICES, SIMULATION, register_services
 from parhelion.io.ros.types import header, new
 from parhelion.live.dds import DdsNode
-from parhelion.live.ros import DAYLIGHT_FIELDS
+from parhelion.live.ros import DAYLIGHT_FIELDS, AirControl
 from parhelion.live.services import ServiceServer
 from parhelion.outputs.topics import MAP
 from parhelion.scenario.control import Control
@@ -71,16 +71,13 @@ class SimulationServices:
     def __init__(self, control: Control, node: DdsNode, *, version: int = 1, name: str = NODE) -> None:
         register_services()
         self.control, self.node, self.server = control, node, ServiceServer(node)
-        self._parameters = _Parameters(self._call)
         self._flags = version >= 2
         for service in SERVICES:
             snake = re.sub(r"(?<!^)(?=[A-Z])", "_", service).lower()
             kind = "SetEntityStateFlags" if service == "SetEntityState" and self._flags else service
             handler = getattr(self, f"_{snake}")
             self.server.serve(f"{name}/{snake}", f"{SIMULATION}/srv/{kind}", self._guarded(kind, handler))
-        for service in PARAMETERS:
-            snake = re.sub(r"(?<!^)(?=[A-Z])", "_", service).lower()
-            self.server.serve(f"{name}/{snake}", f"rcl_interfaces/srv/{service}", getattr(self._parameters, snake))
+        _serve_parameters(self.server, name, _Parameters(self._call))
         self.server.start()
 
     def close(self) -> None:
@@ -334,6 +331,35 @@ def _state_of(found: dict[str, Any]) -> Any:
 
 
 # ---- parameters ------------------------------------------------------------------------------------------------------
+
+
+class AirParameters:
+    """Parameters of the weather and daylight of a stream: the services of a ROS 2 node; `close` ends them."""
+
+    def __init__(self, air: AirControl, node: DdsNode, name: str = NODE) -> None:
+        self._air, self.server = air, ServiceServer(node)
+        _serve_parameters(self.server, name, _Parameters(self._call))
+        self.server.start()
+
+    def _call(self, op: str, **fields: Any) -> dict[str, Any]:
+        if op == "status":
+            return self._air.state
+        for name, value in fields["changes"].items():
+            refused = self._air.ask(f"/{op}", name, 0.0 if value is None else float(value))
+            if refused:
+                raise VerbError("invalid", refused)
+        return {}
+
+    def close(self) -> None:
+        """End the services, before the node is closed."""
+        self.server.close()
+
+
+def _serve_parameters(server: ServiceServer, name: str, parameters: _Parameters) -> None:
+    register_services()
+    for service in PARAMETERS:
+        snake = re.sub(r"(?<!^)(?=[A-Z])", "_", service).lower()
+        server.serve(f"{name}/{snake}", f"rcl_interfaces/srv/{service}", getattr(parameters, snake))
 
 
 class _Parameters:

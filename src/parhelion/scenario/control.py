@@ -91,6 +91,8 @@ class Control:
         self.deviations: list[str] = []
         """Differences between the results of a replayed script and those in its file."""
         self.listeners: list[Listener] = []
+        self.watchers: list[Callable[[Step], None]] = []
+        """Functions that are called after each step, in the simulation thread."""
         self._check = check
         self._waiting: queue.Queue[tuple[Verb, Answer]] = queue.Queue(MOST_WAITING)
         self._script = None if script is None else list(reversed(script.events))
@@ -184,7 +186,9 @@ class Control:
         return "reset" if isinstance(self._ending, verbs.Reset) else "quit"
 
     def take(self, step: Step) -> None:
-        """Pass the records of a step to the listeners."""
+        """Pass a step to the watchers, and its records to the listeners."""
+        for watcher in self.watchers:
+            watcher(step)
         for sensor, number, time_s, record in self.editor.take(step):
             for listener in list(self.listeners):
                 listener(sensor, number, time_s, record)
