@@ -44,7 +44,7 @@ def hashes(folder: Path) -> dict[str, str]:
 
 def random_verb(chance: random.Random) -> dict[str, Any]:
     """Verb of a client, often one that is refused."""
-    name = chance.choice(["crate", "crate-2", "ball", "robot", "buggy", "cuboid-1", "nobody"])
+    name = chance.choice(["crate", "crate-2", "ball", "robot", "buggy", "cuboid-1", "ghost"])
     place = {"xyz": [chance.uniform(-8, 8), chance.uniform(-8, 8), chance.uniform(0, 2)]}
     shape = {"kind": "box", "size_m": [chance.uniform(0.2, 2) for _ in range(3)]}
     sensor = chance.choice(["top", "imu", "low", "low-2", "none"])

@@ -286,7 +286,7 @@ def fixed(to: dict[str, Service]) -> dict[str, Any]:
         to["spawn"].call("x", False, "", "", "", PoseStamped(header(), place(2.0))),
         to["spawn"].call("x", False, "", "<sdf/>", "", PoseStamped(header(), place(2.0))),
         to["spawn"].call("x", False, "", "{", "", PoseStamped(header(), place(2.0))),
-        to["get"].call("nobody"),
+        to["get"].call("ghost"),
         to["delete"].call("robot"),
         to["set"].call("crate", state(place(3.0), speed=2.0)),
         to["step"].call(0),

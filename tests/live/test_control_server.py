@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
+from typer.testing import CliRunner
 
 pytest.importorskip("websockets", reason="the server is made with websockets")
 
@@ -24,7 +27,8 @@ from websockets.sync.client import ClientConnection
 from websockets.sync.client import connect as open_socket
 
 import parhelion as ph
-from control_rigs import yard
+from control_rigs import YARD, yard
+from parhelion.cli.app import app
 from parhelion.core.errors import ConfigError, FormatError, ParhelionError
 from parhelion.io.wire import packed, unpacked
 from parhelion.live import control_server
@@ -382,3 +386,39 @@ def test_ph_connect_is_the_client(server: ControlServer) -> None:
     with ph.connect(server.url) as client:
         assert isinstance(client, Client)
         assert repr(client) == f"<Client of {server.url}: yard>"
+
+
+def test_the_command_serves_and_ends_with_a_client(tmp_path: Path) -> None:
+    file = tmp_path / "yard.yaml"
+    file.write_text(yaml.safe_dump({**YARD, "outputs": [], "duration_s": 0.5}))
+    words = ["serve", str(file), "--port", "0", "--paused", "--speed", "0", "-o", str(tmp_path / "out")]
+    process = subprocess.Popen([sys.executable, "-m", "parhelion", *words], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        first = process.stdout.readline()
+        assert first.startswith("yard: ws://127.0.0.1:")
+        assert first.endswith(", paused\n")
+        with connect(first.split()[1].rstrip(",")) as client:
+            client.step(12)
+            client.weather(rain_rate_mm_h=5)
+            client.quit()
+        rest = process.stdout.read()
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()
+    assert "3 in " in rest
+    assert (tmp_path / "out" / "top" / "000000.pcd").is_file()
+    ops = [json.loads(line).get("op") for line in (tmp_path / "out" / "events.jsonl").read_text().splitlines()]
+    assert ops == [None, "step", "weather", "quit"]
+
+
+def test_wrong_options_of_the_command_are_explained(tmp_path: Path) -> None:
+    file = tmp_path / "yard.yaml"
+    file.write_text(yaml.safe_dump({**YARD, "outputs": []}))
+    remote = CliRunner().invoke(app, ["serve", str(file), "--host", "0.0.0.0"])
+    assert remote.exit_code == 1
+    assert "host: 0.0.0.0 can be reached by other machines; set a token" in remote.output
+    events = CliRunner().invoke(app, ["serve", str(file), "--events", str(file)])
+    assert events.exit_code == 2
+    assert "choose another file" in events.output

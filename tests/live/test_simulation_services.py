@@ -83,7 +83,7 @@ def test_an_independent_client_controls_the_scenario(running: Served) -> None:
     assert found["state"] == 2  # paused
     assert found["spawned"] == "crate"
     assert found["codes"] == [101, 104, 103, 106, 2, 0, 1, 4, 4, 4], found["messages"]
-    assert found["messages"][4] == "no entity 'nobody'; did you mean 'robot'?"
+    assert found["messages"][4] == "no entity 'ghost'"
     assert found["pose"] == [pytest.approx(3.2), 2.0, 100_000_000, "map"]
     assert found["bounds"] == [1, pytest.approx(3.7), pytest.approx(2.7)]
     assert found["crates"] == ["crate"]
