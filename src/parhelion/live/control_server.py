@@ -29,10 +29,10 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from parhelion import __version__
 from parhelion.core.errors import ConfigError, FormatError, MissingDependencyError
 from parhelion.io.wire import PackedRecord, packed
 from parhelion.live.web import REFUSED, is_allowed_origin, is_loopback
+from parhelion.outputs.manifest import version_of
 from parhelion.scenario.control import Control, Reply
 from parhelion.scenario.editor import FEATURES
 from parhelion.scenario.verbs import VERBS, VerbError, verb_of
@@ -329,7 +329,7 @@ class ControlServer:
         self._reply(
             client,
             number,
-            {"protocol": PROTOCOL, "version": __version__, "features": list(FEATURES), "limits": limits,
+            {"protocol": PROTOCOL, "version": version_of("parhelion"), "features": list(FEATURES), "limits": limits,
              "ops": ["hello", "subscribe", "unsubscribe", *VERBS], "scenario": scenario.settings.name,
              "seed": scenario.seed, "step_s": scenario.settings.step_s},
         )  # fmt: skip

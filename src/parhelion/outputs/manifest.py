@@ -180,7 +180,7 @@ def content_of(scenario: Scenario, *, controlled: bool = False) -> dict[str, Any
     A run that events changed (`controlled`) names their log. `weather_validity` grades the result: grade and reason for
     each graded sensor in each medium of the weather.
     """
-    packages = {name: _version(name) for name in ("parhelion", "mitsuba", "drjit", "numpy", "scipy")}
+    packages = {name: version_of(name) for name in ("parhelion", "mitsuba", "drjit", "numpy", "scipy")}
     settings, digest = settings_hash(scenario)
     return {
         "scenario": settings,
@@ -192,7 +192,8 @@ def content_of(scenario: Scenario, *, controlled: bool = False) -> dict[str, Any
     }
 
 
-def _version(package: str) -> str:
+def version_of(package: str) -> str:
+    """Installed version of a package."""
     try:
         return version(package)
     except PackageNotFoundError:  # run from a source folder
