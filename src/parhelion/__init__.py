@@ -95,6 +95,7 @@ _HOME = {
     "Weather": "weather.weather",
     "World": "world.world",
     "check_sensor": "sensors.check",
+    "connect": "live.client",
     "load_urdf": "world.urdf",
     "material_names": "surfaces.library",
     "presets": "sensors.kinds",
@@ -147,6 +148,7 @@ if TYPE_CHECKING:
     from parhelion.core.trajectory import Trajectory as Trajectory
     from parhelion.core.trajectory import Waypoints as Waypoints
     from parhelion.io import read_frames as read_frames
+    from parhelion.live.client import connect as connect
     from parhelion.makers import Maker as Maker
     from parhelion.makers import register_maker as register_maker
     from parhelion.motion.recorded import RecordedMotion as RecordedMotion

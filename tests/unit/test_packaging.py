@@ -29,7 +29,7 @@ DISTRIBUTIONS = {
 """Distribution of a module, if its name is another one."""
 INDIRECT = {
     "lazrs": "laspy", "lz4": "rosbags", "zstandard": "rosbags", "pydantic_core": "pydantic",
-    "typing_extensions": "pydantic", "websockets": "viser",
+    "typing_extensions": "pydantic",
 }  # fmt: skip
 """Distribution that installs a module as its own dependency."""
 NOT_ON_THE_INDEX = {"rclpy"}

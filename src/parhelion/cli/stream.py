@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from parhelion.cli import screen
-from parhelion.cli.screen import Command, start_engine, stop_if_interrupted, warn
+from parhelion.cli.screen import start_engine, stop_if_interrupted, warn
+from parhelion.cli.weather_options import WeatherCommand, WeatherOptions, weather_options
 from parhelion.core.errors import ConfigError
 from parhelion.makers import LOOPBACK, codecs
 
@@ -26,6 +27,8 @@ EXAMPLES = (
     "parhelion stream scenario.yaml --ros2 --reliable --loop",
     "parhelion stream scenario.yaml --ros2 --cmd-vel husky            # /cmd_vel drives the vehicle husky",
     "parhelion stream scenario.yaml --ros2 --cmd-vel husky=/husky/cmd_vel --domain 7",
+    "parhelion stream scenario.yaml --ros2 --rain 25 --weather-topic  # /weather/rain_rate_mm_h changes the rain",
+    "parhelion stream scenario.yaml --ros2 --weather-topic --events events.jsonl   # parhelion run --events repeats it",
     "parhelion stream scenario.yaml --velodyne-udp                    # packets to 127.0.0.1:2368",
     "parhelion stream scenario.yaml --ouster-udp 127.0.0.1:7502 --ouster-http 8088 --foxglove",
     "parhelion stream scenario.yaml --rclpy --interface any           # through the installed ROS 2",
@@ -35,7 +38,7 @@ HTTP_PORT, FOXGLOVE_PORT = 8088, 8765
 _TARGET = re.compile(r"(?:[A-Za-z0-9.-]*:)?\d{1,5}")
 
 
-class StreamCommand(Command):
+class StreamCommand(WeatherCommand):
     """Command with `--MAKER-udp` and `--MAKER-http` for every maker, and options with optional values."""
 
     @staticmethod
@@ -83,17 +86,11 @@ class Choices:
 def _ros(scenario: Scenario, choices: Choices) -> Outlet:
     from parhelion.live.dds import DdsNode
     from parhelion.live.ros import RclpyNode, RosOutlet
-    from parhelion.scenario.schema import BagOutput
 
-    # The stream uses the topics, frames and fields of the scenario's bag.
-    bag = next((entry for entry in scenario.settings.outputs if isinstance(entry, BagOutput)), BagOutput(kind="bag"))
     kind = RclpyNode if choices.rclpy else DdsNode
     node = kind(choices.domain, choices.interface, reliable=choices.reliable)
     try:
-        return RosOutlet(
-            scenario, node, topics=bag.topics, frames=bag.frames, layout=bag.layout, images=bag.images,
-            epoch_s=bag.epoch_s, batch_s=choices.ahead_s / 2,
-        )  # fmt: skip
+        return RosOutlet.of(scenario, node, batch_s=choices.ahead_s / 2)
     except BaseException:
         node.close()
         raise
@@ -131,6 +128,7 @@ def _outlets(choices: Choices) -> dict[str, tuple[Callable[[Scenario, Choices], 
     return found
 
 
+@weather_options
 def stream(
     scenario: Annotated[Path, typer.Argument(metavar="SCENARIO", help="Scenario file (.yaml).")],
     ros2: Annotated[
@@ -149,6 +147,16 @@ def stream(
     cmd_vel: Annotated[
         list[str] | None,
         typer.Option("--cmd-vel", metavar="VEHICLE[=TOPIC]", help="Drive a vehicle by Twist messages (/cmd_vel)."),
+    ] = None,
+    weather_topic: Annotated[
+        bool,
+        typer.Option(
+            "--weather-topic", help="Change weather and daylight by the topics /weather/... and /daylight/..."
+        ),
+    ] = False,
+    events: Annotated[
+        Path | None,
+        typer.Option("--events", metavar="FILE", help="Log all commands and changes, for parhelion run --events."),
     ] = None,
     udp: Annotated[
         list[str] | None,
@@ -183,7 +191,11 @@ def stream(
     ahead: Annotated[
         float | None,
         typer.Option(
-            "--ahead", metavar="S", min=0, max=60, help="Seconds to measure ahead. Default: 0.6, with --cmd-vel 0.2."
+            "--ahead",
+            metavar="S",
+            min=0,
+            max=60,
+            help="Seconds to measure ahead. Default: 0.6; with --cmd-vel and --weather-topic 0.2.",
         ),
     ] = None,
     wait: Annotated[
@@ -192,13 +204,15 @@ def stream(
             "--wait", metavar="S", min=0, max=3600, help="Wait up to S seconds for a ROS 2 subscriber before the start."
         ),
     ] = 0.0,
+    *,
+    weather: WeatherOptions,
 ) -> None:
     """Stream a scenario in real time: to ROS 2, as packets of the real sensors, to Foxglove.
 
     All traffic stays on this machine unless an interface or --anywhere is given. Press Ctrl-C to stop.
     """
     if ahead is None:
-        ahead = CLOSED_LOOP_AHEAD_S if cmd_vel else OPEN_LOOP_AHEAD_S
+        ahead = CLOSED_LOOP_AHEAD_S if cmd_vel or weather_topic else OPEN_LOOP_AHEAD_S
     packets = _by_maker("--udp", udp, lambda codec: f"{LOOPBACK}:{next(iter(codec.ports.values()))}")
     documents = _by_maker("--http", http, lambda codec: str(HTTP_PORT))
     choices = Choices(
@@ -207,8 +221,13 @@ def stream(
     chosen = _outlets(choices)
     if not chosen:
         raise typer.BadParameter("select an output, for example --ros2", param_hint="SCENARIO")
-    if (cmd_vel or wait) and "ROS 2" not in chosen:
-        raise typer.BadParameter("needs --ros2 or --rclpy", param_hint="--cmd-vel" if cmd_vel else "--wait")
+    for option, given in (("--cmd-vel", cmd_vel), ("--weather-topic", weather_topic), ("--wait", wait)):
+        if given and "ROS 2" not in chosen:
+            raise typer.BadParameter("needs --ros2 or --rclpy", param_hint=option)
+    if events is not None and loop:
+        raise typer.BadParameter("cannot be combined with --loop", param_hint="--events")
+    if events is not None and events.exists():
+        raise typer.BadParameter(f"{events} exists; choose another file", param_hint="--events")
     for maker in documents:
         if maker not in packets:
             raise typer.BadParameter(f"needs --{maker}-udp", param_hint=f"--{maker}-http")
@@ -218,27 +237,44 @@ def stream(
         raise typer.BadParameter(
             "sensor packets are sent at their own times, which requires speed 1", param_hint="--speed"
         )
+    from parhelion.live.dds import DdsNode
     from parhelion.live.pacing import PacedRun
+    from parhelion.live.ros import AirControl
     from parhelion.scenario.scenario import Scenario
 
     whole = Scenario.load(scenario)
+    if weather:
+        whole.world.weather = weather.weather(whole.world.weather)
     drivers = [_driver(whole, text) for text in cmd_vel or []]
+    if weather_topic:
+        drivers.append(lambda outlet: AirControl(whole, outlet.node))
     start_engine()
     outlets: dict[str, Outlet] = {}
+    parameters = None
     try:
         for name, (make, _) in chosen.items():
             outlets[name] = make(whole, choices)
         controls = [connect(outlets["ROS 2"]) for connect in drivers]
-        flow = PacedRun(whole, outlets, speed=speed, ahead_s=ahead, loop=loop, controllers=controls)
+        flow = PacedRun(whole, outlets, speed=speed, ahead_s=ahead, loop=loop, controllers=controls, events=events)
+        for control in controls:
+            node = outlets["ROS 2"].node  # type: ignore[attr-defined]
+            if isinstance(control, AirControl) and isinstance(node, DdsNode):
+                from parhelion.live.simulation import AirParameters
+
+                parameters = AirParameters(control, node)
         if wait:
             _wait(outlets["ROS 2"], wait)
     except BaseException:
+        if parameters is not None:
+            parameters.close()
         for outlet in outlets.values():
             outlet.close()
         raise
     _print_start(chosen, controls)
     try:
         with _progress(flow) as progress:
+            if parameters is not None:
+                flow.ending.append(parameters.close)
             flow.run(progress)
     finally:
         _print_end(flow, outlets, controls)

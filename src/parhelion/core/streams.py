@@ -73,6 +73,9 @@ class SampleHistory(Generic[Kind]):
         self._first: Kind | None = None
         self._rows = History(())
 
+    def __len__(self) -> int:
+        return len(self._rows)
+
     def add(self, samples: Kind) -> None:
         """Add samples."""
         columns = {name: getattr(samples, name) for name in samples._columns()}

@@ -14,6 +14,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import fields as dataclass_fields
+from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -51,36 +52,43 @@ def write(cloud: PointCloud, path: Path, *, compress: bool = False) -> tuple[str
 
     The motion of a scan is stored at its knots (`Scan.motion_knots`) and read back as `Waypoints`.
     """
-    if type(cloud) is not PointCloud and not isinstance(cloud, Scan):
-        return write_record(cloud, path, compress=compress)
-    arrays, keys = _arrays(cloud)
-    for key, values in arrays.items():
-        if values.dtype.hasobject:
-            raise FormatError(f"{path}: the field {key!r} contains Python objects, which are never written")
-    extras: dict[str, Any] = {"fields": keys}
-    if isinstance(cloud, Scan):
-        extras["start_time"] = float(cloud.start_time)
-    _write_with_text(arrays, to_json(cloud, path, extras=extras), path, compress)
-    return ()
+    return write_record(cloud, path, compress=compress)
 
 
 def write_record(record: Record, path: Path, *, compress: bool = False) -> tuple[str, ...]:
     """Write any record: each array under the name of its field, all other values as JSON."""
-    arrays: Arrays = {}
+    arrays, text = described(record, path)
+    _write_with_text(arrays, text, path, compress)
+    return ()
+
+
+def described(record: Record, source: str | PathLike[str]) -> tuple[Arrays, str]:
+    """Arrays of a record by name, and JSON text with everything else; `rebuilt` is the inverse.
+
+    `source` is the file or another description for error messages.
+    """
+    if type(record) is PointCloud or isinstance(record, Scan):
+        arrays, keys = _arrays(record)
+        for key, values in arrays.items():
+            if values.dtype.hasobject:
+                raise FormatError(f"{source}: the field {key!r} contains Python objects, which are never written")
+        extras: dict[str, Any] = {"fields": keys}
+        if isinstance(record, Scan):
+            extras["start_time"] = float(record.start_time)
+        return arrays, to_json(record, Path(source), extras=extras)
+    found: Arrays = {}
 
     def stored(key: str, values: NDArray[Any]) -> dict[str, str]:
-        name = safe_key(key.removeprefix("fields.") if isinstance(record, PointCloud) else key, {*arrays, TEXT})
-        arrays[name] = values
+        name = safe_key(key.removeprefix("fields.") if isinstance(record, PointCloud) else key, {*found, TEXT})
+        found[name] = values
         return {"array": name}
 
     try:
         values = encoded(record, stored)
         units = {k: list(v) for k, v in record._units().items()}
-        text = json.dumps({"record": values["type"], "units": units} | values, separators=(",", ":"))
+        return found, json.dumps({"record": values["type"], "units": units} | values, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
-        raise FormatError(f"{path}: this {type(record).__name__} cannot be written ({error})") from None
-    _write_with_text(arrays, text, path, compress)
-    return ()
+        raise FormatError(f"{source}: this {type(record).__name__} cannot be written ({error})") from None
 
 
 def _write_with_text(arrays: Arrays, text: str, path: Path, compress: bool) -> None:
@@ -123,6 +131,11 @@ def read_record(path: Path, expected: type[Kind]) -> Kind:
     """Read a record of the expected type or a subclass."""
     arrays = read_archive(read_bytes(path), path)
     text = arrays.pop(TEXT, np.zeros(0, np.uint8)).tobytes().decode("latin-1")
+    return rebuilt(arrays, text, expected, path)
+
+
+def rebuilt(arrays: Arrays, text: str, expected: type[Kind], path: Path) -> Kind:
+    """Record of the expected type or a subclass from its arrays and its JSON text; `path` is for error messages."""
     about = _description(text, path)
     name = _stored_type(about, arrays, expected, path)
     kind = record_type(name, expected)

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from parhelion.core.errors import ConfigError, MissingDependencyError, ParhelionError
 from parhelion.core.interrupts import uninterrupted
@@ -56,19 +56,24 @@ def dds_type(name: str) -> Any:
     definitions = field_definitions(type_store())
     if name not in definitions:
         raise ConfigError(f"{name!r} is not a message that ROS 2 Humble defines")
+    return carrier(name, dds_type_name(name))
+
+
+def carrier(name: str, wire_name: str, before: dict[str, Any] | None = None) -> Any:
+    """DDS type with the members of a message, after those in `before`; an instance holds CDR bytes in `cdr`."""
     try:
         from cyclonedds.idl import IdlStruct
         from cyclonedds.idl.annotations import final
     except ImportError:
         raise MissingDependencyError(INSTALL_DDS) from None
-    members = {member: _member_type(node) for member, node in definitions[name][1]}
+    members = {**(before or {}), **{member: _member_type(node) for member, node in _definitions()[name][1]}}
 
     def body(namespace: dict[str, Any]) -> None:
         namespace["__annotations__"] = members
         namespace.update(__init__=_init, serialize=_serialize)
         namespace["deserialize"] = namespace["deserialize_key"] = classmethod(_deserialize)
 
-    typename = dds_type_name(name).replace("::", ".")
+    typename = wire_name.replace("::", ".")
     return final(types.new_class(name.rpartition("/")[2], (IdlStruct,), {"typename": typename}, body))
 
 
@@ -123,7 +128,7 @@ SENSOR_TYPES = frozenset(f"sensor_msgs/msg/{name}" for name in (
     "CompressedImage", "CameraInfo",
 ))  # fmt: skip
 """Messages sent as sensor data: best effort with a short history, unless `reliable` is set."""
-LATCHED_TOPICS = frozenset({"/tf_static"})
+LATCHED_TOPICS = frozenset({"/tf_static", "/weather/state"})
 """Topics whose last messages are delivered to late subscribers."""
 SENSOR_DEPTH, OTHER_DEPTH = 5, 10
 _MOST_PUBLISHERS = 10_000
@@ -351,6 +356,30 @@ class DdsNode(Node):
                 reliable = one.qos[Policy.Reliability] != Policy.Reliability.BestEffort
                 found.append(Publisher(ros_type_name(one.type_name), reliable))
         return found
+
+    # ---- services ----------------------------------------------------------------------------------------------
+
+    @property
+    def participant(self) -> Any:
+        """Participant of Cyclone."""
+        return self._participant
+
+    def endpoint(self, kind: Literal["reader", "writer"], wire_topic: str, dds_kind: Any, qos: Any) -> Any:
+        """Reader or writer of a topic by its name on the wire, for services; it is closed with the node."""
+        from cyclonedds.pub import DataWriter
+        from cyclonedds.sub import DataReader
+        from cyclonedds.topic import Topic
+
+        if not self._open:
+            raise ParhelionError("DDS: this node is closed")
+        key = (wire_topic, dds_kind.__name__)
+        if key not in self._topics:
+            self._topics[key] = Topic(self._participant, wire_topic, dds_kind)
+        if kind == "reader":
+            self._readers.append(DataReader(self._participant, self._topics[key], qos))
+            return self._readers[-1]
+        self._writers[wire_topic] = DataWriter(self._participant, self._topics[key], qos)
+        return self._writers[wire_topic]
 
     # ---- closing -----------------------------------------------------------------------------------------------
 

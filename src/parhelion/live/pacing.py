@@ -8,6 +8,7 @@ import time as wall
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from os import PathLike
 from typing import Any, Protocol
 
 from parhelion.core.errors import ConfigError
@@ -246,15 +247,22 @@ class PacedRun:
         ahead_s: float = 0.5,
         loop: bool = False,
         controllers: Sequence[Controller] = (),
+        events: str | PathLike[str] | None = None,
     ) -> None:
         if not (math.isfinite(speed) and 0 < speed <= 1000):
             raise ConfigError(f"stream: speed must be above 0 and at most 1000, got {speed:g}")
         if not (math.isfinite(ahead_s) and 0 <= ahead_s <= 60):
             raise ConfigError(f"stream: ahead must be from 0 to 60 s, got {ahead_s:g}")
+        if events is not None and loop:
+            raise ConfigError("stream: the events of a loop cannot be logged; omit one of loop and events")
         self.scenario, self.outlets, self.loop, self.ahead_s = scenario, dict(outlets), loop, ahead_s
+        self.events = events
+        """Log of the edits that controllers make, or None."""
         self.controllers = list(controllers)
         self.clock = Clock(speed)
         self.summary = StreamSummary()
+        self.ending: list[Callable[[], None]] = []
+        """Functions that are called before the outlets are closed."""
         self._standing = threading.RLock()
 
     def stop(self) -> None:
@@ -280,6 +288,8 @@ class PacedRun:
             summary.seconds = self.clock.seconds
             with uninterrupted:  # threads and outlets are closed in order
                 self.stop()
+                for end in self.ending:
+                    end()
                 _close_all(senders)
         return summary
 
@@ -291,7 +301,7 @@ class PacedRun:
     def _round(self, senders: Sequence[Sender], progress: Callable[[StreamSummary], None]) -> None:
         summary = self.summary
         before = summary.rounds * self.scenario.steps * self.scenario.settings.step_s
-        steps = iter(self.scenario)
+        steps = self.scenario.walk(events=self.events)
         while True:
             with self._standing:
                 step = next(steps, None)
@@ -307,6 +317,7 @@ class PacedRun:
                 summary.points += sum(len(scan) for _, scan in scans)
             progress(summary)
             if not self._keep_pace(senders, summary.simulated_s):
+                steps.close()  # completes the log
                 return
         for sender in senders:
             sender.round_over(before)

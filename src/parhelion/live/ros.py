@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import json
 import math
 import os
+import queue
 import time as wall
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from parhelion.core import config
 from parhelion.core.errors import ConfigError, FormatError, MissingDependencyError
-from parhelion.io.ros.types import Message, decode
+from parhelion.io.ros.types import Message, decode, encode, new
 from parhelion.live.dds import LATCHED_TOPICS, LOOPBACK, Node, Publisher, Quality, TopicSubscription, check_domain
 from parhelion.motion.vehicles.base import Command, DriveCommand, ThrustCommand, Vehicle, VelocityCommand
 from parhelion.motion.vehicles.vessel import Vessel
@@ -19,6 +22,10 @@ from parhelion.outputs.ros.feed import RosFeed
 from parhelion.outputs.ros.rules import Images
 from parhelion.outputs.topics import Layout
 from parhelion.scenario.scenario import Scenario, Step
+from parhelion.scenario.schema import BagOutput
+from parhelion.weather.daylight import Daylight
+from parhelion.weather.media import table
+from parhelion.weather.weather import Weather
 
 TWIST = "geometry_msgs/msg/Twist"
 HOLD_S = 0.5
@@ -115,6 +122,110 @@ def _values(data: bytes) -> tuple[float, ...] | None:
     linear, angular = message.linear, message.angular
     values = tuple(float(v) for v in (linear.x, linear.y, linear.z, angular.x, angular.y, angular.z))
     return values if all(math.isfinite(value) for value in values) else None
+
+
+# ---- weather and daylight -------------------------------------------------------------------------------------------
+
+
+FLOAT = "std_msgs/msg/Float64"
+STRING = "std_msgs/msg/String"
+WEATHER, DAYLIGHT = "/weather", "/daylight"
+STATE = f"{WEATHER}/state"
+"""Topic of the current weather and daylight as JSON text, after every change."""
+DAYLIGHT_FIELDS = ("sun_elevation_deg", "sun_azimuth_deg", "turbidity", "cloud_optical_depth")
+"""Fields of daylight with a topic."""
+
+
+class AirControl:
+    """Controller of weather and daylight by Float64 messages; call it after every step.
+
+    There is one topic per medium, `/weather/<field>` with the names of weather files, for example
+    `/weather/rain_rate_mm_h`; 0 (for `visibility_m` also infinity) removes the medium. Sun and sky have
+    `/daylight/sun_elevation_deg` and others. A change holds from the next step on, and `/weather/state` reports it.
+    """
+
+    def __init__(self, scenario: Scenario, node: Any) -> None:
+        self.name, self.topic = "weather and daylight", f"{WEATHER}/..., {DAYLIGHT}/..."
+        self.messages = 0
+        """Number of executed messages."""
+        self.refused = 0
+        """Number of ignored messages: damaged, not finite or out of range."""
+        self._node, self._published = node, False
+        self._asked: queue.Queue[tuple[str, str, float, queue.Queue[str]]] = queue.Queue(_MOST_ASKED)
+        self.state: dict[str, Any] = {"time_s": 0.0, **_air(scenario)}
+        """Time [s], weather and daylight after the last change."""
+        clear = {one.amount.short: one.amount.clear for one in table().values() if one.place is None}
+        self._clear: dict[str, float] = clear
+        self._received = {(WEATHER, name): node.subscribe(f"{WEATHER}/{name}", FLOAT) for name in clear}
+        self._received |= {(DAYLIGHT, name): node.subscribe(f"{DAYLIGHT}/{name}", FLOAT) for name in DAYLIGHT_FIELDS}
+        node.advertise(STATE, STRING)
+
+    def __call__(self, step: Step) -> None:
+        changed = not self._published
+        for (kind, name), received in self._received.items():
+            for data in received.take()[-1:]:  # an earlier one of the same step would have no effect
+                try:
+                    refused = self._set(step, kind, name, float(decode(FLOAT, data).data))
+                except FormatError as error:
+                    refused = str(error)
+                self.messages, self.refused = self.messages + (not refused), self.refused + bool(refused)
+                changed |= not refused
+        while not self._asked.empty():
+            kind, name, value, answer = self._asked.get_nowait()
+            refused = self._set(step, kind, name, value)
+            changed |= not refused
+            answer.put(refused)
+        if changed:
+            self.publish(step)
+
+    def ask(self, kind: str, name: str, value: float, seconds: float = 10.0) -> str:
+        """Set a value from another thread, after the next step; return the reason if it is refused, otherwise ''."""
+        answer: queue.Queue[str] = queue.Queue(1)
+        try:
+            self._asked.put_nowait((kind, name, value, answer))
+            return answer.get(timeout=seconds)
+        except queue.Full:
+            return "too many requests are waiting"
+        except queue.Empty:
+            return f"no step within {seconds:g} s"
+
+    def _set(self, step: Step, kind: str, name: str, value: float) -> str:
+        """Apply one value; return the reason if it is refused, otherwise ''."""
+        try:
+            if kind == WEATHER:
+                weather = step.world.weather or Weather()
+                gone = value == 0.0 or value == self._clear[name]
+                changed = weather.replace(**{name: None if gone else value})
+                if changed != weather:
+                    step.world.weather = changed
+            else:
+                fields = {} if step.world.daylight is None else step.world.daylight.model_dump(exclude_unset=True)
+                if name.startswith("sun_"):
+                    fields = {key: one for key, one in fields.items() if key not in _PLACE}
+                step.world.daylight = config.parse(Daylight, {**fields, name: value}, DAYLIGHT)
+        except ConfigError as error:
+            return str(error)
+        return ""
+
+    def publish(self, step: Step) -> None:
+        """Publish the weather and daylight from this step on."""
+        self.state = {"time_s": step.time, **_air(step)}
+        self._published = True
+        data = encode(STRING, new(STRING, data=json.dumps(self.state)))
+        self._node.publish(Message(STATE, STRING, round(step.time * 1e9), data))
+
+
+_PLACE = ("time", "latitude_deg", "longitude_deg")
+_MOST_ASKED = 64
+
+
+def _air(of: Scenario | Step) -> dict[str, Any]:
+    """Weather and daylight as in files."""
+    weather, daylight = of.world.weather, of.world.daylight
+    return {
+        "weather": {} if weather is None else weather.to_mapping(),
+        "daylight": {} if daylight is None else daylight.model_dump(mode="json", exclude_unset=True),
+    }
 
 
 # ---- ros node -------------------------------------------------------------------------------------------------------
@@ -283,6 +394,15 @@ class RosOutlet:
         """Types of the sensors' topics."""
         for topic, kind in self.topics.items():
             node.advertise(topic, kind)
+
+    @classmethod
+    def of(cls, scenario: Scenario, node: Node, *, batch_s: float) -> RosOutlet:
+        """Outlet with the topics, frames and fields of the scenario's bag."""
+        bag = next((one for one in scenario.settings.outputs if isinstance(one, BagOutput)), BagOutput(kind="bag"))
+        return cls(
+            scenario, node, topics=bag.topics, frames=bag.frames, layout=bag.layout, images=bag.images,
+            epoch_s=bag.epoch_s, batch_s=batch_s,
+        )  # fmt: skip
 
     def prepare(self, step: Step) -> list[tuple[float, Message]]:
         """Messages completed by a step, with their send times [s]."""

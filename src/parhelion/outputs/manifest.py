@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.files import atomic_write
+from parhelion.scenario.events import NAME as EVENTS
+from parhelion.scenario.events import settings_hash
 from parhelion.sensors.optics.lidar.validity import as_plain
 
 if TYPE_CHECKING:
@@ -108,7 +110,7 @@ class EarlierRun:
         earlier = manifest_in(folder)
         if earlier is None:
             return cls(folder, {})
-        if any(earlier.get(key) != content[key] for key in ("scenario_sha256", "versions")):
+        if any(earlier.get(key) != content.get(key) for key in ("scenario_sha256", "versions", "events")):
             raise ConfigError(
                 f"{folder}: contains a run of another scenario or version; choose another folder, or remove it first"
             )
@@ -173,24 +175,26 @@ def write_manifest(folder: Path, content: dict[str, Any], *, complete: bool, fil
         temporary.write_text(text + "\n", encoding="utf-8")
 
 
-def content_of(scenario: Scenario) -> dict[str, Any]:
+def content_of(scenario: Scenario, *, controlled: bool = False) -> dict[str, Any]:
     """Everything that determines the result of a run: the resolved scenario, the seed and the versions.
 
-    `weather_validity` grades the result: grade and reason for each graded sensor in each medium of the weather.
+    A run that events changed (`controlled`) names their log. `weather_validity` grades the result: grade and reason for
+    each graded sensor in each medium of the weather.
     """
-    packages = {name: _version(name) for name in ("parhelion", "mitsuba", "drjit", "numpy", "scipy")}
-    settings = scenario.settings.model_dump(mode="json")
-    text = json.dumps(settings, sort_keys=True)
+    packages = {name: version_of(name) for name in ("parhelion", "mitsuba", "drjit", "numpy", "scipy")}
+    settings, digest = settings_hash(scenario)
     return {
         "scenario": settings,
-        "scenario_sha256": hashlib.sha256(text.encode()).hexdigest(),
+        "scenario_sha256": digest,
+        **({"events": EVENTS} if controlled else {}),
         "seed": scenario.seed,
         "versions": packages,
         "weather_validity": as_plain(scenario.weather_validity),
     }
 
 
-def _version(package: str) -> str:
+def version_of(package: str) -> str:
+    """Installed version of a package."""
     try:
         return version(package)
     except PackageNotFoundError:  # run from a source folder

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -30,13 +30,14 @@ from parhelion.outputs.files import FILES, FileRule, write_columns
 from parhelion.outputs.manifest import JOURNAL, EarlierRun, Journal, content_of, write_manifest
 from parhelion.outputs.report.collect import NoReport, report_of
 from parhelion.outputs.sinks import Sinks, Watcher, Writer
+from parhelion.scenario.sensors import FrameOnBoard, OnBoard, StreamOnBoard
 
 if TYPE_CHECKING:
-    from parhelion.scenario.scenario import Scenario
-    from parhelion.scenario.sensors import FrameOnBoard
+    from parhelion.scenario.scenario import Between, Scenario
 
 BATCH_S = 1.0
 """Duration of a batch of samples [s of the run]."""
+Kind = TypeVar("Kind", FrameOnBoard, StreamOnBoard)
 
 
 @dataclass
@@ -74,13 +75,14 @@ def run(
     realtime: bool = False,
     progress: Callable[[int, int], None] | None = None,
     watch: Watcher | None = None,
+    between: Between | None = None,
 ) -> RunSummary:
     """Run a scenario and write all outputs into a folder.
 
     `resume` reuses frames of an earlier run of the same scenario. `replace` measures everything again, even if the
     folder contains a run of a scenario with the same name and other values. `realtime` waits for the wall clock.
     `progress` is called with the number of finished frames and of all frames. `watch` receives every step with all its
-    frames, like the outputs.
+    frames, like the outputs. `between` is called before each step and may edit or end the run.
     """
     began = wall.perf_counter()
     try:
@@ -88,7 +90,7 @@ def run(
     except OSError as error:
         raise FormatError(f"{folder}: the folder cannot be created ({error.strerror})") from None
     with only_writer(folder):
-        summary = _run(scenario, folder, resume, replace, realtime, progress, watch)
+        summary = _run(scenario, folder, resume, replace, realtime, progress, watch, between)
     summary.seconds = wall.perf_counter() - began
     return summary
 
@@ -101,8 +103,9 @@ def _run(
     realtime: bool,
     progress: Callable[[int, int], None] | None,
     watch: Watcher | None,
+    between: Between | None,
 ) -> RunSummary:
-    content = content_of(scenario)
+    content = content_of(scenario, controlled=between is not None)
     earlier = EarlierRun.replaced(folder, content) if replace else EarlierRun.of(folder, content, resume)
     # The folder is locked, so temporary files in it are from runs that were killed.
     remove_litter(folder)
@@ -151,8 +154,13 @@ def _run(
             report.start(journal)
             for step in scenario.walk(
                 lambda name, number: bool(sinks) or number not in present.get(name, ()) or report.wants(name, number),
-                batch_s=BATCH_S,
+                # Edits between steps affect samples, too, so those of each step are measured before the next edit.
+                batch_s=BATCH_S if between is None else 0.0,
+                between=between,
             ):
+                for sensor in scenario.sensors:
+                    if sensor.name not in rules:
+                        _note_attached(scenario, sensor, folder, rules, frames, present, streams)
                 report.take(step)
                 collisions.take(step)
                 for name, found in step.frames.items():
@@ -181,8 +189,8 @@ def _run(
             if journal is not None:
                 journal.close()
             raise
-    # A run that a collision ended has fewer frames than planned.
-    counts = {sensor.name: sensor.count(scenario.duration_s) for sensor in scenario.frame_sensors}
+    # A run that a collision ended has fewer frames than planned, and so has a sensor that was detached.
+    counts = {one.name: one.count(scenario.duration_s) for one in _all_sensors(scenario, FrameOnBoard)}
     frames = {name: files[: counts[name]] for name, files in frames.items()}
     summary.collisions = collisions.hits
     summary.files = [
@@ -203,6 +211,28 @@ def _run(
     journal.remove()
     summary.report = report.write(hashes, summary.found, "" if watch is None else watch.on_page())
     return summary
+
+
+def _all_sensors(scenario: Scenario, kind: type[Kind]) -> list[Kind]:
+    """Sensors of a kind that were on board at any time of the run."""
+    return [sensor for sensor in (*scenario.sensors, *scenario.detached) if isinstance(sensor, kind)]
+
+
+def _note_attached(
+    scenario: Scenario,
+    sensor: OnBoard,
+    folder: Path,
+    rules: dict[str, FileRule | None],
+    frames: dict[str, list[Path]],
+    present: dict[str, set[int]],
+    streams: dict[str, SampleHistory[Samples]],
+) -> None:
+    """Add a sensor that was attached during the run to the tables of outputs."""
+    rule = rules[sensor.name] = FILES.get(sensor.record_type)
+    if isinstance(sensor, StreamOnBoard):
+        streams[sensor.name] = SampleHistory()
+    elif rule is not None:
+        frames[sensor.name], present[sensor.name] = _frame_files(scenario, sensor, rule, folder), set()
 
 
 # ---- frames --------------------------------------------------------------------------------------------------------
@@ -264,7 +294,9 @@ def _write_streams(
     scenario: Scenario, streams: dict[str, SampleHistory[Samples]], folder: Path, report: NoReport
 ) -> list[Path]:
     files = []
-    for sensor in scenario.stream_sensors:
+    for sensor in _all_sensors(scenario, StreamOnBoard):
+        if sensor.name not in streams or not len(streams[sensor.name]):  # attached after the last step
+            continue
         samples = streams[sensor.name].joined()
         report.sampled(sensor.name, samples)
         rule = FILES.get(sensor.record_type)
@@ -293,7 +325,7 @@ def _write_truth(scenario: Scenario, folder: Path) -> list[Path]:
         write_columns(file, columns)
         tum.write_tum(TimedPoses(state.time, state.xyz, state.quat_xyzw), poses)
         files += [file, poses]
-    for scanner in scenario.frame_sensors:
+    for scanner in _all_sensors(scenario, FrameOnBoard):
         starts = np.array([scanner.start(k) for k in range(scanner.count(scenario.duration_s))])
         if len(starts):
             file = folder / "truth" / f"{scanner.name}.tum"

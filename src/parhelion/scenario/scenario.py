@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -34,7 +34,15 @@ from parhelion.scenario.populate import Populate, watch
 from parhelion.scenario.raises import Plumes
 from parhelion.scenario.robot_sheets import wheel_joints
 from parhelion.scenario.robots import OwnLidar, RobotOnBoard
-from parhelion.scenario.schema import BodyShape, GerstnerEntry, OceanEntry, ScenarioFile, VehicleEntry, WorldEntry
+from parhelion.scenario.schema import (
+    BodyShape,
+    GerstnerEntry,
+    OceanEntry,
+    ScenarioFile,
+    SensorEntry,
+    VehicleEntry,
+    WorldEntry,
+)
 from parhelion.scenario.sensors import FrameOnBoard, OnBoard, StreamOnBoard, on_board
 from parhelion.sensors.base import SampleStream, private_key
 from parhelion.sensors.optics.lidar.validity import Validity, validity_in
@@ -59,6 +67,10 @@ InContact = ContactDriver | HullDriver | JointedDriver
 
 Wanted = Callable[[str, int], bool]
 """Function that returns True if a frame, given by sensor and number, is to be measured."""
+Between = Callable[[int, float], "str | None"]
+"""Function that is called before each step with its number and the time [s]; a text ends the run for that reason."""
+Edited = Callable[[str, Mapping[str, Any]], None]
+"""Function that is called after each edit of a scenario with its name and arguments."""
 
 
 @dataclass
@@ -101,6 +113,23 @@ class Step:
     ) -> None:
         """Give a vehicle with `dynamics: external` its state at the end of the next step; see `Scenario.move`."""
         self._scenario.move(vehicle, pose, velocity, angular_velocity)
+
+    @property
+    def world(self) -> World:
+        """World of the scenario. Changes of objects, weather and daylight take effect from the next step on."""
+        return self._scenario.world
+
+    def attach(self, sensor: SensorEntry | Mapping[str, Any]) -> None:
+        """Attach another sensor, which measures from now on; see `Scenario.attach`."""
+        self._scenario.attach(sensor)
+
+    def detach(self, sensor: str) -> None:
+        """Remove a sensor; see `Scenario.detach`."""
+        self._scenario.detach(sensor)
+
+    def mount(self, sensor: str, pose: Pose) -> None:
+        """Change the mount of a sensor from now on; see `Scenario.mount`."""
+        self._scenario.mount(sensor, pose)
 
     def clearance(self, vehicle: str) -> float:
         """Horizontal distance [m] from a vehicle to the nearest solid obstacle; see `Scenario.clearance`."""
@@ -212,6 +241,18 @@ class Scenario:
         self._plumes.attach(self.world)
         self._commands: dict[str, Command] = {}
         self._begun = False
+        self.now_s = 0.0
+        """Time [s] at the end of the last step."""
+        self.detached: list[OnBoard] = []
+        """Sensors that were detached in this run."""
+        self.mount_changes = 0
+        """Number of changed mounts, so that consumers can send them again."""
+        self.on_edit: Edited | None = None
+        """Function that is called after each edit of vehicles and sensors; None for none."""
+        self.first_air = (self.world.weather, self.world.daylight)
+        """Weather and daylight of the file."""
+        self._done: dict[str, int] = {}
+        self._streams: dict[str, SampleStream] = {}
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Scenario:
@@ -422,6 +463,11 @@ class Scenario:
         """Give a vehicle a command for the next step."""
         self.body(vehicle)
         self._commands[vehicle] = command
+        self._report("command", vehicle=vehicle, command=command)
+
+    def _report(self, edit: str, **arguments: Any) -> None:
+        if self.on_edit is not None:
+            self.on_edit(edit, arguments)
 
     def move(
         self, vehicle: str, pose: Pose, velocity: ArrayLike | None = None, angular_velocity: ArrayLike | None = None
@@ -437,6 +483,73 @@ class Scenario:
         given = ((f"{vehicle}: velocity", velocity), (f"{vehicle}: angular_velocity", angular_velocity))
         rates = [None if value is None else np.array(vector(name, value, 3)) for name, value in given]
         body.driver.move(body.number, pose, *rates)
+        self._report("move", vehicle=vehicle, pose=pose, velocity=rates[0], angular_velocity=rates[1])
+
+    # ---- sensors at run time -----------------------------------------------------------------------------------
+
+    def sensor(self, name: str) -> OnBoard:
+        """Return a sensor by name."""
+        for sensor in self.sensors:
+            if sensor.name == name:
+                return sensor
+        raise ConfigError(f"scenario: no sensor {name!r}; sensors: {', '.join(one.name for one in self.sensors)}")
+
+    def attach(self, sensor: SensorEntry | Mapping[str, Any]) -> OnBoard:
+        """Attach another sensor; its fields are those of a sensor in a scenario file.
+
+        The first frame or sample starts now, or at `phase_s` if that is later. Clouds, samples, truth and ROS messages
+        of attached sensors are written like those of others; captures, data sets, Foxglove recordings and the report
+        hold the sensors of the file only.
+        """
+        given = sensor.model_dump() if isinstance(sensor, SensorEntry) else dict(sensor)
+        entry = config.parse(SensorEntry, given, "sensor")
+        entry = entry.model_copy(update={"phase_s": max(entry.phase_s, self.now_s)})
+        used = [one.name for one in (*self.sensors, *self.detached)]
+        folders = [one.entry.folder or one.name for one in (*self.sensors, *self.detached)]
+        if entry.name in used or (entry.folder or entry.name) in folders:
+            raise ConfigError(f"sensor: the name or folder of {entry.name!r} was used in this run; choose another one")
+        if entry.vehicle is not None:
+            self.body(entry.vehicle)
+        if entry.link is not None and entry.vehicle not in self.robots:
+            raise ConfigError(f"sensor: link is for vehicles with a urdf; {entry.vehicle!r} has none")
+        made: OnBoard = on_board(entry, self.folder, self.bodies, self.robots)
+        fits = getattr(made.sensor, "check_world", None)
+        if fits is not None:
+            fits(self.world)
+        if made.body is not None:
+            # A sensor does not see the body of the vehicle that carries it.
+            for item in self.world.objects:
+                if item.name == entry.vehicle and item.is_actor:
+                    self.world.revise(item, hidden_from=(*item.hidden_from, private_key(entry.name)))
+        if isinstance(made, StreamOnBoard):
+            self._streams[made.name] = made.stream(self.world, self.seed)
+        self.sensors.append(made)
+        self._report("attach", sensor=entry)
+        return made
+
+    def detach(self, name: str) -> None:
+        """Remove a sensor. Frames that have not ended are lost."""
+        sensor = self.sensor(name)
+        if len(self.sensors) == 1:
+            raise ConfigError(f"scenario: {name!r} is the only sensor; a scenario needs one")
+        self.sensors.remove(sensor)
+        sensor.until_s = self.now_s
+        self._streams.pop(name, None)
+        self.detached.append(sensor)
+        self._report("detach", sensor=name)
+
+    def mount(self, name: str, pose: Pose) -> None:
+        """Change the mount of a frame sensor from now on: its pose on the vehicle, or in the world without one.
+
+        Samples of an IMU or another stream sensor depend on its mount at all earlier times: detach it and attach
+        another one instead.
+        """
+        sensor = self.sensor(name)
+        if isinstance(sensor, StreamOnBoard):
+            raise ConfigError(f"{name}: the mount of a stream of samples is fixed; detach it and attach another sensor")
+        sensor.remount(self.now_s, pose)
+        self.mount_changes += 1
+        self._report("mount", sensor=name, pose=pose)
 
     def clearance(self, vehicle: str) -> float:
         """Horizontal distance [m] from a vehicle in contact with the world to the nearest obstacle; inf without one.
@@ -451,6 +564,10 @@ class Scenario:
             )
         return float(body.driver.clearances()[body.number])
 
+    def rewind(self) -> None:
+        """Forget that a run ended early, before another one is prepared."""
+        self._ended, self.now_s = None, 0.0
+
     def place(self, vehicle: str, start: Pose) -> None:
         """Set the start of a driven vehicle for the runs that begin after this call.
 
@@ -461,12 +578,28 @@ class Scenario:
     def __iter__(self) -> Iterator[Step]:
         return self.walk()
 
-    def walk(self, wanted: Wanted = lambda sensor, number: True, *, batch_s: float = 0.0) -> Iterator[Step]:
+    def walk(
+        self,
+        wanted: Wanted = lambda sensor, number: True,
+        *,
+        batch_s: float = 0.0,
+        between: Between | None = None,
+        events: str | PathLike[str] | None = None,
+    ) -> Generator[Step, None, None]:
         """Iterate over the steps of the clock from the beginning; only `wanted` frames are measured.
 
-        Samples of stream sensors are measured once per `batch_s` [s], which costs much less than in every step.
+        Samples of stream sensors are measured once per `batch_s` [s], which costs much less than in every step. Edits
+        of the loop body are logged to the file `events`, and `parhelion run --events` repeats them. `between` is called
+        before each step.
         """
-        self._ended = None
+        if events is None:
+            return self._walk(wanted, batch_s, between)
+        from parhelion.scenario.events import logged
+
+        return logged(self, events, self._walk(wanted, batch_s, between))
+
+    def _walk(self, wanted: Wanted, batch_s: float, between: Between | None) -> Generator[Step, None, None]:
+        self.rewind()
         if self._begun:
             for driver in self._drivers.values():
                 driver.restart()
@@ -475,12 +608,19 @@ class Scenario:
             for body in self.bodies.values():
                 body.restart()
             self._plumes.restart()
+            for sensor in self.sensors:
+                sensor.restart()
         self._begun = True
         self._commands.clear()
-        done = {sensor.name: 0 for sensor in self.frame_sensors}
-        streams, sampled_until = {one.name: one.stream(self.world, self.seed) for one in self.stream_sensors}, 0.0
+        self.detached.clear()
+        done = self._done = {sensor.name: 0 for sensor in self.frame_sensors}
+        self._streams = {one.name: one.stream(self.world, self.seed) for one in self.stream_sensors}
+        sampled_until = 0.0
         step_s = self.settings.step_s
         for number in range(self.steps):
+            if between is not None and (reason := between(number, number * step_s)) is not None:
+                self._ended = (number * step_s, reason)
+                return
             time = (number + 1) * step_s
             if self._live is not None:
                 self._live.advance(number * step_s, time)
@@ -490,8 +630,7 @@ class Scenario:
             finished: dict[str, list[tuple[int, Any]]] = {}
             last = number == self.steps - 1
             for sensor in self.frame_sensors:
-                while self._is_over(sensor, done[sensor.name], time, last):
-                    count = done[sensor.name]
+                while self._is_over(sensor, count := done.setdefault(sensor.name, 0), time, last):
                     if wanted(sensor.name, count):
                         finished.setdefault(sensor.name, []).append(
                             (count, sensor.measure(self.world, count, self.seed))
@@ -499,7 +638,8 @@ class Scenario:
                     done[sensor.name] += 1
             due = last or self._ended is not None or time - sampled_until >= batch_s - 1e-9
             sampled_until = time if due else sampled_until
-            yield Step(number, time, finished, self, time - step_s, streams if due else {}, collisions)
+            self.now_s = time
+            yield Step(number, time, finished, self, time - step_s, dict(self._streams) if due else {}, collisions)
             if self._ended is not None:
                 return
 

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from parhelion.core.clouds import PointCloud
 from parhelion.core.consumers import Consumer
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.image import Image
-from parhelion.core.pose import Pose
+from parhelion.core.pose import Floats, Pose, quat_multiply, quat_rotate
 from parhelion.core.streams import Samples
 from parhelion.core.trajectory import Fixed, Mounted, Trajectory
 from parhelion.io import format_of
@@ -40,8 +41,26 @@ FILE_FORMATS: Consumer[Callable[[Path, str], Any]] = Consumer(
 """Functions that find a file format by its name, or raise an error that lists all names."""
 
 
+class MovedMount:
+    """Motion of a sensor whose mount was changed: each mount holds from its time on."""
+
+    def __init__(self, body: Trajectory, since_s: list[float], mounts: list[Pose]) -> None:
+        self.body, self._since_s = body, np.array(since_s)
+        self._xyz = np.stack([mount.xyz for mount in mounts])
+        self._quat = np.stack([mount.quat_xyzw for mount in mounts])
+
+    def sample(self, times: ArrayLike) -> tuple[Floats, Floats]:
+        """Positions (n, 3) [m] and quaternions (n, 4) at times (n,) [s]."""
+        xyz, quat = self.body.sample(times)
+        which = np.clip(np.searchsorted(self._since_s, np.asarray(times), side="right") - 1, 0, None)
+        return xyz + quat_rotate(quat, self._xyz[which]), quat_multiply(quat, self._quat[which])
+
+
 class _OnBoard:
     """Base class of the sensors of a scenario."""
+
+    until_s = np.inf
+    """Time [s] at which the sensor was detached; infinite while it is attached."""
 
     def __init__(self, kind: SensorKind, entry: SensorEntry, folder: Path, body: Body | None, mount: Pose) -> None:
         self.kind, self.entry, self.name, self.body, self.mount = kind, entry, entry.name, body, mount
@@ -53,11 +72,30 @@ class _OnBoard:
         if entry.rate_hz is not None:
             options["rate_hz"] = entry.rate_hz
         self.sensor: Any = _made(kind, entry, _model(entry, folder), {"name": entry.name, **options})
+        self._first_mount = mount
+        self._mounts: list[tuple[float, Pose]] = []
 
     @property
     def motion(self) -> Trajectory:
         """Motion of the sensor in the world."""
+        if self._mounts:
+            body = Fixed(Pose()) if self.body is None else self.body.motion
+            since = [0.0, *(time for time, _ in self._mounts)]
+            return MovedMount(body, since, [self._first_mount, *(mount for _, mount in self._mounts)])
         return Fixed(self.mount) if self.body is None else Mounted(self.body.motion, self.mount)
+
+    def remount(self, time_s: float, mount: Pose) -> None:
+        """Change the mount from a time [s] on."""
+        if self._mounts and self._mounts[-1][0] == time_s:
+            self._mounts.pop()
+        self._mounts.append((time_s, mount))
+        self.mount = mount
+
+    def restart(self, *, first_mount: bool = False) -> None:
+        """Begin again with the current mount, or with the first one."""
+        self.mount = self._first_mount if first_mount else self.mount
+        self._first_mount = self.mount
+        self._mounts.clear()
 
 
 class FrameOnBoard(_OnBoard):
@@ -76,8 +114,8 @@ class FrameOnBoard(_OnBoard):
         return self.entry.phase_s + number * self.period_s
 
     def count(self, duration_s: float) -> int:
-        """Number of complete frames in a run."""
-        latest_s = duration_s - self.entry.phase_s - self.length_s
+        """Number of complete frames in a run, until the sensor is detached."""
+        latest_s = min(duration_s, self.until_s) - self.entry.phase_s - self.length_s
         return max(0, int(np.floor(latest_s / self.period_s + 1e-9)) + 1) if latest_s >= -1e-9 else 0
 
     def measure(self, world: World, number: int, seed: int) -> Any:

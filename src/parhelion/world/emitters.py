@@ -297,6 +297,9 @@ class HasEmitters:
     _labels: LabelTable
     _lock: RLock
 
+    def _report(self, edit: str, item: WorldObject | None = None, **arguments: Any) -> None:
+        """Notify the watcher of edits; `World` has one."""
+
     @property
     def lamps(self) -> tuple[WorldLamp, ...]:
         """Lamps in order of adding; a new tuple after every change."""
@@ -323,7 +326,8 @@ class HasEmitters:
             plain = xyz.tolist() if isinstance(xyz, np.ndarray) else xyz
             entry = lamp_of({"xyz": plain, **fields}, carrier, self._objects.values())
             self._lamps = (*self._lamps, entry)
-            return entry
+        self._report("add_lamp")
+        return entry
 
     def _check_carrier(self, carrier: WorldObject | None) -> None:
         if carrier is not None and self._objects.get(carrier.index) is not carrier:
@@ -354,17 +358,20 @@ class HasEmitters:
                 carrier = _carrier("sound", sound.actor, self._objects.values())
             entry = sound_of(sound, Path(folder), carrier, motion, self._labels)
             self._sounds = (*self._sounds, entry)
-            return entry
+        self._report("add_sound")
+        return entry
 
     def remove_lamp(self, entry: WorldLamp) -> None:
         """Remove a lamp. Removing an object also removes its lamps."""
         with self._lock:
             self._lamps = _without("lamp", self._lamps, entry)
+        self._report("remove_lamp")
 
     def remove_sound(self, entry: WorldSound) -> None:
         """Remove a sound. Removing an object also removes its sounds."""
         with self._lock:
             self._sounds = _without("sound", self._sounds, entry)
+        self._report("remove_sound")
 
     def _remove_emitters_of(self, item: WorldObject) -> None:
         self._lamps = tuple(entry for entry in self._lamps if entry.carrier != item.index)

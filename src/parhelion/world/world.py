@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from threading import RLock
@@ -17,7 +18,7 @@ from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.pose import Floats, Pose
 from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.rays.geometry import SceneGeometry, Triangles
-from parhelion.rays.records import Rays
+from parhelion.rays.records import Hits, Rays
 from parhelion.rays.scene import RayScene
 from parhelion.surfaces import library
 from parhelion.surfaces.material import Material
@@ -34,6 +35,8 @@ from parhelion.world.water_surface import Waves, check_water, foam_materials, ha
 
 LARGEST_INSTANCE = 2**32 - 1
 _Made = TypeVar("_Made")
+EditWatcher = Callable[[str, "WorldObject | None", Mapping[str, Any]], None]
+"""Function that is called after each change with its name, the object and the arguments."""
 
 
 class World(HasEmitters):
@@ -84,11 +87,13 @@ class World(HasEmitters):
         self._meshes = MeshSources()
         self._cache: dict[Any, Any] = {}
         self._bases = Bases()
+        self.on_edit: EditWatcher | None = None
+        """Function that is called after each change of objects, weather and daylight; None for none."""
         self._lock = RLock()
 
     def __getstate__(self) -> dict[str, Any]:
-        # Copies have no lock and no cache.
-        return {**self.__dict__, "_lock": None, "_cache": {}, "_bases": Bases()}
+        # Copies have no lock, no cache and no watcher.
+        return {**self.__dict__, "_lock": None, "_cache": {}, "_bases": Bases(), "on_edit": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -212,9 +217,14 @@ class World(HasEmitters):
         if not isinstance(pose, Pose):
             raise ConfigError(f"world: pose must be a Pose, got {type(pose).__name__}")
         with self._lock:
-            return self._insert(
+            item = self._insert(
                 mesh, material, materials, label, pose, None, name, instance, hidden_from, texture, scale, up
             )
+        self._report(
+            "add", item, mesh=mesh, material=material, materials=materials, label=label, pose=pose, name=name,
+            instance=instance, hidden_from=item.hidden_from, texture=texture, scale=scale, up=up,
+        )  # fmt: skip
+        return item
 
     def add_actor(
         self,
@@ -236,9 +246,14 @@ class World(HasEmitters):
         if not isinstance(motion, Trajectory):
             raise ConfigError(f"world: trajectory must have sample(times), got {type(trajectory).__name__}")
         with self._lock:
-            return self._insert(
+            item = self._insert(
                 mesh, material, materials, label, Pose(), motion, name, instance, hidden_from, texture, scale, up
             )
+        self._report(
+            "add_actor", item, mesh=mesh, material=material, materials=materials, label=label, trajectory=trajectory,
+            name=name, instance=instance, hidden_from=item.hidden_from, texture=texture, scale=scale, up=up,
+        )  # fmt: skip
+        return item
 
     def remove(self, item: WorldObject) -> None:
         """Remove an object or actor from the world. Part numbers of other objects do not change.
@@ -256,6 +271,39 @@ class World(HasEmitters):
                 if part.texture >= 0:
                     self._textures.leave(part.texture)
             self._changed()
+        self._report("remove", item)
+
+    def revise(
+        self, item: WorldObject, *, trajectory: Trajectory | None = None, hidden_from: Collection[str] | None = None
+    ) -> WorldObject:
+        """Give an object another motion, or hide it from other sensors; its index, instance and parts remain.
+
+        A static object becomes an actor with `trajectory`. Return the new description of the object.
+        """
+        with self._lock:
+            if self._objects.get(item.index) is not item:
+                raise ConfigError(f"world: {item!r} is not in this world")
+            changed = item
+            if trajectory is not None:
+                parts = tuple(replace(part, placed=part.mesh.vertices) for part in item.parts)
+                changed = replace(changed, trajectory=trajectory, pose=Pose(), parts=parts)
+            if hidden_from is not None:
+                changed = replace(changed, hidden_from=hidden_patterns(hidden_from))
+            self._objects[item.index] = changed
+            self._changed()
+            return changed
+
+    def restore(self, item: WorldObject) -> None:
+        """Undo `revise`: give an object of this world the description that it had before."""
+        with self._lock:
+            if item.index not in self._objects:
+                raise ConfigError(f"world: {item!r} is not in this world")
+            self._objects[item.index] = item
+            self._changed()
+
+    def _report(self, edit: str, item: WorldObject | None = None, **arguments: Any) -> None:
+        if self.on_edit is not None:
+            self.on_edit(edit, item, arguments)
 
     def set_water(self, water: Any) -> None:
         """Set the waves on the world's water: a `Water` of `parhelion.motion.water`, or None for the original meshes.
@@ -270,6 +318,7 @@ class World(HasEmitters):
                 self._rows.free(row)
             self._foam = self._foam_rows(self._water) if has_foam(self._water) else ()
             self._changed()
+        self._report("set_water", water=water)
 
     def _foam_rows(self, water: Any) -> tuple[int, ...]:
         """Add the parts of the water's foam, from thin to dense."""
@@ -444,6 +493,23 @@ class World(HasEmitters):
         found = np.where(hits.found, top - hits.range, np.nan).reshape(east.shape)
         return float(found) if found.ndim == 0 else found
 
+    def cast(self, origin: ArrayLike, direction: ArrayLike, time: float = 0.0, max_range: float = np.inf) -> Hits:
+        """Return the nearest surface on each ray at a time [s], for all surfaces that lidars see.
+
+        Args:
+            origin: Start points (n, 3) or (3,) [m].
+            direction: Directions (n, 3) or (3,), of any length.
+            time: Time of all rays [s].
+            max_range: Largest range [m].
+
+        >>> world = ph.World()
+        >>> wall = world.add(ph.shapes.box(1, 10, 10), material="concrete", pose=ph.Pose((5.5, 0, 0)))
+        >>> world.cast((0, 0, 0), (1, 0, 0)).range.round(3).tolist()
+        [5.0]
+        """
+        rays = Rays.of(origin, direction, time, max_range)
+        return self._cached("rays", lambda: RayScene(self.geometry())).cast(rays)
+
     def _ground(self) -> tuple[RayScene, float]:
         """Ray scene of the ground, and a height [m] above all of it."""
         static, names = self.geometry().static, self.label_names
@@ -488,6 +554,7 @@ class World(HasEmitters):
         if weather is not None and not isinstance(weather, Weather):
             raise ConfigError(f"world: weather must be a Weather, or None for clear air, got {type(weather).__name__}")
         self._weather = weather
+        self._report("weather", weather=weather)
 
     @property
     def daylight(self) -> Daylight | None:
@@ -499,6 +566,7 @@ class World(HasEmitters):
         if daylight is not None and not isinstance(daylight, Daylight):
             raise ConfigError(f"world: daylight must be a Daylight, or None, got {type(daylight).__name__}")
         self._daylight = daylight
+        self._report("daylight", daylight=daylight)
 
     def __repr__(self) -> str:
         actors = sum(item.is_actor for item in self.objects)

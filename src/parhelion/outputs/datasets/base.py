@@ -45,15 +45,17 @@ class DatasetSink(ABC):
         self.radars = {one.name: one for one in scenario.giving(RadarScan) if one.count(scenario.duration_s)}
         self.folder = DatasetFolder(folder / kind, TITLES[kind], ABOUT[kind])
         self._taken = 0
+        # Sensors that are attached later are not part of a data set.
+        self._known = {one.name: one for one in scenario.frame_sensors}
 
     def take(self, step: Step) -> None:
         """Write the frames of a step."""
-        sensors = {sensor.name: sensor for sensor in self.scenario.frame_sensors}
         for name, frames in step.frames.items():
-            rule = DATASETS.get(sensors[name].record_type)
-            if rule is not None:
+            sensor = self._known.get(name)
+            rule = None if sensor is None else DATASETS.get(sensor.record_type)
+            if sensor is not None and rule is not None:
                 for number, record in frames:
-                    rule.take(self, sensors[name], number, record)
+                    rule.take(self, sensor, number, record)
                     self._taken += rule.is_main
 
     def close(self) -> list[Path]:

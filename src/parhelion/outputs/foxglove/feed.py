@@ -96,7 +96,11 @@ class FoxgloveFeed(Feed[FoxgloveMessage]):
 
     def _heard(self) -> list[OnBoard]:
         """Sensors with a topic, which is the same as in ROS."""
-        return [sensor for sensor in self.scenario.sensors if FOXGLOVE.get(sensor.record_type) is not None]
+        return [
+            sensor
+            for sensor in self.scenario.sensors
+            if sensor.name in self.sensors and FOXGLOVE.get(sensor.record_type) is not None
+        ]
 
     def _framed(self) -> list[OnBoard]:
         """Sensors with their own frame; odometry uses the frame of its vehicle."""

@@ -235,6 +235,8 @@ class RunReport(NoReport):
 
     def wants(self, sensor: str, number: int) -> bool:
         """Return whether the report needs a frame: one that is drawn, or a scan without statistics."""
+        if sensor not in self._shown:
+            return False
         if number in self._shown[sensor] or number in self._sampled[sensor]:
             return True
         return sensor in self._lidars and (sensor, number) not in self.tally.rows
@@ -248,6 +250,8 @@ class RunReport(NoReport):
         before = wall.perf_counter()
         self.collisions.take(step)
         for name, frames in step.frames.items():
+            if name not in self._shown:  # attached during the run
+                continue
             for number, record in frames:
                 if number in self._shown[name]:
                     self.sampled_frames.setdefault(name, {})[number] = SAMPLED.require(type(record)).keep(record)

@@ -21,7 +21,17 @@ from parhelion.io.ros import messages as ros
 from parhelion.io.ros.messages import Message, Transform
 from parhelion.outputs.feed import Feed
 from parhelion.outputs.ros.rules import Images, TopicContext, rule_of
-from parhelion.outputs.topics import BASE, MAP, Layout, TopicName, check_names, sensor_names, topic_rule, vehicle_names
+from parhelion.outputs.topics import (
+    BASE,
+    MAP,
+    Layout,
+    TopicName,
+    check_names,
+    ros_name,
+    sensor_names,
+    topic_rule,
+    vehicle_names,
+)
 from parhelion.scenario.sensors import OnBoard
 
 if TYPE_CHECKING:
@@ -58,12 +68,40 @@ class RosFeed(Feed[Message]):
         super().__init__(scenario, sensors, vehicle_names(scenario, given_topics, given_frames), epoch_s, batch_s)
         self._settle_frames(given_frames)
         self._check_distinct([named.topic for named in self.sensors.values()])
+        self._layout: Layout = layout
+        self._images: Images = images
         for sensor in scenario.sensors:
-            rule, named = rule_of(sensor), self.sensors[sensor.name]
-            if rule is not None:
-                context = TopicContext(sensor, named.topic, named.frame, layout, self.stamp, images)
-                self._rules[sensor.name] = rule, context
+            self._add_rule(sensor)
+        self._mounts_sent = scenario.mount_changes
         self._every = max(1, round(TRUTH_PERIOD_S / scenario.settings.step_s))
+
+    def _add_rule(self, sensor: OnBoard) -> None:
+        rule, named = rule_of(sensor), self.sensors[sensor.name]
+        if rule is not None:
+            context = TopicContext(sensor, named.topic, named.frame, self._layout, self.stamp, self._images)
+            self._rules[sensor.name] = rule, context
+
+    def of(self, step: Step) -> list[Message]:
+        """Messages that are complete after a step, in chronological order; mounts that changed are sent again."""
+        changed = self.scenario.mount_changes != self._mounts_sent
+        for sensor in self.scenario.sensors:
+            if sensor.name not in self.sensors:
+                self._adopt(sensor)
+                changed = True
+        if changed:
+            self._mounts_sent = self.scenario.mount_changes
+            self._held += self._static(self.stamp(step.time))
+        return super().of(step)
+
+    def _adopt(self, sensor: OnBoard) -> None:
+        """Add a sensor that was attached during the run; topics and frames of the others remain."""
+        topic, frame = topic_rule(sensor).names(sensor, self._layout)
+        if any(topic == named.topic for named in self.sensors.values()):
+            topic = f"/{ros_name(sensor.name)}{topic}"
+        if frame != BASE and any(frame == named.frame for named in self.sensors.values()):
+            frame = f"{ros_name(sensor.name)}/{frame}"
+        self.sensors[sensor.name] = TopicName(topic, frame)
+        self._add_rule(sensor)
 
     def _settle_frames(self, given: Mapping[str, str]) -> None:
         """Set the frame of odometry: that of the vehicle if the sensor is at its origin, otherwise `axle_link`."""
@@ -101,7 +139,9 @@ class RosFeed(Feed[Message]):
     def first(self) -> list[Message]:
         """Messages that are sent once, at the start: the mounts of the sensors on /tf_static."""
         self.restart()
-        at = self.stamp(0.0)
+        return self._static(self.stamp(0.0))
+
+    def _static(self, at: int) -> list[Message]:
         placed = [Transform(parent, child, at, pose.xyz, pose.quat_xyzw) for parent, child, pose in self._mounts()]
         return [Message("/tf_static", ros.TF, at, ros.tf_message(placed))] if placed else []
 
