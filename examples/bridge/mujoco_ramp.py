@@ -19,7 +19,7 @@ def watch(duration_s: float, log: str | None = None):
     data = mujoco.MjData(model)
     bridge = ph.Bridge(ph.World("ramp"), seed=7, log=log)
     scene = bridge.add_mjcf(model, materials={"crate": "cardboard", "ramp": "plywood"})
-    bridge.attach(ph.Lidar("velodyne/vlp-16", name="lidar"), mount=ph.Pose(xyz=(0.5, -5.0, 2.2)))
+    bridge.attach(ph.Lidar("velodyne/vlp-16", name="lidar"), mount=ph.Pose(xyz=(5.5, -0.8, 2.2)))
     with bridge:
         bridge.push(0.0, scene.poses(data))
         while data.time < duration_s - 1e-9:

@@ -25,6 +25,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from parhelion.core.errors import ConfigError, FormatError, unknown_name
+from parhelion.core.noise import sample_number
 from parhelion.core.pose import LARGEST_POSITION_M, Floats, Pose
 from parhelion.core.trajectory import Fixed, Mounted, Trajectory
 from parhelion.motion.actors import set_mobility
@@ -66,6 +67,7 @@ class _Sensor:
     link: str | None
     motion: Trajectory = field(default_factory=lambda: Fixed(Pose()))
     next_frame: int = 0
+    """Number of the next frame or sample."""
     stream: SampleStream | None = None
 
     @property
@@ -222,6 +224,10 @@ class Bridge:
             mount = self._robots[body].mount(link) @ mount
         self._sensors[sensor.name] = _Sensor(sensor, body, mount, finite_time(phase_s), link)
 
+    def sensors_on(self, body: str | None) -> list[Any]:
+        """Return the sensors that are attached to a body, or to the world."""
+        return [one.sensor for one in self._sensors.values() if one.body == body]
+
     def _describe(self, name: str) -> None:
         if self._begun_at is not None:
             raise ConfigError("bridge: the scene is complete after the first push; add bodies before it")
@@ -253,7 +259,8 @@ class Bridge:
             fits = getattr(one.sensor, "check_world", None)
             if fits is not None:
                 fits(self.world)
-            one.next_frame = max(0, math.ceil((time - one.phase_s) / one.period_s - 1e-9))
+            if isinstance(one.sensor, FrameSensor):
+                one.next_frame = max(0, math.ceil((time - one.phase_s) / one.period_s - 1e-9))
         if self._log_path is not None:
             self._log = _opened(self._log_path, "wt")
             self._write(self._header())
@@ -372,6 +379,11 @@ class Bridge:
             mount = Pose() if one.body is None else one.mount
             start = max(float(self._begun_at or 0.0), one.phase_s)
             one.stream = sensor.stream(self.world, motion, self.seed, mount=mount, start=start)
+        # Most steps are shorter than the period of a sensor, and even an empty record takes time to make.
+        due = sample_number(end, sensor.rate_hz)
+        if due <= one.next_frame:
+            return
+        one.next_frame = due
         samples = one.stream.until(end)
         if len(samples):
             yield BridgeRecord(name, round(float(samples.time[0]) * float(sensor.rate_hz)), samples)
