@@ -21,6 +21,7 @@ _HOME = {
     "AdcFrame": "core.frames",
     "Barometer": "sensors.body.barometer",
     "BarometerData": "core.streams",
+    "Bridge": "scenario.bridge",
     "Camera": "sensors.optics.camera.camera",
     "CameraConfig": "sensors.optics.camera.config",
     "ConfigError": "core.errors",
@@ -160,6 +161,7 @@ if TYPE_CHECKING:
     from parhelion.motion.vehicles.base import ThrustCommand as ThrustCommand
     from parhelion.motion.vehicles.base import VelocityCommand as VelocityCommand
     from parhelion.motion.vehicles.library import vehicle_names as vehicle_names
+    from parhelion.scenario.bridge import Bridge as Bridge
     from parhelion.scenario.scenario import Scenario as Scenario
     from parhelion.scenario.scenario import Step as Step
     from parhelion.sensors.base import FrameSensor as FrameSensor

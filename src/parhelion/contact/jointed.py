@@ -25,10 +25,11 @@ from parhelion.contact.driver import Collision
 from parhelion.contact.pieces import EDGE_PART, Pieces
 from parhelion.contact.terrain import is_wet, surfaces_of
 from parhelion.core.constants import STANDARD_GRAVITY_M_S2
-from parhelion.core.errors import ConfigError, FormatError, MissingDependencyError
+from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.pose import Floats, Pose, quat_rotate
 from parhelion.core.reading import read_bytes
 from parhelion.motion.vehicles.base import Command, DriveCommand
+from parhelion.world.mjcf import mujoco_module
 from parhelion.world.urdf import Joint, Link, Robot
 from parhelion.world.urdf.shapes import LinkShape
 from parhelion.world.world import World
@@ -357,17 +358,6 @@ class JointedDriver:
 
 
 # ---- models of robots -----------------------------------------------------------------------------------------------
-
-
-def mujoco_module() -> Any:
-    """Return the module `mujoco`."""
-    try:
-        import mujoco
-    except ImportError:
-        raise MissingDependencyError(
-            "robots with joints need MuJoCo and Python 3.11 or later; run pip install 'parhelion[physics]'"
-        ) from None
-    return mujoco
 
 
 def mjcf_spec(file: Path) -> tuple[Any, tuple[Wheel, ...], tuple[str, ...]]:

@@ -1,7 +1,7 @@
 """Edits and queries of a running scenario: the effect of each verb, applied between two steps.
 
 Entities are vehicles, spawned objects, and the actors and objects of the world. Spawned and moved entities are actors
-with a `PushedMotion`, so that a new pose needs no new ray scene.
+with a `PlacedMotion`, so that a new pose needs no new ray scene.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from parhelion.core import config
 from parhelion.core.errors import ConfigError, FormatError, ParhelionError, nearest_name
 from parhelion.core.pose import Pose, quat_rotate
 from parhelion.core.trajectory import Fixed
-from parhelion.motion.pushed import PushedMotion
+from parhelion.motion.placed import PlacedMotion
 from parhelion.motion.state import state_of
 from parhelion.scenario import verbs
 from parhelion.scenario.bodies import LiveBody
@@ -77,7 +77,7 @@ class Editor:
         self.collisions: deque[dict[str, Any]] = deque(maxlen=_CONTACTS)
         self._counts: dict[str, int] = {}
         self._spawned: dict[str, WorldObject] = {}
-        self._pushed: dict[int, PushedMotion] = {}
+        self._placed: dict[int, PlacedMotion] = {}
         """Motions of spawned and moved entities, by index of the object."""
         self._moved: dict[int, WorldObject] = {}
         """Objects of the world as they were before they were moved or deleted, by index."""
@@ -109,13 +109,13 @@ class Editor:
         if "spawned" not in keep:
             for item in self._spawned.values():
                 world.remove(item)
-                self._pushed.pop(item.index, None)
+                self._placed.pop(item.index, None)
             self._spawned.clear()
             for item in self._moved.values():
                 world.restore(item)
-                self._pushed.pop(item.index, None)
+                self._placed.pop(item.index, None)
             self._moved.clear()
-        for motion in self._pushed.values():
+        for motion in self._placed.values():
             motion.restart()
         if "weather" not in keep:
             world.weather, world.daylight = self._first_weather, self._first_daylight
@@ -189,9 +189,9 @@ class Editor:
             name = None if name in taken else name
         if name in taken:
             raise VerbError("name_taken", f"an entity is already called {name!r}; choose another name")
-        motion = PushedMotion(verb.pose.pose(), verb.velocity, verb.angular_velocity, self.scenario.now_s)
+        motion = PlacedMotion(verb.pose.pose(), verb.velocity, verb.angular_velocity, self.scenario.now_s)
         item = self._add(verb, verb.vertices, verb.faces, name, trajectory=motion)
-        self._spawned[name], self._pushed[item.index] = item, motion
+        self._spawned[name], self._placed[item.index] = item, motion
         self._forget_obstacles()
         return {"entity": name, "instance": item.instance}
 
@@ -226,7 +226,7 @@ class Editor:
             raise VerbError("unsupported", f"{entity.name}: is a vehicle of the scenario and cannot be deleted")
         if entity.kind == "spawned":
             item = self._spawned.pop(entity.name)
-            self._pushed.pop(item.index, None)
+            self._placed.pop(item.index, None)
             self.scenario.world.remove(item)
         else:
             for item in entity.items:
@@ -246,15 +246,15 @@ class Editor:
         if len(entity.items) != 1:
             raise VerbError("unsupported", f"{entity.name}: has several moving parts and cannot be placed")
         (item,) = entity.items
-        if item.index not in self._pushed:
+        if item.index not in self._placed:
             if item.is_actor and not isinstance(item.trajectory, Fixed):
                 raise VerbError("unsupported", f"{entity.name}: moves along its own path and cannot be placed")
-            motion = PushedMotion(self._pose(entity))
+            motion = PlacedMotion(self._pose(entity))
             self._moved.setdefault(item.index, item)
             self.scenario.world.revise(item, trajectory=motion)
-            self._pushed[item.index] = motion
+            self._placed[item.index] = motion
         still = (0.0, 0.0, 0.0)
-        self._pushed[item.index].push(self.scenario.now_s, pose, verb.velocity or still, verb.angular_velocity or still)
+        self._placed[item.index].place(self.scenario.now_s, pose, verb.velocity or still, verb.angular_velocity or still)
         self._forget_obstacles()
         return {}
 

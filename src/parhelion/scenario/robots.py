@@ -165,7 +165,7 @@ class RobotOnBoard:
         self.poses = self.robot.link_poses(given)
         """Poses of all links at time 0, in the frame of the root link."""
         self._live: dict[str, Positions] = {}
-        self._moving = {name for name in self.positions if self._source(name)[0] in self.moved()}
+        self._moving = {name for name in self.positions if self.source(name)[0] in self.moved()}
         self.heads = self._heads()
         self.instance: int | None = None
         """Instance number of the robot in the world, after `show`."""
@@ -188,7 +188,7 @@ class RobotOnBoard:
         joint = self.robot.joints.get(name)
         return 0.0 if joint is None else joint.rest
 
-    def _source(self, name: str) -> tuple[str, float, float]:
+    def source(self, name: str) -> tuple[str, float, float]:
         """Return the joint that a joint mimics, or itself, with factor and offset."""
         factor, offset = 1.0, 0.0
         while (mimic := self.robot.joints[name].mimic) is not None:
@@ -301,7 +301,7 @@ class RobotOnBoard:
         """Positions of a moving joint by time."""
         if name in self._live:
             return self._live[name]
-        source, factor, offset = self._source(name)
+        source, factor, offset = self.source(name)
         entry, start = self.entry.joints[source], self.positions[source]
         if entry.pairs is None:
             return lambda times: factor * (start + entry.rate * times) + offset

@@ -201,6 +201,21 @@ class MotorsOff:
 
 
 @dataclass(frozen=True)
+class RotorCommand:
+    """Speeds of the rotors of a multirotor, in the order of its data sheet, as an autopilot commands them.
+
+    >>> RotorCommand((450.0, 450.0, 450.0, 450.0)).speeds_rad_s[0]
+    450.0
+    """
+
+    speeds_rad_s: tuple[float, ...]
+    """Commanded speeds [rad/s], limited to those of the vehicle."""
+
+    def __post_init__(self) -> None:
+        vector("rotor command: speeds_rad_s", self.speeds_rad_s, len(self.speeds_rad_s))
+
+
+@dataclass(frozen=True)
 class ThrustCommand(_Finite):
     """Thrust of the two thrusters of a vessel, forward positive.
 
@@ -216,7 +231,7 @@ class ThrustCommand(_Finite):
     """Angle of both thrusters [rad], positive to turn left when moving forward; for steerable thrusters."""
 
 
-Command = DriveCommand | SteerCommand | VelocityCommand | PositionCommand | MotorsOff | ThrustCommand
+Command = DriveCommand | SteerCommand | VelocityCommand | PositionCommand | MotorsOff | RotorCommand | ThrustCommand
 
 
 # ---- base -----------------------------------------------------------------------------------------------------------

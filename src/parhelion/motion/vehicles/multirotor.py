@@ -19,6 +19,7 @@ from parhelion.motion.vehicles.base import (
     MotorsOff,
     PositionCommand,
     RigidBody,
+    RotorCommand,
     Row,
     Vector,
     VelocityCommand,
@@ -31,7 +32,7 @@ from parhelion.motion.vehicles.sheets import MultirotorConfig
 _Push = tuple[float, Vector, float]
 """Thrust [N], torque [N m] in the body frame, sum of the rotors' speeds [rad/s]."""
 
-Asked = PositionCommand | VelocityCommand | MotorsOff
+Asked = PositionCommand | VelocityCommand | MotorsOff | RotorCommand
 
 
 class Multirotor(RigidBody):
@@ -43,7 +44,7 @@ class Multirotor(RigidBody):
     inner steps.
     """
 
-    accepts: ClassVar[tuple[type, ...]] = (PositionCommand, VelocityCommand, MotorsOff)
+    accepts: ClassVar[tuple[type, ...]] = (PositionCommand, VelocityCommand, MotorsOff, RotorCommand)
     longest_part_s: ClassVar[float] = 0.005
 
     def __init__(self, config: MultirotorConfig) -> None:
@@ -97,16 +98,36 @@ class Multirotor(RigidBody):
     def _target(self, command: Asked) -> Asked:
         if isinstance(command, (PositionCommand, VelocityCommand)) and command.yaw_rad is not None:
             self._yaw = command.yaw_rad
+        if isinstance(command, RotorCommand) and len(command.speeds_rad_s) != len(self._rotors):
+            raise ConfigError(
+                f"{self.name}: has {len(self._rotors)} rotors, got speeds for {len(command.speeds_rad_s)}"
+            )
         return command
+
+    def land(self, height_m: float) -> None:
+        """Stop on level ground with the body frame at a height [m]; heading and rotor speeds remain."""
+        (x, y, _), quat, _, _ = self._body
+        half = 0.5 * base.heading(quat)
+        level = (0.0, 0.0, math.sin(half), math.cos(half))
+        self._body = ((x, y, height_m), level, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
 
     # ---- physics -----------------------------------------------------------------------------------------------
 
     def _advance(self, target: Asked, dt: float) -> None:
-        asked = [0.0] * len(self._rotors) if isinstance(target, MotorsOff) else self._control(target)
+        asked = self._asked(target)
         pushes = [self._push(self._rotors), self._push(self._lagged(asked, 0.5 * dt))]
         self._rotors = self._lagged(asked, dt)
         pushes.append(self._push(self._rotors))
         self._body = base.integrated(self._body, lambda body, half: self._rates(body, pushes[half]), dt)
+
+    def _asked(self, target: Asked) -> list[float]:
+        """Commanded rotor speeds [rad/s]."""
+        if isinstance(target, MotorsOff):
+            return [0.0] * len(self._rotors)
+        if isinstance(target, RotorCommand):
+            most = self.config.max_rotor_speed_rad_s
+            return [min(max(float(speed), 0.0), most) for speed in target.speeds_rad_s]
+        return self._control(target)
 
     def _lagged(self, asked: Sequence[float], dt: float) -> list[float]:
         """Rotor speeds after `dt`: the exact solution of the lag, stable for any step."""

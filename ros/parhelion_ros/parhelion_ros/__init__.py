@@ -1,0 +1,1 @@
+"""Launch files and executables of Parhelion for ROS 2."""
