@@ -254,7 +254,9 @@ class Editor:
             self.scenario.world.revise(item, trajectory=motion)
             self._placed[item.index] = motion
         still = (0.0, 0.0, 0.0)
-        self._placed[item.index].place(self.scenario.now_s, pose, verb.velocity or still, verb.angular_velocity or still)
+        self._placed[item.index].place(
+            self.scenario.now_s, pose, verb.velocity or still, verb.angular_velocity or still
+        )
         self._forget_obstacles()
         return {}
 
