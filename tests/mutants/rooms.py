@@ -182,7 +182,7 @@ ROOMS: list[tuple[str, list[str]]] = [
     ("calibrate/drive/timing.py", ["unit/calibrate/test_timing.py"]),
     ("calibrate/drive/registration.py", ["unit/calibrate/test_revisits.py"]),
     ("calibrate/drive/revisits.py", ["unit/calibrate/test_calibrate_numbers.py", "unit/calibrate/test_revisits.py"]),
-    ("calibrate/boards/boards.py", ["unit/calibrate/test_boards.py"]),
+    ("calibrate/boards/boards.py", ["unit/calibrate/test_boards.py", "unit/calibrate/test_beam_angles.py"]),
     ("calibrate/boards/find.py", ["unit/calibrate/test_boards.py"]),
     ("calibrate/boards/profile.py",
      ["unit/calibrate/test_calibrate_numbers.py", "unit/calibrate/test_boards.py",
