@@ -15,6 +15,8 @@ from parhelion.contact.solid import EDGE
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 from parhelion.motion.vehicles.base import DriveCommand
+from parhelion.motion.vehicles.library import vehicle
+from soak.drives import hull_depths
 
 
 def _corners(driver: ContactDriver, number: int = 0) -> Floats:
@@ -255,3 +257,33 @@ def test_a_start_below_the_ground_is_raised() -> None:
     assert driver.rows()[0][3] == pytest.approx(0.0, abs=1e-4)
     with pytest.raises(ConfigError, match="no ground under its start"):
         driver.add("w", model(HUSKY), ph.Pose((900, 0, 0)))
+
+
+# ---- depth -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("roll_deg", [170.0, 186.0])
+def test_a_hull_that_was_pushed_into_the_ground_comes_out_again(roll_deg: float) -> None:
+    """The corner that is deepest touches the ground, not the middle of a triangle that is far away."""
+    driver = ContactDriver(flat())
+    driver.add("v", model(HUSKY), ph.Pose((40, 25, 0)))
+    half = math.radians(roll_deg) / 2
+    driver._state[3:7, 0] = (math.sin(half), 0.0, 0.0, math.cos(half))
+    driver._state[2, 0] -= _corners(driver)[:, 2].min() + 0.04
+    driver._forget()
+    run(driver, [REST], 1.0)
+    assert _corners(driver)[:, 2].min() > -0.005
+
+
+@pytest.mark.parametrize("yaw_deg", [20.0, 35.0, 50.0])
+def test_a_car_that_drives_over_a_long_edge_rests_on_it(yaw_deg: float) -> None:
+    world = ph.World()
+    world.add(ph.shapes.box(200, 20, 2), material="concrete", label="quay", name="quay", pose=ph.Pose((30, -10, -1)))
+    world.add(ph.shapes.plane(400, 60), material="concrete", label="bed", pose=ph.Pose((0, 30, -2)))
+    driver = ContactDriver(world)
+    half = math.radians(yaw_deg) / 2
+    driver.add("v", vehicle(CAR), ph.Pose((0, -2.5, 0), (0, 0, math.sin(half), math.cos(half))))
+    deepest: list[float] = []
+    run(driver, [DriveCommand(4.0)], 4.0, watch=lambda *_: deepest.append(float(hull_depths(driver)[0])))
+    assert driver.rows()[0][2] > -1.5  # its nose is over the edge
+    assert max(deepest) <= 0.02
