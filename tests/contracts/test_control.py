@@ -238,6 +238,8 @@ def test_verbs_that_do_not_fit_are_refused() -> None:
         assert refused(call, "mount", sensor="imu", pose={}) == "invalid"
         assert refused(call, "attach", sensor={"name": "top", "type": "lidar", "model": "velodyne/vlp-16"}) == "invalid"
         assert refused(call, "attach", sensor={"name": "x", "type": "lidar", "model": "../x.yaml"}) == "invalid"
+        eye = {"name": "eye", "type": "camera", "model": "generic/vga", "options": {"calibration": "/etc/passwd"}}
+        assert refused(call, "attach", sensor=eye) == "invalid"
         assert refused(call, "latest", sensor="top") == "not_found"
         assert refused(call, "step", steps=0) == "invalid"
         assert refused(call, "rays", origins=[[0, 0, 0]] * 2, directions=[[1, 0, 0]] * 3) == "invalid"

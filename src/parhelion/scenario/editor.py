@@ -353,6 +353,10 @@ class Editor:
             raise VerbError("failed", f"{MOST_ATTACHED} sensors were attached in this run already")
         if verb.sensor.model.lower().endswith((".yaml", ".yml")):
             self._file(verb.sensor.model)
+        for name, value in verb.sensor.options.items():
+            place = Path(value) if isinstance(value, str) else Path()
+            if place.is_absolute() or ".." in place.parts:
+                raise VerbError("invalid", f"attach: {name}: {value} is outside of the scenario's folder")
         made = self.scenario.attach(verb.sensor)
         self._attached.append(made.name)
         return {"sensor": made.name}
