@@ -272,9 +272,7 @@ class Bridge:
         """Time [s] of the newest pose of any body; -inf before the first push."""
         return max((motion.newest for motion in self.bodies.values()), default=-math.inf)
 
-    def push(
-        self, time: float, poses: Mapping[str, PoseLike], joints: Mapping[str, float] | None = None
-    ) -> None:
+    def push(self, time: float, poses: Mapping[str, PoseLike], joints: Mapping[str, float] | None = None) -> None:
         """Give the poses of bodies at a time [s], later than their earlier ones.
 
         Velocities are optional: in the world [m/s], and about the axes of the body [rad/s]. Bodies that are not named
@@ -370,9 +368,7 @@ class Bridge:
             while one.start(one.next_frame) + float(sensor.frame_duration_s) <= end + 1e-9:
                 number, one.next_frame = one.next_frame, one.next_frame + 1
                 start = one.start(number)
-                yield BridgeRecord(
-                    name, number, sensor.measure(self.world, one.motion, start, self.seed, frame=number)
-                )
+                yield BridgeRecord(name, number, sensor.measure(self.world, one.motion, start, self.seed, frame=number))
             return
         if one.stream is None:
             motion = one.motion if one.body is None else self.bodies[one.body]
@@ -480,6 +476,3 @@ def _line(path: Path, number: int, text: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise FormatError(f"{path}: line {number} is not an entry of a bridge log; the file may be truncated")
     return found
-
-
-

@@ -106,9 +106,7 @@ class MujocoScene:
         model = self.model
         mesh = self._shape(k).transformed(Pose(model.geom_pos[k], _xyzw(model.geom_quat[k])))
         material = int(model.geom_matid[k])
-        return Geom(
-            model.geom(k).name or f"geom-{k}", "" if material < 0 else self.model.mat(material).name, mesh
-        )
+        return Geom(model.geom(k).name or f"geom-{k}", "" if material < 0 else self.model.mat(material).name, mesh)
 
     def _shape(self, k: int) -> Mesh:
         """Mesh of a geom in its own frame."""
