@@ -1,6 +1,6 @@
 """MuJoCo moves, Parhelion senses: a VLP-16 watches a crate that slides down a ramp.
 
-    pip install 'parhelion[physics]' && python examples/bridge/mujoco_ramp.py out/
+pip install 'parhelion[physics]' && python examples/bridge/mujoco_ramp.py out/
 """
 
 import sys

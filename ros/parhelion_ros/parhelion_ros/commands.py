@@ -34,7 +34,9 @@ def options_of(arguments: Sequence[str]) -> list[str]:
             rule = rest.pop(0)
             # The names of nodes come from launch files; Parhelion's node has a name of its own.
             if not rule.startswith(("__node:=", "__ns:=")):
-                raise SystemExit(f"parhelion_ros: remapping {rule} is not supported; remap the topics of the other nodes")
+                raise SystemExit(
+                    f"parhelion_ros: remapping {rule} is not supported; remap the topics of the other nodes"
+                )
         elif word in ("--params-file", "--log-level", "--log-config-file"):
             file = rest.pop(0)
             plain += _parameters(file) if word == "--params-file" else []

@@ -66,7 +66,8 @@ def carrier(name: str, wire_name: str, before: dict[str, Any] | None = None) -> 
         from cyclonedds.idl.annotations import final
     except ImportError:
         raise MissingDependencyError(INSTALL_DDS) from None
-    members = {**(before or {}), **{member: _member_type(node) for member, node in field_definitions(type_store())[name][1]}}
+    own = {member: _member_type(node) for member, node in field_definitions(type_store())[name][1]}
+    members = {**(before or {}), **own}
 
     def body(namespace: dict[str, Any]) -> None:
         namespace["__annotations__"] = members
