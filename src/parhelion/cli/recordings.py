@@ -21,7 +21,7 @@ from parhelion.cli.screen import warn
 from parhelion.core.errors import ConfigError, FormatError, unknown_name
 
 if TYPE_CHECKING:
-    from parhelion import Scan
+    from parhelion import Pose, Scan
     from parhelion.core.clouds import PointCloud
     from parhelion.io.ros import BagWriter
 
@@ -382,38 +382,53 @@ def _whole(writer: BagWriter) -> Iterator[None]:
 
 
 def weather_bag(
-    source: Path, target: Path, weathered: Callable[[PointCloud, int, float], PointCloud], writing: Writing
+    source: Path,
+    target: Path,
+    weathered: Callable[[PointCloud, int, Pose | None], PointCloud],
+    writing: Writing,
+    *,
+    needs_pose: bool = False,
+    fixed_frame: str | None = None,
 ) -> None:
     """Write a bag with weather on the clouds of one topic; all other messages are copied byte by byte.
 
-    `weathered(cloud, number, time)` returns a cloud in weather; `time` [s] counts from the first cloud.
+    `weathered(cloud, stamp_ns, pose)` returns a cloud in weather; with `needs_pose`, the pose of its frame follows from
+    the transforms of the bag.
     """
     from parhelion.io.recordings import cloud_topic
-    from parhelion.io.ros import BagReader, cloud_of
-    from parhelion.io.ros.clouds import like
+    from parhelion.io.ros import BagReader
+    from parhelion.io.ros.returns import RETURN_MESSAGES, stamp_and_frame
+    from parhelion.io.ros.transforms import TransformTree
 
     bag = BagReader(source)
-    chosen = cloud_topic(bag, writing.topic)
+    chosen = cloud_topic(bag, writing.topic, tuple(RETURN_MESSAGES))
+    kind = RETURN_MESSAGES[bag.topics[chosen].type]
     storage = "sqlite3" if source.suffix == ".db3" or (source.is_dir() and any(source.glob("*.db3"))) else "mcap"
     writer = writing.new_bag(source, target, storage)
-    number, first = 0, math.nan
+    tree, unplaced = TransformTree(), 0
     with _whole(writer), screen.progress(writing.verb, bag.count) as advance:
+        if needs_pose:
+            for message in bag.messages([name for name in ("/tf", "/tf_static") if name in bag.topics]):
+                tree.add(message.data, static=message.topic == "/tf_static")
         for one in bag.topics.values():
             writer.add(one)
         for message in bag.messages():
             if message.topic == chosen:
                 try:
-                    cloud = cloud_of(message, keep_missing=True)
-                    time = float(cloud.metadata["time"])
-                    first = time if math.isnan(first) else first
-                    wet = weathered(cloud, number, time - first)
-                    message = message._replace(data=like(message, wet))
+                    stamp_ns, frame = stamp_and_frame(message.data)
+                    pose = tree.pose(frame, stamp_ns, fixed_frame) if needs_pose else None
+                    unplaced += needs_pose and pose is None
+                    wet = weathered(kind.read(message), stamp_ns, pose)
+                    message = message._replace(data=kind.write(message, wet))
                 except (ConfigError, FormatError) as error:
                     words = str(error).removeprefix(f"{chosen}: ")
                     raise type(error)(f"{source}: {chosen}: {words}") from None
-                number += 1
             writer.write(message)
             advance()
+    if unplaced:
+        screen.print_line(
+            f"note: the bag has no transform for {unplaced} clouds; they are at the origin unless --pose is given"
+        )
 
 
 # ---- recordings -----------------------------------------------------------------------------------------------------

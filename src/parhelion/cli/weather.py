@@ -1,4 +1,4 @@
-"""`parhelion weather`: apply rain, fog, snow or dust to recorded clouds."""
+"""`parhelion weather`: apply rain, fog, snow or dust to recorded or live clouds."""
 
 from __future__ import annotations
 
@@ -37,7 +37,12 @@ EXAMPLES = (
     "parhelion weather drive.mcap -o wet.mcap --rain 25 --sensor velodyne/vlp-16 --topic /velodyne_points",
     "parhelion weather drive.pcap -o foggy/ --visibility 100      # every frame of a capture, 000000.pcd ...",
     "parhelion weather drive.pcap -o foggy.mcap --visibility 100  # every frame as a message",
+    "parhelion weather --ros2 /velodyne_points /noisy_points --sensor velodyne/vlp-16 --rain 25  # live",
+    "parhelion weather --ros2 /scan /wet_scan --sensor hokuyo/utm-30lx --snow 2 --duration 60",
+    "parhelion weather --udp-in 2368 --udp-out 12368 --sensor velodyne/vlp-16 --visibility 60",
+    "parhelion weather --udp-in 7502 --udp-out 17502 --sensor ouster/os1-128 --metadata os1.json --rain 50",
 )
+_LIVE = "Live"
 
 
 _MOST_TURNS = 1_000_000
@@ -54,9 +59,10 @@ class NoReturns(str, Enum):
 @weather_options
 def weather(
     source: Annotated[
-        Path, typer.Argument(metavar="IN", help="A cloud file, a folder of them, a ROS 2 bag, or a capture (.pcap).")
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The new file, folder or bag.")],
+        Path | None,
+        typer.Argument(metavar="[IN]", help="A cloud file, a folder of them, a ROS 2 bag, or a capture (.pcap)."),
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The new file, folder or bag.")] = None,
     sensor: Annotated[
         str | None,
         typer.Option(
@@ -90,15 +96,94 @@ def weather(
     png: Annotated[
         Path | None, typer.Option(help="Picture of the effect of the weather; for a folder, on its first cloud.")
     ] = None,
+    fixed_frame: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Frame of the world for poses from /tf, such as odom. Default: the root of the tree."
+        ),
+    ] = None,
+    ros2: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            "--ros2", metavar="IN OUT", help="Publish the clouds of a topic in weather, live.", rich_help_panel=_LIVE
+        ),
+    ] = None,
+    rclpy: Annotated[
+        bool,
+        typer.Option("--rclpy", help="Use the installed ROS 2 (rclpy) instead of DDS.", rich_help_panel=_LIVE),
+    ] = False,
+    domain: Annotated[
+        int,
+        typer.Option(
+            "--domain", metavar="ID", envvar="ROS_DOMAIN_ID", help="ROS 2 domain, 0 to 232.", rich_help_panel=_LIVE
+        ),
+    ] = 0,
+    interface: Annotated[
+        str,
+        typer.Option(
+            "--interface",
+            metavar="NAME",
+            help="Network interface for ROS 2; 'any' lets DDS choose.",
+            rich_help_panel=_LIVE,
+        ),
+    ] = "lo",
+    message_type: Annotated[
+        str | None,
+        typer.Option(
+            "--type",
+            metavar="NAME",
+            rich_help_panel=_LIVE,
+            help="Message type: PointCloud2, LaserScan or CustomMsg (Livox). Default: that of the publisher.",
+        ),
+    ] = None,
+    udp_in: Annotated[
+        int | None,
+        typer.Option("--udp-in", metavar="PORT", help="Port of the lidar's packets, live.", rich_help_panel=_LIVE),
+    ] = None,
+    udp_out: Annotated[
+        str | None,
+        typer.Option(
+            "--udp-out", metavar="[HOST:]PORT", help="Destination of the packets in weather.", rich_help_panel=_LIVE
+        ),
+    ] = None,
+    metadata: Annotated[
+        Path | None,
+        typer.Option(
+            "--metadata",
+            metavar="FILE",
+            rich_help_panel=_LIVE,
+            help="Description of the sensor (.json), for packets that need it (Ouster).",
+        ),
+    ] = None,
+    anywhere: Annotated[
+        bool,
+        typer.Option("--anywhere", help="Receive and send UDP beyond this machine.", rich_help_panel=_LIVE),
+    ] = False,
+    queue: Annotated[
+        int,
+        typer.Option(
+            "--queue",
+            metavar="N",
+            min=1,
+            max=1000,
+            rich_help_panel=_LIVE,
+            help="Number of clouds that may wait; older ones are skipped.",
+        ),
+    ] = 1,
+    duration: Annotated[
+        float | None,
+        typer.Option("--duration", metavar="S", min=0, help="Stop after S seconds.", rich_help_panel=_LIVE),
+    ] = None,
     *,
     weather: WeatherOptions,
 ) -> None:
-    """Apply weather to recorded clouds: points become weaker, shift or disappear, and echoes of the air appear.
+    """Apply weather to clouds: points become weaker, shift or disappear, and echoes of the air appear.
 
     Folders are processed with their subfolders; finished files are skipped, so an interrupted run resumes. In a bag,
     all other messages are copied unmodified. The frames of a capture are written to a folder of numbered files, a bag
-    or another capture.
+    or another capture. With --ros2 or --udp-in, live data are processed until Ctrl-C.
     """
+    from parhelion.cli import weather_live
     from parhelion.io.recordings import existing, is_capture
     from parhelion.io.ros import is_bag
 
@@ -109,13 +194,28 @@ def weather(
         flags = ", ".join(medium.amount.option for medium in media.table().values())
         raise typer.BadParameter(f"give a weather: {flags} or --weather FILE")
     place = parse_pose(pose)
+    if ros2 is not None or udp_in is not None or udp_out is not None:
+        live = weather_live.Live(
+            ros2, rclpy, domain, interface, message_type, udp_in, udp_out, metadata, anywhere, queue, duration,
+            fixed_frame,
+        )  # fmt: skip
+        for flag, given in (("IN", source), ("-o", output), ("--png", png), ("--format", format), ("--topic", topic)):
+            if given is not None:
+                raise typer.BadParameter("applies to recorded data only", param_hint=flag)
+        weather_live.run(live, meant, sensor, seed, time, place, reflectance, no_returns.value)
+        return
+    if source is None or output is None:
+        missing = "IN" if source is None else "-o"
+        raise typer.BadParameter(
+            "give IN and -o OUT, or --ros2 IN OUT, or --udp-in PORT --udp-out PORT", param_hint=missing
+        )
     check_file(picture=png)
     existing(source)
     writing = Writing("weathering", "--overwrite", overwrite, format, topic)
     run = _Run(meant, _Sensors(sensor), seed, time, place, reflectance, no_returns.value, png, writing)
     if is_bag(source):
         start_engine()
-        recordings.weather_bag(source, output, run.in_bag, writing)
+        run.do_bag(source, output, fixed_frame)
         run.report(source, output, skipped=0, as_folder=False)
         return
     if is_capture(source, read_as):
@@ -206,7 +306,9 @@ class _Run:
         """Process every frame of a capture; `first` is the random index of the first frame."""
 
         def work(scan: Scan, number: int, after_s: float) -> PointCloud:
-            return self.in_bag(scan, first + number, after_s, f"{source.name}, frame {number}")
+            wet = self._weathered(scan, first + number, after_s)
+            self._note(scan, wet, f"{source.name}, frame {number}")
+            return wet
 
         done = recordings.convert_frames(
             source, target, work, self.writing, index=index, sensor=self.sensors.name, form=form
@@ -241,15 +343,29 @@ class _Run:
             options["labels"] = raw_scans.labels_of(job.target)
             make_folder(options["labels"].parent)
         self.dropped.update(write_noting_drops(wet, job.target, job.format, **options))
-        self._count(cloud, wet)
-        self._draw(cloud, wet, job.source.name)
+        self._note(cloud, wet, job.source.name)
 
-    def in_bag(self, cloud: PointCloud, number: int, after_s: float, name: str = "") -> PointCloud:
-        """Process one cloud of a bag or frame of a capture, at a time [s] after the first."""
-        wet = self._weathered(cloud, number, after_s)
+    def do_bag(self, source: Path, target: Path, fixed_frame: str | None) -> None:
+        """Process the clouds of a bag, with the draws of their stamps, like live ones."""
+        from parhelion.live.weather import Weathering
+
+        if self.sensors.named is None:
+            raise ConfigError(f"{source}: the clouds of a bag do not name their sensor; give it with --sensor")
+        job = Weathering(
+            self.weather, self.sensors.named, self.seed, self.start_s, self.pose, self.reflectance, self.no_returns
+        )
+
+        def work(cloud: PointCloud, stamp_ns: int, pose: Pose | None) -> PointCloud:
+            wet = job.apply(cloud, stamp_ns, pose)
+            self._note(cloud, wet, f"cloud {self.done}")
+            return wet
+
+        needs_pose = self.pose is None and job.needs_pose
+        recordings.weather_bag(source, target, work, self.writing, needs_pose=needs_pose, fixed_frame=fixed_frame)
+
+    def _note(self, cloud: PointCloud, wet: PointCloud, name: str) -> None:
         self._count(cloud, wet)
-        self._draw(cloud, wet, name or f"cloud {number}")
-        return wet
+        self._draw(cloud, wet, name)
 
     def _draw(self, cloud: PointCloud, wet: PointCloud, name: str) -> None:
         if self.png is not None and not self.drawn:

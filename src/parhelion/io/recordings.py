@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from os import PathLike
 from pathlib import Path
 
@@ -96,24 +96,24 @@ def cloud_files(
     return found
 
 
-def cloud_topics(bag: BagReader, topic: str | None = None) -> list[Topic]:
+def cloud_topics(bag: BagReader, topic: str | None = None, types: Collection[str] = (POINT_CLOUD,)) -> list[Topic]:
     """Topics with point clouds, or the one called `topic`."""
     if topic is not None:
         if topic not in bag.topics:
             raise unknown_name(f"topic of {bag.path}", topic, bag.topics)
-        if bag.topics[topic].type != POINT_CLOUD:
-            raise ConfigError(f"{bag.path}: {topic} has the type {bag.topics[topic].type}, not {POINT_CLOUD}")
+        if bag.topics[topic].type not in types:
+            raise ConfigError(f"{bag.path}: {topic} has the type {bag.topics[topic].type}, not {' or '.join(types)}")
         return [bag.topics[topic]]
-    found = bag.of_type(POINT_CLOUD)
+    found = [one for name in types for one in bag.of_type(name)]
     if not found:
         there = ", ".join(f"{name} ({one.type})" for name, one in bag.topics.items()) or "none"
         raise FormatError(f"{bag.path}: has no topic with point clouds; its topics: {there}")
     return found
 
 
-def cloud_topic(bag: BagReader, topic: str | None = None) -> str:
+def cloud_topic(bag: BagReader, topic: str | None = None, types: Collection[str] = (POINT_CLOUD,)) -> str:
     """Name of the only topic with point clouds, or `topic` itself."""
-    found = [one.name for one in cloud_topics(bag, topic)]
+    found = [one.name for one in cloud_topics(bag, topic, types)]
     if len(found) > 1:
         names = ", ".join(found)
         raise ConfigError(f"{bag.path}: has several topics with point clouds ({names}); select one with --topic")

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from parhelion.core.errors import ConfigError, MissingDependencyError, ParhelionError
 from parhelion.core.interrupts import uninterrupted
@@ -42,6 +42,12 @@ def dds_type_name(name: str) -> str:
     if not package or not message or "/" in package + message:
         raise ConfigError(f"{name!r} is not a ROS 2 message: write it as in 'sensor_msgs/msg/Imu'")
     return f"{package}::msg::dds_::{message}_"
+
+
+def ros_type_name(name: str) -> str:
+    """ROS 2 name of a message type on the wire; other names are returned as they are."""
+    package, _, message = name.partition("::msg::dds_::")
+    return f"{package}/msg/{message.removesuffix('_')}" if message else name
 
 
 @cache
@@ -80,7 +86,7 @@ def _serialize(self: Any, *_: Any, **__: Any) -> bytes:
 
 
 def _deserialize(cls: Any, data: bytes, *_: Any, **__: Any) -> Any:
-    return cls(bytes(data))
+    return cls(bytes(data))  # no copy if they are bytes already
 
 
 def _definitions() -> Any:
@@ -126,6 +132,8 @@ SENSOR_TYPES = frozenset(f"sensor_msgs/msg/{name}" for name in (
 LATCHED_TOPICS = frozenset({"/tf_static"})
 """Topics whose last messages are delivered to late subscribers."""
 SENSOR_DEPTH, OTHER_DEPTH = 5, 10
+_MOST_PUBLISHERS = 10_000
+"""Maximum number of discovered publishers that are searched for a topic."""
 _MOST_PARTICIPANTS = 32
 """Maximum number of participants of a domain on loopback, and number of ports probed by discovery."""
 _LONGEST_DATAGRAM, _LONGEST_PIECE = 65_000, 63_000
@@ -159,6 +167,16 @@ class Quality:
         return cls(reliable=True)
 
 
+@dataclass(frozen=True)
+class Publisher:
+    """Publisher of a topic that discovery found."""
+
+    type: str
+    """Message type, such as 'sensor_msgs/msg/PointCloud2'."""
+    reliable: bool
+    """False for best effort, which a reliable subscription does not match."""
+
+
 @dataclass
 class Sent:
     """Statistics of a published topic."""
@@ -168,6 +186,24 @@ class Sent:
     bytes: int = 0
     refused: int = 0
     """Number of messages dropped because a reliable subscriber stopped reading."""
+
+
+class TopicSubscription(Protocol):
+    """Subscription to a topic."""
+
+    topic: str
+
+    def take(self) -> list[bytes]:
+        """CDR bytes of the messages received since the last call, oldest first."""
+        ...
+
+    def take_timed(self) -> list[tuple[bytes, int]]:
+        """Like `take`, each with the wall time of sending [ns since 1970], or of receiving if it is unknown."""
+        ...
+
+    def wait(self, seconds: float) -> bool:
+        """Wait up to `seconds` for a message; return True if there is one."""
+        ...
 
 
 class Node(ABC):
@@ -210,6 +246,14 @@ class Node(ABC):
         """Number of subscribers of a topic published by this node."""
 
     @abstractmethod
+    def subscribe(self, topic: str, type_name: str, quality: Quality | None = None) -> TopicSubscription:
+        """Subscribe to a topic; reliable unless a quality of service is given."""
+
+    @abstractmethod
+    def publishers(self, topic: str) -> list[Publisher]:
+        """Publishers of a topic in the domain, except this node."""
+
+    @abstractmethod
     def close(self) -> None:
         """Leave the domain. Closing twice is allowed."""
 
@@ -237,6 +281,7 @@ class DdsNode(Node):
         self._writers: dict[str, Any] = {}
         self._topics: dict[tuple[str, str], Any] = {}
         self._readers: list[Any] = []
+        self._discovered: Any = None
         self._open = False
         try:
             from cyclonedds.core import DDSException
@@ -294,7 +339,24 @@ class DdsNode(Node):
         quality = quality or Quality(reliable=True, latched=topic in LATCHED_TOPICS)
         reader = DataReader(self._participant, self._topic(topic, type_name), self._qos(type_name, quality))
         self._readers.append(reader)
-        return Subscription(topic, type_name, reader, quality.depth)
+        return Subscription(topic, type_name, reader, quality.depth, self._participant)
+
+    def publishers(self, topic: str) -> list[Publisher]:
+        """Publishers of a topic in the domain, except this node."""
+        from cyclonedds.builtin import BuiltinDataReader, BuiltinTopicDcpsPublication
+        from cyclonedds.core import InstanceState
+        from cyclonedds.qos import Policy
+
+        _check_topic(topic)
+        if self._discovered is None:
+            self._discovered = BuiltinDataReader(self._participant, BuiltinTopicDcpsPublication)
+        found = []
+        for one in self._discovered.read(_MOST_PUBLISHERS):
+            there = one.sample_info.instance_state == InstanceState.Alive
+            if there and one.topic_name == dds_topic(topic) and one.participant_key != self._participant.guid:
+                reliable = one.qos[Policy.Reliability] != Policy.Reliability.BestEffort
+                found.append(Publisher(ros_type_name(one.type_name), reliable))
+        return found
 
     # ---- closing -----------------------------------------------------------------------------------------------
 
@@ -304,7 +366,10 @@ class DdsNode(Node):
             return
         self._open = False
         # Children first: each deletes its own handle.
-        children = (*self._readers, *self._writers.values(), *self._topics.values())
+        children = (
+            *(() if self._discovered is None else (self._discovered,)),
+            *self._readers, *self._writers.values(), *self._topics.values(),
+        )  # fmt: skip
         with uninterrupted:
             for entity in (*children, self._participant, self._domain):
                 entity.__del__()
@@ -353,10 +418,31 @@ class Subscription:
     type: str
     _reader: Any = field(repr=False)
     _depth: int = field(repr=False)
+    _participant: Any = field(repr=False)
+    _waiting: Any = field(repr=False, default=None)
 
     def take(self) -> list[bytes]:
         """CDR bytes of the messages received since the last call, oldest first."""
-        return [sample.cdr for sample in self._reader.take(self._depth) if sample.sample_info.valid_data]
+        return [data for data, _ in self.take_timed()]
+
+    def take_timed(self) -> list[tuple[bytes, int]]:
+        """Like `take`, each with the wall time of sending [ns since 1970] by the sender's clock."""
+        samples = (sample for sample in self._reader.take(self._depth) if sample.sample_info.valid_data)
+        return [(sample.cdr, int(sample.sample_info.source_timestamp)) for sample in samples]
+
+    def wait(self, seconds: float) -> bool:
+        """Wait up to `seconds` for a message; return True if there is one."""
+        from cyclonedds.core import InstanceState, ReadCondition, SampleState, ViewState, WaitSet
+
+        if self._waiting is None:
+            self._waiting = WaitSet(self._participant)
+            self._waiting.attach(ReadCondition(self._reader, SampleState.NotRead | ViewState.Any | InstanceState.Any))
+        return bool(self._waiting.wait(max(round(seconds * 1e9), 1)))
+
+    @property
+    def lost(self) -> int:
+        """Number of messages that the network lost, as far as the reader noticed."""
+        return int(self._reader.get_sample_lost_status().total_count)
 
     @property
     def publishers(self) -> int:

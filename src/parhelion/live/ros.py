@@ -8,11 +8,11 @@ import os
 import time as wall
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from parhelion.core.errors import ConfigError, FormatError, MissingDependencyError
 from parhelion.io.ros.types import Message, decode
-from parhelion.live.dds import LATCHED_TOPICS, LOOPBACK, Node, Quality, check_domain
+from parhelion.live.dds import LATCHED_TOPICS, LOOPBACK, Node, Publisher, Quality, TopicSubscription, check_domain
 from parhelion.motion.vehicles.base import Command, DriveCommand, ThrustCommand, Vehicle, VelocityCommand
 from parhelion.motion.vehicles.vessel import Vessel
 from parhelion.outputs.ros.feed import RosFeed
@@ -25,16 +25,6 @@ HOLD_S = 0.5
 """Wall time [s] without a command after which a vehicle stops, as robot controllers do."""
 _SPEED_GAIN_1_S, _TURN_GAIN_1_S = 0.5, 2.0
 """Gains [1/s] of the controller of a vessel's speed and yaw rate."""
-
-
-class TopicSubscription(Protocol):
-    """Subscription to a topic."""
-
-    topic: str
-
-    def take(self) -> list[bytes]:
-        """CDR bytes of the messages received since the last call, oldest first."""
-        ...
 
 
 class TwistControl:
@@ -135,6 +125,7 @@ INSTALL_RCLPY = (
     "rclpy is not installed: install ROS 2 (https://docs.ros.org, packages ros-<distro>-rclpy and "
     "ros-<distro>-common-interfaces) and run 'source /opt/ros/<distro>/setup.bash' first, or omit --rclpy"
 )
+NODE_NAME = "parhelion"
 _ONLY_HERE = {"ROS_LOCALHOST_ONLY": "1", "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
 """Variables that restrict ROS to this machine: up to Humble, and from Iron on."""
 
@@ -159,7 +150,7 @@ class RclpyNode(Node):
         self._rclpy = rclpy
         self._context = rclpy.Context()
         rclpy.init(context=self._context, domain_id=domain)
-        self._node = rclpy.create_node("parhelion", context=self._context)
+        self._node = rclpy.create_node(NODE_NAME, context=self._context)
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self._node)
         self._publishers: dict[str, Any] = {}
@@ -184,6 +175,17 @@ class RclpyNode(Node):
         self._node.create_subscription(_message_class(type_name), topic, received.keep, _profile(quality), raw=True)
         return received
 
+    def publishers(self, topic: str) -> list[Publisher]:
+        """Publishers of a topic in the domain, except this node."""
+        from rclpy.qos import ReliabilityPolicy
+
+        found = self._node.get_publishers_info_by_topic(topic)
+        return [
+            Publisher(one.topic_type, one.qos_profile.reliability != ReliabilityPolicy.BEST_EFFORT)
+            for one in found
+            if one.node_name != NODE_NAME
+        ]
+
     def close(self) -> None:
         """Shut down the node. Closing twice is allowed."""
         if self._open:
@@ -199,14 +201,25 @@ class RawSubscription:
     def __init__(self, topic: str, type_name: str, executor: Any, depth: int) -> None:
         self.topic, self.type = topic, type_name
         self._executor = executor
-        self._kept: deque[bytes] = deque(maxlen=depth)
+        self._kept: deque[tuple[bytes, int]] = deque(maxlen=depth)
 
     def keep(self, data: bytes) -> None:
         """Callback of ROS for a message."""
-        self._kept.append(bytes(data))
+        self._kept.append((bytes(data), wall.time_ns()))
+
+    def wait(self, seconds: float) -> bool:
+        """Wait up to `seconds` for a message; return True if there is one."""
+        until = wall.monotonic() + seconds
+        while not self._kept and wall.monotonic() < until:
+            self._executor.spin_once(timeout_sec=max(until - wall.monotonic(), 0.0))
+        return bool(self._kept)
 
     def take(self) -> list[bytes]:
         """CDR bytes of the messages received since the last call, oldest first."""
+        return [data for data, _ in self.take_timed()]
+
+    def take_timed(self) -> list[tuple[bytes, int]]:
+        """Like `take`, each with the wall time of receiving [ns since 1970]."""
         # One call handles one item, so it is called as often as items may wait.
         for _ in range(self._kept.maxlen or 1):
             before = len(self._kept)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,11 @@ class CloudLayout(ABC):
     @abstractmethod
     def points(self, cloud: PointCloud, height: int = 0) -> NDArray[Any]:
         """Points of a cloud in its own order; `height` is that of the organised cloud that they go into, 0 if none."""
+
+    def values(self, cloud: PointCloud, height: int, names: Collection[str]) -> Columns:
+        """Some fields of `points`; layouts of large clouds may compute them without the others."""
+        rows = self.points(cloud, height)
+        return {name: rows[name] for name in names if name in (rows.dtype.names or ())}
 
     def rows(self, cloud: PointCloud, echo: int = 0) -> tuple[NDArray[Any], tuple[int, int]]:
         """Points in the driver's order, and (height, width). `echo` selects the return for one-return layouts."""

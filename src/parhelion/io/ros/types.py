@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -74,6 +75,36 @@ def decode(name: str, data: bytes) -> Any:
         raise FormatError(f"ROS: a message of {name} cannot be decoded ({type(error).__name__})") from None
 
 
+class CdrReader:
+    """Reader of the numbers and texts of a CDR message, for messages whose arrays are too large to decode."""
+
+    def __init__(self, cdr: bytes) -> None:
+        self.order = "<" if cdr[1] else ">"
+        """Byte order of numbers, as in the module struct."""
+        self.at = 4
+        """Place of the next byte."""
+        self._cdr = cdr
+
+    def aligned(self, size: int) -> int:
+        """Place of the next number of `size` bytes; numbers are aligned to their size, counted from the fifth byte."""
+        self.at += -(self.at - 4) % size
+        return self.at
+
+    def number(self, kind: str) -> int:
+        """Next number; `kind` is its letter in the module struct."""
+        size = struct.calcsize(kind)
+        self.at = self.aligned(size) + size
+        return int(struct.unpack_from(self.order + kind, self._cdr, self.at - size)[0])
+
+    def text(self) -> str:
+        """Next text, which ends with a zero byte."""
+        size = self.number("I")
+        if self.at + size > len(self._cdr):
+            raise ValueError("a text is longer than its message")
+        self.at += size
+        return self._cdr[self.at - size : self.at].rstrip(b"\0").decode()
+
+
 def stamp(time_ns: int) -> Any:
     """ROS time message of a time [ns]. Raise ConfigError for negative times."""
     if not 0 <= time_ns < (1 << 31) * 1_000_000_000:
@@ -100,5 +131,20 @@ DEFINITIONS = {
         "float32 range\nfloat32 azimuth\nfloat32 elevation\nfloat32 doppler_velocity\nfloat32 amplitude\n"
     ),
     "radar_msgs/msg/RadarScan": "std_msgs/Header header\nradar_msgs/RadarReturn[] returns\n",
+    **{
+        f"{package}/msg/{name}": text.replace("PACKAGE", package)
+        for package in ("livox_ros_driver2", "livox_ros_driver")
+        for name, text in (
+            (
+                "CustomPoint",
+                "uint32 offset_time\nfloat32 x\nfloat32 y\nfloat32 z\nuint8 reflectivity\nuint8 tag\nuint8 line\n",
+            ),
+            (
+                "CustomMsg",
+                "std_msgs/Header header\nuint64 timebase\nuint32 point_num\nuint8 lidar_id\nuint8[3] rsvd\n"
+                "PACKAGE/CustomPoint[] points\n",
+            ),
+        )
+    },
 }
-"""Definitions of radar_msgs (m, rad, m/s, dB)."""
+"""Definitions of radar_msgs (m, rad, m/s, dB) and of the Livox drivers (ns, m)."""

@@ -19,7 +19,7 @@ from parhelion.makers.ouster.packets import OusterEncoder, Packets, decode_imu, 
 
 
 class OusterStream:
-    """Lidar and IMU packets of one sensor; frames are numbered from 0."""
+    """Lidar and IMU packets of one sensor; frames keep the number of decoded packets, others count from 0."""
 
     def __init__(self, document: Metadata | None, epoch_s: float) -> None:
         self.metadata = document
@@ -36,8 +36,10 @@ class OusterStream:
         if self._encoder is None:
             self.metadata = metadata(record) if self.metadata is None else self.metadata
             self._encoder = OusterEncoder(self.metadata)
-        packets = self._encoder.packets(record, self._frame_number, self._epoch_s)
-        self._frame_number += 1
+        known = record.metadata.get("frame_id")  # of packets that were decoded; frames of ROS have names
+        number = known if isinstance(known, int) else self._frame_number
+        packets = self._encoder.packets(record, number, self._epoch_s)
+        self._frame_number = number + 1
         return _datagrams(packets)
 
     def finish(self) -> list[Datagram]:

@@ -5,13 +5,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.clouds import PointCloud, Scan, Shots
-from parhelion.makers.layouts import CloudLayout, Columns, whole, with_xyz
+from parhelion.makers.layouts import CloudLayout, Columns, whole
+
+_OURS = {
+    "t": ("time", 1e9),
+    "reflectivity": ("reflectivity", 100.0),
+    "ambient": ("near_ir", 1.0),
+    "range": ("range", 1e3),
+}
+"""Our field and the factor to the driver's unit, for fields that differ."""
 
 
 class OusterPoints(CloudLayout):
@@ -29,21 +38,30 @@ class OusterPoints(CloudLayout):
 
     def points(self, cloud: PointCloud, height: int = 0) -> NDArray[Any]:
         """See `CloudLayout.points`."""
-        rows, fields = with_xyz(self.dtype, cloud), cloud.fields
-        if "intensity" in fields:
-            rows["intensity"] = fields["intensity"]
-        for ours, theirs, factor, dtype in (
-            ("time", "t", 1e9, "u4"), ("reflectivity", "reflectivity", 100.0, "u2"), ("ring", "ring", 1.0, "u2"),
-            ("near_ir", "ambient", 1.0, "u2"), ("range", "range", 1000.0, "u4"),
-        ):  # fmt: skip
-            if ours in fields:
-                rows[theirs] = whole(fields[ours].astype(np.float64) * factor, dtype)
-        if "range" not in fields:
-            rows["range"] = whole(np.linalg.norm(cloud.xyz, axis=1) * 1000.0, "u4")
-        # Ouster's reflectivity is one byte in a two-byte field.
-        rows["reflectivity"] = np.minimum(rows["reflectivity"], 255)
-        rows["ring"] = _from_the_other_end(rows["ring"], height)
+        rows = np.zeros(len(cloud), self.dtype)
+        for name, values in self.values(cloud, height, self.dtype.names or ()).items():
+            rows[name] = values
         return rows
+
+    def values(self, cloud: PointCloud, height: int, names: Collection[str]) -> Columns:
+        """See `CloudLayout.values`."""
+        fields, found = cloud.fields, dict[str, NDArray[Any]]()
+        for name in names:
+            ours, factor = _OURS.get(name, (name, 1.0))
+            if name in ("x", "y", "z"):
+                found[name] = cloud.xyz[:, "xyz".index(name)]
+            elif name == "range" and "range" not in fields:
+                found[name] = whole(np.linalg.norm(cloud.xyz, axis=1) * 1000.0, "u4")
+            elif ours in fields:
+                kind = self.dtype[name]
+                held = fields[ours]
+                found[name] = held if kind.kind == "f" else whole(held.astype(np.float64) * factor, kind.str[1:])
+        # Ouster's reflectivity is one byte in a two-byte field.
+        if "reflectivity" in found:
+            found["reflectivity"] = np.minimum(found["reflectivity"], 255)
+        if "ring" in names:
+            found["ring"] = _from_the_other_end(found.get("ring", np.zeros(len(cloud), np.uint16)), height)
+        return found
 
     def rows(self, cloud: PointCloud, echo: int = 0) -> tuple[NDArray[Any], tuple[int, int]]:
         """An image of rings times columns with one return per shot, the strongest or the next for `echo` = 1."""

@@ -103,7 +103,7 @@ def assembled(cloud: PointCloud, shots: RecordedShots, found: Found, lidar: Lida
     xyz = found.xyz if exit_m is None else found.xyz + exit_m
     if len(cloud):
         # Range times direction differs from the recorded point in the last bit.
-        same = ~new & np.isclose(xyz, cloud.xyz[source], rtol=1e-6, atol=1e-5).all(axis=1)
+        same = ~new & _close(xyz, cloud.xyz[source], 1e-5).all(axis=1)
         xyz = np.where(same[:, None], cloud.xyz[source], xyz)
     reflectivity, bytes_on = found.reflectivity, byte_scale(cloud, lidar)
     if (known := reflectance_of(cloud, lidar)) is not None and len(cloud):
@@ -121,7 +121,7 @@ def assembled(cloud: PointCloud, shots: RecordedShots, found: Found, lidar: Lida
             fields[name] = measured[name].astype(values.dtype)
             if name == "intensity":
                 # Conversion to the sensor's scale and back may change the last bit.
-                same = ~new & np.isclose(fields[name], values[source], rtol=1e-6, atol=0.0)
+                same = ~new & _close(fields[name], values[source], 0.0)
                 fields[name] = np.where(same, values[source], fields[name])
             if name == "origin":
                 fields[name] = np.where(new, found.origin, values[source]).astype(values.dtype)
@@ -154,6 +154,12 @@ def assembled(cloud: PointCloud, shots: RecordedShots, found: Found, lidar: Lida
         )
     out = PointCloud(xyz.astype(cloud.xyz.dtype, copy=False), fields, cloud.frame, names, metadata)
     return shots.with_lost_rows(cloud, out, found.shot)
+
+
+def _close(found: NDArray[Any], recorded: NDArray[Any], slack: float) -> NDArray[np.bool_]:
+    """Mask of values that differ from the recorded ones by rounding only; np.isclose takes five times as long."""
+    close: NDArray[np.bool_] = np.abs(found - recorded) <= slack + 1e-6 * np.abs(recorded)
+    return close
 
 
 # ---- recorded -------------------------------------------------------------------------------------------------------

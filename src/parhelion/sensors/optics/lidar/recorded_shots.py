@@ -347,7 +347,7 @@ def _lost_shots(
         if "direction" in fields:
             return known, fields["direction"][missing].astype(np.float32)
         return known, _directions_of_rows(cloud, lidar, vectors, first, missing, notes)
-    if no_returns == "none":
+    if no_returns == "none" or "direction" in fields:  # a cloud with directions has a row for each shot
         return {}, nowhere
     table = lidar.shots(0.0)
     followed = _along_pattern(cloud, lidar, vectors, first) if has_pattern else None
@@ -498,18 +498,38 @@ def _shift_of_rings(
 
 def _shots_of_pattern(cloud: PointCloud, table: ShotTable, first: NDArray[np.int64] | None) -> NDArray[np.int64]:
     """Row of each shot in the sensor's table of shots, by ring and column, or by ring and time."""
-    rows = slice(None) if first is None else first
-    ring = cloud.fields["ring"][rows].astype(np.int64)
+    by_column = "column" in cloud.fields
+    ring, when = cloud.fields["ring"], cloud.fields["column" if by_column else "time"]
+    shots = next(
+        (
+            found
+            for known, rings, times, found in _known_shots
+            if known is table and np.array_equal(rings, ring) and np.array_equal(times, when)
+        ),
+        None,
+    )
+    if shots is None:
+        shots = _nearest_shots(ring.astype(np.int64), when, table, by_column)
+        _known_shots[2:] = []
+        _known_shots.insert(0, (table, ring, when, shots))
+    return shots if first is None else shots[first]
+
+
+_known_shots: list[tuple[ShotTable, NDArray[Any], NDArray[Any], NDArray[np.int64]]] = []
+"""Latest clouds of streams: organised clouds have the same rings and times in every message."""
+
+
+def _nearest_shots(ring: NDArray[np.int64], when: NDArray[Any], table: ShotTable, by_column: bool) -> NDArray[np.int64]:
     wanted: NDArray[Any]
-    if "column" in cloud.fields:
-        wanted = ring * 65536 + cloud.fields["column"][rows].astype(np.int64)
+    if by_column:
+        wanted = ring * 65536 + when.astype(np.int64)
     else:
-        time, last = cloud.fields["time"].astype(np.float64), table.duration
+        time, last = when.astype(np.float64), table.duration
         # Times within a scan are relative to its start; absolute times are made relative to the first point.
         if len(time) and not (time.min() >= 0.0 and time.max() <= 1.001 * last):
             time = time - time.min()
-        wanted = ring * (last + 1.0) + time[rows]
-    order, ordered = _ordered(table, "column" in cloud.fields)
+        wanted = ring * (last + 1.0) + time
+    order, ordered = _ordered(table, by_column)
     above = np.clip(np.searchsorted(ordered, wanted), 1, max(len(ordered) - 1, 1))
     nearer = np.where(np.abs(ordered[above - 1] - wanted) <= np.abs(ordered[above] - wanted), above - 1, above)
     return order[nearer]
