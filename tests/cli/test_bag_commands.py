@@ -106,8 +106,9 @@ def test_weather_on_a_bag(run: Run, bag: Path, tmp_path: Path, scans: list[Any])
     lidar = ph.Lidar("velodyne/vlp-16")
     for number, message in enumerate(one for one in before if one.topic == "/velodyne_points"):
         wet = ph.Weather(rain_rate_mm_h=40).apply(
-            cloud_of(message), sensor=lidar, seed=3, frame=number, time=0.1 * number
-        )
+            cloud_of(message), sensor=lidar, seed=3, time=0.1 * number,
+            frame=ros.nanoseconds(ros.decode(message.type, message.data).header.stamp),
+        )  # fmt: skip
         found = cloud_of([one for one in after if one.topic == "/velodyne_points"][number])
         np.testing.assert_array_equal(found.xyz, wet.xyz)
         assert np.any(wet.origin == 1)

@@ -415,3 +415,19 @@ def test_ctrl_c_leaves_whole_files(recorded: ph.Scan, tmp_path: Path) -> None:
 def _interruptible() -> None:
     # A test run in the background may have SIGINT ignored, and children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "give IN and -o OUT, or --ros2 IN OUT, or --udp-in PORT --udp-out PORT"),
+        (("--ros2", "/a", "/b"), "live data do not name their sensor"),
+        (("--ros2", "/a", "/b", "--udp-in", "2368"), "give --ros2 or --udp-in, not both"),
+        (("--udp-in", "2368", "--sensor", "velodyne/vlp-16"), "--udp-in and --udp-out go together"),
+        (("in.pcd", "--ros2", "/a", "/b", "--sensor", "velodyne/vlp-16"), "applies to recorded data only"),
+    ],
+)
+def test_live_options_that_do_not_go_together(run: Callable[..., Any], arguments: tuple[str, ...], words: str) -> None:
+    result = run("weather", *arguments, "--rain", 5)
+    assert result.exit_code == 2, result.output
+    assert words in " ".join(result.stderr.replace("│", " ").split())

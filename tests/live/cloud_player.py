@@ -1,9 +1,9 @@
 """A second program that plays the clouds of a bag on a topic and listens to another.
 
-    python cloud_player.py {"bag": "drive.mcap", "topic": "/points", "heard": "/wet", "count": 30, "hz": 10, "domain": 60}
+    python cloud_player.py {"bag": "drive.mcap", "topic": "/points", "heard": "/wet", "count": 30, "hz": 10, ...}
 
-It repeats the messages of the bag with stamps one period apart, waits until the other program has subscribed, and prints
-one JSON line: stamps [ns], digests and latencies [s] of what it heard, from its own sending to its own receiving.
+It repeats the messages of the bag with stamps one period apart, waits until the other program has subscribed, and
+prints one JSON line: stamps [ns], digests and latencies [s] of what it heard, from sending to receiving.
 """
 
 from __future__ import annotations

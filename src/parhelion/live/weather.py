@@ -9,7 +9,7 @@ import threading
 import time as wall
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any
 
@@ -148,7 +148,7 @@ class Weathering:
     no_returns: str = "auto"
     zero_ns: int | None = None
     """Stamp [ns] of time `start_s`; by default that of the first cloud."""
-    _last_ns: int = field(default=-1, repr=False)
+    _last: int = field(default=-1, repr=False)
     _repeats: int = field(default=0, repr=False)
 
     @property
@@ -157,12 +157,15 @@ class Weathering:
         times = [self.start_s, *_schedule_times(self.weather)]
         return any(not air_contents(self.weather, time, self.lidar.config.wavelength_nm).is_uniform for time in times)
 
-    def apply(self, cloud: PointCloud, stamp_ns: int, pose: Pose | None = None) -> PointCloud:
-        """Cloud in weather; `pose` is that of the sensor at the stamp [ns]."""
+    def apply(
+        self, cloud: PointCloud, stamp_ns: int, pose: Pose | None = None, number: int | None = None
+    ) -> PointCloud:
+        """Cloud in weather; `pose` is that of the sensor at the stamp [ns], `number` replaces the stamp in draws."""
         self.zero_ns = stamp_ns if self.zero_ns is None else self.zero_ns
-        self._repeats = self._repeats + 1 if stamp_ns == self._last_ns else 0
-        self._last_ns = stamp_ns
-        frame = repeated(stamp_ns, self._repeats) if self._repeats else stamp_ns
+        number = stamp_ns if number is None else number
+        self._repeats = self._repeats + 1 if number == self._last else 0
+        self._last = number
+        frame = repeated(number, self._repeats) if self._repeats else number
         return self.weather.apply(
             cloud, sensor=self.lidar, seed=self.seed, frame=max(frame, 0), pose=self.pose or pose,
             time=self.start_s + (stamp_ns - self.zero_ns) * 1e-9, reflectance=self.reflectance,
@@ -350,6 +353,19 @@ class WeatherNode:
 # ---- UDP -----------------------------------------------------------------------------------------------------------
 
 
+_HOUR_S = 3600.0
+
+
+def _on_its_clock(scan: PointCloud) -> Scan:
+    """Scan with a start time on the clock of a sensor that counts within the hour, whose clock may not be set."""
+    assert isinstance(scan, Scan)
+    clock_us = scan.metadata.get("time_of_hour_us")
+    if clock_us is None:
+        return scan
+    within = int(clock_us) * 1e-6
+    return replace(scan, start_time=round((scan.start_time - within) / _HOUR_S) * _HOUR_S + within)
+
+
 class WeatherUdp:
     """Relay of the UDP packets of one lidar to another port, in weather, so that its driver sees the weather.
 
@@ -431,8 +447,10 @@ class WeatherUdp:
     def process(self, scan: Scan, arrived_s: float) -> None:
         """Send the packets of one revolution in weather."""
         try:
-            wet = self.job.apply(scan, round(scan.start_time * 1e6) * 1000)
-            packets = self._stream.add(wet)  # type: ignore[arg-type]
+            # The hour of a sensor's clock may follow from the time of receiving, so draws depend on the rest only.
+            clock_us = int(scan.metadata.get("time_of_hour_us", round(scan.start_time * 1e6)))
+            wet = self.job.apply(scan, round(scan.start_time * 1e6) * 1000, number=clock_us)
+            packets = self._stream.add(_on_its_clock(wet))
         except (ConfigError, FormatError) as error:
             self.summary.refused[str(error)] += 1
             return

@@ -328,9 +328,15 @@ _SAMPLED = 64  # packets that are checked for the serial number of the metadata
 
 
 def by_frame(payloads: Iterable[bytes], sensor: SensorDescription, source: str) -> Iterator[list[bytes]]:
-    """Lidar packets of each frame; two frames are held in memory, so that late packets join their frame."""
+    """Lidar packets of each frame, once it is complete.
+
+    An incomplete frame is held until the second frame after it begins, so that late packets join their frame.
+    """
     waiting: dict[int, dict[int, bytes]] = {}
     newest: int | None = None
+    finished = -0x10000
+    first_packet, last_packet = (number // COLUMNS_PER_PACKET for number in sensor.window)
+    complete = last_packet - first_packet + 1
     has_header = profile_called(sensor.profile).has_header
     frame_at, column_at = (2, 40) if has_header else (10, 8)
     for packet in _own_packets(payloads, sensor, source):
@@ -339,13 +345,16 @@ def by_frame(payloads: Iterable[bytes], sensor: SensorDescription, source: str) 
         number = low if newest is None else newest + (low - newest + 0x8000) % 0x10000 - 0x8000
         if newest is not None and number < newest - 1:  # the sensor was restarted
             yield from (list(waiting.pop(done).values()) for done in sorted(waiting))
-            newest, number = None, low
+            newest, number, finished = None, low, -0x10000
         newest = number if newest is None else max(newest, number)
         yield from (list(waiting.pop(done).values()) for done in sorted(waiting) if done < newest - 1)
         column = int.from_bytes(packet[column_at : column_at + 2], "little")
-        if column < sensor.columns:
+        if column < sensor.columns and number > finished:
             # Of a duplicate packet, the first is used.
             waiting.setdefault(number, {}).setdefault(column, packet)
+            if number == min(waiting) and len(waiting[number]) == complete:
+                yield list(waiting.pop(number).values())
+                finished = number
     yield from (list(waiting[done].values()) for done in sorted(waiting))
 
 
