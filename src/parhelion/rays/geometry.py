@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.arrays import Reals
 from parhelion.core.errors import ConfigError
+from parhelion.core.pose import cross
 from parhelion.core.trajectory import Trajectory
 
 
@@ -40,10 +42,27 @@ class Triangles:
     def empty(cls) -> Triangles:
         return cls(np.zeros((0, 3)), np.zeros((0, 3), np.int32), np.zeros(0, np.uint32))
 
+    @classmethod
+    def joined(cls, soups: Sequence[Triangles]) -> Triangles:
+        """All triangles of several soups, in order."""
+        first = np.cumsum([0, *(len(soup.vertices) for soup in soups[:-1])])
+        uv = None
+        if any(soup.uv is not None for soup in soups):
+            none = [np.zeros((len(soup), 3, 2), np.float32) for soup in soups]
+            uv = np.concatenate(
+                [blank if soup.uv is None else soup.uv for soup, blank in zip(soups, none, strict=True)]
+            )
+        return cls(
+            np.concatenate([soup.vertices for soup in soups]),
+            np.concatenate([soup.faces + np.int32(start) for soup, start in zip(soups, first, strict=True)]),
+            np.concatenate([soup.part for soup in soups]),
+            uv,
+        )
+
     def solid(self) -> tuple[Triangles, NDArray[np.int64]]:
         """Return the triangles with a non-zero area, and their row numbers; degenerate ones reflect nothing."""
         a, b, c = (self.vertices[self.faces[:, k]] for k in range(3))
-        twice_area = np.linalg.norm(np.cross(b - a, c - a), axis=1)
+        twice_area = np.linalg.norm(cross(b - a, c - a), axis=1)
         longest = np.maximum(np.sum((b - a) ** 2, axis=1), np.sum((c - a) ** 2, axis=1))
         rows = np.flatnonzero(twice_area > 1e-9 * longest)
         if len(rows) == len(self):
@@ -54,7 +73,7 @@ class Triangles:
     def normals(self) -> NDArray[np.float64]:
         """Return unit normals (m, 3) by the right-hand rule; zero for degenerate triangles."""
         a, b, c = (self.vertices[self.faces[:, k]] for k in range(3))
-        n = np.cross(b - a, c - a)
+        n = cross(b - a, c - a)
         length = np.linalg.norm(n, axis=1, keepdims=True)
         return np.divide(n, length, out=np.zeros_like(n), where=length > 0)
 
@@ -124,4 +143,34 @@ class SceneGeometry:
         corners = [] if self.surface is None else list(self.surface.bounds)
         if len(self.static):
             corners += [self.static.vertices.min(axis=0), self.static.vertices.max(axis=0)]
+        return (np.min(corners, axis=0), np.max(corners, axis=0)) if corners else None
+
+
+class EditedGeometry(SceneGeometry):
+    """Geometry of a world that was edited: a large unchanged part, whose structures are reused, and a small rest.
+
+    It equals `SceneGeometry` with the static triangles of both, which are joined on first use.
+    """
+
+    base: SceneGeometry
+    """Unchanged static triangles; the same object after each edit."""
+    added: Triangles
+    """Static triangles that were added since, which follow those of `base`."""
+
+    def __init__(
+        self, base: SceneGeometry, added: Triangles, actors: list[MovingTriangles], surface: ChangingSurface | None
+    ) -> None:
+        for name, value in (("base", base), ("added", added), ("actors", actors), ("surface", surface)):
+            object.__setattr__(self, name, value)
+
+    @cached_property
+    def static(self) -> Triangles:  # type: ignore[override]
+        """All static triangles."""
+        return Triangles.joined([self.base.static, self.added])
+
+    @cached_property
+    def bounds(self) -> tuple[NDArray[Any], NDArray[Any]] | None:
+        """Lower and upper corner of the static triangles and the surface [m]."""
+        parts = (self.base, SceneGeometry(self.added, [], self.surface))
+        corners = [corner for part in parts if part.bounds is not None for corner in part.bounds]
         return (np.min(corners, axis=0), np.max(corners, axis=0)) if corners else None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +13,14 @@ from numpy.typing import NDArray
 from parhelion.core.arrays import Ints, Masks, Reals, Vectors, namespace
 from parhelion.core.errors import ConfigError
 from parhelion.rays.device import Engine, engine
-from parhelion.rays.geometry import ChangingSurface, MovingTriangles, SceneGeometry, Triangles, risen
+from parhelion.rays.geometry import (
+    ChangingSurface,
+    EditedGeometry,
+    MovingTriangles,
+    SceneGeometry,
+    Triangles,
+    risen,
+)
 from parhelion.rays.lock import DeviceOwned, locked
 from parhelion.rays.moving import Atlas, MovingScene, off_planes, rotate, triangle_scene
 from parhelion.rays.origin import likely_zero, warn_of_far_rays, warn_of_long_sides
@@ -167,6 +176,57 @@ class Trace:
     """Barycentric coordinate of the third corner."""
 
 
+class StandingPart(DeviceOwned):
+    """Static triangles, their table, and their acceleration structure, which is built on first use."""
+
+    built = 0
+    """Number of triangles for which structures were built in this process, as a measure of the work."""
+
+    def __init__(self, given: Triangles) -> None:
+        self.given = given
+        self.solid, self.rows = given.solid()
+        self.table = _table(self.solid)
+        warn_of_long_sides(self.solid)
+        self._scenes: dict[tuple[float, ...], Any] = {}
+
+    def local(self, origin: NDArray[np.float64]) -> Triangles:
+        """Triangles relative to an origin [m]."""
+        return Triangles(self.solid.vertices - origin, self.solid.faces, self.solid.part)
+
+    def scene_at(self, engine: Engine, origin: NDArray[np.float64]) -> Any:
+        """Mitsuba scene of the triangles relative to an origin [m]; None without triangles."""
+        if not len(self.solid):
+            return None
+        key = tuple(origin.tolist())
+        if key not in self._scenes:
+            while len(self._scenes) >= _MOST_ORIGINS:
+                del self._scenes[next(iter(self._scenes))]
+            self._scenes[key] = triangle_scene(engine, self.local(origin))
+            StandingPart.built += len(self.solid)
+        return self._scenes[key]
+
+
+_MOST_ORIGINS = 4
+"""Number of origins for which the structures of a wide world are cached."""
+_parts: WeakKeyDictionary[SceneGeometry, StandingPart] = WeakKeyDictionary()
+_NO_ROW = np.zeros((1, 4), np.float32)
+
+
+def _standing_part(geometry: SceneGeometry) -> StandingPart:
+    """Static triangles of a geometry, prepared once."""
+    if geometry not in _parts:
+        _parts[geometry] = StandingPart(geometry.static)
+    return _parts[geometry]
+
+
+def _table(triangles: Triangles) -> NDArray[np.float32]:
+    """Normal and bits of the part number of each triangle, shape (n, 4)."""
+    rows = np.zeros((len(triangles), 4), np.float32)
+    rows[:, :3] = triangles.normals()
+    rows[:, 3] = triangles.part.astype(np.uint32).view(np.float32)
+    return rows
+
+
 class RayScene(DeviceOwned):
     """The fast ray engine: static triangles in one acceleration structure, moving bodies in another.
 
@@ -178,43 +238,67 @@ class RayScene(DeviceOwned):
     @locked
     def __init__(self, geometry: SceneGeometry, *, zero: NDArray[np.float64] | None = None) -> None:
         self.engine = engine()
-        static, solid_rows = geometry.static.solid()
         actors = [MovingTriangles(actor.triangles.solid()[0], actor.trajectory) for actor in geometry.actors]
         for number, actor in enumerate(actors):
             if not len(actor.triangles):
                 raise ConfigError(f"scene: actor {number} has no triangle with an area")
-        self.geometry = SceneGeometry(static, actors, geometry.surface)
-        self._number = _numbers(geometry, solid_rows)
-        self._count = len(geometry.static) + sum(len(actor.triangles) for actor in geometry.actors)
-        self._before_surface = len(static) + sum(len(actor.triangles) for actor in actors)
-        bounds = self.geometry.bounds
-        self.origin: NDArray[np.float64] = likely_zero(self.geometry) if zero is None else np.round(zero)
-        if bounds is not None and not np.all(np.isfinite(bounds)):
+        if geometry.bounds is not None and not np.all(np.isfinite(geometry.bounds)):
             raise ConfigError("scene: vertices must be finite")
-        warn_of_long_sides(static)
-        local = Triangles(static.vertices - self.origin, static.faces, static.part)
-        self._build(local, actors)
-        everything = [static] + [actor.triangles for actor in self.geometry.actors]
+        self.origin: NDArray[np.float64] = likely_zero(geometry) if zero is None else np.round(zero)
+        standing = self._standing(geometry)
+        counts = [len(one.solid) for one in standing]
+        if len(standing) > 1:
+            base, added = (one.solid for one in standing)
+            self.geometry: SceneGeometry = EditedGeometry(SceneGeometry(base), added, actors, geometry.surface)
+        else:
+            self.geometry = SceneGeometry(standing[0].solid, actors, geometry.surface)
+        self._before_surface = sum(counts) + sum(len(actor.triangles) for actor in actors)
+        self._numbering = geometry, [one.rows for one in standing], [len(one.given) for one in standing]
+        self._build(standing, actors)
         # One row per triangle: normal, and the bits of its part number. A single gather fetches all four.
-        table = np.zeros((max(1, sum(len(t) for t in everything)), 4), np.float32)
-        first = 0
-        for triangles in everything:
-            rows = slice(first, first + len(triangles))
-            table[rows, :3] = triangles.normals()
-            table[rows, 3] = triangles.part.astype(np.uint32).view(np.float32)
-            first += len(triangles)
-        self.table = self.engine.table(table)
-        self._first_moving = self.engine.dr.opaque(self.engine.mi.UInt32, len(static))
+        tables = [one.table for one in standing] + [_table(actor.triangles) for actor in actors]
+        self.table = self.engine.table(np.concatenate([*tables, *([] if self._before_surface else [_NO_ROW])]))
+        self._first_added = self.engine.dr.opaque(self.engine.mi.UInt32, counts[0])
+        self._first_moving = self.engine.dr.opaque(self.engine.mi.UInt32, sum(counts))
         self._first_of_surface = self.engine.dr.opaque(self.engine.mi.UInt32, self._before_surface)
         self._static_arrays = (
             self.table,
             self._first_moving,
             self._first_of_surface,
             *(addresses(self.engine, self.static) if self.static is not None else ()),
+            *((self._first_added, *addresses(self.engine, self.added)) if self.added is not None else ()),
         )
         moving = None if self.moving is None else self.moving.boxes is None
         waves = None if self.surface is None else tuple(self.surface.aside.tolist())
-        self._cover = CoveredScene(self, (self.static is None, self.farthest, moving, waves))
+        self._cover = CoveredScene(self, (self.static is None, self.added is None, self.farthest, moving, waves))
+
+    def _standing(self, geometry: SceneGeometry) -> list[StandingPart]:
+        """Static triangles: all in one part, or the unchanged ones of an edited world, which are cached, and the rest.
+
+        On a GPU a kernel may use one scene only, so all are in one part there.
+        """
+        if isinstance(geometry, EditedGeometry) and not (self.engine.device == "cuda" and len(geometry.added)):
+            return [_standing_part(geometry.base), *([StandingPart(geometry.added)] if len(geometry.added) else [])]
+        return [_standing_part(geometry)]
+
+    @cached_property
+    def _number(self) -> NDArray[np.int64]:
+        """Number in the input geometry of each non-degenerate triangle, static ones first; at least one entry."""
+        geometry, static_rows, sizes = self._numbering
+        first = np.cumsum([0, *sizes])
+        rows = [start + one for start, one in zip(first, static_rows, strict=False)]
+        before = int(first[-1])
+        for actor in geometry.actors:
+            rows.append(before + actor.triangles.solid()[1])
+            before += len(actor.triangles)
+        numbers = np.concatenate(rows)
+        return numbers if len(numbers) else np.zeros(1, np.int64)
+
+    @property
+    def _count(self) -> int:
+        """Number of triangles of the input geometry, without those of the surface."""
+        geometry, _, sizes = self._numbering
+        return sum(sizes) + sum(len(actor.triangles) for actor in geometry.actors)
 
     def for_kernels(self) -> SceneArrays:
         """Return the scene as an argument of frozen functions, for the current window."""
@@ -225,35 +309,41 @@ class RayScene(DeviceOwned):
             arrays += self.surface.arrays
         return SceneArrays(self._cover, arrays)
 
-    def _build(self, local: Triangles, actors: list[MovingTriangles]) -> None:
+    def _build(self, standing: list[StandingPart], actors: list[MovingTriangles]) -> None:
         """Build the acceleration structures: static triangles, moving bodies and waves."""
         self.moving: MovingScene | None = None
         self.static: Any = None
+        self.added: Any = None
         self.surface: SurfaceScene | None = None
         self.farthest: float = 3e38
         if self.geometry.surface is not None:
             self.surface = SurfaceScene(self.engine, self.geometry.surface, self.origin)
-        if not self.changes:
-            self.static = triangle_scene(self.engine, local) if len(local) else None
-            return
-        joint = self.engine.device == "cuda" and len(local) + bool(actors) + bool(self.surface) > 1
-        # In a joint scene, moving geometry lies farther away than any ray of a sensor reaches.
-        reach = np.abs(local.vertices).max(initial=0.0)
-        aside = np.array([0.0, 0.0, reach + ATLAS_DISTANCE_M if joint else 0.0])
-        atlas = Atlas.of(actors, aside) if actors else None
+        count = sum(len(one.solid) for one in standing)
+        joint = self.engine.device == "cuda" and self.changes and count + bool(actors) + bool(self.surface) > 1
         if joint:
-            self.farthest = ATLAS_DISTANCE_M / 2.0
-            shapes = [] if atlas is None else [atlas.triangles]
-            if self.surface is not None:
-                shapes.append(self.surface.blank(-aside))
-            self.static = atlas_scene = triangle_scene(self.engine, *([local] if len(local) else []), *shapes)
-            if self.surface is not None:
-                self.surface.share(self.static, len(shapes) - (0 if len(local) else 1))
-        else:
-            self.static = triangle_scene(self.engine, local) if len(local) else None
-            atlas_scene = None if atlas is None else triangle_scene(self.engine, atlas.triangles)
+            self._build_joint(standing[0].local(self.origin), actors)
+            return
+        scenes = [one.scene_at(self.engine, self.origin) for one in standing]
+        self.static, self.added = (*scenes, None) if len(scenes) == 1 else scenes
+        if actors:
+            atlas = Atlas.of(actors, np.zeros(3))
+            self.moving = MovingScene(
+                self.engine, actors, self.origin, atlas, triangle_scene(self.engine, atlas.triangles)
+            )
+
+    def _build_joint(self, local: Triangles, actors: list[MovingTriangles]) -> None:
+        """Build one scene of everything, where moving geometry lies farther away than any ray of a sensor reaches."""
+        aside = np.array([0.0, 0.0, np.abs(local.vertices).max(initial=0.0) + ATLAS_DISTANCE_M])
+        atlas = Atlas.of(actors, aside) if actors else None
+        self.farthest = ATLAS_DISTANCE_M / 2.0
+        shapes = [] if atlas is None else [atlas.triangles]
+        if self.surface is not None:
+            shapes.append(self.surface.blank(-aside))
+        self.static = triangle_scene(self.engine, *([local] if len(local) else []), *shapes)
+        if self.surface is not None:
+            self.surface.share(self.static, len(shapes) - (0 if len(local) else 1))
         if atlas is not None:
-            self.moving = MovingScene(self.engine, actors, self.origin, atlas, atlas_scene)
+            self.moving = MovingScene(self.engine, actors, self.origin, atlas, self.static)
 
     @property
     def changes(self) -> bool:
@@ -299,6 +389,12 @@ class RayScene(DeviceOwned):
             t = dr.select(valid, hit.t, t)
             triangle = dr.select(valid, hit.prim_index, triangle)
             u, v = dr.select(valid, hit.prim_uv.x, u), dr.select(valid, hit.prim_uv.y, v)
+        if self.added is not None:
+            hit = self.added.ray_intersect_preliminary(mi.Ray3f(origin, direction, t, 0.0, []), coherent, active)
+            valid = hit.is_valid()
+            t = dr.select(valid, hit.t, t)
+            triangle = dr.select(valid, hit.prim_index + self._first_added, triangle)
+            u, v = dr.select(valid, hit.prim_uv.x, u), dr.select(valid, hit.prim_uv.y, v)
         if self.moving is not None:
             body = self.moving.intersect(origin, direction, time, t, active, coherent=coherent)
             nearer = body.actor != NOTHING
@@ -338,6 +434,8 @@ class RayScene(DeviceOwned):
         met = mi.Bool(False)
         if self.static is not None:
             met = self.static.ray_test(mi.Ray3f(origin, direction, limit, 0.0, []), coherent, active)
+        if self.added is not None:
+            met |= self.added.ray_test(mi.Ray3f(origin, direction, limit, 0.0, []), coherent, active & ~met)
         if self.moving is not None:
             body = self.moving.intersect(origin, direction, time, limit, active & ~met, coherent=coherent)
             met |= body.actor != NOTHING
@@ -398,14 +496,3 @@ class RayScene(DeviceOwned):
             *(rays.origin - self.origin).T, *rays.direction.T, rays.time - start, np.minimum(rays.max_range, 3e38)
         )
         return mi.Point3f(x, y, z), mi.Vector3f(dx, dy, dz), time, reach, len(x)
-
-
-def _numbers(geometry: SceneGeometry, static_rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the number in `geometry` of each non-degenerate triangle, static ones first; at least one entry."""
-    rows = [static_rows]
-    first = len(geometry.static)
-    for actor in geometry.actors:
-        rows.append(first + actor.triangles.solid()[1])
-        first += len(actor.triangles)
-    numbers = np.concatenate(rows)
-    return numbers if len(numbers) else np.zeros(1, np.int64)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose
-from parhelion.rays.geometry import MovingTriangles, SceneGeometry, Triangles
+from parhelion.rays.geometry import EditedGeometry, MovingTriangles, SceneGeometry, Triangles
 from parhelion.world.loaders import LoadedMesh, LoadedPart, Up, from_trimesh, load_mesh
 from parhelion.world.mesh import Mesh
 from parhelion.world.part_materials import TextureLike, texture_image
@@ -26,9 +26,53 @@ SENSOR_HEIGHT_M = 2.0
 """Height of the default viewpoint above the ground [m]."""
 
 
-def assemble(objects: Iterable[WorldObject], water: Waves | None = None) -> SceneGeometry:
+LARGE_BASE = 20_000
+"""Number of static triangles from which the structures of unchanged objects are reused; smaller worlds build fast."""
+MOST_ADDED = 20_000
+"""Number of static triangles that are built again with each edit; beyond it, all are built as one."""
+_MOST_BASES = 4
+
+
+class Bases:
+    """Geometry of the objects that were in a world when it was built last, per set of objects that sensors see."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, ...], SceneGeometry] = {}
+
+    def geometry(
+        self, static: Sequence[WorldObject], actors: list[MovingTriangles], surface: WaterSurface | None
+    ) -> SceneGeometry:
+        """Geometry with all triangles in one, or with those of known objects apart if few others follow them."""
+        indices = tuple(item.index for item in static)
+        for known, base in self._known.items():
+            if indices[: len(known)] == known and (added := self._few(static[len(known) :])) is not None:
+                return EditedGeometry(base, added, actors, surface)
+        # Objects that came later stay apart, because they are likely to be moved again.
+        last = max((known[-1] for known in self._known if known), default=-1)
+        count = sum(index <= last for index in indices)
+        added = self._few(static[count:]) if count else None
+        if added is None:
+            count, added = len(static), Triangles.empty()
+        whole = SceneGeometry(merged([part for item in static[:count] for part in item.parts]))
+        if len(whole.static) < LARGE_BASE:
+            every = whole.static if count == len(static) else merged([part for item in static for part in item.parts])
+            return SceneGeometry(every, actors, surface)
+        while len(self._known) >= _MOST_BASES:
+            del self._known[next(iter(self._known))]
+        self._known[indices[:count]] = whole
+        return EditedGeometry(whole, added, actors, surface)
+
+    @staticmethod
+    def _few(rest: Sequence[WorldObject]) -> Triangles | None:
+        """Triangles of objects, or None if there are too many."""
+        if sum(item.triangle_count for item in rest) > MOST_ADDED:
+            return None
+        return merged([part for item in rest for part in item.parts])
+
+
+def assemble(objects: Iterable[WorldObject], water: Waves | None = None, bases: Bases | None = None) -> SceneGeometry:
     """Merge static objects into one triangle soup; actors are separate bodies, and water follows its waves."""
-    static: list[WorldPart] = []
+    static: list[WorldObject] = []
     actors: list[MovingTriangles] = []
     sheets: list[WorldPart] = []
     for item in objects:
@@ -37,11 +81,11 @@ def assemble(objects: Iterable[WorldObject], water: Waves | None = None) -> Scen
         elif water is not None and is_sheet(item, water):
             sheets.extend(item.parts)
         else:
-            static.extend(item.parts)
-    if water is None or not sheets:
-        return SceneGeometry(merged(static), actors)
-    surface = WaterSurface(water, [(part.number, sheet_corners(part)) for part in sheets])
-    return SceneGeometry(merged(static), actors, surface)
+            static.append(item)
+    surface = None
+    if water is not None and sheets:
+        surface = WaterSurface(water, [(part.number, sheet_corners(part)) for part in sheets])
+    return (bases or Bases()).geometry(static, actors, surface)
 
 
 def merged(parts: Sequence[WorldPart]) -> Triangles:

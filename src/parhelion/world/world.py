@@ -23,7 +23,7 @@ from parhelion.surfaces import library
 from parhelion.surfaces.material import Material
 from parhelion.weather.daylight import Daylight
 from parhelion.weather.weather import Weather
-from parhelion.world.assemble import MeshLike, MeshSources, TextureRows, assemble, default_viewpoint
+from parhelion.world.assemble import Bases, MeshLike, MeshSources, TextureRows, assemble, default_viewpoint
 from parhelion.world.emitters import HasEmitters
 from parhelion.world.labels import GROUND_LABELS, LabelTable
 from parhelion.world.loaders import MESH_SUFFIXES, Up
@@ -82,11 +82,12 @@ class World(HasEmitters):
         self._sounds = ()
         self._meshes = MeshSources()
         self._cache: dict[Any, Any] = {}
+        self._bases = Bases()
         self._lock = RLock()
 
     def __getstate__(self) -> dict[str, Any]:
         # Copies have no lock and no cache.
-        return {**self.__dict__, "_lock": None, "_cache": {}}
+        return {**self.__dict__, "_lock": None, "_cache": {}, "_bases": Bases()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -389,7 +390,7 @@ class World(HasEmitters):
         def made() -> SceneGeometry:
             hidden = frozenset(i for i, item in self._objects.items() if item.hidden_from and item.hides_from(names))
             seen = (item for i, item in self._objects.items() if i not in hidden)
-            return self._cached(hidden, lambda: assemble(seen, self._water))
+            return self._cached(hidden, lambda: assemble(seen, self._water, self._bases))
 
         return self._cached(names, made)
 
