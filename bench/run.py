@@ -27,6 +27,7 @@ _TABLES: Mapping[str, tuple[str, str]] = {
     "scans": ("scans", "tables"),
     "adaptive": ("adaptive", "tables"),
     "actors": ("actors", "tables"),
+    "edits": ("edits", "tables"),
     "batch": ("batch", "tables"),
     "tensors": ("tensors", "tables"),
     "anatomy": ("anatomy", "tables"),

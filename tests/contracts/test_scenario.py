@@ -297,3 +297,27 @@ def test_two_runs_do_not_write_into_one_folder(folder: Path) -> None:
     first.run(folder / "one", progress=second)
     assert not (folder / "one" / ".writing").exists()
     assert json.loads((folder / "one" / "manifest.json").read_text())["complete"]
+
+
+def test_weather_and_daylight_of_a_scenario_are_those_of_its_world(folder: Path) -> None:
+    fields = copy.deepcopy(DRIVE) | {"weather": None, "outputs": []}
+    fields.pop("weather")
+
+    def points(at_step: int | None) -> list[Any]:
+        scenario, found = Scenario.from_mapping(fields, folder), []
+        for step in scenario:
+            found += [scan for scans in step.scans.values() for _, scan in scans]
+            if step.number == at_step:
+                scenario.weather = ph.Weather(visibility_m=20)
+                assert scenario.world.weather is scenario.weather
+        return found
+
+    dry, foggy = points(None), points(15)
+    np.testing.assert_array_equal(foggy[0].xyz, dry[0].xyz)
+    assert np.any(foggy[-1].origin != 0)
+    assert not np.any(dry[-1].origin != 0)
+    scenario = Scenario.from_mapping(fields, folder)
+    scenario.daylight = ph.Daylight(sun_elevation_deg=10, sun_azimuth_deg=200)
+    assert scenario.world.daylight.sun_elevation_deg == 10.0
+    with pytest.raises(ParhelionError, match="weather must be a Weather"):
+        scenario.weather = "rain"

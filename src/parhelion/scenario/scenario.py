@@ -36,6 +36,7 @@ from parhelion.scenario.schema import BodyShape, GerstnerEntry, OceanEntry, Scen
 from parhelion.scenario.sensors import FrameOnBoard, OnBoard, StreamOnBoard, on_board
 from parhelion.sensors.base import SampleStream, private_key
 from parhelion.sensors.optics.lidar.validity import Validity, validity_in
+from parhelion.weather.daylight import Daylight
 from parhelion.weather.weather import Weather
 from parhelion.world.emitters import Sound
 from parhelion.world.world import World
@@ -291,6 +292,24 @@ class Scenario:
             raise ConfigError("there is no water for a wake; add water, for example {kind: calm}")
         size = {name: value for name, value in _size(entry).items() if name in ("length_m", "width_m")}
         return Wake(self.bodies[entry.name].motion, **{"length_m": 6.0, "width_m": 2.0, **size})
+
+    @property
+    def weather(self) -> Weather | None:
+        """Weather of the world, which may be set between steps; None is clear air."""
+        return self.world.weather
+
+    @weather.setter
+    def weather(self, weather: Weather | None) -> None:
+        self.world.weather = weather
+
+    @property
+    def daylight(self) -> Daylight | None:
+        """Sun and sky of the world, which may be set between steps; None is a clear day."""
+        return self.world.daylight
+
+    @daylight.setter
+    def daylight(self, daylight: Daylight | None) -> None:
+        self.world.daylight = daylight
 
     def _set_weather(self) -> None:
         weather = self.settings.weather
