@@ -62,7 +62,7 @@ def same(a: ph.Scan, b: ph.Scan) -> None:
 
 
 def edited(world: ph.World, look: Callable[[], Any]) -> None:
-    """Add, move and remove, with a look at the world after each step."""
+    """Add, move and remove, observed after each step."""
     look()
     first = box(world, 5.0, 1.0, 501)
     look()
