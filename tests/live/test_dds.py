@@ -72,6 +72,8 @@ def test_names_on_the_wire() -> None:
     assert dds_type_name("sensor_msgs/msg/PointCloud2") == "sensor_msgs::msg::dds_::PointCloud2_"
     # The hash that ROS 2 Jazzy prints for PointCloud2 (ros2 topic info --verbose).
     assert type_hash(ros.POINT_CLOUD) == "RIHS01_9198cabf7da3796ae6fe19c4cb3bdd3525492988c70522628af5daa124bae2b5"
+    # `char` is an unsigned byte in ROS 2, so the hash is that of `uint8 data` (std_msgs of ROS 2 Jazzy).
+    assert type_hash("std_msgs/msg/Char") == "RIHS01_3ad2d04dd29ba19d04b16659afa3ccaedd691914b02a64e82e252f2fa6a586a9"
     for wrong in ("PointCloud2", "sensor_msgs/PointCloud2", "a/b/msg/C", "/msg/"):
         with pytest.raises(ConfigError, match="not a ROS 2 message"):
             dds_type_name(wrong)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from parhelion.core.errors import ConfigError, MissingDependencyError, ParhelionError
 from parhelion.core.interrupts import uninterrupted
-from parhelion.io.ros.types import Message, definition_of, type_store
+from parhelion.io.ros.types import Message, definition_of, field_definitions, type_store
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -53,7 +53,7 @@ def ros_type_name(name: str) -> str:
 @cache
 def dds_type(name: str) -> Any:
     """DDS type of a message; an instance holds the CDR bytes of a message in `cdr`."""
-    definitions = _definitions()
+    definitions = field_definitions(type_store())
     if name not in definitions:
         raise ConfigError(f"{name!r} is not a message that ROS 2 Humble defines")
     try:
@@ -87,12 +87,6 @@ def _serialize(self: Any, *_: Any, **__: Any) -> bytes:
 
 def _deserialize(cls: Any, data: bytes, *_: Any, **__: Any) -> Any:
     return cls(bytes(data))  # no copy if they are bytes already
-
-
-def _definitions() -> Any:
-    store = type_store()
-    # The name changed between versions of rosbags.
-    return getattr(store, "fielddefs", None) or store.FIELDDEFS
 
 
 def _member_type(node: Any) -> Any:

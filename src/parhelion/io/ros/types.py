@@ -24,7 +24,11 @@ class Message(NamedTuple):
 
 @lru_cache(maxsize=1)
 def type_store() -> Any:
-    """Type store with the message types of ROS 2 Humble and of radar_msgs."""
+    """Type store with the message types of ROS 2 Humble, of radar_msgs and of the Livox drivers."""
+    return _new_store()
+
+
+def _new_store() -> Any:
     try:
         from rosbags.typesys import Stores, get_types_from_msg, get_typestore
     except ImportError:
@@ -41,13 +45,38 @@ def known_type(name: str) -> bool:
     return name in type_store().types
 
 
+def field_definitions(store: Any) -> Any:
+    """Constants and fields of each type of a store; the name changed between versions of rosbags."""
+    return getattr(store, "fielddefs", None) or store.FIELDDEFS
+
+
+@lru_cache(maxsize=1)
+def _hash_store() -> Any:
+    """Type store for hashes: in ROS 2, `char` is an unsigned byte, which rosbags hashes as another type."""
+    store = _new_store()
+    definitions = field_definitions(store)
+    for name, (constants, fields) in list(definitions.items()):
+        definitions[name] = constants, [(field, _char_as_byte(node)) for field, node in fields]
+    return store
+
+
+def _char_as_byte(node: Any) -> Any:
+    """Parsed type of a field, with `uint8` for `char`."""
+    kind, what = node
+    if isinstance(what, tuple) and what and what[0] == "char":
+        return kind, ("uint8", *what[1:])
+    if isinstance(what, tuple) and what and isinstance(what[0], tuple):  # element type and size of an array
+        return kind, (_char_as_byte(what[0]), *what[1:])
+    return node
+
+
 @lru_cache(maxsize=64)
 def definition_of(name: str) -> tuple[str, str]:
     """Definition of a type with all nested types (ros2msg), and its hash (RIHS01)."""
     store = type_store()
     if not known_type(name):
         raise ConfigError(f"ROS: the message type {name!r} is not part of ROS 2 Humble")
-    return store.generate_msgdef(name, ros_version=2)[0], store.hash_rihs01(name)
+    return store.generate_msgdef(name, ros_version=2)[0], _hash_store().hash_rihs01(name)
 
 
 def new(name: str, /, **fields: Any) -> Any:
