@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -316,11 +316,18 @@ def test_command(bag: Path, tmp_path: Path) -> None:
         [*base, tmp_path / "dry.mcap", "-o", tmp_path / "wet.mcap", *sensor], check=True, capture_output=True
     )
     live = ["--ros2", "/points", "/wet", "--domain", str(DOMAIN), "--queue", "100", "--duration", "60"]
-    node = subprocess.Popen([*base, *live, *sensor], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     order = {"bag": str(bag), "topic": "/points", "heard": "/wet", "count": count, "hz": 10.0, "domain": DOMAIN}
-    found = subprocess.run([sys.executable, str(PLAYER), json.dumps(order)], capture_output=True, text=True, check=True)
-    threading.Timer(0.2, node.send_signal, (2,)).start()
-    out, err = node.communicate(timeout=30)
+    with subprocess.Popen(
+        [*base, *live, *sensor], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background jobs of a shell ignore it
+    ) as node:  # fmt: skip
+        try:
+            player = [sys.executable, str(PLAYER), json.dumps(order)]
+            found = subprocess.run(player, capture_output=True, text=True, check=True)
+            node.send_signal(signal.SIGINT)
+            out, err = node.communicate(timeout=30)
+        finally:
+            node.kill()
     report = json.loads(found.stdout)
     assert report["stamps"] == [stamp_and_frame(one.data)[0] for one in messages]
     assert report["digests"] == [digest(one.data) for one in BagReader(tmp_path / "wet.mcap").messages(["/points"])]
