@@ -10,7 +10,6 @@ import sys
 import time
 
 import parhelion as ph
-from parhelion.core.pose import quat_rotate
 from parhelion.io.ros.clouds import POINT_CLOUD, point_cloud2
 from parhelion.io.ros.types import Message, decode, nanoseconds
 from parhelion.live.dds import DdsNode, Quality
@@ -36,7 +35,7 @@ def serve(world: str, model: str, domain: int = 0, seconds: float = 3600.0) -> N
                     continue  # Gazebo is paused
                 p, q, v, w = pose.position, pose.orientation, twist.linear, twist.angular
                 quat = (q.x, q.y, q.z, q.w)
-                velocity = quat_rotate(ph.Pose(quat_xyzw=quat).quat_xyzw, (v.x, v.y, v.z))  # ROS: in the body frame
+                velocity = ph.Pose(quat_xyzw=quat).apply([[v.x, v.y, v.z]])[0]  # ROS: in the frame of the body
                 row = ((p.x, p.y, p.z), quat, velocity, (w.x, w.y, w.z))
                 for _, _, scan in bridge.step(stamp, {model: row}):
                     cloud = point_cloud2(scan, "velodyne", round(scan.start_time * 1e9), "all")

@@ -1,6 +1,6 @@
 """Isaac Sim moves, Parhelion senses: /tf of its ROS 2 bridge in, a VLP-16 cloud out, over DDS without ROS.
 
-In Isaac Sim: the graph nodes ROS2 Publish Transform Tree (targets: the robots, parent: the world) and ROS2 Publish Clock.
+In Isaac Sim: the graph node ROS2 Publish Transform Tree, with the robots as targets and the world as parent.
 Here:
     python examples/bridge/isaac_tf.py warehouse world base_link crate 0
 The names after the world frame are child frames; the first one carries the lidar. The last word is the domain.

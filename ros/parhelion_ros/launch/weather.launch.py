@@ -10,7 +10,7 @@ def generate_launch_description() -> LaunchDescription:
     return LaunchDescription(
         [
             DeclareLaunchArgument("input", default_value="/velodyne_points", description="Topic of the clouds."),
-            DeclareLaunchArgument("output", default_value="/noisy_points", description="Topic of the weathered clouds."),
+            DeclareLaunchArgument("output", default_value="/noisy_points", description="Topic of the result."),
             DeclareLaunchArgument("sensor", default_value="velodyne/vlp-16", description="Preset of the lidar."),
             DeclareLaunchArgument("rain", default_value="25.0", description="Rain rate [mm/h]."),
             ExecuteProcess(

@@ -2,8 +2,7 @@
 
     bridge = Bridge("harbour", seed=7)
     bridge.add_body("drone", shapes.box(0.5, 0.5, 0.1), material="plastic")
-    for sensor in (Imu(..., name="imu"), Magnetometer(..., name="mag"), Barometer(..., name="baro"), Gnss(..., name="gps")):
-        bridge.attach(sensor, "drone")
+    bridge.attach(Imu("bosch/bmi160", name="imu", rate_hz=250), "drone")            # and others, as available
     with Lockstep(bridge, "drone", vehicle("asctec/hummingbird")) as autopilot:     # waits on tcp:127.0.0.1:4560
         for found in autopilot.run(60.0):
             ...                                                                     # records of all sensors
