@@ -155,10 +155,20 @@ def _of_scan(scan: Scan, name: str) -> RangeImage:
     time = np.full(shape, np.nan)
     time[place] = shots.time
     return RangeImage(
-        name, distance, signal, image(None if share is None else 100.0 * share), image(field("near_ir"), shots.near_ir),
-        lost, withheld, np.nanmedian(elevation, axis=1), offset, direction, origin, time=time,
+        name,
+        distance,
+        signal,
+        image(None if share is None else 100.0 * share),
+        image(field("near_ir"), shots.near_ir),
+        lost,
+        withheld,
+        np.nanmedian(elevation, axis=1),
+        offset,
+        direction,
+        origin,
+        time=time,
         start_s=float(scan.start_time),
-    )  # fmt: skip
+    )
 
 
 def _strongest_last(scan: Scan) -> NDArray[np.int64]:
@@ -212,11 +222,22 @@ def _of_points(cloud: PointCloud, name: str) -> RangeImage:
     rows = np.array([np.median(part[np.isfinite(part)]) if np.isfinite(part).any() else np.nan for part in elevation])
     start = cloud.metadata.get("time")
     return RangeImage(
-        name, distance, image(field("intensity")), image(field("reflectivity", 100.0)), image(field("near_ir")), lost,
-        np.zeros(shape, bool), rows, 0.0, unit, np.zeros_like(unit), knows_lost,
+        name,
+        distance,
+        image(field("intensity")),
+        image(field("reflectivity", 100.0)),
+        image(field("near_ir")),
+        lost,
+        np.zeros(shape, bool),
+        rows,
+        0.0,
+        unit,
+        np.zeros_like(unit),
+        knows_lost,
         image(field("time")) if "time" in cloud.fields else None,
-        float(start) if isinstance(start, (int, float)) else None, "column" in cloud.fields,
-    )  # fmt: skip
+        float(start) if isinstance(start, (int, float)) else None,
+        "column" in cloud.fields,
+    )
 
 
 def _columns_by_azimuth(xyz: Floats, there: Mask, ring: NDArray[np.int64]) -> NDArray[np.int64]:

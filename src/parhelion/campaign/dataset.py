@@ -109,9 +109,13 @@ class _Counts:
 
     def as_dict(self) -> dict[str, Any]:
         return {
-            "scans": self._scans, "points": self._points, "moving_points": self._on_moving, "air_points": self._air,
-            "labels": dict(sorted(self._labels.items())), "ranges": self._ranges.tolist(),
-        }  # fmt: skip
+            "scans": self._scans,
+            "points": self._points,
+            "moving_points": self._on_moving,
+            "air_points": self._air,
+            "labels": dict(sorted(self._labels.items())),
+            "ranges": self._ranges.tolist(),
+        }
 
 
 # ---- completion ----------------------------------------------------------------------------------------------------
@@ -315,31 +319,50 @@ def _card(card: dict[str, Any]) -> str:
     steps = [f"{low:g} to {high:g}" if high is not None else f"from {low:g}" for low, high in pairwise(ends)]
     points = max(1, card["points"])
     lines = [
-        f"# {card['name']}", "",
+        f"# {card['name']}",
+        "",
         f"{card['sequences']} simulated lidar sequences in the layout `{card['kind']}`: {card['scans']} scans, "
-        f"{card['points']} points. Every point has its true label; nothing was labelled by hand.", "",
+        f"{card['points']} points. Every point has its true label; nothing was labelled by hand.",
+        "",
         f"Made by Parhelion {card['version']}. Study: SHA-256 {card['study_sha256']}. "
-        f"Failed runs, which are excluded: {card['failed']}.", "",
-        "## Varied", "",
-        *([f"- `{path}`: {words}" for path, words in card["varied"].items()] or ["- seeds alone"]), "",
-        "## Split", "", f"By {card['split_by']}. `train.txt` and `val.txt` list the sequences.", "",
-        "| part | sequences | scans | points |", "| --- | ---: | ---: | ---: |",
+        f"Failed runs, which are excluded: {card['failed']}.",
+        "",
+        "## Varied",
+        "",
+        *([f"- `{path}`: {words}" for path, words in card["varied"].items()] or ["- seeds alone"]),
+        "",
+        "## Split",
+        "",
+        f"By {card['split_by']}. `train.txt` and `val.txt` list the sequences.",
+        "",
+        "| part | sequences | scans | points |",
+        "| --- | ---: | ---: | ---: |",
         *(f"| {p} | {one['sequence_count']} | {one['scans']} | {one['points']} |" for p, one in card["split"].items()),
-        "", "## Classes", "",
-        "| class | points | share | train | val |", "| --- | ---: | ---: | ---: | ---: |",
+        "",
+        "## Classes",
+        "",
+        "| class | points | share | train | val |",
+        "| --- | ---: | ---: | ---: | ---: |",
         *(
             f"| {word} | {count} | {100 * count / points:.2f} % | {card['split']['train']['labels'].get(word, 0)} | "
             f"{card['split']['val']['labels'].get(word, 0)} |"
             for word, count in card["labels"].items()
         ),
-        "", f"On moving objects: {card['moving_points']} points. "
-        f"On {' or '.join(media.names())}: {card['air_points']}.",
-        "", "## Ranges", "", "| range [m] | points | share |", "| --- | ---: | ---: |",
+        "",
+        f"On moving objects: {card['moving_points']} points. On {' or '.join(media.names())}: {card['air_points']}.",
+        "",
+        "## Ranges",
+        "",
+        "| range [m] | points | share |",
+        "| --- | ---: | ---: |",
         *(f"| {step} | {n} | {100 * n / points:.2f} % |" for step, n in zip(steps, card["ranges"], strict=True)),
-        "", "## Limits", "",
+        "",
+        "## Limits",
+        "",
         "The points come from a simulation; the documentation of Parhelion lists the limits of its models. Test a "
-        "detector that was trained here on real recordings before relying on it.", "",
-    ]  # fmt: skip
+        "detector that was trained here on real recordings before relying on it.",
+        "",
+    ]
     return "\n".join(lines)
 
 

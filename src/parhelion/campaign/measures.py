@@ -149,33 +149,37 @@ def _score(name: str, of: Literal["scan", "pair", "run"], *gives: tuple[str, str
 
 _OF_EVALUATION = (
     _score(
-        "detection_rates", "scan",
+        "detection_rates",
+        "scan",
         ("detection_rate_percent", "%", "points on objects, of all points"),
         ("false_detection_rate_percent", "%", "points on rain, fog, snow or dust, of all points"),
     ),
     _score("chamfer", "pair", ("chamfer_m", "m", "Chamfer distance to the scan in clear air")),
     _score("range_error", "pair", ("range_error_m", "m", "mean difference of ranges from those in clear air")),
     _score(
-        "road_users", "scan",
+        "road_users",
+        "scan",
         ("vehicles", "objects", "vehicles with ten points or more"),
         ("vehicle_points", "points", "mean points of such a vehicle"),
         ("people", "objects", "people and riders with ten points or more"),
         ("people_points", "points", "mean points of such a person"),
     ),
     _score(
-        "lost_road_users", "pair",
+        "lost_road_users",
+        "pair",
         ("lost_road_users", "objects", "vehicles and people with ten points in clear air, but fewer in the weather"),
         ("sparsity_percent", "%", "loss of density of vehicles and people relative to clear air"),
     ),
     _score(
-        "kiss-icp", "run",
+        "kiss-icp",
+        "run",
         ("drift_percent", "%", "KITTI drift of KISS-ICP"),
         ("ate_m", "m", "absolute trajectory error of KISS-ICP"),
         ("rpe_m", "m", "error of KISS-ICP over 10 m of path"),
         ("end_drift_percent", "%", "end error of KISS-ICP, relative to the path length"),
         needs="kiss-icp",
     ),
-)  # fmt: skip
+)
 _KNOWN = {measure.name: measure for measure in (*_OWN, *_OF_EVALUATION)}
 _added: dict[str, Measure] = {}
 

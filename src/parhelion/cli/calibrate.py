@@ -208,9 +208,14 @@ def _with_unknown(sheet: LidarConfig, unknown: Unknown | None) -> LidarConfig:
 
 
 def _boards(
-    source: Path, preset: LidarConfig, output: Path, report: Path | None, seed: int, unknown: Unknown | None,
+    source: Path,
+    preset: LidarConfig,
+    output: Path,
+    report: Path | None,
+    seed: int,
+    unknown: Unknown | None,
     page: LivePage | None,
-) -> None:  # fmt: skip
+) -> None:
     from parhelion.calibrate.boards.boards import BoardCalibration, Stage, calibrate_boards, read_boards, stages_of
     from parhelion.calibrate.boards.report import board_watch_page, rows_of, simulated_profiles, write_board_report
     from parhelion.calibrate.sheet import write_sheet

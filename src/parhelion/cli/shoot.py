@@ -112,10 +112,20 @@ def shoot(
             check_file(file)
     wanted = ("depth", "normal", "label", "instance", "flow", "objects") if truth is not None else ("depth", "label")
     eye = Camera(
-        camera, width=width, height=height, samples=samples, bounces=bounces, truth=wanted, noise=noise,
-        exposure_s=exposure, gain_db=gain, denoise=denoise, lens_drops=lens_drops,
-        rain_blend=rain_blend, calibration=calibration,
-    )  # fmt: skip
+        camera,
+        width=width,
+        height=height,
+        samples=samples,
+        bounces=bounces,
+        truth=wanted,
+        noise=noise,
+        exposure_s=exposure,
+        gain_db=gain,
+        denoise=denoise,
+        lens_drops=lens_drops,
+        rain_blend=rain_blend,
+        calibration=calibration,
+    )
     if ndvi is not None and not {"red", "nir"} <= set(eye.config.sensor.band_names):
         raise typer.BadParameter(f"{camera} does not have the bands red and nir", param_hint="--ndvi")
     scene = load_world(world, material)
@@ -165,8 +175,11 @@ def _daylight(
         except ValueError:
             raise ConfigError(f"--at: expected LAT,LON to go with --time, got {at!r}") from None
     changes = {
-        "sun_elevation_deg": sun, "sun_azimuth_deg": azimuth, "turbidity": turbidity, "cloud_optical_depth": cloud
-    }  # fmt: skip
+        "sun_elevation_deg": sun,
+        "sun_azimuth_deg": azimuth,
+        "turbidity": turbidity,
+        "cloud_optical_depth": cloud,
+    }
     fields |= {name: value for name, value in changes.items() if value is not None}
     return parse(Daylight, fields, "daylight") if fields else own
 

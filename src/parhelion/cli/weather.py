@@ -196,9 +196,19 @@ def weather(
     place = parse_pose(pose)
     if ros2 is not None or udp_in is not None or udp_out is not None:
         live = weather_live.Live(
-            ros2, rclpy, domain, interface, message_type, udp_in, udp_out, metadata, anywhere, queue, duration,
+            ros2,
+            rclpy,
+            domain,
+            interface,
+            message_type,
+            udp_in,
+            udp_out,
+            metadata,
+            anywhere,
+            queue,
+            duration,
             fixed_frame,
-        )  # fmt: skip
+        )
         for flag, given in (("IN", source), ("-o", output), ("--png", png), ("--format", format), ("--topic", topic)):
             if given is not None:
                 raise typer.BadParameter("applies to recorded data only", param_hint=flag)
@@ -376,9 +386,15 @@ class _Run:
 
     def _weathered(self, cloud: PointCloud, number: int, after_s: float) -> PointCloud:
         return self.weather.apply(
-            cloud, sensor=self.sensors.of(cloud), seed=self.seed, frame=number, time=self.start_s + after_s,
-            pose=self.pose, reflectance=self.reflectance, no_returns=self.no_returns,
-        )  # fmt: skip
+            cloud,
+            sensor=self.sensors.of(cloud),
+            seed=self.seed,
+            frame=number,
+            time=self.start_s + after_s,
+            pose=self.pose,
+            reflectance=self.reflectance,
+            no_returns=self.no_returns,
+        )
 
     def _count(self, before: PointCloud, after: PointCloud) -> None:
         old, new = air_counts(before), air_counts(after)

@@ -102,9 +102,15 @@ def _udp(live: Live, job: Weathering) -> Iterator[WeatherUdp]:
     if not port.isdecimal() or not 0 < int(port) < 65536:
         raise ConfigError(f"--udp-out: give [HOST:]PORT with a port from 1 to 65535, got {live.udp_out!r}")
     with WeatherUdp(
-        job, live.udp_in, int(port), host=host or LOOPBACK, listen="0.0.0.0" if live.anywhere else LOOPBACK,
-        metadata=live.metadata, queue=live.queue, allow_remote=live.anywhere,
-    ) as made:  # fmt: skip
+        job,
+        live.udp_in,
+        int(port),
+        host=host or LOOPBACK,
+        listen="0.0.0.0" if live.anywhere else LOOPBACK,
+        metadata=live.metadata,
+        queue=live.queue,
+        allow_remote=live.anywhere,
+    ) as made:
         screen.print_line(f"UDP port {live.udp_in} -> {host or LOOPBACK}:{port}, {made.codec.title} packets")
         yield made
 

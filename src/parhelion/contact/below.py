@@ -71,7 +71,10 @@ class GroundBelow:
             labels = {label for label, _, _ in covered}
             parts = zip(world.parts.material.tolist(), world.parts.label.tolist(), strict=True)
             self._emits[materials, covered] = np.array(
-                [world.materials[one].name in materials and world.label_names.get(label) not in labels
-                 for one, label in parts], dtype=np.bool_,
-            )  # fmt: skip
+                [
+                    world.materials[one].name in materials and world.label_names.get(label) not in labels
+                    for one, label in parts
+                ],
+                dtype=np.bool_,
+            )
         return self._emits[materials, covered]

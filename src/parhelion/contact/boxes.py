@@ -71,8 +71,10 @@ def _outlines(corners: Floats, height: float) -> tuple[Floats, Floats]:
     rise = after[:, :, 2] - corners[:, :, 2]
     safe = np.where(np.abs(rise) < 1e-12, 1.0, rise)
     cuts = [(level - corners[:, :, 2]) / safe for level in (-height, height)]
-    enter, leave = (np.where(np.abs(rise) < 1e-12, edge, pick) for edge, pick in
-                    ((0.0, np.minimum(*cuts)), (1.0, np.maximum(*cuts))))  # fmt: skip
+    enter, leave = (
+        np.where(np.abs(rise) < 1e-12, edge, pick)
+        for edge, pick in ((0.0, np.minimum(*cuts)), (1.0, np.maximum(*cuts)))
+    )
     flat_out = (np.abs(rise) < 1e-12) & (np.abs(corners[:, :, 2]) > height)
     enter, leave = np.maximum(enter, 0.0), np.minimum(leave, 1.0)
     along = after[:, :, :2] - corners[:, :, :2]

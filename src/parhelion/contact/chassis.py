@@ -115,7 +115,17 @@ def wheel_rows(sheet: DifferentialConfig | CarConfig, chassis: ChassisConfig, co
         place = np.array([wheel.x_m, wheel.y_m, wheel.radius_m]) - chassis.centre_of_mass_m
         width = wheel.width_m or _WIDTH_PER_RADIUS * wheel.radius_m
         rows[k] = [
-            *place, wheel.radius_m + load / stiffness, stiffness, damping, *strut, tread, grip, chassis.relaxation_m,
-            chassis.wheel_inertia_kg_m2, width, wheel.radius_m, _NO_LIMIT if wheel.friction is None else wheel.friction,
-        ]  # fmt: skip
+            *place,
+            wheel.radius_m + load / stiffness,
+            stiffness,
+            damping,
+            *strut,
+            tread,
+            grip,
+            chassis.relaxation_m,
+            chassis.wheel_inertia_kg_m2,
+            width,
+            wheel.radius_m,
+            _NO_LIMIT if wheel.friction is None else wheel.friction,
+        ]
     return rows

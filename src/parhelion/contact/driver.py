@@ -135,9 +135,12 @@ class ContactDriver:
     _surface: Floats
 
     def __init__(
-        self, world: World, gravity: tuple[float, float, float] = (0.0, 0.0, -STANDARD_GRAVITY_M_S2), *,
+        self,
+        world: World,
+        gravity: tuple[float, float, float] = (0.0, 0.0, -STANDARD_GRAVITY_M_S2),
+        *,
         mutual: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.world, self.mutual = world, mutual
         self.gravity: Floats = np.array(gravity)
         """Gravity (3,) [m/s^2]; it may change between steps."""
@@ -348,9 +351,15 @@ class ContactDriver:
             block[:, : len(self._state)] = self._state.T
             state = _doubles(block)
         after = running.frozen(_ADVANCE[self._wheels], casts=True)(
-            count, running.counting(count), running.whole(count), self.solid.scene.for_kernels(), *self._constants,
-            inputs, state, self._triangles,
-        )  # fmt: skip
+            count,
+            running.counting(count),
+            running.whole(count),
+            self.solid.scene.for_kernels(),
+            *self._constants,
+            inputs,
+            state,
+            self._triangles,
+        )
         running.dr.eval(after)
         self._device_state = after
         values = np.ascontiguousarray(copied(after).reshape(count, -1).T)
@@ -369,9 +378,18 @@ class ContactDriver:
         turn = boxes.rotation(state[:, 3:7])
         spin = (turn @ state[:, 10:13, None])[:, :, 0]
         return pairs.Hulls(
-            self._mass, self._inertia, self._half, self._centre, self._surface[:, 0], self._surface[:, 1],
-            state[:, :3].copy(), turn, state[:, 7:10].copy(), spin, np.arange(len(state)),
-        )  # fmt: skip
+            self._mass,
+            self._inertia,
+            self._half,
+            self._centre,
+            self._surface[:, 0],
+            self._surface[:, 1],
+            state[:, :3].copy(),
+            turn,
+            state[:, 7:10].copy(),
+            spin,
+            np.arange(len(state)),
+        )
 
     def _close(self, dt: float) -> _Close | None:
         """Pairs of vehicles, and of vehicles and actors, that could touch within `dt` [s]; None if there are none."""

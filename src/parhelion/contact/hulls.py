@@ -117,9 +117,7 @@ class _Moving:
         rate = spin(before, tuple(local.tolist()))
         quat = normalised(tuple(q + dt * d for q, d in zip(before, rate, strict=True)))  # type: ignore[arg-type]
         place = self.place + dt * self.velocity
-        member.vehicle.carry(
-            tuple(place.tolist()), quat, tuple(self.velocity.tolist()), tuple(local.tolist())
-        )  # fmt: skip
+        member.vehicle.carry(tuple(place.tolist()), quat, tuple(self.velocity.tolist()), tuple(local.tolist()))
 
 
 def _axes(normals: Floats) -> Floats:
@@ -166,9 +164,8 @@ class _Actors:
     def __init__(self, world: World, own: Collection[str]) -> None:
         """Actors named as one of `own`, also before a slash, show the vehicles themselves and are left out."""
         items = [
-            one for one in world.objects
-            if one.label not in MOVING_SOFT_LABELS and one.name.split("/")[0] not in own
-        ]  # fmt: skip
+            one for one in world.objects if one.label not in MOVING_SOFT_LABELS and one.name.split("/")[0] not in own
+        ]
         self._all = []
         for one in items:
             if one.trajectory is not None:
@@ -381,9 +378,10 @@ class HullDriver:
         groups: list[list[int]] = []
         for k, one in moving.items():
             joined = [
-                group for group in groups
+                group
+                for group in groups
                 if any(np.linalg.norm(one.place - moving[n].place) < size[k] + size[n] for n in group)
-            ]  # fmt: skip
+            ]
             groups = [group for group in groups if group not in joined]
             groups.append(sorted([k, *(n for group in joined for n in group)]))
         return groups
@@ -436,10 +434,18 @@ class HullDriver:
             for row, normal, gap, point in zip(touch.row, touch.normal, touch.gap, touch.point, strict=True):
                 owner = owners[int(row)]
                 legs = isinstance(self._members[k].vehicle, Multirotor) and normal[2] > 0.7 and point[2] < low + 0.02
-                found.append(_Contact(
-                    k, owner.number, owner.name, one.turn @ point + one.place, one.turn @ normal, float(gap),
-                    owner.drift, bool(legs),
-                ))  # fmt: skip
+                found.append(
+                    _Contact(
+                        k,
+                        owner.number,
+                        owner.name,
+                        one.turn @ point + one.place,
+                        one.turn @ normal,
+                        float(gap),
+                        owner.drift,
+                        bool(legs),
+                    )
+                )
         return found
 
     def _near(self, moving: dict[int, _Moving], dt: float) -> list[Floats]:

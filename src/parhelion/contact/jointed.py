@@ -268,9 +268,11 @@ class JointedDriver:
             x, y, z, nx, ny, nz = entry[2:]
             known = found.get((number, other))
             total = entry[0] + (known.impulse_n_s if known is not None else 0.0)
-            place = ((x, y, z), (nx, ny, nz)) if known is None or entry[0] > known.impulse_n_s else (
-                known.xyz, known.normal
-            )  # fmt: skip
+            place = (
+                ((x, y, z), (nx, ny, nz))
+                if known is None or entry[0] > known.impulse_n_s
+                else (known.xyz, known.normal)
+            )
             found[number, other] = Collision(self._members[number].name, other, *place, total)
         return list(found.values())
 

@@ -141,9 +141,16 @@ class _Work:
     """One launch: parameters of the bodies, and the physics of a substep."""
 
     def __init__(
-        self, wheels: int, lanes: Ints, count: Ints, scene: SceneArrays, surfaces: Reals, parameters: Reals,
-        inputs: Reals, triangles: Reals,
-    ) -> None:  # fmt: skip
+        self,
+        wheels: int,
+        lanes: Ints,
+        count: Ints,
+        scene: SceneArrays,
+        surfaces: Reals,
+        parameters: Reals,
+        inputs: Reals,
+        triangles: Reals,
+    ) -> None:
         engine = running_engine()
         self.mi, self.dr = engine.mi, engine.dr
         self.wheels, self.lanes, self.count, self.scene, self.surfaces = wheels, lanes, count, scene, surfaces
@@ -206,9 +213,15 @@ class _Work:
     # ---- wheels ----------------------------------------------------------------------------------------------------
 
     def _wheel(
-        self, w: int, place: Vectors, frame: _Frame, velocity: Vectors, spin: Vectors, state: list[Reals],
+        self,
+        w: int,
+        place: Vectors,
+        frame: _Frame,
+        velocity: Vectors,
+        spin: Vectors,
+        state: list[Reals],
         opposite: Reals,
-    ) -> tuple[Vectors, Vectors, list[Reals]]:  # fmt: skip
+    ) -> tuple[Vectors, Vectors, list[Reals]]:
         """Force in the world and torque in the body frame of a wheel, and its state after the substep.
 
         `opposite` is the lift of the other wheel of its axle.
@@ -278,9 +291,17 @@ class _Work:
         return force, torque, [dr.select(there, rate, 0.0), *bent, dr.select(there, load, 0.0), sunk, sheared, lift]
 
     def _lifted(
-        self, lift: Reals, opposite: Reals, push: Reals, tyre: Reals, spring: Reals, damper: Reals, sag: Reals,
-        travel: Reals, bar: Reals,
-    ) -> Reals:  # fmt: skip
+        self,
+        lift: Reals,
+        opposite: Reals,
+        push: Reals,
+        tyre: Reals,
+        spring: Reals,
+        damper: Reals,
+        sag: Reals,
+        travel: Reals,
+        bar: Reals,
+    ) -> Reals:
         """Lift of a wheel after the substep: forces of tyre, spring, damper and bar balance on a wheel without mass.
 
         Implicit in the lift, so that stiff tyres need no shorter substeps.
@@ -314,9 +335,17 @@ class _Work:
         return xp.clip(target, free - change, free + change)
 
     def _probe(
-        self, centre: Vectors, ahead: Vectors, down: Vectors, aside: Vectors, radius: Reals, speed: Vectors,
-        sunk: Reals, stiffness: Reals, damping: Reals,
-    ) -> tuple[Reals, Vectors, Reals, Vectors, Ints]:  # fmt: skip
+        self,
+        centre: Vectors,
+        ahead: Vectors,
+        down: Vectors,
+        aside: Vectors,
+        radius: Reals,
+        speed: Vectors,
+        sunk: Reals,
+        stiffness: Reals,
+        damping: Reals,
+    ) -> tuple[Reals, Vectors, Reals, Vectors, Ints]:
         """Load [N], normal force (3) [N], deflection [m], place beside the middle [m] and part under a wheel.
 
         The wheel has sunk by `sunk` [m]; `aside` leads from its middle to its outer disc. Planes press on each disc; a
@@ -394,9 +423,14 @@ class _Work:
 
         zero = mi.Float64(0.0)
         begin = (
-            mi.UInt32(0), [(zero, mi.Vector3d(0.0), zero)] * 2, [(zero, zero, zero)] * 2, (zero,) * 7, (zero,) * 8,
-            zero, mi.UInt32(0),
-        )  # fmt: skip
+            mi.UInt32(0),
+            [(zero, mi.Vector3d(0.0), zero)] * 2,
+            [(zero, zero, zero)] * 2,
+            (zero,) * 7,
+            (zero,) * 8,
+            zero,
+            mi.UInt32(0),
+        )
         final = dr.while_loop(
             begin, lambda k, discs, edges, gap, *_: (k < RAYS) | ((k < RAYS + FINER_RAYS) & (gap[-1] > 0.0)), ray
         )
@@ -448,9 +482,16 @@ class _Work:
         return frame.out(final[1]), spin, list(final[4:])
 
     def _impulse(
-        self, row: Ints, corners: list[Vectors], reach: Reals, place: Vectors, frame: _Frame,
-        own: Vectors, spin: Vectors, report: tuple[Reals, ...],
-    ) -> State:  # fmt: skip
+        self,
+        row: Ints,
+        corners: list[Vectors],
+        reach: Reals,
+        place: Vectors,
+        frame: _Frame,
+        own: Vectors,
+        spin: Vectors,
+        report: tuple[Reals, ...],
+    ) -> State:
         """Velocities in the body frame after the impulse of a triangle, and the report."""
         dr, mi, dt = self.dr, self.mi, self.dt
         xp = namespace(own.x)
@@ -636,8 +677,10 @@ class _Frame:
         x, y, z, s = self._quat
         p, q, r = spin.x * dt * 0.5, spin.y * dt * 0.5, spin.z * dt * 0.5
         new = (
-            x + s * p + y * r - z * q, y + s * q - x * r + z * p, z + s * r + x * q - y * p,
+            x + s * p + y * r - z * q,
+            y + s * q - x * r + z * p,
+            z + s * r + x * q - y * p,
             s - x * p - y * q - z * r,
-        )  # fmt: skip
+        )
         size = 1.0 / running_engine().dr.sqrt(sum(n * n for n in new))
         return tuple(n * size for n in new)

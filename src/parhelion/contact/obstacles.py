@@ -46,9 +46,10 @@ class Obstacles:
 
     def __init__(self, world: World, own: Collection[str], soft: Collection[str]) -> None:
         items = [
-            one for one in world.objects
+            one
+            for one in world.objects
             if one.trajectory is not None and one.label not in soft and one.name.split("/")[0] not in own
-        ]  # fmt: skip
+        ]
         self.names = [one.name for one in items]
         self._motions: list[Trajectory] = [one.trajectory for one in items if one.trajectory is not None]
         spans = []
@@ -111,9 +112,18 @@ class Obstacles:
         velocity = (xyz[:, 1] - xyz[:, 0]) / dt + self._recoil[self._group[rows]]
         count = len(rows)
         return rows, Hulls(
-            self._mass[rows], np.full((count, 3), np.inf), self._half[rows], self._middle[rows],
-            np.full(count, FRICTION), np.full(count, RESTITUTION), xyz[:, 0], turn, velocity, spin, self._group[rows],
-        )  # fmt: skip
+            self._mass[rows],
+            np.full((count, 3), np.inf),
+            self._half[rows],
+            self._middle[rows],
+            np.full(count, FRICTION),
+            np.full(count, RESTITUTION),
+            xyz[:, 0],
+            turn,
+            velocity,
+            spin,
+            self._group[rows],
+        )
 
     def push(self, bodies: NDArray[np.int64], changes: Floats) -> None:
         """Add changes (n, 3) [m/s] to the recoils of bodies."""

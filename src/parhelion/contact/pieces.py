@@ -144,9 +144,12 @@ class Pieces:
         low, high = edge.min(axis=(0, 1)), edge.max(axis=(0, 1))
         half = math.sqrt(0.5)
         planes = (
-            (low, (1.0, 0.0, 0.0, 0.0)), (low, (half, 0.0, half, 0.0)), (high, (half, 0.0, -half, 0.0)),
-            (low, (half, -half, 0.0, 0.0)), (high, (half, half, 0.0, 0.0)),
-        )  # fmt: skip
+            (low, (1.0, 0.0, 0.0, 0.0)),
+            (low, (half, 0.0, half, 0.0)),
+            (high, (half, 0.0, -half, 0.0)),
+            (low, (half, -half, 0.0, 0.0)),
+            (high, (half, half, 0.0, 0.0)),
+        )
         for k, (place, quat) in enumerate(planes):
             options = {"size": [1.0, 1.0, 1.0], "pos": place.tolist(), "quat": list(quat)}
             geom(f"edge {k}", EDGE_PART, type=mj.mjtGeom.mjGEOM_PLANE, **options)

@@ -31,7 +31,7 @@ from parhelion.gym.env import (
     finished,
     progress,
     register,
-)  # fmt: skip
+)
 from parhelion.gym.free_space import FreeSpace
 from parhelion.gym.observations import OBSERVATIONS, Options, Reading
 

@@ -55,8 +55,11 @@ def _fly(sheet: MultirotorConfig) -> Actions:
     speed, climb = sheet.control.max_speed_m_s, sheet.control.max_climb_m_s
     return _actions(
         lambda x, y, z, yaw: VelocityCommand((x, y, z), yaw),
-        x_m_s=(-speed, speed), y_m_s=(-speed, speed), z_m_s=(-climb, climb), yaw_rad=(-math.pi, math.pi),
-    )  # fmt: skip
+        x_m_s=(-speed, speed),
+        y_m_s=(-speed, speed),
+        z_m_s=(-climb, climb),
+        yaw_rad=(-math.pi, math.pi),
+    )
 
 
 def _thrust(sheet: VesselConfig) -> Actions:

@@ -472,11 +472,15 @@ def _scenario(world: Any, model: str, lidar: str, mount: tuple[float, float, flo
         "vehicles": [{"name": "robot", "model": model, "dynamics": DYNAMICS, "start": {"xyz": [0, 0, 0.2]}}],
         "sensors": [
             {
-                "name": "lidar", "type": "lidar", "model": lidar, "vehicle": "robot", "mount": {"xyz": list(mount)},
+                "name": "lidar",
+                "type": "lidar",
+                "model": lidar,
+                "vehicle": "robot",
+                "mount": {"xyz": list(mount)},
                 "options": options,
             },
         ],
-    }  # fmt: skip
+    }
 
 
 # Three rays per beam: edges give mixed returns as with all 25, in about half of the time.

@@ -139,13 +139,38 @@ def messages(data: GnssData) -> Iterator[bytes]:
         heading = float(np.degrees(np.arctan2(speed[1], speed[0]))) % 360.0
         tow = round(((start.second + time) % WEEK_S) * 1000.0)
         payload = struct.pack(
-            _LAYOUT, tow, at.year, at.month, at.day, at.hour, at.minute, at.second, 0x07, 50, at.microsecond * 1000,
-            3 if known else 0, _flags(data, k), 0, int(data.used[k].sum()), round(where[0] * 1e7),
-            round(where[1] * 1e7), round(where[2] * 1e3), round(where[2] * 1e3),
+            _LAYOUT,
+            tow,
+            at.year,
+            at.month,
+            at.day,
+            at.hour,
+            at.minute,
+            at.second,
+            0x07,
+            50,
+            at.microsecond * 1000,
+            3 if known else 0,
+            _flags(data, k),
+            0,
+            int(data.used[k].sum()),
+            round(where[0] * 1e7),
+            round(where[1] * 1e7),
+            round(where[2] * 1e3),
+            round(where[2] * 1e3),
             *(min(round(v * 1e3), 2**32 - 1) for v in spread),
-            *(round(v * 1e3) for v in speed), round(ground * 1e3), round(heading * 1e5), 50, 10_000_000,
-            min(round(pdop * 100), 65_535), 0, 0, 0, 0, 0,
-        )  # fmt: skip
+            *(round(v * 1e3) for v in speed),
+            round(ground * 1e3),
+            round(heading * 1e5),
+            50,
+            10_000_000,
+            min(round(pdop * 100), 65_535),
+            0,
+            0,
+            0,
+            0,
+            0,
+        )
         yield frame(_NAV_PVT, payload)
 
 

@@ -162,10 +162,13 @@ def _description(record: Record, rows: list[str], columns: Mapping[str, Any], pa
         return {"dtype": values.dtype.name, "numbers": values.tolist()}
 
     layout = {
-        name: {"columns": [part.name for part in parts], "dtype": str(getattr(record, name).dtype),
-               "shape": list(getattr(record, name).shape[1:])}
+        name: {
+            "columns": [part.name for part in parts],
+            "dtype": str(getattr(record, name).dtype),
+            "shape": list(getattr(record, name).shape[1:]),
+        }
         for name, parts in columns.items()
-    }  # fmt: skip
+    }
     try:
         description = {**encoded(record, listed), "layout": layout, "units": record.units}
         return json.dumps(description, separators=(",", ":"))

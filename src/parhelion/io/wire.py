@@ -57,9 +57,13 @@ def packed(record: Record, sensor: str, frame: int, time_s: float, *, complete: 
         parts += [little.tobytes(), b"\0" * pad]
         size += little.nbytes + pad
     header = {
-        "sensor": sensor, "frame": frame, "time_ns": round(time_s * 1e9), "type": type(record).__name__,
-        "columns": columns, "about": text,
-    }  # fmt: skip
+        "sensor": sensor,
+        "frame": frame,
+        "time_ns": round(time_s * 1e9),
+        "type": type(record).__name__,
+        "columns": columns,
+        "about": text,
+    }
     return PackedRecord(header, b"".join(parts))
 
 

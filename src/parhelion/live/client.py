@@ -131,9 +131,16 @@ class Client:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         try:
             self._socket = open_socket(
-                url, subprotocols=[PROTOCOL], additional_headers=headers, compression=None,  # type: ignore[list-item]
-                max_size=_LARGEST_RECORD, open_timeout=timeout_s, close_timeout=2.0, user_agent_header=None, proxy=None,
-            )  # fmt: skip
+                url,
+                subprotocols=[PROTOCOL],
+                additional_headers=headers,
+                compression=None,  # type: ignore[list-item]
+                max_size=_LARGEST_RECORD,
+                open_timeout=timeout_s,
+                close_timeout=2.0,
+                user_agent_header=None,
+                proxy=None,
+            )
         except InvalidURI:
             raise ConfigError(f"{url}: is not an address such as ws://127.0.0.1:{PORT}") from None
         except InvalidHandshake as error:

@@ -163,11 +163,20 @@ class ControlServer:
         log.setLevel(logging.CRITICAL)
         try:
             server = await self._serve(
-                self._talk, self.host, port, create_connection=self._bounded(), process_request=self._judge,
+                self._talk,
+                self.host,
+                port,
+                create_connection=self._bounded(),
+                process_request=self._judge,
                 subprotocols=[PROTOCOL],  # type: ignore[list-item]
-                compression=None, max_size=LARGEST_MESSAGE, max_queue=4,
-                open_timeout=_FIRST_S, close_timeout=1.0, logger=log, server_header="parhelion",
-            )  # fmt: skip
+                compression=None,
+                max_size=LARGEST_MESSAGE,
+                max_queue=4,
+                open_timeout=_FIRST_S,
+                close_timeout=1.0,
+                logger=log,
+                server_header="parhelion",
+            )
         except OSError as error:
             self._failure = error
             return
@@ -329,10 +338,17 @@ class ControlServer:
         self._reply(
             client,
             number,
-            {"protocol": PROTOCOL, "version": version_of("parhelion"), "features": list(FEATURES), "limits": limits,
-             "ops": ["hello", "subscribe", "unsubscribe", *VERBS], "scenario": scenario.settings.name,
-             "seed": scenario.seed, "step_s": scenario.settings.step_s},
-        )  # fmt: skip
+            {
+                "protocol": PROTOCOL,
+                "version": version_of("parhelion"),
+                "features": list(FEATURES),
+                "limits": limits,
+                "ops": ["hello", "subscribe", "unsubscribe", *VERBS],
+                "scenario": scenario.settings.name,
+                "seed": scenario.seed,
+                "step_s": scenario.settings.step_s,
+            },
+        )
 
     def _subscribe(self, client: _Client, number: Any, fields: Mapping[str, Any]) -> None:
         sensor, complete = fields.get("sensor"), fields.get("complete", False)

@@ -124,10 +124,21 @@ ANY = "any"
 """Value for `interface`: let Cyclone or ROS choose."""
 HIGHEST_DOMAIN = 232
 """Highest domain whose ports stay below 65536."""
-SENSOR_TYPES = frozenset(f"sensor_msgs/msg/{name}" for name in (
-    "PointCloud2", "LaserScan", "Imu", "MagneticField", "FluidPressure", "Range", "NavSatFix", "Image",
-    "CompressedImage", "CameraInfo",
-))  # fmt: skip
+SENSOR_TYPES = frozenset(
+    f"sensor_msgs/msg/{name}"
+    for name in (
+        "PointCloud2",
+        "LaserScan",
+        "Imu",
+        "MagneticField",
+        "FluidPressure",
+        "Range",
+        "NavSatFix",
+        "Image",
+        "CompressedImage",
+        "CameraInfo",
+    )
+)
 """Messages sent as sensor data: best effort with a short history, unless `reliable` is set."""
 LATCHED_TOPICS = frozenset({"/tf_static", "/weather/state"})
 """Topics whose last messages are delivered to late subscribers."""
@@ -392,8 +403,10 @@ class DdsNode(Node):
         # Children first: each deletes its own handle.
         children = (
             *(() if self._discovered is None else (self._discovered,)),
-            *self._readers, *self._writers.values(), *self._topics.values(),
-        )  # fmt: skip
+            *self._readers,
+            *self._writers.values(),
+            *self._topics.values(),
+        )
         with uninterrupted:
             for entity in (*children, self._participant, self._domain):
                 entity.__del__()

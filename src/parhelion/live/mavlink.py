@@ -100,10 +100,18 @@ def hil_gps(time_s: float, fixes: GnssData) -> Any:
     horizontal, vertical = (min(round(100.0 * float(value)), 65535) for value in fixes.dop[-1, 2:])
     speeds = [max(min(round(100.0 * value), 32767), -32768) for value in (north, east, down)]
     return message(
-        stamp, 3, round(fixes.latitude[-1] * 1e7), round(fixes.longitude[-1] * 1e7), round(fixes.altitude[-1] * 1e3),
-        horizontal, vertical, min(round(100.0 * math.hypot(north, east)), 65535), *speeds,
-        round(100.0 * course) % 36000, int(fixes.satellites_used[-1]),
-    )  # fmt: skip
+        stamp,
+        3,
+        round(fixes.latitude[-1] * 1e7),
+        round(fixes.longitude[-1] * 1e7),
+        round(fixes.altitude[-1] * 1e3),
+        horizontal,
+        vertical,
+        min(round(100.0 * math.hypot(north, east)), 65535),
+        *speeds,
+        round(100.0 * course) % 36000,
+        int(fixes.satellites_used[-1]),
+    )
 
 
 def rotor_command(message: Any, vehicle: Multirotor, order: Sequence[int] | None = None) -> RotorCommand:

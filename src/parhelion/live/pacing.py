@@ -55,9 +55,16 @@ class SharedStep(Step):
     def of(cls, step: Step, standing: Any) -> SharedStep:
         """Same step, queried under a lock."""
         return cls(
-            step.number, step.time, step.frames, step._scenario, step._start, step._streams, step.collisions,
-            step._samples, standing,
-        )  # fmt: skip
+            step.number,
+            step.time,
+            step.frames,
+            step._scenario,
+            step._start,
+            step._streams,
+            step.collisions,
+            step._samples,
+            standing,
+        )
 
     def state(self, vehicle: str) -> Any:
         """State of a vehicle at the step's end."""

@@ -400,9 +400,15 @@ class RosOutlet:
         """Outlet with the topics, frames and fields of the scenario's bag."""
         bag = next((one for one in scenario.settings.outputs if isinstance(one, BagOutput)), BagOutput(kind="bag"))
         return cls(
-            scenario, node, topics=bag.topics, frames=bag.frames, layout=bag.layout, images=bag.images,
-            epoch_s=bag.epoch_s, batch_s=batch_s,
-        )  # fmt: skip
+            scenario,
+            node,
+            topics=bag.topics,
+            frames=bag.frames,
+            layout=bag.layout,
+            images=bag.images,
+            epoch_s=bag.epoch_s,
+            batch_s=batch_s,
+        )
 
     def prepare(self, step: Step) -> list[tuple[float, Message]]:
         """Messages completed by a step, with their send times [s]."""

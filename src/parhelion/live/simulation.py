@@ -157,8 +157,9 @@ class SimulationServices:
         found = self._call("bounds", entity=request.entity)
         if found["lower"] is None:
             return {}
-        points = [new("geometry_msgs/msg/Vector3", **dict(zip("xyz", found[key], strict=True)))
-                  for key in ("upper", "lower")]  # fmt: skip
+        points = [
+            new("geometry_msgs/msg/Vector3", **dict(zip("xyz", found[key], strict=True))) for key in ("upper", "lower")
+        ]
         return {"bounds": new(f"{SIMULATION}/msg/Bounds", type=_BOX, points=points)}
 
     def _find(self, name: str) -> dict[str, Any]:
@@ -225,9 +226,11 @@ class SimulationServices:
         numbers = [FEATURE_NUMBERS[name] for name in FEATURES if name in FEATURE_NUMBERS]
         text = "parhelion; resource_string is JSON with the fields of an object: shape or mesh, material, label, scale"
         features = new(
-            f"{SIMULATION}/msg/SimulatorFeatures", features=np.array(numbers, np.uint16),
-            spawn_formats=list(found["spawn_formats"]), custom_info=text,
-        )  # fmt: skip
+            f"{SIMULATION}/msg/SimulatorFeatures",
+            features=np.array(numbers, np.uint16),
+            spawn_formats=list(found["spawn_formats"]),
+            custom_info=text,
+        )
         return {"features": features}
 
 
@@ -431,8 +434,14 @@ class _Parameters:
             amount = limits.get(name)
             spans = []
             if amount is not None:
-                spans = [new("rcl_interfaces/msg/FloatingPointRange", from_value=min(amount.low, 0.0),
-                             to_value=float(amount.high), step=0.0)]  # fmt: skip
+                spans = [
+                    new(
+                        "rcl_interfaces/msg/FloatingPointRange",
+                        from_value=min(amount.low, 0.0),
+                        to_value=float(amount.high),
+                        step=0.0,
+                    )
+                ]
             found.append(
                 new(
                     "rcl_interfaces/msg/ParameterDescriptor",
@@ -451,9 +460,14 @@ class _Parameters:
 
 def _value(number: float | None) -> Any:
     empty = {
-        "bool_value": False, "integer_value": 0, "string_value": "", "byte_array_value": np.zeros(0, np.uint8),
-        "bool_array_value": np.zeros(0, np.bool_), "integer_array_value": np.zeros(0, np.int64),
-        "double_array_value": np.zeros(0, np.float64), "string_array_value": [],
-    }  # fmt: skip
+        "bool_value": False,
+        "integer_value": 0,
+        "string_value": "",
+        "byte_array_value": np.zeros(0, np.uint8),
+        "bool_array_value": np.zeros(0, np.bool_),
+        "integer_array_value": np.zeros(0, np.int64),
+        "double_array_value": np.zeros(0, np.float64),
+        "string_array_value": [],
+    }
     kind = 0 if number is None else _DOUBLE
     return new("rcl_interfaces/msg/ParameterValue", type=kind, double_value=float(number or 0.0), **empty)

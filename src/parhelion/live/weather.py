@@ -167,10 +167,15 @@ class Weathering:
         self._last = number
         frame = repeated(number, self._repeats) if self._repeats else number
         return self.weather.apply(
-            cloud, sensor=self.lidar, seed=self.seed, frame=max(frame, 0), pose=self.pose or pose,
-            time=self.start_s + (stamp_ns - self.zero_ns) * 1e-9, reflectance=self.reflectance,
+            cloud,
+            sensor=self.lidar,
+            seed=self.seed,
+            frame=max(frame, 0),
+            pose=self.pose or pose,
+            time=self.start_s + (stamp_ns - self.zero_ns) * 1e-9,
+            reflectance=self.reflectance,
             no_returns=self.no_returns,
-        )  # fmt: skip
+        )
 
     def warm_up(self, example: PointCloud | None = None) -> None:
         """Compile the kernels of all media of the weather, which takes up to a second each.
@@ -181,10 +186,13 @@ class Weathering:
         for time in (self.start_s, *_schedule_times(self.weather)):
             for cloud in clouds:
                 self.weather.apply(
-                    cloud, sensor=self.lidar, time=time, pose=self.pose or Pose(xyz=(1.0, 2.0, 3.0)),
+                    cloud,
+                    sensor=self.lidar,
+                    time=time,
+                    pose=self.pose or Pose(xyz=(1.0, 2.0, 3.0)),
                     reflectance=self.reflectance or (None if "intensity" in cloud.fields else 0.5),
                     no_returns=self.no_returns,
-                )  # fmt: skip
+                )
 
 
 def _schedule_times(weather: Weather) -> list[float]:
@@ -203,9 +211,11 @@ def _examples(lidar: Lidar) -> list[PointCloud]:
     count = len(shots)
     range_m = np.float32(0.5 * min(lidar.config.range.max_m, 40.0))
     fields: dict[str, NDArray[Any]] = {
-        "intensity": np.full(count, 20.0, np.float32), "ring": shots.ring, "time": shots.time.astype(np.float32),
+        "intensity": np.full(count, 20.0, np.float32),
+        "ring": shots.ring,
+        "time": shots.time.astype(np.float32),
         "range": np.full(count, range_m),
-    }  # fmt: skip
+    }
     xyz = shots.direction.astype(np.float32) * range_m
     whole = PointCloud(xyz, fields)
     some = np.arange(count) % 8 != 0

@@ -86,9 +86,11 @@ class Maker:
 _OWN = {
     "velodyne": "parhelion.makers.velodyne:MAKER",
     "ouster": "parhelion.makers.ouster:MAKER",
-    **{name: f"parhelion.makers.others:{name.upper()}" for name in
-       ("hesai", "robosense", "livox", "sick", "hokuyo", "slamtec")},
-}  # fmt: skip
+    **{
+        name: f"parhelion.makers.others:{name.upper()}"
+        for name in ("hesai", "robosense", "livox", "sick", "hokuyo", "slamtec")
+    },
+}
 _registered: dict[str, Maker] = {}
 
 

@@ -45,8 +45,9 @@ class PlacedMotion:
 
         Velocity [m/s] and angular velocity [rad/s] are in the world frame, like the twist of a ROS message in `map`.
         """
-        row = np.concatenate([[time_s], pose.xyz, pose.quat_xyzw, np.asarray(velocity, float),
-                              np.asarray(angular_velocity, float)])  # fmt: skip
+        row = np.concatenate(
+            [[time_s], pose.xyz, pose.quat_xyzw, np.asarray(velocity, float), np.asarray(angular_velocity, float)]
+        )
         if self._rows and self._rows[-1][0] == time_s:
             self._rows.pop()
         self._rows.append(row)

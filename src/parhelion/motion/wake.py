@@ -220,9 +220,14 @@ class WaterWithWakes(Water):
         found = self.base.surface(x, y, time)
         height, slope_x, slope_y, rate = self._wakes(np.asarray(x, np.float64), np.asarray(y, np.float64), time, 0.0)
         return Surface(
-            found.height + height, found.slope_x + slope_x, found.slope_y + slope_y, found.rate + rate,
-            found.velocity_x, found.velocity_y, found.acceleration_z,
-        )  # fmt: skip
+            found.height + height,
+            found.slope_x + slope_x,
+            found.slope_y + slope_y,
+            found.rate + rate,
+            found.velocity_x,
+            found.velocity_y,
+            found.acceleration_z,
+        )
 
     def rising(self, lattice: Lattice, time: float, shortest_m: float = 0.0) -> tuple[Floats, Floats]:
         """Return the heights [m] and their rates [m/s] on a lattice."""

@@ -177,9 +177,18 @@ def _second(image: Image) -> Image:
     assert image.right is not None
     base = 0.0 if image.intrinsics is None else image.intrinsics.baseline_m
     return replace(
-        image, colour=image.right, right=None, pose=image.pose @ Pose((0.0, -base, 0.0)), depth=None, normal=None,
-        label=None, instance=None, flow=None, measured_depth=None, objects=(),
-    )  # fmt: skip
+        image,
+        colour=image.right,
+        right=None,
+        pose=image.pose @ Pose((0.0, -base, 0.0)),
+        depth=None,
+        normal=None,
+        label=None,
+        instance=None,
+        flow=None,
+        measured_depth=None,
+        objects=(),
+    )
 
 
 def _in_folder(file: Path, folder: str, ending: str) -> Path:

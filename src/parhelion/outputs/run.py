@@ -316,9 +316,13 @@ def _write_truth(scenario: Scenario, folder: Path) -> list[Path]:
         state = body.state(times)
         columns = {"time_s": state.time}
         for field_name, axes in (
-            ("xyz", "xyz"), ("quat_xyzw", "xyzw"), ("velocity", "xyz"), ("angular_velocity", "xyz"),
-            ("acceleration", "xyz"), ("angular_acceleration", "xyz"),
-        ):  # fmt: skip
+            ("xyz", "xyz"),
+            ("quat_xyzw", "xyzw"),
+            ("velocity", "xyz"),
+            ("angular_velocity", "xyz"),
+            ("acceleration", "xyz"),
+            ("angular_acceleration", "xyz"),
+        ):
             values = getattr(state, field_name)
             columns |= {f"{field_name}_{axis}": values[:, k] for k, axis in enumerate(axes)}
         file, poses = folder / "truth" / f"{name}.csv", folder / "truth" / f"{name}.tum"

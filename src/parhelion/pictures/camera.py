@@ -141,10 +141,18 @@ def thumbnail(image: Image, width: int) -> Image:
         return None if values is None else values[rows][:, columns]
 
     return replace(
-        image, colour=smooth, right=None, intrinsics=None, objects=(), flow=None, depth=thinned(image.depth),
-        normal=thinned(image.normal), label=thinned(image.label), instance=thinned(image.instance),
+        image,
+        colour=smooth,
+        right=None,
+        intrinsics=None,
+        objects=(),
+        flow=None,
+        depth=thinned(image.depth),
+        normal=thinned(image.normal),
+        label=thinned(image.label),
+        instance=thinned(image.instance),
         measured_depth=thinned(image.measured_depth),
-    )  # fmt: skip
+    )
 
 
 def _averaged(pixels: NDArray[Any], step: int) -> NDArray[Any]:

@@ -228,9 +228,16 @@ def scale_of(span: Limits, ends: Sequence[float], *, log: bool = False) -> Scale
 
 
 def frame(
-    across: Scale, down: Scale, x_span: Limits, y_span: Limits, box: Sequence[float], *, log: str = "",
-    grid: str = "grid", y_step: float = 32.0,
-) -> list[str]:  # fmt: skip
+    across: Scale,
+    down: Scale,
+    x_span: Limits,
+    y_span: Limits,
+    box: Sequence[float],
+    *,
+    log: str = "",
+    grid: str = "grid",
+    y_step: float = 32.0,
+) -> list[str]:
     """Grid lines of class `grid` and tick labels around a box of left, right, top and bottom."""
     left, right, top, bottom = box
     parts = []

@@ -102,9 +102,13 @@ def _scattered(scan: Scan, name: str) -> NDArray[np.float32]:
 
 
 def points_uri(
-    points: NDArray[Any], label: NDArray[Any], origin: NDArray[Any], brightness: NDArray[Any],
-    names: Mapping[int, str], ways: Sequence[NDArray[Any]],
-) -> str:  # fmt: skip
+    points: NDArray[Any],
+    label: NDArray[Any],
+    origin: NDArray[Any],
+    brightness: NDArray[Any],
+    names: Mapping[int, str],
+    ways: Sequence[NDArray[Any]],
+) -> str:
     """Perspective view of points (n, 3) [m] from behind and above the sensor paths, as a `data:` URI.
 
     Colour shows the label and brightness the reflectance (`brightness`); echoes of the air have their own colours

@@ -82,9 +82,14 @@ def scatter_panel(axes: Any, scan: Scan, name: str, note: str) -> None:
     shot, values = scan.fields["shot"], scan.fields[name]
     near_last = np.argsort(-scan.fields["range"], kind="stable")
     drawn = axes.scatter(
-        azimuth[shot][near_last], elevation[shot][near_last], c=values[near_last],
-        s=float(np.clip(60_000 / max(len(azimuth), 1), 0.8, 6.0)), cmap=colours, norm=field_norm(values), linewidths=0,
-    )  # fmt: skip
+        azimuth[shot][near_last],
+        elevation[shot][near_last],
+        c=values[near_last],
+        s=float(np.clip(60_000 / max(len(azimuth), 1), 0.8, 6.0)),
+        cmap=colours,
+        norm=field_norm(values),
+        linewidths=0,
+    )
     quiet(axes, title + note)
     axes.set(xlabel="azimuth [°], left to right", ylabel="elevation [°]")
     if np.ptp(azimuth) < 180:
@@ -98,9 +103,14 @@ def profile_panel(axes: Any, scan: Scan, note: str) -> None:
     azimuth = np.degrees(azimuth_elevation(scan)[0])
     shot, values = scan.fields["shot"], scan.fields["intensity"]
     drawn = axes.scatter(
-        azimuth[shot], scan.fields["range"], c=values, s=5, cmap=INTENSITY_COLOURS,
-        norm=field_norm(values), linewidths=0,
-    )  # fmt: skip
+        azimuth[shot],
+        scan.fields["range"],
+        c=values,
+        s=5,
+        cmap=INTENSITY_COLOURS,
+        norm=field_norm(values),
+        linewidths=0,
+    )
     quiet(axes, "Range over azimuth" + note)
     axes.set(xlabel="azimuth [°], left to right", ylabel="range [m]")
     axes.set_ylim(bottom=0.0)

@@ -55,8 +55,15 @@ def radar_figure(scan: RadarScan, title: str | None = None) -> Any:
     cube = scan.cube
     panels = 1 + (cube is not None) * (1 + (len(cube.radial_velocity) > 1 if cube is not None else 0))
     figure = sheet(1.0 + 5.2 * panels, 5.2)
-    grid = figure.add_gridspec(1, panels, left=0.55 / (1.0 + 5.2 * panels), right=1 - 0.75 / (1 + 5.2 * panels),
-                               top=0.89, bottom=0.1, wspace=0.42)  # fmt: skip
+    grid = figure.add_gridspec(
+        1,
+        panels,
+        left=0.55 / (1.0 + 5.2 * panels),
+        right=1 - 0.75 / (1 + 5.2 * panels),
+        top=0.89,
+        bottom=0.1,
+        wspace=0.42,
+    )
     heading = title or f"{scan.metadata.get('sensor', 'radar')}, {len(scan)} detections"
     from_above(figure.add_subplot(grid[0, 0]), scan, heading)
     if cube is None:
@@ -76,8 +83,15 @@ def range_velocity_panel(axes: Any, cube: RadarCube) -> None:
     """Strongest beam of a cube over radial velocity and range [dB over noise]."""
     speed = cube.radial_velocity
     extent = (speed[0], speed[-1], cube.range[0], cube.range[-1])
-    drawn = axes.imshow(_decibels(cube.range_velocity), origin="lower", aspect="auto", extent=extent,
-                        cmap=INTENSITY_COLOURS, vmin=_FLOOR_DB, vmax=45)  # fmt: skip
+    drawn = axes.imshow(
+        _decibels(cube.range_velocity),
+        origin="lower",
+        aspect="auto",
+        extent=extent,
+        cmap=INTENSITY_COLOURS,
+        vmin=_FLOOR_DB,
+        vmax=45,
+    )
     axes.set(xlabel="radial velocity [m/s], away is positive", ylabel="range [m]")
     colour_bar(drawn, axes, "over noise [dB]")
 
@@ -90,8 +104,15 @@ def range_azimuth_panel(axes: Any, cube: RadarCube) -> None:
     step = cube.range[1] - cube.range[0]
     ranges = np.concatenate([cube.range, [cube.range[-1] + step]])
     distance, angle = np.meshgrid(ranges, edges, indexing="ij")
-    drawn = axes.pcolormesh(-distance * np.sin(angle), distance * np.cos(angle), _decibels(cube.range_azimuth),
-                            cmap=INTENSITY_COLOURS, vmin=_FLOOR_DB, vmax=45, rasterized=True)  # fmt: skip
+    drawn = axes.pcolormesh(
+        -distance * np.sin(angle),
+        distance * np.cos(angle),
+        _decibels(cube.range_azimuth),
+        cmap=INTENSITY_COLOURS,
+        vmin=_FLOOR_DB,
+        vmax=45,
+        rasterized=True,
+    )
     axes.set(aspect="equal", xlabel="to the right [m]", ylabel="ahead [m]")
     colour_bar(drawn, axes, "over noise [dB]")
 
@@ -118,8 +139,11 @@ def from_above(axes: Any, scan: FramePoints, title: str) -> None:
         axes.scatter(right[row], ahead[row], s=size[row], c=[colour], marker=marker, linewidths=0.9)
         if abs(speed[row]) > 0.3:
             unit = np.array([right[row], ahead[row]]) / max(np.hypot(right[row], ahead[row]), 1e-9)
-            axes.plot(*np.stack([(right[row], ahead[row]), (right[row], ahead[row]) + unit * speed[row]], axis=1),
-                      color=colour, lw=0.9)  # fmt: skip
+            axes.plot(
+                *np.stack([(right[row], ahead[row]), (right[row], ahead[row]) + unit * speed[row]], axis=1),
+                color=colour,
+                lw=0.9,
+            )
     axes.plot(0, 0, "^", color=ACCENT, ms=7)
     axes.set_aspect("equal", adjustable="datalim")
     axes.set(xlabel="to the right [m]", ylabel="ahead [m]")

@@ -155,9 +155,21 @@ def _legend(axes: Any) -> None:
     if names:
         most = _LONGEST_NAMES // len(names)
         short = [name if len(name) <= most else f"{name[: most - 1]}…" for name in names]
-        axes.legend(handles, short, fontsize=7.5, ncols=len(names), loc="lower right", bbox_to_anchor=(1.01, 0.98),
-                    labelcolor=MUTED, facecolor="none", edgecolor="none", handlelength=0.9, columnspacing=0.9,
-                    handletextpad=0.4, borderaxespad=0.0)  # fmt: skip
+        axes.legend(
+            handles,
+            short,
+            fontsize=7.5,
+            ncols=len(names),
+            loc="lower right",
+            bbox_to_anchor=(1.01, 0.98),
+            labelcolor=MUTED,
+            facecolor="none",
+            edgecolor="none",
+            handlelength=0.9,
+            columnspacing=0.9,
+            handletextpad=0.4,
+            borderaxespad=0.0,
+        )
 
 
 def _over_time(samples: Samples, title: str, unit: str, values: NDArray[Any], names: Sequence[str] = ()) -> Panel:
@@ -351,8 +363,15 @@ def _shots(shots: Shots) -> list[Panel]:
             of = shots.return_count == count
             colour = ACCENT if count == 0 else LINES[(2 * int(count) - 2) % len(LINES)]
             size = 2.5 if count == 0 else 0.8
-            axes.plot(*angles[of].T, "o", mew=0, color=colour, ms=size, rasterized=True,
-                      label=f"{count} returns: {of.sum()}" if count else f"lost: {of.sum()}")  # fmt: skip
+            axes.plot(
+                *angles[of].T,
+                "o",
+                mew=0,
+                color=colour,
+                ms=size,
+                rasterized=True,
+                label=f"{count} returns: {of.sum()}" if count else f"lost: {of.sum()}",
+            )
         axes.set(xlabel="azimuth [deg], left is positive", ylabel="elevation [deg]")
         axes.invert_xaxis()
         _legend(axes)

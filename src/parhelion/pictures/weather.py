@@ -97,9 +97,16 @@ def weather_changes(before: PointCloud, after: PointCloud) -> Changes:
         echoes = second.fields["shot"][fresh & (_kind(second) > 0)]
         outshone = int(np.isin(first.fields["shot"][gone], echoes).sum())
     return Changes(
-        here_before[old], here_after[new], here_before[gone], here_after[fresh],
-        _words(_origin(second)[fresh]), np.linalg.norm(step, axis=1), signal, left, outshone,
-    )  # fmt: skip
+        here_before[old],
+        here_after[new],
+        here_before[gone],
+        here_after[fresh],
+        _words(_origin(second)[fresh]),
+        np.linalg.norm(step, axis=1),
+        signal,
+        left,
+        outshone,
+    )
 
 
 def _points(cloud: PointCloud) -> NDArray[np.intp]:

@@ -371,9 +371,15 @@ class RayScene(DeviceOwned):
         return off_planes(dr, direction), limit, mi.Bool(active)
 
     def trace(
-        self, origin: Vectors, direction: Vectors, time: Reals, limit: Reals, active: Masks = True, *,
+        self,
+        origin: Vectors,
+        direction: Vectors,
+        time: Reals,
+        limit: Reals,
+        active: Masks = True,
+        *,
         coherent: bool = False,
-    ) -> Trace:  # fmt: skip
+    ) -> Trace:
         """Cast kernel rays: local origins (Point3f), unit directions, time [s] after the window's start, limit [m].
 
         With `coherent`, the CPU traces neighbouring rays in packets. This is two to three times as fast if neighbours
@@ -425,9 +431,15 @@ class RayScene(DeviceOwned):
         return Trace(found, t, normal, part, triangle, actor, u, v)
 
     def blocked(
-        self, origin: Vectors, direction: Vectors, time: Reals, limit: Reals, active: Masks = True, *,
+        self,
+        origin: Vectors,
+        direction: Vectors,
+        time: Reals,
+        limit: Reals,
+        active: Masks = True,
+        *,
         coherent: bool = False,
-    ) -> Masks:  # fmt: skip
+    ) -> Masks:
         """Return a mask of the kernel rays that hit anything. Arguments as for `trace`; costs less."""
         mi = self.engine.mi
         direction, limit, active = self._clipped(direction, limit, active)

@@ -169,9 +169,15 @@ class JointedBody(LiveBody):
     """A robot with joints: by a command, otherwise along its route, otherwise by its last command."""
 
     def __init__(
-        self, name: str, driver: JointedDriver, robot: Robot | Path, root: Pose, follower: Follower | None,
-        vehicle: Vehicle | None, start: Pose,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        driver: JointedDriver,
+        robot: Robot | Path,
+        root: Pose,
+        follower: Follower | None,
+        vehicle: Vehicle | None,
+        start: Pose,
+    ) -> None:
         """`root` is the pose of the root link in the vehicle frame; `vehicle` serves the controller of the route."""
         self._root, self._jointed = root.inverse(), driver
         super().__init__(name, driver, robot, start @ root)
@@ -242,10 +248,14 @@ def mounted_row(row: Floats, mount: Pose) -> Row:
     pull = np.cross(spin_rate, lever) + np.cross(spin, twist)
     back = mount.inverse().quat_xyzw
     parts = [
-        row[:1], row[1:4] + quat_rotate(quat, lever), quat_multiply(quat, mount.quat_xyzw),
-        row[8:11] + quat_rotate(quat, twist), quat_rotate(back, spin), row[14:17] + quat_rotate(quat, pull),
+        row[:1],
+        row[1:4] + quat_rotate(quat, lever),
+        quat_multiply(quat, mount.quat_xyzw),
+        row[8:11] + quat_rotate(quat, twist),
+        quat_rotate(back, spin),
+        row[14:17] + quat_rotate(quat, pull),
         quat_rotate(back, spin_rate),
-    ]  # fmt: skip
+    ]
     return tuple(np.concatenate(parts).tolist())
 
 

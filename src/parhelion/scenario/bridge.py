@@ -352,7 +352,7 @@ class Bridge:
             raise ConfigError(f"records: poses are known until {self.time:.9g} s, not {end:.9g} s; push them first")
         if end <= self._measured_until:
             return []
-        for motion in (*self.bodies.values(), *self.joints.values()):
+        for motion in self._pushed():
             motion.rest(end)
         self._measured_until = end
         if self._log is not None:
@@ -384,10 +384,13 @@ class Bridge:
         if len(samples):
             yield BridgeRecord(name, round(float(samples.time[0]) * float(sensor.rate_hz)), samples)
 
+    def _pushed(self) -> list[PushedMotion | PushedValue]:
+        return [*self.bodies.values(), *self.joints.values()]
+
     def _forget(self, end: float) -> None:
         starts = [one.start(one.next_frame) for one in self._sensors.values() if isinstance(one.sensor, FrameSensor)]
         before = min([end, *starts]) - HISTORY_S
-        for motion in (*self.bodies.values(), *self.joints.values()):
+        for motion in self._pushed():
             motion.forget(before)
 
     def step(

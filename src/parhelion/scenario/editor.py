@@ -205,10 +205,18 @@ class Editor:
         texture = None if fields.texture is None else self._file(fields.texture)
         add = self.scenario.world.add_actor if "trajectory" in place else self.scenario.world.add
         return add(
-            mesh, material=fields.material, materials=fields.materials or None, label=fields.label, name=name,
-            instance=fields.instance, hidden_from=fields.hidden_from, texture=texture, scale=fields.scale,
-            up=fields.up, **place,
-        )  # fmt: skip
+            mesh,
+            material=fields.material,
+            materials=fields.materials or None,
+            label=fields.label,
+            name=name,
+            instance=fields.instance,
+            hidden_from=fields.hidden_from,
+            texture=texture,
+            scale=fields.scale,
+            up=fields.up,
+            **place,
+        )
 
     def _file(self, name: str) -> Path:
         """File below the scenario's folder: a client must not read others."""
@@ -387,11 +395,16 @@ class Editor:
     def _do_sensors(self, verb: verbs.Sensors) -> dict[str, Any]:
         return {
             "sensors": [
-                {"name": one.name, "type": one.entry.type, "model": one.entry.model, "vehicle": one.entry.vehicle,
-                 "rate_hz": float(one.sensor.rate_hz)}
+                {
+                    "name": one.name,
+                    "type": one.entry.type,
+                    "model": one.entry.model,
+                    "vehicle": one.entry.vehicle,
+                    "rate_hz": float(one.sensor.rate_hz),
+                }
                 for one in self.scenario.sensors
             ]
-        }  # fmt: skip
+        }
 
     def _do_command(self, verb: verbs.CommandVerb) -> dict[str, Any]:
         if verb.vehicle not in self.scenario.bodies:

@@ -72,9 +72,15 @@ class EventLog:
         except OSError as error:
             raise FormatError(f"{path}: cannot be written ({error.strerror})") from None
         self._write(
-            {"parhelion": "events", "version": VERSION, "scenario": scenario.settings.name,
-             "scenario_sha256": settings_hash(scenario)[1], "seed": scenario.seed, "playing": playing}
-        )  # fmt: skip
+            {
+                "parhelion": "events",
+                "version": VERSION,
+                "scenario": scenario.settings.name,
+                "scenario_sha256": settings_hash(scenario)[1],
+                "seed": scenario.seed,
+                "playing": playing,
+            }
+        )
 
     def add(self, step: int, time_s: float, verb: Verb, outcome: Mapping[str, Any]) -> None:
         """Append an event."""
@@ -237,12 +243,18 @@ def _added(scenario: Scenario, item: WorldObject, given: Mapping[str, Any]) -> v
     if given["material"] is not None and not isinstance(given["material"], str):
         raise ConfigError(f"world: {item.name}: a material that is not in the library cannot be logged")
     fields: dict[str, Any] = {
-        "material": given["material"], "label": given["label"], "name": given["name"], "scale": given["scale"],
-        "up": given["up"], "instance": given["instance"], "hidden_from": list(item.hidden_from),
+        "material": given["material"],
+        "label": given["label"],
+        "name": given["name"],
+        "scale": given["scale"],
+        "up": given["up"],
+        "instance": given["instance"],
+        "hidden_from": list(item.hidden_from),
         "materials": {str(key): str(value) for key, value in (given["materials"] or {}).items()},
         "texture": None if given["texture"] is None else _relative(scenario, given["texture"]),
-        "pose": pose_fields(place), "actor": "trajectory" in given,
-    }  # fmt: skip
+        "pose": pose_fields(place),
+        "actor": "trajectory" in given,
+    }
     if isinstance(mesh, (str, PathLike)):
         fields["mesh"] = _relative(scenario, mesh)
     elif isinstance(mesh, DescribedShape):
@@ -255,8 +267,9 @@ def _added(scenario: Scenario, item: WorldObject, given: Mapping[str, Any]) -> v
         if source is None:
             raise ConfigError(f"world: {item.name}: a {type(mesh).__name__} cannot be logged; save it to a file")
         fields |= {"vertices": source.vertices.tolist(), "faces": np.asarray(source.faces).tolist()}
-    defaults = {name: field.get_default(call_default_factory=True) for name, field in
-                verbs.AddObject.model_fields.items()}  # fmt: skip
+    defaults = {
+        name: field.get_default(call_default_factory=True) for name, field in verbs.AddObject.model_fields.items()
+    }
     return verbs.AddObject(**{name: value for name, value in fields.items() if value != defaults[name]})
 
 

@@ -93,9 +93,15 @@ def wheel_joints(robot: RobotOnBoard, chassis: ChassisConfig) -> dict[str, tuple
 
 
 def _sheet(
-    robot: RobotOnBoard, wheels: list[_Wheel], driven: list[_Wheel], mass: float, centre: Floats, inertia: Floats,
-    size: tuple[float, float, float], clearance: float,
-) -> DifferentialConfig:  # fmt: skip
+    robot: RobotOnBoard,
+    wheels: list[_Wheel],
+    driven: list[_Wheel],
+    mass: float,
+    centre: Floats,
+    inertia: Floats,
+    size: tuple[float, float, float],
+    clearance: float,
+) -> DifferentialConfig:
     radius = max(wheel.radius for wheel in driven)
     half = float(np.mean([abs(wheel.xyz[1]) for wheel in driven]))
     along = float(np.std([wheel.xyz[0] for wheel in driven]))
@@ -105,8 +111,12 @@ def _sheet(
     chassis = ChassisConfig(
         wheels=[
             WheelConfig(
-                x_m=float(one.xyz[0]), y_m=float(one.xyz[1]), radius_m=one.radius, driven=one.joint is not None,
-                caster=one.joint is None, friction=robot.robot.links[one.link].friction,
+                x_m=float(one.xyz[0]),
+                y_m=float(one.xyz[1]),
+                radius_m=one.radius,
+                driven=one.joint is not None,
+                caster=one.joint is None,
+                friction=robot.robot.links[one.link].friction,
             )
             for one in wheels
         ],
@@ -117,16 +127,25 @@ def _sheet(
         relaxation_m=max(0.5 * radius, 0.02),
         wheel_inertia_kg_m2=0.5 * 0.03 * mass * radius**2,
         max_wheel_torque_n_m=mass * STANDARD_GRAVITY_M_S2 * radius / len(driven) if effort is None else effort,
-    )  # fmt: skip
+    )
     track = 2.0 * half
     # Skid steering by closed form: equal loads and Coulomb friction of wheels along the track.
     skids = track * (1.0 + (along / half) ** 2) if along > 0.01 else None
     return DifferentialConfig(
-        name=robot.robot.name, kind="differential", mass_kg=mass, size_m=size, wheel_radius_m=radius, track_m=track,
-        effective_track_m=skids, max_speed_m_s=speed, max_yaw_rate_rad_s=2.0 * speed / (skids or track),
-        max_acceleration_m_s2=2.0 * speed, max_yaw_acceleration_rad_s2=4.0 * speed / (skids or track), chassis=chassis,
+        name=robot.robot.name,
+        kind="differential",
+        mass_kg=mass,
+        size_m=size,
+        wheel_radius_m=radius,
+        track_m=track,
+        effective_track_m=skids,
+        max_speed_m_s=speed,
+        max_yaw_rate_rad_s=2.0 * speed / (skids or track),
+        max_acceleration_m_s2=2.0 * speed,
+        max_yaw_acceleration_rad_s2=4.0 * speed / (skids or track),
+        chassis=chassis,
         sources=[Source(title=str(robot.robot.file), covers=["chassis"])],
-    )  # fmt: skip
+    )
 
 
 def _wheels(robot: RobotOnBoard, poses: dict[str, Pose], *, needed: bool = False) -> list[_Wheel]:

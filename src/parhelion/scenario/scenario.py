@@ -375,9 +375,13 @@ class Scenario:
         carried = [private_key(sensor.name) for sensor in self.sensors if sensor.body is body]
         what: Any = self.folder / shape.mesh if shape.mesh is not None else shape.shape
         self.world.add_actor(
-            what, material=shape.material, label=shape.label, name=entry.name, hidden_from=carried,
+            what,
+            material=shape.material,
+            label=shape.label,
+            name=entry.name,
+            hidden_from=carried,
             trajectory=Mounted(body.motion, shape.pose.pose()),
-        )  # fmt: skip
+        )
 
     def _show_robot(self, name: str) -> None:
         """Add the links of a URDF to the world; by default a lidar does not see the link that contains it."""

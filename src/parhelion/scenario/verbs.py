@@ -316,11 +316,33 @@ class RemoveObject(Edit):
 VERBS: dict[str, type[Verb]] = {
     verb.model_fields["op"].default: verb
     for verb in (
-        Play, Pause, StepVerb, Reset, Quit, Spawn, Delete, SetState, GetState, Entities, Bounds, SetWeather,
-        SetDaylight, Attach, Detach, Mount, Latest, Sensors, CommandVerb, CastRays, Height, Clearance, Collisions,
-        Status, Features,
+        Play,
+        Pause,
+        StepVerb,
+        Reset,
+        Quit,
+        Spawn,
+        Delete,
+        SetState,
+        GetState,
+        Entities,
+        Bounds,
+        SetWeather,
+        SetDaylight,
+        Attach,
+        Detach,
+        Mount,
+        Latest,
+        Sensors,
+        CommandVerb,
+        CastRays,
+        Height,
+        Clearance,
+        Collisions,
+        Status,
+        Features,
     )
-}  # fmt: skip
+}
 """Verbs of clients, by name."""
 LOGGED = VERBS | {"add": AddObject, "remove": RemoveObject}
 """Verbs of event logs."""

@@ -80,17 +80,19 @@ class WaterBand:
 
 def _fixed(real: float, loss_tangent: float, source: str, lower: float = 1.0, upper: float = 100.0) -> Band:
     """Band of constant permittivity and loss tangent; the conductivity is then proportional to the frequency."""
-    return Band(
-        lower, upper, real, 0.0, real * loss_tangent * 2e9 * np.pi * VACUUM_PERMITTIVITY_F_M, 1.0, source
-    )  # fmt: skip
+    return Band(lower, upper, real, 0.0, real * loss_tangent * 2e9 * np.pi * VACUUM_PERMITTIVITY_F_M, 1.0, source)
 
 
 def _soil(water: float, pores: float = 0.5) -> MixedBand:
     return MixedBand(
-        10.0, 100.0, 4.7 - 0.05j, pores, water,
+        10.0,
+        100.0,
+        4.7 - 0.05j,
+        pores,
+        water,
         "refractive mixture (Birchak et al. 1974, Proc. IEEE 62, 93) of grains of 4.7 (Ulaby et al. 1986), air and "
         "water, since ITU-R P.2040 ends at 10 GHz; the real part joins it there",
-    )  # fmt: skip
+    )
 
 
 _CONTINUED = "ITU-R P.2040-3, table 3, continued beyond its band: no measurement stands behind it"
@@ -130,7 +132,7 @@ RADIO_MATERIALS: dict[str, tuple[Band | MixedBand | WaterBand, ...]] = {
         Band(10, 100, 181.1, -0.7625, 1.425, 0.7497, _SKIN),
     ),
     "foliage": (Band(1, 100, 1.0, 0, 0, 0, "leaves and air: weakens what passes, mirrors nothing"),),
-}  # fmt: skip
+}
 """Permittivity by material, from ITU-R P.2040 where available. Where two bands meet, the first one applies."""
 
 _METAL = (

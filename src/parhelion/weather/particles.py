@@ -345,9 +345,13 @@ def detectable(
             raise ConfigError("area: must be finite and above 0 m^2 at every range")
         # The echo is linear in sigma_b, so the echo of 1 m^2/sr gives the required sigma_b.
         unit = drop_echo(
-            np.ones_like(z), beam_area_m2=beam, range_m=z, extinction_per_m=extinction_per_m,
-            overlap=np.asarray(overlap(z), dtype=np.float64), threshold=threshold,
-        )  # fmt: skip
+            np.ones_like(z),
+            beam_area_m2=beam,
+            range_m=z,
+            extinction_per_m=extinction_per_m,
+            overlap=np.asarray(overlap(z), dtype=np.float64),
+            threshold=threshold,
+        )
         needed = np.where(unit > 0.0, floor / np.where(unit > 0.0, unit, 1.0), np.inf)
         number = np.interp(_least_with(strength, diameter, needed), diameter, above, right=0.0)
         return beam * number, number

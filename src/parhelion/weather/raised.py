@@ -92,11 +92,21 @@ class DustRaiser:
         """Parcels emitted until a time [s]; none from wet ground."""
         one = self.vehicle
         plume = DustPlume(
-            one.motion, 0.0, np.inf, seed=weather.seed, name=f"raised/{one.name}", weight_kg=one.weight_kg,
-            silt_percent=self.silt_percent, moisture_percent=self.moisture_percent, width_m=one.width_m,
-            length_m=one.length_m, ground=one.ground, live=True, wind_m_s=weather.wind_m_s,
+            one.motion,
+            0.0,
+            np.inf,
+            seed=weather.seed,
+            name=f"raised/{one.name}",
+            weight_kg=one.weight_kg,
+            silt_percent=self.silt_percent,
+            moisture_percent=self.moisture_percent,
+            width_m=one.width_m,
+            length_m=one.length_m,
+            ground=one.ground,
+            live=True,
+            wind_m_s=weather.wind_m_s,
             parcels_per_s=parcels_per_s,
-        )  # fmt: skip
+        )
         return plume.particles(-1.0 if weather.is_wet else time)
 
 
@@ -129,9 +139,18 @@ class SprayRaiser:
             return np.zeros(times.shape) if rain is None else film_depth_mm(value_at(rain.rate_mm_h, times))
 
         plume = SprayPlume(
-            one.motion, one.ground, film, weather.seed, one.name, one.width_m, one.length_m, one.height_m,
-            self.tyre_width_m, weather.wind_m_s, parcels_per_s,
-        )  # fmt: skip
+            one.motion,
+            one.ground,
+            film,
+            weather.seed,
+            one.name,
+            one.width_m,
+            one.length_m,
+            one.height_m,
+            self.tyre_width_m,
+            weather.wind_m_s,
+            parcels_per_s,
+        )
         return plume.particles(time)
 
 

@@ -86,9 +86,13 @@ class SprayPlume:
         speed = distance / (end - begin)
         stream = Stream(self.seed, f"weather/spray/{self.name}")
         aside, up, size, _ = (to_unit(word) for word in stream.words(number, 0))
-        rear = np.column_stack([
-            np.full(len(number), -0.5 * self.length_m), self.width_m * (aside - 0.5), np.zeros(len(number)),
-        ])  # fmt: skip
+        rear = np.column_stack(
+            [
+                np.full(len(number), -0.5 * self.length_m),
+                self.width_m * (aside - 0.5),
+                np.zeros(len(number)),
+            ]
+        )
         offset = quat_rotate(quat, rear)
         offset[:, 2] = 0.0
         ground, share = self.ground(place + offset)

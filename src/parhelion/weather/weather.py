@@ -202,10 +202,21 @@ class Weather:
     ) -> None:
         # The explicit names are for type checkers and editors; all media are handled in the same way.
         given = {
-            **others, "rain_rate_mm_h": rain_rate_mm_h, "visibility_m": visibility_m, "snow_rate_mm_h": snow_rate_mm_h,
-            "rain": rain, "fog": fog, "snow": snow, "dust": dust, "spray": spray, "wind_m_s": wind_m_s, "seed": seed,
-            "temperature_c": temperature_c, "humidity_percent": humidity_percent, "pressure_hpa": pressure_hpa,
-        }  # fmt: skip
+            **others,
+            "rain_rate_mm_h": rain_rate_mm_h,
+            "visibility_m": visibility_m,
+            "snow_rate_mm_h": snow_rate_mm_h,
+            "rain": rain,
+            "fog": fog,
+            "snow": snow,
+            "dust": dust,
+            "spray": spray,
+            "wind_m_s": wind_m_s,
+            "seed": seed,
+            "temperature_c": temperature_c,
+            "humidity_percent": humidity_percent,
+            "pressure_hpa": pressure_hpa,
+        }
         self._take(config.parse(weather_fields(), plain(given), "weather"))
 
     def _take(self, fields: Any) -> None:
@@ -364,9 +375,16 @@ class Weather:
         from parhelion.sensors.optics.lidar.recorded import lidar_of, weathered
 
         return weathered(
-            cloud, self, lidar_of(sensor), seed=seed, frame=frame, time=time, pose=pose, reflectance=reflectance,
+            cloud,
+            self,
+            lidar_of(sensor),
+            seed=seed,
+            frame=frame,
+            time=time,
+            pose=pose,
+            reflectance=reflectance,
             no_returns=no_returns,
-        )  # fmt: skip
+        )
 
     # ---- files -------------------------------------------------------------------------------------------------
 

@@ -393,9 +393,17 @@ class WaterSurface:
         corners = np.ascontiguousarray(faces.T).astype(np.int64)
         middle = np.ascontiguousarray(plane[faces].mean(axis=1).T)
         return _Mesh(
-            plane, faces, part, squares, rows[:, 0].copy(), on_outline, corners, _slopes(plane[faces]), middle,
+            plane,
+            faces,
+            part,
+            squares,
+            rows[:, 0].copy(),
+            on_outline,
+            corners,
+            _slopes(plane[faces]),
+            middle,
             _patches(middle),
-        )  # fmt: skip
+        )
 
     def _part_of(self, points: Floats) -> NDArray[np.uint32]:
         """Part number of points, the first one where meshes overlap."""

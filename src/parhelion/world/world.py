@@ -221,9 +221,20 @@ class World(HasEmitters):
                 mesh, material, materials, label, pose, None, name, instance, hidden_from, texture, scale, up
             )
         self._report(
-            "add", item, mesh=mesh, material=material, materials=materials, label=label, pose=pose, name=name,
-            instance=instance, hidden_from=item.hidden_from, texture=texture, scale=scale, up=up,
-        )  # fmt: skip
+            "add",
+            item,
+            mesh=mesh,
+            material=material,
+            materials=materials,
+            label=label,
+            pose=pose,
+            name=name,
+            instance=instance,
+            hidden_from=item.hidden_from,
+            texture=texture,
+            scale=scale,
+            up=up,
+        )
         return item
 
     def add_actor(
@@ -250,9 +261,20 @@ class World(HasEmitters):
                 mesh, material, materials, label, Pose(), motion, name, instance, hidden_from, texture, scale, up
             )
         self._report(
-            "add_actor", item, mesh=mesh, material=material, materials=materials, label=label, trajectory=trajectory,
-            name=name, instance=instance, hidden_from=item.hidden_from, texture=texture, scale=scale, up=up,
-        )  # fmt: skip
+            "add_actor",
+            item,
+            mesh=mesh,
+            material=material,
+            materials=materials,
+            label=label,
+            trajectory=trajectory,
+            name=name,
+            instance=instance,
+            hidden_from=item.hidden_from,
+            texture=texture,
+            scale=scale,
+            up=up,
+        )
         return item
 
     def remove(self, item: WorldObject) -> None:
@@ -326,11 +348,14 @@ class World(HasEmitters):
         kinds = [self._material(one) for one in foam_materials(sheet.parts[0].material)]
         return tuple(
             self._rows.append(
-                material=self._material_numbers[kind.name], label=sheet.label_id, instance=sheet.instance,
-                object_index=sheet.index, texture=-1,
+                material=self._material_numbers[kind.name],
+                label=sheet.label_id,
+                instance=sheet.instance,
+                object_index=sheet.index,
+                texture=-1,
             )
             for kind in kinds
-        )  # fmt: skip
+        )
 
     def _insert(
         self,

@@ -252,9 +252,14 @@ class _Work:
         """Results after one more stage; without a sheet they hold the preset."""
         self.done += 1
         found = BoardCalibration(
-            sheet or self.preset, self.preset, list(self.materials), list(self.notes), list(self.recordings),
-            self.stages, self.done,
-        )  # fmt: skip
+            sheet or self.preset,
+            self.preset,
+            list(self.materials),
+            list(self.notes),
+            list(self.recordings),
+            self.stages,
+            self.done,
+        )
         if self.watch is not None:
             self.watch(self.stages[self.done - 1], found)
         return found
@@ -406,8 +411,9 @@ def _from_targets(
     notes += [str(warning.message) for warning in caught]
     entry = {
         "source": f"two targets, {one.range_m:g} m at {one.reflectance:g} and {two.range_m:g} m at {two.reflectance:g}",
-        "k_m2": short(constant.k_m2, 6), "gamma_per_m": short(constant.gamma_per_m, 5),
-    }  # fmt: skip
+        "k_m2": short(constant.k_m2, 6),
+        "gamma_per_m": short(constant.gamma_per_m, 5),
+    }
     if not caught:
         return [target.model_dump() for target in targets], entry
     # Without extinction one range determines the constant: that of the second target by the constant of both.

@@ -68,9 +68,15 @@ def recording_charts(one: RecordingResult) -> list[Chart]:
     edges = [Curve.of("", [edge, edge], [-OFF_CM, OFF_CM], plots.PRESET, "dashed") for edge in (left, right)]
     charts = [
         _from_above(board, dots(points[:, 0], points[:, 1])),
-        Chart([*dots(place, off), *edges], "in front of board [cm]", "along the board [m]", x_limits=x_limits,
-              y_limits=(-OFF_CM, OFF_CM), size=_SIZE),
-    ]  # fmt: skip
+        Chart(
+            [*dots(place, off), *edges],
+            "in front of board [cm]",
+            "along the board [m]",
+            x_limits=x_limits,
+            y_limits=(-OFF_CM, OFF_CM),
+            size=_SIZE,
+        ),
+    ]
     if board.height_m > 0.0:
         across, upward = [left, right, right, left, left], [low, low, high, high, low]
         face = [*dots(along, up), Curve.of("", across, upward, plots.PRESET, "dashed")]
@@ -118,13 +124,17 @@ def rows_of(found: BoardCalibration) -> list[tuple[str, ...]]:
         known = np.asarray(one.profile.shots) > 0
         drop, sigma = (np.asarray(part)[known] for part in (one.profile.drop, one.profile.range_sigma_m))
         gaps = "nothing" if one.brdf is None else f"{one.brdf.model} (± {100 * one.brdf.error:.0f} %)"
-        rows.append((
-            one.name, "; ".join(f"{b.distance_m:.2f} m, {b.width_m:.2f} m wide" for b in one.boards),
-            str(len(one.shots)),
-            f"{one.profile.recorded_deg[0]:g}–{one.profile.recorded_deg[1]:g}",
-            f"{100 * drop.min():.1f}–{100 * drop.max():.1f} %" if one.shots.knows_lost else "unknown",
-            f"{100 * sigma.min():.2f}–{100 * sigma.max():.2f}", gaps,
-        ))  # fmt: skip
+        rows.append(
+            (
+                one.name,
+                "; ".join(f"{b.distance_m:.2f} m, {b.width_m:.2f} m wide" for b in one.boards),
+                str(len(one.shots)),
+                f"{one.profile.recorded_deg[0]:g}–{one.profile.recorded_deg[1]:g}",
+                f"{100 * drop.min():.1f}–{100 * drop.max():.1f} %" if one.shots.knows_lost else "unknown",
+                f"{100 * sigma.min():.2f}–{100 * sigma.max():.2f}",
+                gaps,
+            )
+        )
     return rows
 
 
@@ -175,9 +185,12 @@ def simulated_profiles(found: BoardCalibration, seed: int = 1) -> dict[str, Mate
 
 
 def board_page(
-    found: BoardCalibration, recording: str, simulated: Mapping[str, MaterialProfile | None], *,
+    found: BoardCalibration,
+    recording: str,
+    simulated: Mapping[str, MaterialProfile | None],
+    *,
     before: Sequence[str] = (),
-) -> str:  # fmt: skip
+) -> str:
     """Report as HTML. `simulated` holds profiles simulated with the new sheet; `before` is placed first."""
     figures = []
     for one in found.materials:
@@ -191,14 +204,18 @@ def board_page(
     key = html.key([(name, colour, "dots") for name, colour in GROUPS.items()]) if boards else ""
     held = [
         (
-            one.name, str(one.comparison.shots), f"{one.comparison.log_likelihood:.3f}",
-            f"{one.comparison.textbook_log_likelihood:.3f}", f"{one.comparison.wasserstein:.3g}",
-            f"{one.comparison.textbook_wasserstein:.3g}", f"{one.comparison.range_log_likelihood:.2f}",
+            one.name,
+            str(one.comparison.shots),
+            f"{one.comparison.log_likelihood:.3f}",
+            f"{one.comparison.textbook_log_likelihood:.3f}",
+            f"{one.comparison.wasserstein:.3g}",
+            f"{one.comparison.textbook_wasserstein:.3g}",
+            f"{one.comparison.range_log_likelihood:.2f}",
             f"{one.comparison.textbook_range_log_likelihood:.2f}",
         )
         for one in found.materials
         if one.comparison is not None
-    ]  # fmt: skip
+    ]
     columns = ("material", "boards", "shots", "angles [deg]", "drop", "range noise [cm]", "gaps by")
     constants = [] if found.sheet.calibration is None else found.sheet.calibration.constants
     known = [(one.source, f"{one.k_m2:.6g}", f"{one.gamma_per_m:.4g}") for one in constants]
@@ -288,9 +305,12 @@ AT_WORK = {
 
 
 def board_watch_page(
-    found: BoardCalibration, recording: str, simulated: Mapping[str, MaterialProfile | None] | None = None, *,
+    found: BoardCalibration,
+    recording: str,
+    simulated: Mapping[str, MaterialProfile | None] | None = None,
+    *,
     finished: bool = False,
-) -> str:  # fmt: skip
+) -> str:
     """Page after some stages, as HTML; `simulated` holds the materials already simulated with the new sheet."""
     return board_page(found, recording, simulated or {}, before=[_stages(found, finished)])
 
@@ -307,21 +327,27 @@ def _stages(found: BoardCalibration, finished: bool) -> str:
             materials.append((stage.material, *both))
     taken = sum(one.taken for one in found.recordings)
     left = sum(one.shots - one.taken for one in found.recordings if one.board is not None)
-    return html.tiles([
-        ("stages done", f"{found.done} of {len(found.stages)}"),
-        ("boards found", f"{sum(one.board is not None for one in found.recordings)} of {len(recordings)}"),
-        ("materials fitted", f"{len(found.materials)} of {len(materials)}"),
-        ("shots taken", count(taken)), ("shots left out", count(left)),
-    ]) + html.section(
-        "stages", "Stages", html.paragraph(_words(found, finished), "lead"),
+    return html.tiles(
+        [
+            ("stages done", f"{found.done} of {len(found.stages)}"),
+            ("boards found", f"{sum(one.board is not None for one in found.recordings)} of {len(recordings)}"),
+            ("materials fitted", f"{len(found.materials)} of {len(materials)}"),
+            ("shots taken", count(taken)),
+            ("shots left out", count(left)),
+        ]
+    ) + html.section(
+        "stages",
+        "Stages",
+        html.paragraph(_words(found, finished), "lead"),
         "<h3>Recordings</h3>",
         html.table(
-            ("material", "recording", "read", "board found", "shots", "taken", "of them lost", "left out"), recordings,
+            ("material", "recording", "read", "board found", "shots", "taken", "of them lost", "left out"),
+            recordings,
             kinds="-l--nnnn",
         ),
         "<h3>Materials</h3>",
         html.table(("material", "profile and gaps", "held-out comparison"), materials),
-    )  # fmt: skip
+    )
 
 
 def _words(found: BoardCalibration, finished: bool) -> str:

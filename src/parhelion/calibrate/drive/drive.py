@@ -111,9 +111,14 @@ class DriveCalibration:
 
 
 def calibrate_drive(
-    frames: Sequence[RangeImage], preset: LidarConfig, *, recording: str = "recording", standing: bool = False,
-    seed: int = 1, watch: Callable[[str, DriveCalibration], None] | None = None,
-) -> DriveCalibration:  # fmt: skip
+    frames: Sequence[RangeImage],
+    preset: LidarConfig,
+    *,
+    recording: str = "recording",
+    standing: bool = False,
+    seed: int = 1,
+    watch: Callable[[str, DriveCalibration], None] | None = None,
+) -> DriveCalibration:
     """Data sheet of the sensor that recorded these frames, starting from `preset`.
 
     `standing`: the sensor is stationary, and repeated observations of each pixel give the range noise. Without it, a
@@ -138,9 +143,18 @@ def calibrate_drive(
     work = _Work(every, list(frames), preset, recording, standing, seed)
     # Overlap, noise and rated range need the threshold, and the noise needs the range step.
     for step in (
-        work.steps, work.timing, work.channels, work.threshold, work.overlap, work.noise, work.bias, work.angles,
-        work.azimuths, work.saturation, work.rated,
-    ):  # fmt: skip
+        work.steps,
+        work.timing,
+        work.channels,
+        work.threshold,
+        work.overlap,
+        work.noise,
+        work.bias,
+        work.angles,
+        work.azimuths,
+        work.saturation,
+        work.rated,
+    ):
         step()
         if watch is not None:
             watch(step.__name__, work.so_far())
@@ -385,9 +399,16 @@ class _Work:
         """Results so far, for `watch`; the sheet contains them, but not their sources."""
         margin = {name: INTERVAL * value for name, value in self.error.items()}
         return DriveCalibration(
-            self._sheet({}), self.preset, self.frame, len(self.frames), dict(self.changed), margin, dict(self.kept),
-            level="photons" if self.counts else "power [P_min]", **self.found,
-        )  # fmt: skip
+            self._sheet({}),
+            self.preset,
+            self.frame,
+            len(self.frames),
+            dict(self.changed),
+            margin,
+            dict(self.kept),
+            level="photons" if self.counts else "power [P_min]",
+            **self.found,
+        )
 
 
 _NEVER = {

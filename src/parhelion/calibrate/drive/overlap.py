@@ -20,8 +20,29 @@ from parhelion.core.errors import ConfigError
 CELL_M = 0.192
 """Range step of the table by which Ouster sensors correct reflectivity, observed in recordings (1.28 ns)."""
 CELL_EDGES = (
-    *range(2, 32), 36, 41, 47, 54, 62, 72, 84, 98, 115, 135, 160, 190, 230, 280, 340, 410, 500, 620, 780, 1000, 1300,
-)  # fmt: skip
+    *range(2, 32),
+    36,
+    41,
+    47,
+    54,
+    62,
+    72,
+    84,
+    98,
+    115,
+    135,
+    160,
+    190,
+    230,
+    280,
+    340,
+    410,
+    500,
+    620,
+    780,
+    1000,
+    1300,
+)
 """Range bins in such steps, from the axis: single steps up to 6 m, several per bin beyond."""
 REFLECTIVITIES = (5.0, 100.0)
 """Counts used for the overlap: coarse below, another scale above."""
@@ -213,9 +234,19 @@ def overlap(
     plain = grouped_medians(strength, bins, size)[kept] - np.median(strength[flat])
     constant = float(np.exp(top))
     return Overlap(
-        np.exp(centre), np.exp(curve - top), np.exp(low[:-1]), np.exp(high[:-1]), np.exp(plain), count,
-        constant, constant * float((high[-1] - low[-1]) / 2.0), np.exp(factor), plateau_m, open_m, stepped,
-    )  # fmt: skip
+        np.exp(centre),
+        np.exp(curve - top),
+        np.exp(low[:-1]),
+        np.exp(high[:-1]),
+        np.exp(plain),
+        count,
+        constant,
+        constant * float((high[-1] - low[-1]) / 2.0),
+        np.exp(factor),
+        plateau_m,
+        open_m,
+        stepped,
+    )
 
 
 def _scatter(strength: Floats, cell: NDArray[np.int64]) -> float:

@@ -63,11 +63,13 @@ def drive_rows(found: DriveCalibration) -> list[tuple[str, str, str, str]]:
     """Field, preset value, measured value and half width of its 95 % interval, for all measured fields."""
     return [
         (
-            path, in_words(value_at(found.preset, path)), in_words(value_at(found.sheet, path)),
+            path,
+            in_words(value_at(found.preset, path)),
+            in_words(value_at(found.sheet, path)),
             error_in_words(path, found.error.get(path)),
         )
         for path in found.changed
-    ]  # fmt: skip
+    ]
 
 
 def drive_page(found: DriveCalibration, recording: str, *, before: Sequence[str] = ()) -> str:
@@ -75,10 +77,12 @@ def drive_page(found: DriveCalibration, recording: str, *, before: Sequence[str]
     frame = found.turn
     pulses = int((frame.returned | frame.lost).sum())
     facts = [
-        ("frames", found.turns), ("pulses", html.count(pulses)),
-        ("returned", f"{100 * frame.returned.sum() / max(pulses, 1):.1f} %"), ("fields measured", len(found.changed)),
+        ("frames", found.turns),
+        ("pulses", html.count(pulses)),
+        ("returned", f"{100 * frame.returned.sum() / max(pulses, 1):.1f} %"),
+        ("fields measured", len(found.changed)),
         ("fields kept", len(found.kept)),
-    ]  # fmt: skip
+    ]
     charts = [
         (plots.overlap_chart, "Overlap", _overlap_caption(found.overlap)),
         (plots.strengths_chart, "Strengths of rings", "Signal of each ring at the same target."),
@@ -87,13 +91,14 @@ def drive_page(found: DriveCalibration, recording: str, *, before: Sequence[str]
         (plots.bias_chart, "Errors of channels", "Relative to their mean."),
         (plots.elevations_chart, "Elevations", "Rows that observe inclined planes, relative to their mean."),
         (
-            plots.azimuths_chart, "Azimuths",
+            plots.azimuths_chart,
+            "Azimuths",
             "Rows that observe oblique walls, relative to their mean; firing times included.",
         ),
         (plots.timing_chart, "Rotation rate", "From the time stamps of pulses, in eighths of every revolution."),
         (plots.dropout_chart, "Dropout", "Lost pixels on surfaces, by the photons of their neighbours."),
         (plots.signal_chart, "Signal", "All returns."),
-    ]  # fmt: skip
+    ]
     figures = [chart.figure(title, caption) for draw, title, caption in charts if (chart := draw(found)) is not None]
     measured = html.table(("field", "preset", "measured", "95 % interval"), drive_rows(found), kinds="-ll-")
     kept = html.table(("field", "why"), list(found.kept.items()), kinds="-l")
@@ -177,13 +182,14 @@ def _noise_axes(found: RecordingComparison) -> dict[str, Any]:
 Draw = Callable[[DriveCalibration, int, str, float], list[Curve]]
 PANELS: tuple[tuple[str, Draw, Callable[[RecordingComparison], dict[str, Any]]], ...] = (
     (
-        "Overlap", _overlap,
+        "Overlap",
+        _overlap,
         lambda _: {"y_label": "overlap ξ", "x_label": "range [m]", "log": "x", "y_limits": (0.0, 1.2)},
     ),
     ("Range noise", _noise, _noise_axes),
     ("Errors of channels", _bias, lambda _: {"y_label": "range error [mm]", "x_label": "ring"}),
     ("Dropout", _dropout, lambda _: plots.DROPOUT_AXES),
-)  # fmt: skip
+)
 """Title, curves of one recording, and axes of each chart."""
 
 
@@ -283,8 +289,11 @@ def watch_page(found: DriveCalibration, recording: str, done: Sequence[str], *, 
     key = html.key([("taken", TAKEN), ("left out", LEFT), ("no pulse", NOTHING)]) if figures else ""
     words = "All stages are done." if finished else "The calibration is running; this page is updated."
     stages = html.section(
-        "stages", "Stages", html.paragraph(words, "lead"),
+        "stages",
+        "Stages",
+        html.paragraph(words, "lead"),
         html.table(("stage", "state", "points taken", "left out"), rows, kinds="--nn"),
-        *figures, key,
-    )  # fmt: skip
+        *figures,
+        key,
+    )
     return drive_page(found, recording, before=[stages])

@@ -338,6 +338,16 @@ def _levelled(
     own += MODEL_ERROR**2 + (TILT_ERROR * (knots - weight @ knots)) ** 2
     share, width, metres = np.exp(level - top), np.exp(np.sqrt(own + top_variance)), np.exp(knots)
     return Overlap(
-        metres, share, share / width, share * width, share, count, np.nan, np.nan, np.ones(rows),
-        plateau_ends(metres, first, last), float(metres[0]), stepped=False,
-    )  # fmt: skip
+        metres,
+        share,
+        share / width,
+        share * width,
+        share,
+        count,
+        np.nan,
+        np.nan,
+        np.ones(rows),
+        plateau_ends(metres, first, last),
+        float(metres[0]),
+        stepped=False,
+    )

@@ -388,11 +388,18 @@ def _objects_section(result: dict[str, Any]) -> str:
             lost = part["truncation_percent"]
             rows.append(
                 (
-                    row["label"], f"{row['from_m']:g}–{row['to_m']:g} m", who, part["objects"], f"{part['count']:.0f}",
-                    shown(part["volume_m3"], ".3g"), shown(part["density_m3"], ".3g"), shown(lost, ".3g"),
-                    shown(row.get("chamfer_m"), ".3g"), shown(row.get("emd_m"), ".3g"),
+                    row["label"],
+                    f"{row['from_m']:g}–{row['to_m']:g} m",
+                    who,
+                    part["objects"],
+                    f"{part['count']:.0f}",
+                    shown(part["volume_m3"], ".3g"),
+                    shown(part["density_m3"], ".3g"),
+                    shown(lost, ".3g"),
+                    shown(row.get("chamfer_m"), ".3g"),
+                    shown(row.get("emd_m"), ".3g"),
                 )
-            )  # fmt: skip
+            )
     columns = (
         "label", "distance", "cloud", "objects", "points", "box [m³]", "points/m³", "truncated [%]", "Chamfer [m]",
         "EMD [m]",
@@ -408,10 +415,14 @@ def _objects_section(result: dict[str, Any]) -> str:
 def _pairs(result: dict[str, Any]) -> str:
     rows = [
         (
-            pair["name"], pair["points_real"], pair["points_simulated"], shown(pair["chamfer_m"]), shown(pair["emd_m"]),
+            pair["name"],
+            pair["points_real"],
+            pair["points_simulated"],
+            shown(pair["chamfer_m"]),
+            shown(pair["emd_m"]),
             shown(pair["range_error_m"]),
         )
         for pair in result["pairs"][:_MOST_PAIRS]
-    ]  # fmt: skip
+    ]
     columns = ("pair", "points, real", "points, simulated", "Chamfer [m]", "EMD [m]", "range error [m]")
     return html.section("pairs", "Pairs", html.table(columns, rows, kinds="-nnnnn")) if len(rows) > 1 else ""

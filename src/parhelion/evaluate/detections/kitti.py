@@ -86,9 +86,15 @@ def read_boxes(path: Path, *, detections: bool) -> Boxes:
         rows.append([*values, *([0.0] * (_LABEL_WORDS - len(values)))])
     table = np.array(rows, np.float64).reshape(-1, _LABEL_WORDS)
     return Boxes(
-        tuple(kinds), table[:, 0], table[:, 1], table[:, 3:7], table[:, [9, 8, 7]], table[:, 10:13], table[:, 13],
+        tuple(kinds),
+        table[:, 0],
+        table[:, 1],
+        table[:, 3:7],
+        table[:, [9, 8, 7]],
+        table[:, 10:13],
+        table[:, 13],
         table[:, 14],
-    )  # fmt: skip
+    )
 
 
 def frames_of(labels: Path, detections: Path) -> list[tuple[str, Boxes, Boxes]]:

@@ -208,9 +208,13 @@ def _mean_error(curves: _Curves, word: str) -> float:
 _WORDS = {"ate_m": "ATE [m]", "ase": "ASE", "aoe_rad": "AOE [rad]", "ave_m_s": "AVE [m/s]", "aae": "AAE"}
 _CURVES = 5
 COLUMNS = (
-    "class", "labels", "detections", "AP [%]", *(f"{distance:g} m" for distance in DISTANCES_M),
+    "class",
+    "labels",
+    "detections",
+    "AP [%]",
+    *(f"{distance:g} m" for distance in DISTANCES_M),
     *(_WORDS[word] for word in ERRORS),
-)  # fmt: skip
+)
 
 
 def _percent(share: float) -> str:
@@ -221,13 +225,16 @@ def table_rows(result: dict[str, Any]) -> list[tuple[str, ...]]:
     """Table rows of classes that have labels or detections."""
     return [
         (
-            name, str(one["labels"]), str(one["detections"]), _percent(one["ap"]),
+            name,
+            str(one["labels"]),
+            str(one["detections"]),
+            _percent(one["ap"]),
             *(_percent(share) for share in one["ap_by_distance_m"].values()),
             *(html.shown(one["errors"][word], ".3f") for word in ERRORS),
         )
         for name, one in result["classes"].items()
         if one["labels"] or one["detections"]
-    ]  # fmt: skip
+    ]
 
 
 def summary_rows(result: dict[str, Any]) -> list[tuple[str, ...]]:

@@ -428,10 +428,16 @@ def _sites(axes: Any, answer: Answer, *, names: bool, on_vehicle: bool = False) 
             height = f"{one.pose.xyz[2]:g} m"
             up = places[k, 1] < middle
             axes.annotate(
-                f"{one.name}\n{height}", places[k, :2], xytext=(0, 12 if up else -12), textcoords="offset points",
-                color=INK, fontsize=8, ha="center", va="bottom" if up else "top",
+                f"{one.name}\n{height}",
+                places[k, :2],
+                xytext=(0, 12 if up else -12),
+                textcoords="offset points",
+                color=INK,
+                fontsize=8,
+                ha="center",
+                va="bottom" if up else "top",
                 bbox={"boxstyle": "round,pad=0.2", "facecolor": PANEL, "edgecolor": "none", "alpha": 0.75},
-            )  # fmt: skip
+            )
 
 
 # ---- Report of a placement study ------------------------------------------------------------------------------------
@@ -460,8 +466,11 @@ def page_of(answer: Answer, result: dict[str, Any], command: str = "", picture: 
         html.section("chosen", "Chosen", html.table(CHOSEN_COLUMNS, chosen_rows(result), kinds=kinds), note),
         html.section("parts", "Score", html.table((), part_rows(result), kinds="-l")),
         html.section(
-            "candidates", "All candidates, by their score alone",
+            "candidates",
+            "All candidates, by their score alone",
             html.table(("candidate", *CHOSEN_COLUMNS[1:]), every, kinds=kinds),
         ),
-        lead=(f"{result['source']}, world {result['world']}",), facts=tiles, command=command,
-    )  # fmt: skip
+        lead=(f"{result['source']}, world {result['world']}",),
+        facts=tiles,
+        command=command,
+    )

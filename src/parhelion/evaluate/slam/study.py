@@ -155,13 +155,25 @@ def scored(estimate: TimedPoses, truth: Any, method: str, weather: str = "as rec
     laid = tracks.from_first_pose(found, true)
     rows = np.unique(np.linspace(0, len(way) - 1, _CURVE_POINTS).astype(np.int64))
     return RunResult(
-        method, weather, seed, len(found), 0.0, float(way[-1]),
-        absolute.translation, absolute.rotation, relative.translation, relative.rotation,
-        None if drift is None else drift.translation, None if drift is None else drift.rotation,
-        tracks.end_drift_percent(found, true), 0.0,
-        way[rows].tolist(), tracks.position_errors(laid, true)[rows].tolist(),
-        true.xyz[rows, :2].tolist(), laid.xyz[rows, :2].tolist(),
-    )  # fmt: skip
+        method,
+        weather,
+        seed,
+        len(found),
+        0.0,
+        float(way[-1]),
+        absolute.translation,
+        absolute.rotation,
+        relative.translation,
+        relative.rotation,
+        None if drift is None else drift.translation,
+        None if drift is None else drift.rotation,
+        tracks.end_drift_percent(found, true),
+        0.0,
+        way[rows].tolist(),
+        tracks.position_errors(laid, true)[rows].tolist(),
+        true.xyz[rows, :2].tolist(),
+        laid.xyz[rows, :2].tolist(),
+    )
 
 
 # ---- over seeds -----------------------------------------------------------------------------------------------------
@@ -232,11 +244,15 @@ def table_rows(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
     """Table rows of the summary, for the terminal and the report."""
     return [
         (
-            row["method"], row["weather"], str(row["runs"]), f"{row['path_m']:.0f}", f"{row['points']:.0f}",
+            row["method"],
+            row["weather"],
+            str(row["runs"]),
+            f"{row['path_m']:.0f}",
+            f"{row['points']:.0f}",
             *(with_interval(row[name]) for name in MEASURES),
         )
         for row in rows
-    ]  # fmt: skip
+    ]
 
 
 COLUMNS = ("method", "weather", "runs", "path [m]", "points per scan", *MEASURES.values())
@@ -315,11 +331,19 @@ def _all(runs: Sequence[RunResult]) -> str:
 
     rows = [
         (
-            run.method, run.weather, run.seed, run.scans, f"{run.mean_points:.0f}", shown(run.drift_percent),
-            shown(run.ate_m), shown(run.rpe_m), shown(run.end_drift_percent), f"{1e3 * run.seconds / run.scans:.0f}",
+            run.method,
+            run.weather,
+            run.seed,
+            run.scans,
+            f"{run.mean_points:.0f}",
+            shown(run.drift_percent),
+            shown(run.ate_m),
+            shown(run.rpe_m),
+            shown(run.end_drift_percent),
+            f"{1e3 * run.seconds / run.scans:.0f}",
         )
         for run in runs
-    ]  # fmt: skip
+    ]
     columns = (
         "method", "weather", "seed", "scans", "points per scan", "drift [%]", "ATE [m]", "RPE [m]", "end error [%]",
         "ms per scan",

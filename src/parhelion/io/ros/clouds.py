@@ -300,9 +300,20 @@ def _parsed(cdr: bytes) -> _Decoded:
     read.at += size
     read.number("B")
     return _Decoded(
-        cdr, read.order, seconds * 1_000_000_000 + rest, frame_id, height, width, fields, big, point_step, row_step,
-        data, size_at, step_at,
-    )  # fmt: skip
+        cdr,
+        read.order,
+        seconds * 1_000_000_000 + rest,
+        frame_id,
+        height,
+        width,
+        fields,
+        big,
+        point_step,
+        row_step,
+        data,
+        size_at,
+        step_at,
+    )
 
 
 def _layout_of(dtype: np.dtype[Any]) -> CloudLayout | None:

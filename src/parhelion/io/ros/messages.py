@@ -164,10 +164,18 @@ def plain_cloud(time_ns: int, frame_id: str, columns: dict[str, NDArray[Any]]) -
     for name, values in columns.items():
         rows[name] = values
     return _stamped(
-        POINT_CLOUD, time_ns, frame_id, height=1, width=len(rows), fields=point_fields(rows.dtype), is_bigendian=False,
-        point_step=rows.itemsize, row_step=rows.itemsize * len(rows),
-        data=np.frombuffer(rows.tobytes(), dtype=np.uint8), is_dense=False,
-    )  # fmt: skip
+        POINT_CLOUD,
+        time_ns,
+        frame_id,
+        height=1,
+        width=len(rows),
+        fields=point_fields(rows.dtype),
+        is_bigendian=False,
+        point_step=rows.itemsize,
+        row_step=rows.itemsize * len(rows),
+        data=np.frombuffer(rows.tobytes(), dtype=np.uint8),
+        is_dense=False,
+    )
 
 
 def tf_message(transforms: Iterable[Transform]) -> bytes:
@@ -206,9 +214,13 @@ def collision(
     pairs = [("other", other), *((key, repr(value)) for key, value in numbers.items())]
     values = [new("diagnostic_msgs/msg/KeyValue", key=key, value=value) for key, value in pairs]
     status = new(
-        "diagnostic_msgs/msg/DiagnosticStatus", level=2, name=f"{body}: collision", message=f"hit {other}",
-        hardware_id=body, values=values,
-    )  # fmt: skip
+        "diagnostic_msgs/msg/DiagnosticStatus",
+        level=2,
+        name=f"{body}: collision",
+        message=f"hit {other}",
+        hardware_id=body,
+        values=values,
+    )
     return _stamped(DIAGNOSTICS, time_ns, frame_id, status=[status])
 
 

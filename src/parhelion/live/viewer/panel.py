@@ -138,9 +138,14 @@ class Panel:
         else:
             top = max(shown.top, value)
         slider = self._gui.add_slider(
-            f"{medium.word} [{shown.unit or amount.unit}]", shown.low, top, shown.step, float(value),
-            marks=shown.marks or None, hint=shown.hint or None,
-        )  # fmt: skip
+            f"{medium.word} [{shown.unit or amount.unit}]",
+            shown.low,
+            top,
+            shown.step,
+            float(value),
+            marks=shown.marks or None,
+            hint=shown.hint or None,
+        )
 
         def change(new: float) -> None:
             chosen = amount.clear if ends_clear and new >= shown.top else float(new) * shown.scale

@@ -266,10 +266,20 @@ class Scene:
             height, width = shot.pixels.shape[:2]
             # Image and pose share one message, so that no viewer combines a new image with an old pose.
             self._frustums[shot.name] = self._api.add_camera_frustum(
-                f"/cameras/{number}", shot.fov_rad, width / height, scale=_FRUSTUM_M, thickness=0.01,
-                color=FRUSTUM_COLOUR, image=shot.pixels, format="jpeg", jpeg_quality=_JPEG_QUALITY,
-                wxyz=(w, x, y, z), position=tuple(float(v) for v in place.xyz), cast_shadow=False, receive_shadow=False,
-            )  # fmt: skip
+                f"/cameras/{number}",
+                shot.fov_rad,
+                width / height,
+                scale=_FRUSTUM_M,
+                thickness=0.01,
+                color=FRUSTUM_COLOUR,
+                image=shot.pixels,
+                format="jpeg",
+                jpeg_quality=_JPEG_QUALITY,
+                wxyz=(w, x, y, z),
+                position=tuple(float(v) for v in place.xyz),
+                cast_shadow=False,
+                receive_shadow=False,
+            )
 
     def _show_segments(self, measured: ViewFrame) -> None:
         """Show lines of other sensors, such as those from a tag to its anchors."""

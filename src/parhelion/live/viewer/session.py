@@ -145,8 +145,11 @@ class Session:
             if asked.get("place", self._request.place) != self._request.place:
                 first = self.stage.places[asked["place"]]
                 asked = {
-                    "model": first.model, "mount_xyz": first.mount_xyz, "mount_rpy_deg": first.mount_rpy_deg, **asked
-                }  # fmt: skip
+                    "model": first.model,
+                    "mount_xyz": first.mount_xyz,
+                    "mount_rpy_deg": first.mount_rpy_deg,
+                    **asked,
+                }
             if "amounts" in asked:
                 asked["amounts"] = tuple((dict(self._request.amounts) | dict(asked["amounts"])).items())
             if "time_s" in asked:

@@ -277,7 +277,7 @@ class _DrivenStage:
         marks, arrows = collision_marks([one for _, one in last.values()])
         return replace(
             found, notes=(*notes, *found.notes), dots=(*found.dots, marks), segments=(*found.segments, arrows)
-        )  # fmt: skip
+        )
 
     def _took(self, step: Step) -> None:
         """Store the data of a step."""
@@ -484,9 +484,13 @@ class PicturesStage(_DrivenStage):
         shots = tuple(self._cameras.at(start, air)) if request.pictures else ()
         image = self._cameras.image(request.place, start, air)
         found = ViewFrame(
-            points_of(image), image.start_time, image.pose, seconds=clock.perf_counter() - begun, pictures=shots,
+            points_of(image),
+            image.start_time,
+            image.pose,
+            seconds=clock.perf_counter() - begun,
+            pictures=shots,
             notes=tuple(line for shot in shots for line in shot.lines),
-        )  # fmt: skip
+        )
         return self._with_collisions(found, self._cameras.over_at(start))
 
 
@@ -504,8 +508,9 @@ def points_of(image: Image) -> PointCloud:
         distance = depth[v, u] / along[:, 0]
     known = np.isfinite(distance) & (distance > 0.0)
     fields: dict[str, NDArray[Any]] = {
-        "rgb": image_colours(image)[v, u][known], "range": distance[known].astype(np.float32)
-    }  # fmt: skip
+        "rgb": image_colours(image)[v, u][known],
+        "range": distance[known].astype(np.float32),
+    }
     for name in ("label", "instance"):
         values = getattr(image, name)
         if values is not None:

@@ -115,15 +115,26 @@ def packet_type(profile: str, channels: int) -> np.dtype[Any]:
         body = column.itemsize * COLUMNS_PER_PACKET
         packet = _pixel(
             32 + body + 32,
-            type=("<u2", 0), frame=("<u2", 2), initialisation=("3u1", 4), serial=("5u1", 7), alerts=("u1", 12),
-            shutdown_countdown=("u1", 16), limiting_countdown=("u1", 17), shutdown=("u1", 18), limiting=("u1", 19),
+            type=("<u2", 0),
+            frame=("<u2", 2),
+            initialisation=("3u1", 4),
+            serial=("5u1", 7),
+            alerts=("u1", 12),
+            shutdown_countdown=("u1", 16),
+            limiting_countdown=("u1", 17),
+            shutdown=("u1", 18),
+            limiting=("u1", 19),
             checksum=("<u8", 32 + body + 24),
-        )  # fmt: skip
+        )
         return _with(packet, "columns", (column, (COLUMNS_PER_PACKET,)), 32)
     column = _pixel(
         16 + pixels + 4,
-        time=("<u8", 0), number=("<u2", 8), frame=("<u2", 10), encoder=("<u4", 12), status=("<u4", 16 + pixels),
-    )  # fmt: skip
+        time=("<u8", 0),
+        number=("<u2", 8),
+        frame=("<u2", 10),
+        encoder=("<u4", 12),
+        status=("<u4", 16 + pixels),
+    )
     column = _with(column, "pixels", (kind.pixel, (channels,)), 16)
     return np.dtype([("columns", column, (COLUMNS_PER_PACKET,))])
 

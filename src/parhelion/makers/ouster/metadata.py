@@ -322,12 +322,22 @@ def describe(document: Mapping[str, Any], source: str = "metadata") -> SensorDes
     ports = [get.numbers("config_params|", f"udp_port_{kind}", 1, [port])[0] for kind, port in _PORTS.items()]
     serial = str(get("sensor_info|", "prod_sn", default=""))
     return SensorDescription(
-        profile, columns, float(MODES[mode][1]), (int(window[0]), int(window[1])), altitude, azimuth,
-        float(get.numbers("beam_intrinsics|", "lidar_origin_to_beam_origin_mm", 1, [0.0])[0]) * 1e-3, transform,
-        str(get("sensor_info|", "prod_line", default="")), int(serial) if serial.isdigit() else 0,
-        int(get.numbers("sensor_info|", "initialization_id", 1, [0])[0]), int(ports[0]), int(ports[1]),
-        _firmware(get), _reflectivity_valid(document),
-    )  # fmt: skip
+        profile,
+        columns,
+        float(MODES[mode][1]),
+        (int(window[0]), int(window[1])),
+        altitude,
+        azimuth,
+        float(get.numbers("beam_intrinsics|", "lidar_origin_to_beam_origin_mm", 1, [0.0])[0]) * 1e-3,
+        transform,
+        str(get("sensor_info|", "prod_line", default="")),
+        int(serial) if serial.isdigit() else 0,
+        int(get.numbers("sensor_info|", "initialization_id", 1, [0])[0]),
+        int(ports[0]),
+        int(ports[1]),
+        _firmware(get),
+        _reflectivity_valid(document),
+    )
 
 
 def _firmware(get: _Getter) -> tuple[int, int] | None:

@@ -277,19 +277,27 @@ def _scan(data: NDArray[Any], sensor: SensorDescription) -> Scan | None:
         xyz.astype(np.float32),
         {name: value.astype(FIELDS[name].dtype) for name, value in values.items()},
         metadata={
-            "sensor": sensor.model, "time": start * 1e-9, "rate_hz": sensor.rate_hz, "frame_id": int(first),
+            "sensor": sensor.model,
+            "time": start * 1e-9,
+            "rate_hz": sensor.rate_hz,
+            "frame_id": int(first),
             "returns": "dual" if profile.returns == 2 else "strongest",
             "missing_columns": int(number[-1]) - int(number[0]) + 1 - len(number),
             "recorded_columns": [int(number[0]), int(number[-1])],
             "reflectivity_calibrated": not wide and sensor.reflectivity_valid is not False,
         },
         shots=Shots(
-            direction.reshape(-1, 3).astype(np.float32), origin.reshape(-1, 3).astype(np.float32),
-            time.reshape(-1).astype(np.float32), ring.reshape(-1).astype(np.uint16),
-            column.reshape(-1).astype(np.uint16), total.reshape(-1).astype(np.uint8), light, noise,
+            direction.reshape(-1, 3).astype(np.float32),
+            origin.reshape(-1, 3).astype(np.float32),
+            time.reshape(-1).astype(np.float32),
+            ring.reshape(-1).astype(np.uint16),
+            column.reshape(-1).astype(np.uint16),
+            total.reshape(-1).astype(np.uint8),
+            light,
+            noise,
         ),
         start_time=start * 1e-9,
-    )  # fmt: skip
+    )
 
 
 def _has_wide_reflectivity(sensor: SensorDescription, pixels: NDArray[Any]) -> bool:
@@ -317,9 +325,12 @@ def decode_imu(payloads: Iterable[bytes]) -> ImuData:
     data = np.frombuffer(b"".join(part for part in payloads if len(part) == IMU.itemsize), IMU)
     none = np.zeros((3, 3))
     return ImuData(
-        data["system_time"] * 1e-9, specific_force=data["specific_force"] * STANDARD_GRAVITY_M_S2,
-        angular_rate=np.radians(data["angular_rate"]), specific_force_covariance=none, angular_rate_covariance=none,
-    )  # fmt: skip
+        data["system_time"] * 1e-9,
+        specific_force=data["specific_force"] * STANDARD_GRAVITY_M_S2,
+        angular_rate=np.radians(data["angular_rate"]),
+        specific_force_covariance=none,
+        angular_rate_covariance=none,
+    )
 
 
 # ---- frames ---------------------------------------------------------------------------------------------------------

@@ -441,13 +441,17 @@ def scan_of(part: FramePackets, model: VelodyneModel) -> Scan | None:
         xyz,
         {name: value.astype(FIELDS[name].dtype) for name, value in values.items()},
         metadata={
-            "sensor": model.name, "returns": names.get(int(data["return_mode"][0]), "strongest"), "time": start_time,
+            "sensor": model.name,
+            "returns": names.get(int(data["return_mode"][0]), "strongest"),
+            "time": start_time,
             "time_of_hour_us": (int(data["timestamp"][0]) + round(started_s * 1e6)) % HOUR_US,
-            "rate_hz": _rate_hz(parts), "missing_columns": columns - count, "recorded_columns": [0, columns - 1],
+            "rate_hz": _rate_hz(parts),
+            "missing_columns": columns - count,
+            "recorded_columns": [0, columns - 1],
         },
         shots=Shots(**table),
         start_time=start_time,
-    )  # fmt: skip
+    )
 
 
 def _shots(piece: Firings, model: VelodyneModel, started_s: float, first: int) -> dict[str, NDArray[Any]]:

@@ -123,9 +123,14 @@ def add_motorcycle(
     actor = builder.done()
     if not isinstance(motion, Pose):
         world.add_lamp(
-            carrier=actor.objects[0], xyz=(0.80, 0.0, 0.85), direction=(1.0, 0.0, -0.026), inner_deg=3.0,
-            outer_deg=14.0, flux_lm=900.0, colour_temperature_k=4300.0,
-        )  # fmt: skip
+            carrier=actor.objects[0],
+            xyz=(0.80, 0.0, 0.85),
+            direction=(1.0, 0.0, -0.026),
+            inner_deg=3.0,
+            outer_deg=14.0,
+            flux_lm=900.0,
+            colour_temperature_k=4300.0,
+        )
     return actor
 
 
@@ -163,19 +168,20 @@ def _bicycle(paint: str) -> list[KitPart]:
     front, rear = ([x, 0.0, CYCLE_WHEEL_M] for x in CYCLE_AXLES_M)
     head, seat, crank = [0.40, 0.0, 0.84], [-0.17, 0.0, 0.84], CRANK_AT_M.tolist()
     frame = struts([head, head, seat, head], [seat, crank, crank, [0.37, 0.0, 1.0]], 0.017, 8)
-    stays = [
-        struts([rear, rear], [[crank[0], y, crank[2]], [seat[0], y, seat[2]]], 0.009, 6)
-        for y in (-0.03, 0.03)
-    ]  # fmt: skip
+    stays = [struts([rear, rear], [[crank[0], y, crank[2]], [seat[0], y, seat[2]]], 0.009, 6) for y in (-0.03, 0.03)]
     fork = struts([[0.40, y, 0.80] for y in (-0.05, 0.05)], [[front[0], y, front[2]] for y in (-0.05, 0.05)], 0.011, 6)
     bar = pipe([[0.27, -0.28, 1.0], [0.37, -0.2, 1.02], [0.37, 0.2, 1.02], [0.27, 0.28, 1.0]], 0.013, 8)
     post = struts([seat], [[-0.20, 0.0, 0.91]], 0.013, 6)
     return [
         KitPart("frame", Mesh.merged([frame, *stays, fork]), paint, "bicyclist"),
         KitPart("bar", Mesh.merged([bar, post]), "steel", "bicyclist"),
-        KitPart("saddle", boxes([[-0.22, 0, 0.93], [-0.10, 0, 0.93]], [[0.16, 0.16, 0.05], [0.14, 0.06, 0.05]]),
-                "plastic", "bicyclist"),
-    ]  # fmt: skip
+        KitPart(
+            "saddle",
+            boxes([[-0.22, 0, 0.93], [-0.10, 0, 0.93]], [[0.16, 0.16, 0.05], [0.14, 0.06, 0.05]]),
+            "plastic",
+            "bicyclist",
+        ),
+    ]
 
 
 @cache

@@ -74,7 +74,7 @@ class LiveActors:
         """Add a person who follows the path of a motion, from a share `start` of it.
 
         The person keeps `side_m` [m] to the right of the path, and walks in the opposite direction with `back`.
-        """  # fmt: skip
+        """
         number = self.walkers.add(Walker(Path.of(motion, times, side_m, back), start, speed_m_s, height_m))
         return LiveWalk(self.walkers, number, height_m)
 

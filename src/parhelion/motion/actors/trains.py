@@ -186,8 +186,11 @@ def add_tram(
         builder.add("body" if number == 0 else f"body {number}", _tram_car(paint, ends), car)
         for where, x in (("front", TRAM_BOGIE_M), ("rear", -TRAM_BOGIE_M)):
             turn = (lambda t: np.zeros(len(t))) if distance is None else (lambda t: distance(t) / TRAM_WHEEL_M)
-            builder.add(f"{where} wheels {number}", _axle(TRAM_WHEEL_M, 1.435, "on-rails"),
-                        Turning(car, 1, turn, (x, 0.0, TRAM_WHEEL_M)))  # fmt: skip
+            builder.add(
+                f"{where} wheels {number}",
+                _axle(TRAM_WHEEL_M, 1.435, "on-rails"),
+                Turning(car, 1, turn, (x, 0.0, TRAM_WHEEL_M)),
+            )
     actor = builder.done()
     _add_lights(world, actor, motion, TRAM_CAR_M / 2 + 0.02, 0.8, 0.9)
     return actor
@@ -257,9 +260,14 @@ def _add_lights(
         return
     for sign in (1.0, -1.0):
         world.add_lamp(
-            carrier=actor.objects[0], xyz=(front, sign * across, height), direction=(1.0, 0.0, -0.026), inner_deg=3.0,
-            outer_deg=14.0, flux_lm=900.0, colour_temperature_k=4300.0,
-        )  # fmt: skip
+            carrier=actor.objects[0],
+            xyz=(front, sign * across, height),
+            direction=(1.0, 0.0, -0.026),
+            inner_deg=3.0,
+            outer_deg=14.0,
+            flux_lm=900.0,
+            colour_temperature_k=4300.0,
+        )
 
 
 def _add_wheels(
@@ -316,7 +324,7 @@ def _coach(
     """Body of a bus or a tram: lower panels, roof, pillars, windows, floor and seats.
 
     `gaps` are intervals along x [m] of wheel arches, where the panels begin higher.
-    """  # fmt: skip
+    """
     half, side, top = length / 2, width / 2, height - 0.35
     # Lower panels: pieces between and above the wheel arches.
     edges = [-half, *(x for gap in gaps for x in gap), half]

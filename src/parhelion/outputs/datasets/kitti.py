@@ -187,8 +187,19 @@ MOVING: Mapping[str, str] = {
 }
 """Class of moving objects, by the class of the same object at rest."""
 
-COUNTABLE = ("car", "bicycle", "bus", "motorcycle", "on-rails", "truck", "other-vehicle", "person", "bicyclist",
-          "motorcyclist", *MOVING.values())  # fmt: skip
+COUNTABLE = (
+    "car",
+    "bicycle",
+    "bus",
+    "motorcycle",
+    "on-rails",
+    "truck",
+    "other-vehicle",
+    "person",
+    "bicyclist",
+    "motorcyclist",
+    *MOVING.values(),
+)
 """Classes whose points carry an instance number."""
 
 LEARNING: tuple[tuple[str, ...], ...] = (

@@ -117,10 +117,17 @@ def raw(pixels: NDArray[Any], encoding: str, frame: str, stamp: int) -> bytes:
     from foxglove.messages import RawImage
 
     rows = np.ascontiguousarray(pixels)
-    return packed(RawImage(
-        timestamp=timestamp(stamp), frame_id=frame, width=rows.shape[1], height=rows.shape[0], encoding=encoding,
-        step=rows.nbytes // rows.shape[0], data=rows.tobytes(),
-    ))  # fmt: skip
+    return packed(
+        RawImage(
+            timestamp=timestamp(stamp),
+            frame_id=frame,
+            width=rows.shape[1],
+            height=rows.shape[0],
+            encoding=encoding,
+            step=rows.nbytes // rows.shape[0],
+            data=rows.tobytes(),
+        )
+    )
 
 
 def calibration(lens: Intrinsics, frame: str, stamp: int, right: bool) -> bytes:
@@ -133,10 +140,19 @@ def calibration(lens: Intrinsics, frame: str, stamp: int, right: bool) -> bytes:
     model = "kannala_brandt" if lens.model == "equidistant" else lens.model
     least = {"plumb_bob": 5, "rational_polynomial": 8}.get(lens.model, 4)
     numbers = [*lens.distortion, *[0.0] * (least - len(lens.distortion))]
-    return packed(CameraCalibration(
-        timestamp=timestamp(stamp), frame_id=frame, width=lens.width, height=lens.height, distortion_model=model,
-        D=numbers, K=lens.matrix.ravel().tolist(), R=np.eye(3).ravel().tolist(), P=projection.ravel().tolist(),
-    ))  # fmt: skip
+    return packed(
+        CameraCalibration(
+            timestamp=timestamp(stamp),
+            frame_id=frame,
+            width=lens.width,
+            height=lens.height,
+            distortion_model=model,
+            D=numbers,
+            K=lens.matrix.ravel().tolist(),
+            R=np.eye(3).ravel().tolist(),
+            P=projection.ravel().tolist(),
+        )
+    )
 
 
 def boxes_over(image: Image, stamp: int) -> bytes:
@@ -159,17 +175,24 @@ def boxes_over(image: Image, stamp: int) -> bytes:
         corners = [(left, top), (right, top), (right, bottom), (left, bottom)]
         loops.append(
             PointsAnnotation(
-                timestamp=at, type=PointsAnnotationType.LineLoop, points=[Point2(x=x, y=y) for x, y in corners],
-                outline_color=colour, thickness=1.0,
+                timestamp=at,
+                type=PointsAnnotationType.LineLoop,
+                points=[Point2(x=x, y=y) for x, y in corners],
+                outline_color=colour,
+                thickness=1.0,
             )
-        )  # fmt: skip
+        )
         text = f"{words.get(one.label, f'label {one.label}')} {one.instance}"
         texts.append(
             TextAnnotation(
-                timestamp=at, position=Point2(x=left, y=top), text=text, font_size=10.0, text_color=colour,
+                timestamp=at,
+                position=Point2(x=left, y=top),
+                text=text,
+                font_size=10.0,
+                text_color=colour,
                 background_color=dark,
             )
-        )  # fmt: skip
+        )
     return packed(ImageAnnotations(points=loops, texts=texts))
 
 

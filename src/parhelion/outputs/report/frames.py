@@ -183,11 +183,17 @@ def counts_of(lidar: str, number: int, scan: Scan, moving: Collection[int]) -> S
     words = {0: "in the air", **scan.names.get("label", {})}
     label, origin, instance = (_counted(scan, name) for name in ("label", "origin", "instance"))
     return ScanCounts(
-        lidar, number, float(scan.start_time), len(scan), len(scan.shots), int(scan.lost.sum()), range_m,
+        lidar,
+        number,
+        float(scan.start_time),
+        len(scan),
+        len(scan.shots),
+        int(scan.lost.sum()),
+        range_m,
         {names.get(int(row), f"origin {row}"): int(origin[row]) for row in np.flatnonzero(origin)},
         {words.get(int(row), f"label {row}"): int(label[row]) for row in np.flatnonzero(label)},
         {str(one): int(instance[one]) for one in sorted(moving) if one < len(instance) and instance[one]},
-    )  # fmt: skip
+    )
 
 
 def _counted(scan: Scan, name: str) -> NDArray[np.int64]:

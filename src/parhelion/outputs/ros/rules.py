@@ -232,9 +232,13 @@ def _scan(scan: Scan, context: TopicContext) -> Iterator[Message]:
     if layout == "driver" and is_flat(context.sensor) and len(scan.shots) > 1:
         limits = lidar.config.range
         data = ros.laser_scan(
-            scan, context.frame, stamp, range_min_m=limits.min_m, range_max_m=limits.max_m,
+            scan,
+            context.frame,
+            stamp,
+            range_min_m=limits.min_m,
+            range_max_m=limits.max_m,
             scan_time_s=1.0 / lidar.rate_hz,
-        )  # fmt: skip
+        )
         yield Message(context.topic, ros.LASER_SCAN, over, data)
         return
     if layout == "all":
@@ -270,12 +274,15 @@ def sampled(kind: str, one: Callable[[Any, int, int, str], bytes]) -> RosRule:
 
 def _imu(samples: ImuData, row: int, at: int, frame: str) -> bytes:
     return ros.imu(
-        at, frame, samples.angular_rate[row], samples.specific_force[row],
+        at,
+        frame,
+        samples.angular_rate[row],
+        samples.specific_force[row],
         orientation=None if samples.orientation is None else samples.orientation[row],
         angular_rate_covariance=samples.angular_rate_covariance,
         specific_force_covariance=samples.specific_force_covariance,
         orientation_covariance=samples.orientation_covariance,
-    )  # fmt: skip
+    )
 
 
 def _odometry(found: OdometryData, row: int, at: int, frame: str) -> bytes:
@@ -313,10 +320,16 @@ def _fixes(found: GnssData, context: TopicContext) -> Iterator[Message]:
     for row, time in enumerate(found.time.tolist()):
         at, fix = context.stamp(time), bool(found.mode[row] != NO_FIX)
         data = ros.nav_sat_fix(
-            at, context.frame, found.latitude[row], found.longitude[row], found.altitude[row], fix=fix,
-            service=service, covariance_enu=found.covariance_enu(row) if fix else None,
+            at,
+            context.frame,
+            found.latitude[row],
+            found.longitude[row],
+            found.altitude[row],
+            fix=fix,
+            service=service,
+            covariance_enu=found.covariance_enu(row) if fix else None,
             corrected=found.quality is not None and bool(found.quality[row] > SINGLE),
-        )  # fmt: skip
+        )
         yield Message(context.topic, ros.NAV_SAT_FIX, at, data)
         if fix:
             velocity = ros.twist_stamped(at, MAP, found.velocity[row])

@@ -190,9 +190,12 @@ class Barometer(StreamSensor[BarometerConfig, BarometerData]):
             pressure = self._measured(pressure, first, seed)
             variance = self.config.noise_pa**2 + rounding_variance(self.config.resolution_pa)
         return BarometerData(
-            times, pressure, geometric_altitude(isa_height(pressure)), variance,
+            times,
+            pressure,
+            geometric_altitude(isa_height(pressure)),
+            variance,
             metadata={"sensor": self.model, "seed": int(seed), "rate_hz": self.rate_hz},
-        )  # fmt: skip
+        )
 
     def _measured(self, pressure: Floats, first: int, seed: int) -> Floats:
         sheet, count = self.config, len(pressure)

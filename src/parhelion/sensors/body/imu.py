@@ -190,15 +190,21 @@ class Imu(StreamSensor[ImuConfig, ImuData]):
         draws = white(seed, self._streams + "/g-sensitivity", 0, 3)
         return UnitErrors(
             drawn_axes(
-                seed, self._streams + "/gyroscope", scale=gyro.scale_factor_percent / 100.0,
-                misalignment_rad=gyro.misalignment_deg * _DEG, bias=gyro.turn_on_bias_deg_s * _DEG,
+                seed,
+                self._streams + "/gyroscope",
+                scale=gyro.scale_factor_percent / 100.0,
+                misalignment_rad=gyro.misalignment_deg * _DEG,
+                bias=gyro.turn_on_bias_deg_s * _DEG,
             ),
             drawn_axes(
-                seed, self._streams + "/accelerometer", scale=accel.scale_factor_percent / 100.0,
-                misalignment_rad=accel.misalignment_deg * _DEG, bias=accel.turn_on_bias_mg * 1e-3 * STANDARD_GRAVITY,
+                seed,
+                self._streams + "/accelerometer",
+                scale=accel.scale_factor_percent / 100.0,
+                misalignment_rad=accel.misalignment_deg * _DEG,
+                bias=accel.turn_on_bias_mg * 1e-3 * STANDARD_GRAVITY,
             ),
             draws[:, :3] * gyro.g_sensitivity_deg_s_g * _DEG / STANDARD_GRAVITY,
-        )  # fmt: skip
+        )
 
     def biases(self, start: float, duration: float, seed: int) -> tuple[Floats, Floats]:
         """True bias of gyroscopes [rad/s] and accelerometers [m/s²] at the samples of a run, (n, 3) each."""
@@ -237,9 +243,15 @@ class Imu(StreamSensor[ImuConfig, ImuData]):
         force_variance = self._force_sigma**2 + rounding_variance(accel.resolution_mg * 1e-3 * STANDARD_GRAVITY)
         rate_variance = self._rate_sigma**2 + rounding_variance(gyro.resolution_deg_s * _DEG)
         return ImuData(
-            times, force, rate, np.eye(3) * force_variance, np.eye(3) * rate_variance,
-            orientation, orientation_covariance, metadata=metadata,
-        )  # fmt: skip
+            times,
+            force,
+            rate,
+            np.eye(3) * force_variance,
+            np.eye(3) * rate_variance,
+            orientation,
+            orientation_covariance,
+            metadata=metadata,
+        )
 
     @property
     def _rate_sigma(self) -> float:

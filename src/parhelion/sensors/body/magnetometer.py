@@ -212,6 +212,8 @@ class Magnetometer(StreamSensor[MagnetometerConfig, MagnetometerData]):
             field = digitised(disturbed, sheet.range_ut * 1e-6, sheet.resolution_ut * 1e-6)
             covariance = 1e-12 * np.eye(3) * (sheet.noise_ut**2 + rounding_variance(sheet.resolution_ut))
         return MagnetometerData(
-            times, field, covariance,
+            times,
+            field,
+            covariance,
             metadata={"sensor": self.model, "seed": int(seed), "rate_hz": self.rate_hz},
-        )  # fmt: skip
+        )

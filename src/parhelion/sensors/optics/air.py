@@ -214,11 +214,14 @@ class DeviceField:
         # Reduced to one period in float64, so that worlds far from the origin lose no precision.
         start = np.mod((local_origin - air.drift_m) / cell, CELLS)
         return cls(
-            dr.opaque(mi.Float, part.extinction_per_m), uploaded(engine, part.field), part.field.flat,
-            float(part.field.table.max()), dr.opaque(mi.Float, 1.0 / cell),
+            dr.opaque(mi.Float, part.extinction_per_m),
+            uploaded(engine, part.field),
+            part.field.flat,
+            float(part.field.table.max()),
+            dr.opaque(mi.Float, 1.0 / cell),
             [dr.opaque(mi.Float, float(v)) for v in start],
             [dr.opaque(mi.Float, float(v) / cell) for v in air.wind_m_s],
-        )  # fmt: skip
+        )
 
     def factor(self, aim: BeamAim, range_m: Reals) -> Reals:
         """Density factor at a range along beams."""
@@ -268,9 +271,12 @@ class DeviceGrid:
         padded = np.pad(grid.extinction(per_mass), 1)
         start = (local_origin - grid.origin_m) / grid.cell_m + 1.0
         return cls(
-            engine.table(padded), [dr.opaque(mi.UInt32, n) for n in padded.shape], dr.opaque(mi.Float, grid.cell_m),
-            dr.opaque(mi.Float, 1.0 / grid.cell_m), [dr.opaque(mi.Float, float(v)) for v in start],
-        )  # fmt: skip
+            engine.table(padded),
+            [dr.opaque(mi.UInt32, n) for n in padded.shape],
+            dr.opaque(mi.Float, grid.cell_m),
+            dr.opaque(mi.Float, 1.0 / grid.cell_m),
+            [dr.opaque(mi.Float, float(v)) for v in start],
+        )
 
     def stretch(self, aim: BeamAim, max_range: Reals) -> tuple[Reals, Reals]:
         """Entry and exit range of beams through the grid [m]; entry >= exit if a beam misses the grid."""

@@ -61,9 +61,14 @@ class Beams:
         dr, mi = engine.dr, engine.mi
         axis, left, origin = (dr.gather(mi.Vector4f, rows, beam) for rows in self.rows)
         return BeamAim(
-            mi.Vector3f(axis.x, axis.y, axis.z), mi.Vector3f(left.x, left.y, left.z),
-            mi.Point3f(origin.x, origin.y, origin.z), axis.w, left.w, beam, origin.w if self.has_gain else None,
-        )  # fmt: skip
+            mi.Vector3f(axis.x, axis.y, axis.z),
+            mi.Vector3f(left.x, left.y, left.z),
+            mi.Point3f(origin.x, origin.y, origin.z),
+            axis.w,
+            left.w,
+            beam,
+            origin.w if self.has_gain else None,
+        )
 
 
 # ---- Curves over range, tabulated for lookup in kernels -------------------------------------------------------------

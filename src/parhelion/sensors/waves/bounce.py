@@ -182,9 +182,16 @@ class _Met:
     empty unless the emission is detailed."""
 
     def scattering(
-        self, emission: Emission, surfaces: WaveSurfaces, half: Any, facing: Any, back: Any, distance: Any,
-        spacing: Any, edge_paths: float = 1.0,
-    ) -> Any:  # fmt: skip
+        self,
+        emission: Emission,
+        surfaces: WaveSurfaces,
+        half: Any,
+        facing: Any,
+        back: Any,
+        distance: Any,
+        spacing: Any,
+        edge_paths: float = 1.0,
+    ) -> Any:
         """Bistatic cross-section per area.
 
         `half` is the half-vector, `facing` the cosine between it and the ray, `back` the cosine between the normal and
@@ -252,9 +259,14 @@ def edge_density(vector: Any, half: Any, wavelength: Any, zone: Any, slope2: Any
 
 
 def shoot(
-    emission: Emission, moves: Moves, patches: FacetPatches, surfaces: WaveSurfaces, cast: SceneArrays, index: Any,
+    emission: Emission,
+    moves: Moves,
+    patches: FacetPatches,
+    surfaces: WaveSurfaces,
+    cast: SceneArrays,
+    index: Any,
     keys: tuple[Any, Any],
-) -> list[Any]:  # fmt: skip
+) -> list[Any]:
     """Trace rays and return nine arrays for each kind of return, followed by one more array.
 
     The nine arrays are apparent cross-section [m^2], two-way path length [m], its growth rate [m/s], direction of
@@ -287,9 +299,15 @@ def shoot(
     direction = rotate(dr, mi, turn, local)
     sent = emission.send.gain(local, emission.turns)
     ray = _Ray(
-        mi.Point3f(place), direction, mi.Float(1.0), mi.Float(0.0), -dr.dot(velocity, direction), inside,
-        mi.UInt32(NOTHING), mi.UInt32(NOTHING),
-    )  # fmt: skip
+        mi.Point3f(place),
+        direction,
+        mi.Float(1.0),
+        mi.Float(0.0),
+        -dr.dot(velocity, direction),
+        inside,
+        mi.UInt32(NOTHING),
+        mi.UInt32(NOTHING),
+    )
     start = _Start(place, turn, velocity, time, local, solid_angle, spacing, sent)
     results: list[Any] = []
     behind = mi.Float(0.0)
@@ -314,7 +332,7 @@ def shoot(
                 comes_from = dr.normalize(local + rotate_back(dr, mi, turn, displacement) / met.length)
         results += _accepted(
             emission, met.there, strength, 2.0 * length, rate, comes_from, met.length, hit.part, met.patch
-        )  # fmt: skip
+        )
         if bounce:
             results += _straight(emission, surfaces, cast, start, ray, met, hit.part)
         if bounce + 1 < emission.bounces:
@@ -325,9 +343,15 @@ def shoot(
 
 
 def _met(
-    emission: Emission, moves: Moves, patches: FacetPatches, surfaces: WaveSurfaces, cast: SceneArrays, ray: _Ray,
-    hit: Any, time: Any,
-) -> _Met:  # fmt: skip
+    emission: Emission,
+    moves: Moves,
+    patches: FacetPatches,
+    surfaces: WaveSurfaces,
+    cast: SceneArrays,
+    ray: _Ray,
+    hit: Any,
+    time: Any,
+) -> _Met:
     """Surface points that rays hit, with their velocities."""
     dr, mi = running_engine().dr, running_engine().mi
     there = ray.active & hit.found
@@ -357,10 +381,22 @@ def _met(
     material = surfaces.material(hit.part, there)
     cosine = -dr.dot(normal, ray.direction)
     return _Met(
-        there, point, ray.length + hit.t, (_STEP_OFF_M + _STEP_OFF_PER_M * hit.t) * normal, normal, axis,
-        dr.cross(normal, axis), namespace(cosine).maximum(cosine, 1e-4), patch, extent, bend, material,
-        surfaces.finish(material, there), moved, edges,
-    )  # fmt: skip
+        there,
+        point,
+        ray.length + hit.t,
+        (_STEP_OFF_M + _STEP_OFF_PER_M * hit.t) * normal,
+        normal,
+        axis,
+        dr.cross(normal, axis),
+        namespace(cosine).maximum(cosine, 1e-4),
+        patch,
+        extent,
+        bend,
+        material,
+        surfaces.finish(material, there),
+        moved,
+        edges,
+    )
 
 
 def _mirrored(emission: Emission, surfaces: WaveSurfaces, ray: _Ray, met: _Met) -> _Ray:
@@ -370,10 +406,15 @@ def _mirrored(emission: Emission, surfaces: WaveSurfaces, ray: _Ray, met: _Met) 
     kept = surfaces.mirrored(met.material, met.cosine, met.there)
     share = ray.share * kept * dr.exp(-met.finish[1] * met.cosine * met.cosine)
     return _Ray(
-        mi.Point3f(met.point + met.off), direction, share, met.length,
+        mi.Point3f(met.point + met.off),
+        direction,
+        share,
+        met.length,
         ray.rate + dr.dot(met.moved, ray.direction - direction),
-        met.there & (share > _WEAKEST) & (met.length < emission.reach), met.patch, ray.before,
-    )  # fmt: skip
+        met.there & (share > _WEAKEST) & (met.length < emission.reach),
+        met.patch,
+        ray.before,
+    )
 
 
 def _straight(
@@ -410,16 +451,31 @@ def _straight(
 
 
 def _accepted(
-    emission: Emission, there: Any, strength: Any, length: Any, rate: Any, comes_from: Any, distance: Any, part: Any,
+    emission: Emission,
+    there: Any,
+    strength: Any,
+    length: Any,
+    rate: Any,
+    comes_from: Any,
+    distance: Any,
+    part: Any,
     patch: Any,
-) -> list[Any]:  # fmt: skip
+) -> list[Any]:
     dr = running_engine().dr
     strength = strength * dr.exp(-emission.absorption * length)
     kept = there & (strength > emission.weakest * (0.5 * length) ** 4)
     kept &= (length >= emission.nearest) & (length < emission.farthest)
     return [
-        dr.select(kept, strength, 0.0), length, rate, comes_from.x, comes_from.y, comes_from.z, distance, part, patch
-    ]  # fmt: skip
+        dr.select(kept, strength, 0.0),
+        length,
+        rate,
+        comes_from.x,
+        comes_from.y,
+        comes_from.z,
+        distance,
+        part,
+        patch,
+    ]
 
 
 _COLUMNS = 9
@@ -458,9 +514,16 @@ class BouncePaths(Table):
         """Return an empty table."""
         real, whole = np.zeros(0, np.float32), np.zeros(0, np.uint32)
         return cls(
-            real, real, real, np.zeros((0, 3), np.float32), real, whole, whole, np.zeros(0, np.uint8),
+            real,
+            real,
+            real,
+            np.zeros((0, 3), np.float32),
+            real,
+            whole,
+            whole,
+            np.zeros(0, np.uint8),
             np.zeros(0, np.int64),
-        )  # fmt: skip
+        )
 
 
 def trace_paths(

@@ -76,9 +76,13 @@ class FocusObjects:
                 rows.append((centre, radius, int(np.count_nonzero(bent[members])), rough, motion, parts))
         columns = list(zip(*rows, strict=True)) if rows else [()] * 6
         return cls(
-            np.array(columns[0], np.float64).reshape(-1, 3), np.array(columns[1], np.float64),
-            np.array(columns[2], np.int64), np.array(columns[3], bool), tuple(columns[4]), tuple(columns[5]),
-        )  # fmt: skip
+            np.array(columns[0], np.float64).reshape(-1, 3),
+            np.array(columns[1], np.float64),
+            np.array(columns[2], np.int64),
+            np.array(columns[3], bool),
+            tuple(columns[4]),
+            tuple(columns[5]),
+        )
 
     def seen_from(
         self, sensor: Trajectory, time_of: Callable[[Floats], Floats], middle_s: float
@@ -152,10 +156,16 @@ class Bundles:
 
 
 def bundles_of(
-    engine: Engine, objects: FocusObjects, cell_rad: float, edges_rad: tuple[float, float, float, float],
-    reach_m: float, sensor: Trajectory, time_of: Callable[[Floats], Floats], span_s: tuple[float, float],
+    engine: Engine,
+    objects: FocusObjects,
+    cell_rad: float,
+    edges_rad: tuple[float, float, float, float],
+    reach_m: float,
+    sensor: Trajectory,
+    time_of: Callable[[Floats], Floats],
+    span_s: tuple[float, float],
     parts: int,
-) -> tuple[Bundles | None, int, Any]:  # fmt: skip
+) -> tuple[Bundles | None, int, Any]:
     """Bundles of a frame, their number of rays, and the bundle of each part of the world (NOTHING by default).
 
     `cell_rad` is the spacing of the grid, `edges_rad` the field of view (azimuth from, to, elevation from, to),

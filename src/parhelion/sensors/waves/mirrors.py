@@ -306,9 +306,7 @@ class MirrorFinder:
             size[rows, step] = planes.area[patch] * cosine[rows, step] / np.maximum(legs[rows, step], 1e-9)
         image = kept.images[:, 0]
         _, length = unit(image - near[sample])
-        return MirrorPaths(
-            sample, kept.target, mirrors, part, points, cosine, size, direction, legs, length, image
-        )  # fmt: skip
+        return MirrorPaths(sample, kept.target, mirrors, part, points, cosine, size, direction, legs, length, image)
 
     def without_layers(self, found: MirrorPaths) -> MirrorPaths:
         """Remove duplicates that use layers of one mirror or patches that meet at the mirror point.
@@ -519,7 +517,7 @@ def _to_directions(links: _Links, pair: IntArray, met: list[_Bounces]) -> Mirror
         excess = legs[:, 0] + legs[:, 1] - np.sum((points[:, 1] - links.near[at]) * u, axis=1)
     return MirrorPaths(
         at, links.target[pair], mirrors, part, points, cosine, size, direction, legs, excess, np.full((m, 3), np.nan)
-    )  # fmt: skip
+    )
 
 
 def _mirrored(vector: Floats, normal: Floats) -> Floats:

@@ -79,9 +79,13 @@ class Moves:
         rows[..., :3], rows[..., 4:7] = speeds[..., :3], speeds[..., 3:]
         length = max(duration, 1e-9)
         return cls(
-            engine.table(poses[0]), engine.whole(count), engine.number((count - 1) / length), engine.table(rows),
-            engine.whole(knots), engine.number((knots - 1) / length),
-        )  # fmt: skip
+            engine.table(poses[0]),
+            engine.whole(count),
+            engine.number((count - 1) / length),
+            engine.table(rows),
+            engine.whole(knots),
+            engine.number((knots - 1) / length),
+        )
 
     def pose(self, time: Any) -> tuple[Any, Any]:
         """Position [m] and quaternion of the sensor at times after the start [s]."""

@@ -108,9 +108,15 @@ def patches_of(geometry: SceneGeometry, material_of_part: NDArray[np.uint16]) ->
     low, high = np.minimum(np.minimum(a, b), c), np.maximum(np.maximum(a, b), c)
     part = solid.part[order[starts]].astype(np.int64)
     return PlanePatches(
-        plane[0], plane[1], _sums(group, area), np.minimum.reduceat(low, starts),
-        np.maximum.reduceat(high, starts), part, material_of_part[part].astype(np.int64), of_triangle,
-    )  # fmt: skip
+        plane[0],
+        plane[1],
+        _sums(group, area),
+        np.minimum.reduceat(low, starts),
+        np.maximum.reduceat(high, starts),
+        part,
+        material_of_part[part].astype(np.int64),
+        of_triangle,
+    )
 
 
 def _normals_and_areas(triangles: Triangles) -> tuple[Floats, Floats]:

@@ -232,9 +232,14 @@ def _made(world: World, rays: tuple[RayScene, RayScene, PlanePatches], carrier_h
     leaves = np.array([name == FOLIAGE for name in radio], dtype=bool)
     closed = np.asarray(slab_loss_db(1.0, of_material, 1e-4, carrier_hz) > CLOSED_DB)
     return RadioScene(
-        *rays, of_material[parts.material], sheet[parts.material], leaves[parts.material],
-        closed[parts.material], parts.object_index, {item.index: item.name for item in world.objects},
-    )  # fmt: skip
+        *rays,
+        of_material[parts.material],
+        sheet[parts.material],
+        leaves[parts.material],
+        closed[parts.material],
+        parts.object_index,
+        {item.index: item.name for item in world.objects},
+    )
 
 
 def without_housings(world: World, triangles: Triangles) -> Triangles:

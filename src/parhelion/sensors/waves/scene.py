@@ -58,9 +58,13 @@ class WaveSurfaces:
 
     @classmethod
     def of(
-        cls, engine: Engine, part_rows: NDArray[Any], reflection: NDArray[np.float64], finishes: list[Finish],
+        cls,
+        engine: Engine,
+        part_rows: NDArray[Any],
+        reflection: NDArray[np.float64],
+        finishes: list[Finish],
         wavelength_m: float,
-    ) -> WaveSurfaces:  # fmt: skip
+    ) -> WaveSurfaces:
         """Upload the tables; `reflection` (materials, ANGLES) is ordered by cosine of incidence."""
         columns = [
             (one.slope**2, (4.0 * np.pi * one.height_m / wavelength_m) ** 2, 10.0 ** (one.scattered_db / 10.0), 0.0)
@@ -239,8 +243,12 @@ def _sharp_edges(corners: Floats, a: NDArray[np.int64], b: NDArray[np.int64], an
 
 def _edge_middles(corners: Floats) -> Floats:
     """Middles of the edges opposite the three corners, shape (n, 3, 3)."""
-    return np.asarray(0.5 * np.stack([corners[:, 1] + corners[:, 2], corners[:, 2] + corners[:, 0],
-                                      corners[:, 0] + corners[:, 1]], axis=1))  # fmt: skip
+    return np.asarray(
+        0.5
+        * np.stack(
+            [corners[:, 1] + corners[:, 2], corners[:, 2] + corners[:, 0], corners[:, 0] + corners[:, 1]], axis=1
+        )
+    )
 
 
 def _neighbours(corners: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -366,8 +374,11 @@ class FacetPatches:
         a = dr.gather(mi.Vector4f, self.rows, row * 2, active)
         b = dr.gather(mi.Vector4f, self.rows, row * 2 + 1, active)
         return (
-            mi.Vector3f(a.x, a.y, a.z), dr.reinterpret_array(mi.UInt32, a.w), (b.x, b.y), (b.z, b.w),
-        )  # fmt: skip
+            mi.Vector3f(a.x, a.y, a.z),
+            dr.reinterpret_array(mi.UInt32, a.w),
+            (b.x, b.y),
+            (b.z, b.w),
+        )
 
     def edge(self, triangle: Any, corner: int, active: Any) -> Any:
         """Vector [m] of the sharp edge opposite a corner and the height over it, four numbers."""
@@ -389,9 +400,15 @@ class WaveScene(DeviceOwned):
     """The scene on the device, for one kind of wave."""
 
     def __init__(
-        self, world: World, visibility_keys: tuple[str, ...], table: MaterialTable, wavelength_m: float,
-        covered: Covered, scenes: dict[Hashable, object], cell: Cell | None,
-    ) -> None:  # fmt: skip
+        self,
+        world: World,
+        visibility_keys: tuple[str, ...],
+        table: MaterialTable,
+        wavelength_m: float,
+        covered: Covered,
+        scenes: dict[Hashable, object],
+        cell: Cell | None,
+    ) -> None:
         kind, *names = visibility_keys
         self.scene = shared_scene(world, kind, tuple(names), scenes, cell)
         engine = self.scene.engine
@@ -422,9 +439,13 @@ class WaveScene(DeviceOwned):
 
 
 def wave_scene(
-    world: World, visibility_keys: tuple[str, ...], table: MaterialTable, wave: Hashable, wavelength_m: float,
+    world: World,
+    visibility_keys: tuple[str, ...],
+    table: MaterialTable,
+    wave: Hashable,
+    wavelength_m: float,
     cell: Cell | None,
-) -> WaveScene:  # fmt: skip
+) -> WaveScene:
     """Scene of a world for one sensor, built on first use and cached until the world changes.
 
     `wave` identifies the wave, for example ("radio", 77e9).

@@ -128,11 +128,18 @@ def drag_coefficient(age_s: Reals, *, lifetime_s: float = DUST_LIFETIME_S, drag_
 LIDAR_RATIO_SR = 50.0
 """Extinction over backscatter of mineral dust [sr], as measured by atmospheric lidars (40 to 60)."""
 DENSITY = Amount(
-    "density_kg_m3", "", "--dust", "X,Y,Z,R[,KG_M3]",
-    "Dust cloud: centre and radius in m, density (0.0001 by default). May be repeated.", "kg/m^3", 0.0, 1.0,
+    "density_kg_m3",
+    "",
+    "--dust",
+    "X,Y,Z,R[,KG_M3]",
+    "Dust cloud: centre and radius in m, density (0.0001 by default). May be repeated.",
+    "kg/m^3",
+    0.0,
+    1.0,
     Slider(1000.0, 10.0, unit="mg/m³", scale=1e-6, hint="a cloud ahead of the sensor's first position"),
-    report_unit="kg/m³", default=1e-4,
-)  # fmt: skip
+    report_unit="kg/m³",
+    default=1e-4,
+)
 """Mass of dust per volume of air. The default density has a visibility of about 15 m, as behind a vehicle on a dry dirt
 road."""
 
@@ -278,10 +285,19 @@ class DustEffects(Effects):
         if time <= start:
             return None
         trail = DustPlume(
-            part.trajectory(), start, end, seed=weather.seed, name=f"trail-{row}", weight_kg=part.weight_kg,
-            silt_percent=part.silt_percent, moisture_percent=part.moisture_percent, width_m=part.width_m,
-            length_m=part.length_m, ground_z_m=None, wind_m_s=weather.wind_m_s,
-        )  # fmt: skip
+            part.trajectory(),
+            start,
+            end,
+            seed=weather.seed,
+            name=f"trail-{row}",
+            weight_kg=part.weight_kg,
+            silt_percent=part.silt_percent,
+            moisture_percent=part.moisture_percent,
+            width_m=part.width_m,
+            length_m=part.length_m,
+            ground_z_m=None,
+            wind_m_s=weather.wind_m_s,
+        )
         return trail.grid(time)
 
     def conditions(self, medium: Medium, parts: Sequence[Any], time: float) -> dict[str, Any]:
@@ -299,6 +315,14 @@ def _cloud(centre_m: Triple, half_size_m: Triple, density_kg_m3: float) -> DustC
 
 
 DUST = Medium(
-    "dust", 4, "Dust", "#e08a3c", Annotated[DustCloud | DustTrail, Field(discriminator="kind")], DENSITY, DustEffects(),
-    place=_cloud, parts_word="dust clouds and trails", first_draw=7500,
-)  # fmt: skip
+    "dust",
+    4,
+    "Dust",
+    "#e08a3c",
+    Annotated[DustCloud | DustTrail, Field(discriminator="kind")],
+    DENSITY,
+    DustEffects(),
+    place=_cloud,
+    parts_word="dust clouds and trails",
+    first_draw=7500,
+)

@@ -197,14 +197,26 @@ ModelName = Literal["kim", "kruse", "koschmieder", "hahner2021"]
 FOG_LAYER_M = 150.0
 """Thickness of a fog layer above a camera."""
 VISIBILITY = Amount(
-    "visibility_m", "visibility_m", "--visibility", "M", "Visibility in fog or haze, 5 m or more.", "m", 5.0, 300_000.0,
+    "visibility_m",
+    "visibility_m",
+    "--visibility",
+    "M",
+    "Visibility in fog or haze, 5 m or more.",
+    "m",
+    5.0,
+    300_000.0,
     Slider(
-        2000.0, 10.0, low=10.0, hint="no fog at the right end",
+        2000.0,
+        10.0,
+        low=10.0,
+        hint="no fog at the right end",
         marks=((200.0, "fog"), (1000.0, "mist"), (2000.0, "clear")),
     ),
-    clear=float("inf"), word="visibility", limit_note=" (air without fog has no visibility_m)",
+    clear=float("inf"),
+    word="visibility",
+    limit_note=" (air without fog has no visibility_m)",
     report_unit="m visibility",
-)  # fmt: skip
+)
 
 
 class Fog(MediumPart):
@@ -259,15 +271,27 @@ class FogEffects(Effects):
 
 
 FOG = Medium(
-    "fog", 2, "Fog", "#b79cff", Fog, VISIBILITY, FogEffects(), first_draw=7000,
+    "fog",
+    2,
+    "Fog",
+    "#b79cff",
+    Fog,
+    VISIBILITY,
+    FogEffects(),
+    first_draw=7000,
     options=(
         Option(
-            "--fog-model", "model", "Extinction of fog: kim (the default), kruse, koschmieder, hahner2021.",
+            "--fog-model",
+            "model",
+            "Extinction of fog: kim (the default), kruse, koschmieder, hahner2021.",
             get_args(ModelName),
         ),
         Option(
-            "--heterogeneous-fog", "heterogeneity", "Fog with thicker and thinner places.", value=Heterogeneity(),
+            "--heterogeneous-fog",
+            "heterogeneity",
+            "Fog with thicker and thinner places.",
+            value=Heterogeneity(),
             old="--uneven-fog",
         ),
     ),
-)  # fmt: skip
+)

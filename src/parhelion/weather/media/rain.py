@@ -210,14 +210,48 @@ def rain_range_shift(optical_depth: Reals) -> Reals:
 
 
 # Recommendation ITU-R P.838-3 (03/2005), tables 1 to 4: rows of a_j, b_j, c_j, then m and c.
-_K_H = (((-5.33980, -0.10008, 1.13098), (-0.35351, 1.26970, 0.45400), (-0.23789, 0.86036, 0.15354),
-         (-0.94158, 0.64552, 0.16817)), -0.18961, 0.71147)  # fmt: skip
-_K_V = (((-3.80595, 0.56934, 0.81061), (-3.44965, -0.22911, 0.51059), (-0.39902, 0.73042, 0.11899),
-         (0.50167, 1.07319, 0.27195)), -0.16398, 0.63297)  # fmt: skip
-_A_H = (((-0.14318, 1.82442, -0.55187), (0.29591, 0.77564, 0.19822), (0.32177, 0.63773, 0.13164),
-         (-5.37610, -0.96230, 1.47828), (16.1721, -3.29980, 3.43990)), 0.67849, -1.95537)  # fmt: skip
-_A_V = (((-0.07771, 2.33840, -0.76284), (0.56727, 0.95545, 0.54039), (-0.20238, 1.14520, 0.26809),
-         (-48.2991, 0.791669, 0.116226), (48.5833, 0.791459, 0.116479)), -0.053739, 0.83433)  # fmt: skip
+_K_H = (
+    (
+        (-5.33980, -0.10008, 1.13098),
+        (-0.35351, 1.26970, 0.45400),
+        (-0.23789, 0.86036, 0.15354),
+        (-0.94158, 0.64552, 0.16817),
+    ),
+    -0.18961,
+    0.71147,
+)
+_K_V = (
+    (
+        (-3.80595, 0.56934, 0.81061),
+        (-3.44965, -0.22911, 0.51059),
+        (-0.39902, 0.73042, 0.11899),
+        (0.50167, 1.07319, 0.27195),
+    ),
+    -0.16398,
+    0.63297,
+)
+_A_H = (
+    (
+        (-0.14318, 1.82442, -0.55187),
+        (0.29591, 0.77564, 0.19822),
+        (0.32177, 0.63773, 0.13164),
+        (-5.37610, -0.96230, 1.47828),
+        (16.1721, -3.29980, 3.43990),
+    ),
+    0.67849,
+    -1.95537,
+)
+_A_V = (
+    (
+        (-0.07771, 2.33840, -0.76284),
+        (0.56727, 0.95545, 0.54039),
+        (-0.20238, 1.14520, 0.26809),
+        (-48.2991, 0.791669, 0.116226),
+        (48.5833, 0.791459, 0.116479),
+    ),
+    -0.053739,
+    0.83433,
+)
 
 
 def _sum(table: tuple[tuple[tuple[float, float, float], ...], float, float], log_f: NDArray[np.float64]) -> ArrayLike:
@@ -307,9 +341,16 @@ ForwardLight = Literal["lost", "collected"]
 ShiftName = Literal["none", "filgueira2017"]
 
 RATE = Amount(
-    "rate_mm_h", "rain_rate_mm_h", "--rain", "MM_H", "Rain rate, 0 to 500 mm/h.", "mm/h", 0.0, 500.0,
+    "rate_mm_h",
+    "rain_rate_mm_h",
+    "--rain",
+    "MM_H",
+    "Rain rate, 0 to 500 mm/h.",
+    "mm/h",
+    0.0,
+    500.0,
     Slider(100.0, 0.5, hint="drizzle 1, steady rain 5, cloudburst 50 and more"),
-)  # fmt: skip
+)
 
 
 class Rain(MediumPart):
@@ -387,10 +428,16 @@ class RainEffects(Effects):
     def particles(self, part: Rain, amount: float) -> Particles | None:
         """Drops."""
         return Particles(
-            sizes_at(part.drop_sizes, amount), drop_backscatter, _cross_section, _diameter_m, terminal_velocity,
-            DROP_EDGES_MM, 5.0, brightness=DROP_BRIGHTNESS,
+            sizes_at(part.drop_sizes, amount),
+            drop_backscatter,
+            _cross_section,
+            _diameter_m,
+            terminal_velocity,
+            DROP_EDGES_MM,
+            5.0,
+            brightness=DROP_BRIGHTNESS,
             vane=(float(drops_per_m3(amount)), float(drop_diameter(amount))),
-        )  # fmt: skip
+        )
 
     def range_shift(self, part: Rain, amount: float, extinction_per_m: float) -> RangeShift | None:
         """Range shift; those of VANE and Goodin 2019 belong to their models of extinction."""
@@ -416,11 +463,20 @@ class RainEffects(Effects):
 
 
 RAIN = Medium(
-    "rain", 1, "Rain", "#3f9dff", Rain, RATE, RainEffects(), first_draw=5000,
+    "rain",
+    1,
+    "Rain",
+    "#3f9dff",
+    Rain,
+    RATE,
+    RainEffects(),
+    first_draw=5000,
     options=(
         Option(
-            "--rain-model", "model", "Extinction of rain: mie (the default), vane, goodin2019, guo2015, ulbrich-atlas.",
+            "--rain-model",
+            "model",
+            "Extinction of rain: mie (the default), vane, goodin2019, guo2015, ulbrich-atlas.",
             get_args(ModelName),
         ),
     ),
-)  # fmt: skip
+)

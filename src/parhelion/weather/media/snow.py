@@ -107,10 +107,18 @@ FLAKE_EDGES_MM = (0.5, 0.8, 1.2, 2.0, 20.0)
 """Size classes of flakes by melted diameter."""
 
 RATE = Amount(
-    "rate_mm_h", "snow_rate_mm_h", "--snow", "MM_H", "Snow rate as melted water, 0 to 50 mm/h.", "mm/h", 0.0, 50.0,
+    "rate_mm_h",
+    "snow_rate_mm_h",
+    "--snow",
+    "MM_H",
+    "Snow rate as melted water, 0 to 50 mm/h.",
+    "mm/h",
+    0.0,
+    50.0,
     Slider(20.0, 0.1, hint="as melted water: 1 is moderate snow"),
-    limit_note=" of melted water", report_unit="mm/h as water",
-)  # fmt: skip
+    limit_note=" of melted water",
+    report_unit="mm/h as water",
+)
 
 
 class Snow(MediumPart):
@@ -156,9 +164,17 @@ class SnowEffects(Effects):
     def particles(self, part: Snow, amount: float) -> Particles | None:
         """Flakes."""
         return Particles(
-            sizes_at("constant-intercept", amount), flake_backscatter, flake_cross_section, _diameter_m, _speed,
-            FLAKE_EDGES_MM, 4.0, FLAKE_FLUTTER, AREA_RATIO, FLAKE_BRIGHTNESS,
-        )  # fmt: skip
+            sizes_at("constant-intercept", amount),
+            flake_backscatter,
+            flake_cross_section,
+            _diameter_m,
+            _speed,
+            FLAKE_EDGES_MM,
+            4.0,
+            FLAKE_FLUTTER,
+            AREA_RATIO,
+            FLAKE_BRIGHTNESS,
+        )
 
     def sky(self, part: Snow, amount: float) -> Sky:
         """Snow cloud."""

@@ -127,11 +127,18 @@ ASYMMETRY = 0.87
 # ---- the medium ----------------------------------------------------------------------------------------------------
 
 DENSITY = Amount(
-    "density_kg_m3", "", "--spray", "X,Y,Z,R[,KG_M3]",
-    "Cloud of spray: centre and radius in m, density (0.005 by default). May be repeated.", "kg/m^3", 0.0, 1.0,
+    "density_kg_m3",
+    "",
+    "--spray",
+    "X,Y,Z,R[,KG_M3]",
+    "Cloud of spray: centre and radius in m, density (0.005 by default). May be repeated.",
+    "kg/m^3",
+    0.0,
+    1.0,
     Slider(50.0, 1.0, unit="g/m³", scale=1e-3, hint="a cloud ahead of the sensor's first position"),
-    report_unit="kg/m³", default=5e-3,
-)  # fmt: skip
+    report_unit="kg/m³",
+    default=5e-3,
+)
 """Mass of water per volume of air, in drops of REFERENCE_MM. The default has a visibility of 60 m."""
 
 

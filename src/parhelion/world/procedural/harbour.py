@@ -38,11 +38,20 @@ LAND_M = 70.0
 """Depth of the land beyond each quay [m]."""
 ENDS_M = 40.0
 _STORE = (
-    kinds.StoreysParams(storeys=1, storey_height_m=4.6, pitch_m=5.2, window_width_m=2.2, sill_m=1.3,
-                         window_height_m=2.3, recess_m=0.3),
-    kinds.StoreysParams(bottom_m=4.6, storeys=3, storey_height_m=3.8, pitch_m=5.2, window_width_m=1.7, sill_m=1.1,
-                         window_height_m=1.9, recess_m=0.3),
-)  # fmt: skip
+    kinds.StoreysParams(
+        storeys=1, storey_height_m=4.6, pitch_m=5.2, window_width_m=2.2, sill_m=1.3, window_height_m=2.3, recess_m=0.3
+    ),
+    kinds.StoreysParams(
+        bottom_m=4.6,
+        storeys=3,
+        storey_height_m=3.8,
+        pitch_m=5.2,
+        window_width_m=1.7,
+        sill_m=1.1,
+        window_height_m=1.9,
+        recess_m=0.3,
+    ),
+)
 _HALL = (
     kinds.StoreysParams(
         storeys=1, storey_height_m=7.0, pitch_m=7.0, window_width_m=3.2, sill_m=3.6, window_height_m=1.8, recess_m=0.2

@@ -83,9 +83,7 @@ class Layers:
         def take(count: int) -> list[Array]:
             return [next(rest) for _ in range(count)]
 
-        return cls(
-            take(bands), next(rest), take(bands), take(bands), take(3), take(3), next(rest), next(rest)
-        )  # fmt: skip
+        return cls(take(bands), next(rest), take(bands), take(bands), take(3), take(3), next(rest), next(rest))
 
 
 def filtered(
@@ -111,9 +109,16 @@ def filtered(
 
     error = number(ONE_SAMPLE_ERROR if samples < 2 else 0.0)
     light, variance, surface = run(
-        _divided, layers.indirect, layers.reflected, layers.variance, layers.normal, layers.place, layers.square, error,
+        _divided,
+        layers.indirect,
+        layers.reflected,
+        layers.variance,
+        layers.normal,
+        layers.place,
+        layers.square,
+        error,
         number(pixel_rad),
-    )  # fmt: skip
+    )
     for level in range(PASSES):
         step = 2**level
         spread = Static((width, height, 3 if level == 0 else 1))
@@ -125,9 +130,15 @@ def filtered(
 
 
 def _divided(
-    indirect: list[Array], reflected: list[Array], variance: Array, normal: list[Array], place: list[Array],
-    square: Array, error: Reals, pixel_rad: Reals,
-) -> tuple[list[Array], Array, list[Array]]:  # fmt: skip
+    indirect: list[Array],
+    reflected: list[Array],
+    variance: Array,
+    normal: list[Array],
+    place: list[Array],
+    square: Array,
+    error: Reals,
+    pixel_rad: Reals,
+) -> tuple[list[Array], Array, list[Array]]:
     """Indirect light and its variance divided by reflectance; surface: weight, unit normal, place, size, spread."""
     xp = namespace(square)
     grey = sum(reflected[1:], start=reflected[0]) * (1.0 / len(reflected))
@@ -201,9 +212,13 @@ def _averaged(
 
 
 def _multiplied(
-    light: list[Array], variance: Array, direct: list[Array], indirect: list[Array], reflected: list[Array],
+    light: list[Array],
+    variance: Array,
+    direct: list[Array],
+    indirect: list[Array],
+    reflected: list[Array],
     direct_variance: Array,
-) -> tuple[list[Array], Array]:  # fmt: skip
+) -> tuple[list[Array], Array]:
     """Direct light plus filtered light times reflectance, and the relative standard error of the sum over bands."""
     xp = namespace(variance)
     grey = sum(reflected[1:], start=reflected[0]) * (1.0 / len(reflected))

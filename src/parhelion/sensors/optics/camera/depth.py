@@ -319,9 +319,7 @@ def interreflected(
         share = sent * factor * far[p] ** 2 / (facing[p] * (square + area / np.pi))
         electrons[p] = share.sum()
         phasor[p] = (share * np.exp(0.5j * (far + distance - far[p]) / metres)).sum()
-    places = np.meshgrid(
-        (np.arange(height) - rows[0]) / step, (np.arange(width) - columns[0]) / step, indexing="ij"
-    )  # fmt: skip
+    places = np.meshgrid((np.arange(height) - rows[0]) / step, (np.arange(width) - columns[0]) / step, indexing="ij")
 
     def everywhere(values: Floats) -> Floats:
         return np.asarray(map_coordinates(values.reshape(shape), places, order=1, mode="nearest"))

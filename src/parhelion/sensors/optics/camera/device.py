@@ -71,9 +71,17 @@ class CameraOnDevice(DeviceOwned):
         return middles
 
     def view(
-        self, target: CameraScene, motion: Trajectory, start: float, *, line_time_s: float, exposure_s: float,
-        aperture_m: float, focus_m: float, coarse: bool = False,
-    ) -> View:  # fmt: skip
+        self,
+        target: CameraScene,
+        motion: Trajectory,
+        start: float,
+        *,
+        line_time_s: float,
+        exposure_s: float,
+        aperture_m: float,
+        focus_m: float,
+        coarse: bool = False,
+    ) -> View:
         """View of one exposure; `coarse` selects the resolution of the light meter."""
         corners, tables = (self._coarse, self._coarse_tables) if coarse else (self.corners, self._tables)
         duration = exposure_s + line_time_s * (corners.shape[0] - 2)
@@ -81,13 +89,27 @@ class CameraOnDevice(DeviceOwned):
         if target.scene.changes:
             target.scene.set_window(start, duration, place)
         return View.of(
-            self.engine, corners, motion, start, line_time_s=line_time_s, exposure_s=exposure_s,
-            aperture_m=aperture_m, focus_m=focus_m, origin=target.scene.origin, tables=tables,
-        )  # fmt: skip
+            self.engine,
+            corners,
+            motion,
+            start,
+            line_time_s=line_time_s,
+            exposure_s=exposure_s,
+            aperture_m=aperture_m,
+            focus_m=focus_m,
+            origin=target.scene.origin,
+            tables=tables,
+        )
 
     def scene(
-        self, target: CameraScene, view: View, sky: SkyLight, weather: Weather | None, time: float, bounces: int,
-    ) -> RenderInputs:  # fmt: skip
+        self,
+        target: CameraScene,
+        view: View,
+        sky: SkyLight,
+        weather: Weather | None,
+        time: float,
+        bounces: int,
+    ) -> RenderInputs:
         """Inputs of the renderer for one exposure."""
         engine, lamps = self.engine, target.lamps(night=lamps_lit(sky))
         reach = engine.number(REACH_M)
@@ -126,10 +148,14 @@ class CameraOnDevice(DeviceOwned):
             top, asymmetry = min(layers, default=HAZE_LAYER_M), media[0].asymmetry
         number = engine.number
         return AirLight(
-            air, [number(float(one / total[0])) for one in total], number(top),
-            [number(float(one)) for one in mean_radiance(sky)], [number(float(one)) for one in sky.sun_irradiance],
-            [number(float(one)) for one in sky.sun_direction], number(asymmetry),
-        )  # fmt: skip
+            air,
+            [number(float(one / total[0])) for one in total],
+            number(top),
+            [number(float(one)) for one in mean_radiance(sky)],
+            [number(float(one)) for one in sky.sun_irradiance],
+            [number(float(one)) for one in sky.sun_direction],
+            number(asymmetry),
+        )
 
     def expose(
         self, target: CameraScene, scene: RenderInputs, stream: Stream, samples: int, *, first: int = 0
@@ -148,9 +174,15 @@ class CameraOnDevice(DeviceOwned):
         engine, count = self.engine, scene.view.width * scene.view.height
         shoot = engine.frozen(render, casts=True)
         return shoot(
-            scene, target.scene.for_kernels(), engine.counting(count), self._keys(stream), engine.whole(samples),
-            engine.whole(first), count, layered,
-        )  # fmt: skip
+            scene,
+            target.scene.for_kernels(),
+            engine.counting(count),
+            self._keys(stream),
+            engine.whole(samples),
+            engine.whole(first),
+            count,
+            layered,
+        )
 
     def guided(self, target: CameraScene, scene: RenderInputs, stream: Stream) -> RenderInputs:
         """Inputs of the renderer with a guide of the indirect light, where that reduces noise."""
@@ -172,9 +204,15 @@ class CameraOnDevice(DeviceOwned):
         return replace(scene, guide=Guide.of(engine, tiles, *traced(RAYS)))
 
     def expose_heat(
-        self, target: CameraScene, view: View, day: Daylight, weather: Weather | None, time: float, stream: Stream,
+        self,
+        target: CameraScene,
+        view: View,
+        day: Daylight,
+        weather: Weather | None,
+        time: float,
+        stream: Stream,
         samples: int,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Mean thermal radiance of the pixels [W/(m^2 sr)], a flat device array."""
         engine, count = self.engine, view.width * view.height
         solar = lighting(day, (SOLAR,), weather=weather, time=time)
@@ -187,13 +225,19 @@ class CameraOnDevice(DeviceOwned):
         if self._warmth is None or self._warmth[0] != key:
             made = Warmth.of(
                 engine, target.materials, target.material_rows, self.bands[0], day, solar, cloud, wind, target.heat
-            )  # fmt: skip
+            )
             self._warmth = (key, (target, solar), made)
         shoot = engine.frozen(render_heat, casts=True)
         return shoot(
-            view, self._warmth[2], engine.number(REACH_M), target.scene.for_kernels(), engine.counting(count),
-            self._keys(stream), engine.whole(samples), count,
-        )  # fmt: skip
+            view,
+            self._warmth[2],
+            engine.number(REACH_M),
+            target.scene.for_kernels(),
+            engine.counting(count),
+            self._keys(stream),
+            engine.whole(samples),
+            count,
+        )
 
     def _keys(self, stream: Stream) -> tuple[Any, Any]:
         opaque, kind = self.engine.dr.opaque, self.engine.mi.UInt32
@@ -208,9 +252,13 @@ class CameraOnDevice(DeviceOwned):
     def pixel_truth(self, target: CameraScene, view: View) -> PixelTruth:
         """Ground truth at the pixel centres."""
         return trace_truth(
-            self.engine, view, target.names, target.scene.for_kernels(), self.engine.number(REACH_M),
+            self.engine,
+            view,
+            target.names,
+            target.scene.for_kernels(),
+            self.engine.number(REACH_M),
             moves=target.scene.moving is not None,
-        )  # fmt: skip
+        )
 
 
 def _with_air(day: Daylight, weather: Weather) -> Daylight:

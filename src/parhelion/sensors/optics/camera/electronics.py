@@ -368,22 +368,50 @@ def develop(
     e, time = electronics, exposure.time_s
     keys = (replace(stream, name=f"{stream.name}/readout").key, Stream(0, f"fixed-pattern/{e.identity}").key)
     raws = bench.run(
-        _read, rates, bench.pixel, bench.keys(keys),
-        bench.numbers((time, e.dark_current_e_s * time, e.prnu, e.dsnu_e, e.full_well_e, e.read_noise_e,
-                       e.dn_per_e(exposure.gain_db), e.black_level_dn, e.largest_dn)),
+        _read,
+        rates,
+        bench.pixel,
+        bench.keys(keys),
+        bench.numbers(
+            (
+                time,
+                e.dark_current_e_s * time,
+                e.prnu,
+                e.dsnu_e,
+                e.full_well_e,
+                e.read_noise_e,
+                e.dn_per_e(exposure.gain_db),
+                e.black_level_dn,
+                e.largest_dn,
+            )
+        ),
         Static((e.prnu > 0.0 or e.dsnu_e > 0.0, e.noise)),
-    )  # fmt: skip
+    )
     if e.white_balance == "auto":
         levels = bench.numbers((e.black_level_dn, e.largest_dn))
         balance = bench.run(_means, raws, bench.pixel, levels, Static((width, height, e.bayer)))
     else:
         balance = [] if e.white_balance == "none" else bench.numbers(e.white_balance)
     stored = bench.run(
-        _finish, raws, bench.pixel, balance,
+        _finish,
+        raws,
+        bench.pixel,
+        balance,
         bench.numbers((e.black_level_dn, 1.0 / (e.largest_dn - e.black_level_dn))),
-        Static((width, height, e.bayer, e.demosaic, e.white_balance == "auto", e.colour_matrix,
-               e.curve, e.gamma, e.output_bits)),
-    )  # fmt: skip
+        Static(
+            (
+                width,
+                height,
+                e.bayer,
+                e.demosaic,
+                e.white_balance == "auto",
+                e.colour_matrix,
+                e.curve,
+                e.gamma,
+                e.output_bits,
+            )
+        ),
+    )
     colour = bench.picture(stored, width, height, e.output_bits)
     if e.jpeg_quality is not None:
         colour = jpeg(colour, e.jpeg_quality)

@@ -106,9 +106,17 @@ def _vane_class(name: str, particles: Particles, share: float, wind: tuple[float
     number, size = particles.vane
     speed = float(particles.speed_m_s(np.float64(size)))
     return ParticleClass(
-        f"{name}/vane", share * number, _with_fall(wind, speed), wind, lambda u: np.full(u.shape, size), size,
-        particles.speed_m_s, particles.flutter_m_s, particles.cover, particles.brightness,
-    )  # fmt: skip
+        f"{name}/vane",
+        share * number,
+        _with_fall(wind, speed),
+        wind,
+        lambda u: np.full(u.shape, size),
+        size,
+        particles.speed_m_s,
+        particles.flutter_m_s,
+        particles.cover,
+        particles.brightness,
+    )
 
 
 def _size_classes(
@@ -121,9 +129,18 @@ def _size_classes(
         velocity = _with_fall(wind, float(particles.speed_m_s(np.float64(typical))))
         count, size = _within(particles, low, high)
         one = ParticleClass(
-            f"{name}/{number}", share * count, velocity, wind, size, typical, particles.speed_m_s,
-            particles.flutter_m_s, particles.cover, particles.brightness, SMALL_CELL_M if number < 2 else CELL_M,
-        )  # fmt: skip
+            f"{name}/{number}",
+            share * count,
+            velocity,
+            wind,
+            size,
+            typical,
+            particles.speed_m_s,
+            particles.flutter_m_s,
+            particles.cover,
+            particles.brightness,
+            SMALL_CELL_M if number < 2 else CELL_M,
+        )
         found.append(one)
     return found
 

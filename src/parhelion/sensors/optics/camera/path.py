@@ -125,9 +125,15 @@ class _Sample:
 
 
 def render(
-    scene: RenderInputs, cast: SceneArrays, index: Ints, keys: Keys, samples: Ints, first: Ints, size: int,
+    scene: RenderInputs,
+    cast: SceneArrays,
+    index: Ints,
+    keys: Keys,
+    samples: Ints,
+    first: Ints,
+    size: int,
     layered: bool = False,
-) -> list[Reals]:  # fmt: skip
+) -> list[Reals]:
     """Mean radiance of each pixel [W/(m^2 sr)], row-major, one array per band, over the samples from `first` on.
 
     The last array is the relative standard error of the sum over bands, as for independent samples; 0 for one sample.
@@ -325,9 +331,15 @@ def _from_lamp(scene: RenderInputs, cast: SceneArrays, met: _Met, u: Reals) -> l
 
 
 def _lit(
-    scene: RenderInputs, cast: SceneArrays, met: _Met, wi: Vectors, limit: Reals, lit: Masks, irradiance: list[Reals],
+    scene: RenderInputs,
+    cast: SceneArrays,
+    met: _Met,
+    wi: Vectors,
+    limit: Reals,
+    lit: Masks,
+    irradiance: list[Reals],
     coherent: bool,
-) -> list[Reals]:  # fmt: skip
+) -> list[Reals]:
     """Radiance of surfaces for each band under light from `wi`, where `lit` is set and the surface faces the light."""
     dr = running_engine().dr
     cos_i, cos_o = dr.dot(met.normal, wi), dr.dot(met.normal, met.wo)

@@ -68,8 +68,12 @@ class Shot:
         """Take the picture."""
         camera, intrinsics = self.camera, self.camera.intrinsics
         metadata: dict[str, Any] = {
-            "sensor": camera.model, "seed": seed, "time": self.start, "rate_hz": camera.rate_hz, "world": world,
-        }  # fmt: skip
+            "sensor": camera.model,
+            "seed": seed,
+            "time": self.start,
+            "rate_hz": camera.rate_hz,
+            "world": world,
+        }
         colour: NDArray[Any] = np.zeros((intrinsics.height, intrinsics.width), np.uint8)
         right: NDArray[Any] | None = None
         taken = exposure if isinstance(exposure, Exposure) else Exposure(exposure.max_time_s)
@@ -89,9 +93,16 @@ class Shot:
         start_pose = self.motion.pose if isinstance(self.motion, Fixed) else pose_at(self.motion, self.start)
         bands = camera.config.sensor.band_names if camera.picture else ()
         return Image(
-            colour=colour, right=right, bands=bands, intrinsics=intrinsics, start_time=self.start, pose=start_pose,
-            names={"label": {0: "none", **self.target.label_names}}, metadata=metadata, **truth,
-        )  # fmt: skip
+            colour=colour,
+            right=right,
+            bands=bands,
+            intrinsics=intrinsics,
+            start_time=self.start,
+            pose=start_pose,
+            names={"label": {0: "none", **self.target.label_names}},
+            metadata=metadata,
+            **truth,
+        )
 
     @property
     def _optics(self) -> dict[str, float]:
@@ -106,9 +117,14 @@ class Shot:
         # The coarse picture has fewer rows; it is exposed at one time.
         line_time = 0.0 if coarse else self.camera.line_time_s
         return self.device.view(
-            self.target, self.motion, self.start, line_time_s=line_time, exposure_s=exposure_s, coarse=coarse,
+            self.target,
+            self.motion,
+            self.start,
+            line_time_s=line_time,
+            exposure_s=exposure_s,
+            coarse=coarse,
             **self._optics,
-        )  # fmt: skip
+        )
 
     def _sky(self) -> SkyLight:
         return lighting(self.daylight, self.camera.bands, weather=self.weather, time=self.start)
@@ -164,9 +180,15 @@ class Shot:
         lens = camera.intrinsics
         cosines = axis_cosines(lens) if electronics.vignetting else None
         done = develop(
-            planes, electronics, taken, self.stream, width=view.width, height=view.height, cos_axis=cosines,
+            planes,
+            electronics,
+            taken,
+            self.stream,
+            width=view.width,
+            height=view.height,
+            cos_axis=cosines,
             principal_point=(lens.cx, lens.cy),
-        )  # fmt: skip
+        )
         return done.colour
 
     def _filtered(self, scene: RenderInputs, view: View) -> tuple[list[Any], Any]:
@@ -174,9 +196,13 @@ class Shot:
         camera, device = self.camera, self.device
         planes = device.expose_layers(self.target, scene, self.stream, camera.samples)
         return filtered(
-            Layers.of(planes, len(camera.bands)), view.width, view.height, pixel_rad=1.0 / camera.intrinsics.fx,
-            samples=camera.samples, engine=device.engine,
-        )  # fmt: skip
+            Layers.of(planes, len(camera.bands)),
+            view.width,
+            view.height,
+            pixel_rad=1.0 / camera.intrinsics.fx,
+            samples=camera.samples,
+            engine=device.engine,
+        )
 
     def _compare_grain(self, planes: list[Any], error: Any, taken: Exposure, view: View) -> None:
         """Warn once per camera if the noise of the renderer is far above that of the sensor."""
@@ -209,9 +235,16 @@ class Shot:
         lens, optics = self.camera.intrinsics, self._optics
         poses = [pose_at(self.motion, self.start + after) for after in (0.0, taken.time_s)]
         streaks = streaks_of(
-            self.weather, lens, poses[0], self.start, taken.time_s, end_pose=poses[1], model=self.camera.rain_blend,
-            aperture_m=2.0 * optics["aperture_m"], focus_m=optics["focus_m"],
-        )  # fmt: skip
+            self.weather,
+            lens,
+            poses[0],
+            self.start,
+            taken.time_s,
+            end_pose=poses[1],
+            model=self.camera.rain_blend,
+            aperture_m=2.0 * optics["aperture_m"],
+            focus_m=optics["focus_m"],
+        )
         if not len(streaks):
             return planes
         layer = layer_of(streaks, lens.width, lens.height, self.device.pixel_truth(self.target, view).depth)

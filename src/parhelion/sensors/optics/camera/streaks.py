@@ -236,9 +236,14 @@ _NOTHING: list[Any] = [np.zeros((0, 2)), np.zeros((0, 2)), *(np.zeros(0) for _ i
 
 
 def _streaks_of_kind(
-    kind: ParticleClass, far: float, seed: int, lens: Intrinsics, poses: tuple[Pose, Pose], time: float,
+    kind: ParticleClass,
+    far: float,
+    seed: int,
+    lens: Intrinsics,
+    poses: tuple[Pose, Pose],
+    time: float,
     exposure_s: float,
-) -> tuple[Any, ...]:  # fmt: skip
+) -> tuple[Any, ...]:
     """Columns of `Streaks` for one class, with diameters in place of widths."""
     middle = time + 0.5 * exposure_s
     moved = float(np.linalg.norm(poses[1].xyz - poses[0].xyz))
@@ -263,9 +268,14 @@ def _streaks_of_kind(
     kept, start, end, inside = kept[seen], start[seen], end[seen], inside[seen]
     count = len(kept)
     return (
-        start, end, depth[kept], diameter[kept], np.full(count, kind.cover), np.full(count, kind.brightness),
+        start,
+        end,
+        depth[kept],
+        diameter[kept],
+        np.full(count, kind.cover),
+        np.full(count, kind.brightness),
         inside,
-    )  # fmt: skip
+    )
 
 
 def _optical(xyz: Floats, pose: Pose) -> Floats:

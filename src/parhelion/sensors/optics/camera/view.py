@@ -79,10 +79,18 @@ class View:
         if not np.all(np.isfinite(knots)):
             raise ConfigError("pose: the camera's motion is not finite during the exposure")
         return cls(
-            width, height, aperture_m > 0.0 and np.isfinite(focus_m), *tables, engine.table(knots[0]),
-            engine.whole(count), engine.number((count - 1) / max(duration, 1e-9)), engine.number(line_time_s),
-            engine.number(exposure_s), engine.number(aperture_m), engine.number(min(focus_m, 1e9)),
-        )  # fmt: skip
+            width,
+            height,
+            aperture_m > 0.0 and np.isfinite(focus_m),
+            *tables,
+            engine.table(knots[0]),
+            engine.whole(count),
+            engine.number((count - 1) / max(duration, 1e-9)),
+            engine.number(line_time_s),
+            engine.number(exposure_s),
+            engine.number(aperture_m),
+            engine.number(min(focus_m, 1e9)),
+        )
 
     def pixel(self, index: Ints) -> tuple[Ints, Ints, Ints]:
         """Number, row and column of the pixel at a position of the tracing order."""

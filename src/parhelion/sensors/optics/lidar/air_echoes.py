@@ -120,13 +120,16 @@ class DrawnParticles:
         last = len(size) - 1
         start, end = float(table.log_tail_steps[0]), float(table.log_tail_steps[-1])
         tables = ParticleTables(
-            origin=medium.code, first_draw=medium.draw, mean=dr.opaque(mi.Float, table.mean),
+            origin=medium.code,
+            first_draw=medium.draw,
+            mean=dr.opaque(mi.Float, table.mean),
             by_range=engine.table(np.stack([span, table.log_tail, geometry(span), 1.0 / area(span)], axis=1)),
             range_steps=len(span) - 1,
             by_tail=engine.table(np.stack([size, backscatter(size), blocked, 0.0 * size], axis=1)),
-            last_tail=last, tail_start=dr.opaque(mi.Float, start),
+            last_tail=last,
+            tail_start=dr.opaque(mi.Float, start),
             tail_per=dr.opaque(mi.Float, last / (end - start) if end != start else 0.0),
-        )  # fmt: skip
+        )
         u = (np.arange(256) + 0.5) / 256
         at, drop = sample(table, *(axis.ravel() for axis in np.meshgrid(u, u)))
         depth = float(table.mean * np.mean(obscured(taken(drop), area(at))))

@@ -239,9 +239,14 @@ class ShotArrays:
         origin = table.origin if gains is None else np.c_[table.origin, gains[table.ring]]
         rows = (in_fours(engine, values[order]) for values in (np.c_[axis, table.time], left, origin))
         return cls(
-            len(axis), tuple(rows), engine.table(table.time), engine.table(ring_column),  # type: ignore[arg-type]
-            engine.table(order), engine.table(np.argsort(order)), gains is not None,
-        )  # fmt: skip
+            len(axis),
+            tuple(rows),
+            engine.table(table.time),
+            engine.table(ring_column),  # type: ignore[arg-type]
+            engine.table(order),
+            engine.table(np.argsort(order)),
+            gains is not None,
+        )
 
 
 def in_fours(engine: Engine, rows: NDArray[Any]) -> Reals:
@@ -343,12 +348,15 @@ class SubRays:
         weights = footprint.five_point_weights()
         members = footprint.sector_members()
         return cls(
-            len(footprint), float(footprint.weight[0]),
+            len(footprint),
+            float(footprint.weight[0]),
             engine.table(np.concatenate([footprint.slope, footprint.offset], axis=1)),
             None if weights is None else tuple(weights.tolist()),
-            engine.table(footprint.sector_rim), members.shape[1], engine.table(members),
+            engine.table(footprint.sector_rim),
+            members.shape[1],
+            engine.table(members),
             bool(np.all(members < len(footprint))),
-        )  # fmt: skip
+        )
 
     def ray(self, aim: BeamAim, sub_ray: Ints) -> tuple[Vectors, Vectors]:
         """Start point relative to the beam exit, and unit direction, of sub-rays, as kernel variables."""

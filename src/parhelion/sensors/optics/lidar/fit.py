@@ -120,9 +120,12 @@ class SignalSearch:
         """Gain of each shot's ring. Powers are divided by it, except where the threshold decides."""
         self.power = self.power / self.gain
         self.model = SignalModel(
-            engine(), [known[name] for name in self.names], config.wavelength_nm, lidar.system_constant,
+            engine(),
+            [known[name] for name in self.names],
+            config.wavelength_nm,
+            lidar.system_constant,
             config.range.overlap,
-        )  # fmt: skip
+        )
         self.measured = by_shot(recording, recording.fields["range"])
 
     def _spread(self, planes: ShotPlanes, range_m: Floats) -> Mask:

@@ -250,12 +250,18 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         for launch in self._launches(world, motions, times, streams):
             metadata = [
                 {
-                    "sensor": self.model, "maker": self.config.maker, "product": self.config.name, "seed": int(seed),
-                    "time": start, "rate_hz": self.rate_hz, "returns": self.config.receiver.returns,
-                    "sampling": self.sampling, "world": world.name,
+                    "sensor": self.model,
+                    "maker": self.config.maker,
+                    "product": self.config.name,
+                    "seed": int(seed),
+                    "time": start,
+                    "rate_hz": self.rate_hz,
+                    "returns": self.config.receiver.returns,
+                    "sampling": self.sampling,
+                    "world": world.name,
                 }
                 for start in launch.times
-            ]  # fmt: skip
+            ]
             scans += self._device(launch.target).scan(launch, metadata)
         return scans
 

@@ -42,9 +42,19 @@ class Points:
 
 _MEASURED = ("range", "intensity", "reflectivity", "power")
 _ORDER = (
-    *_MEASURED, "ring", "column", "time", "return_index", "return_count",
-    "material", "label", "instance", "velocity", "origin", "shot",
-)  # fmt: skip
+    *_MEASURED,
+    "ring",
+    "column",
+    "time",
+    "return_index",
+    "return_count",
+    "material",
+    "label",
+    "instance",
+    "velocity",
+    "origin",
+    "shot",
+)
 
 
 @kernel_tree()
@@ -280,10 +290,16 @@ def scans_of(
         )
         scans.append(
             Scan(
-                points.xyz[rows], {name: values[rows] for name, values in points.fields.items()},
-                "sensor", names, metadata[i], shots=shots, motion=motion, start_time=start,
+                points.xyz[rows],
+                {name: values[rows] for name, values in points.fields.items()},
+                "sensor",
+                names,
+                metadata[i],
+                shots=shots,
+                motion=motion,
+                start_time=start,
             )
-        )  # fmt: skip
+        )
     return scans
 
 

@@ -212,10 +212,14 @@ class Profiles:
         noise = np.concatenate([np.zeros((1, 4)), *(one.noise for one in every)])
         draws = np.concatenate([np.zeros((1, rows.cells, 4)), *(one.draws for one in every)])
         return cls(
-            rows.cells, rows.scale.logarithmic, engine.table(np.concatenate(bins).astype(np.uint32)),
-            engine.table(noise.astype(np.float32)), engine.table(draws.astype(np.float32)), engine.table(reach),
+            rows.cells,
+            rows.scale.logarithmic,
+            engine.table(np.concatenate(bins).astype(np.uint32)),
+            engine.table(noise.astype(np.float32)),
+            engine.table(draws.astype(np.float32)),
+            engine.table(reach),
             reference,
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,9 +261,14 @@ class ProfileRows:
             edges, metres = np.asarray(profile.angle_deg), profile.reference_m
             reference = metres**2 / float(overlap_share(config.range.overlap, np.array([metres]))[0])
             own[name] = ProfileRow(
-                0.5 * (edges[1:] + edges[:-1]), _bin_numbers(profile), np.array(noise), np.array(draws),
-                profile.distance_m[1], SURE_POWER, reference,
-            )  # fmt: skip
+                0.5 * (edges[1:] + edges[:-1]),
+                _bin_numbers(profile),
+                np.array(noise),
+                np.array(draws),
+                profile.distance_m[1],
+                SURE_POWER,
+                reference,
+            )
         return cls(own, cells, scale_called(config.intensity.scale))
 
 

@@ -165,10 +165,12 @@ def read_out(reception: Reception, blocks: list[Block], found: list[Return], bea
         part = dr.reinterpret_array(mi.Float, dr.select(made, echo.part, NOTHING))
         rows.append(
             ReadReturn(
-                valid, mi.Vector4f(range_m, power, equal, value), mi.Vector4f(xyz.x, xyz.y, xyz.z, part),
+                valid,
+                mi.Vector4f(range_m, power, equal, value),
+                mi.Vector4f(xyz.x, xyz.y, xyz.z, part),
                 mi.Vector2u(actor, source),
             )
-        )  # fmt: skip
+        )
     return rows
 
 

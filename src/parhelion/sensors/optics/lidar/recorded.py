@@ -109,10 +109,12 @@ def assembled(cloud: PointCloud, shots: RecordedShots, found: Found, lidar: Lida
     if (known := reflectance_of(cloud, lidar)) is not None and len(cloud):
         reflectivity = np.where(new, reflectivity, known[source] * found.remaining)
     measured = {
-        "range": found.range_m, "power": found.power, "intensity": found.intensity,
+        "range": found.range_m,
+        "power": found.power,
+        "intensity": found.intensity,
         "reflectivity": reflectivity if bytes_on is None else bytes_on.reflectivity_bytes(reflectivity),
         "origin": np.where(new, found.origin, 0),
-    }  # fmt: skip
+    }
     fields: dict[str, NDArray[Any]] = {}
     for name, held in cloud.fields.items():
         # An empty cloud is treated as a single all-zero point; no real point matches it.
@@ -223,9 +225,16 @@ class _Launch:
     """One cloud on the device."""
 
     def __init__(
-        self, lidar: Lidar, weather: Weather, air: AirContents, stream: Stream, cloud: PointCloud,
-        shots: RecordedShots, reflectance: float | None, pose: Pose,
-    ) -> None:  # fmt: skip
+        self,
+        lidar: Lidar,
+        weather: Weather,
+        air: AirContents,
+        stream: Stream,
+        cloud: PointCloud,
+        shots: RecordedShots,
+        reflectance: float | None,
+        pose: Pose,
+    ) -> None:
         self.engine = engine()
         self.sigma = noise_sigma(lidar.config, lidar.sun_klx) if lidar.noise else 0.0
         photons = lidar.config.receiver.threshold_photons if self.sigma > 0.0 else None
@@ -336,9 +345,11 @@ class _Launch:
         # Unused rows of a shot with a return must not extend its reach, or particles would be drawn behind its surface.
         unused = dr.select(beam < dr.opaque(mi.UInt32, shots.points_shots), mi.Float(0.0), NO_ECHO)
         echo = ReturnEcho(
-            dr.select(here, range_m, unused), dr.select(here, self._given_detected(dimmed, power), 0.0),
-            dr.select(here, source, NOTHING), dr.reinterpret_array(mi.UInt32, dimmed),
-        )  # fmt: skip
+            dr.select(here, range_m, unused),
+            dr.select(here, self._given_detected(dimmed, power), 0.0),
+            dr.select(here, source, NOTHING),
+            dr.reinterpret_array(mi.UInt32, dimmed),
+        )
         return Echoes(slots, EchoRows.of(self.engine, echo), None, None, None, [])
 
     def _given_detected(self, dimmed: Reals, clear: Reals) -> Reals:
@@ -465,9 +476,12 @@ class _Launch:
         at_range = dr.select(valid, item.range, 0.0)
         overlap = 1.0 if curve is None else curve(at_range, valid)
         equal = reflectivity(
-            item.power, at_range, threshold=self.constant.threshold, extinction_per_m=self.constant.gamma_per_m,
+            item.power,
+            at_range,
+            threshold=self.constant.threshold,
+            extinction_per_m=self.constant.gamma_per_m,
             overlap=overlap if gain is None else overlap * gain,
-        )  # fmt: skip
+        )
         sheet, photons = self.config.intensity, threshold_photons(self.config)
         scale = scale_called(sheet.scale)
         value = in_steps(scale.encode(item.power, equal, photons), sheet.resolution or None)
@@ -491,11 +505,18 @@ class _Launch:
             value = dr.select(on_surface, kept, value)
         at = range_m * self.direction
         return {
-            "valid": valid, "x": at.x, "y": at.y, "z": at.z, "range_m": range_m, "power": item.power,
-            "reflectivity": equal, "intensity": value * self.shots.intensity_unit,
+            "valid": valid,
+            "x": at.x,
+            "y": at.y,
+            "z": at.z,
+            "range_m": range_m,
+            "power": item.power,
+            "reflectivity": equal,
+            "intensity": value * self.shots.intensity_unit,
             "source": dr.select(on_surface, echo.part, NOTHING),
-            "origin": dr.select(in_the_air, echo.actor & 0xFF, mi.UInt32(0)), "remaining": remaining,
-        }  # fmt: skip
+            "origin": dr.select(in_the_air, echo.actor & 0xFF, mi.UInt32(0)),
+            "remaining": remaining,
+        }
 
     def _collected(self, parts: list[dict[str, Any]]) -> Found:
         """Valid returns of all registers, in order of shot."""

@@ -197,9 +197,19 @@ def recorded_shots(cloud: PointCloud, lidar: Lidar, no_returns: str) -> Recorded
         table = np.concatenate([grouped, np.full((len(directions), grouped.shape[1]), -1)]).astype(np.uint32)
         ranges = np.concatenate([ranges, np.zeros((len(directions), ranges.shape[1]), np.float32)])
     return RecordedShots(
-        np.concatenate([vectors, directions]) if len(directions) else vectors, len(vectors), table, ranges,
-        intensity, unit, intensity_step=step, power=power, reflectance=known, lost=lost, lost_xyz=lost_xyz, notes=notes,
-    )  # fmt: skip
+        np.concatenate([vectors, directions]) if len(directions) else vectors,
+        len(vectors),
+        table,
+        ranges,
+        intensity,
+        unit,
+        intensity_step=step,
+        power=power,
+        reflectance=known,
+        lost=lost,
+        lost_xyz=lost_xyz,
+        notes=notes,
+    )
 
 
 def _intensity(
@@ -271,13 +281,23 @@ def _of_scan(
     ranges = np.concatenate([ranges, np.zeros((len(lost), ranges.shape[1]), np.float32)])
     direction = scan.shots.direction[lost] if no_returns != "none" else np.zeros((len(lost), 3), np.float32)
     known: dict[str, NDArray[Any]] = {
-        "ring": scan.shots.ring[lost], "column": scan.shots.column[lost], "time": scan.shots.time[lost],
-        "shot": lost, "returned": returned,
-    }  # fmt: skip
+        "ring": scan.shots.ring[lost],
+        "column": scan.shots.column[lost],
+        "time": scan.shots.time[lost],
+        "shot": lost,
+        "returned": returned,
+    }
     return RecordedShots(
-        np.concatenate([vectors, direction]).astype(np.float32), len(returned), rows, ranges, intensity, unit,
-        exit_m=scan.shots.origin[order], lost=known, notes=notes,
-    )  # fmt: skip
+        np.concatenate([vectors, direction]).astype(np.float32),
+        len(returned),
+        rows,
+        ranges,
+        intensity,
+        unit,
+        exit_m=scan.shots.origin[order],
+        lost=known,
+        notes=notes,
+    )
 
 
 def _others(count: int, rows: NDArray[Any]) -> NDArray[np.int64]:

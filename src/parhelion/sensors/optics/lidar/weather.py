@@ -174,9 +174,15 @@ class LidarWeather(DeviceOwned):
                 gain = 0.5 * self.pulse_length_m / (one.light.lidar_ratio_sr * self.constant.threshold)
                 least = 0.0 if one.light.by_own_power else GRID_LEAST_POWER
                 echo = echoes[medium.name] = GridEcho(
-                    medium.code, medium.draw, [], number(gain), number(self.config.receiver.dust_optical_depth),
-                    number(least), self.overlap_curve, reach,
-                )  # fmt: skip
+                    medium.code,
+                    medium.draw,
+                    [],
+                    number(gain),
+                    number(self.config.receiver.dust_optical_depth),
+                    number(least),
+                    self.overlap_curve,
+                    reach,
+                )
             grid = DeviceGrid.of(self.engine, one.grid, one.per_mass, local_origin)
             echo.tables.append(GridDepth.of(self.engine, beams, group, grid, reach))
         return list(echoes.values())
@@ -224,9 +230,16 @@ class LidarWeather(DeviceOwned):
             return cross_section(self.config.beam, range_m)
 
         table = detectable(
-            particles.sizes, backscatter, area=area, overlap=self.overlap, extinction_per_m=extinction,
-            threshold=threshold, floor=self.floor, least_range_m=limits.min_m, largest_range_m=limits.max_m,
-        )  # fmt: skip
+            particles.sizes,
+            backscatter,
+            area=area,
+            overlap=self.overlap,
+            extinction_per_m=extinction,
+            threshold=threshold,
+            floor=self.floor,
+            least_range_m=limits.min_m,
+            largest_range_m=limits.max_m,
+        )
         if not table.mean > 1e-9:
             return None
 
@@ -267,9 +280,12 @@ class LidarWeather(DeviceOwned):
         """Signal at mean density [P_min] at ranges [m]."""
         near = np.maximum(range_m, 1e-3)
         signal = soft_echo(
-            near, extinction_per_m=extinction, backscatter_per_m_sr=backscatter, pulse_length_m=self.pulse_length_m,
+            near,
+            extinction_per_m=extinction,
+            backscatter_per_m_sr=backscatter,
+            pulse_length_m=self.pulse_length_m,
             overlap=self.overlap,
-        )  # fmt: skip
+        )
         return signal / self.constant.threshold
 
     def _volume_curve(self, backscatter: float, extinction: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -157,8 +157,20 @@ COMPENSATED_PERIODS = 2
 """Periods that a ranger subtracts from the crossing of its threshold: those of a strong echo."""
 _FAINT_DB = 20.0
 """Margin below the noise down to which single rays are followed, because many of them form one echo."""
-_FIELDS = ("range", "azimuth", "elevation", "path_length", "attenuation", "snr", "bounces", "time", "label", "instance",
-           "origin", "source")  # fmt: skip
+_FIELDS = (
+    "range",
+    "azimuth",
+    "elevation",
+    "path_length",
+    "attenuation",
+    "snr",
+    "bounces",
+    "time",
+    "label",
+    "instance",
+    "origin",
+    "source",
+)
 
 
 class Echo(FrameSensor[EchoConfig, EchoScan]):
@@ -255,11 +267,25 @@ class Echo(FrameSensor[EchoConfig, EchoScan]):
         loss = (config.medium.absorption_db_per_m(hertz) + in_air) * 0.1 * np.log(10.0)
         azimuth, azimuth_step, elevation, elevation_step = map(number, rays.angles_rad)
         emission = Emission(
-            rays.bounces, False, scene.moving is not None, running.whole(rows), azimuth, azimuth_step, elevation,
-            elevation_step, number(0.0), number(0.0), Pattern.of(running, config.emitter.shape),
-            Pattern.of(running, config.receiver.shape), number(config.wavelength_m), number(1.5 * config.range_m[1]),
-            number(2.0 * config.range_m[0]), number(2.0 * config.range_m[1]), number(faint), number(loss),
-        )  # fmt: skip
+            rays.bounces,
+            False,
+            scene.moving is not None,
+            running.whole(rows),
+            azimuth,
+            azimuth_step,
+            elevation,
+            elevation_step,
+            number(0.0),
+            number(0.0),
+            Pattern.of(running, config.emitter.shape),
+            Pattern.of(running, config.receiver.shape),
+            number(config.wavelength_m),
+            number(1.5 * config.range_m[1]),
+            number(2.0 * config.range_m[0]),
+            number(2.0 * config.range_m[1]),
+            number(faint),
+            number(loss),
+        )
         moves = Moves.of(running, scene, motion, start, 1e-3)
         return trace_paths(running, target, emission, moves, scene.for_kernels(), columns * rows)
 
@@ -297,9 +323,10 @@ class Echo(FrameSensor[EchoConfig, EchoScan]):
             "snr": snr[loud].astype(np.float32),
         }
         names = {
-            "label": {**target.label_names, **world.label_names}, "origin": dict(enumerate(ECHO_ORIGINS)),
+            "label": {**target.label_names, **world.label_names},
+            "origin": dict(enumerate(ECHO_ORIGINS)),
             "source": world.source_names,
-        }  # fmt: skip
+        }
         metadata = {"sensor": self.model, "world": world.name, "seed": int(seed), "time": start, "mode": config.mode}
         heard = self._heard(world, paths, echoes, sounds, place, start, seed, stream, config) if self.waveform else None
         own = detected["source"] == 0
@@ -312,10 +339,17 @@ class Echo(FrameSensor[EchoConfig, EchoScan]):
             spread = config.range_step_m / (2.0 * 10.0 ** (snr[loud][own][0] / 20.0))
             nearest += float(to_normal(a, b)[0][0]) * spread
         return EchoScan(
-            (direction * detected["range"][:, None]).astype(np.float32), {name: fields[name] for name in _FIELDS},
-            "sensor", names, metadata, waveform=heard, pose=place, start_time=start, duration=config.listening_s,
+            (direction * detected["range"][:, None]).astype(np.float32),
+            {name: fields[name] for name in _FIELDS},
+            "sensor",
+            names,
+            metadata,
+            waveform=heard,
+            pose=place,
+            start_time=start,
+            duration=config.listening_s,
             nearest=nearest,
-        )  # fmt: skip
+        )
 
     def _reading(self, ranger: Ranger, nearest: float, snr_db: Floats, stream: Stream) -> float:
         """Range [m] at which the comparator trips; infinite without an echo.
@@ -346,9 +380,17 @@ class Echo(FrameSensor[EchoConfig, EchoScan]):
         return float(0.5 * time * config.medium.speed_m_s)
 
     def _heard(
-        self, world: World, paths: BouncePaths, echoes: dict[str, NDArray[Any]], sounds: passive.Heard | None,
-        place: Pose, start: float, seed: int, stream: Stream, config: EchoConfig,
-    ) -> EchoWaveform:  # fmt: skip
+        self,
+        world: World,
+        paths: BouncePaths,
+        echoes: dict[str, NDArray[Any]],
+        sounds: passive.Heard | None,
+        place: Pose,
+        start: float,
+        seed: int,
+        stream: Stream,
+        config: EchoConfig,
+    ) -> EchoWaveform:
         """Pressure at each microphone: one delayed pulse per echo, the sounds of the world, and noise."""
         rate = config.sampling_hz
         microphones = np.asarray(config.microphones_mm, np.float64) * 1e-3
@@ -379,12 +421,17 @@ def _echo_rows(
     return {
         "level": config.source_level_db + 10.0 * np.log10(echoes["power"] / (4.0 * np.pi)),
         "floor": np.full(len(row), config.noise_db - config.processing_gain_db),
-        "sent": np.full(len(row), config.source_level_db), "range": 0.5 * length, "path_length": length,
-        "direction": paths.direction[row].astype(np.float64), "bounces": bounces,
-        "time": length / config.medium.speed_m_s, "label": taken(target.part_label, paths.part[row]),
-        "instance": taken(target.part_instance, paths.part[row]), "source": np.zeros(len(row), np.int64),
+        "sent": np.full(len(row), config.source_level_db),
+        "range": 0.5 * length,
+        "path_length": length,
+        "direction": paths.direction[row].astype(np.float64),
+        "bounces": bounces,
+        "time": length / config.medium.speed_m_s,
+        "label": taken(target.part_label, paths.part[row]),
+        "instance": taken(target.part_instance, paths.part[row]),
+        "source": np.zeros(len(row), np.int64),
         "origin": np.where(bounces > 1, ORIGINS.index("multipath"), 0),
-    }  # fmt: skip
+    }
 
 
 def _stretch(
@@ -418,10 +465,13 @@ def _above_ringing(rows: dict[str, NDArray[Any]], config: EchoConfig) -> NDArray
 def _sound_rows(world: World, heard: passive.Heard, config: EchoConfig) -> dict[str, NDArray[Any]]:
     """Columns of the sounds of the world."""
     return {
-        "level": heard.level_db, "floor": np.full(len(heard), config.noise_db), "range": heard.length,
-        "path_length": heard.length, "direction": heard.direction,
+        "level": heard.level_db,
+        "floor": np.full(len(heard), config.noise_db),
+        "range": heard.length,
+        "path_length": heard.length,
+        "direction": heard.direction,
         **passive.columns_of(world, heard, config, (SOUND, ORIGINS.index("multipath"))),
-    }  # fmt: skip
+    }
 
 
 def _rough_parts(target: WaveScene) -> NDArray[np.bool_]:

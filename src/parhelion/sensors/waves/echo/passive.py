@@ -41,7 +41,7 @@ _FASTEST = 0.9
 """Maximum speed of sources and receivers as a fraction of the speed of sound."""
 RULES = MirrorRules(
     order=2, rays=16_384, lift_m=1e-3, parallel=0.9998, smallest_m2=(0.05, 0.05), layer_m=5e-3, most_tried=100_000
-)  # fmt: skip
+)
 """Search rules: rays are 1.6 degrees apart."""
 _EDGE = 512
 """Number of samples before and after the recorded window, for filter transients."""
@@ -99,9 +99,15 @@ def spectrum_in(entry: WorldSound, band_hz: tuple[float, float]) -> tuple[Floats
 
 
 def hear(
-    world: World, keys: tuple[str, ...], scene: RayScene, config: EchoConfig, motion: Trajectory, place: Pose,
-    time: float, numbers: list[int],
-) -> Heard:  # fmt: skip
+    world: World,
+    keys: tuple[str, ...],
+    scene: RayScene,
+    config: EchoConfig,
+    motion: Trajectory,
+    place: Pose,
+    time: float,
+    numbers: list[int],
+) -> Heard:
     """Sounds with the given indices at the receiver."""
     planes = planes_of(world, *keys)
     rules = replace(RULES, order=config.field.bounces)
@@ -171,9 +177,18 @@ class _Mirrors:
 
 
 def _levels(
-    number: int, entry: WorldSound, paths: MirrorPaths, planes: PlanePatches, surfaces: _Mirrors, config: EchoConfig,
-    place: Pose, speed: Floats, shown: Floats, hertz: Floats, share: Floats,
-) -> Heard:  # fmt: skip
+    number: int,
+    entry: WorldSound,
+    paths: MirrorPaths,
+    planes: PlanePatches,
+    surfaces: _Mirrors,
+    config: EchoConfig,
+    place: Pose,
+    speed: Floats,
+    shown: Floats,
+    hertz: Floats,
+    share: Floats,
+) -> Heard:
     toward = (paths.image - place.xyz) / np.maximum(paths.length, 1e-9)[:, None]
     local = toward @ place.rotation
     gain = np.sqrt(beam_gain(local[:, 0], local[:, 1], local[:, 2], *config.receiver.shape))
@@ -185,7 +200,7 @@ def _levels(
     rates = np.stack([np.einsum("ij,ij->i", toward, shown), -toward @ speed], axis=1)
     heard = Heard(
         np.full(len(paths), number), level, paths.length, local, paths.order, paths.part[:, 0], gain, paths.image, rates
-    )  # fmt: skip
+    )
     return heard.rows(np.isfinite(level))
 
 
@@ -300,7 +315,11 @@ def columns_of(world: World, heard: Heard, config: EchoConfig, own_origin: tuple
         labels = np.where(mirrored, parts.label[at], labels)
         instances = np.where(mirrored, parts.instance[at], instances)
     return {
-        "time": heard.length / config.medium.speed_m_s, "label": labels, "instance": instances,
-        "origin": np.where(mirrored, own_origin[1], own_origin[0]), "source": heard.sound + 1,
-        "bounces": heard.bounces, "sent": np.array([one.sound.level_db for one in entries] or [0.0])[heard.sound],
-    }  # fmt: skip
+        "time": heard.length / config.medium.speed_m_s,
+        "label": labels,
+        "instance": instances,
+        "origin": np.where(mirrored, own_origin[1], own_origin[0]),
+        "source": heard.sound + 1,
+        "bounces": heard.bounces,
+        "sent": np.array([one.sound.level_db for one in entries] or [0.0])[heard.sound],
+    }

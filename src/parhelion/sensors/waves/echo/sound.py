@@ -45,9 +45,16 @@ def water_speed_m_s(temperature_c: ArrayLike, salinity: float = 35.0, depth_m: f
     t = np.asarray(temperature_c, np.float64)
     s = salinity - 35.0
     return np.asarray(
-        1448.96 + 4.591 * t - 5.304e-2 * t**2 + 2.374e-4 * t**3 + 1.340 * s + 1.630e-2 * depth_m
-        + 1.675e-7 * depth_m**2 - 1.025e-2 * t * s - 7.139e-13 * t * depth_m**3
-    )  # fmt: skip
+        1448.96
+        + 4.591 * t
+        - 5.304e-2 * t**2
+        + 2.374e-4 * t**3
+        + 1.340 * s
+        + 1.630e-2 * depth_m
+        + 1.675e-7 * depth_m**2
+        - 1.025e-2 * t * s
+        - 7.139e-13 * t * depth_m**3
+    )
 
 
 def water_absorption_db_per_m(
@@ -115,9 +122,11 @@ def thermal_noise_db(frequency_hz: ArrayLike) -> Floats:
 def sea_noise_db(frequency_hz: ArrayLike, wind_m_s: float = 5.0, shipping: float = 0.5) -> Floats:
     """Total spectrum level of sea noise at an omnidirectional hydrophone."""
     return _added(
-        turbulence_noise_db(frequency_hz), shipping_noise_db(frequency_hz, shipping),
-        wind_noise_db(frequency_hz, wind_m_s), thermal_noise_db(frequency_hz),
-    )  # fmt: skip
+        turbulence_noise_db(frequency_hz),
+        shipping_noise_db(frequency_hz, shipping),
+        wind_noise_db(frequency_hz, wind_m_s),
+        thermal_noise_db(frequency_hz),
+    )
 
 
 def a_weight_db(frequency_hz: ArrayLike) -> Floats:
@@ -178,8 +187,17 @@ def _steps(width: float) -> Floats:
 # different density and speed (Rayleigh). Roughness is relative to the wavelength.
 
 
-ABSORBED_IN_AIR = {"foliage": 0.7, "cloth": 0.6, "dry-snow": 0.8, "wet-snow": 0.6, "medium-dry-ground": 0.4,
-                   "wet-ground": 0.3, "very-dry-ground": 0.3, "ceiling-board": 0.5, "skin": 0.1}  # fmt: skip
+ABSORBED_IN_AIR = {
+    "foliage": 0.7,
+    "cloth": 0.6,
+    "dry-snow": 0.8,
+    "wet-snow": 0.6,
+    "medium-dry-ground": 0.4,
+    "wet-ground": 0.3,
+    "very-dry-ground": 0.3,
+    "ceiling-board": 0.5,
+    "skin": 0.1,
+}
 """Absorbed fraction of the power; assumed, of the order given by Kuttruff 2009, Room Acoustics, at 4 kHz. All other
 materials absorb 3 %."""
 IN_WATER = {

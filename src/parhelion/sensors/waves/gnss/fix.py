@@ -122,9 +122,17 @@ def known(observed: Observed, sky: Sky, k: int, bands: list[BandOfSatellites], f
     group = 0.0 if two else eph.tgd[row]
     clock = SPEED_OF_LIGHT_M_S * (state.clock - np.where(modelled[column], eph.tgd[row], group))
     return Known(
-        state.xyz, state.velocity, clock, state.clock_rate, eph.accuracy_m[row], first.cn0[k, column], measured,
-        -first.doppler[k, column] * bands[0].wavelength_m[column], column, modelled[column],
-    )  # fmt: skip
+        state.xyz,
+        state.velocity,
+        clock,
+        state.clock_rate,
+        eph.accuracy_m[row],
+        first.cn0[k, column],
+        measured,
+        -first.doppler[k, column] * bands[0].wavelength_m[column],
+        column,
+        modelled[column],
+    )
 
 
 def solve(found: Known, sky: Sky, fix: FixConfig, second: float, frequency_hz: Floats) -> Fix | None:
@@ -236,9 +244,7 @@ def _finished(
     local = np.diag(axes @ plain[:3, :3] @ axes.T)
     dop = np.sqrt([np.trace(plain), np.sum(local), local[0] + local[1], local[2]])
     velocity, drift = _velocity(found.rows(np.isin(np.arange(len(found.column)), used)), x[:3], variance[used])
-    return Fix(
-        x[:3], float(x[3]), velocity, drift, cofactor[:3, :3], dop, passed, found.column[used], residual[used]
-    )  # fmt: skip
+    return Fix(x[:3], float(x[3]), velocity, drift, cofactor[:3, :3], dop, passed, found.column[used], residual[used])
 
 
 def _velocity(found: Known, xyz: Floats, variance: Floats) -> tuple[Floats, float]:

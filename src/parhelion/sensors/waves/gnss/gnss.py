@@ -232,19 +232,38 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
             found, rules = observe_by_vane_rules(self.config, sky, radio, state.xyz, state.velocity, times)
         else:
             found = observe(
-                self.config, sky, radio, state.xyz, state.velocity, state.quat_xyzw, numbers, times, seed,
-                self._streams, order=self.order, noise=self.noise, diffraction=self.diffraction,
+                self.config,
+                sky,
+                radio,
+                state.xyz,
+                state.velocity,
+                state.quat_xyzw,
+                numbers,
+                times,
+                seed,
+                self._streams,
+                order=self.order,
+                noise=self.noise,
+                diffraction=self.diffraction,
                 skyline=skyline_of(world, self.visibility_keys) if self.skyline else None,
                 weather=Air.of(world.weather, sky.place.altitude_m),
-            )  # fmt: skip
+            )
             rules = self.config.fix
         self._warn(found, times, state.xyz)
         solved = fixes(found, sky, rules, self.config.bands)
         if self.rtk_baseline_km is not None:
             solved = rtk_fixes(
-                found, sky, self.config, solved, sky.place.to_ecef(state.xyz), self.rtk_baseline_km, times, seed,
-                self._streams, self.noise,
-            )  # fmt: skip
+                found,
+                sky,
+                self.config,
+                solved,
+                sky.place.to_ecef(state.xyz),
+                self.rtk_baseline_km,
+                times,
+                seed,
+                self._streams,
+                self.noise,
+            )
         record = self._record(found, solved, sky, times, state.xyz, seed)
         return record.select(slice(before, None)) if before else record
 
@@ -291,23 +310,50 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
         first = found.bands[0]
         second = {f"{name}_2": getattr(band, name) for band in found.bands[1:] for name in _MEASURED}
         return GnssData(
-            time=times, satellites=sky.satellites, receiver_time=found.seconds, mode=mode,
-            position=sky.place.to_world(ecef), velocity=sky.place.rotate_to_world(speed),
-            position_covariance=covariance, latitude=latitude, longitude=longitude, altitude=altitude, dop=dop,
-            consistent=consistent, clock_bias=bias, clock_drift=drift, azimuth=found.seen.azimuth,
-            elevation=found.seen.elevation, status=found.received.status, used=used, cn0=first.cn0,
-            pseudorange=first.pseudorange, carrier=first.carrier, doppler=first.doppler, residual=residual,
-            true_position=xyz, quality=quality, metadata=self._metadata(sky, seed), **second,
-        )  # fmt: skip
+            time=times,
+            satellites=sky.satellites,
+            receiver_time=found.seconds,
+            mode=mode,
+            position=sky.place.to_world(ecef),
+            velocity=sky.place.rotate_to_world(speed),
+            position_covariance=covariance,
+            latitude=latitude,
+            longitude=longitude,
+            altitude=altitude,
+            dop=dop,
+            consistent=consistent,
+            clock_bias=bias,
+            clock_drift=drift,
+            azimuth=found.seen.azimuth,
+            elevation=found.seen.elevation,
+            status=found.received.status,
+            used=used,
+            cn0=first.cn0,
+            pseudorange=first.pseudorange,
+            carrier=first.carrier,
+            doppler=first.doppler,
+            residual=residual,
+            true_position=xyz,
+            quality=quality,
+            metadata=self._metadata(sky, seed),
+            **second,
+        )
 
     def _metadata(self, sky: Sky, seed: int) -> dict[str, Any]:
         place = sky.place
         return {
-            "sensor": self.model, "seed": int(seed), "rate_hz": self.rate_hz, "bands": tuple(self.config.bands),
-            "gps_week": sky.epoch.week, "gps_second": sky.epoch.second, "latitude_deg": place.latitude_deg,
-            "longitude_deg": place.longitude_deg, "altitude_m": place.altitude_m, "x_azimuth_deg": place.x_azimuth_deg,
+            "sensor": self.model,
+            "seed": int(seed),
+            "rate_hz": self.rate_hz,
+            "bands": tuple(self.config.bands),
+            "gps_week": sky.epoch.week,
+            "gps_second": sky.epoch.second,
+            "latitude_deg": place.latitude_deg,
+            "longitude_deg": place.longitude_deg,
+            "altitude_m": place.altitude_m,
+            "x_azimuth_deg": place.x_azimuth_deg,
             "glonass_channels": {name: channel_of(name) for name in sky.satellites if name[0] == "R"},
-        }  # fmt: skip
+        }
 
     def __repr__(self) -> str:
         return f"<Gnss {self.model}: {self.rate_hz:g} Hz, {' and '.join(self.config.bands)}>"

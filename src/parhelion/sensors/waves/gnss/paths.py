@@ -26,9 +26,14 @@ WAVELENGTH_M = 0.1903
 LEAST_SIZE = 0.1
 """Smallest amplitude of a reflector relative to that of an infinite plane; smaller reflectors are ignored."""
 RULES = MirrorRules(
-    order=2, rays=2048, lift_m=0.01, parallel=0.9998, reach_m=FAR_M, most_normals=(40, 12),
+    order=2,
+    rays=2048,
+    lift_m=0.01,
+    parallel=0.9998,
+    reach_m=FAR_M,
+    most_normals=(40, 12),
     smallest_size_m=LEAST_SIZE * WAVELENGTH_M,
-)  # fmt: skip
+)
 """Search for reflectors. Rays are 4.5 degrees apart, so reflectors of a smaller angular size may be missed."""
 _CHUNK = 400_000
 DIFFUSE_RAYS = 128
@@ -99,9 +104,15 @@ class SkyVisibility:
 
 
 def find_paths(
-    scene: SatelliteScene, origin: Floats, times: Floats, toward: Floats, wanted: NDArray[np.bool_], order: int,
-    diffraction: bool = False, diffuse: bool = False,
-) -> SkyVisibility:  # fmt: skip
+    scene: SatelliteScene,
+    origin: Floats,
+    times: Floats,
+    toward: Floats,
+    wanted: NDArray[np.bool_],
+    order: int,
+    diffraction: bool = False,
+    diffuse: bool = False,
+) -> SkyVisibility:
     """Find the signal paths to an antenna at positions (n, 3) [m] and times (n,) [s].
 
     `toward` holds unit vectors to the satellites, shape (n, s, 3); only the `wanted` ones (n, s) are searched. With
@@ -126,9 +137,15 @@ def find_paths(
 
 
 def _visibility(
-    scene: SatelliteScene, finder: DirectionFinder, origin: Floats, times: Floats, toward: Floats,
-    wanted: NDArray[np.bool_], diffraction: bool, diffuse: bool,
-) -> SkyVisibility:  # fmt: skip
+    scene: SatelliteScene,
+    finder: DirectionFinder,
+    origin: Floats,
+    times: Floats,
+    toward: Floats,
+    wanted: NDArray[np.bool_],
+    diffraction: bool,
+    diffuse: bool,
+) -> SkyVisibility:
     n, rays = len(times), fibonacci_sphere(RULES.rays)
     row, sat = np.nonzero(wanted)
     u = toward[row, sat]
@@ -162,9 +179,18 @@ def _enclosed(seen: Hits, rays: Floats, n: int) -> NDArray[np.bool_]:
 def _direct(row: NDArray[np.int64], sat: NDArray[np.int64], u: Floats) -> SatellitePaths:
     count = len(row)
     return SatellitePaths(
-        row, sat, np.zeros(count, np.int64), np.zeros(count), u, np.ones((count, 2)), np.full((count, 2), -1),
-        np.full((count, 2), np.inf), np.zeros(count), np.full((count, 2, 3), np.nan), np.zeros(count, np.int64),
-    )  # fmt: skip
+        row,
+        sat,
+        np.zeros(count, np.int64),
+        np.zeros(count),
+        u,
+        np.ones((count, 2)),
+        np.full((count, 2), -1),
+        np.full((count, 2), np.inf),
+        np.zeros(count),
+        np.full((count, 2, 3), np.nan),
+        np.zeros(count, np.int64),
+    )
 
 
 def _diffracted(
@@ -189,9 +215,15 @@ _NOTHING_DIFFUSE = DiffusePaths(
 
 
 def _scattered(
-    scene: SatelliteScene, seen: Hits, rays: Floats, origin: Floats, times: Floats, row: NDArray[np.int64],
-    sat: NDArray[np.int64], u: Floats,
-) -> DiffusePaths:  # fmt: skip
+    scene: SatelliteScene,
+    seen: Hits,
+    rays: Floats,
+    origin: Floats,
+    times: Floats,
+    row: NDArray[np.int64],
+    sat: NDArray[np.int64],
+    u: Floats,
+) -> DiffusePaths:
     """Diffuse scattering of the surfaces around the antenna: S² cos(incidence) dΩ / π of the incident power per ray."""
     n = len(times)
     chosen = np.arange(0, RULES.rays, RULES.rays // DIFFUSE_RAYS)
@@ -216,9 +248,18 @@ def _scattered(
 def _mirrored(scene: SatelliteScene, found: MirrorPaths) -> SatellitePaths:
     none = np.zeros(len(found), np.int64)
     return SatellitePaths(
-        found.sample, found.target, found.order, found.length, found.direction[:, 0], found.cosine,
-        np.where(found.part >= 0, scene.radio[found.part], -1), found.size, np.zeros(len(found)), found.points, none,
-    )  # fmt: skip
+        found.sample,
+        found.target,
+        found.order,
+        found.length,
+        found.direction[:, 0],
+        found.cosine,
+        np.where(found.part >= 0, scene.radio[found.part], -1),
+        found.size,
+        np.zeros(len(found)),
+        found.points,
+        none,
+    )
 
 
 def _through_foliage(scene: SatelliteScene, paths: SatellitePaths, origin: Floats, toward: Floats) -> SatellitePaths:

@@ -298,15 +298,23 @@ def receive(
     arrival = np.full((n * s, 3), np.nan)
     arrival[pairs] = copies.arrival[best]
     return TrackedSignals(
-        _spread(n, s, pairs, level), _spread(n, s, pairs, rest * chip[best]), _spread(n, s, pairs, carrier),
-        arrival.reshape(n, s, 3), _status(copies, sight.clear, above),
-    )  # fmt: skip
+        _spread(n, s, pairs, level),
+        _spread(n, s, pairs, rest * chip[best]),
+        _spread(n, s, pairs, carrier),
+        arrival.reshape(n, s, 3),
+        _status(copies, sight.clear, above),
+    )
 
 
 def _specular(
-    paths: SatellitePaths, s: int, quat_xyzw: Floats, config: GnssConfig, band: str, signals: BandOfSatellites,
+    paths: SatellitePaths,
+    s: int,
+    quat_xyzw: Floats,
+    config: GnssConfig,
+    band: str,
+    signals: BandOfSatellites,
     seed: int | None,
-) -> _Copies:  # fmt: skip
+) -> _Copies:
     """Copies by direct, reflected and diffracted paths."""
     paths = paths.rows(np.isfinite(signals.wavelength_m[paths.satellite]))
     amplitude = amplitudes(paths, quat_xyzw, config, band, signals.wavelength_m[paths.satellite], seed)
@@ -315,9 +323,14 @@ def _specular(
 
 
 def _diffuse(
-    found: DiffusePaths, s: int, quat_xyzw: Floats, config: GnssConfig, signals: BandOfSatellites, seed: int,
+    found: DiffusePaths,
+    s: int,
+    quat_xyzw: Floats,
+    config: GnssConfig,
+    signals: BandOfSatellites,
+    seed: int,
     looks: Floats,
-) -> _Copies:  # fmt: skip
+) -> _Copies:
     """Copies by diffuse scattering, added up by bins of delay.
 
     Scattered waves are depolarised: half of their power has either hand. The phase of each surface cell is random, so
@@ -343,9 +356,7 @@ def _diffuse(
     best = order[first] if len(keys) else np.zeros(0, np.int64)
     fade = np.maximum(np.abs(total) / np.sqrt(mean), 1e-6)
     total = total * fade ** (1.0 / np.sqrt(looks[found.time[best]]) - 1.0)
-    return _Copies(
-        place[best], found.satellite[best], extra, found.arrival[best], total, np.zeros(len(keys), bool)
-    )  # fmt: skip
+    return _Copies(place[best], found.satellite[best], extra, found.arrival[best], total, np.zeros(len(keys), bool))
 
 
 def _joined(a: _Copies, b: _Copies) -> _Copies:

@@ -39,9 +39,17 @@ CODE_FLOOR_M = 0.3
 
 
 def rtk_fixes(
-    observed: Observed, sky: Sky, config: GnssConfig, single: Sequence[Fix | None], truth_ecef: Floats,
-    baseline_km: float, times: Floats, seed: int, name: str, noise: bool,
-) -> list[Fix | None]:  # fmt: skip
+    observed: Observed,
+    sky: Sky,
+    config: GnssConfig,
+    single: Sequence[Fix | None],
+    truth_ecef: Floats,
+    baseline_km: float,
+    times: Floats,
+    seed: int,
+    name: str,
+    noise: bool,
+) -> list[Fix | None]:
     """Replace single-point fixes by RTK solutions where there are enough satellites; others stay as they are."""
     rtk = config.rtk
     assert rtk is not None
@@ -84,9 +92,17 @@ def _locked(strong: NDArray[np.bool_], times: Floats, lock_time_s: float) -> NDA
 
 
 def _solve(
-    observed: Observed, k: int, rules: FixConfig, rtk: RtkConfig, single: Fix, truth: Floats, air: Floats,
-    wavelength: list[Floats], baseline_km: float, locked: list[NDArray[np.bool_]],
-) -> Fix:  # fmt: skip
+    observed: Observed,
+    k: int,
+    rules: FixConfig,
+    rtk: RtkConfig,
+    single: Fix,
+    truth: Floats,
+    air: Floats,
+    wavelength: list[Floats],
+    baseline_km: float,
+    locked: list[NDArray[np.bool_]],
+) -> Fix:
     seen, bands = observed.seen, observed.bands
     high = np.nan_to_num(seen.elevation[k], nan=-1.0) >= np.radians(rules.elevation_mask_deg)
     code = np.flatnonzero(high & np.isfinite(bands[0].code_error[k]) & (bands[0].cn0[k] >= rules.min_cn0_dbhz))
@@ -100,9 +116,14 @@ def _solve(
         return single
     shift, cofactor, good, residual = differential
     found = replace(
-        single, xyz=truth + shift, covariance=cofactor, consistent=True, used=code[good], residual=residual,
+        single,
+        xyz=truth + shift,
+        covariance=cofactor,
+        consistent=True,
+        used=code[good],
+        residual=residual,
         quality=DIFFERENTIAL,
-    )  # fmt: skip
+    )
     carriers = [
         np.flatnonzero(high & np.isfinite(one.carrier_error[k]) & (one.cn0[k] >= rtk.phase_threshold_dbhz))
         for one in bands
@@ -129,9 +150,11 @@ def _solve(
     good = fixed[2]
     parts = [good[band[good] == b] for b in range(len(bands))]
     rate = success_rate(
-        [toward[column[part]] for part in parts], inflation * cofactor, [noise2[part] for part in parts],
+        [toward[column[part]] for part in parts],
+        inflation * cofactor,
+        [noise2[part] for part in parts],
         [wave[part] for part in parts],
-    )  # fmt: skip
+    )
     used, first = np.unique(column[good], return_index=True)
     if rate < rtk.success_rate or len(used) < LEAST_CARRIERS:
         return found

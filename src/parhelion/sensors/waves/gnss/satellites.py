@@ -287,11 +287,14 @@ def _glonass() -> tuple[datetime, list[Slot]]:
     # Longitudes of the nodes refer to midnight in Moscow, three hours before midnight UTC.
     slots = [
         Slot(
-            f"R{j:02d}", 25_508_200.0, 64.8, 215.25 + 120.0 * ((j - 1) // 8),
+            f"R{j:02d}",
+            25_508_200.0,
+            64.8,
+            215.25 + 120.0 * ((j - 1) // 8),
             145.0 + 26.0 / 60.0 + 37.0 / 3600.0 + 15.0 * (27 - 3 * j + 25 * ((j - 1) // 8)),
         )
         for j in range(1, 25)
-    ]  # fmt: skip
+    ]
     return datetime(1982, 12, 31, 21, tzinfo=timezone.utc), slots
 
 
@@ -356,12 +359,32 @@ def _ephemerides(slots: list[Slot], began: GpsTime, epoch: GpsTime) -> Ephemerid
     zero, count = np.zeros(len(slots)), len(slots)
     return Ephemerides(
         satellite=np.array([slot.name for slot in slots], dtype="U3"),
-        toe=np.full(count, toe), toc=np.full(count, toe), root_a=np.sqrt(a), e=zero, m0=np.mod(m0, 2.0 * np.pi), dn=dn,
-        omega0=longitude, i0=np.where(tilted, np.radians(5.0), tilt), omega=zero, omega_dot=drift, i_dot=zero,
-        cuc=zero, cus=zero, crc=zero, crs=zero, cic=zero, cis=zero, af0=zero, af1=zero, af2=zero, tgd=zero,
-        toe_second=np.full(count, toe), health=np.zeros(count, np.int64), fit_s=np.full(count, np.inf),
+        toe=np.full(count, toe),
+        toc=np.full(count, toe),
+        root_a=np.sqrt(a),
+        e=zero,
+        m0=np.mod(m0, 2.0 * np.pi),
+        dn=dn,
+        omega0=longitude,
+        i0=np.where(tilted, np.radians(5.0), tilt),
+        omega=zero,
+        omega_dot=drift,
+        i_dot=zero,
+        cuc=zero,
+        cus=zero,
+        crc=zero,
+        crs=zero,
+        cic=zero,
+        cis=zero,
+        af0=zero,
+        af1=zero,
+        af2=zero,
+        tgd=zero,
+        toe_second=np.full(count, toe),
+        health=np.zeros(count, np.int64),
+        fit_s=np.full(count, np.inf),
         accuracy_m=np.full(count, 2.0),
-    )  # fmt: skip
+    )
 
 
 # ---- Signals: frequency, chip rate, modulation and RINEX code -------------------------------------------------------

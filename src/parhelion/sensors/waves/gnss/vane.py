@@ -31,7 +31,7 @@ HEIGHT_200_M = 11_836.0
 """Height of the 200 hPa level for VANE's eq. 3.10: the mean stated in the report."""
 FIX = FixConfig(
     elevation_mask_deg=0.0, weights="equal", sigma_m=1.0, ionosphere="none", troposphere="none", exclude=False
-)  # fmt: skip
+)
 
 
 def wet_delay(latitude_deg: Floats, elevation: Floats) -> Floats:
@@ -66,9 +66,11 @@ def observe_by_vane_rules(
     up = np.maximum(np.nan_to_num(seen.elevation, nan=1.0), np.radians(1.0))
     pressure = 1013.25 * (1.0 - 2.2557e-5 * np.maximum(height, 0.0)) ** 5.2568
     wrong = (
-        earth.thin_shell(up) + wet_delay(lat, up)
-        + earth.saastamoinen_dry(pressure, np.radians(lat), height) + ephemeris_error(lat, seen.range_m)
-    )  # fmt: skip
+        earth.thin_shell(up)
+        + wet_delay(lat, up)
+        + earth.saastamoinen_dry(pressure, np.radians(lat), height)
+        + ephemeris_error(lat, seen.range_m)
+    )
     got = np.where(sight.clear, 0.0, detour)
     row = np.where(seen.row >= 0, seen.row, 0)
     clock = SPEED_OF_LIGHT_M_S * (seen.state.clock - sky.ephemerides.tgd[row])

@@ -246,9 +246,11 @@ def scatterers_of(paths: BouncePaths, power: Floats, axes: Axes) -> Scatterers:
     beams = (1, axes.shape[3]) if array is None else (array.elevation_channels, array.azimuth_channels)
     counts = (axes.shape[0], axes.shape[1], *beams)
     places = (
-        range_m / axes.config.range_step_m, axes.speed_cell(speed), axes.elevation_offset(direction, zero),
+        range_m / axes.config.range_step_m,
+        axes.speed_cell(speed),
+        axes.elevation_offset(direction, zero),
         axes.azimuth_offset(direction, zero),
-    )  # fmt: skip
+    )
     # The cell grid is centred on the returns of each body, so that a body smaller than a cell is not split. Its weaker
     # returns (edges, fewer or more mirrors) join the strongest ones if they are less than half a cell away.
     kind = paths.part.astype(np.int64) * _KINDS + np.minimum(paths.bounces, _KINDS - 1)

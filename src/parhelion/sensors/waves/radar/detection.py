@@ -141,8 +141,9 @@ def rank_of(settings: Detection) -> int:
     return int(np.clip(round(settings.rank * settings.training), 1, settings.training))
 
 
-@kernel_tree(fixed=("method", "along_speed", "ranges", "speeds", "elevations", "azimuths", "half", "guard", "rank",
-                    "wraps"))  # fmt: skip
+@kernel_tree(
+    fixed=("method", "along_speed", "ranges", "speeds", "elevations", "azimuths", "half", "guard", "rank", "wraps")
+)
 @dataclass
 class Cells:
     """Shape of the cube and settings of the detector."""
@@ -172,9 +173,15 @@ class Cells:
             settings.method, settings.false_alarm, settings.training, rank, looks, window, settings.guard
         )
         return cls(
-            settings.method, settings.axis == "speed", *shape, settings.training // 2, settings.guard, rank,
-            config.turning is not None, engine.number(multiple),
-        )  # fmt: skip
+            settings.method,
+            settings.axis == "speed",
+            *shape,
+            settings.training // 2,
+            settings.guard,
+            rank,
+            config.turning is not None,
+            engine.number(multiple),
+        )
 
 
 def alarms(cells: Cells, index: Any, power: Any) -> Any:

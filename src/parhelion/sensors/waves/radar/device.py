@@ -150,19 +150,34 @@ class RadarOnDevice(DeviceOwned):
         number = engine.number
         first, step = self._times
         emission = Emission(
-            config.field.bounces, config.turning is not None, scene.moving is not None, engine.whole(self.rows),
-            *self._angles, number(first), number(step), self._send, self._receive, number(config.wavelength_m),
+            config.field.bounces,
+            config.turning is not None,
+            scene.moving is not None,
+            engine.whole(self.rows),
+            *self._angles,
+            number(first),
+            number(step),
+            self._send,
+            self._receive,
+            number(config.wavelength_m),
             number(config.largest_range_m * 1.05),
-            number(2.0 * max(config.minimum_range_m, config.range_step_m)), number(2.0 * config.largest_range_m),
+            number(2.0 * max(config.minimum_range_m, config.range_step_m)),
+            number(2.0 * config.largest_range_m),
             number(_FADED * self.noise_w / self.constant_w),
             number(decibels * 1e-4 * np.log(10.0)),
-        )  # fmt: skip
+        )
         moves = Moves.of(engine, scene, motion, start, config.frame_s)
         bundles, count, claims = bundles_of(
-            engine, target.objects, float(np.sqrt(rays[1] * rays[3])), self._edges, config.largest_range_m,
-            motion, lambda toward: start + self.times_of(toward),
-            (start, config.frame_s), len(target.part_label),
-        )  # fmt: skip
+            engine,
+            target.objects,
+            float(np.sqrt(rays[1] * rays[3])),
+            self._edges,
+            config.largest_range_m,
+            motion,
+            lambda toward: start + self.times_of(toward),
+            (start, config.frame_s),
+            len(target.part_label),
+        )
         cast, grid = scene.for_kernels(), self.columns * self.rows
         emission = replace(emission, detailed=True, claims=claims)
         found = trace_paths(engine, target, emission, moves, cast, grid)
@@ -207,7 +222,7 @@ class RadarOnDevice(DeviceOwned):
             phase_noise = engine.table(spread_noise.ravel().astype(np.float32))
         power = self._noise.power(
             keys, engine.table(real), engine.table(imaginary), rain, rain_spread, phase_noise, noise=noise
-        )  # fmt: skip
+        )
         cells = Cells.of(engine, config, axes.shape, self._noise.looks)
         alarms, peaks = detect(engine, cells, power)
         cube = copied(power).reshape(axes.shape)

@@ -103,7 +103,13 @@ def _echoes(
     radial = toward @ (pose.rotation.T @ air_m_s)
     count, small = len(node), np.float32
     return BouncePaths(
-        (effect.reflectivity_m2_m3 * mass * lobes).astype(small), (2.0 * distance).astype(small),
-        (2.0 * radial).astype(small), toward.astype(small), distance.astype(small), np.zeros(count, np.uint32),
-        np.full(count, medium.code, np.uint32), np.full(count, IN_AIR, np.uint8), np.zeros(count, np.int64),
-    )  # fmt: skip
+        (effect.reflectivity_m2_m3 * mass * lobes).astype(small),
+        (2.0 * distance).astype(small),
+        (2.0 * radial).astype(small),
+        toward.astype(small),
+        distance.astype(small),
+        np.zeros(count, np.uint32),
+        np.full(count, medium.code, np.uint32),
+        np.full(count, IN_AIR, np.uint8),
+        np.zeros(count, np.int64),
+    )

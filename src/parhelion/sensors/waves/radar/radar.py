@@ -113,9 +113,14 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
 
     @locked
     def paths(
-        self, world: World, *, pose: Pose | None = None, trajectory: Trajectory | None = None,
-        mount: Pose | None = None, time: float = 0.0,
-    ) -> BouncePaths:  # fmt: skip
+        self,
+        world: World,
+        *,
+        pose: Pose | None = None,
+        trajectory: Trajectory | None = None,
+        mount: Pose | None = None,
+        time: float = 0.0,
+    ) -> BouncePaths:
         """Paths of one frame before cube and noise, one row per ray and return."""
         motion, start = motion_of(checked_world(world), None, pose, trajectory, mount), finite_time(time)
         device, target, weather = self._ready(world, motion, start)
@@ -123,9 +128,15 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
 
     @locked
     def adc(
-        self, world: World, *, pose: Pose | None = None, trajectory: Trajectory | None = None,
-        mount: Pose | None = None, time: float = 0.0, seed: int = 0,
-    ) -> AdcFrame:  # fmt: skip
+        self,
+        world: World,
+        *,
+        pose: Pose | None = None,
+        trajectory: Trajectory | None = None,
+        mount: Pose | None = None,
+        time: float = 0.0,
+        seed: int = 0,
+    ) -> AdcFrame:
         """Raw samples of one frame: all receivers and ramps, before any transform."""
         motion, start = motion_of(checked_world(world), None, pose, trajectory, mount), finite_time(time)
         device, target, weather = self._ready(world, motion, start)
@@ -137,9 +148,15 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
         return AdcFrame(samples, config.range_step_m, 2.0 * config.largest_speed_m_s / config.waveform.ramps)
 
     def rcs(
-        self, target: Any, azimuth_deg: ArrayLike = 0.0, elevation_deg: ArrayLike = 0.0, *,
-        mode: Literal["optics", "power"] = "optics", distance_m: float | None = None, **more: Any,
-    ) -> CrossSections:  # fmt: skip
+        self,
+        target: Any,
+        azimuth_deg: ArrayLike = 0.0,
+        elevation_deg: ArrayLike = 0.0,
+        *,
+        mode: Literal["optics", "power"] = "optics",
+        distance_m: float | None = None,
+        **more: Any,
+    ) -> CrossSections:
         """Cross-sections of one object at this radar's frequency, for directions in the frame of the object.
 
         "optics" adds fields by physical optics and is the reference; it accepts the options of
@@ -200,18 +217,30 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
         unit = np.stack([level * np.cos(azimuth), level * np.sin(azimuth), np.sin(elevation)], axis=1)
         names = {"label": target.label_names, "origin": origin_names()}
         return RadarScan(
-            (distance[:, None] * unit).astype(np.float32), fields, "sensor", names, metadata, cube=made, pose=place,
-            start_time=start, duration=self.config.frame_s,
-        )  # fmt: skip
+            (distance[:, None] * unit).astype(np.float32),
+            fields,
+            "sensor",
+            names,
+            metadata,
+            cube=made,
+            pose=place,
+            start_time=start,
+            duration=self.config.frame_s,
+        )
 
     def _cube(self, power: NDArray[np.float32]) -> RadarCube:
         axes = self.axes
         return RadarCube(power, axes.range, axes.speed, axes.elevation, axes.azimuth)
 
     def _detections(
-        self, device: RadarOnDevice, target: WaveScene, found: Frame, weather: Weather | None, start: float,
+        self,
+        device: RadarOnDevice,
+        target: WaveScene,
+        found: Frame,
+        weather: Weather | None,
+        start: float,
         stream: Stream,
-    ) -> dict[str, NDArray[Any]]:  # fmt: skip
+    ) -> dict[str, NDArray[Any]]:
         """Fields of detections in the order of descending power."""
         config, axes = self.config, self.axes
         peaks = peaks_of(found.power, found.peaks, axes, config.detection)
@@ -253,21 +282,30 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
             true = found.scatterers.speed_m_s[np.maximum(owner, 0)] if len(found.scatterers) else speed
             speed = self._unfolded(speed, true, real, cell, snr, stream)
         fields: dict[str, NDArray[Any]] = {
-            "range": range_m.astype(np.float32), "azimuth": azimuth.astype(np.float32),
-            "elevation": elevation.astype(np.float32), "radial_velocity": speed.astype(np.float32),
-            "rcs": _decibels(sigma), "snr": _decibels(snr), "time": times.astype(np.float32),
+            "range": range_m.astype(np.float32),
+            "azimuth": azimuth.astype(np.float32),
+            "elevation": elevation.astype(np.float32),
+            "radial_velocity": speed.astype(np.float32),
+            "rcs": _decibels(sigma),
+            "snr": _decibels(snr),
+            "time": times.astype(np.float32),
             "label": np.where(solid, taken(target.part_label, part), 0).astype(np.uint16),
             "instance": np.where(solid, taken(target.part_instance, part), 0).astype(np.uint32),
             "bounces": np.where(real, taken(found.paths.bounces, scatterer), 0).astype(np.uint8),
             "origin": origin.astype(np.uint8),
-        }  # fmt: skip
+        }
         reported = fields["rcs"] >= config.detection.least_rcs_dbsm
         return {name: values[reported] for name, values in fields.items()}
 
     def _unfolded(
-        self, speed: NDArray[np.float64], true: NDArray[np.float64], real: NDArray[np.bool_], cell: NDArray[np.int64],
-        snr: NDArray[np.float64], stream: Stream,
-    ) -> NDArray[np.float64]:  # fmt: skip
+        self,
+        speed: NDArray[np.float64],
+        true: NDArray[np.float64],
+        real: NDArray[np.bool_],
+        cell: NDArray[np.int64],
+        snr: NDArray[np.float64],
+        stream: Stream,
+    ) -> NDArray[np.float64]:
         """Speeds of detections with the second train of ramps, which measures the same scatterers with its own error.
 
         `true` are the speeds of the scatterers [m/s]. A peak of noise has no counterpart in the second train, so its
@@ -303,13 +341,18 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
         sigma = cross_section_m2(device.constant_w * gain, watts, distance)
         part, bounces = paths.part[owner], paths.bounces[owner]
         return {
-            "range": distance.astype(np.float32), "azimuth": azimuth.astype(np.float32),
-            "elevation": elevation.astype(np.float32), "radial_velocity": found.speed_m_s.astype(np.float32),
-            "rcs": _decibels(sigma), "snr": _decibels(found.power),
+            "range": distance.astype(np.float32),
+            "azimuth": azimuth.astype(np.float32),
+            "elevation": elevation.astype(np.float32),
+            "radial_velocity": found.speed_m_s.astype(np.float32),
+            "rcs": _decibels(sigma),
+            "snr": _decibels(found.power),
             "time": device.times_of(paths.direction[owner]).astype(np.float32),
-            "label": taken(target.part_label, part), "instance": taken(target.part_instance, part),
-            "bounces": bounces, "origin": np.where(bounces > 1, _MULTIPATH, _SURFACE).astype(np.uint8),
-        }  # fmt: skip
+            "label": taken(target.part_label, part),
+            "instance": taken(target.part_instance, part),
+            "bounces": bounces,
+            "origin": np.where(bounces > 1, _MULTIPATH, _SURFACE).astype(np.uint8),
+        }
 
     def _gain(self, azimuth: NDArray[np.float64], elevation: NDArray[np.float64]) -> NDArray[np.float64]:
         """Two-way gain of the antennas relative to their axes; a rotating antenna has its axis at every azimuth."""

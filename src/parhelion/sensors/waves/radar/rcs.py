@@ -91,9 +91,14 @@ def reflected(
 
 
 def radiated(
-    field: Complexes, direction: Floats, mirrored: Complexes, onward: Floats, normal: Floats, toward: Floats,
+    field: Complexes,
+    direction: Floats,
+    mirrored: Complexes,
+    onward: Floats,
+    normal: Floats,
+    toward: Floats,
     polarisation: Floats,
-) -> Complexes:  # fmt: skip
+) -> Complexes:
     """Far field per area of surfaces in a unit direction `toward` (3,), without the factor -j k / 4 pi; shape (n, 2).
 
     The surface carries J = n x H and M = E x n of the incident and the reflected wave. The result is the component of
@@ -268,9 +273,14 @@ class Tubes:
 
     @classmethod
     def of(
-        cls, target: Any, frequency_ghz: float, material: str | None, bounces: int, tubes_per_wavelength: float,
+        cls,
+        target: Any,
+        frequency_ghz: float,
+        material: str | None,
+        bounces: int,
+        tubes_per_wavelength: float,
         time: float,
-    ) -> Tubes:  # fmt: skip
+    ) -> Tubes:
         """Prepare a mesh, an object, an actor or a world."""
         triangles, names = object_geometry(target, material, time)
         triangles = triangles.solid()[0]
@@ -280,9 +290,15 @@ class Tubes:
         eta = np.array([complex(permittivity(radio_name(name), frequency_ghz * 1e9)) for name in names])
         height = np.array([finish(name).height_m for name in names])
         return cls(
-            RayScene(SceneGeometry(triangles)), triangles, triangles.normals(), eta,
-            0.5 * (4.0 * np.pi * height / wavelength) ** 2, wavelength, bounces, wavelength / tubes_per_wavelength,
-        )  # fmt: skip
+            RayScene(SceneGeometry(triangles)),
+            triangles,
+            triangles.normals(),
+            eta,
+            0.5 * (4.0 * np.pi * height / wavelength) ** 2,
+            wavelength,
+            bounces,
+            wavelength / tubes_per_wavelength,
+        )
 
     def scattering(self, toward: Floats, receiver: Floats | None = None) -> NDArray[np.complex128]:
         """Scattering matrix S [m] for a radar at a unit direction `toward` (3,): rows receive, columns send; H, then V.
@@ -312,9 +328,15 @@ class Tubes:
         return -0.5j / self.wavelength_m * total
 
     def _scattered(
-        self, origin: Floats, incident: Floats, first: Floats, second: Floats, toward: Floats, receiver: Floats | None,
+        self,
+        origin: Floats,
+        incident: Floats,
+        first: Floats,
+        second: Floats,
+        toward: Floats,
+        receiver: Floats | None,
         size: float,
-    ) -> NDArray[np.complex128]:  # fmt: skip
+    ) -> NDArray[np.complex128]:
         """Contribution of tubes with origins (n, 3) to the far field, without the factor -j k / 4 pi."""
         wavenumber = 2.0 * np.pi / self.wavelength_m
         seen_from = toward if receiver is None else receiver
@@ -463,13 +485,22 @@ def _virtual_radar(radius: float, distance: float, frequency_ghz: float, rays: i
     antenna = {"gain_dbi": 40, "azimuth_width_deg": 180, "elevation_width_deg": 180, "sidelobe_db": 0}
     bins = 256
     sheet = {
-        "name": "rcs", "rate_hz": 10, "frequency_ghz": frequency_ghz, "power_dbm": 120, "transmit": antenna,
-        "receive": antenna, "noise_figure_db": 0, "array": {"azimuth_channels": 1},
+        "name": "rcs",
+        "rate_hz": 10,
+        "frequency_ghz": frequency_ghz,
+        "power_dbm": 120,
+        "transmit": antenna,
+        "receive": antenna,
+        "noise_figure_db": 0,
+        "array": {"azimuth_channels": 1},
         "waveform": {
-            "bandwidth_mhz": SPEED_OF_LIGHT_M_S * (bins - 1) / (2e6 * 1.5 * (distance + 4.0 * radius)), "ramp_us": 40,
-            "interval_us": 60, "ramps": 1, "range_bins": bins,
+            "bandwidth_mhz": SPEED_OF_LIGHT_M_S * (bins - 1) / (2e6 * 1.5 * (distance + 4.0 * radius)),
+            "ramp_us": 40,
+            "interval_us": 60,
+            "ramps": 1,
+            "range_bins": bins,
         },
         "field": {"azimuth_deg": (-half, half), "elevation_deg": (-half, half), "rays": rays, "bounces": bounces},
         "sources": ["virtual radar for cross-sections"],
-    }  # fmt: skip
+    }
     return parse(RadarConfig, sheet, "rcs")

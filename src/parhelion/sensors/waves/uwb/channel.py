@@ -235,9 +235,14 @@ def received_share(level_dbm: Floats, sheet: UwbConfig) -> Floats:
 
 
 def links_of(
-    paths: RadioPaths, count: int, anchors: int, sheet: UwbConfig, chance: Floats | None = None,
-    shadow_db: Floats | None = None, first: int = 0,
-) -> Links:  # fmt: skip
+    paths: RadioPaths,
+    count: int,
+    anchors: int,
+    sheet: UwbConfig,
+    chance: Floats | None = None,
+    shadow_db: Floats | None = None,
+    first: int = 0,
+) -> Links:
     """Links between `count` measurements and `anchors` anchors, from all their paths.
 
     `chance` holds uniform numbers in (0, 1), shape (count, anchors), that decide which frames are lost; without it a

@@ -108,10 +108,18 @@ def with_diffuse(
     rows = len(sample) * TAPS
     none, nowhere = np.zeros(rows, np.int64), np.full((rows, 3), np.nan)
     added = RadioPaths(
-        np.repeat(sample, TAPS), np.repeat(anchor, TAPS), np.full(rows, 3, np.int64), none,
-        (delay * SPEED_OF_LIGHT_M_S).ravel(), delay.ravel(), (np.sqrt(power)[:, None] * amplitude).ravel(),
-        nowhere, nowhere, np.full((rows, 2, 3), np.nan), none,
-    )  # fmt: skip
+        np.repeat(sample, TAPS),
+        np.repeat(anchor, TAPS),
+        np.full(rows, 3, np.int64),
+        none,
+        (delay * SPEED_OF_LIGHT_M_S).ravel(),
+        delay.ravel(),
+        (np.sqrt(power)[:, None] * amplitude).ravel(),
+        nowhere,
+        nowhere,
+        np.full((rows, 2, 3), np.nan),
+        none,
+    )
     return in_order(RadioPaths.joined([paths, added]))
 
 

@@ -19,7 +19,7 @@ from parhelion.surfaces.radio import Complexes
 
 RULES = MirrorRules(
     order=2, rays=65_536, lift_m=0.012, parallel=0.999, search_lift_m=2e-3, smallest_m2=(0.05, 0.5), layer_m=0.01
-)  # fmt: skip
+)
 """Search rules. Rays from each anchor are 0.8 degrees apart, or 1 m at 70 m. Small planes in pairs attenuate twice."""
 LEAST_SHARE = 0.1
 """Minimum amplitude of a reflection relative to that of an infinite plane; weaker reflections are ignored."""
@@ -76,9 +76,15 @@ def mirror_finder(radio: RadioScene, order: int, reach_m: float) -> MirrorFinder
 
 
 def find_paths(
-    radio: RadioScene, finder: MirrorFinder, known: Sequences, anchors: Floats, tags: Floats,
-    times: Floats, wave: Wave, diffraction: bool = False,
-) -> RadioPaths:  # fmt: skip
+    radio: RadioScene,
+    finder: MirrorFinder,
+    known: Sequences,
+    anchors: Floats,
+    tags: Floats,
+    times: Floats,
+    wave: Wave,
+    diffraction: bool = False,
+) -> RadioPaths:
     """Paths from tags (n, 3) [m] at times (n,) [s] to all anchors (a, 3) [m]; `known`: their plane sequences."""
     # Moving objects are placed once per launch. One launch per time keeps results independent of how a run is split.
     size = 1 if radio.scene.changes else max(1, _ROWS // max(1, len(known)))
@@ -109,11 +115,18 @@ def direct_paths(
     phasor = np.exp(-2j * np.pi / wave.length_m * length)
     corner = np.full((len(sample), 2, 3), np.nan)
     found = RadioPaths(
-        sample, anchor, np.zeros(len(sample), np.int64), passage.surfaces.astype(np.int64), length,
-        (length + passage.extra_m) / SPEED_OF_LIGHT_M_S,
-        free_space_gain(length, wave.carrier_hz) * phasor * passage.gain, direction, -direction, corner,
+        sample,
+        anchor,
         np.zeros(len(sample), np.int64),
-    )  # fmt: skip
+        passage.surfaces.astype(np.int64),
+        length,
+        (length + passage.extra_m) / SPEED_OF_LIGHT_M_S,
+        free_space_gain(length, wave.carrier_hz) * phasor * passage.gain,
+        direction,
+        -direction,
+        corner,
+        np.zeros(len(sample), np.int64),
+    )
     passed = found.rows(np.abs(passage.gain) > 0)
     return (
         RadioPaths.joined([passed, _diffracted(radio, found, passage, anchors, tags, times, wave)])
@@ -148,7 +161,7 @@ def _diffracted(
     none, one = np.zeros(len(row), np.int64), np.ones(len(row), np.int64)
     return RadioPaths(
         found.sample, found.anchor, none, none, length, length / SPEED_OF_LIGHT_M_S, gain, out, back, corner, one
-    )  # fmt: skip
+    )
 
 
 def _waves(radio: RadioScene, found: MirrorPaths, wave: Wave) -> RadioPaths:
@@ -172,9 +185,18 @@ def _waves(radio: RadioScene, found: MirrorPaths, wave: Wave) -> RadioPaths:
     gain = np.where(np.minimum(share, beyond) >= LEAST_SHARE, gain * np.exp(-2j * np.pi / wavelength * length), 0.0)
     none = np.zeros(len(found), np.int64)
     return RadioPaths(
-        found.sample, found.target, found.order, none, length, length / SPEED_OF_LIGHT_M_S, gain, out, -last,
-        found.points, none,
-    )  # fmt: skip
+        found.sample,
+        found.target,
+        found.order,
+        none,
+        length,
+        length / SPEED_OF_LIGHT_M_S,
+        gain,
+        out,
+        -last,
+        found.points,
+        none,
+    )
 
 
 def _distinct(found: RadioPaths, radio: RadioScene, over: MirrorPaths) -> RadioPaths:
@@ -190,9 +212,12 @@ def _distinct(found: RadioPaths, radio: RadioScene, over: MirrorPaths) -> RadioP
     # Two paths of nearly equal length whose reflection points coincide come from layers, or from an edge of two planes.
     for k in range(1, len(found)):
         j = k - 1
-        while j >= 0 and found.sample[j] == found.sample[k] and found.anchor[j] == found.anchor[k] and (
-            found.order[j] == found.order[k] and found.length[k] - found.length[j] < 4.0 * layer
-        ):  # fmt: skip
+        while (
+            j >= 0
+            and found.sample[j] == found.sample[k]
+            and found.anchor[j] == found.anchor[k]
+            and (found.order[j] == found.order[k] and found.length[k] - found.length[j] < 4.0 * layer)
+        ):
             gap = np.nanmax(np.abs(found.corner[k] - found.corner[j]))
             cosine = np.abs(np.einsum("ij,ij->i", normal[k], normal[j]))[: found.order[k]]
             if good[j] and gap < 5.0 * layer and np.all(cosine > RULES.parallel):

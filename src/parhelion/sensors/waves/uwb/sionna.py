@@ -134,8 +134,11 @@ class Worker:
             with self._log.open("wb") as log:
                 self._process = subprocess.Popen(
                     [python, sionna_worker.__file__, engine().device],
-                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
-                )  # fmt: skip
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    text=True,
+                )
         except OSError as error:
             raise MissingDependencyError(f"PARHELION_SIONNA_PYTHON: cannot run {python!r}: {error.strerror}") from None
         weakref.finalize(self, _stop, self._process)
@@ -219,11 +222,15 @@ class SionnaPaths:
     def _load(self, time: float) -> None:
         if self._time is not None and (time == self._time or not self.radio.scene.geometry.actors):
             return
-        self._worker.ask({
-            "do": "scene", "file": str(self._files.at(time)), "carrier_hz": self.wave.carrier_hz,
-            "polarisation": self.wave.polarisation[0].upper(),
-            "anchors": (self.anchors - self._files.origin).tolist(),
-        })  # fmt: skip
+        self._worker.ask(
+            {
+                "do": "scene",
+                "file": str(self._files.at(time)),
+                "carrier_hz": self.wave.carrier_hz,
+                "polarisation": self.wave.polarisation[0].upper(),
+                "anchors": (self.anchors - self._files.origin).tolist(),
+            }
+        )
         self._time = time
 
     def _converted(self, sample: int, tag: Floats, found: dict[str, Floats]) -> RadioPaths:
@@ -244,10 +251,18 @@ class SionnaPaths:
             phasor = -phasor  # horizontal antennas face each other in Sionna RT and point the same way here
         order = np.sum(kind == SPECULAR, axis=1)
         rows = RadioPaths(
-            np.full(m, sample), anchor, order, np.zeros(m, np.int64), delay * SPEED_OF_LIGHT_M_S, delay,
-            (found["real"] + 1j * found["imag"]) * phasor, unit(first - tag)[0], unit(last - end)[0], corner,
+            np.full(m, sample),
+            anchor,
+            order,
+            np.zeros(m, np.int64),
+            delay * SPEED_OF_LIGHT_M_S,
+            delay,
+            (found["real"] + 1j * found["imag"]) * phasor,
+            unit(first - tag)[0],
+            unit(last - end)[0],
+            corner,
             np.sum(kind == DIFFRACTED, axis=1),
-        )  # fmt: skip
+        )
         # A tag at the position of an anchor has no direct path, as in our own finder.
         good = (order <= self.order) & (rows.length > 1e-6) & np.isfinite(rows.gain) & (np.abs(rows.gain) > 1e-15)
         return rows.rows(good)

@@ -60,9 +60,13 @@ class Solver:
         self.now = rt.load_scene(job["file"], merge_shapes=False)
         self.now.frequency = job["carrier_hz"]
         self.now.tx_array = self.now.rx_array = rt.PlanarArray(
-            num_rows=1, num_cols=1, vertical_spacing=0.5, horizontal_spacing=0.5, pattern="iso",
+            num_rows=1,
+            num_cols=1,
+            vertical_spacing=0.5,
+            horizontal_spacing=0.5,
+            pattern="iso",
             polarization=job["polarisation"],
-        )  # fmt: skip
+        )
         for number, place in enumerate(job["anchors"]):
             self.now.add(rt.Receiver(f"anchor-{number}", position=place))
         self.now.add(rt.Transmitter("tag", position=[0.0, 0.0, 0.0]))
@@ -73,9 +77,17 @@ class Solver:
         self.now.get("tag").position = self.mi.Point3f(*job["tag"])
         bent = bool(job["diffraction"])
         found = self.solve(
-            self.now, max_depth=job["depth"], samples_per_src=SEARCH_RAYS, los=True, specular_reflection=True,
-            diffuse_reflection=False, refraction=False, diffraction=bent, edge_diffraction=bent, seed=1,
-        )  # fmt: skip
+            self.now,
+            max_depth=job["depth"],
+            samples_per_src=SEARCH_RAYS,
+            los=True,
+            specular_reflection=True,
+            diffuse_reflection=False,
+            refraction=False,
+            diffraction=bent,
+            edge_diffraction=bent,
+            seed=1,
+        )
         valid = np.array(found.valid)[:, 0]
         anchor, path = np.nonzero(valid)
         real, imag = (np.array(part)[anchor, 0, 0, 0, path] for part in found.a)

@@ -54,8 +54,13 @@ def locate(
     spread = np.broadcast_to(np.asarray(sigma, dtype=np.float64), measured.shape)
     used = np.isfinite(measured) & np.isfinite(spread) & (spread > 0)
     check_layout(place, height_m is not None, differences)
-    problem = _Problem(place, np.where(used, measured, 0.0), np.where(used, 1.0 / np.where(used, spread, 1.0), 0.0),
-                       differences, height_m)  # fmt: skip
+    problem = _Problem(
+        place,
+        np.where(used, measured, 0.0),
+        np.where(used, 1.0 / np.where(used, spread, 1.0), 0.0),
+        differences,
+        height_m,
+    )
     return problem.solved(_start(place, height_m) if start is None else np.asarray(start, dtype=np.float64))
 
 
@@ -159,6 +164,7 @@ class _Problem:
         if self.height_m is not None:
             covariance[:, 2, 2] = 0.0
         return Fixes(
-            np.where(good[:, None], at, np.nan), np.where(good[:, None, None], covariance, np.nan),
+            np.where(good[:, None], at, np.nan),
+            np.where(good[:, None, None], covariance, np.nan),
             np.where(good, gdop, np.nan),
-        )  # fmt: skip
+        )

@@ -300,11 +300,23 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
         responses = self._responses(paths, links, anchors, first, seed) if self.cir else {}
         snr = 10.0 * np.log10(np.where(np.isfinite(links.snr), np.maximum(links.snr, 1e-40), np.nan))
         return UwbData(
-            times, anchors.names, anchors.xyz, ranges, sigma, rssi, snr, links.los, true, fixes.position,
-            fixes.covariance, fixes.gdop, self.config.method,
+            times,
+            anchors.names,
+            anchors.xyz,
+            ranges,
+            sigma,
+            rssi,
+            snr,
+            links.los,
+            true,
+            fixes.position,
+            fixes.covariance,
+            fixes.gdop,
+            self.config.method,
             metadata={"sensor": self.model, "seed": int(seed), "rate_hz": self.rate_hz},
-            first_path_power=self._first_path(links, draws), **responses,
-        )  # fmt: skip
+            first_path_power=self._first_path(links, draws),
+            **responses,
+        )
 
     # ---- errors of the receiver ------------------------------------------------------------------------------------
 
