@@ -132,9 +132,9 @@ class Client:
         try:
             self._socket = open_socket(
                 url,
-                subprotocols=[PROTOCOL],
+                subprotocols=[PROTOCOL],  # type: ignore[list-item]
                 additional_headers=headers,
-                compression=None,  # type: ignore[list-item]
+                compression=None,
                 max_size=_LARGEST_RECORD,
                 open_timeout=timeout_s,
                 close_timeout=2.0,
