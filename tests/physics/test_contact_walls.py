@@ -198,8 +198,11 @@ def test_a_push_against_an_actor_is_resumed_with_the_same_bits() -> None:
                     trajectory=ph.ConstantTwist(ph.Pose((1.5, 0, 0.9)), (-0.5, 0.0, 0.0)))  # fmt: skip
     driver = ContactDriver(world)
     driver.add("v", model(HUSKY), ph.Pose((0, 0, 0)))
-    while not driver.obstacles.recoils:
+    for _ in range(200):
         driver.step([DriveCommand(1.0)], 0.01)
+        if driver.obstacles.recoils:
+            break
+    assert driver.obstacles.recoils
     saved = driver.save()
     run(driver, [DriveCommand(1.0)], 0.5)
     end = driver.save()
