@@ -375,6 +375,8 @@ def mjcf_spec(file: Path) -> tuple[Any, tuple[Wheel, ...], tuple[str, ...]]:
     bodies = list(spec.worldbody.bodies)
     if len(bodies) != 1:
         raise ConfigError(f"{file}: must have one body below worldbody, got {len(bodies)}")
+    if not bodies[0].name:
+        raise ConfigError(f"{file}: the body below worldbody must have a name")
     if not any(one.type == mj.mjtJoint.mjJNT_FREE for one in bodies[0].joints):
         if len(bodies[0].joints):
             raise ConfigError(f"{file}: body {bodies[0].name!r}: must have a free joint, so that it can move")
@@ -389,7 +391,10 @@ def mjcf_spec(file: Path) -> tuple[Any, tuple[Wheel, ...], tuple[str, ...]]:
             if rolls and round_ones:
                 place = _place(body, bodies[0])
                 radius = float(round_ones[0].size[0])
-                driven[joint.name].name = joint.name
+                try:
+                    driven[joint.name].name = joint.name
+                except ValueError as error:
+                    raise FormatError(f"{file}: {' '.join(str(error).split())}") from None
                 wheels.append(Wheel(joint.name, place[0], place[1], radius, math.copysign(1.0, joint.axis[1])))
     return spec, tuple(wheels), tuple(one.name for one in spec.actuators)
 

@@ -167,9 +167,13 @@ def _field(model: type[BaseModel], name: str, data: Any) -> _Slot:
     return _Slot() if found is None else _slot(found, name, model)
 
 
+_MOST_ERRORS = 200
+"""Number of errors that are explained: one sentence names five, and a file may have 100 000."""
+
+
 def explained(annotation: Any, value: Any, error: ValidationError, field: str = "") -> str:
     """One sentence with all problems of a value; `field` is the path of the value."""
-    found = list(_problems(_slot(annotation), value, (), error.errors(include_url=False)))
+    found = list(_problems(_slot(annotation), value, (), error.errors(include_url=False)[:_MOST_ERRORS]))
     own = [one for one in found if not one.is_derived] or found
     covered = {one.instead for one in own} | {one.path[:depth] for one in own for depth in range(len(one.path))}
     lines: dict[tuple[Any, ...], str] = {}

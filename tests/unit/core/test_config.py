@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field
 
+from parhelion.calibrate.boards.boards import BoardsFile
 from parhelion.core.config import DEEPEST_NESTING, LARGEST_CONFIG_BYTES, Config, load, parse, read_yaml
 from parhelion.core.errors import ConfigError
 from parhelion.core.explain import in_yaml
@@ -343,3 +345,13 @@ def test_values_in_messages_are_cut_below_four_levels() -> None:
     assert in_yaml({"a": {"b": {"c": {"d": 1}}}}) == "{a: {b: {c: {d: ...}}}}"
     assert in_yaml([[[[7]]]]) == "[[[[...]]]]"
     assert in_yaml([[[7]]]) == "[[[7]]]"
+
+
+def test_many_errors_are_explained_quickly(tmp_path: Path) -> None:
+    """The list of 100 000 wrong entries took 40 s."""
+    file = tmp_path / "boards.yaml"
+    file.write_text("boards: [" + "0, " * 100_000 + "0]\n")
+    began = time.monotonic()
+    with pytest.raises(ConfigError, match=r"boards\.yaml: boards\[0\]: expected"):
+        load(BoardsFile, file)
+    assert time.monotonic() - began < 10.0

@@ -284,7 +284,7 @@ def _check(where: str, box: dict[str, Any], token: str) -> None:
     for name, length in lengths.items():
         value = box[name]
         numbers = isinstance(value, list) and len(value) == length and all(_is_number(one) for one in value)
-        if not numbers or not (name == "velocity" or np.all(np.isfinite(value))):
+        if not numbers or not (name == "velocity" or np.all(np.isfinite(np.asarray(value, np.float64)))):
             raise FormatError(f"{where}: {name} must be {length} finite numbers, got {_shown(value)}")
     if box.get("sample_token", token) != token:
         raise FormatError(f"{where}: sample_token belongs to another sample")
