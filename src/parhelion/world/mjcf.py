@@ -92,7 +92,7 @@ class MujocoScene:
         found = []
         for body in range(model.nbody):
             geoms = tuple(
-                self._geom(k)
+                self._geom(int(k))
                 for k in np.flatnonzero(model.geom_bodyid == body)
                 if int(model.geom_group[k]) in groups and (model.geom_rgba[k][3] > 0.0 or model.geom_matid[k] >= 0)
             )
