@@ -230,6 +230,9 @@ def test_verbs_that_do_not_fit_are_refused() -> None:
         assert refused(call, "spawn", mesh="a.obj", vertices=[[0, 0, 0]] * 3, faces=[[0, 1, 2]]) == "invalid"
         assert refused(call, "spawn", vertices=[[0, 0, 0]] * 3, faces=[[0, 1, 2]]) == "invalid"
         assert refused(call, "spawn", name="robot", shape={"kind": "box", "size_m": [1, 1, 1]}) == "name_taken"
+        crate = {"shape": {"kind": "box", "size_m": [1, 1, 1]}, "pose": {"xyz": [0.3, 0, 0.5]}}
+        assert refused(call, "spawn", **crate) == "invalid"  # inside of the robot
+        assert refused(call, "set_state", entity="cuboid-1", pose=crate["pose"]) == "invalid"
         assert refused(call, "delete", entity="robot") == "unsupported"
         assert refused(call, "set_state", entity="robot", pose={}) == "unsupported"
         assert refused(call, "command", vehicle="buggy", kind="drive") == "unsupported"

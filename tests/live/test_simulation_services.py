@@ -94,7 +94,9 @@ def test_an_independent_client_controls_the_scenario(running: Served) -> None:
 
 
 def test_random_calls_leave_no_trace_and_repeat_byte_for_byte(tmp_path: Path) -> None:
-    run = served(tmp_path / "a")
+    # Without contact: entities of infinite mass that are placed at random squeeze a vehicle in contact.
+    robot = [{"name": "robot", "model": "clearpath/husky", "dynamics": "kinematic"}]
+    run = served(tmp_path / "a", vehicles=robot)
     found = peer(verbs=VERBS, seed=5)
     assert found["mixed"]["answered"] == VERBS
     assert found["mixed"]["ok"] > VERBS // 3
@@ -106,7 +108,7 @@ def test_random_calls_leave_no_trace_and_repeat_byte_for_byte(tmp_path: Path) ->
         assert threading.active_count() <= threads + 1
     assert run.services.server.counts.failures == []
     run.end()
-    again = yard(duration_s=200.0, outputs=[])
+    again = yard(duration_s=200.0, outputs=[], vehicles=robot)
     script = read_events(tmp_path / "a" / "events.jsonl", again)
     log = EventLog(tmp_path / "b" / "events.jsonl", again, playing=script.playing)
     control = Control(again, script=script, log=log)
@@ -189,20 +191,22 @@ def test_version_2_sets_only_what_its_flags_name() -> None:
         from parhelion.live.simulation import _rest, _state_of
 
         box = json.dumps({"shape": {"kind": "box", "size_m": [1, 1, 1]}})
-        stamped = new("geometry_msgs/msg/PoseStamped", header=_rest().header, pose=_rest().pose)
+        place = _rest().pose
+        place.position.x = 8.0
+        stamped = new("geometry_msgs/msg/PoseStamped", header=_rest().header, pose=place)
         made = spawn.call(name="a", allow_renaming=False, uri="", resource_string=box, entity_namespace="",
                           initial_pose=stamped)  # fmt: skip
         assert made.entity_name == "a"
         kind = "simulation_interfaces/srv/SetEntityStateFlags"
-        place = ServiceClient(run.services.node, "/parhelion/set_entity_state", kind)
-        place.wait()
+        setter = ServiceClient(run.services.node, "/parhelion/set_entity_state", kind)
+        setter.wait()
         pose = {"xyz": [4.0, 0.0, 0.0], "quat_xyzw": [0.0, 0.0, 0.0, 1.0]}
         moved = _state_of({"time_s": 0.0, "pose": pose, "velocity": [1.0, 0, 0], "angular_velocity": [0, 0, 0]})
-        reply = place.call(entity="a", state=moved, set_pose=False, set_twist=True, set_acceleration=False)
+        reply = setter.call(entity="a", state=moved, set_pose=False, set_twist=True, set_acceleration=False)
         assert reply.result.result == 1
         from parhelion.scenario.verbs import GetState
 
         state = control.call(GetState(entity="a"), 30.0)
-        assert (state["pose"]["xyz"], state["velocity"]) == ([0.0, 0.0, 0.0], [1.0, 0.0, 0.0])
+        assert (state["pose"]["xyz"], state["velocity"]) == ([8.0, 0.0, 0.0], [1.0, 0.0, 0.0])
     finally:
         run.end()

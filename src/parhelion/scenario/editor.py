@@ -24,7 +24,7 @@ from parhelion.core.trajectory import Fixed
 from parhelion.motion.placed import PlacedMotion
 from parhelion.motion.state import state_of
 from parhelion.scenario import verbs
-from parhelion.scenario.bodies import LiveBody
+from parhelion.scenario.bodies import DrivenBody, LiveBody
 from parhelion.scenario.drivers import ExternalDriver
 from parhelion.scenario.scenario import Scenario, Step
 from parhelion.scenario.verbs import Verb, VerbError
@@ -191,6 +191,11 @@ class Editor:
             raise VerbError("name_taken", f"an entity is already called {name!r}; choose another name")
         motion = PlacedMotion(verb.pose.pose(), verb.velocity, verb.angular_velocity, self.scenario.now_s)
         item = self._add(verb, verb.vertices, verb.faces, name, trajectory=motion)
+        try:
+            self._check_free(name, item, verb.pose.pose())
+        except VerbError:
+            self.scenario.world.remove(item)
+            raise
         self._spawned[name], self._placed[item.index] = item, motion
         self._forget_obstacles()
         return {"entity": name, "instance": item.instance}
@@ -254,6 +259,7 @@ class Editor:
         if len(entity.items) != 1:
             raise VerbError("unsupported", f"{entity.name}: has several moving parts and cannot be placed")
         (item,) = entity.items
+        self._check_free(entity.name, item, pose)
         if item.index not in self._placed:
             if item.is_actor and not isinstance(item.trajectory, Fixed):
                 raise VerbError("unsupported", f"{entity.name}: moves along its own path and cannot be placed")
@@ -267,6 +273,17 @@ class Editor:
         )
         self._forget_obstacles()
         return {}
+
+    def _check_free(self, name: str, item: WorldObject, pose: Pose) -> None:
+        """Refuse a place inside of a vehicle in contact with the world: it would be thrown away."""
+        vertices = pose.apply(np.concatenate([part.mesh.vertices for part in item.parts]))
+        low, high = vertices.min(axis=0), vertices.max(axis=0)
+        for vehicle, body in self.scenario.bodies.items():
+            if isinstance(body, DrivenBody) and isinstance(body.driver, ContactDriver):
+                size = np.array(body.vehicle.config.size_m)  # type: ignore[attr-defined]
+                centre = body.motion.latest().xyz[0] + (0.0, 0.0, size[2] / 2.0)
+                if np.linalg.norm(centre - np.clip(centre, low, high)) < np.linalg.norm(size) / 2.0:
+                    raise VerbError("invalid", f"{name}: would overlap the vehicle {vehicle}; choose another place")
 
     def _forget_obstacles(self) -> None:
         """Let vehicles in contact look for actors again: one of them may have jumped."""
