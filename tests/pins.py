@@ -19,6 +19,29 @@ from parhelion.rays.device import engine
 FILE = Path(__file__).with_suffix(".json")
 
 
+def processor() -> str:
+    """Name of this processor, with what selects other instructions of the ray engine."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return "unknown"
+    lines = dict(line.split("\t:", 1) if "\t:" in line else (line, "") for line in text.split("\n\n")[0].splitlines())
+    known = {key.strip(): value.strip() for key, value in lines.items()}
+    wide = "avx512f" if " avx512f" in known.get("flags", "") else ""
+    return " ".join([known.get(key, "") for key in ("model name", "cpu family", "model")] + [wide]).strip()
+
+
+def _stored() -> dict[str, Any]:
+    return dict(json.loads(FILE.read_text())) if FILE.exists() else {}
+
+
+of_this_processor = pytest.mark.skipif(
+    os.environ.get("PARHELION_PINS") != "write" and _stored().get("processor") != processor(),
+    reason="recorded on another processor, whose last digits may flip a ray or a contact",
+)
+"""Mark of tests whose numbers come from rays or contacts."""
+
+
 def fingerprint(values: Any) -> list[float]:
     """Number of finite values and two weighted sums of them; any changed value changes a sum."""
     flat = np.asarray(values)
@@ -34,9 +57,10 @@ def check(name: str, rel: float = 1e-6, **values: Any) -> None:
     if engine().device != "cpu":
         pytest.skip("numbers are recorded on the CPU")
     found = {key: fingerprint(value) for key, value in values.items()}
-    stored = json.loads(FILE.read_text()) if FILE.exists() else {}
+    stored = _stored()
     if os.environ.get("PARHELION_PINS") == "write":
         stored[name] = {key: [float(f"{number:.12g}") for number in numbers] for key, numbers in found.items()}
+        stored["processor"] = processor()
         lines = [f'"{key}": {json.dumps(stored[key])}' for key in sorted(stored)]
         FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
     for key, numbers in found.items():

@@ -98,6 +98,7 @@ class Grid:
 
     def __init__(self, low: Floats, high: Floats, finest_m: float = 0.5) -> None:
         self.low, self.high = low, high
+        self._low, self._high = low.min(axis=0), high.max(axis=0)
         size = (high - low).max(axis=1)
         level = np.maximum(np.ceil(np.log2(np.maximum(size, 1e-9) / finest_m)), 0).astype(np.int64)
         self._levels = np.unique(level)
@@ -108,6 +109,9 @@ class Grid:
 
     def query(self, low: Floats, high: Floats) -> NDArray[np.int64]:
         """Rows of the boxes that meet a box, in increasing order."""
+        low, high = np.maximum(low, self._low), np.minimum(high, self._high)
+        if not (low <= high).all():
+            return np.zeros(0, np.int64)
         keys = []
         for level, cell in zip(self._levels.tolist(), self._cell.tolist(), strict=True):
             first = np.floor(low / cell - 0.5).astype(np.int64)

@@ -11,7 +11,9 @@ from parhelion.contact.driver import ContactDriver
 from parhelion.core.pose import Floats
 from parhelion.motion.vehicles.base import DriveCommand
 from parhelion.motion.vehicles.library import vehicle
-from pins import check
+from pins import check, of_this_processor
+
+pytestmark = of_this_processor
 
 
 def yard(kind: str = "asphalt", slope_deg: float = 0.0) -> ph.World:

@@ -7,9 +7,9 @@ import pytest
 
 import parhelion as ph
 from contact_rigs import CAR, HUSKY, REST, flat, model, run, wall
-from parhelion.contact.driver import ContactDriver
+from parhelion.contact.driver import FASTEST_M_S, FASTEST_RAD_S, ContactDriver
 from parhelion.contact.near import NearLists
-from parhelion.contact.solid import Solid
+from parhelion.contact.solid import Grid, Solid
 from parhelion.core.errors import ConfigError
 from parhelion.motion.vehicles.base import DriveCommand
 from parhelion.motion.vehicles.library import vehicle
@@ -125,3 +125,22 @@ def test_lists_hold_every_triangle_that_a_hull_can_reach() -> None:
         assert set(np.flatnonzero(near)) <= set(lists.rows[0].tolist())
         assert np.all(np.diff(lists.rows[0]) > 0)
     assert renewed < 150
+
+
+def test_a_box_of_any_size_is_looked_up_within_the_world() -> None:
+    """A body that is squeezed may become fast, and the box around its way large."""
+    low = np.random.default_rng(3).uniform(-20, 20, (500, 3))
+    grid = Grid(low, low + 0.3)
+    np.testing.assert_array_equal(grid.query(np.full(3, -1e9), np.full(3, 1e9)), np.arange(500))
+    assert len(grid.query(np.full(3, 100.0), np.full(3, 1e9))) == 0
+
+
+def test_speeds_are_limited() -> None:
+    driver = ContactDriver(flat())
+    driver.add("robot", vehicle("clearpath/husky"), ph.Pose())
+    driver.step([DriveCommand(0.0)], 0.05)
+    driver._state[7:10, 0], driver._state[10:13, 0] = (1e6, 0.0, 0.0), (0.0, 0.0, 1e6)
+    driver._limit_speeds()
+    assert driver._state[7:13, 0].tolist() == [FASTEST_M_S, 0.0, 0.0, 0.0, 0.0, FASTEST_RAD_S]
+    driver.step([DriveCommand(0.0)], 0.05)
+    assert np.isfinite(driver._state).all()

@@ -12,7 +12,9 @@ from parhelion.motion import MotionLimits, SplineMotion
 from parhelion.motion.actors import pedestrians, traffic
 from parhelion.motion.actors.live import Footprint, LiveActors
 from parhelion.motion.actors.road_users import ROAD_USERS
-from pins import check
+from pins import check, of_this_processor
+
+pytestmark = of_this_processor
 
 TIMES = np.array([0.0, 0.4, 1.3, 2.55, 4.0])
 

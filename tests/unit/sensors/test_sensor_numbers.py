@@ -10,8 +10,10 @@ import pytest
 import parhelion as ph
 from parhelion.sensors.optics.camera.config import Stereo
 from parhelion.sensors.optics.camera.depth import StereoCalibration
-from pins import check
+from pins import check, of_this_processor
 from soak.rigs import MOTION, yard
+
+pytestmark = of_this_processor
 
 
 def street() -> ph.World:
