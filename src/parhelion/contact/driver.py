@@ -42,8 +42,6 @@ _SUBSTEPS_TOGETHER = 3
 """Substeps between two rounds of impulses between vehicles that may touch."""
 LONGEST_LAUNCH_S = 0.02
 """Longest time [s] that a single launch of the kernel covers; motor control acts at least this often."""
-FASTEST_M_S, FASTEST_RAD_S = 150.0, 100.0
-"""Largest speed [m/s] and rate of turn [rad/s] of a body."""
 CLEARANCE_M = 10.0
 """Distance [m] up to which `clearances` looks for obstacles."""
 STUCK_S, ROLLED_S = 2.0, 0.5
@@ -367,19 +365,12 @@ class ContactDriver:
         values = np.ascontiguousarray(copied(after).reshape(count, -1).T)
         size = len(self._state)
         self._state = values[:size]
-        self._limit_speeds()
+        if pairs.limit_speeds(self._state):
+            self._device_state = None
         self._rows = np.empty((count, 20))
         self._rows[:, 1:] = values[size + _REPORT :].T
         contacts.add(values[size : size + _REPORT], self._listed)
         return values[-6:]
-
-    def _limit_speeds(self) -> None:
-        """Limit what a body gains that is squeezed between others; no vehicle of the sheets comes near the limits."""
-        for rows, most in ((slice(7, 10), FASTEST_M_S), (slice(10, 13), FASTEST_RAD_S)):
-            speed = np.sqrt((self._state[rows] ** 2).sum(axis=0))
-            if (speed > most).any():
-                self._state[rows] *= np.minimum(most / np.maximum(speed, most), 1.0)
-                self._device_state = None
 
     # ---- contact between vehicles and with actors ------------------------------------------------------------------
 
@@ -449,7 +440,7 @@ class ContactDriver:
             changes[:3] = (moved - (own.turn @ np.cross(turned, offsets)[:, :, None])[:, :, 0]).T
             changes[3:] = turned.T
             self._state[7:10], self._state[10:13] = every.velocity[:count].T, self._state[10:13] + turned.T
-            self._limit_speeds()
+            pairs.limit_speeds(self._state)
             self._device_state = None
             for row, *contact in zip(rows, totals.tolist(), points, normals, strict=True):
                 second = int(close.second[row])

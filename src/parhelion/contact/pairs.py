@@ -16,6 +16,9 @@ _ITERATIONS = 3
 _EDGE_HANDICAP_M = 1e-3
 Rows = NDArray[np.int64]
 
+FASTEST_M_S, FASTEST_RAD_S = 150.0, 100.0
+"""Largest speed [m/s] and rate of turn [rad/s] of a body."""
+
 
 @dataclass
 class Hulls:
@@ -201,3 +204,17 @@ def _impulses(a: Hulls, b: Hulls, normal: Floats, gap: Floats, dt: float) -> tup
         impulse = impulse - drag * tangent
         slide = slide - drag * along_tangent
     return total, point, impulse
+
+
+def limit_speeds(state: Floats) -> bool:
+    """Limit velocities and turns of states (13 or more, n) in place; True if any was changed.
+
+    A body that is squeezed between others gains speed without end. No vehicle of the sheets comes near the limits.
+    """
+    changed = False
+    for rows, most in ((slice(7, 10), FASTEST_M_S), (slice(10, 13), FASTEST_RAD_S)):
+        speed = np.sqrt((state[rows] ** 2).sum(axis=0))
+        if (speed > most).any():
+            state[rows] *= most / np.maximum(speed, most)
+            changed = True
+    return changed

@@ -7,8 +7,9 @@ import pytest
 
 import parhelion as ph
 from contact_rigs import CAR, HUSKY, REST, flat, model, run, wall
-from parhelion.contact.driver import FASTEST_M_S, FASTEST_RAD_S, ContactDriver
+from parhelion.contact.driver import ContactDriver
 from parhelion.contact.near import NearLists
+from parhelion.contact.pairs import FASTEST_M_S, FASTEST_RAD_S, limit_speeds
 from parhelion.contact.solid import Grid, Solid
 from parhelion.core.errors import ConfigError
 from parhelion.motion.vehicles.base import DriveCommand
@@ -140,7 +141,8 @@ def test_speeds_are_limited() -> None:
     driver.add("robot", vehicle("clearpath/husky"), ph.Pose())
     driver.step([DriveCommand(0.0)], 0.05)
     driver._state[7:10, 0], driver._state[10:13, 0] = (1e6, 0.0, 0.0), (0.0, 0.0, 1e6)
-    driver._limit_speeds()
+    assert limit_speeds(driver._state)
+    assert not limit_speeds(driver._state)
     assert driver._state[7:13, 0].tolist() == [FASTEST_M_S, 0.0, 0.0, 0.0, 0.0, FASTEST_RAD_S]
     driver.step([DriveCommand(0.0)], 0.05)
     assert np.isfinite(driver._state).all()
