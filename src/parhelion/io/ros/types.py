@@ -50,12 +50,14 @@ def field_definitions(store: Any) -> Any:
     return getattr(store, "fielddefs", None) or store.FIELDDEFS
 
 
-@lru_cache(maxsize=1)
+_hash_base = lru_cache(maxsize=1)(lambda: _new_store())
+
+
 def _hash_store() -> Any:
     """Type store for hashes: in ROS 2, `char` is an unsigned byte, which rosbags hashes as another type."""
-    store = _new_store()
+    store = _hash_base()
     definitions = field_definitions(store)
-    for name, (constants, fields) in list(definitions.items()):
+    for name, (constants, fields) in field_definitions(type_store()).items():
         definitions[name] = constants, [(field, _char_as_byte(node)) for field, node in fields]
     return store
 
