@@ -18,9 +18,8 @@ def main(url: str = "ws://127.0.0.1:8917", token: str | None = None) -> list[int
         client.pause()
         lidar = next(one for one in client.sensors() if one["type"] == "lidar")
         start = client.state(lidar["vehicle"]).pose
-        box = client.spawn(
-            "box", {"kind": "box", "size_m": [1, 1, 1]}, material="wood", label="target", allow_renaming=True
-        )
+        shape, place = {"kind": "box", "size_m": [1, 1, 1]}, start @ ph.Pose((3.0, 0.0, 0.8))
+        box = client.spawn("box", shape, pose=place, material="wood", label="target", allow_renaming=True)
         for distance_m in (3.0, 6.0, 12.0):
             client.move(box, start @ ph.Pose((distance_m, 0.0, 0.8)))
             client.step(20)
