@@ -184,7 +184,7 @@ class ServiceServer:
         """Pass one request to a thread."""
         try:
             endpoint = service.reader.get_matched_publication_data(sample.sample_info.publication_handle)
-        except Exception:
+        except Exception:  # the client left in the meantime; Cyclone raises several types
             endpoint = None
         client = user_data(endpoint).get("clientid") if endpoint is not None else None
         # Other RMWs have another header: their bytes could pass as a request with random values.
