@@ -4,13 +4,15 @@
     python tests/mutants/run.py --only core/random.py world/mesh.py
     python tests/mutants/run.py --again earlier-output.txt
 
-The same seed gives the same changes. They are made in a copy of the tree, never in the tree itself. A change is killed
+The same seed gives the same changes. They are made in copies of the tree, never in the tree itself. A change is killed
 when a test fails, or when the tests take far longer than without it; surviving changes are listed with their location.
+The copies record their own `pins.json` first, because numbers of another processor are not compared.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import shutil
@@ -28,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from mutants.changes import Change, changes
 from mutants.rooms import held_by
+from pins import processor
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = Path("src/parhelion")
@@ -70,8 +73,10 @@ class Tree:
 
     def environment(self) -> dict[str, str]:
         """Environment of this process, with the modules of the copy first."""
-        paths = os.pathsep.join(str(self.folder / name) for name in ("src", "tests"))
-        return {**os.environ, "PYTHONPATH": paths}
+        paths = [str(self.folder / name) for name in ("src", "tests")]
+        if others := os.environ.get("PYTHONPATH"):
+            paths.append(others)
+        return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
     def check(self) -> None:
         """Check that the tests import the copy."""
@@ -79,6 +84,26 @@ class Tree:
         found = subprocess.run(command, cwd=self.folder, env=self.environment(), capture_output=True, text=True)
         if not Path(found.stdout.strip()).is_relative_to(self.folder):
             raise SystemExit(f"mutants: tests would import {found.stdout.strip() or found.stderr}, not the copy")
+
+    def recorded_pins(self, test: Path) -> dict[str, object]:
+        """Numbers of `pins.json` on this processor, as far as a test file records them."""
+        pins = self.folder / "tests" / "pins.json"
+        before = pins.read_text()
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(test)]
+        written = subprocess.run(
+            command,
+            cwd=self.folder,
+            env={**self.environment(), "PARHELION_PINS": "write"},
+            capture_output=True,
+            text=True,
+        )
+        if written.returncode:
+            raise SystemExit(
+                f"mutants: the numbers of {test} cannot be recorded\n{(written.stdout + written.stderr)[-2000:]}"
+            )
+        old, new = json.loads(before), json.loads(pins.read_text())
+        pins.write_text(before)
+        return {key: value for key, value in new.items() if value != old.get(key)}
 
     def run(self, tests: list[str], limit_s: float) -> str:
         """Return 'passed', 'failed' or 'late'."""
@@ -119,6 +144,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="which changes")
     parser.add_argument("--jobs", type=int, default=1, help="how many at a time, each in a copy of its own")
     parser.add_argument("--only", nargs="+", default=[], help="beginnings of paths under src/parhelion")
+    parser.add_argument("--seconds", type=float, default=0.0, help="try no further change after this time; 0 for all")
     parser.add_argument("--again", type=Path, help="output of an earlier run: only the changes that survived it")
     options = parser.parse_args()
     mutants = all_mutants(options.only)
@@ -129,27 +155,57 @@ def main() -> int:
         mutants, options.count = [one for one in mutants if str(one) in survived], 0
     if options.count and options.count < total:
         mutants = random.Random(options.seed).sample(mutants, options.count)
-        mutants.sort(key=lambda one: (one.path, one.change.start))
     print(f"{len(mutants)} of {total} changes, seed {options.seed}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(options.jobs) as pool:
+        copies = [Tree(Path(folder) / str(number)) for number in range(options.jobs)]
+        copies[0].check()
         trees: Queue[Tree] = Queue()
-        for number in range(options.jobs):
-            trees.put(Tree(Path(folder) / str(number)))
-        first = trees.get()
-        first.check()
-        limits: dict[str, float] = {}
-        for path in dict.fromkeys(mutant.path for mutant in mutants):
-            tests = held_by(path)
-            if str(tests) not in limits:
-                begin = time.monotonic()
-                if first.run(tests, 1200.0) != "passed":
-                    raise SystemExit(f"mutants: {' '.join(tests)} do not pass without a change")
-                limits[str(tests)] = 30.0 + 4.0 * options.jobs * (time.monotonic() - begin)
-                print(f"{time.monotonic() - begin:5.0f} s   {' '.join(tests)}", flush=True)
-        trees.put(first)
+        for tree in copies:
+            trees.put(tree)
+
+        def recorded(test: Path) -> dict[str, object]:
+            tree = trees.get()
+            try:
+                return tree.recorded_pins(test)
+            finally:
+                trees.put(tree)
+
+        pins = json.loads((ROOT / "tests/pins.json").read_text())
+        if pins["processor"] != processor():
+            tests = {test.partition("::")[0] for mutant in mutants for test in held_by(mutant.path)}
+            files = [Path("tests") / test for test in sorted(tests)]
+            files = [file for file in files if "from pins import" in (ROOT / file).read_text()]
+            for numbers in pool.map(recorded, files):
+                pins.update(numbers)
+            for tree in copies:
+                (tree.folder / "tests/pins.json").write_text(json.dumps(pins))
+            print(f"{time.monotonic() - begin:5.0f} s   numbers of this processor recorded", flush=True)
+
+        def limit_s(tests: list[str]) -> float:
+            """Time after which a change is killed: a multiple of the time without it, or 0 if the tests fail then."""
+            tree, begin = trees.get(), time.monotonic()
+            try:
+                found = tree.run(tests, 1200.0)
+            finally:
+                trees.put(tree)
+            took = time.monotonic() - begin
+            if found != "passed":
+                print(f"  {found} without a change, so left out: {' '.join(tests)}", flush=True)
+                return 0.0
+            print(f"{took:5.0f} s   {' '.join(tests)}", flush=True)
+            # Fewer tests may run at a time here than later.
+            return 30.0 + 4.0 * max(1.0, options.jobs / (os.cpu_count() or 1)) * took
+
+        rows = {str(held_by(mutant.path)): held_by(mutant.path) for mutant in mutants}
+        limits = dict(zip(rows, pool.map(limit_s, rows.values()), strict=True))
 
         def judged(mutant: Mutant) -> str:
-            tree, tests = trees.get(), held_by(mutant.path)
+            tests = held_by(mutant.path)
+            late = options.seconds and time.monotonic() - begin > options.seconds
+            if late or not limits[str(tests)]:
+                return "not tried"
+            tree = trees.get()
             try:
                 found = tree.run_changed(mutant, tests, limits[str(tests)])
             finally:
@@ -158,18 +214,19 @@ def main() -> int:
             print(f"{word:9}{mutant}", flush=True)
             return word
 
-        with ThreadPoolExecutor(options.jobs) as pool:
-            words = list(pool.map(judged, mutants))
-    tally = Counter(words)
-    noticed = len(words) - tally["SURVIVED"]
+        words = list(pool.map(judged, mutants))
+    tried = [(mutant, word) for mutant, word in zip(mutants, words, strict=True) if word != "not tried"]
+    print(f"\n{len(words) - len(tried)} changes were not tried")
+    tally = Counter(word for _, word in tried)
+    noticed = len(tried) - tally["SURVIVED"]
     print(
-        f"\n{tally['killed']} killed, {tally['timeout']} timed out, {tally['SURVIVED']} survived: "
-        f"{100.0 * noticed / max(len(words), 1):.0f} % of {len(words)} changes were noticed"
+        f"{tally['killed']} killed, {tally['timeout']} timed out, {tally['SURVIVED']} survived: "
+        f"{100.0 * noticed / max(len(tried), 1):.0f} % of {len(tried)} changes were noticed"
     )
-    for mutant, word in zip(mutants, words, strict=True):
+    for mutant, word in sorted(tried, key=lambda one: str(one[0])):
         if word == "SURVIVED":
             print(f"  {mutant}")
-    return 0
+    return 0 if all(limits.values()) else 1
 
 
 if __name__ == "__main__":
