@@ -6,6 +6,7 @@ It prints one line of JSON: replies to fixed calls, then statistics of random ca
 """
 
 import json
+import os
 import random
 import sys
 import time
@@ -236,10 +237,14 @@ class Service:
         self.writer = DataWriter(participant, Topic(participant, f"rq{name}Request", self.request), qos)
         self.guid, self.number = 1000 + number, 0
 
-    def call(self, *values: Any, seconds: float = 30.0) -> Any:
-        """Send a request and wait for its reply."""
+    def ask(self, *values: Any) -> None:
+        """Send a request."""
         self.number += 1
         self.writer.write(self.request(self.guid, self.number, *values))
+
+    def call(self, *values: Any, seconds: float = 30.0) -> Any:
+        """Send a request and wait for its reply."""
+        self.ask(*values)
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             for sample in self.reader.take(10):
@@ -360,6 +365,11 @@ def main() -> None:
     found = fixed(to) if order.get("fixed") else {}
     if order.get("verbs"):
         found["mixed"] = mixed(to, order["verbs"], order["seed"])
+    if order.get("leave"):  # the process ends at once, with requests on their way and no reply read
+        for _ in range(5):
+            to["step"].ask(1)
+            to["list"].ask(filters("c"))
+        os._exit(0)
     if order.get("quit"):
         found["quit"] = to["set_state"].call(SimulationState(3)).result.result
     print(json.dumps(found), flush=True)

@@ -94,9 +94,7 @@ def test_an_independent_client_controls_the_scenario(running: Served) -> None:
 
 
 def test_random_calls_leave_no_trace_and_repeat_byte_for_byte(tmp_path: Path) -> None:
-    # Without contact: entities of infinite mass that are placed at random squeeze a vehicle in contact.
-    robot = [{"name": "robot", "model": "clearpath/husky", "dynamics": "kinematic"}]
-    run = served(tmp_path / "a", vehicles=robot)
+    run = served(tmp_path / "a")  # with a robot in contact
     found = peer(verbs=VERBS, seed=5)
     assert found["mixed"]["answered"] == VERBS
     assert found["mixed"]["ok"] > VERBS // 3
@@ -108,7 +106,7 @@ def test_random_calls_leave_no_trace_and_repeat_byte_for_byte(tmp_path: Path) ->
         assert threading.active_count() <= threads + 1
     assert run.services.server.counts.failures == []
     run.end()
-    again = yard(duration_s=200.0, outputs=[], vehicles=robot)
+    again = yard(duration_s=200.0, outputs=[])
     script = read_events(tmp_path / "a" / "events.jsonl", again)
     log = EventLog(tmp_path / "b" / "events.jsonl", again, playing=script.playing)
     control = Control(again, script=script, log=log)

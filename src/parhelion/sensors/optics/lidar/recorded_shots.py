@@ -520,8 +520,8 @@ def _shift_of_rings(
     off = median_by(ring, np.stack([turn, tilt]), rings)
     found, nominal = off.T[known], _elevations(table)[known]
     order = np.argsort(nominal)
-    falling = np.mean(np.diff((nominal + found[:, 1])[order]) < 0.0)
-    if np.abs(found[:, 0]).max() > _MOST_TURNED or falling > 1.0 - _ALONG:
+    falling = np.diff((nominal + found[:, 1])[order]) < 0.0  # empty for one ring
+    if np.abs(found[:, 0]).max() > _MOST_TURNED or np.count_nonzero(falling) > (1.0 - _ALONG) * len(falling):
         return none
     found[np.abs(found).max(axis=1) < _LEAST_SHIFT] = 0.0
     return np.stack([np.interp(np.arange(rings), known, values) for values in found.T], axis=1)
