@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -163,7 +163,8 @@ def _coordinates(rows: NDArray[Any], topic: str) -> tuple[NDArray[Any], list[str
 
 def _beside(rows: NDArray[Any]) -> NDArray[Any] | None:
     """Coordinates of points as a view, shape (n, 3); None if they do not lie beside each other with one type."""
-    places = [(rows.dtype.fields or {})[axis][:2] for axis in "xyz"]
+    known: Mapping[str, Any] = rows.dtype.fields or {}
+    places = [known[axis][:2] for axis in "xyz"]
     kind, start = places[0]
     if kind.kind != "f" or [(kind, start + k * kind.itemsize) for k in range(3)] != [tuple(one) for one in places]:
         return None
