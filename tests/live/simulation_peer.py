@@ -368,7 +368,6 @@ def main() -> None:
     if order.get("leave"):  # the process ends at once, with requests on their way and no reply read
         for _ in range(5):
             to["step"].ask(1)
-            to["list"].ask(filters("c"))
         os._exit(0)
     if order.get("quit"):
         found["quit"] = to["set_state"].call(SimulationState(3)).result.result

@@ -208,3 +208,13 @@ def test_version_2_sets_only_what_its_flags_name() -> None:
         assert (state["pose"]["xyz"], state["velocity"]) == ([8.0, 0.0, 0.0], [1.0, 0.0, 0.0])
     finally:
         run.end()
+
+
+@pytest.mark.slow
+def test_a_client_that_leaves_at_once_harms_nobody(running: Served) -> None:
+    """Requests of a process that ends before it reads a reply; another one is answered afterwards."""
+    order = json.dumps({"domain": OWN, "leave": True})
+    assert subprocess.run([sys.executable, str(PEER), order], timeout=120, check=False).returncode == 0
+    assert peer(verbs=5, seed=1)["mixed"]["answered"] == 5
+    assert running.services.server.counts.failures == []
+    assert running.control.step_number > 0  # the requests of the one that left were executed
