@@ -34,6 +34,8 @@ _CLOCK_TIME = ("timestamp", "time_stamp")
 """Names of times on the sensor's clock, in s or ns."""
 _OF_SHOTS = ("ring", "column", *_SAME_RING, *_RELATIVE_TIME, *_CLOCK_TIME)
 """Fields that are valid for shots without a return."""
+_OF_SHOTS_OURS = ("ring", "column", "time", "shot", "direction")
+"""Our names of such fields."""
 _NANOSECONDS_FROM = 1e14
 """Clock times above this are nanoseconds; as seconds they would be three million years."""
 
@@ -239,12 +241,16 @@ def _write_cells(rows: NDArray[Any], before: NDArray[Any], cloud: PointCloud, he
 
 
 def _one_per_cell(cloud: PointCloud) -> PointCloud:
-    """Points with coordinates, of several returns of a shot the first (nearest), in order of their shots."""
-    there = np.isfinite(cloud.xyz[:, 0])
-    count, shot = int(np.count_nonzero(there)), cloud.fields["shot"]
-    if bool(there[:count].all()) and bool((shot[1:count] > shot[: max(count - 1, 0)]).all()):
-        return cloud.select(slice(count))  # views: lost shots come last
-    rows = np.flatnonzero(there)
+    """One row per cell: of several returns of a shot the first (nearest); also rows without a return that hold values.
+
+    Weather returns the points in order of their shots, followed by rows of zeros for lost shots: then these are views.
+    """
+    there, shot = np.isfinite(cloud.xyz[:, 0]), cloud.fields["shot"]
+    count = int(np.count_nonzero(there))
+    ordered = bool(there[:count].all()) and bool((shot[1:count] > shot[: max(count - 1, 0)]).all())
+    if ordered and not any(values[count:].any() for name, values in cloud.fields.items() if name not in _OF_SHOTS_OURS):
+        return cloud.select(slice(count))
+    rows = np.concatenate([np.flatnonzero(there), np.flatnonzero(~there)])
     return cloud.select(rows[np.unique(shot[rows], return_index=True)[1]])
 
 
