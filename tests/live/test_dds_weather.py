@@ -106,6 +106,26 @@ def test_topics_change_the_next_scan_and_the_log_repeats_it(tmp_path: Path) -> N
     assert all(one.equals(other) for one, other in zip(scans, again, strict=True))
 
 
+def test_an_interrupted_stream_completes_its_log(tmp_path: Path) -> None:
+    scenario, log = yard(duration_s=5.0), tmp_path / "events.jsonl"
+    air = AirControl(scenario)
+    air.change("/weather", "rain_rate_mm_h", 20.0)
+
+    def progress(status: Any) -> None:
+        if status.simulated_s > 0.1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        PacedRun(scenario, {}, speed=1000.0, controllers=[air], events=log).run(progress)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [(line.get("op"), line.get("step")) for line in lines[1:]] == [("weather", 1), ("quit", 11)]
+    second = yard(duration_s=5.0)
+    control = Control(second, script=read_events(log, second))
+    control.run()
+    assert control.deviations == []
+    assert control.step_number == 11
+
+
 def test_parameters_change_a_stream() -> None:
     from parhelion.live.dds import DdsNode
     from parhelion.live.services import ServiceClient
