@@ -10,17 +10,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binom, norm
 
 import parhelion as ph
+from chance import LIKELY, deviations
 from gnss_rigs import canyon, plain, sheet
 from parhelion.core.errors import ConfigError
-from parhelion.core.streams import REFLECTED, RTK_FIXED, RTK_FLOAT, SINGLE, GnssData
+from parhelion.core.streams import DIFFERENTIAL, REFLECTED, RTK_FIXED, RTK_FLOAT, SINGLE, GnssData
 from parhelion.io.gnss import sentences
 from parhelion.sensors.check import same_bits
 from parhelion.sensors.waves.diffraction import knife_edge_loss_db
 from parhelion.sensors.waves.gnss.paths import SCATTERING, DiffusePaths, find_paths
 from parhelion.sensors.waves.gnss.reception import code_sigma, foliage_db, gain, receive
-from parhelion.sensors.waves.gnss.rtk import success_rate
+from parhelion.sensors.waves.gnss.rtk import _robust, success_rate
 from parhelion.sensors.waves.gnss.satellites import band_of
 from parhelion.sensors.waves.gnss.skyline import WIDTH_M, Skyline, skyline_of
 from parhelion.sensors.waves.radio import satellite_scene
@@ -69,6 +71,24 @@ def test_low_satellites_are_weak_in_a_town() -> None:
     low = found.tracked & (np.degrees(found.elevation) < 10.0) & (found.elevation > 0.0)
     high = found.tracked & (np.degrees(found.elevation) > 60.0)
     assert np.median(found.cn0[high]) - np.median(found.cn0[low]) > 12.0
+
+
+@pytest.mark.parametrize("name", ["u-blox/f9p", "u-blox/m8", "generic/survey", "generic/automotive"])
+def test_an_antenna_on_a_ground_plane_has_the_pattern_of_a_patch(name: str) -> None:
+    # RHCP of a patch is (V + H) / 2: H falls as sin(elevation), V from 1 to 0.75 at the horizon.
+    # Choke rings and other ground planes suppress low elevations further, by up to 4 dB (assumed).
+    receiver = ph.Gnss(sheet(name, cn0_spread_db=0.0, **({"rtk": None} if name == "generic/survey" else {})))
+    found = receiver.run(ph.World(), ph.Fixed(ph.Pose((0, 0, 2))), duration=1.0, seed=1)
+    elevation, level = found.elevation.ravel(), found.cn0.ravel() - receiver.config.cn0_zenith_dbhz
+    seen = found.tracked.ravel() & (elevation > 0.0)
+    assert np.degrees(elevation[seen]).min() < 15.0
+    assert np.degrees(elevation[seen]).max() > 70.0
+    sine = np.sin(elevation[seen])
+    # The estimate of C/N0 scatters by 0.3 dB.
+    above = 20.0 * np.log10((1.0 + sine) / 2.0) + deviations(seen.sum()) * 0.3
+    below = 20.0 * np.log10((0.75 + sine) / 2.0) - 4.0 - deviations(seen.sum()) * 0.3
+    assert np.all(level[seen] < above)
+    assert np.all(level[seen] > below)
 
 
 def test_signals_by_elevation_are_those_of_a_recording() -> None:
@@ -292,6 +312,58 @@ def test_fixes_become_likelier_with_satellites_locked_in_both_bands() -> None:
     assert shares[0] < 0.3
     assert 0.2 < shares[1] < 0.85
     assert shares[2] > 0.85
+
+
+@pytest.mark.parametrize("margin", [-20.0, 20.0])
+def test_the_number_of_satellites_that_a_receiver_needs_varies(margin: float) -> None:
+    # A sky with `margin` more satellites than the mean need is fixed in the share Phi(margin / spread) of the epochs.
+    # The spread is large, so that satellites that rise and set do not matter; about 20 are locked in both bands.
+    config = sheet("u-blox/f9p", rtk={"satellites_for_fix": max(20.0 - margin, 0.0), "satellites_spread": 30.0})
+    receiver, epochs = ph.Gnss(config, rate_hz=0.04, rtk_baseline_km=1.0), 60
+    found = receiver.run(ph.World(), ph.Fixed(ph.Pose((0, 0, 2))), duration=25.0 * epochs, seed=4)
+    assert found.quality is not None
+    # Epochs 25 s apart, of a need that changes within 10 s, are independent to 8 %.
+    mean = 20.0 - config.rtk.satellites_for_fix if config.rtk else 0.0
+    low, high = binom.ppf([0.5 * LIKELY, 1.0 - 0.5 * LIKELY], epochs, norm.cdf((mean + np.array([-6.0, 6.0])) / 30.0))
+    assert low <= np.sum(found.quality == RTK_FIXED) <= high
+    assert low > 0
+    assert high < epochs
+
+
+def test_carriers_with_noise_of_half_a_cycle_stay_unresolved() -> None:
+    # 10 cm of carrier noise against wavelengths of 19 and 24 cm: no ambiguity can be resolved, although all residuals
+    # are consistent.
+    receiver = ph.Gnss(sheet("u-blox/f9p", rtk={"sigma_m": 0.1}), rate_hz=1.0, rtk_baseline_km=1.0)
+    found = receiver.run(ph.World(), ph.Fixed(ph.Pose((0, 0, 2))), duration=5.0, seed=3)
+    assert found.quality is not None
+    assert (found.quality == RTK_FLOAT).all()
+
+
+def test_carriers_smooth_the_code_of_a_float_solution() -> None:
+    # Ten seconds of smoothing average the code over ten independent errors: 1 / sqrt(10) of those of single epochs.
+    error = {}
+    for name, threshold in (("float", 30.0), ("differential", 60.0)):
+        rtk = {"distance_ppm": 0.0, "max_baseline_km": 0.5, "phase_threshold_dbhz": threshold}
+        receiver = ph.Gnss(sheet("u-blox/f9p", rtk=rtk), rate_hz=0.2, rtk_baseline_km=1.0)
+        run = receiver.run(ph.World(), ph.Fixed(ph.Pose((0, 0, 2))), duration=100.0, seed=3)
+        assert run.quality is not None
+        assert (run.quality == (RTK_FLOAT if name == "float" else DIFFERENTIAL)).all()
+        error[name] = run.error
+    assert error["float"] == pytest.approx(error["differential"] / np.sqrt(10.0), rel=0.02, abs=1e-4)
+
+
+def test_an_inconsistent_range_is_excluded_by_the_chi_square_test() -> None:
+    draw = np.random.default_rng(3)
+    toward = draw.normal(size=(12, 3))
+    toward[:, 2] = np.abs(toward[:, 2])
+    rows = np.concatenate([-toward / np.linalg.norm(toward, axis=1, keepdims=True), np.ones((12, 1))], axis=1)
+    error = draw.normal(scale=0.01, size=12)
+    error[4] += 1.0
+    found = _robust(rows, error, np.full(12, 0.01**2))
+    assert found is not None
+    assert 4 not in found[2]
+    assert len(found[2]) >= 10
+    assert np.linalg.norm(found[0]) < 0.1
 
 
 def test_success_rate_of_one_ambiguity() -> None:

@@ -47,13 +47,13 @@ def test_two_rated_ranges_fix_constant_and_extinction_as_before() -> None:
 def test_link_budget_in_watts_and_photons() -> None:
     """A white wall at the threshold: the radar equation of a Lambertian target, by hand."""
     optics = {"peak_power_w": 80.0, "aperture_mm": 30.0, "efficiency": 0.6, "quantum_efficiency": 0.5}
-    config = many_beams(10, transmitter=optics)
+    config = many_beams(10, transmitter=optics, receiver={"pulse_length_ns": 8.0})
     lidar = ph.Lidar(config)
     metres = lidar.max_range(1.0)
     by_hand = 80.0 * 0.6 * (1.0 / np.pi) * (np.pi * 0.015**2) / metres**2
     budget = lidar.absolute_budget
     assert budget.threshold_w == pytest.approx(by_hand, rel=1e-6)
-    energy = by_hand * config.receiver.pulse_length_ns * 1e-9
+    energy = by_hand * 8e-9
     photons = 0.5 * energy * config.wavelength_nm * 1e-9 / (PLANCK_J_S * SPEED_OF_LIGHT_M_S)
     assert budget.threshold_photons == pytest.approx(photons, rel=1e-6)
     assert budget.watts(3.0) == pytest.approx(3.0 * by_hand)

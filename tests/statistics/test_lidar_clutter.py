@@ -55,5 +55,9 @@ def test_grades_follow_what_was_compared() -> None:
     assert weather_validity("velodyne/hdl-32e")["fog"].grade == "validated"
     assert weather_validity("velodyne/vlp-16")["rain"].grade == "class"
     assert weather_validity("livox/avia")["rain"].grade == "assumed"
+    # The near field of Ousters is measured; amounts of dust and spray are assumed for every sensor.
+    assert weather_validity("ouster/os1-128")["rain"].grade == "class"
+    assert weather_validity("ouster/os1-128")["dust"].grade == "assumed"
+    assert weather_validity("velodyne/vlp-16", calibrated=True)["spray"].grade == "assumed"
     assert weather_validity("my-lidar.yaml", calibrated=True)["rain"].grade == "class"
     assert weather_validity("my-lidar.yaml")["rain"].grade == "assumed"

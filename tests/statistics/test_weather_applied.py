@@ -17,10 +17,12 @@ from typing import Literal
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import norm
 
 import parhelion as ph
 from chance import deviations
 from parhelion.makers.scales import scale_called
+from rigs import many_beams, wall
 
 KITTI = Path(__file__).parents[3] / "shared/data/kitti0005_hdl64_pose/lidar"
 WEATHERS = {
@@ -127,6 +129,34 @@ def test_no_particle_is_drawn_behind_the_surfaces_of_several_returns(
     flakes = applied.shot[applied.origin > 0]
     behind = (farthest[flakes] > 0) & (applied.range[applied.origin > 0] > farthest[flakes] + 0.5)
     assert not behind.any()
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.9])
+def test_weak_points_survive_with_the_probability_given_that_they_were_detected(share: float) -> None:
+    """A wall of which a `share` of the shots returns: fog that attenuates by q leaves P(q p) / P(p) of the points.
+
+    Detection without this condition would leave P(q p) of them, and a decision by power alone all or none.
+    """
+    beams, distance, threshold_to_noise = 20_000, 60.0, 6.0
+    # Power at which noise of one sixth of the threshold lets this share pass.
+    power = 1.0 + norm.ppf(share) / threshold_to_noise
+    reflectance = 0.5
+    rated = [{"reflectance": reflectance, "range_m": distance * np.sqrt(power)}]
+    limits = {"min_m": 0.5, "max_m": 300.0, "rated": rated}
+    lidar = ph.Lidar(many_beams(beams, range=limits))
+    clear = lidar.scan(wall(distance), pose=ph.Pose(), seed=1)
+    assert len(clear) / beams == pytest.approx(share, abs=deviations(6) * np.sqrt(share * (1 - share) / beams) + 0.01)
+    fog = ph.Weather(visibility_m=7000.0)
+    applied = fog.apply(clear, sensor=lidar, seed=2)
+    kept = int(np.sum(applied.origin == 0)) / len(clear)
+    quiet, near = ph.Lidar(many_beams(1, range=limits), noise=False), wall(0.5 * distance)
+    through = quiet.scan(near, pose=ph.Pose()).power[0]
+    near.weather = fog
+    # Twice the distance squares the attenuation.
+    dimmed = power * (quiet.scan(near, pose=ph.Pose()).power[0] / through) ** 2
+    assert 0.9 < dimmed / power < 0.97
+    expected = norm.cdf((dimmed - 1.0) * threshold_to_noise) / share
+    assert kept == pytest.approx(expected, abs=deviations(6) * np.sqrt(expected * (1 - expected) / len(clear)) + 0.01)
 
 
 @pytest.mark.skipif(not KITTI.is_dir(), reason=f"needs the recording {KITTI}")

@@ -111,6 +111,24 @@ def test_closed_rooms_have_a_diffuse_field_of_their_volume() -> None:
     assert outside.rooms.decay_s[0] == 0.0
 
 
+def test_radios_that_hop_receive_each_carrier_in_turn() -> None:
+    # Over a metal ground, the fading of a narrow band depends on the carrier: that of each channel by itself.
+    world = ph.World()
+    world.add(ph.shapes.plane(100, 100), material="steel")
+    place, anchors = ph.Pose((0, 0, 1.5)), [[17.0, 3.0, 2.0]]
+    fields = ph.Uwb("bluetooth/rssi").config.model_dump() | {"rssi_step_db": 0.0}
+    hopping = ph.Uwb(UwbConfig(**fields), anchors=anchors, noise=False).run(world, place, duration=0.6, seed=1)
+    alone = [
+        ph.Uwb(UwbConfig(**fields | {"carrier_ghz": ghz, "hop_carriers_ghz": []}), anchors=anchors, noise=False)
+        .run(world, place, duration=0.1, seed=1)
+        .rssi[0, 0]
+        for ghz in fields["hop_carriers_ghz"]
+    ]
+    assert np.ptp(alone) > 1.0
+    # Free-space loss stays that of the middle of the band: 20 lg(2.480 / 2.426) = 0.19 dB.
+    assert hopping.rssi[:6, 0] == pytest.approx([*alone, *alone], abs=0.25)
+
+
 def test_shadowing_is_a_standard_normal_field_with_its_correlation_distance() -> None:
     place = np.random.default_rng(1).uniform(-200.0, 200.0, (4000, 3))
     values = np.concatenate([shadowing(place, seed, "x", 2.0) for seed in range(8)])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.constants import BOLTZMANN_J_K
+from parhelion.core.constants import BOLTZMANN_J_K, SPEED_OF_LIGHT_M_S
 from parhelion.core.random import Stream
 from parhelion.core.trajectory import Fixed, Trajectory, pose_at, velocity_at
 from parhelion.rays.device import Engine, copied
@@ -319,10 +319,9 @@ are fitted to 3GPP TR 38.901 (release 19), table 7.9.2.1-4: 20.8, 15.5 and 14.6 
 7.1 dBsm in between, a mean of 11.3 dBsm and a standard deviation of 3.4 dB between cars."""
 
 
-CLOTHING_LOSS_DB = 1.0
-"""Two-way loss of clothes [dB]. Textiles in the worlds are clothes of people: a millimetre of cotton hardly reflects at
-millimetre waves, and the body behind it does (Gabriel 1996: |r|^2 = 0.42 for dry skin at 77 GHz). The loss is assumed:
-2 mm with a permittivity of 1.6 - 0.03j attenuate by 0.6 dB at 77 GHz."""
+CLOTHES_M = 0.002
+"""Thickness of clothes [m], assumed. Textiles in the worlds are clothes of people: cotton hardly reflects at millimetre
+waves, and the body behind it does (Gabriel 1996: |r|^2 = 0.42 for dry skin at 77 GHz)."""
 
 
 def finish(material: str) -> Finish:
@@ -330,13 +329,25 @@ def finish(material: str) -> Finish:
     return BODYWORK if material.startswith("car-paint") else FINISHES[radio_name(material)]
 
 
+def half_space(material: str, frequency_hz: float) -> tuple[complex, float]:
+    """Permittivity of the half-space that a material shows, and the share of its reflected power that returns.
+
+    Clothes show the skin below them and absorb on both ways, exp(-4 k Im(n) d): 0.7 dB at 77 GHz.
+    """
+    name = radio_name(material)
+    if name != "cloth":
+        return complex(permittivity(name, frequency_hz)), 1.0
+    absorbed = abs(np.sqrt(complex(permittivity(name, frequency_hz))).imag)
+    wavenumber = 2.0 * np.pi * frequency_hz / SPEED_OF_LIGHT_M_S
+    return complex(permittivity("skin", frequency_hz)), float(np.exp(-4.0 * wavenumber * absorbed * CLOTHES_M))
+
+
 def reflection(material: str, frequency_hz: float) -> NDArray[np.float64]:
     """Power reflectance of a smooth half-space, mean of both polarisations, over `cosines()`."""
-    name = radio_name(material)
-    worn = name == "cloth"
+    eta, share = half_space(material, frequency_hz)
     # Fresnel's equations are 0 / 0 at exactly grazing incidence on a material with the permittivity of air.
-    te, tm = fresnel(np.maximum(cosines(), 1e-6), permittivity("skin" if worn else name, frequency_hz))
-    return 0.5 * (np.abs(te) ** 2 + np.abs(tm) ** 2) * (10.0 ** (-0.1 * CLOTHING_LOSS_DB) if worn else 1.0)
+    te, tm = fresnel(np.maximum(cosines(), 1e-6), eta)
+    return np.asarray(share * 0.5 * (np.abs(te) ** 2 + np.abs(tm) ** 2))
 
 
 def table(names: list[str], frequency_hz: float) -> tuple[NDArray[np.float64], list[Finish]]:

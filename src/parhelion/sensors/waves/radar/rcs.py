@@ -29,9 +29,9 @@ from parhelion.rays.geometry import SceneGeometry, Triangles
 from parhelion.rays.records import Rays
 from parhelion.rays.scene import RayScene
 from parhelion.sensors.waves.radar.config import RadarConfig
-from parhelion.sensors.waves.radar.device import finish
+from parhelion.sensors.waves.radar.device import finish, half_space
 from parhelion.sensors.waves.radar.radar import Radar
-from parhelion.surfaces.radio import fresnel, permittivity, radio_name
+from parhelion.surfaces.radio import fresnel
 from parhelion.world.parts import WorldObject
 from parhelion.world.world import World
 
@@ -265,6 +265,8 @@ class Tubes:
     """Normals of triangles, shape (m, 3)."""
     permittivity: NDArray[np.complex128]
     """Complex relative permittivity of parts."""
+    share: Floats
+    """Share of the reflected amplitude that clothes leave, of parts."""
     height2: Floats
     """Half the squared phase of the roughness of parts at normal incidence."""
     wavelength_m: float
@@ -287,13 +289,14 @@ class Tubes:
         if not len(triangles):
             raise ConfigError("rcs: the target has no triangles")
         wavelength = SPEED_OF_LIGHT_M_S / (frequency_ghz * 1e9)
-        eta = np.array([complex(permittivity(radio_name(name), frequency_ghz * 1e9)) for name in names])
+        eta, share = zip(*(half_space(name, frequency_ghz * 1e9) for name in names), strict=True)
         height = np.array([finish(name).height_m for name in names])
         return cls(
             RayScene(SceneGeometry(triangles)),
             triangles,
             triangles.normals(),
-            eta,
+            np.array(eta),
+            np.sqrt(share),
             0.5 * (4.0 * np.pi * height / wavelength) ** 2,
             wavelength,
             bounces,
@@ -368,7 +371,7 @@ class Tubes:
             point = origin + along[:, None] * direction
             length = length + along
             part = self.triangles.part[triangle]
-            kept = np.exp(-self.height2[part] * level**2)
+            kept = self.share[part] * np.exp(-self.height2[part] * level**2)
             mirrored, onward = reflected(field, direction, normal, self.permittivity[part], kept)
             lit = np.flatnonzero(self._sees(point, normal, seen_from, size, bounce, receiver))
             if len(lit):
