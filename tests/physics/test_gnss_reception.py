@@ -203,6 +203,25 @@ def test_foliage_saturates() -> None:
     assert loss == pytest.approx([0.0, 1.75, 9.31, 16.56], abs=0.02)
 
 
+def test_a_crown_overhead_attenuates_by_its_length_of_path() -> None:
+    # A sphere of leaves 10 m above the antenna: the path of a signal inside it is the chord of its direction.
+    height, radius = 10.0, 5.0
+    tree = ph.World()
+    tree.add(ph.shapes.sphere(radius), material="leaf", label="vegetation", pose=ph.Pose((0, 0, 2.0 + height)))
+    receiver = ph.Gnss("u-blox/f9p", rate_hz=1.0, noise=False)
+    free, shaded = (
+        receiver.run(world, ph.Fixed(ph.Pose((0, 0, 2))), duration=1.0, seed=1) for world in (ph.World(), tree)
+    )
+    off = height * np.cos(free.elevation[0])  # distance of the line from the middle of the crown
+    chord = 2.0 * np.sqrt(np.maximum(radius**2 - off**2, 0.0))
+    below = (chord > 2.0) & (free.elevation[0] > 0.0) & shaded.tracked[0]
+    assert below.sum() >= 2
+    loss = (free.cn0 - shaded.cn0)[0][below]
+    expected = foliage_db(chord[below], 1575.42e6, np.degrees(free.elevation[0][below]))
+    # Branches scatter the loss from place to place by 30 % if random; the facets of the sphere shorten chords by 5 %.
+    assert loss == pytest.approx(expected, rel=0.1, abs=0.5)
+
+
 def test_a_body_shadows_the_half_space_behind_the_phone() -> None:
     antenna = ph.Gnss("generic/phone").config.antenna
     assert antenna.body is not None

@@ -16,6 +16,7 @@ from parhelion.surfaces.thermal import (
     brightness_temperature,
     convection,
     emissivity_of,
+    reflected_sun,
     sky_brightness_temperature,
     sky_emissivity,
     sky_radiance,
@@ -91,6 +92,34 @@ def test_the_sky_s_window_holds_what_the_whole_sky_lacks() -> None:
     black = np.pi * float(band_radiance(288.15, window))
     missing = (1.0 - sky_emissivity(8.0)) * STEFAN_BOLTZMANN_W_M2_K4 * 288.15**4
     assert black - inside == pytest.approx(missing, rel=0.05)  # 1.66 stands for the exact integral
+
+
+def test_the_sky_is_cold_in_the_mid_wave_windows_and_warm_in_the_band_of_carbon_dioxide() -> None:
+    air = {"air_k": 288.15, "dew_point_c": 8.0}
+    gas = sky_brightness_temperature(box_band("co2", 4300.0, 200.0), 1.0, **air)
+    assert gas == pytest.approx(288.15, abs=0.1)
+    # A grey window of emissivity e has the radiance e B(T): the same e as between 8 and 14 um, at a shorter wavelength.
+    long_wave = box_band("long", 11_000.0, 1000.0)
+    share = sky_radiance(long_wave, 1.0, **air) / band_radiance(288.15, long_wave)
+    assert 0.2 < share < 0.5
+    for centre in (3700.0, 4700.0):
+        window = box_band("window", centre, 200.0)
+        found = sky_radiance(window, 1.0, **air) / band_radiance(288.15, window)
+        assert found == pytest.approx(float(share), rel=0.01)
+        assert sky_brightness_temperature(window, 1.0, **air) < 275.0
+
+
+def test_reflected_sunlight_is_the_share_of_a_black_body_of_5772_k() -> None:
+    def below(wavelength_um: float) -> float:
+        # Series of the black body's fractional function (Chang and Rhee 1984).
+        x, n = 14_387.77 / (wavelength_um * 5772.0), np.arange(1, 200)
+        return float(15.0 / np.pi**4 * np.sum(np.exp(-n * x) * (x**3 / n + 3 * x**2 / n**2 + 6 * x / n**3 + 6 / n**4)))
+
+    for low, high in ((3.0, 5.0), (3.5, 4.0)):
+        band = box_band("w", 500.0 * (low + high), 1000.0 * (high - low))
+        # The transmittance of 0.7 is assumed.
+        assert reflected_sun(band, 1000.0) == pytest.approx(0.7 * 1000.0 * (below(high) - below(low)), rel=2e-3)
+    assert reflected_sun(named_band("thermal"), 1000.0) == 0.0
 
 
 def test_the_balance_of_a_surface_closes() -> None:
