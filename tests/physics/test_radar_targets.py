@@ -258,7 +258,7 @@ def test_unfolding_picks_the_alias_that_both_trains_share() -> None:
 def test_people_have_published_cross_sections() -> None:
     # 3GPP TR 38.901 (release 19) has a mean of -1.37 dBsm for a person at any frequency, with a log-normal spread of
     # 3.94 dB whose linear mean is 1; measurements at 76 to 77 GHz lie from -9 to 0 dBsm (Fortuny-Guasch and Chareau
-    # 2013, EUR 25762 EN). Predicted from the permittivity of skin behind clothes, which reflects 52 % at 5 GHz, 34 % at 77.
+    # 2013, EUR 25762 EN). Predicted from the permittivity of skin: 52 % are reflected at 5 GHz and 34 % at 77 GHz.
     person = add_person(ph.World(), ph.Pose(), times=(-1.0, 5.0))
     for frequency_ghz, allowed in ((5.0, 1.0), (10.0, 1.5), (77.0, 4.0)):
         found = [

@@ -44,6 +44,10 @@ def test_the_counts_in_the_docs_are_those_of_the_tool(tool: Any) -> None:
     if not page.exists():
         pytest.skip("docs is not part of this checkout")
     assert tool.table({kind: tool.audit(kind) for kind in KINDS}) in page.read_text(encoding="utf-8")
+    for kind in ("gnss", "radar"):
+        rows = tool.audit(kind)
+        count = f"{sum(row[2] == 'assumed' for row in rows)} of {len(rows)}"
+        assert count in (page.parent / "models" / f"{kind}.md").read_text(encoding="utf-8")
 
 
 def test_the_longest_path_decides(tool: Any) -> None:
