@@ -73,6 +73,7 @@ def test_low_satellites_are_weak_in_a_town() -> None:
     assert np.median(found.cn0[high]) - np.median(found.cn0[low]) > 12.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["u-blox/f9p", "u-blox/m8", "generic/survey", "generic/automotive"])
 def test_an_antenna_on_a_ground_plane_has_the_pattern_of_a_patch(name: str) -> None:
     # RHCP of a patch is (V + H) / 2: H falls as sin(elevation), V from 1 to 0.75 at the horizon.
@@ -203,6 +204,7 @@ def test_foliage_saturates() -> None:
     assert loss == pytest.approx([0.0, 1.75, 9.31, 16.56], abs=0.02)
 
 
+@pytest.mark.slow
 def test_a_crown_overhead_attenuates_by_its_length_of_path() -> None:
     # A sphere of leaves 10 m above the antenna: the path of a signal inside it is the chord of its direction.
     height, radius = 10.0, 5.0
@@ -333,6 +335,7 @@ def test_fixes_become_likelier_with_satellites_locked_in_both_bands() -> None:
     assert shares[2] > 0.85
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("margin", [-20.0, 20.0])
 def test_the_number_of_satellites_that_a_receiver_needs_varies(margin: float) -> None:
     # A sky with `margin` more satellites than the mean need is fixed in the share Phi(margin / spread) of the epochs.
@@ -349,6 +352,7 @@ def test_the_number_of_satellites_that_a_receiver_needs_varies(margin: float) ->
     assert high < epochs
 
 
+@pytest.mark.slow
 def test_carriers_with_noise_of_half_a_cycle_stay_unresolved() -> None:
     # 10 cm of carrier noise against wavelengths of 19 and 24 cm: no ambiguity can be resolved, although all residuals
     # are consistent.
@@ -358,6 +362,7 @@ def test_carriers_with_noise_of_half_a_cycle_stay_unresolved() -> None:
     assert (found.quality == RTK_FLOAT).all()
 
 
+@pytest.mark.slow
 def test_carriers_smooth_the_code_of_a_float_solution() -> None:
     # Ten seconds of smoothing average the code over ten independent errors: 1 / sqrt(10) of those of single epochs.
     error = {}

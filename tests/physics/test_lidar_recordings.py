@@ -69,6 +69,7 @@ def test_noise_of_a_vlp_32c_is_the_recorded_one() -> None:
     assert simulated.nearest_m == pytest.approx(recorded.nearest_m, abs=0.05)
 
 
+@pytest.mark.slow
 @needs_nebula
 def test_a_vlp_32c_loses_no_strong_pulse() -> None:
     # An OS2 loses 0.6 % of the pulses at any signal; a Velodyne does not, recorded or simulated.

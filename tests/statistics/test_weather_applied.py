@@ -131,6 +131,7 @@ def test_no_particle_is_drawn_behind_the_surfaces_of_several_returns(
     assert not behind.any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.9])
 def test_weak_points_survive_with_the_probability_given_that_they_were_detected(share: float) -> None:
     """A wall of which a `share` of the shots returns: fog that attenuates by q leaves P(q p) / P(p) of the points.

@@ -111,6 +111,7 @@ def test_closed_rooms_have_a_diffuse_field_of_their_volume() -> None:
     assert outside.rooms.decay_s[0] == 0.0
 
 
+@pytest.mark.slow
 def test_radios_that_hop_receive_each_carrier_in_turn() -> None:
     # Over a metal ground, the fading of a narrow band depends on the carrier: that of each channel by itself.
     world = ph.World()
