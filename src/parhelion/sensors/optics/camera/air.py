@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import namespace
+from parhelion.core.arrays import UNSET, namespace
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.sensors.optics.air import Air, DepthTable, DeviceField, DeviceGrid, GridDepth, integrate
@@ -52,7 +52,7 @@ class AirLight:
         dr, mi = running_engine().dr, running_engine().mi
         xp = namespace(length)
         out = self.top / xp.maximum(dr.abs(ray.direction.z), 1e-4)
-        frame = BeamAim(ray.direction, None, ray.origin, ray.time, mi.Float(0.0), index)
+        frame = BeamAim(ray.direction, UNSET, ray.origin, ray.time, mi.Float(0.0), index)
         depth = self.air.depth(frame, xp.minimum(length, out))
         phase = henyey_greenstein(dr.dot(ray.direction, mi.Vector3f(*self.sun)), self.asymmetry)
         passed = [dr.exp(-depth * ratio) for ratio in self.ratio]

@@ -12,12 +12,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import Reals, namespace
+from parhelion.core.arrays import Float, Reals, namespace
 from parhelion.core.errors import ParhelionError
 from parhelion.core.random import to_normal, to_unit, words
 from parhelion.makers.scales import IntensityScale, scale_called
@@ -370,7 +370,7 @@ class ProfiledParts:
             dimmed = value * left
             if all_of.logarithmic:
                 dimmed = namespace(value).maximum(value + ECHO_STEP * dr.log(left), 0.0)
-            value, drop = dr.select(noise.w > 0.0, dimmed, value), drop_at(drop, left)
+            value, drop = dr.select(noise.w > 0.0, dimmed, value), cast("Float", drop_at(drop, left))
         scale = 1.0 if all_of.reference is None else dr.gather(mi.Float, all_of.reference, profile, held)
         return Drawn(held, to_unit(e) < drop, noise.y + noise.z * to_normal(a, b)[0], value, scale)
 
