@@ -57,9 +57,9 @@ class Engine:
     """The module `drjit`."""
     device: str
     """'cpu' or 'cuda'."""
-    _numbers: dict[float, Any] = field(default_factory=dict, compare=False, repr=False)
-    _integers: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
-    _counting: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
+    _numbers: dict[float, Float] = field(default_factory=dict, compare=False, repr=False)
+    _integers: dict[int, Int] = field(default_factory=dict, compare=False, repr=False)
+    _counting: dict[int, Int] = field(default_factory=dict, compare=False, repr=False)
     _frozen: dict[Callable[..., Any], Replayed] = field(default_factory=dict, compare=False, repr=False)
 
     def number(self, value: float) -> Float:
@@ -301,7 +301,7 @@ def _started() -> Engine:
     return Engine(mi, dr, device)
 
 
-def _share_work_evenly(dr: Any) -> None:
+def _share_work_evenly(dr: DrJit) -> None:
     """Split kernels into smaller blocks for the threads. Results do not change; without it, scans are only slower.
 
     Dr.Jit offers this to C++ only, so the function is found by its mangled name on Linux.
@@ -329,7 +329,7 @@ def _missing(error: BaseException) -> MissingDependencyError:
     )
 
 
-def _has_cuda(dr: Any) -> bool:
+def _has_cuda(dr: DrJit) -> bool:
     # Probing CUDA takes a while and prints nothing useful where there is no driver at all.
     if shutil.which("nvidia-smi") is None and not os.path.exists("/dev/nvidiactl"):
         return False

@@ -15,7 +15,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import UNSET, Bool, DrJit, Float, Int, Ints, Mitsuba, State, Vectors, Vectors4, namespace
+from parhelion.core.arrays import (
+    UNSET,
+    Bool,
+    DrJit,
+    Float,
+    Int,
+    Ints,
+    Mitsuba,
+    PreliminaryHit,
+    State,
+    Vectors,
+    Vectors4,
+    namespace,
+)
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import quat_rotate
 from parhelion.rays.device import Engine
@@ -234,7 +247,7 @@ class MovingScene:
         position = (time - self.time_of_first) * self.knots_per_second
         return interpolate_knots(dr, mi, self.knots, actor * self.knot_count, position, self.knot_count)
 
-    def _cast_at_body(self, body: Int, rays: MovingRays, limit: Float, active: Bool) -> tuple[Float, Any]:
+    def _cast_at_body(self, body: Int, rays: MovingRays, limit: Float, active: Bool) -> tuple[Float, PreliminaryHit]:
         """Cast rays in the frame of a body, only along the segment inside its bounds."""
         dr, mi = self.engine.dr, self.engine.mi
         position, rotation = self.pose_at(body, rays.time)

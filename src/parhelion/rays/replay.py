@@ -24,7 +24,7 @@ from weakref import ref
 
 import numpy as np
 
-from parhelion.core.arrays import UNSET, Int
+from parhelion.core.arrays import UNSET, Bool, Float, Int, Masks, Vectors
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 
@@ -144,16 +144,34 @@ class SceneArrays:
     scene: CoveredScene
     arrays: tuple[Any, ...]
 
-    def trace(self, *args: Any, **kwargs: Any) -> Trace:
+    def trace(
+        self,
+        origin: Vectors,
+        direction: Vectors,
+        time: Float,
+        limit: Float,
+        active: Masks = True,
+        *,
+        coherent: bool = False,
+    ) -> Trace:
         """As `RayScene.trace`."""
-        return self.scene().trace(*args, **kwargs)
+        return self.scene().trace(origin, direction, time, limit, active, coherent=coherent)
 
-    def blocked(self, *args: Any, **kwargs: Any) -> Any:
+    def blocked(
+        self,
+        origin: Vectors,
+        direction: Vectors,
+        time: Float,
+        limit: Float,
+        active: Masks = True,
+        *,
+        coherent: bool = False,
+    ) -> Bool:
         """As `RayScene.blocked`."""
-        return self.scene().blocked(*args, **kwargs)
+        return self.scene().blocked(origin, direction, time, limit, active, coherent=coherent)
 
 
-def addresses(engine: Engine, scene: Any) -> tuple[Any, ...]:
+def addresses(engine: Engine, scene: object) -> tuple[Int, ...]:
     """Return the arrays of addresses that casts at a Mitsuba scene read; empty if this Mitsuba does not expose them.
 
     Freezing then fails, and the engine falls back to tracing every call.
@@ -177,6 +195,6 @@ def addresses(engine: Engine, scene: Any) -> tuple[Any, ...]:
 
 
 @lru_cache(maxsize=256)
-def _byte_at(engine: Engine, address: int) -> Any:
+def _byte_at(engine: Engine, address: int) -> Int:
     """Array of the byte at an address, in that memory. Casts use its address only, while the scene exists."""
     return engine.mi.UInt8(np.ctypeslib.as_array((ctypes.c_uint8 * 8).from_address(address)))

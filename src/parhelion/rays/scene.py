@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import UNSET, Bool, Float, Int, Masks, Vectors, namespace
+from parhelion.core.arrays import UNSET, Bool, Float, Int, Masks, Scene, Vectors, namespace
 from parhelion.core.errors import ConfigError
 from parhelion.rays.device import Engine, engine
 from parhelion.rays.geometry import (
@@ -312,8 +312,8 @@ class RayScene(DeviceOwned):
     def _build(self, standing: list[StandingPart], actors: list[MovingTriangles]) -> None:
         """Build the acceleration structures: static triangles, moving bodies and waves."""
         self.moving: MovingScene | None = None
-        self.static: Any = None
-        self.added: Any = None
+        self.static: Scene | None = None
+        self.added: Scene | None = None
         self.surface: SurfaceScene | None = None
         self.farthest: float = 3e38
         if self.geometry.surface is not None:

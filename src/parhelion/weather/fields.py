@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import Ints, Reals, namespace
+from parhelion.core.arrays import Ints, Namespace, Reals, namespace
 from parhelion.core.random import Stream, to_normal
 from parhelion.weather.parts import Heterogeneity
 
@@ -63,7 +63,7 @@ def factor(table: Any, x: Reals, y: Reals, z: Reals) -> Reals:
     return low + c * (high - low)
 
 
-def _cell(xp: Any, place: Reals) -> tuple[Ints, Reals]:
+def _cell(xp: Namespace, place: Reals) -> tuple[Ints, Reals]:
     """Number of the cell within the table, and the position within the cell."""
     start = xp.floor(place)
     if xp.name == "numpy":
@@ -73,7 +73,7 @@ def _cell(xp: Any, place: Reals) -> tuple[Ints, Reals]:
     return mi.UInt32(mi.Int32(start)) & (CELLS - 1), place - start
 
 
-def _face(xp: Any, table: Any, row: Ints, a: Reals, b: Reals) -> Reals:
+def _face(xp: Namespace, table: Any, row: Ints, a: Reals, b: Reals) -> Reals:
     if xp.name == "numpy":
         corner, along_x, along_y, across = table[row].T
     else:

@@ -13,7 +13,7 @@ from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.lock import DeviceOwned
 from parhelion.rays.origin import Cell
-from parhelion.rays.scene import NOTHING, RayScene
+from parhelion.rays.scene import NOTHING, RayScene, Trace
 from parhelion.sensors.scene import NO_MATERIAL, Covered, covered_parts, part_numbers, scene_cache, shared_scene
 from parhelion.surfaces.material import COLUMNS, material_table, reflected, reflection_table, specular_split
 from parhelion.surfaces.texture import TextureAtlas, linear_srgb, sample_texture
@@ -52,7 +52,7 @@ class PartTextures:
         """Mask of the parts that have a texture."""
         return running_engine().dr.gather(running_engine().mi.UInt32, self.row, part, active) > 0
 
-    def factor(self, part: Int, hit: Any, active: Bool) -> Float:
+    def factor(self, part: Int, hit: Trace, active: Bool) -> Float:
         """Reflectance factor in [0, 1] at hits; 1 for parts without a texture."""
         u, v, place = self._places(part, hit, active)
         return cast("Float", sample_texture(u, v, texels=self.texels, **place))
@@ -98,7 +98,7 @@ class BandTextures:
         tables = (world.parts.texture + 1, _corners(scene), texels, atlas.offset, atlas.width, atlas.height)
         return cls(bands, PartTextures(*(table(one) for one in tables)))
 
-    def factors(self, part: Any, hit: Any, active: Any) -> list[Any]:
+    def factors(self, part: Int, hit: Trace, active: Bool) -> list[Float]:
         """Reflectance factor in [0, 1] of each band at hits; 1 for parts without a texture."""
         dr, mi = running_engine().dr, running_engine().mi
         u, v, place = self.grey._places(part, hit, active)
@@ -191,7 +191,7 @@ class Surfaces:
         """Material numbers of parts."""
         return running_engine().dr.gather(running_engine().mi.UInt32, self.materials, part, active)
 
-    def reflected(self, part: Int, material: Int, cos_theta: Float, hit: Any, active: Bool) -> Float:
+    def reflected(self, part: Int, material: Int, cos_theta: Float, hit: Trace | None, active: Bool) -> Float:
         """BRDF towards the sensor times the cosine of incidence [1/sr], textures included.
 
         Sub-rays that were filled in have no hit of their own (None), but are never on textured parts.

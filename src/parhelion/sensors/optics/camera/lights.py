@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from parhelion.core.arrays import Bool, Float, Int, Vectors, namespace
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
-from parhelion.rays.moving import interpolate_knots, rotate
+from parhelion.rays.moving import MovingScene, interpolate_knots, rotate
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.optics.sky import SkyLight
 from parhelion.surfaces.bands import Band, radiant_per_lumen
@@ -143,7 +143,7 @@ class Lamps:
         rows[:, 4 * _ROWS : 4 * _ROWS + bands] = table.intensity
         return cls(bands, bool(np.any(actor >= 0)), engine.whole(count), engine.table(rows), ())
 
-    def with_bodies(self, moving: Any) -> Lamps:
+    def with_bodies(self, moving: MovingScene | None) -> Lamps:
         """Lamps with the body poses of the current time window; `moving` is the scene's `MovingScene`, or None."""
         if not self.carried or moving is None:
             return self

@@ -20,6 +20,7 @@ from parhelion.core.random import Stream, to_normal, words
 from parhelion.rays.device import Engine, copied, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.replay import SceneArrays
+from parhelion.rays.scene import Trace
 from parhelion.sensors.optics.beams import RangeCurve
 from parhelion.sensors.optics.camera.path import RenderDraws, start_of_sample, step_off
 from parhelion.sensors.optics.camera.pixel_planes import Array, planes_of
@@ -249,7 +250,7 @@ class Warmth:
         cls,
         engine: Engine,
         materials: list[Any],
-        rows: NDArray[np.int64],
+        rows: NDArray[np.integer[Any]],
         band: Band,
         day: Daylight,
         solar: SkyLight,
@@ -280,8 +281,8 @@ class Warmth:
         )
 
     def black(
-        self, scene: SceneArrays, hit: Any, origin: Vectors, direction: Vectors, time: Reals, reach: Reals
-    ) -> tuple[Any, Any, Any]:
+        self, scene: SceneArrays, hit: Trace, origin: Vectors, direction: Vectors, time: Float, reach: Float
+    ) -> tuple[Float, Float, Float]:
         """Black-body radiance and emissivity of the surfaces that rays hit, and diffusely reflected sunlight."""
         dr, mi = running_engine().dr, running_engine().mi
         part = dr.select(hit.found, hit.part, 0)
@@ -311,7 +312,7 @@ class Warmth:
 def render_heat(
     view: View,
     warmth: Warmth,
-    reach: Reals,
+    reach: Float,
     scene: SceneArrays,
     index: Int,
     keys: Keys,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from parhelion.core.arrays import UNSET, Bool, Float, Int, Ints, Masks, Reals, State, Vectors, namespace
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.replay import Picked, Rows, SceneArrays, capacity
-from parhelion.rays.scene import NOTHING
+from parhelion.rays.scene import NOTHING, Trace
 from parhelion.sensors.optics.air import Air, LocalAir, two_way
 from parhelion.sensors.optics.beams import BeamAim, Beams, LocalCurve, RangeCurve
 from parhelion.sensors.optics.lidar.echoes import (
@@ -72,7 +71,7 @@ class Reflection:
         part: Int,
         cosine: Float,
         range_m: Float,
-        hit: Any,
+        hit: Trace | None,
         active: Bool,
         *,
         share: Reals = 1.0,

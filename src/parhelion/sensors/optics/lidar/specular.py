@@ -16,7 +16,7 @@ from parhelion.core.arrays import Bool, Float, Int, State, Vectors, namespace
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.device import kernel_tree
 from parhelion.rays.replay import Rows, SceneArrays, capacity
-from parhelion.rays.scene import NOTHING
+from parhelion.rays.scene import NOTHING, Trace
 from parhelion.sensors.optics.beams import BeamAim, Beams
 from parhelion.sensors.optics.lidar.echoes import (
     GHOST_BIT,
@@ -175,7 +175,7 @@ def _chosen_probe(light: Reflection, echoes: Echoes, beam: Int, *, is_last: Bool
     return dr.select(active, dr.select(is_last, last, first), 0), weight, active
 
 
-def _go_on(light: Reflection, path: _Path, hit: Any, aim: BeamAim, mirror: Bool) -> _Path:
+def _go_on(light: Reflection, path: _Path, hit: Trace, aim: BeamAim, mirror: Bool) -> _Path:
     """Continued path after a surface, mirrored or transmitted; inactive if it can no longer reach the threshold."""
     dr, mi = running_engine().dr, running_engine().mi
     slope = dr.dot(hit.normal, path.direction)
