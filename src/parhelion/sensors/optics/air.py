@@ -60,7 +60,7 @@ class Air:
         return LocalAir(range_m, here, (self.depth(aim, range_m + _LOCAL_M) - here) / _LOCAL_M)
 
 
-def two_way(air: Air | LocalAir, clear_per_m: Float, aim: BeamAim, range_m: Float) -> Float:
+def two_way(air: Air | LocalAir, clear_per_m: Reals, aim: BeamAim, range_m: Float) -> Float:
     """Two-way transmittance exp(-2 tau) of the weather up to a range, without that of clear air.
 
     `clear_per_m` is the extinction of clear air [1/m], which `air` includes.
