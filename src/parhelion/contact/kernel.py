@@ -15,10 +15,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from parhelion.contact import soil
-from parhelion.core.arrays import Ints, Masks, Reals, State, Vectors, namespace
+from parhelion.core.arrays import Bool as Masks
+from parhelion.core.arrays import DrJit, Mitsuba, State, Vectors, namespace
+from parhelion.core.arrays import Float as Reals
+from parhelion.core.arrays import Int as Ints
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.replay import SceneArrays
 
@@ -126,7 +129,8 @@ def advance(
         start[k] = start[k] - work.origin[k]
     report = [0.0 * start[0] for _ in REPORT]
     report[1] = report[1] - 1.0
-    final = dr.while_loop((mi.UInt32(0), *start, *report), lambda number, *_: number < work.substeps, work.substep)
+    begin = (mi.UInt32(0), *start, *report)
+    final: State = dr.while_loop(begin, lambda number, *_: number < work.substeps, work.substep)
     after, reported = list(final[1 : 1 + len(start)]), list(final[1 + len(start) :])
     for k in range(3):
         after[k] = after[k] + work.origin[k]
@@ -274,7 +278,7 @@ class _Work:
             touches & soft, xp.minimum(dr.select(slides, sheared + dr.norm(slip) * dt, sheared), relaxation), 0.0
         )
         # Compaction resists the motion of the hub, not the rotation of the wheel.
-        stiffness = soil.stiffness(ground.k_c, ground.k_phi, width)
+        stiffness = cast("Reals", soil.stiffness(ground.k_c, ground.k_phi, width))
         compaction = soil.compaction_resistance(xp.maximum(sunk, 1e-6), width, stiffness, ground.exponent)
         advance = dr.dot(moving, forward)
         resistance = dr.select(soft, compaction * advance / xp.maximum(dr.abs(advance), _STANDING_M_S), 0.0)
@@ -355,7 +359,7 @@ class _Work:
         xp = namespace(radius)
         size = radius - sunk
 
-        def pressed(deep: Reals, weight: Reals, normal: Vectors) -> Reals:
+        def pressed(deep: Reals, weight: float | Reals, normal: Vectors) -> Reals:
             closing = -dr.dot(speed, normal)
             return dr.select(deep > 0.0, xp.maximum(stiffness * deep + damping * weight * closing, 0.0), 0.0)
 
@@ -476,7 +480,7 @@ class _Work:
             return (k + 1, pushed, turned, visits, *reported)
 
         begin = (mi.UInt32(0), frame.into(velocity), spin, mi.UInt32(self.near), *report)
-        final = dr.while_loop(begin, lambda k, own, spin, visits, *_: k < visits, one)
+        final: State = dr.while_loop(begin, lambda k, own, spin, visits, *_: k < visits, one)
         # Deformation at contacts damps rotation, so that a body that rocks on its edges comes to rest.
         spin = dr.select(final[3] > self.near, final[2] * (1.0 - _ROCKING_1_S * self.dt), final[2])
         return frame.out(final[1]), spin, list(final[4:])
@@ -552,7 +556,7 @@ def _along_sides(corners: list[Vectors], half: Vectors) -> Reals:
 
 
 def _separation(
-    dr: Any, mi: Any, corners: list[Vectors], half: Vectors, reach: Reals
+    dr: DrJit, mi: Mitsuba, corners: list[Vectors], half: Vectors, reach: Reals
 ) -> tuple[Vectors, Reals, Vectors]:
     """Normal toward the box, gap [m] (negative: overlap) and contact point of a triangle and a box at the origin.
 
@@ -589,7 +593,9 @@ def _separation(
     return normal, gap, _contact_point(dr, mi, corners, half, normal, by_face)
 
 
-def _contact_point(dr: Any, mi: Any, corners: list[Vectors], half: Vectors, normal: Vectors, by_face: Masks) -> Vectors:
+def _contact_point(
+    dr: DrJit, mi: Mitsuba, corners: list[Vectors], half: Vectors, normal: Vectors, by_face: Masks
+) -> Vectors:
     """Point in the box frame where box and triangle touch.
 
     On the face of the triangle: the corners of the box that are nearest to it, moved into the triangle. Otherwise: the
@@ -602,7 +608,7 @@ def _contact_point(dr: Any, mi: Any, corners: list[Vectors], half: Vectors, norm
     return mi.Vector3d(*(xp.clip(point[k], -half[k], half[k]) for k in range(3)))
 
 
-def _on_triangle(dr: Any, corners: list[Vectors], point: Vectors) -> Vectors:
+def _on_triangle(dr: DrJit, corners: list[Vectors], point: Vectors) -> Vectors:
     """Point of a triangle that is nearest to a point (Ericson, Real-Time Collision Detection, 2005, section 5.1.5)."""
     xp = namespace(point.x)
     a, b, c = corners
@@ -610,7 +616,8 @@ def _on_triangle(dr: Any, corners: list[Vectors], point: Vectors) -> Vectors:
     scale = xp.maximum(dr.dot(face, face), 1e-18)
     found = point - face * (dr.dot(face, point - a) / scale)
     inside = [dr.dot(dr.cross(to - at, found - at), face) >= 0.0 for at, to in ((a, b), (b, c), (c, a))]
-    best, within = None, inside[0] & inside[1] & inside[2]
+    within = inside[0] & inside[1] & inside[2]
+    best: Any = None
     for at, to in ((a, b), (b, c), (c, a)):
         side = to - at
         share = xp.clip(dr.dot(point - at, side) / xp.maximum(dr.dot(side, side), 1e-18), 0.0, 1.0)
@@ -623,7 +630,7 @@ def _on_triangle(dr: Any, corners: list[Vectors], point: Vectors) -> Vectors:
     return dr.select(within, found, best)
 
 
-def _on_edge(dr: Any, mi: Any, corners: list[Vectors], half: Vectors, normal: Vectors) -> Vectors:
+def _on_edge(dr: DrJit, mi: Mitsuba, corners: list[Vectors], half: Vectors, normal: Vectors) -> Vectors:
     """Middle of the part within a box of the edge of a triangle that lies farthest along a normal, or its corner."""
     xp = namespace(half.x)
     heights = [dr.dot(normal, corner) for corner in corners]
@@ -650,7 +657,7 @@ def _on_edge(dr: Any, mi: Any, corners: list[Vectors], half: Vectors, normal: Ve
 class _Frame:
     """Rotation of a body, as kernel variables."""
 
-    def __init__(self, mi: Any, quat: list[Reals]) -> None:
+    def __init__(self, mi: Mitsuba, quat: list[Reals]) -> None:
         self._mi, self._quat = mi, quat
         x, y, z, w = quat
         xx, yy, zz, xy, xz, yz, wx, wy, wz = x * x, y * y, z * z, x * y, x * z, y * z, w * x, w * y, w * z

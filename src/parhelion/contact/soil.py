@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 
@@ -109,7 +110,8 @@ def mobilised(displacement: Reals, shear: Reals) -> Reals:
 def drawbar_pull(load: Floats, width: float, diameter: float, soil: Soil, slip: float) -> Floats:
     """Pull [N] that a driven wheel has left at a slip: thrust minus compaction resistance; negative if it is stuck."""
     k = stiffness(soil.k_c, soil.k_phi, width)
-    depth = np.minimum(sinkage(load, width, diameter, k, soil.exponent), soil.thickness)
+    depth: Any = np.minimum(sinkage(load, width, diameter, k, soil.exponent), soil.thickness)
     length = contact_length(depth, 0.5 * diameter)
     strength = shear_strength(load, width * length, soil.cohesion, math.tan(math.radians(soil.friction_deg)))
-    return strength * mobilised(slip * length, soil.shear) - compaction_resistance(depth, width, k, soil.exponent)
+    thrust = strength * mobilised(slip * length, soil.shear)
+    return cast("Floats", thrust - compaction_resistance(depth, width, k, soil.exponent))

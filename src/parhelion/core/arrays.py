@@ -17,19 +17,45 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+# Operands of formulas and kernels: arrays of Dr.Jit or NumPy, or one number for all rows. The classes of Dr.Jit depend
+# on the backend chosen at run time; `kernel_types.pyi` describes them for type checkers.
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-# Operands of formulas and kernels: arrays of Dr.Jit or NumPy, or one number for all rows. The types of Dr.Jit arrays
-# depend on the backend chosen at run time, so type checkers see `Any`. The names document the intent.
-Reals: TypeAlias = Any
-"""Floating-point numbers: float32 in kernels, float64 in NumPy."""
-Ints: TypeAlias = Any
-"""Non-negative integers: uint32 in kernels. Indices of rows, beams and parts, and packed bits."""
-Masks: TypeAlias = Any
-"""Booleans."""
-Vectors: TypeAlias = Any
-"""Points, directions and quaternions, one column per component."""
+    from parhelion.core.kernel_types import Bool as Bool
+    from parhelion.core.kernel_types import DrJit as DrJit
+    from parhelion.core.kernel_types import Float as Float
+    from parhelion.core.kernel_types import Int as Int
+    from parhelion.core.kernel_types import Ints as Ints
+    from parhelion.core.kernel_types import IntVector as IntVector
+    from parhelion.core.kernel_types import Masks as Masks
+    from parhelion.core.kernel_types import Mitsuba as Mitsuba
+    from parhelion.core.kernel_types import Namespace as Namespace
+    from parhelion.core.kernel_types import PreliminaryHit as PreliminaryHit
+    from parhelion.core.kernel_types import Ray as Ray
+    from parhelion.core.kernel_types import Reals as Reals
+    from parhelion.core.kernel_types import Scene as Scene
+    from parhelion.core.kernel_types import Vectors as Vectors
+    from parhelion.core.kernel_types import Vectors2 as Vectors2
+    from parhelion.core.kernel_types import Vectors4 as Vectors4
+else:
+    Reals = Any
+    """Floating-point numbers: float32 in kernels, float64 in NumPy."""
+    Ints = Any
+    """Non-negative integers: uint32 in kernels. Indices of rows, beams and parts, and packed bits."""
+    Masks = Any
+    """Booleans."""
+    Vectors = Any
+    """Points and directions of kernels: `x`, `y` and `z`."""
+    Vectors2 = Any
+    """Points of images and textures."""
+    Vectors4 = Any
+    """Quaternions, and rows of tables with four columns."""
+    Float = Int = Bool = IntVector = Any
+    """Arrays of Dr.Jit only."""
+    Scene = Ray = PreliminaryHit = Mitsuba = DrJit = Namespace = Any
+UNSET: Any = None
+"""Default of fields that are always set: Dr.Jit needs one for each field of a dataclass that kernels return."""
 Keys: TypeAlias = tuple[Ints, Ints]
 """Two key words of a random stream, per scan or per row."""
 State: TypeAlias = tuple[Any, ...]
@@ -110,16 +136,16 @@ def is_drjit(value: Any) -> bool:
     return known
 
 
-def namespace(*values: Any) -> SimpleNamespace:
+def namespace(*values: object) -> Namespace:
     """Return the functions for these arrays: Dr.Jit's if any of them is a Dr.Jit array, NumPy's otherwise."""
     global _drjit
     if not any(is_drjit(value) for value in values):
-        return _NUMPY
+        return _NUMPY  # type: ignore[return-value]
     if _drjit is None:
         import drjit
 
         _drjit = _drjit_namespace(drjit)
-    return _drjit
+    return _drjit  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, eq=False)

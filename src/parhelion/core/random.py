@@ -10,11 +10,11 @@ from __future__ import annotations
 import hashlib
 import struct
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
-from parhelion.core.arrays import namespace
+from parhelion.core.arrays import Float, Int, Ints, Keys, namespace
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
 
@@ -40,6 +40,10 @@ def _word(like: Any, value: int) -> Any:
     return np.uint32(value) if isinstance(like, (np.ndarray, np.generic)) else type(like)(value)
 
 
+@overload
+def to_unit(word: Int) -> Float: ...
+@overload
+def to_unit(word: object) -> Any: ...
 def to_unit(word: Any) -> Any:
     """Uniform numbers in the open interval (0, 1) from 32-bit words; never 0, so that the logarithm is finite."""
     xp = namespace(word)
@@ -47,6 +51,10 @@ def to_unit(word: Any) -> Any:
     return xp.float_of(word >> _word(word, 9)) * 2.0**-23 + 2.0**-24
 
 
+@overload
+def to_normal(word_a: Int, word_b: Int) -> tuple[Float, Float]: ...
+@overload
+def to_normal(word_a: object, word_b: object) -> tuple[Any, Any]: ...
 def to_normal(word_a: Any, word_b: Any) -> tuple[Any, Any]:
     """Two independent standard normal numbers from two words (Box and Muller 1958)."""
     xp = namespace(word_a, word_b)
@@ -108,7 +116,11 @@ class Stream:
         return np.random.Generator(np.random.Philox(key=low | (high << 32)))
 
 
-def words(key: tuple[Any, Any], element: Any, draw: Any = 0) -> tuple[Any, Any, Any, Any]:
+@overload
+def words(key: Keys, element: Int, draw: Ints = 0) -> tuple[Int, Int, Int, Int]: ...
+@overload
+def words(key: Keys, element: object, draw: Ints = 0) -> tuple[Any, Any, Any, Any]: ...
+def words(key: Keys, element: Any, draw: Any = 0) -> tuple[Any, Any, Any, Any]:
     """Four random words per element, like `Stream.words`, for a key of two words or two arrays (one key per scan).
 
     `draw` is a number, or an array of numbers like `element`.

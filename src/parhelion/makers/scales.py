@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,18 +48,18 @@ class IntensityScale(ABC):
         photon count at the threshold.
         """
 
-    def reflectivity(self, value: Reals) -> Reals:
+    def reflectivity(self, value: Reals) -> Reals | None:
         """Reflectivity for an intensity far above the threshold; None if the scale does not determine it.
 
         Calibrated scales fall to 0 near the threshold; `received` takes this into account.
         """
         return None
 
-    def power(self, value: Reals, photons: Reals) -> Reals:
+    def power(self, value: Reals, photons: Reals) -> Reals | None:
         """Power in units of the threshold for an intensity; None if the scale does not determine it."""
         return None
 
-    def received(self, value: Reals, white: Reals, photons: Reals) -> Reals:
+    def received(self, value: Reals, white: Reals, photons: Reals) -> Reals | None:
         """Power [P_min] of a return with this intensity, the inverse of `encode`; None if the scale does not define it.
 
         `white` is the power [P_min] that a white diffuser facing the sensor would return from the same range.
@@ -110,7 +110,7 @@ class CalibratedByte(IntensityScale):
     def received(self, value: Reals, white: Reals, photons: Reals) -> Reals:
         """See `IntensityScale.received`."""
         xp, zero = namespace(value, white), self.zero_power
-        full = self.reflectivity(value) * white
+        full = cast("Reals", self.reflectivity(value)) * white
         # Below FULL_SCALE_POWER the level is multiplied by (P - zero) / (FULL_SCALE_POWER - zero): bisection in P.
         low, high = zero + 0.0 * full, FULL_SCALE_POWER + 0.0 * full
         for _ in range(12):

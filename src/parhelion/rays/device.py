@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import Ints, Reals
+from parhelion.core.arrays import DrJit, Float, Int, Mitsuba
 from parhelion.core.errors import ConfigError, EngineError, MissingDependencyError
 from parhelion.core.interrupts import uninterrupted
 from parhelion.rays import kernel_cache
@@ -51,22 +51,22 @@ LLVM_ADVICE = (
 class Engine:
     """Mitsuba and Dr.Jit, ready for use, and the device that they run on."""
 
-    mi: Any
+    mi: Mitsuba
     """The module `mitsuba` with its variant set."""
-    dr: Any
+    dr: DrJit
     """The module `drjit`."""
     device: str
     """'cpu' or 'cuda'."""
-    _numbers: dict[float, Any] = field(default_factory=dict, compare=False, repr=False)
-    _integers: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
-    _counting: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
+    _numbers: dict[float, Float] = field(default_factory=dict, compare=False, repr=False)
+    _integers: dict[int, Int] = field(default_factory=dict, compare=False, repr=False)
+    _counting: dict[int, Int] = field(default_factory=dict, compare=False, repr=False)
     _frozen: dict[Callable[..., Any], Replayed] = field(default_factory=dict, compare=False, repr=False)
 
-    def number(self, value: float) -> Reals:
+    def number(self, value: float) -> Float:
         """Return a cached number that kernels read from memory, so that another value needs no other kernel."""
         return self._cached(self._numbers, self.mi.Float, value)
 
-    def whole(self, value: int) -> Ints:
+    def whole(self, value: int) -> Int:
         """Return a cached non-negative integer that kernels read from memory."""
         return self._cached(self._integers, self.mi.UInt32, value)
 
@@ -103,7 +103,7 @@ class Engine:
             made = self._frozen[function] = Replayed(function, replay, casts=casts)
         return made
 
-    def counting(self, count: int) -> Ints:
+    def counting(self, count: int) -> Int:
         """Return the integers 0 to `count` - 1, evaluated and cached; see `Rows`."""
         known = self._counting.get(count)
         if known is None:
@@ -133,7 +133,7 @@ class Engine:
         aligned[:] = flat
         return kind(aligned)
 
-    def columns(self, *values: NDArray[np.float64]) -> list[Reals]:
+    def columns(self, *values: NDArray[np.float64]) -> list[Float]:
         """Return arrays (n,), n > 0, as float32, aligned to 64 bytes and padded with copies of their first row.
 
         Arrays of any length thus run the same kernel: Dr.Jit compiles one form per alignment, another one for single
@@ -301,7 +301,7 @@ def _started() -> Engine:
     return Engine(mi, dr, device)
 
 
-def _share_work_evenly(dr: Any) -> None:
+def _share_work_evenly(dr: DrJit) -> None:
     """Split kernels into smaller blocks for the threads. Results do not change; without it, scans are only slower.
 
     Dr.Jit offers this to C++ only, so the function is found by its mangled name on Linux.
@@ -329,7 +329,7 @@ def _missing(error: BaseException) -> MissingDependencyError:
     )
 
 
-def _has_cuda(dr: Any) -> bool:
+def _has_cuda(dr: DrJit) -> bool:
     # Probing CUDA takes a while and prints nothing useful where there is no driver at all.
     if shutil.which("nvidia-smi") is None and not os.path.exists("/dev/nvidiactl"):
         return False

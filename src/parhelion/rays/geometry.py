@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import Reals
+from parhelion.core.arrays import Namespace, Reals
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import cross
 from parhelion.core.trajectory import Trajectory
@@ -118,7 +118,7 @@ MOST_SHIFT_M = 0.25
 """Largest correction of a hit distance for the motion of the surface [m]. Grazing rays would need much more."""
 
 
-def risen(distance: Reals, normal: Reals, rise: Reals, late: Reals, toward: Reals, xp: Any) -> Reals:
+def risen(distance: Reals, normal: Reals, rise: Reals, late: Reals, toward: Reals, xp: Namespace) -> Reals:
     """Distance [m] at which rays hit faces that have moved for `late` [s], given the `distance` before they moved.
 
     `normal` is the upward component of the face normals, `rise` their vertical speed [m/s] and `toward` the cosine

@@ -15,7 +15,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import Ints, Masks, Reals, State, Vectors, namespace
+from parhelion.core.arrays import (
+    UNSET,
+    Bool,
+    DrJit,
+    Float,
+    Int,
+    Ints,
+    Mitsuba,
+    PreliminaryHit,
+    State,
+    Vectors,
+    Vectors4,
+    namespace,
+)
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import quat_rotate
 from parhelion.rays.device import Engine
@@ -114,11 +127,11 @@ _BOX_FACES = np.array(
 class MovingHit:
     """Nearest hit on a moving body, as kernel variables."""
 
-    t: Reals
-    triangle: Ints
-    actor: Ints
-    u: Reals
-    v: Reals
+    t: Float
+    triangle: Int
+    actor: Int
+    u: Float
+    v: Float
 
 
 @dataclass
@@ -127,7 +140,7 @@ class MovingRays:
 
     origin: Vectors
     direction: Vectors
-    time: Reals
+    time: Float
     """Time after the start of the window [s]."""
     coherent: bool
 
@@ -187,12 +200,12 @@ class MovingScene:
         self.arrays: tuple[Any, ...] = ()
         """Every array that casts read, for the current window."""
         self._window: tuple[float, float] | None = None
-        self.knots: Reals = None
-        self.velocity: Reals = None
-        self.knot_count: Ints = None
-        self.knots_per_second: Reals = None
-        self.time_of_first: Reals = None
-        self.step_back: Reals = None
+        self.knots: Float = UNSET
+        self.velocity: Float = UNSET
+        self.knot_count: Int = UNSET
+        self.knots_per_second: Float = UNSET
+        self.time_of_first: Float = UNSET
+        self.step_back: Float = UNSET
 
     def set_window(self, start: float, duration: float) -> None:
         """Prepare for rays with times in [start, start + duration] [s]."""
@@ -228,20 +241,20 @@ class MovingScene:
         )
         self._window = (start, duration)
 
-    def pose_at(self, actor: Ints, time: Reals) -> tuple[Vectors, Vectors]:
+    def pose_at(self, actor: Int, time: Float) -> tuple[Vectors, Vectors4]:
         """Return position and quaternion of bodies at times [s] after the window's start, as kernel variables."""
         dr, mi = self.engine.dr, self.engine.mi
         position = (time - self.time_of_first) * self.knots_per_second
         return interpolate_knots(dr, mi, self.knots, actor * self.knot_count, position, self.knot_count)
 
-    def _cast_at_body(self, body: Ints, rays: MovingRays, limit: Reals, active: Masks) -> tuple[Reals, Any]:
+    def _cast_at_body(self, body: Int, rays: MovingRays, limit: Float, active: Bool) -> tuple[Float, PreliminaryHit]:
         """Cast rays in the frame of a body, only along the segment inside its bounds."""
         dr, mi = self.engine.dr, self.engine.mi
         position, rotation = self.pose_at(body, rays.time)
         local_origin = rotate_back(dr, mi, rotation, rays.origin - position)
         local_direction = off_planes(dr, rotate_back(dr, mi, rotation, rays.direction))
-        low, high, shift = (dr.gather(mi.Vector4f, self.cells, body * 3 + k, active) for k in range(3))
-        low, high, shift = (mi.Vector3f(row.x, row.y, row.z) for row in (low, high, shift))
+        rows = [dr.gather(mi.Vector4f, self.cells, body * 3 + k, active) for k in range(3)]
+        low, high, shift = (mi.Vector3f(row.x, row.y, row.z) for row in rows)
         enter, leave = _slab(dr, low, high, local_origin, local_direction)
         xp = namespace(enter)
         near, far = xp.maximum(enter, 0.0), xp.minimum(leave, limit)
@@ -250,7 +263,7 @@ class MovingScene:
         return near, self.atlas.ray_intersect_preliminary(ray, rays.coherent, active & (near <= far))
 
     def intersect(
-        self, origin: Vectors, direction: Vectors, time: Reals, limit: Reals, active: Masks, *, coherent: bool = False
+        self, origin: Vectors, direction: Vectors, time: Float, limit: Float, active: Bool, *, coherent: bool = False
     ) -> MovingHit:
         """Return the nearest body that each ray hits before `limit` [m]; `t` is `limit` for misses."""
         mi = self.engine.mi
@@ -260,7 +273,7 @@ class MovingScene:
         find = self._among_all if self.boxes is None else self._through_boxes
         return MovingHit(*find(rays, best, mi.Bool(active)))
 
-    def _try(self, body: Ints, rays: MovingRays, best: State, active: Masks) -> State:
+    def _try(self, body: Int, rays: MovingRays, best: State, active: Bool) -> State:
         """Return the nearer one of the best hit so far and the hit on this body."""
         dr = self.engine.dr
         near, hit = self._cast_at_body(dr.select(active, body, 0), rays, best[0], active)
@@ -268,18 +281,18 @@ class MovingScene:
         new = (near + hit.t, hit.prim_index, body, hit.prim_uv.x, hit.prim_uv.y)
         return tuple(dr.select(found, a, b) for a, b in zip(new, best, strict=True))
 
-    def _among_all(self, rays: MovingRays, best: State, active: Masks) -> State:
+    def _among_all(self, rays: MovingRays, best: State, active: Bool) -> State:
         dr, mi = self.engine.dr, self.engine.mi
 
-        def step(body: Ints, *best: Any) -> State:
+        def step(body: Int, *best: Any) -> State:
             return body + 1, *self._try(body, rays, best, active)
 
         return dr.while_loop((mi.UInt32(0), *best), lambda body, *_: active & (body < self.body_count), step)[1:]
 
-    def _through_boxes(self, rays: MovingRays, best: State, active: Masks) -> State:
+    def _through_boxes(self, rays: MovingRays, best: State, active: Bool) -> State:
         dr, mi = self.engine.dr, self.engine.mi
 
-        def next_box(travelled: Reals, limit: Reals, going: Masks) -> tuple[Ints, Reals, Masks]:
+        def next_box(travelled: Float, limit: Float, going: Bool) -> tuple[Int, Float, Bool]:
             """Return the body of the next box on the ray, the distance to the box, and a mask of hits."""
             start = dr.fma(rays.direction, travelled, rays.origin)
             box = self.boxes.ray_intersect_preliminary(
@@ -288,7 +301,7 @@ class MovingScene:
             met = going & box.is_valid()
             return dr.select(met, box.prim_index // 12, 0), dr.select(met, travelled + box.t + 1e-3, travelled), met
 
-        def step(candidate: Ints, travelled: Reals, last: Ints, going: Masks, *best: Any) -> State:
+        def step(candidate: Int, travelled: Float, last: Int, going: Bool, *best: Any) -> State:
             # A ray hits a box on entry and on exit; testing the body once is enough.
             best = self._try(candidate, rays, best, going & (candidate != last))
             last = mi.UInt32(candidate)
@@ -302,7 +315,7 @@ class MovingScene:
         return dr.while_loop(state, lambda *s: s[3], step)[4:]
 
 
-def off_planes(dr: Any, direction: Vectors) -> Vectors:
+def off_planes(dr: DrJit, direction: Vectors) -> Vectors:
     """Return directions that are parallel to no coordinate plane.
 
     Ray packets with a ray exactly parallel to such a plane miss triangles; an offset of 1e-7 rad avoids this.
@@ -310,7 +323,7 @@ def off_planes(dr: Any, direction: Vectors) -> Vectors:
     return dr.select(dr.abs(direction) < 1e-7, 1e-7, direction)
 
 
-def _slab(dr: Any, low: Vectors, high: Vectors, origin: Vectors, direction: Vectors) -> tuple[Reals, Reals]:
+def _slab(dr: DrJit, low: Vectors, high: Vectors, origin: Vectors, direction: Vectors) -> tuple[Float, Float]:
     """Return the distances [m] at which rays enter and leave boxes; entry exceeds exit for rays that miss."""
     # A direction component of exactly 0 would give 0 * inf; a tiny one gives the same result.
     inverse = dr.rcp(dr.select(dr.abs(direction) < 1e-12, 1e-12, direction))
@@ -321,8 +334,8 @@ def _slab(dr: Any, low: Vectors, high: Vectors, origin: Vectors, direction: Vect
 
 
 def interpolate_knots(
-    dr: Any, mi: Any, knots: Reals, first: Ints, position: Reals, count: Ints
-) -> tuple[Vectors, Vectors]:
+    dr: DrJit, mi: Mitsuba, knots: Float, first: Ints, position: Float, count: Int
+) -> tuple[Vectors, Vectors4]:
     """Return poses between knots: rows of 8 in `knots` (x y z 0, quaternion), `position` in knots after row `first`."""
     index = dr.clip(mi.Int32(position), 0, mi.Int32(count) - 2)
     fraction = namespace(position).clip(position - mi.Float(index), 0.0, 1.0)
@@ -336,14 +349,14 @@ def interpolate_knots(
     return mi.Vector3f(p.x, p.y, p.z), q
 
 
-def rotate(dr: Any, mi: Any, q: Vectors, v: Vectors) -> Vectors:
+def rotate(dr: DrJit, mi: Mitsuba, q: Vectors4, v: Vectors) -> Vectors:
     """Rotate kernel vectors by kernel quaternions `xyzw`."""
     axis = mi.Vector3f(q.x, q.y, q.z)
     t = 2.0 * dr.cross(axis, v)
     return v + q.w * t + dr.cross(axis, t)
 
 
-def rotate_back(dr: Any, mi: Any, q: Vectors, v: Vectors) -> Vectors:
+def rotate_back(dr: DrJit, mi: Mitsuba, q: Vectors4, v: Vectors) -> Vectors:
     """Rotate kernel vectors by the inverse of kernel quaternions `xyzw`."""
     return rotate(dr, mi, mi.Vector4f(-q.x, -q.y, -q.z, q.w), v)
 

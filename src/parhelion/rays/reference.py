@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -64,7 +66,7 @@ class ReferenceScene:
         normal, rise = now.normal[index[met]], now.rise[index[met]]
         toward = np.sum(normal * rays.direction[met], axis=1)
         late = rays.time[met] - middle
-        t_moved = risen(t[met], normal[:, 2], rise, late, toward, namespace(toward))
+        t_moved: Any = risen(t[met], normal[:, 2], rise, late, toward, namespace(toward))
         nearer = (t_moved > 0) & (t_moved <= np.minimum(hits.range, rays.max_range)[met])
         rows, face = met[nearer], index[met[nearer]]
         hits.range[rows] = t_moved[nearer]

@@ -24,7 +24,7 @@ from weakref import ref
 
 import numpy as np
 
-from parhelion.core.arrays import Ints
+from parhelion.core.arrays import UNSET, Bool, Float, Int, Masks, Vectors
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 class Rows:
     """Row numbers that a recorded function processes."""
 
-    index: Ints
+    index: Int
     """Row numbers 0, 1, 2 ... The function reads them in order, which sets the number of rows of its kernels."""
-    count: Ints
+    count: Int
     """Number of rows, in device memory: another value does not need another kernel."""
     capacity: int
     """Number of rows to allocate. Another value needs another recording; 0 if the function allocates nothing."""
@@ -58,7 +58,7 @@ class Rows:
         """Number of rows. For callers of recorded functions only: within them it would be a constant."""
         return len(self.index)
 
-    def pick(self, flags: Ints, into: Rows | None = None) -> Picked:
+    def pick(self, flags: Int, into: Rows | None = None) -> Picked:
         """Select the rows whose flag is 1 rather than 0. Only for use within recorded functions.
 
         The result has the capacity of these rows. With `into` it has the capacity of those, and rows beyond it are
@@ -82,12 +82,12 @@ class Rows:
 class Picked:
     """Selected row numbers in increasing order, in device memory."""
 
-    numbers: Ints = None
+    numbers: Int = UNSET
     """Row numbers; entries beyond `count` are undefined."""
-    count: Ints = None
+    count: Int = UNSET
     """Number of selected rows."""
 
-    def wait(self) -> Ints:
+    def wait(self) -> Int:
         """Return the row numbers, shortened to `count`, in the same memory. Waits for the device.
 
         A recorded function treats two arrays with the same memory as one: never pass it this array and `numbers`.
@@ -144,16 +144,34 @@ class SceneArrays:
     scene: CoveredScene
     arrays: tuple[Any, ...]
 
-    def trace(self, *args: Any, **kwargs: Any) -> Trace:
+    def trace(
+        self,
+        origin: Vectors,
+        direction: Vectors,
+        time: Float,
+        limit: Float,
+        active: Masks = True,
+        *,
+        coherent: bool = False,
+    ) -> Trace:
         """As `RayScene.trace`."""
-        return self.scene().trace(*args, **kwargs)
+        return self.scene().trace(origin, direction, time, limit, active, coherent=coherent)
 
-    def blocked(self, *args: Any, **kwargs: Any) -> Any:
+    def blocked(
+        self,
+        origin: Vectors,
+        direction: Vectors,
+        time: Float,
+        limit: Float,
+        active: Masks = True,
+        *,
+        coherent: bool = False,
+    ) -> Bool:
         """As `RayScene.blocked`."""
-        return self.scene().blocked(*args, **kwargs)
+        return self.scene().blocked(origin, direction, time, limit, active, coherent=coherent)
 
 
-def addresses(engine: Engine, scene: Any) -> tuple[Any, ...]:
+def addresses(engine: Engine, scene: object) -> tuple[Int, ...]:
     """Return the arrays of addresses that casts at a Mitsuba scene read; empty if this Mitsuba does not expose them.
 
     Freezing then fails, and the engine falls back to tracing every call.
@@ -177,6 +195,6 @@ def addresses(engine: Engine, scene: Any) -> tuple[Any, ...]:
 
 
 @lru_cache(maxsize=256)
-def _byte_at(engine: Engine, address: int) -> Any:
+def _byte_at(engine: Engine, address: int) -> Int:
     """Array of the byte at an address, in that memory. Casts use its address only, while the scene exists."""
     return engine.mi.UInt8(np.ctypeslib.as_array((ctypes.c_uint8 * 8).from_address(address)))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import Ints, Masks, Reals, Vectors, namespace
+from parhelion.core.arrays import UNSET, Bool, Float, Int, Masks, Scene, Vectors, namespace
 from parhelion.core.errors import ConfigError
 from parhelion.rays.device import Engine, engine
 from parhelion.rays.geometry import (
@@ -43,13 +43,13 @@ _SPARE = 1024
 class SurfaceHit:
     """Hits on the surface, as kernel variables."""
 
-    found: Masks
-    t: Reals
-    triangle: Ints
+    found: Bool
+    t: Float
+    triangle: Int
     normal: Vectors
-    part: Ints
-    u: Reals
-    v: Reals
+    part: Int
+    u: Float
+    v: Float
 
 
 class SurfaceScene:
@@ -64,8 +64,8 @@ class SurfaceScene:
         self._capacity = 0
         self._window: tuple[float, float, tuple[int, int]] | None = None
         self._faces_of: tuple[int, int] | None = None
-        self.table: Reals = None
-        self.middle: Reals = None
+        self.table: Float = UNSET
+        self.middle: Float = UNSET
         self.arrays: tuple[Any, ...] = ()
         """Every array that casts read, for the current window."""
 
@@ -116,7 +116,7 @@ class SurfaceScene:
         self._window = (start, duration, where)
 
     def intersect(
-        self, origin: Vectors, direction: Vectors, time: Reals, limit: Reals, active: Masks, *, coherent: bool = False
+        self, origin: Vectors, direction: Vectors, time: Float, limit: Float, active: Bool, *, coherent: bool = False
     ) -> SurfaceHit:
         """Return hits on the surface before `limit` [m], at times [s] after the start of the window."""
         dr, mi = self.engine.dr, self.engine.mi
@@ -128,7 +128,7 @@ class SurfaceScene:
         up = dr.sqrt(xp.maximum(1.0 - row.x * row.x - row.y * row.y, 0.0))
         normal = mi.Vector3f(row.x, row.y, up)
         toward = dr.dot(normal, direction)
-        t = risen(hit.t, up, row.z, time - self.middle, toward, xp)
+        t = cast("Float", risen(hit.t, up, row.z, time - self.middle, toward, xp))
         found = found & (t > 0) & (t <= limit)
         part = dr.reinterpret_array(mi.UInt32, row.w)
         return SurfaceHit(found, t, hit.prim_index, normal, part, hit.prim_uv.x, hit.prim_uv.y)
@@ -158,21 +158,21 @@ world, and float32 resolves the triangles of the bodies to 0.3 mm at this distan
 class Trace:
     """Nearest hit of each ray, as kernel variables."""
 
-    found: Masks
+    found: Bool
     """True for hits."""
-    t: Reals
+    t: Float
     """Distance [m]; the limit of the ray for misses."""
     normal: Vectors
     """Unit normal in the world frame."""
-    part: Ints
+    part: Int
     """Part number."""
-    triangle: Ints
+    triangle: Int
     """Triangle number, static ones first."""
-    actor: Ints
+    actor: Int | None
     """Actor number, or NOTHING; None in a world without moving bodies."""
-    u: Reals
+    u: Float
     """Barycentric coordinate of the second corner."""
-    v: Reals
+    v: Float
     """Barycentric coordinate of the third corner."""
 
 
@@ -312,8 +312,8 @@ class RayScene(DeviceOwned):
     def _build(self, standing: list[StandingPart], actors: list[MovingTriangles]) -> None:
         """Build the acceleration structures: static triangles, moving bodies and waves."""
         self.moving: MovingScene | None = None
-        self.static: Any = None
-        self.added: Any = None
+        self.static: Scene | None = None
+        self.added: Scene | None = None
         self.surface: SurfaceScene | None = None
         self.farthest: float = 3e38
         if self.geometry.surface is not None:
@@ -364,7 +364,7 @@ class RayScene(DeviceOwned):
         if self.surface is not None:
             self.surface.set_window(start, duration, place)
 
-    def _clipped(self, direction: Vectors, limit: Reals, active: Masks) -> tuple[Vectors, Reals, Masks]:
+    def _clipped(self, direction: Vectors, limit: Float, active: Masks) -> tuple[Vectors, Float, Bool]:
         """Arguments of a cast: directions off the coordinate planes, limits [m] within the scene, and a kernel mask."""
         dr, mi = self.engine.dr, self.engine.mi
         limit = namespace(direction).minimum(mi.Float(limit), self.farthest)
@@ -374,8 +374,8 @@ class RayScene(DeviceOwned):
         self,
         origin: Vectors,
         direction: Vectors,
-        time: Reals,
-        limit: Reals,
+        time: Float,
+        limit: Float,
         active: Masks = True,
         *,
         coherent: bool = False,
@@ -387,7 +387,8 @@ class RayScene(DeviceOwned):
         """
         dr, mi = self.engine.dr, self.engine.mi
         direction, limit, active = self._clipped(direction, limit, active)
-        t, triangle, actor = mi.Float(limit), mi.UInt32(NOTHING), None
+        t, triangle = mi.Float(limit), mi.UInt32(NOTHING)
+        actor: Int | None = None
         u, v = mi.Float(0.0), mi.Float(0.0)
         if self.static is not None:
             hit = self.static.ray_intersect_preliminary(mi.Ray3f(origin, direction, limit, 0.0, []), coherent, active)
@@ -417,7 +418,7 @@ class RayScene(DeviceOwned):
         found = active & (triangle != NOTHING)
         row = dr.gather(mi.Vector4f, self.table, dr.select(found, triangle, 0), found)
         normal = mi.Vector3f(row.x, row.y, row.z)
-        if self.moving is not None:
+        if self.moving is not None and actor is not None:
             moved = found & (actor != NOTHING)
             _, rotation = self.moving.pose_at(dr.select(moved, actor, 0), time)
             normal = dr.select(moved, rotate(dr, mi, rotation, normal), normal)
@@ -434,12 +435,12 @@ class RayScene(DeviceOwned):
         self,
         origin: Vectors,
         direction: Vectors,
-        time: Reals,
-        limit: Reals,
+        time: Float,
+        limit: Float,
         active: Masks = True,
         *,
         coherent: bool = False,
-    ) -> Masks:
+    ) -> Bool:
         """Return a mask of the kernel rays that hit anything. Arguments as for `trace`; costs less."""
         mi = self.engine.mi
         direction, limit, active = self._clipped(direction, limit, active)
@@ -464,8 +465,8 @@ class RayScene(DeviceOwned):
             empty = np.zeros(0, np.int64)
             return Hits(np.zeros(0), empty, empty, empty, np.zeros((0, 3)))
         dr, mi = self.engine.dr, self.engine.mi
-        *launch, size = self._launch(rays)
-        hit = self.trace(*launch, coherent=coherent)
+        origin, direction, time, limit, size = self._launch(rays)
+        hit = self.trace(origin, direction, time, limit, coherent=coherent)
         actor = mi.UInt32(NOTHING) if hit.actor is None else hit.actor
         dr.eval(hit.found, hit.t, hit.triangle, hit.part, actor, hit.normal)
 
@@ -476,7 +477,7 @@ class RayScene(DeviceOwned):
 
         found = values(hit.found)
 
-        def number(of: Ints) -> NDArray[np.int64]:
+        def number(of: Int) -> NDArray[np.int64]:
             whole = values(of).astype(np.int64)
             return np.where(found & (whole != NOTHING), whole, -1)
 
@@ -494,10 +495,10 @@ class RayScene(DeviceOwned):
         """Return a mask of the rays that hit anything within their range; costs less than `cast`."""
         if not len(rays):
             return np.zeros(0, bool)
-        *launch, size = self._launch(rays)
-        return np.array(np.broadcast_to(self.blocked(*launch).numpy(), size)[: len(rays)])
+        origin, direction, time, limit, size = self._launch(rays)
+        return np.array(np.broadcast_to(self.blocked(origin, direction, time, limit).numpy(), size)[: len(rays)])
 
-    def _launch(self, rays: Rays) -> tuple[Vectors, Vectors, Reals, Reals, int]:
+    def _launch(self, rays: Rays) -> tuple[Vectors, Vectors, Float, Float, int]:
         """Arguments of `trace` for rays, of which there is at least one, and their number with the padding."""
         mi = self.engine.mi
         warn_of_far_rays(rays.origin, self.origin)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -166,7 +166,7 @@ class Material(Config):
             if isinstance(self.brdf, (PhongModel, CookTorranceModel)):
                 raise ValueError(f"a specular surface has a lambert or oren-nayar brdf, not {self.brdf.model}")
             reflected, transmitted = specular_split(1.0, _specular_columns(self.specular))
-            total += float(reflected) + float(transmitted)
+            total += float(cast(float, reflected)) + float(cast(float, transmitted))
         if self.retro is not None:
             total += 2.0 * math.pi * self.retro.gain_per_sr * math.radians(self.retro.width_deg) ** 2
         if total > 1.0 + 1e-9:
@@ -301,7 +301,7 @@ def columns_of(material: Material, reflectance: float) -> dict[str, float]:
     if material.specular is not None:
         specular = _specular_columns(material.specular)
         row |= specular
-        row["mirror"] = float(specular_split(1.0, specular)[0])
+        row["mirror"] = float(cast(float, specular_split(1.0, specular)[0]))
         row["ct_weight"] = 1.0  # the diffuse part of glass and water lies below their surface
     return row
 
@@ -318,7 +318,7 @@ def _brdf_columns(brdf: Config, reflectance: float) -> dict[str, float]:
         lobe = {"ct_weight": 1.0, "ct_roughness": brdf.roughness}
         if brdf.refractive_index is None:
             return {**lobe, "ct_f0": reflectance}
-        f0 = float(normal_reflectance(index=brdf.refractive_index))
+        f0 = float(cast(float, normal_reflectance(index=brdf.refractive_index)))
         # A measured hemispherical reflectance includes the reflection of the coat; the body provides the remainder.
         return {**lobe, "ct_f0": f0, "diffuse": max(reflectance - f0, 0.0)}
     return {"diffuse": reflectance}
@@ -368,7 +368,9 @@ def reflection_table(materials: Sequence[Material], wavelength_nm: float, *, tex
     return np.stack(rows, axis=-1).astype(np.float32)
 
 
-def reflected(cos_theta: Reals, material: Ints, table: Reals, *, texture: Reals = None, active: Masks = True) -> Reals:
+def reflected(
+    cos_theta: Reals, material: Ints, table: Any, *, texture: Reals | None = None, active: Masks | bool = True
+) -> Reals:
     """f cos(theta) [1/sr] of materials by number; `table` is a flat reflection table, NumPy or Dr.Jit.
 
     `texture` in [0, 1] multiplies the diffuse part; it is required if the table was made with `textured`.

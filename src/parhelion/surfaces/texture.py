@@ -116,7 +116,7 @@ def sample_texture(
     width: Ints,
     height: Ints,
     bilinear: bool = False,
-    read: Callable[[Reals, Ints], Reals] | None = None,
+    read: Callable[[Any, Ints], Any] | None = None,
 ) -> Reals:
     """Texture value at (u, v), for NumPy and Dr.Jit; `offset`, `width`, `height` are those of each point's texture.
 
@@ -151,7 +151,7 @@ def _neighbours(position: Reals, count: Reals) -> tuple[Reals, Reals, Reals]:
     return xp.where(first < 0.0, count - 1.0, first), xp.where(second >= count, second - count, second), blend
 
 
-def _gather(texels: Reals, place: Ints, like: Reals) -> Reals:
+def _gather(texels: Any, place: Ints, like: Reals) -> Any:
     if namespace(like).name == "numpy":
         return texels[place]
     import drjit

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import Ints, Reals, namespace
+from parhelion.core.arrays import Ints, Namespace, Reals, namespace
 from parhelion.core.random import Stream, to_normal
 from parhelion.weather.parts import Heterogeneity
 
@@ -50,7 +50,7 @@ def density_field(settings: Heterogeneity, *, seed: int, name: str, flat: bool =
     return DensityField(table, settings.scale_m * EDDIES / CELLS, flat)
 
 
-def factor(table: Reals, x: Reals, y: Reals, z: Reals) -> Reals:
+def factor(table: Any, x: Reals, y: Reals, z: Reals) -> Reals:
     """Trilinear interpolation at a position in units of cells; NumPy or Dr.Jit arrays.
 
     `table` has rows of four: (CELLS^3, 4) in NumPy, flat in Dr.Jit.
@@ -63,7 +63,7 @@ def factor(table: Reals, x: Reals, y: Reals, z: Reals) -> Reals:
     return low + c * (high - low)
 
 
-def _cell(xp: Any, place: Reals) -> tuple[Ints, Reals]:
+def _cell(xp: Namespace, place: Reals) -> tuple[Ints, Reals]:
     """Number of the cell within the table, and the position within the cell."""
     start = xp.floor(place)
     if xp.name == "numpy":
@@ -73,7 +73,7 @@ def _cell(xp: Any, place: Reals) -> tuple[Ints, Reals]:
     return mi.UInt32(mi.Int32(start)) & (CELLS - 1), place - start
 
 
-def _face(xp: Any, table: Reals, row: Ints, a: Reals, b: Reals) -> Reals:
+def _face(xp: Namespace, table: Any, row: Ints, a: Reals, b: Reals) -> Reals:
     if xp.name == "numpy":
         corner, along_x, along_y, across = table[row].T
     else:

@@ -8,6 +8,7 @@ cell volume, so depositing parcels with the same weights conserves mass exactly.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -180,7 +181,7 @@ def ellipsoid_cloud(centre_m: ArrayLike, half_size_m: ArrayLike, density_kg_m3: 
     reach = np.ceil(half / cell).astype(np.int64)
     axes = [cell * np.arange(-n, n + 1) for n in reach]
     x, y, z = np.meshgrid(*(axis / h for axis, h in zip(axes, half, strict=True)), indexing="ij")
-    shape = ellipsoid_profile(x * x + y * y + z * z)
+    shape: Any = ellipsoid_profile(x * x + y * y + z * z)
     mass = 32.0 * np.pi / 105.0 * float(np.prod(half))
     return DensityGrid(centre - cell * reach, cell, peak * shape * (mass / (shape.sum() * cell**3)))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ FEWEST_BINS = 3
 
 
 def _lambert(cos: Floats) -> Floats:
-    return brdf.lambert(reflectance=1.0) * cos
+    return cast("Floats", brdf.lambert(reflectance=1.0) * cos)
 
 
 def _oren_nayar(cos: Floats, sigma_rad: float) -> Floats:
@@ -380,7 +380,7 @@ def _fill_gaps(
         near = int(there[np.argmin(np.abs(there - k))])
         ratio = float(brdf.at(middles[k]) / max(float(brdf.at(middles[near])), 1e-12))
         counts[k] = counts[near] if value is None else _scaled(counts[near], value, ratio)
-        drop[k] = drop_at(drop[near], min(1.0, ratio))
+        drop[k] = cast(float, drop_at(drop[near], min(1.0, ratio)))
         drop_error[k] = min(1.0, float(np.hypot(drop_error[near], brdf.error * (1.0 - drop[k]))))
         mean[k], sigma[k] = mean[near], sigma[near]
 

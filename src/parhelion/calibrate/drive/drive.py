@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -224,7 +224,7 @@ class _Work:
             return self.frame.signal, PHOTON_EDGES, to_noise / self.photons
         share = 0.01 * self.frame.reflectivity
         if self.calibrated:
-            share = self.scale.reflectivity(self.frame.signal)
+            share = cast("Floats", self.scale.reflectivity(self.frame.signal))
         if not np.isfinite(share).any():
             raise ConfigError("the recording has no reflectivity to derive the received power from")
         constant, r = system_constant(self.preset), self.frame.range
@@ -347,7 +347,7 @@ class _Work:
         from scipy.special import ndtri
 
         sigma = 1.0 / self.preset.receiver.threshold_to_noise
-        power = float(power_with_chance(np.float64(ndtri(rating.detection)), sigma, 1.0 / self.photons))
+        power = float(cast(float, power_with_chance(np.float64(ndtri(rating.detection)), sigma, 1.0 / self.photons)))
         # This sheet rates a white target at sqrt(K), where its curve may have a share below 1.
         level = float(overlap_share(sheet.range.overlap, np.sqrt(k)))
         reach = [

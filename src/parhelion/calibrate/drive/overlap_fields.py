@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from parhelion.calibrate.drive.detection import saturation
 from parhelion.calibrate.drive.overlap import Overlap, overlap
 from parhelion.calibrate.drive.overlap_errors import COUNT_CUT, with_errors
 from parhelion.calibrate.drive.revisits import overlap_from_revisits
-from parhelion.calibrate.range_images import RangeImage
+from parhelion.calibrate.range_images import Floats, RangeImage
 from parhelion.calibrate.sheet import SheetChanges, short
 from parhelion.core.errors import ConfigError
 from parhelion.makers.scales import scale_called
@@ -84,8 +84,8 @@ def _by_places(
 ) -> tuple[Overlap, SheetChanges]:
     scale, top = scale_called(preset.intensity.scale), saturation(frame)
     # Signals in units of the threshold, independent of the maker's scale.
-    linear = [replace(one, signal=scale.power(one.signal, photons)) for one in frames]
-    most = float(scale.power(np.float64(0.9 * top.level), photons)) if top.reached else np.inf
+    linear = [replace(one, signal=cast("Floats", scale.power(one.signal, photons))) for one in frames]
+    most = float(cast("Floats", scale.power(np.float64(0.9 * top.level), photons))) if top.reached else np.inf
     curve = overlap_from_revisits(linear, preset.range.overlap, 1.0, most, seed)
     error = curve.error / curve.share
     resolved = (curve.count >= FEWEST_CURVE_POINTS) & (error < MOST_UNKNOWN)

@@ -7,10 +7,12 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
+from parhelion.core.arrays import UNSET
 from parhelion.core.clouds import PointCloud, Scan
 from parhelion.core.consumers import Consumer
 from parhelion.core.errors import ParhelionError
@@ -127,7 +129,7 @@ def cloud_of(scan: Scan, scanner: FrameOnBoard, largest: float) -> PointCloud:
     """Points deskewed to the start of the scan, with intensity from 0 to `largest`."""
     value = scan.fields["intensity"]
     if scale_called(scanner.sensor.config.intensity.scale).bits != 8:
-        value = _OF_DATA_SETS.encode(scan.fields["power"], scan.fields["reflectivity"], None)
+        value = cast("NDArray[Any]", _OF_DATA_SETS.encode(scan.fields["power"], scan.fields["reflectivity"], UNSET))
     value = (np.clip(value, 0.0, 255.0) * (largest / 255.0)).astype(np.float32)
     return scan.deskewed().with_fields(intensity=value)
 

@@ -8,12 +8,12 @@ metres, while the beams of a group are within about a metre of each other.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import Ints, Reals, State, namespace
+from parhelion.core.arrays import Float, Int, Reals, State, namespace
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.replay import Rows
@@ -32,7 +32,7 @@ STEPS = 32
 class Air:
     """Attenuation of the beams of one launch."""
 
-    extinction: Reals
+    extinction: Float
     """Homogeneous one-way extinction [1/m], including clear air."""
     varying: list[VaryingExtinction] = field(default_factory=list)
     """Homogeneous extinction that varies from pulse to pulse."""
@@ -41,7 +41,7 @@ class Air:
     drawn: list[DrawnDepth] = field(default_factory=list)
     """Particles that are drawn individually. They attenuate the beam separately, so they are subtracted here."""
 
-    def depth(self, aim: BeamAim, range_m: Reals) -> Reals:
+    def depth(self, aim: BeamAim, range_m: Float) -> Float:
         """Optical depth from the sensor to a range, one way."""
         depth = self.extinction * range_m
         for one in self.varying:
@@ -52,7 +52,7 @@ class Air:
             depth = depth - drops.at(aim, range_m)
         return depth
 
-    def around(self, aim: BeamAim, range_m: Reals) -> Air | LocalAir:
+    def around(self, aim: BeamAim, range_m: Float) -> Air | LocalAir:
         """Linear approximation for ranges within about a metre: tables are read once instead of per range."""
         if not self.tables:
             return self
@@ -60,7 +60,7 @@ class Air:
         return LocalAir(range_m, here, (self.depth(aim, range_m + _LOCAL_M) - here) / _LOCAL_M)
 
 
-def two_way(air: Air | LocalAir, clear_per_m: Reals, aim: BeamAim, range_m: Reals) -> Reals:
+def two_way(air: Air | LocalAir, clear_per_m: Reals, aim: BeamAim, range_m: Float) -> Float:
     """Two-way transmittance exp(-2 tau) of the weather up to a range, without that of clear air.
 
     `clear_per_m` is the extinction of clear air [1/m], which `air` includes.
@@ -74,7 +74,7 @@ class VaryingExtinction:
     """Homogeneous extinction that varies from pulse to pulse."""
 
     law: PulseLaw
-    extinction: Reals
+    extinction: Float
     """Argument of the law [1/m]."""
 
 
@@ -88,14 +88,14 @@ FRONT_M = 2.0
 class DrawnDepth:
     """Mean optical depth of the individually drawn particles of one medium."""
 
-    depth: Any
+    depth: Float
     """Optical depth of all particles at mean density."""
-    per_m: Any
+    per_m: Float
     """Inverse of the range within which they lie [1/m]."""
     field: DeviceField | None
     """Density field, or None in homogeneous weather."""
 
-    def at(self, aim: BeamAim, range_m: Reals) -> Reals:
+    def at(self, aim: BeamAim, range_m: Float) -> Float:
         """Optical depth to a range along beams."""
         depth = self.depth if self.field is None else self.depth * self.field.factor(aim, FRONT_M)
         return depth * namespace(range_m).minimum(range_m * self.per_m, 1.0)
@@ -105,11 +105,11 @@ class DrawnDepth:
 class LocalAir:
     """Linear approximation of optical depth near one range of each beam."""
 
-    range: Reals
-    here: Reals
-    slope: Reals
+    range: Float
+    here: Float
+    slope: Float
 
-    def depth(self, aim: BeamAim, range_m: Reals) -> Reals:
+    def depth(self, aim: BeamAim, range_m: Float) -> Float:
         """Optical depth from the sensor to a range, one way."""
         return self.here + self.slope * (range_m - self.range)
 
@@ -121,14 +121,14 @@ class DepthTable:
 
     group: int
     """Beams per group."""
-    max_range: Reals
+    max_range: Float
     """Range at the end of the last step [m]."""
     law: PulseLaw | None
     """Pulse-to-pulse variation of the depth, or None."""
-    rows: Reals
+    rows: Float
     """Depth at the start of each step, and increment of the step."""
 
-    def at(self, aim: BeamAim, range_m: Reals) -> Reals:
+    def at(self, aim: BeamAim, range_m: Float) -> Float:
         """Optical depth to a range along beams."""
         dr, mi = running_engine().dr, running_engine().mi
         xp = namespace(range_m)
@@ -137,7 +137,7 @@ class DepthTable:
         row = dr.gather(mi.Vector2f, self.rows, (aim.beam // self.group) * STEPS + step)
         below = mi.Float(step)
         depth = row.x + row.y * ((place - below) * (place + below) / (2.0 * below + 1.0))
-        return depth if self.law is None else self.law(depth, aim.pulse_draw)
+        return depth if self.law is None else cast("Float", self.law(depth, aim.pulse_draw))
 
 
 def integrate(
@@ -145,7 +145,7 @@ def integrate(
     beams: Beams,
     group: int,
     fields: list[DeviceField],
-    max_range: Reals,
+    max_range: Float,
     *,
     law: PulseLaw | None = None,
 ) -> DepthTable:
@@ -162,8 +162,8 @@ def _integrate(
     size: int,
     groups: Rows,
     fields: list[DeviceField],
-    max_range: Reals,
-    rows: Reals,
+    max_range: Float,
+    rows: Float,
 ) -> None:
     """Fill the rows of a table, for groups of `size` beams."""
     engine = running_engine()
@@ -171,7 +171,7 @@ def _integrate(
     aim = beams.aim(engine, group * size + size // 2)
     scale = max_range / STEPS**2
 
-    def step(k: Ints, depth: Reals) -> State:
+    def step(k: Int, depth: Float) -> State:
         number = mi.Float(k)
         middle, length = scale * (number * (number + 1.0) + 0.5), scale * (2.0 * number + 1.0)
         factors = [one.factor(aim, middle) for one in fields]
@@ -190,19 +190,19 @@ def _integrate(
 class DeviceField:
     """Medium with a heterogeneous density."""
 
-    mean: Reals
+    mean: Float
     """Extinction at mean density [1/m]."""
-    table: Reals
+    table: Float
     """Density factors."""
     flat: bool
     """True if the factors are the same at every height."""
     largest_factor: float
     """Largest density factor."""
-    per_m: Reals
+    per_m: Float
     """Cells per metre."""
-    start: list[Reals]
+    start: list[Float]
     """Position of the scene origin [cells]."""
-    wind: list[Reals]
+    wind: list[Float]
     """Drift of the field [cells/s]."""
 
     @classmethod
@@ -223,7 +223,7 @@ class DeviceField:
             [dr.opaque(mi.Float, float(v) / cell) for v in air.wind_m_s],
         )
 
-    def factor(self, aim: BeamAim, range_m: Reals) -> Reals:
+    def factor(self, aim: BeamAim, range_m: Reals) -> Float:
         """Density factor at a range along beams."""
         places = [
             start + self.per_m * (o + range_m * d) - wind * aim.time
@@ -231,13 +231,13 @@ class DeviceField:
         ]
         if self.flat:
             places[2] = 0.0 * places[2]
-        return factor(self.table, *places)
+        return cast("Float", factor(self.table, *places))
 
 
 _uploaded: dict[int, tuple[DensityField, Any]] = {}
 
 
-def uploaded(engine: Engine, density: DensityField) -> Reals:
+def uploaded(engine: Engine, density: DensityField) -> Float:
     """Device copy of a density table, cached."""
     key = id(density.table)
     if key not in _uploaded or _uploaded[key][0].table is not density.table:
@@ -252,15 +252,15 @@ def uploaded(engine: Engine, density: DensityField) -> Reals:
 class DeviceGrid:
     """Extinction on a regular grid."""
 
-    table: Reals
+    table: Float
     """Extinction at the nodes [1/m]."""
-    size: list[Ints]
+    size: list[Int]
     """Nodes along each axis."""
-    cell_m: Reals
+    cell_m: Float
     """Side of a cell [m]."""
-    per_m: Reals
+    per_m: Float
     """Cells per metre."""
-    start: list[Reals]
+    start: list[Float]
     """Position of the scene origin [cells]."""
 
     @classmethod
@@ -278,7 +278,7 @@ class DeviceGrid:
             [dr.opaque(mi.Float, float(v)) for v in start],
         )
 
-    def stretch(self, aim: BeamAim, max_range: Reals) -> tuple[Reals, Reals]:
+    def stretch(self, aim: BeamAim, max_range: Float) -> tuple[Float, Float]:
         """Entry and exit range of beams through the grid [m]; entry >= exit if a beam misses the grid."""
         dr, mi = running_engine().dr, running_engine().mi
         xp = namespace(max_range)
@@ -291,7 +291,7 @@ class DeviceGrid:
             enter, leave = xp.maximum(enter, xp.minimum(first, last)), xp.minimum(leave, xp.maximum(first, last))
         return enter, leave
 
-    def extinction(self, aim: BeamAim, range_m: Reals) -> Reals:
+    def extinction(self, aim: BeamAim, range_m: Float) -> Float:
         """Extinction at a range along beams [1/m], linear between nodes."""
         dr, mi = running_engine().dr, running_engine().mi
         xp = namespace(range_m)
@@ -325,13 +325,13 @@ class GridDepth:
     group: int
     """Beams per group."""
     grid: DeviceGrid
-    rows: Reals
+    rows: Float
     """Depth at the start of each step, and increment of the step."""
-    spans: Reals
+    spans: Float
     """Range at which each group enters the grid [m], and steps per metre within it."""
 
     @classmethod
-    def of(cls, engine: Engine, beams: Beams, group: int, grid: DeviceGrid, max_range: Reals) -> GridDepth:
+    def of(cls, engine: Engine, beams: Beams, group: int, grid: DeviceGrid, max_range: Float) -> GridDepth:
         """Integrate a grid along groups of beams."""
         dr, mi = engine.dr, engine.mi
         number = Rows.cached(engine, beams.count // group).index
@@ -344,7 +344,7 @@ class GridDepth:
         part_m = length / namespace(length).maximum(mi.Float(parts), 1.0)
         rows = dr.zeros(mi.Float, 2 * STEPS * (beams.count // group))
 
-        def step(k: Ints, depth: Reals) -> State:
+        def step(k: Int, depth: Float) -> State:
             start = enter + mi.Float(k) * length
             _, passed = dr.while_loop(
                 (mi.UInt32(0), mi.Float(0.0)),
@@ -362,7 +362,7 @@ class GridDepth:
         dr.eval(rows, spans)
         return cls(group, grid, rows, spans)
 
-    def at(self, aim: BeamAim, range_m: Reals) -> Reals:
+    def at(self, aim: BeamAim, range_m: Float) -> Float:
         """Optical depth to a range along beams."""
         dr, mi = running_engine().dr, running_engine().mi
         xp = namespace(range_m)
@@ -377,11 +377,11 @@ class GridDepth:
 _HALVINGS = 18
 
 
-def range_of_depth(engine: Engine, tables: list[GridDepth], aim: BeamAim, depth: Reals, reach: Reals) -> Reals:
+def range_of_depth(engine: Engine, tables: list[GridDepth], aim: BeamAim, depth: Float, reach: Float) -> Float:
     """Range [m] up to `reach` at which beams reach an optical depth, by bisection."""
     dr, mi = engine.dr, engine.mi
 
-    def halve(k: Ints, low: Reals, high: Reals) -> State:
+    def halve(k: Int, low: Float, high: Float) -> State:
         middle = 0.5 * (low + high)
         short = sum((table.at(aim, middle) for table in tables), start=mi.Float(0.0)) < depth
         return k + 1, dr.select(short, middle, low), dr.select(short, high, middle)

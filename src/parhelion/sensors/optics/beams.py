@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import Ints, Keys, Masks, Reals, Vectors, namespace
+from parhelion.core.arrays import Float, Int, Keys, Masks, Vectors, namespace
 from parhelion.core.errors import ConfigError
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
@@ -24,13 +25,13 @@ class BeamAim:
     """Unit vector to the left of the axis."""
     origin: Vectors
     """Origin of the beam [m]."""
-    time: Reals
+    time: Float
     """Time after the window's start [s]."""
-    pulse_draw: Reals
+    pulse_draw: Float
     """Random number of the pulse in (0, 1) for weather that varies from pulse to pulse; 0 otherwise."""
-    beam: Ints
+    beam: Int
     """Number of the beam."""
-    gain: Reals = None
+    gain: Float | None = None
     """Strength of the beam's channel relative to the nominal one; None if all channels are equal."""
 
 
@@ -40,23 +41,23 @@ class Beams:
     """Beams of one launch, as evaluated device arrays of equal length."""
 
     count: int
-    scan: Ints
+    scan: Int
     """Number of the scan within the launch."""
-    shot: Ints
+    shot: Int
     """Row in the table of shots."""
-    rows: tuple[Reals, Reals, Reals]
+    rows: tuple[Float, Float, Float]
     """Axis and time, left and pulse draw, origin and gain: four numbers per beam each, read by one access."""
     has_gain: bool = False
     """True if the rows contain gains; otherwise all gains are 1."""
 
-    def draws(self, engine: Engine, beam: Ints, keys: Keys) -> tuple[Ints, Keys]:
+    def draws(self, engine: Engine, beam: Int, keys: Keys) -> tuple[Int, Keys]:
         """Counters and keys of the random draws: shot numbers, and the words of `keys` of the scans."""
         dr, mi = engine.dr, engine.mi
         scan = dr.gather(mi.UInt32, self.scan, beam)
-        low, high = (dr.gather(mi.UInt32, word, scan) for word in keys)
+        low, high = (dr.gather(mi.UInt32, cast("Int", word), scan) for word in keys)
         return dr.gather(mi.UInt32, self.shot, beam), (low, high)
 
-    def aim(self, engine: Engine, beam: Ints) -> BeamAim:
+    def aim(self, engine: Engine, beam: Int) -> BeamAim:
         """Aim of beams by number."""
         dr, mi = engine.dr, engine.mi
         axis, left, origin = (dr.gather(mi.Vector4f, rows, beam) for rows in self.rows)
@@ -83,9 +84,9 @@ _LOCAL_M = 0.25
 class RangeCurve:
     """Function of range [m] on a regular grid: linear between points, constant beyond the last."""
 
-    rows: Reals
+    rows: Float
     """Value at each grid point, and difference to the next."""
-    steps_per_m: Reals
+    steps_per_m: Float
     """Grid points per metre."""
 
     @classmethod
@@ -104,7 +105,7 @@ class RangeCurve:
         rows = np.stack([values, np.diff(values, append=values[-1])], axis=1)
         return cls(engine.table(rows), engine.dr.opaque(engine.mi.Float, _STEPS / grid[-1]))
 
-    def __call__(self, range_m: Reals, active: Masks = True) -> Reals:
+    def __call__(self, range_m: Float, active: Masks = True) -> Float:
         """Values at kernel ranges [m]."""
         dr, mi = running_engine().dr, running_engine().mi
         place = namespace(range_m).clip(range_m * self.steps_per_m, 0.0, float(_STEPS))
@@ -112,7 +113,7 @@ class RangeCurve:
         row = dr.gather(mi.Vector2f, self.rows, below, active)
         return dr.fma(place - mi.Float(below), row.y, row.x)
 
-    def around(self, range_m: Reals, active: Masks = True) -> LocalCurve:
+    def around(self, range_m: Float, active: Masks = True) -> LocalCurve:
         """Linear approximation for ranges within some decimetres: the table is read once."""
         here = self(range_m, active)
         return LocalCurve(range_m, here, (self(range_m + _LOCAL_M, active) - here) / _LOCAL_M)
@@ -122,11 +123,11 @@ class RangeCurve:
 class LocalCurve:
     """Linear approximation of a curve near one range of each beam, never below zero."""
 
-    range: Reals
-    here: Reals
-    slope: Reals
+    range: Float
+    here: Float
+    slope: Float
 
-    def __call__(self, range_m: Reals, active: Masks = True) -> Reals:
+    def __call__(self, range_m: Float, active: Masks = True) -> Float:
         """Values at kernel ranges [m]."""
         return namespace(range_m).maximum(self.here + self.slope * (range_m - self.range), 0.0)
 

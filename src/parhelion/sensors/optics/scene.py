@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import Ints, Masks, Reals
+from parhelion.core.arrays import UNSET, Bool, Float, Int
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.lock import DeviceOwned
 from parhelion.rays.origin import Cell
-from parhelion.rays.scene import NOTHING, RayScene
+from parhelion.rays.scene import NOTHING, RayScene, Trace
 from parhelion.sensors.scene import NO_MATERIAL, Covered, covered_parts, part_numbers, scene_cache, shared_scene
 from parhelion.surfaces.material import COLUMNS, material_table, reflected, reflection_table, specular_split
 from parhelion.surfaces.texture import TextureAtlas, linear_srgb, sample_texture
@@ -27,14 +27,14 @@ from parhelion.world.world import World
 class PartTextures:
     """Textures of parts, looked up at the texture coordinates of hits."""
 
-    row: Ints
+    row: Int
     """Atlas row of each part, 0 for parts without a texture."""
-    uv: Reals
+    uv: Float
     """Texture coordinates of the triangle corners."""
-    texels: Reals
-    offset: Ints
-    width: Ints
-    height: Ints
+    texels: Float
+    offset: Int
+    width: Int
+    height: Int
 
     @classmethod
     def of(cls, scene: RayScene, world: World) -> PartTextures:
@@ -48,14 +48,14 @@ class PartTextures:
             *(table(a) for a in (atlas.texels, atlas.offset, atlas.width, atlas.height)),
         )
 
-    def present(self, part: Ints, active: Masks) -> Masks:
+    def present(self, part: Int, active: Bool) -> Bool:
         """Mask of the parts that have a texture."""
         return running_engine().dr.gather(running_engine().mi.UInt32, self.row, part, active) > 0
 
-    def factor(self, part: Ints, hit: Any, active: Masks) -> Reals:
+    def factor(self, part: Int, hit: Trace, active: Bool) -> Float:
         """Reflectance factor in [0, 1] at hits; 1 for parts without a texture."""
         u, v, place = self._places(part, hit, active)
-        return sample_texture(u, v, texels=self.texels, **place)
+        return cast("Float", sample_texture(u, v, texels=self.texels, **place))
 
     def _places(self, part: Any, hit: Any, active: Any) -> tuple[Any, Any, dict[str, Any]]:
         """Texture coordinates of hits, and atlas entries of their textures."""
@@ -98,11 +98,11 @@ class BandTextures:
         tables = (world.parts.texture + 1, _corners(scene), texels, atlas.offset, atlas.width, atlas.height)
         return cls(bands, PartTextures(*(table(one) for one in tables)))
 
-    def factors(self, part: Any, hit: Any, active: Any) -> list[Any]:
+    def factors(self, part: Int, hit: Trace, active: Bool) -> list[Float]:
         """Reflectance factor in [0, 1] of each band at hits; 1 for parts without a texture."""
         dr, mi = running_engine().dr, running_engine().mi
         u, v, place = self.grey._places(part, hit, active)
-        four = sample_texture(
+        four: Any = sample_texture(
             u,
             v,
             texels=self.grey.texels,
@@ -141,7 +141,7 @@ class Columns:
     """Names and values common to all parts."""
     names: tuple[str, ...]
     """Names of the packed columns."""
-    packed: Ints
+    packed: Float
     """Packed columns, or None if there are none."""
 
     @classmethod
@@ -156,9 +156,9 @@ class Columns:
         for column, name in enumerate(varying):
             packed[:, column] = table[name][rows]
             del shared[name]
-        return cls(tuple(shared.items()), tuple(varying), engine.table(packed) if varying else None)
+        return cls(tuple(shared.items()), tuple(varying), engine.table(packed) if varying else UNSET)
 
-    def at(self, part: Ints, active: Masks) -> dict[str, Any]:
+    def at(self, part: Int, active: Bool) -> dict[str, Any]:
         """Numbers of parts by name."""
         dr, mi = running_engine().dr, running_engine().mi
         values: dict[str, Any] = dict(self.shared)
@@ -175,48 +175,48 @@ class Columns:
 class Surfaces:
     """Surface tables for kernels, by part number."""
 
-    materials: Reals
+    materials: Float
     """Material number of each part."""
-    reflection: Reals
+    reflection: Float
     """Reflection table of all materials."""
-    specular: Reals
+    specular: Float
     """1 for parts that reflect specularly or transmit, 0 for others; None if there are none."""
     split: Columns
     """Specular reflection and transmission of parts."""
-    brightest: Reals
+    brightest: Float
     """Twice the Lambertian BRDF of the brightest part [1/sr]; only glints and retro-reflectors exceed it."""
     textures: PartTextures | None
 
-    def material(self, part: Ints, active: Masks) -> Ints:
+    def material(self, part: Int, active: Bool) -> Int:
         """Material numbers of parts."""
         return running_engine().dr.gather(running_engine().mi.UInt32, self.materials, part, active)
 
-    def reflected(self, part: Ints, material: Ints, cos_theta: Reals, hit: Any, active: Masks) -> Reals:
+    def reflected(self, part: Int, material: Int, cos_theta: Float, hit: Trace | None, active: Bool) -> Float:
         """BRDF towards the sensor times the cosine of incidence [1/sr], textures included.
 
         Sub-rays that were filled in have no hit of their own (None), but are never on textured parts.
         """
         if self.textures is None:
-            return reflected(cos_theta, material, self.reflection, active=active)
+            return cast("Float", reflected(cos_theta, material, self.reflection, active=active))
         texture = 1.0 if hit is None else self.textures.factor(part, hit, active)
-        return reflected(cos_theta, material, self.reflection, texture=texture, active=active)
+        return cast("Float", reflected(cos_theta, material, self.reflection, texture=texture, active=active))
 
     @property
     def has_specular(self) -> bool:
         """True if any part reflects specularly or transmits."""
         return self.specular is not None
 
-    def is_specular(self, part: Ints, active: Masks) -> Masks:
+    def is_specular(self, part: Int, active: Bool) -> Bool:
         """Mask of the parts that reflect specularly or transmit."""
         if self.specular is None:
             return running_engine().mi.Bool(False)
         return running_engine().dr.gather(running_engine().mi.UInt32, self.specular, part, active) != 0
 
-    def specular_split(self, part: Ints, cos_theta: Reals, active: Masks) -> tuple[Reals, Reals]:
+    def specular_split(self, part: Int, cos_theta: Float, active: Bool) -> tuple[Float, Float]:
         """Power fractions of the reflected and the transmitted path; both are 0 for ordinary surfaces."""
-        return specular_split(cos_theta, self.split.at(part, active))
+        return cast("tuple[Float, Float]", specular_split(cos_theta, self.split.at(part, active)))
 
-    def textured(self, part: Ints, active: Masks) -> Masks:
+    def textured(self, part: Int, active: Bool) -> Bool:
         """Mask of the parts that have a texture."""
         return running_engine().mi.Bool(False) if self.textures is None else self.textures.present(part, active)
 
@@ -226,19 +226,19 @@ class Surfaces:
 class PartNames:
     """Metadata of parts for records."""
 
-    numbers: Ints
+    numbers: Int
     """Material, label, instance and 0: one row for no hit, then one per part."""
-    diffuse: Reals
+    diffuse: Float
     """Diffuse reflectance of each part at the wavelength."""
 
-    def at(self, part: Ints) -> dict[str, Any]:
+    def at(self, part: Int) -> dict[str, Any]:
         """Material, label and instance of parts; NO_MATERIAL, 0 and 0 without a hit."""
         dr, mi = running_engine().dr, running_engine().mi
         # NOTHING + 1 wraps to row 0, the row for no hit.
         row = dr.gather(mi.Vector4u, self.numbers, part + 1)
         return {"material": row.x, "label": row.y, "instance": row.z}
 
-    def reflectance(self, part: Ints) -> Reals:
+    def reflectance(self, part: Int) -> Float:
         """Diffuse reflectance of parts at the wavelength; 0 without a hit."""
         dr, mi, hit = running_engine().dr, running_engine().mi, part != NOTHING
         return dr.gather(mi.Float, self.diffuse, dr.select(hit, part, 0), hit)
@@ -286,7 +286,7 @@ class LightScene(DeviceOwned):
         self.surfaces = Surfaces(
             materials=self.engine.table(rows if len(rows) else np.zeros(1, np.uint16)),
             reflection=self.engine.table(reflection),
-            specular=self.engine.table(split > 0) if np.any(split > 0) else None,
+            specular=self.engine.table(split > 0) if np.any(split > 0) else UNSET,
             split=Columns.of(self.engine, table, _SPECULAR_COLUMNS, rows),
             brightest=self.engine.number(2.0 * float(np.max(albedo[rows], initial=0.0)) / np.pi),
             textures=textures,

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -254,11 +254,11 @@ class FogEffects(Effects):
 
     def light(self, part: Fog, amount: float, wavelength_nm: float) -> Light:
         """Extinction by the part's model, backscatter by the lidar ratio of droplets."""
-        extinction = float(fog_extinction(amount, model=part.model, wavelength_nm=wavelength_nm))
+        extinction = float(cast(float, fog_extinction(amount, model=part.model, wavelength_nm=wavelength_nm)))
         factor = part.backscatter
         if factor is None:
             factor = default_backscatter(part.model, wavelength_nm)
-        return Light(extinction, float(fog_backscatter(extinction, factor)), layer_m=FOG_LAYER_M)
+        return Light(extinction, float(cast(float, fog_backscatter(extinction, factor))), layer_m=FOG_LAYER_M)
 
     def sound(self, part: Fog, amount: float, frequency_hz: float) -> float:
         """Drag on droplets of 10 um."""
@@ -266,7 +266,7 @@ class FogEffects(Effects):
 
     def sky(self, part: Fog, amount: float) -> Sky:
         """Haze and a ground layer."""
-        per_m = float(fog_extinction(amount, model=part.model, wavelength_nm=550.0))
+        per_m = float(cast(float, fog_extinction(amount, model=part.model, wavelength_nm=550.0)))
         return Sky(haze=haze_share(amount), visibility_m=amount, layer_extinction_per_m=per_m)
 
 

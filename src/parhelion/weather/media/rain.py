@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -186,8 +186,8 @@ def vane_longest_range(rate_mm_h: float, clear_range_m: float) -> float:
 
     For a board facing the sensor that is just detected at `clear_range_m` in clear air.
     """
-    alpha = float(vane_extinction(checked_rate(rate_mm_h)))
-    return range_in_extinction(clear_range_m, float(vane_pulse_extinction(alpha, 0.0)))
+    alpha = float(cast(float, vane_extinction(checked_rate(rate_mm_h))))
+    return range_in_extinction(clear_range_m, float(cast(float, vane_pulse_extinction(alpha, 0.0))))
 
 
 EXTINCTION_WITH_FORWARD_LIGHT = 0.55

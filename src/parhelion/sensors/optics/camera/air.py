@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import gcd, pi
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import namespace
+from parhelion.core.arrays import UNSET, Float, Int, Reals, namespace
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.sensors.optics.air import Air, DepthTable, DeviceField, DeviceGrid, GridDepth, integrate
@@ -34,25 +33,25 @@ class AirLight:
 
     air: Air
     """Extinction at the wavelength of the first band."""
-    ratio: list[Any]
+    ratio: list[Float]
     """Extinction of each band relative to the first."""
-    top: Any
+    top: Float
     """Thickness of the layer above the camera [m]; rays to the sky leave it there."""
-    even: list[Any]
+    even: list[Float]
     """Radiance of an opaque layer under diffuse light [W/(m^2 sr)], per band."""
-    from_sun: list[Any]
+    from_sun: list[Float]
     """Contribution of the sun before multiplication by the phase function [W/m^2], per band."""
-    sun: list[Any]
+    sun: list[Float]
     """Unit direction to the sun."""
-    asymmetry: Any
+    asymmetry: Float
     """Mean cosine of the scattering angle."""
 
-    def along(self, ray: Ray, index: Any, length: Any) -> tuple[list[Any], list[Any]]:
+    def along(self, ray: Ray, index: Int, length: Float) -> tuple[list[Float], list[Float]]:
         """Transmittance and airlight [W/(m^2 sr)] of each band along rays."""
         dr, mi = running_engine().dr, running_engine().mi
         xp = namespace(length)
         out = self.top / xp.maximum(dr.abs(ray.direction.z), 1e-4)
-        frame = BeamAim(ray.direction, None, ray.origin, ray.time, mi.Float(0.0), index)
+        frame = BeamAim(ray.direction, UNSET, ray.origin, ray.time, mi.Float(0.0), index)
         depth = self.air.depth(frame, xp.minimum(length, out))
         phase = henyey_greenstein(dr.dot(ray.direction, mi.Vector3f(*self.sun)), self.asymmetry)
         passed = [dr.exp(-depth * ratio) for ratio in self.ratio]
@@ -60,7 +59,7 @@ class AirLight:
         return passed, [light * (1.0 - share) for light, share in zip(lit, passed, strict=True)]
 
 
-def henyey_greenstein(cos_angle: Any, asymmetry: Any) -> Any:
+def henyey_greenstein(cos_angle: Reals, asymmetry: Reals) -> Reals:
     """Phase function of Henyey and Greenstein 1941 [1/sr].
 
     `cos_angle` is the cosine of the scattering angle, 1 for forward scattering (a camera that looks towards the sun).
@@ -73,7 +72,12 @@ def henyey_greenstein(cos_angle: Any, asymmetry: Any) -> Any:
 
 
 def air_of(
-    engine: Engine, view: View, contents: AirContents, clear_extinction: float, origin: NDArray[np.float64], reach: Any
+    engine: Engine,
+    view: View,
+    contents: AirContents,
+    clear_extinction: float,
+    origin: NDArray[np.float64],
+    reach: Float,
 ) -> Air:
     """Air of the given contents along the pixels of a view."""
     extinction = clear_extinction + sum(part.extinction_per_m for part in contents.components if part.field is None)

@@ -174,7 +174,8 @@ def _smoothed(variance: Array, weight: Array, pixel: Array, fixed: Any) -> Array
     """Variance averaged over neighbours: few samples estimate it poorly."""
     width, height, step = fixed.values
     xp = namespace(variance)
-    total, share = variance, 1.0
+    total: Any = variance
+    share: Any = 1.0
     for kernel, index, inside in _neighbours(pixel, width, height, step):
         counts = xp.where(inside & (gather(weight, index) > 0.0), kernel, 0.0)
         total, share = total + counts * gather(variance, index), share + counts

@@ -325,14 +325,14 @@ class Developed:
 
 
 def develop(
-    radiance: Reals,
+    radiance: Reals | Sequence[Any],
     electronics: SensorElectronics,
     exposure: Exposure | AutoExposure,
     stream: Stream,
     *,
     width: int | None = None,
     height: int | None = None,
-    cos_axis: Reals = None,
+    cos_axis: Reals | None = None,
     principal_point: tuple[float, float] | None = None,
     with_raw: bool = False,
 ) -> Developed:
@@ -467,7 +467,7 @@ def _light(
     return [namespace(rate).maximum(rate, 0.0) for rate in rates]
 
 
-def _read(rates: list[Array], pixel: Array, keys: Keys, numbers: list[Reals], fixed: Any) -> list[Array]:
+def _read(rates: list[Array], pixel: Array, keys: tuple[Keys, Keys], numbers: list[Reals], fixed: Any) -> list[Array]:
     """Digital numbers of each pixel."""
     patterned, noisy = fixed.values
     time, dark, prnu, dsnu, full_well, read_noise, gain, black, largest = numbers

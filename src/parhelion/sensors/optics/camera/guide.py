@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import Ints, Reals, Vectors, namespace
+from parhelion.core.arrays import Float, Int, Vectors, namespace
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 
@@ -40,11 +40,11 @@ LEAST_CONTRAST = 6.0
 class Guide:
     """Cumulative distributions over direction bins, one per tile."""
 
-    down: Ints
+    down: Int
     """Rows of tiles."""
-    across: Ints
+    across: Int
     """Tiles per row."""
-    cumulative: Reals
+    cumulative: Float
     """Cumulative probabilities, BINS + 1 numbers per tile."""
 
     @classmethod
@@ -62,7 +62,7 @@ class Guide:
         table[..., 1:] = rising / rising[..., -1:]
         return cls(engine.whole(tiles[0]), engine.whole(tiles[1]), engine.table(table))
 
-    def tile(self, row: Ints, column: Ints, u: tuple[Reals, Reals]) -> Ints:
+    def tile(self, row: Int, column: Int, u: tuple[Float, Float]) -> Int:
         """Tile for a pixel, jittered by up to half a tile so that tiles leave no edges in the image."""
         mi = running_engine().mi
         found = []
@@ -72,7 +72,7 @@ class Guide:
             found.append(mi.UInt32(xp.clip(place, 0.0, mi.Float(size) - 0.5)))
         return found[0] * self.across + found[1]
 
-    def sampled(self, tile: Ints, u: tuple[Reals, Reals, Reals]) -> Vectors:
+    def sampled(self, tile: Int, u: tuple[Float, Float, Float]) -> Vectors:
         """Direction from three uniform numbers: the last one selects the bin."""
         dr, mi = running_engine().dr, running_engine().mi
         start = tile * (BINS + 1)
@@ -92,7 +92,7 @@ class Guide:
         level = dr.sqrt(namespace(z).maximum(1.0 - z * z, 0.0) / (x * x + y * y))
         return mi.Vector3f(level * x, level * y, z)
 
-    def probability(self, tile: Ints, direction: Vectors) -> Reals:
+    def probability(self, tile: Int, direction: Vectors) -> Float:
         """Probability density of a direction [1/sr]."""
         dr, mi = running_engine().dr, running_engine().mi
         at = tile * (BINS + 1) + bin_of(direction)
@@ -102,7 +102,7 @@ class Guide:
         return share * (BINS / 8.0) * square / namespace(sides).maximum(sides * sides, 1e-12)
 
 
-def bin_of(direction: Vectors) -> Ints:
+def bin_of(direction: Vectors) -> Int:
     """Bin number of unit directions."""
     dr, mi = running_engine().dr, running_engine().mi
     xp = namespace(direction.z)

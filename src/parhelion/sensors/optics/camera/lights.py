@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import Ints, Masks, Reals, Vectors, namespace
+from parhelion.core.arrays import Bool, Float, Int, Vectors, namespace
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
-from parhelion.rays.moving import interpolate_knots, rotate
+from parhelion.rays.moving import MovingScene, interpolate_knots, rotate
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.optics.sky import SkyLight
 from parhelion.surfaces.bands import Band, radiant_per_lumen
@@ -105,12 +105,12 @@ _ROWS = 3
 class Lit:
     """Sampled lamp of a surface point, as kernel variables."""
 
-    found: Masks
+    found: Bool
     direction: Vectors
     """Unit direction to the lamp."""
-    distance: Reals
+    distance: Float
     """Distance to the lamp [m]."""
-    irradiance: list[Reals]
+    irradiance: list[Float]
     """Irradiance on a surface that faces the lamp [W/m^2], per band, divided by the sampling probability."""
 
 
@@ -122,8 +122,8 @@ class Lamps:
     bands: int
     carried: bool
     """True if any lamp is carried by a moving body."""
-    count: Ints
-    rows: Reals
+    count: Int
+    rows: Float
     """Position and body; axis and outer cosine; inner cosine; intensity of each band."""
     moving: tuple[Any, ...]
     """Poses of bodies: knots, number of knots, knots per second, and time of the first."""
@@ -143,14 +143,14 @@ class Lamps:
         rows[:, 4 * _ROWS : 4 * _ROWS + bands] = table.intensity
         return cls(bands, bool(np.any(actor >= 0)), engine.whole(count), engine.table(rows), ())
 
-    def with_bodies(self, moving: Any) -> Lamps:
+    def with_bodies(self, moving: MovingScene | None) -> Lamps:
         """Lamps with the body poses of the current time window; `moving` is the scene's `MovingScene`, or None."""
         if not self.carried or moving is None:
             return self
         arrays = (moving.knots, moving.knot_count, moving.knots_per_second, moving.time_of_first)
         return Lamps(self.bands, True, self.count, self.rows, arrays)
 
-    def _at(self, number: Ints, time: Reals) -> tuple[Vectors, Vectors, Reals, Reals, list[Reals]]:
+    def _at(self, number: Int, time: Float) -> tuple[Vectors, Vectors, Float, Float, list[Float]]:
         """Position, axis, outer and inner cosine, and intensities of lamps."""
         dr, mi = running_engine().dr, running_engine().mi
         width = _ROWS + (self.bands + 3) // 4
@@ -169,8 +169,8 @@ class Lamps:
         return place, axis, four[1].w, four[2].x, bands[: self.bands]
 
     def _arriving(
-        self, number: Ints, time: Reals, start: Vectors, normal: Vectors
-    ) -> tuple[Vectors, Reals, list[Reals], Reals]:
+        self, number: Int, time: Float, start: Vectors, normal: Vectors
+    ) -> tuple[Vectors, Float, list[Float], Float]:
         """Direction, distance, irradiance per band, and total irradiance on the surface."""
         dr = running_engine().dr
         place, axis, outer, inner, intensity = self._at(number, time)
@@ -186,11 +186,11 @@ class Lamps:
         total = sum(light[1:], start=light[0]) * dr.select(cosine > 0.0, cosine, 0.0)
         return direction, distance, light, total
 
-    def sampled(self, start: Vectors, normal: Vectors, time: Reals, u: Reals) -> Lit:
+    def sampled(self, start: Vectors, normal: Vectors, time: Float, u: Float) -> Lit:
         """One lamp per surface point, sampled in proportion to its irradiance there (reservoir sampling)."""
         dr, mi = running_engine().dr, running_engine().mi
 
-        def step(number: Ints, total: Reals, best: Reals, share: Reals, draw: Reals) -> Any:
+        def step(number: Int, total: Float, best: Float, share: Float, draw: Float) -> Any:
             sent = self._arriving(number, time, start, normal)[3]
             total = total + sent
             chance = dr.select(total > 0.0, sent / total, 0.0)
@@ -224,17 +224,17 @@ class SkyOnDevice:
     """
 
     bands: int
-    table: Reals
+    table: Float
     """Radiance [W/(m^2 sr)] of each point, bands in groups of four."""
-    below: list[Reals]
+    below: list[Float]
     """Radiance below the horizon [W/(m^2 sr)], per band."""
-    sun: list[Reals]
+    sun: list[Float]
     """Unit direction to the sun."""
-    sun_irradiance: list[Reals]
+    sun_irradiance: list[Float]
     """Irradiance on a surface that faces the sun [W/m^2], per band."""
-    sun_radius: Reals
+    sun_radius: Float
     """Half-angle of the solar disc [rad]."""
-    sun_radiance: list[Reals]
+    sun_radiance: list[Float]
     """Radiance of the solar disc [W/(m^2 sr)], per band."""
 
     @classmethod
@@ -256,7 +256,7 @@ class SkyOnDevice:
             [number(float(v / disc)) for v in sky.sun_irradiance],
         )
 
-    def radiance(self, direction: Vectors, *, with_sun: Masks) -> list[Reals]:
+    def radiance(self, direction: Vectors, *, with_sun: Bool) -> list[Float]:
         """Radiance from a direction, per band; `with_sun` masks the rays that include the solar disc."""
         dr, mi = running_engine().dr, running_engine().mi
         xp = namespace(direction.x)
@@ -266,7 +266,7 @@ class SkyOnDevice:
         column, row = mi.UInt32(across), mi.UInt32(down)
         fx, fy = across - mi.Float(column), down - mi.Float(row)
         groups = (self.bands + 3) // 4
-        found: list[Reals] = []
+        found: list[Float] = []
         for group in range(groups):
 
             def point(k: int, group: int = group) -> Any:
@@ -279,13 +279,13 @@ class SkyOnDevice:
         in_disc = mi.Bool(with_sun) & (self.off_sun(direction) < self.sun_radius)
         return [v + dr.select(in_disc, sun, 0.0) for v, sun in zip(values, self.sun_radiance, strict=True)]
 
-    def off_sun(self, direction: Vectors) -> Reals:
+    def off_sun(self, direction: Vectors) -> Float:
         """Angle between directions and the centre of the sun [rad], exact for small angles."""
         dr, mi = running_engine().dr, running_engine().mi
         # In float32, 1 - cos has no significant digits left at half a degree; the chord length has.
         return dr.norm(direction - mi.Vector3f(*self.sun))
 
-    def to_sun(self, u: tuple[Reals, Reals]) -> Vectors:
+    def to_sun(self, u: tuple[Float, Float]) -> Vectors:
         """Directions to points of the solar disc, uniform by area, from two uniform numbers in (0, 1)."""
         dr, mi = running_engine().dr, running_engine().mi
         middle = mi.Vector3f(*self.sun)

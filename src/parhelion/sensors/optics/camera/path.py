@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from parhelion.core.arrays import Ints, Keys, Masks, Reals, Vectors, namespace
+from parhelion.core.arrays import Bool, Float, Int, Keys, State, Vectors, namespace
 from parhelion.core.random import to_unit, words
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.device import kernel_tree
@@ -46,7 +46,7 @@ class RenderInputs:
     sky: SkyOnDevice
     lamps: Lamps | None
     air: AirLight | None
-    reach: Reals
+    reach: Float
     """Maximum length of rays [m]."""
     guide: Guide | None = None
     """Directions of indirect light at the first surface; None draws them by the BRDF alone."""
@@ -58,11 +58,11 @@ class _Path:
 
     origin: Vectors
     direction: Vectors
-    sees_sun: Masks
+    sees_sun: Bool
     """True if the solar disc contributes when the path leaves the world. After a scattering surface it does not,
     because the shadow ray has already counted it."""
-    active: Masks
-    share: list[Reals]
+    active: Bool
+    share: list[Float]
     """Throughput of each band from here to the lens."""
 
 
@@ -71,7 +71,7 @@ class _Met:
     """Surface that a path hit, as kernel variables."""
 
     surface: Surface
-    found: Masks
+    found: Bool
     normal: Vectors
     """Unit normal on the side of the incoming path."""
     wo: Vectors
@@ -80,7 +80,7 @@ class _Met:
     """Hit point [m]."""
     off: Vectors
     """Offset from the surface [m]."""
-    time: Reals
+    time: Float
     coherent: bool
 
     @property
@@ -98,10 +98,10 @@ class RenderDraws:
     with each other would be correlated. Each number by itself is uniform, so estimates stay unbiased.
     """
 
-    def __init__(self, keys: Keys, pixel: Ints, sample: Ints) -> None:
+    def __init__(self, keys: Keys, pixel: Int, sample: Int) -> None:
         self._keys, self._pixel, self._sample = keys, pixel, sample
 
-    def four(self, number: Ints) -> tuple[Reals, Reals, Reals, Reals]:
+    def four(self, number: Int) -> tuple[Float, Float, Float, Float]:
         """Four uniform numbers in (0, 1)."""
         uint32 = running_engine().mi.UInt32
         start = words(self._keys, self._pixel, number)
@@ -113,11 +113,11 @@ class RenderDraws:
 class _Sample:
     """One sample of each pixel, as kernel variables."""
 
-    direct: list[Reals]
+    direct: list[Float]
     """Radiance of the first surface under sun and lamps, its reflections and what lies behind glass, and the sky."""
-    indirect: list[Reals]
+    indirect: list[Float]
     """Radiance that the first surface scatters of light from the sky and from other surfaces."""
-    reflected: list[Reals]
+    reflected: list[Float]
     """Diffuse reflectance of the first surface times the transmittance of the air; 0 without indirect light."""
     normal: Vectors
     place: Vectors
@@ -127,13 +127,13 @@ class _Sample:
 def render(
     scene: RenderInputs,
     cast: SceneArrays,
-    index: Ints,
+    index: Int,
     keys: Keys,
-    samples: Ints,
-    first: Ints,
+    samples: Int,
+    first: Int,
     size: int,
     layered: bool = False,
-) -> list[Reals]:
+) -> list[Float]:
     """Mean radiance of each pixel [W/(m^2 sr)], row-major, one array per band, over the samples from `first` on.
 
     The last array is the relative standard error of the sum over bands, as for independent samples; 0 for one sample.
@@ -144,7 +144,7 @@ def render(
     bands = scene.surfaces.bands
     count = mi.Float(samples)
 
-    def one(number: Ints, *total: Reals) -> Any:
+    def one(number: Int, *total: Float) -> Any:
         sample = _sample(scene, cast, RenderDraws(keys, pixel, first + number), index, row, column)
         if layered:
             values = [_squared(sample.direct), *sample.direct, _squared(sample.indirect), *sample.indirect]
@@ -155,7 +155,8 @@ def render(
         return number + 1, *(a + b for a, b in zip(total, values, strict=True))
 
     state = (mi.UInt32(0), *(mi.Float(0.0) for _ in range(3 * bands + 9 if layered else bands + 1)))
-    _, *total = dr.while_loop(state, lambda number, *_: number < samples, one)
+    final: State = dr.while_loop(state, lambda number, *_: number < samples, one)
+    _, *total = final
     means = [one / count for one in total]
     found = means[1:]
     if layered:
@@ -174,21 +175,19 @@ def render(
     return results
 
 
-def _squared(light: list[Reals]) -> Reals:
+def _squared(light: list[Float]) -> Float:
     grey = sum(light[1:], start=light[0])
     return grey * grey
 
 
-def _variance(square: Reals, mean: list[Reals], count: Reals) -> Reals:
+def _variance(square: Float, mean: list[Float], count: Float) -> Float:
     """Variance of the mean of the sum over bands, from the mean square of the samples; 0 for one sample."""
     dr = running_engine().dr
     excess = square - _squared(mean)
     return dr.select((count > 1.5) & (excess > 0.0), excess / (count - 1.0), 0.0)
 
 
-def _sample(
-    scene: RenderInputs, cast: SceneArrays, draws: RenderDraws, index: Ints, row: Ints, column: Ints
-) -> _Sample:
+def _sample(scene: RenderInputs, cast: SceneArrays, draws: RenderDraws, index: Int, row: Int, column: Int) -> _Sample:
     """Radiance along one ray per pixel, for each band."""
     dr, mi = running_engine().dr, running_engine().mi
     ray = start_of_sample(scene.view, draws, row, column)
@@ -200,7 +199,7 @@ def _sample(
     more = zero
     if scene.bounces:
 
-        def step(depth: Ints, *state: Any) -> Any:
+        def step(depth: Int, *state: Any) -> Any:
             origin, direction, sees_sun, active = state[:4]
             now = _Path(origin, direction, sees_sun, active, list(state[4 : 4 + bands]))
             draw = mi.UInt32(2) + depth * 3
@@ -209,7 +208,7 @@ def _sample(
             return depth + 1, after.origin, after.direction, after.sees_sun, after.active, *after.share, *more
 
         state = (mi.UInt32(1), path.origin, path.direction, path.sees_sun, path.active, *path.share, *zero)
-        done = dr.while_loop(state, lambda *s: s[4], step)
+        done: State = dr.while_loop(state, lambda *s: s[4], step)
         more = list(done[5 + bands :])
     # Paths that see the sun were reflected or transmitted by a smooth surface.
     scatters = met.found & ~path.sees_sun
@@ -224,7 +223,7 @@ def _sample(
     return _Sample(direct, indirect, reflected, normal, place)
 
 
-def start_of_sample(view: View, draws: RenderDraws, row: Ints, column: Ints) -> Ray:
+def start_of_sample(view: View, draws: RenderDraws, row: Int, column: Int) -> Ray:
     """Ray through a random point of each pixel and of the aperture, at a random time of the exposure."""
     dr, mi = running_engine().dr, running_engine().mi
     across, down, moment, turn = draws.four(mi.UInt32(0))
@@ -236,7 +235,7 @@ def start_of_sample(view: View, draws: RenderDraws, row: Ints, column: Ints) -> 
     return view.ray(row, column, across, down, moment, lens)
 
 
-def step_off(distance: Reals) -> Reals:
+def step_off(distance: Float) -> Float:
     """Offset of ray origins from a surface [m] after a ray of length `distance` [m], to avoid self-intersection."""
     return _STEP_OFF_M + _STEP_OFF_PER_M * distance
 
@@ -245,13 +244,13 @@ def _step(
     scene: RenderInputs,
     cast: SceneArrays,
     draws: RenderDraws,
-    draw: Ints,
+    draw: Int,
     path: _Path,
-    light: list[Reals],
-    time: Reals,
+    light: list[Float],
+    time: Float,
     *,
     coherent: bool,
-    pixel: tuple[Ints, Ints] | None = None,
+    pixel: tuple[Int, Int] | None = None,
 ) -> tuple[_Path, list[Any], _Met, Any]:
     """Trace paths to the next surface: continued paths, accumulated light, the surface, and the distance to it [m].
 
@@ -286,8 +285,8 @@ def _step(
 
 
 def guide_rays(
-    scene: RenderInputs, cast: SceneArrays, index: Ints, keys: Keys, across: Ints, rays: Ints
-) -> tuple[Ints, Reals]:
+    scene: RenderInputs, cast: SceneArrays, index: Int, keys: Keys, across: Int, rays: Int
+) -> tuple[Int, Float]:
     """Direction bins and radiance of `rays` diffuse rays from the surface at the centre of each tile."""
     dr, mi = running_engine().dr, running_engine().mi
     view, bands = scene.view, scene.surfaces.bands
@@ -315,14 +314,14 @@ def guide_rays(
     return results
 
 
-def _from_sun(scene: RenderInputs, cast: SceneArrays, met: _Met, u: Reals) -> list[Reals]:
+def _from_sun(scene: RenderInputs, cast: SceneArrays, met: _Met, u: tuple[Float, ...]) -> list[Float]:
     """Radiance of surfaces lit by the sun, for each band."""
     wi = scene.sky.to_sun((u[0], u[1]))
     lit = scene.sky.sun_irradiance[0] > 0.0
     return _lit(scene, cast, met, wi, scene.reach, lit, scene.sky.sun_irradiance, met.coherent)
 
 
-def _from_lamp(scene: RenderInputs, cast: SceneArrays, met: _Met, u: Reals) -> list[Reals]:
+def _from_lamp(scene: RenderInputs, cast: SceneArrays, met: _Met, u: tuple[Float, ...]) -> list[Float]:
     """Radiance of surfaces lit by one sampled lamp, weighted to represent all lamps, for each band."""
     assert scene.lamps is not None
     lamp = scene.lamps.sampled(met.start, met.normal, met.time, u[0])
@@ -335,11 +334,11 @@ def _lit(
     cast: SceneArrays,
     met: _Met,
     wi: Vectors,
-    limit: Reals,
-    lit: Masks,
-    irradiance: list[Reals],
+    limit: Float,
+    lit: Bool,
+    irradiance: list[Float],
     coherent: bool,
-) -> list[Reals]:
+) -> list[Float]:
     """Radiance of surfaces for each band under light from `wi`, where `lit` is set and the surface faces the light."""
     dr = running_engine().dr
     cos_i, cos_o = dr.dot(met.normal, wi), dr.dot(met.normal, met.wo)
@@ -350,7 +349,7 @@ def _lit(
 
 
 def _unblocked(
-    scene: RenderInputs, cast: SceneArrays, met: _Met, direction: Vectors, limit: Reals, active: Masks, coherent: bool
+    scene: RenderInputs, cast: SceneArrays, met: _Met, direction: Vectors, limit: Float, active: Bool, coherent: bool
 ) -> Any:
     """Transmittance towards a light source: 0 behind an opaque surface, below 1 behind glass."""
     dr, mi = running_engine().dr, running_engine().mi
@@ -358,7 +357,7 @@ def _unblocked(
     if "panes" not in scene.surfaces.features:
         return dr.select(cast.blocked(start, direction, time, limit, active, coherent=coherent), 0.0, mi.Float(1.0))
 
-    def step(count: Ints, origin: Vectors, rest: Reals, passed: Reals, going: Masks) -> Any:
+    def step(count: Int, origin: Vectors, rest: Float, passed: Float, going: Bool) -> Any:
         hit = cast.trace(origin, direction, time, rest, going, coherent=coherent)
         there = going & hit.found
         surface = scene.surfaces.at(dr.select(there, hit.part, 0), None, there)
@@ -376,7 +375,7 @@ def _unblocked(
 
 
 def _go_on(
-    scene: RenderInputs, path: _Path, met: _Met, u: Reals, choice: Reals, tile: Ints | None, guided: Reals
+    scene: RenderInputs, path: _Path, met: _Met, u: tuple[Float, ...], choice: Float, tile: Int | None, guided: Float
 ) -> _Path:
     """Continue paths from the surface that they hit; with a `tile`, `guided` below SHARE draws from the guide."""
     dr, mi = running_engine().dr, running_engine().mi

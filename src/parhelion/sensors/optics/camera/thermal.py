@@ -5,6 +5,7 @@ The read-out is written once for NumPy and Dr.Jit. Temperature is a polynomial i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
@@ -12,13 +13,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import Ints, Keys, Reals, Vectors, is_drjit, namespace
+from parhelion.core.arrays import Float, Int, Ints, Keys, Reals, Vectors, is_drjit, namespace
 from parhelion.core.constants import BOLTZMANN_J_K, PLANCK_J_S, SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.random import Stream, to_normal, words
 from parhelion.rays.device import Engine, copied, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.replay import SceneArrays
+from parhelion.rays.scene import Trace
 from parhelion.sensors.optics.beams import RangeCurve
 from parhelion.sensors.optics.camera.path import RenderDraws, start_of_sample, step_off
 from parhelion.sensors.optics.camera.pixel_planes import Array, planes_of
@@ -42,7 +44,7 @@ def band_radiance_um(temperature_k: Reals, band_um: tuple[float, float], steps: 
     return np.asarray(0.5 * (high - low) * (spectral * weights).sum(axis=-1))
 
 
-def black_radiance(temperature_k: Reals, band: Band | tuple[float, float]) -> NDArray[np.float64]:
+def black_radiance(temperature_k: Any, band: Band | tuple[float, float]) -> NDArray[np.float64]:
     """Radiance of a black body [W/(m^2 sr)] in a band, or in a box with limits [um]."""
     if isinstance(band, Band):
         return band_radiance(temperature_k, band)
@@ -73,7 +75,7 @@ class ThermalCurve:
         return float((high - low) / (2.0 * step))
 
 
-def _temperature(radiance: Array, numbers: list[Reals]) -> Array:
+def _temperature(radiance: Array, numbers: Sequence[Reals]) -> Array:
     """Polynomial of `ThermalCurve`; `numbers` are centre, 1 / half and the coefficients."""
     x = (namespace(radiance).log(radiance) - numbers[0]) * numbers[1]
     value = numbers[-1]
@@ -141,7 +143,7 @@ class DevelopedThermal:
 
 
 def develop_thermal(
-    radiance: Reals,
+    radiance: Any,
     electronics: ThermalElectronics,
     stream: Stream,
     *,
@@ -168,7 +170,7 @@ def develop_thermal(
         keys = tuple(tuple(opaque(engine.mi.UInt32, word) for word in key) for key in keys)  # type: ignore[assignment]
         numbers = [engine.number(v) for v in (*levels, low, high)]
         curve_numbers = [engine.number(v) for v in shape]
-        pixel = engine.counting(width * height)
+        pixel: Any = engine.counting(width * height)
         measured = engine.frozen(_measured)(light, pixel, keys, numbers, curve_numbers)
         engine.dr.eval(measured)
         noisy, kelvin = (copied(one).astype(np.float64) for one in measured)
@@ -185,7 +187,9 @@ def develop_thermal(
     return DevelopedThermal(stored.reshape(height, width), kelvin.reshape(height, width).astype(np.float32))
 
 
-def _measured(light: Array, pixel: Array, keys: Any, numbers: list[Reals], curve: list[Reals]) -> tuple[Array, Array]:
+def _measured(
+    light: Array, pixel: Array, keys: Any, numbers: Sequence[Reals], curve: Sequence[Reals]
+) -> tuple[Array, Array]:
     """Noisy radiance, clipped to the measuring range, and the corresponding temperature."""
     xp = namespace(light, pixel)
     sigma, pattern, low, high = numbers
@@ -220,9 +224,9 @@ _COLUMNS = ("emissivity", "dark_k", "wall_dark_k", "kelvin_per_w_m2")
 class Warmth:
     """Surface temperatures and thermal radiance on the device."""
 
-    rows: Reals
+    rows: Float
     """Per part: emissivity, temperature of ground and of walls without sun [K], and rise with sunlight [K m^2/W]."""
-    most: Reals
+    most: Float
     """Maximum temperature of each part [K]."""
     glow: RangeCurve
     """Radiance of a black body in the band as a function of temperature [K]."""
@@ -238,7 +242,7 @@ class Warmth:
     """Total diffuse irradiance on level ground [W/m^2]."""
     sun_band: Reals
     """Solar irradiance in the band normal to the beam [W/m^2], for reflected sunlight."""
-    heat: Reals
+    heat: Float | None
     """Temperature rise of each triangle by engines and tyres [K], or None."""
 
     @classmethod
@@ -246,13 +250,13 @@ class Warmth:
         cls,
         engine: Engine,
         materials: list[Any],
-        rows: Reals,
+        rows: NDArray[np.integer[Any]],
         band: Band,
         day: Daylight,
         solar: SkyLight,
         cloud: float,
         wind_m_s: float,
-        heat: Reals = None,
+        heat: Float | None = None,
     ) -> Warmth:
         """Compute the tables; `rows` are material numbers per part, `solar` is sun and sky in one wide band."""
         air_k = day.air_temperature_c + 273.15
@@ -277,8 +281,8 @@ class Warmth:
         )
 
     def black(
-        self, scene: SceneArrays, hit: Any, origin: Vectors, direction: Vectors, time: Reals, reach: Reals
-    ) -> tuple[Any, Any, Any]:
+        self, scene: SceneArrays, hit: Trace, origin: Vectors, direction: Vectors, time: Float, reach: Float
+    ) -> tuple[Float, Float, Float]:
         """Black-body radiance and emissivity of the surfaces that rays hit, and diffusely reflected sunlight."""
         dr, mi = running_engine().dr, running_engine().mi
         part = dr.select(hit.found, hit.part, 0)
@@ -308,9 +312,9 @@ class Warmth:
 def render_heat(
     view: View,
     warmth: Warmth,
-    reach: Reals,
+    reach: Float,
     scene: SceneArrays,
-    index: Ints,
+    index: Int,
     keys: Keys,
     samples: Ints,
     size: int,
@@ -319,7 +323,7 @@ def render_heat(
     dr, mi = running_engine().dr, running_engine().mi
     pixel, row, column = view.pixel(index)
 
-    def one(number: Ints, total: Reals) -> Any:
+    def one(number: Int, total: Reals) -> Any:
         ray = start_of_sample(view, RenderDraws(keys, pixel, number), row, column)
         hit = scene.trace(ray.origin, ray.direction, ray.time, reach, coherent=True)
         black, emissivity, sun = warmth.black(scene, hit, ray.origin, ray.direction, ray.time, reach)

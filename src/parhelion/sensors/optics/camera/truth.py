@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.arrays import Float, Int
 from parhelion.core.image import Intrinsics, SeenObject
 from parhelion.core.pose import Floats, Pose, quat_conjugate, quat_rotate
 from parhelion.core.random import Stream
@@ -64,7 +65,7 @@ class PixelTruth:
 
 
 def trace_truth(
-    engine: Engine, view: View, names: PartNames, scene: SceneArrays, reach: Any, *, moves: bool
+    engine: Engine, view: View, names: PartNames, scene: SceneArrays, reach: Float, *, moves: bool
 ) -> PixelTruth:
     """Cast one ray through the centre of each pixel."""
     count = view.width * view.height
@@ -85,8 +86,8 @@ def trace_truth(
 
 
 def _see(
-    view: View, names: PartNames, scene: SceneArrays, index: Any, reach: Any, size: int, moves: bool
-) -> tuple[Any, ...]:
+    view: View, names: PartNames, scene: SceneArrays, index: Int, reach: Float, size: int, moves: bool
+) -> tuple[Float | Int, ...]:
     dr, mi = running_engine().dr, running_engine().mi
     pixel, row, column = view.pixel(index)
     ray = view.ray(row, column, 0.5, 0.5, 0.5, None)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import Ints, Reals, Vectors
+from parhelion.core.arrays import Float, Int, Reals, Vectors, Vectors4
 from parhelion.core.errors import ConfigError
 from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import Engine, kernel_tree
@@ -26,9 +26,9 @@ class Ray:
 
     origin: Vectors
     direction: Vectors
-    time: Reals
+    time: Float
     """Time after the start of the first row's exposure [s]."""
-    forward: Vectors
+    forward: Float
     """Cosine between the ray and the optical axis."""
 
 
@@ -40,21 +40,21 @@ class View:
     width: int
     height: int
     has_aperture: bool
-    order: Ints
+    order: Int
     """Row-major pixel numbers, in tracing order."""
     corners: Vectors
     """Unit directions of pixel corners in the sensor frame, four numbers each."""
-    knots: Vectors
+    knots: Float
     """Poses of the camera, equally spaced in time."""
-    knot_count: Ints
-    knots_per_s: Reals
-    line_time: Reals
+    knot_count: Int
+    knots_per_s: Float
+    line_time: Float
     """Time between the exposures of consecutive rows [s]."""
-    exposure: Reals
+    exposure: Float
     """Exposure time [s]."""
-    aperture: Reals
+    aperture: Float
     """Radius of the aperture [m]."""
-    focus: Reals
+    focus: Float
     """Focus distance along the optical axis [m]."""
 
     @classmethod
@@ -92,7 +92,7 @@ class View:
             engine.number(min(focus_m, 1e9)),
         )
 
-    def pixel(self, index: Ints) -> tuple[Ints, Ints, Ints]:
+    def pixel(self, index: Int) -> tuple[Int, Int, Int]:
         """Number, row and column of the pixel at a position of the tracing order."""
         dr, mi = running_engine().dr, running_engine().mi
         pixel = dr.gather(mi.UInt32, self.order, index)
@@ -100,7 +100,7 @@ class View:
         return pixel, row, pixel - row * self.width
 
     def ray(
-        self, row: Ints, column: Ints, across: Reals, down: Reals, moment: Reals, lens: tuple[Reals, Reals] | None
+        self, row: Int, column: Int, across: Reals, down: Reals, moment: Reals, lens: tuple[Float, Float] | None
     ) -> Ray:
         """Rays through positions `across` and `down` within pixels, at `moment` of the exposure, all from 0 to 1.
 
@@ -110,8 +110,8 @@ class View:
         place = row * (self.width + 1) + column
         rows = [dr.gather(mi.Vector4f, self.corners, place + k) for k in (0, 1, self.width + 1, self.width + 2)]
         top = dr.lerp(rows[0], rows[1], across)
-        local = dr.lerp(top, dr.lerp(rows[2], rows[3], across), down)
-        local = dr.normalize(mi.Vector3f(local.x, local.y, local.z))
+        corner = dr.lerp(top, dr.lerp(rows[2], rows[3], across), down)
+        local = dr.normalize(mi.Vector3f(corner.x, corner.y, corner.z))
         time = mi.Float(row) * self.line_time + moment * self.exposure
         position, turn = interpolate_knots(dr, mi, self.knots, 0, time * self.knots_per_s, self.knot_count)
         start = mi.Vector3f(0.0)
@@ -124,7 +124,7 @@ class View:
         origin = mi.Point3f(position + rotate(dr, mi, turn, start))
         return Ray(origin, rotate(dr, mi, turn, local), time, forward)
 
-    def axis(self, time: Reals) -> tuple[Vectors, Vectors]:
+    def axis(self, time: Float) -> tuple[Vectors, Vectors4]:
         """Position and quaternion of the camera at times after the start [s]."""
         dr, mi = running_engine().dr, running_engine().mi
         return interpolate_knots(dr, mi, self.knots, 0, time * self.knots_per_s, self.knot_count)

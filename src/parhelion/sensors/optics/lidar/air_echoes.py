@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import Ints, Keys, Masks, Reals, State, namespace
+from parhelion.core.arrays import UNSET, Bool, Float, Int, IntVector, Keys, State, namespace
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.random import to_normal, to_unit, words
 from parhelion.rays.device import Engine, kernel_tree
@@ -38,20 +38,20 @@ class ParticleTables:
     origin: int
     first_draw: int
     """Random draw of the particle count; the draws of the particles follow it."""
-    mean: Reals
+    mean: Float
     """Mean number per beam."""
-    by_range: Reals
+    by_range: Float
     """Range [m], log of the size distribution's tail, echo per backscatter, and 1 / beam area, at equal steps of
     probability."""
     range_steps: int
-    by_tail: Reals
+    by_tail: Float
     """Diameter, backscatter and obscured area, at equal steps of the log of the tail."""
     last_tail: int
-    tail_start: Reals
-    tail_per: Reals
+    tail_start: Float
+    tail_per: Float
     """Steps per unit of that logarithm."""
 
-    def draw(self, u: Reals, v: Reals) -> tuple[Reals, Reals, Reals]:
+    def draw(self, u: Float, v: Float) -> tuple[Float, Float, Float]:
         """Range [m], echo [P_min] and obscured share of the beam, of particles drawn by two uniform numbers."""
         dr, mi = running_engine().dr, running_engine().mi
         xp = namespace(u)
@@ -68,13 +68,13 @@ class ParticleTables:
         backscatter = xp.minimum(drop.y, WHITE_BRDF / row.w)
         return row.x, backscatter * row.z, xp.minimum(drop.z * row.w, 1.0)
 
-    def count(self, u: Reals, factor: Reals, most: Ints) -> Ints:
+    def count(self, u: Float, factor: Float, most: Int) -> Int:
         """Poisson counts of mean `mean * factor` by inversion, up to `most`."""
         dr, mi = running_engine().dr, running_engine().mi
         mean = self.mean * factor
         chance = dr.exp(-mean)
 
-        def step(k: Ints, chance: Reals, below: Reals) -> State:
+        def step(k: Int, chance: Float, below: Float) -> State:
             k = k + 1
             chance = chance * mean / mi.Float(k)
             return k, chance, below + chance
@@ -177,23 +177,23 @@ class VolumeEcho:
     """Number of its first random draw."""
     signal: RangeCurve
     """Signal at mean density without attenuation [P_min], by range."""
-    nearest: Reals
+    nearest: Float
     """Start of the first cell [m]."""
-    cell: Reals
+    cell: Float
     """Length of a cell [m]."""
-    cells: Ints
+    cells: Int
     """Number of cells."""
-    gap: Reals
+    gap: Float
     """Shortest distance in front of a surface at which fog is resolved [m]. The echo of nearer fog adds less than a
     percent to the surface's echo and is left out."""
-    noise_variance: Reals
+    noise_variance: Float
     """Variance of the receiver's noise [P_min^2]."""
-    shot_noise: Reals
+    shot_noise: Float
     """Variance that each unit of signal adds."""
     field: DeviceField | None
     """Density field, or None for a homogeneous medium."""
 
-    def draw(self, aim: BeamAim, air: Air, reach: Reals, shot: Ints, key: Keys) -> tuple[Reals, Reals]:
+    def draw(self, aim: BeamAim, air: Air, reach: Float, shot: Int, key: Keys) -> tuple[Float, Float]:
         """Range [m] and power of the reported echo, noise included; power 0 where no cell passes the threshold.
 
         Fog behind `reach` [m], the range of the surface that the beam meets, returns nothing.
@@ -201,7 +201,7 @@ class VolumeEcho:
         dr, mi = running_engine().dr, running_engine().mi
         reach = reach - self.gap
 
-        def read(range_m: Reals, deviation: Reals) -> Reals:
+        def read(range_m: Float, deviation: Float) -> Float:
             mean = self.signal(range_m) * dr.exp(-2.0 * air.depth(aim, range_m))
             if self.field is not None:
                 mean = mean * self.field.factor(aim, range_m)
@@ -210,7 +210,7 @@ class VolumeEcho:
             variance = self.noise_variance + self.shot_noise * mean + FLUCTUATION**2 * mean * mean
             return mean + deviation * dr.sqrt(variance)
 
-        def step(k: Ints, best: Any, where: Reals) -> State:
+        def step(k: Int, best: Any, where: Float) -> State:
             # One set of random words gives the deviations of two cells and the sampled position in each.
             a, b, *places = words(key, shot, (k >> 1) + self.first_draw)
             for number, (deviation, place) in enumerate(zip(to_normal(a, b), places, strict=True)):
@@ -318,15 +318,15 @@ class GridEcho:
     first_draw: int
     """Number of its random draw."""
     tables: list[GridDepth]
-    gain: Reals
+    gain: Float
     """Echo power [P_min] per extinction times T^2 xi / range^2."""
-    full_depth: Reals
+    full_depth: Float
     """Optical depth above which the medium always returns."""
-    least_power: Reals
+    least_power: Float
     """Least power of a return where the receiver collects enough [P_min]; 0 if echoes have their own power."""
     overlap: RangeCurve | None
     """Share of the return that the receiver collects, by range; None if it collects everything."""
-    max_range: Reals
+    max_range: Float
     """Search range [m]."""
 
 
@@ -351,18 +351,18 @@ class ScattererRows:
     """One row per beam for each medium on grids."""
     falling: EchoRows | None
     """Rows of drawn particles, or None if there are none."""
-    first: Ints = None
+    first: Int = UNSET
     """First row of each beam's particles."""
-    count: Ints = None
+    count: Int = UNSET
     """Number of particles per beam."""
-    clear: Reals = None
+    clear: Float | None = UNSET
     """Share of a surface's power that the particles transmit both ways, per beam."""
 
-    def join(self, engine: Engine, blocks: list[Block], beam: Ints) -> list[Block]:
+    def join(self, engine: Engine, blocks: list[Block], beam: Int) -> list[Block]:
         """Blocks of the surfaces that these beams meet, attenuated, followed by the blocks of the air."""
         dr, mi = engine.dr, engine.mi
         if self.falling is not None:
-            left = dr.gather(mi.Float, self.clear, beam)
+            left = dr.gather(mi.Float, cast("Float", self.clear), beam)
             blocks = [replace(block, scale=left) for block in blocks]
         blocks = [*blocks, *(Block(rows, beam, mi.UInt32(1), held=1, is_read=True) for rows in self.volumes)]
         blocks += [Block(rows, beam, mi.UInt32(1), held=1) for rows in self.grids]
@@ -380,11 +380,11 @@ class ScattererCounts:
 
     rows: int
     """Rows of all beams."""
-    first: Ints
+    first: Int
     """First row of each beam; the number of rows per beam if every beam has memory for its upper limit."""
-    limits: list[Ints] | None
+    limits: list[Int] | None
     """Upper limit of each kind per beam if every beam has memory for it; None if particles were counted."""
-    counts: list[Ints] | None
+    counts: list[Int] | None
     """Number of each kind per beam if particles were counted; None otherwise."""
 
 
@@ -415,11 +415,11 @@ def count_scatterers(
 
 def _count(
     falling: list[tuple[ParticleTables, DeviceField | None]],
-    limits: list[Ints],
+    limits: list[Int],
     beams: Beams,
     everyone: Rows,
     keys: Keys,
-) -> tuple[Ints, list[Ints]]:
+) -> tuple[Int, list[Int]]:
     """Draw the number of particles of each kind per beam, and their sum."""
     engine = running_engine()
     mi, beam = engine.mi, everyone.index
@@ -456,26 +456,26 @@ def draw_scatterers(
     volumes, grids, count, clear = engine.frozen(_draw)(scatterers, places, met, beams, everyone, keys, air, store)
     if drawn is None:
         return ScattererRows(volumes, grids, None)
-    return ScattererRows(volumes, grids, EchoRows(store), drawn.first, count, clear)
+    return ScattererRows(volumes, grids, EchoRows(cast("Int", store)), drawn.first, count, clear)
 
 
 def _draw(
     scatterers: Scatterers,
-    places: tuple[Ints, list[Ints] | None, list[Ints] | None] | None,
+    places: tuple[Int, list[Int] | None, list[Int] | None] | None,
     met: Echoes,
     beams: Beams,
     everyone: Rows,
     keys: Keys,
     air: Air,
-    store: Ints,
-) -> tuple[list[EchoRows], list[EchoRows], Ints, Reals]:
+    store: Int | None,
+) -> tuple[list[EchoRows], list[EchoRows], Int, Float | None]:
     """Echoes of volumes and grids, number of particles per beam, and the surface power that they transmit."""
     engine = running_engine()
     dr, mi, beam = engine.dr, engine.mi, everyone.index
     aim, (shot, key) = beams.aim(engine, beam), beams.draws(engine, beam, keys)
-    total: Ints = None
-    counts: list[Ints] = []
-    row: Ints = None
+    total: Int = UNSET
+    counts: list[Int] = []
+    row: Int = UNSET
     if places is not None:
         first, limits, known = places
         if limits is None:
@@ -496,8 +496,9 @@ def _draw(
     for grid in scatterers.grids:
         echo = _grid_echo(engine, grid, aim, shot, key, reach, air)
         grids.append(EchoRows(dr.ravel(_bits(engine, *echo, grid.origin, reach)[0])))
-    clear = None
+    clear: Float | None = None
     if places is not None:
+        assert store is not None
         clear = mi.Float(1.0)
         for (drops, _), count in zip(scatterers.falling, counts, strict=True):
             clear = _fall(engine, store, drops, row, count, shot, key, reach, clear, aim.gain)
@@ -507,7 +508,7 @@ def _draw(
     return volumes, grids, total, clear
 
 
-def _bits(engine: Engine, range_m: Reals, power: Reals, origin: int, reach: Reals) -> tuple[Ints, Masks]:
+def _bits(engine: Engine, range_m: Float, power: Float, origin: int, reach: Float) -> tuple[IntVector, Bool]:
     """Four words of an echo of the air, and a mask that is True in front of the surface."""
     dr, mi = engine.dr, engine.mi
     seen = range_m < reach
@@ -517,21 +518,21 @@ def _bits(engine: Engine, range_m: Reals, power: Reals, origin: int, reach: Real
 
 def _fall(
     engine: Engine,
-    store: Ints,
+    store: Int,
     falling: ParticleTables,
-    row: Ints,
-    count: Ints,
-    shot: Ints,
+    row: Int,
+    count: Int,
+    shot: Int,
     key: Keys,
-    reach: Reals,
-    clear: Reals,
-    gain: Reals,
-) -> Reals:
+    reach: Float,
+    clear: Float,
+    gain: Float | None,
+) -> Float:
     """Draw the particles of each beam; return the share of a surface's power that they transmit both ways."""
     dr, mi = engine.dr, engine.mi
     draw = falling.first_draw + 1
 
-    def step(k: Ints, clear: Reals) -> State:
+    def step(k: Int, clear: Float) -> State:
         u, v, _, _ = words(key, shot, k + draw)
         range_m, power, obscured = falling.draw(to_unit(u), to_unit(v))
         power = power if gain is None else power * gain
@@ -545,8 +546,8 @@ def _fall(
 
 
 def _grid_echo(
-    engine: Engine, echo: GridEcho, aim: BeamAim, shot: Ints, key: Keys, reach: Reals, air: Air
-) -> tuple[Reals, Reals]:
+    engine: Engine, echo: GridEcho, aim: BeamAim, shot: Int, key: Keys, reach: Float, air: Air
+) -> tuple[Float, Float]:
     """Range and power of the echo of a medium on grids, by VANE's rule for dust.
 
     Dust of optical depth mu in front of the surface returns with probability min(1, mu / threshold), at the range where

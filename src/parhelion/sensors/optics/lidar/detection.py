@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from parhelion.core.arrays import Ints, Keys, Masks, Reals, State, namespace
+from parhelion.core.arrays import Bool, DrJit, Float, Int, Ints, Keys, Masks, Mitsuba, Reals, State, namespace
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.random import to_normal, to_unit, words
 from parhelion.rays.device import Engine, kernel_tree
@@ -37,18 +37,18 @@ class Detector:
 
     mode: ReturnMode
     max_returns: int
-    merge_distance: Reals
-    dead_distance: Reals
+    merge_distance: Float
+    dead_distance: Float
     """Distance behind a return within which the receiver is blind [m]."""
-    noise_sigma: Reals
+    noise_sigma: Float
     """Standard deviation of the noise without signal [P_min]."""
-    shot_noise: Reals
+    shot_noise: Float | None
     """Variance that each unit of signal adds [P_min]: 1 / photons at the threshold; None if negligible."""
     noisy: bool
-    false_alarm_chance: Reals
+    false_alarm_chance: Float | None
     """Probability of a false return per shot, or None."""
-    min_range: Reals
-    max_range: Reals
+    min_range: Float
+    max_range: Float
 
     @classmethod
     def of(
@@ -58,7 +58,7 @@ class Detector:
         noise_sigma: float,
         *,
         noisy: bool,
-        merge_distance: Reals = None,
+        merge_distance: Float | None = None,
         false_alarms: bool = True,
     ) -> Detector:
         """Receiver of a data sheet, for simulated and recorded scans.
@@ -81,7 +81,7 @@ class Detector:
             max_range=number(limits.max_m),
         )
 
-    def with_noise(self, power: Reals, deviations: Reals) -> Reals:
+    def with_noise(self, power: Float, deviations: Reals) -> Float:
         """Received power plus noise of this many standard deviations."""
         sigma = self.noise_sigma
         if self.shot_noise is not None:
@@ -98,14 +98,14 @@ class Detector:
 class Return:
     """One return of every beam, as kernel variables."""
 
-    range: Reals
+    range: Float
     """Range without noise [m], NO_ECHO where there is no return."""
-    power: Reals
-    slot: Ints
+    power: Float
+    slot: Int
     """Slot of the strongest contributing echo (see `echo_of`), or FALSE_ALARM."""
 
 
-def echo_of(engine: Engine, blocks: list[Block], slot: Ints, active: Masks) -> ReturnEcho:
+def echo_of(engine: Engine, blocks: list[Block], slot: Int, active: Bool) -> ReturnEcho:
     """Echo with a slot number."""
     dr = engine.dr
     number, row = slot >> _BLOCK_SHIFT, row_of(slot)
@@ -116,13 +116,13 @@ def echo_of(engine: Engine, blocks: list[Block], slot: Ints, active: Masks) -> R
     return found
 
 
-def row_of(slot: Ints) -> Ints:
+def row_of(slot: Int) -> Int:
     """Row of a slot number within its block."""
     return slot & ((1 << _BLOCK_SHIFT) - 1)
 
 
 def detect(
-    engine: Engine, detector: Detector, blocks: list[Block], beams: Beams, beam: Ints, keys: Keys
+    engine: Engine, detector: Detector, blocks: list[Block], beams: Beams, beam: Int, keys: Keys
 ) -> list[Return]:
     """Returns of beams in order of range.
 
@@ -148,7 +148,7 @@ def detect(
     return found
 
 
-def _search(engine: Engine, detector: Detector, blocks: list[Block], shot: Ints, key: Keys) -> list[Return]:
+def _search(engine: Engine, detector: Detector, blocks: list[Block], shot: Int, key: Keys) -> list[Return]:
     mi, dr = engine.mi, engine.dr
     n = len(_empty(mi, detector))
     echoes = _BeamEchoes(engine, blocks)
@@ -157,13 +157,15 @@ def _search(engine: Engine, detector: Detector, blocks: list[Block], shot: Ints,
     # All echoes together, with the largest noise deviation, must be able to pass the threshold.
     possible = (nearest < NO_ECHO) & (detector.with_noise(everything.power, most) >= 1.0)
 
-    def step(start: Reals, anchor: Reals, number: Ints, going: Masks, *registers: Any) -> State:
+    def step(start: Float, anchor: Float, number: Int, going: Bool, *registers: Any) -> State:
         end = start + detector.merge_distance
         # If all echoes lie in the first window, their sum is known already.
         again = going & ((start > nearest) | (farthest > end))
         in_window, ahead = echoes.window(start, detector.merge_distance, detector.dead_distance, again)
-        power, moment, slot = (dr.select(again, x, y) for x, y in zip(in_window.sums, everything.sums, strict=True))
-        deviation, most_near = 0.0, 0.0
+        sums: Any = (dr.select(again, x, y) for x, y in zip(in_window.sums, everything.sums, strict=True))
+        power, moment, slot = sums
+        deviation: Reals = 0.0
+        most_near: Reals = 0.0
         if detector.noisy:
             # Overlapping windows share their noise: a weak echo must not get a new draw with every sub-ray.
             fresh = going & (start > anchor + detector.merge_distance)
@@ -196,18 +198,18 @@ def _search(engine: Engine, detector: Detector, blocks: list[Block], shot: Ints,
 class _Sum:
     """Sum over several echoes, as kernel variables."""
 
-    power: Reals
-    moment: Reals
+    power: Float
+    moment: Float
     """Power times range relative to the nearest echo."""
-    peak: Reals
-    slot: Ints
+    peak: Float
+    slot: Int
     """Slot of the strongest echo."""
 
     @property
-    def sums(self) -> tuple[Reals, Reals, Ints]:
+    def sums(self) -> tuple[Float, Float, Int]:
         return self.power, self.moment, self.slot
 
-    def strongest(self, dr: Any, use: Masks, power: Reals, slot: Ints) -> tuple[Reals, Ints]:
+    def strongest(self, dr: DrJit, use: Bool, power: Float, slot: Int) -> tuple[Float, Int]:
         """Peak and its slot after adding one echo."""
         stronger = use & (power > self.peak)
         return dr.select(stronger, power, self.peak), dr.select(stronger, slot, self.slot)
@@ -217,15 +219,15 @@ class _Sum:
 class _Ahead:
     """Echoes behind the start of a window: their ranges (NO_ECHO if there is none) and summed powers."""
 
-    following: Reals
+    following: Float
     """Range of the first echo behind the start."""
-    beyond: Reals
+    beyond: Float
     """Range of the first echo behind the window's end."""
-    after: Reals
+    after: Float
     """Range of the first echo behind the window's end and the dead time."""
-    near: Reals
+    near: Float
     """Power of all echoes behind the start that windows starting within this one can reach."""
-    far: Reals
+    far: Float
     """Power of all echoes behind the window's end."""
 
 
@@ -235,7 +237,7 @@ class _BeamEchoes:
 
     engine: Engine
     blocks: list[Block]
-    _held: list[tuple[Ints, Reals, Reals]] = field(init=False)
+    _held: list[tuple[Int, Float, Float]] = field(init=False)
     """Slot, range and power of the rows that are held in registers."""
 
     def __post_init__(self) -> None:
@@ -243,7 +245,7 @@ class _BeamEchoes:
             self._echo(n, k, k < block.count) for n, block in enumerate(self.blocks) for k in range(block.held)
         ]
 
-    def _echo(self, number: int, k: Ints, active: Masks) -> tuple[Ints, Reals, Reals]:
+    def _echo(self, number: int, k: Ints, active: Masks) -> tuple[Int, Float, Float]:
         """Slot, range and power of row k of a block; zero power where not active."""
         block = self.blocks[number]
         row = block.first + k
@@ -251,7 +253,7 @@ class _BeamEchoes:
         power = echo.power if block.scale is None else echo.power * block.scale
         return row | (number << _BLOCK_SHIFT), echo.range, power
 
-    def is_read(self, slot: Ints) -> Masks:
+    def is_read(self, slot: Int) -> Bool:
         """Mask of slots whose power includes the receiver's noise already."""
         mi = self.engine.mi
         numbers = [number for number, block in enumerate(self.blocks) if block.is_read]
@@ -260,12 +262,12 @@ class _BeamEchoes:
             found |= (slot >> _BLOCK_SHIFT) == number
         return found
 
-    def survey(self) -> tuple[Reals, Reals, _Sum]:
+    def survey(self) -> tuple[Float, Float, _Sum]:
         """Nearest and farthest range of all echoes (NO_ECHO and 0 if there are none), and their sum."""
         mi, dr = self.engine.mi, self.engine.dr
         xp = namespace(mi.Float(0.0))
 
-        def add(slot: Ints, r: Reals, p: Reals, nearest: Reals, farthest: Reals, *values: Any) -> State:
+        def add(slot: Int, r: Float, p: Float, nearest: Float, farthest: Float, *values: Any) -> State:
             total, use = _Sum(*values), p > 0.0
             # The moment is relative to the nearest echo so far, so that float32 resolves tenths of a millimetre.
             before = nearest
@@ -279,13 +281,13 @@ class _BeamEchoes:
         nearest, farthest, *values = self._pass(start, mi.Bool(True), add)
         return nearest, farthest, _Sum(*values)
 
-    def window(self, start: Reals, length: Reals, dead: Reals, active: Masks) -> tuple[_Sum, _Ahead]:
+    def window(self, start: Float, length: Float, dead: Float, active: Bool) -> tuple[_Sum, _Ahead]:
         """Sum over a window that starts at an echo, and the echoes ahead of it."""
         mi, dr = self.engine.mi, self.engine.dr
         end = start + length
         blind, reach = end + dead, end + length
 
-        def add(slot: Ints, r: Reals, p: Reals, *values: Any) -> State:
+        def add(slot: Int, r: Float, p: Float, *values: Any) -> State:
             total, ahead = _Sum(*values[:4]), _Ahead(*values[4:])
             real = p > 0.0
             behind, out = real & (r > start), real & (r > end)
@@ -306,12 +308,12 @@ class _BeamEchoes:
         values = self._pass((*_nothing(mi), *places), active, add)
         return _Sum(*values[:4]), _Ahead(*values[4:])
 
-    def _pass(self, start: tuple[Reals, ...], active: Masks, add: Callable[..., State]) -> State:
+    def _pass(self, start: State, active: Bool, add: Callable[..., State]) -> State:
         """Fold all echoes of each beam: `add(slot, range, power, *values)` returns the updated values."""
         mi, dr = self.engine.mi, self.engine.dr
 
         def pass_over(number: int, block: Block, values: State) -> State:
-            def step(k: Ints, *values: Any) -> State:
+            def step(k: Int, *values: Any) -> State:
                 return k + 1, *add(*self._echo(number, k, active), *values)
 
             final = dr.while_loop((mi.UInt32(block.held), *values), lambda *s: active & (s[0] < block.count), step)
@@ -326,12 +328,12 @@ class _BeamEchoes:
         return values
 
 
-def _nothing(mi: Any) -> tuple[Reals, Reals, Reals, Ints]:
+def _nothing(mi: Mitsuba) -> tuple[Float, Float, Float, Int]:
     """Sum over no echo."""
     return mi.Float(0.0), mi.Float(0.0), mi.Float(0.0), mi.UInt32(NOTHING)
 
 
-def _empty(mi: Any, detector: Detector) -> list[Return]:
+def _empty(mi: Mitsuba, detector: Detector) -> list[Return]:
     count = 3 if detector.mode == "dual" else detector.registers
     return [Return(mi.Float(NO_ECHO), mi.Float(0.0), mi.UInt32(NOTHING)) for _ in range(count)]
 
@@ -344,11 +346,11 @@ def _unflat(values: Any, count: int) -> list[Return]:
     return [Return(*values[3 * k : 3 * k + 3]) for k in range(count)]
 
 
-def _select(dr: Any, mask: Masks, a: Return, b: Return) -> Return:
+def _select(dr: DrJit, mask: Bool, a: Return, b: Return) -> Return:
     return Return(dr.select(mask, a.range, b.range), dr.select(mask, a.power, b.power), dr.select(mask, a.slot, b.slot))
 
 
-def _sorted_pair(dr: Any, a: Return, b: Return) -> list[Return]:
+def _sorted_pair(dr: DrJit, a: Return, b: Return) -> list[Return]:
     swap = b.range < a.range
     return [_select(dr, swap, b, a), _select(dr, swap, a, b)]
 

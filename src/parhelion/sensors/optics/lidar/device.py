@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import Ints, Keys, Reals, State
+from parhelion.core.arrays import UNSET, Float, Int, Keys, State
 from parhelion.core.clouds import Scan, Waveform
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import ConfigError
@@ -108,7 +108,7 @@ class LidarOnDevice(DeviceOwned):
         self._shots: ShotArrays | None = None
         self._readout: Readout | None = None
 
-    def _opaque(self, value: float) -> Reals:
+    def _opaque(self, value: float) -> Float:
         return self.engine.dr.opaque(self.engine.mi.Float, float(value))
 
     def batches(
@@ -147,10 +147,10 @@ class LidarOnDevice(DeviceOwned):
         noise, config = self.config.noise, self.config
         jitter_m = noise.time_jitter_ns * 1e-9 * SPEED_OF_LIGHT_M_S / 2.0
         biases = channel_biases(noise, int(table.ring.max(initial=0)) + 1, config.name)
-        bias = None if biases is None else self.engine.table(biases[table.ring])
+        bias = UNSET if biases is None else self.engine.table(biases[table.ring])
         factors = channel_intensities(noise, int(table.ring.max(initial=0)) + 1, config.name)
 
-        def optional(value: float | None) -> Reals:
+        def optional(value: float | None) -> Any:
             return self._opaque(value) if value else None
 
         return Readout(
@@ -165,7 +165,7 @@ class LidarOnDevice(DeviceOwned):
             resolution=optional(config.range.resolution_m),
             saturation=optional(config.receiver.saturation),
             intensity_sigma=optional(noise.intensity_sigma),
-            intensity_factor=None if factors is None else self.engine.table(factors[table.ring]),
+            intensity_factor=UNSET if factors is None else self.engine.table(factors[table.ring]),
             dropout=optional(config.receiver.dropout if self.noisy else None),
             intensity_scale=config.intensity.scale,
             intensity_resolution=optional(config.intensity.resolution),
@@ -365,17 +365,17 @@ def _reported_direction(table: ShotTable, encoder_step_deg: float) -> NDArray[np
     return np.stack([level * np.cos(azimuth), level * np.sin(azimuth), direction[:, 2]], axis=1)
 
 
-def _summed(engine: Engine, block: Block, beam: Ints, place: Reals, length: Reals) -> Reals:
+def _summed(engine: Engine, block: Block, beam: Int, place: Float, length: Float) -> Float:
     """Signal of a block's echoes at positions along beams."""
     dr, mi = engine.dr, engine.mi
 
-    def of_beam(values: Reals) -> Any:
+    def of_beam(values: Float | Int) -> Any:
         return values if dr.width(values) == 1 else dr.gather(type(values), values, beam)
 
     first, count = of_beam(block.first), of_beam(block.count)
     scale = mi.Float(1.0) if block.scale is None else of_beam(block.scale)
 
-    def step(k: Ints, total: Reals) -> State:
+    def step(k: Int, total: Float) -> State:
         echo = block.rows.at(first + k)
         shape = pulse_shape(place - echo.range, length_m=length)
         return k + 1, total + dr.select(echo.power > 0.0, echo.power * shape, 0.0)

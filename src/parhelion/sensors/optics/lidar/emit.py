@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import Ints, Keys, Reals, Vectors
+from parhelion.core.arrays import Float, Int, Keys, Vectors
 from parhelion.core.random import to_normal, to_unit, words
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
@@ -212,14 +212,14 @@ class ShotArrays:
     """Table of shots on the device, in the sensor frame."""
 
     count: int
-    rows: tuple[Reals, Reals, Reals]
+    rows: tuple[Float, Float, Float]
     """Axis and time, the horizontal direction to its left, and origin: four numbers per shot each, in tracing order."""
-    time: Reals
-    ring_column: Ints
+    time: Float
+    ring_column: Int
     """Ring in the lower, column in the upper 16 bits."""
-    order: Ints
+    order: Int
     """Shots in tracing order: ring by ring, so that neighbouring rays are coherent."""
-    place: Ints
+    place: Int
     """Inverse of `order`: position of each shot in tracing order."""
     has_gain: bool = False
     """True if rings have individual gains, which are then the fourth number of the origins."""
@@ -240,7 +240,7 @@ class ShotArrays:
         rows = (in_fours(engine, values[order]) for values in (np.c_[axis, table.time], left, origin))
         return cls(
             len(axis),
-            tuple(rows),
+            tuple(rows),  # type: ignore[arg-type]
             engine.table(table.time),
             engine.table(ring_column),  # type: ignore[arg-type]
             engine.table(order),
@@ -249,7 +249,7 @@ class ShotArrays:
         )
 
 
-def in_fours(engine: Engine, rows: NDArray[Any]) -> Reals:
+def in_fours(engine: Engine, rows: NDArray[Any]) -> Float:
     """Rows of up to four numbers, padded to four, which kernels read faster than columns."""
     return engine.table(np.pad(rows.astype(np.float32), ((0, 0), (0, 4 - rows.shape[1]))))
 
@@ -286,13 +286,13 @@ def aim(
 def _aim(
     shots: ShotArrays,
     beams: Rows,
-    sizes: tuple[Ints, Ints],
-    knots: Reals,
-    rate: Reals,
+    sizes: tuple[Int, Int],
+    knots: Float,
+    rate: Float,
     keys: Keys,
-    jitter: list[Reals] | None,
+    jitter: list[Float] | None,
     varies_per_pulse: bool,
-) -> tuple[Ints, Ints, tuple[Reals, Reals, Reals]]:
+) -> tuple[Int, Int, tuple[Float, Float, Float]]:
     """Scan, shot and rows of beams; a scan has `sizes` shots and motion knots, with `rate` knots per second."""
     engine = running_engine()
     dr, mi, index = engine.dr, engine.mi, beams.index
@@ -303,7 +303,7 @@ def _aim(
     fours = [dr.gather(mi.Vector4f, rows, place) for rows in shots.rows]
     axis, left, origin = (mi.Vector3f(four.x, four.y, four.z) for four in fours)
     time = fours[0].w
-    low, high = (dr.gather(mi.UInt32, k, scan) for k in keys)
+    low, high = (dr.gather(mi.UInt32, cast("Int", k), scan) for k in keys)
     pulse_draw = to_unit(words((low, high), shot, PULSE_DRAW)[0]) if varies_per_pulse else 0.0
     if jitter is not None:
         a, b, _, _ = words((low, high), shot, AIM_DRAW)
@@ -329,15 +329,15 @@ class SubRays:
     count: int
     weight: float
     """Share of the pulse's energy, equal for all sub-rays."""
-    rows: Reals
+    rows: Float
     """Slope and offset, each to the left and up."""
     five_point_weights: tuple[float, ...] | None
     """See `Footprint.five_point_weights`."""
-    sector_rim: Ints
+    sector_rim: Int
     """See `Footprint.sector_rim`."""
     sector_size: int
     """Largest number of sub-rays of a sector, not counting the probes."""
-    sector_members: Ints
+    sector_members: Int
     """See `Footprint.sector_members`."""
     sectors_are_even: bool
     """True if all sectors have equally many sub-rays."""
@@ -358,7 +358,7 @@ class SubRays:
             bool(np.all(members < len(footprint))),
         )
 
-    def ray(self, aim: BeamAim, sub_ray: Ints) -> tuple[Vectors, Vectors]:
+    def ray(self, aim: BeamAim, sub_ray: Int) -> tuple[Vectors, Vectors]:
         """Start point relative to the beam exit, and unit direction, of sub-rays, as kernel variables."""
         dr, mi = running_engine().dr, running_engine().mi
         if self.count == 1:

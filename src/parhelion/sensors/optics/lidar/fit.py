@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,7 +108,7 @@ class SignalSearch:
         config = lidar.config
         counted = recording.fields["intensity"].astype(np.float64)
         power = scale_called(config.intensity.scale).power(counted, threshold_photons(config))
-        share = recording.fields.get("reflectivity")
+        share: Any = recording.fields.get("reflectivity")
         if share is None:
             share = scale_called(config.intensity.scale).reflectivity(counted)
         self.power, self.share = (

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
-from parhelion.core.arrays import Ints, Masks, Reals, State, Vectors, namespace
+from parhelion.core.arrays import UNSET, Bool, Float, Int, Ints, Masks, Reals, State, Vectors, namespace
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.replay import Picked, Rows, SceneArrays, capacity
-from parhelion.rays.scene import NOTHING
+from parhelion.rays.scene import NOTHING, Trace
 from parhelion.sensors.optics.air import Air, LocalAir, two_way
 from parhelion.sensors.optics.beams import BeamAim, Beams, LocalCurve, RangeCurve
 from parhelion.sensors.optics.lidar.echoes import (
@@ -34,12 +33,12 @@ from parhelion.sensors.optics.scene import Surfaces
 class Optics:
     """Sensor parameters for reflection, opaque to the kernel compiler so that all sensors share kernels."""
 
-    threshold: Reals
+    threshold: Float
     """P_min / C [1/(m^2 sr)]."""
-    extinction: Reals
+    extinction: Float
     """One-way extinction of the air [1/m]."""
-    min_range: Reals
-    max_range: Reals
+    min_range: Float
+    max_range: Float
     overlap: RangeCurve | None
     """Overlap of emitter and receiver by range; None if it is 1."""
 
@@ -69,16 +68,16 @@ class Reflection:
     def power(
         self,
         aim: BeamAim,
-        part: Ints,
-        cosine: Reals,
-        range_m: Reals,
-        hit: Any,
-        active: Masks,
+        part: Int,
+        cosine: Float,
+        range_m: Float,
+        hit: Trace | None,
+        active: Bool,
         *,
         share: Reals = 1.0,
-        material: Ints = None,
+        material: Int | None = None,
         near: Local | None = None,
-    ) -> Reals:
+    ) -> Float:
         """Received power of one sub-ray [P_min]; 0 below the sensor's shortest range.
 
         `material` is the part's material if it is known already; `near` is valid for a short interval of range.
@@ -103,20 +102,18 @@ class Reflection:
             power = dr.select(power < least, least, power)
         return dr.select(active & (range_m >= optics.min_range), power, 0.0)
 
-    def marked(self, actor: Ints, cosine: Reals) -> Ints:
+    def marked(self, actor: Int, cosine: Float) -> Int:
         """Actor number that includes the angle of incidence if profiles need it."""
         if self.profiled is None:
             return actor
         return (actor & ACTOR_BITS) | (angle_code(cosine) << ANGLE_SHIFT)
 
-    def around(self, aim: BeamAim, range_m: Reals) -> Local:
+    def around(self, aim: BeamAim, range_m: Float) -> Local:
         """Range-dependent quantities for ranges within a few decimetres, so that tables are read only once."""
         curve = self.optics.overlap
         return Local(self.air.around(aim, range_m), None if curve is None else curve.around(range_m))
 
-    def trace(
-        self, scene: SceneArrays, aim: BeamAim, sub_ray: Ints, active: Masks = True
-    ) -> tuple[ReturnEcho, Vectors]:
+    def trace(self, scene: SceneArrays, aim: BeamAim, sub_ray: Int, active: Masks = True) -> tuple[ReturnEcho, Vectors]:
         """Echo and surface normal of traced sub-rays."""
         dr, mi = running_engine().dr, running_engine().mi
         offset, direction = self.sub_rays.ray(aim, sub_ray)
@@ -167,7 +164,7 @@ GENTLE = 0.2
 _ONE_SURFACE_M = 1.0
 
 
-def illuminate_adaptively(light: Reflection, scene: SceneArrays, beams: Beams, merge_distance: Reals) -> Echoes:
+def illuminate_adaptively(light: Reflection, scene: SceneArrays, beams: Beams, merge_distance: Float) -> Echoes:
     """Echoes of all beams; those closer than `merge_distance` [m] may be summed."""
     slots = light.sub_rays.count
     if slots <= ALL_PROBES:
@@ -176,7 +173,7 @@ def illuminate_adaptively(light: Reflection, scene: SceneArrays, beams: Beams, m
     rays, everyone = Rows.cached(engine, beams.count * PROBES), Rows.cached(engine, beams.count)
     first_pass = engine.frozen(_first_pass, casts=True)
     probes, narrow, part, wide, specular = first_pass(light, scene, beams, rays, everyone, merge_distance)
-    casts = [beams.count * PROBES]
+    casts: list[Ints] = [beams.count * PROBES]
     wide_beams = wide.wait()
     # Read now: a later read would wait for all kernels that were launched in between.
     picked = SpecularBeams.of(engine, *(some.wait() for some in specular)) if specular else None
@@ -187,8 +184,8 @@ def illuminate_adaptively(light: Reflection, scene: SceneArrays, beams: Beams, m
 
 
 def _first_pass(
-    light: Reflection, scene: SceneArrays, beams: Beams, rays: Rows, everyone: Rows, merge_distance: Reals
-) -> tuple[ProbeRows, EchoRows, Ints, Picked, tuple[Picked, ...]]:
+    light: Reflection, scene: SceneArrays, beams: Beams, rays: Rows, everyone: Rows, merge_distance: Float
+) -> tuple[ProbeRows, EchoRows, Int, Picked, tuple[Picked, ...]]:
     """Trace the probes of all beams (`rays`) and evaluate them with `_sum_flat_beams`."""
     engine, index = running_engine(), rays.index
     beam = index // PROBES
@@ -205,7 +202,7 @@ class Probe:
     point: Vectors
     """Hit point relative to the beam exit [m]."""
 
-    def same_plane(self, other: Probe) -> Masks:
+    def same_plane(self, other: Probe) -> Bool:
         """Mask of probes that hit the same plane of the same part as the other probe."""
         dr = running_engine().dr
         apart = dr.abs(dr.dot(self.normal, other.point - self.point))
@@ -220,11 +217,11 @@ class ProbeRows:
     """Probes in device memory."""
 
     echoes: EchoRows = field(default_factory=EchoRows)
-    normals: Reals = None
+    normals: Float = UNSET
 
     @classmethod
     def of(
-        cls, engine: Engine, echo: ReturnEcho, normal: Vectors, rows: Ints, *, index: Ints = None, size: int = 0
+        cls, engine: Engine, echo: ReturnEcho, normal: Vectors, rows: Int, *, index: Int | None = None, size: int = 0
     ) -> ProbeRows:
         """Evaluate echoes and normals of the probes that `rows` counts; `index` and `size` are as for `in_rows`."""
         # The fourth number is never read, but it must differ from row to row: if no probe can meet anything, normals
@@ -233,7 +230,7 @@ class ProbeRows:
         normals = in_rows(engine, engine.mi.Vector4f(normal.x, normal.y, normal.z, fourth), index, size)
         return cls(EchoRows.of(engine, echo, normals, index=index, size=size), normals)
 
-    def reach(self, beam: Ints, active: Masks) -> Reals:
+    def reach(self, beam: Int, active: Bool) -> Float:
         """Range of the farthest surface that each beam meets [m]; NO_ECHO if a probe met none."""
         dr, mi = running_engine().dr, running_engine().mi
         nearest, farthest, total = mi.Float(NO_ECHO), mi.Float(0.0), mi.Float(0.0)
@@ -244,13 +241,13 @@ class ProbeRows:
             total = total + range_m
         return dr.select(farthest - nearest < _ONE_SURFACE_M, total / PROBES, farthest)
 
-    def normal(self, row: Ints, active: Masks = True) -> Vectors:
+    def normal(self, row: Int, active: Masks = True) -> Vectors:
         """Normals by number; zeros where not active."""
         dr, mi = running_engine().dr, running_engine().mi
         n = dr.gather(mi.Vector4f, self.normals, row, active)
         return mi.Vector3f(n.x, n.y, n.z)
 
-    def at(self, light: Reflection, aim: BeamAim, sub_ray: Ints, row: Ints, active: Masks = True) -> Probe:
+    def at(self, light: Reflection, aim: BeamAim, sub_ray: Int, row: Int, active: Masks = True) -> Probe:
         """Rows by number, which belong to these sub-rays of beams; zeros where not active."""
         echo = self.echoes.at(row, active)
         # Recomputing the points from the range is faster than storing them.
@@ -258,7 +255,7 @@ class ProbeRows:
         return Probe(echo, self.normal(row, active), running_engine().dr.fma(direction, echo.range, offset))
 
 
-def _judge(light: Reflection, first: Probe, *others: Probe) -> Ints:
+def _judge(light: Reflection, first: Probe, *others: Probe) -> Int:
     """Part that all probes agree on, NOTHING if none met anything, or DISAGREE."""
     dr = running_engine().dr
     part = first.echo.part
@@ -274,12 +271,12 @@ def _judge(light: Reflection, first: Probe, *others: Probe) -> Ints:
 def _on_plane(
     light: Reflection,
     aim: BeamAim,
-    sub_ray: Ints,
-    part: Ints,
+    sub_ray: Int,
+    part: Int,
     probe: Probe,
-    material: Ints = None,
+    material: Int | None = None,
     near: Local | None = None,
-) -> tuple[Masks, ReturnEcho]:
+) -> tuple[Bool, ReturnEcho]:
     """Mask of sub-rays that meet the plane of a probe on their part, and their echo there."""
     dr = running_engine().dr
     offset, direction = light.sub_rays.ray(aim, sub_ray)
@@ -292,8 +289,8 @@ def _on_plane(
 
 
 def _sum_flat_beams(
-    light: Reflection, beams: Beams, everyone: Rows, probes: ProbeRows, merge_distance: Reals
-) -> tuple[EchoRows, Ints, Picked, tuple[Picked, ...]]:
+    light: Reflection, beams: Beams, everyone: Rows, probes: ProbeRows, merge_distance: Float
+) -> tuple[EchoRows, Int, Picked, tuple[Picked, ...]]:
     """Single echo of each beam whose probes agree, the part of each beam, and selections of beams.
 
     The first selection holds the wide beams, which need all their slots. In worlds with specular surfaces, two more
@@ -319,7 +316,7 @@ def _sum_flat_beams(
     )
     gentle &= flat
 
-    def step(k: Ints, power: Reals, moment: Reals, nearest: Reals, farthest: Reals) -> State:
+    def step(k: Int, power: Float, moment: Float, nearest: Float, farthest: Float) -> State:
         met, echo = _on_plane(light, aim, k, part, first, material, near)
         returned = met & (echo.power > 0)
         off = echo.range - middle
@@ -352,8 +349,8 @@ def _sum_flat_beams(
 
 
 def _five_point_sum(
-    light: Reflection, probes: tuple[Probe, ...], middle: ReturnEcho, merge_distance: Reals
-) -> tuple[Masks, Reals, Reals]:
+    light: Reflection, probes: tuple[Probe, ...], middle: ReturnEcho, merge_distance: Float
+) -> tuple[Bool, Float, Float]:
     """Mask of beams to which it applies, summed power, and power times range relative to the first probe.
 
     The sums use four probes and the centre and are exact for cubic functions over the footprint. They apply where power
@@ -376,15 +373,16 @@ def _five_point_sum(
 
 
 def _wide_rows(
-    light: Reflection, scene: SceneArrays, beams: Beams, wide_beams: Ints, part: Ints, probes: ProbeRows
-) -> tuple[EchoRows, Ints, list[Ints]]:
+    light: Reflection, scene: SceneArrays, beams: Beams, wide_beams: Int, part: Int, probes: ProbeRows
+) -> tuple[EchoRows, Int, list[Ints]]:
     """All slots of the wide beams, the place of each beam among them, and the number of rays cast (on the device)."""
     engine = running_engine()
     count = len(wide_beams)
     rays, sectors = (Rows.transient(engine, count * each, capacity(count) * each) for each in (MORE_PROBES, SECTORS))
     second_pass = engine.frozen(_second_pass, casts=True)
     rows, place, still_open, traced = second_pass(light, scene, beams, wide_beams, rays, sectors, part, probes)
-    left, casts = still_open.wait(), [traced]
+    left = still_open.wait()
+    casts: list[Ints] = [traced]
     if len(left):
         rays = Rows.transient(engine, len(left) * light.sub_rays.sector_size)
         echo, row, found = engine.frozen(_third_pass, casts=True)(light, scene, beams, wide_beams, left, rays)
@@ -397,12 +395,12 @@ def _second_pass(
     light: Reflection,
     scene: SceneArrays,
     beams: Beams,
-    wide_beams: Ints,
+    wide_beams: Int,
     rays: Rows,
     sectors: Rows,
-    part: Ints,
+    part: Int,
     probes: ProbeRows,
-) -> tuple[EchoRows, Ints, Picked, Ints]:
+) -> tuple[EchoRows, Int, Picked, Int]:
     """Slots of wide beams, each beam's place among them or NOTHING, the undecided sectors, and the number of rays cast.
 
     A wide beam is mixed if its probes disagree, or spread if its single plane covers a long interval of range. Further
@@ -426,7 +424,7 @@ def _second_pass(
     dr.scatter(place, order, wide_beams)
     probed = dr.gather(mi.UInt32, part, wide_beams) == DISAGREE
 
-    def copy(k: Ints) -> State:
+    def copy(k: Int) -> State:
         dr.scatter(words, echo_bits(engine, probes.echoes.at(wide_beams * PROBES + k)), order * slots + k)
         return (k + 1,)
 
@@ -437,8 +435,8 @@ def _second_pass(
 
 
 def _third_pass(
-    light: Reflection, scene: SceneArrays, beams: Beams, wide_beams: Ints, left: Ints, rays: Rows
-) -> tuple[ReturnEcho, Ints, Masks]:
+    light: Reflection, scene: SceneArrays, beams: Beams, wide_beams: Int, left: Int, rays: Rows
+) -> tuple[ReturnEcho, Int, Bool | None]:
     """Echoes of the sub-rays in undecided sectors, their rows, and the mask of valid ones (None if all are valid)."""
     engine = running_engine()
     dr, mi, sub_rays, index = engine.dr, engine.mi, light.sub_rays, rays.index
@@ -458,8 +456,8 @@ def _third_pass(
 
 
 def _fill(
-    light: Reflection, beams: Beams, index: Ints, wide_beams: Ints, probes: ProbeRows, more: ProbeRows, words: Ints
-) -> Ints:
+    light: Reflection, beams: Beams, index: Int, wide_beams: Int, probes: ProbeRows, more: ProbeRows, words: Int
+) -> Int:
     """Fill the slots of sub-rays whose plane is known; return 1 for undecided sectors and 0 for the others.
 
     `index` numbers the sectors. Each is judged by the centre and its two rim probes, one of the first four and one of
@@ -478,7 +476,7 @@ def _fill(
     part = _judge(light, middle, early_probe, more.at(light, aim, late, number + (late - PROBES)))
     material = light.surfaces.material(dr.select(part < DISAGREE, part, 0), part < DISAGREE)
 
-    def fill(k: Ints, is_open: Masks) -> State:
+    def fill(k: Int, is_open: Bool) -> State:
         sub_ray = dr.gather(mi.UInt32, sub_rays.sector_members, sector * sub_rays.sector_size + k)
         there = sub_ray != NOTHING
         sub_ray = dr.select(there, sub_ray, 0)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -277,7 +278,7 @@ def _excess(config: LidarConfig, detection: float) -> float:
 
     receiver = config.receiver
     sigma, shot_noise = 1.0 / receiver.threshold_to_noise, 1.0 / (receiver.threshold_photons or np.inf)
-    return float(power_with_chance(np.float64(ndtri(detection)), sigma, shot_noise))
+    return float(cast(float, power_with_chance(np.float64(ndtri(detection)), sigma, shot_noise)))
 
 
 @dataclass(frozen=True)
@@ -383,6 +384,6 @@ def reflectivity(
     return clear / xp.maximum(overlap, LEAST_OVERLAP)
 
 
-def in_steps(value: Reals, step: Reals) -> Reals:
+def in_steps(value: Reals, step: Reals | None) -> Reals:
     """Value rounded to whole steps; unmodified if the step is None."""
     return value if step is None else namespace(value).round(value / step) * step

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import Ints, Masks, Reals
+from parhelion.core.arrays import UNSET, Bool, DrJit, Float, Int
 from parhelion.core.clouds import FIELDS, Scan, Shots, origin_names
 from parhelion.core.errors import ConfigError, MissingDependencyError, unknown_name
 from parhelion.core.trajectory import Trajectory
@@ -64,11 +64,11 @@ class Returns:
 
     rows: list[ReturnRow] = field(default_factory=list)
     """One entry for each possible return of a beam."""
-    beam: Ints = None
+    beam: Int = UNSET
     """Beam numbers in record order: beams are traced ring by ring, records are ordered by shot."""
-    counts: Ints = None
+    counts: Int = UNSET
     """Number of returns of each of those beams."""
-    flags: Ints = None
+    flags: Int = UNSET
     """1 for valid returns and 0 for the others, beam by beam."""
 
     @classmethod
@@ -79,8 +79,8 @@ class Returns:
         count: int,
         everyone: Rows,
         returns: Rows,
-        per_scan: Ints,
-        places: Ints,
+        per_scan: Int,
+        places: Int,
     ) -> Returns:
         """Count and flag returns; `everyone` numbers the beams, `returns` their possible returns, and `places` is
         `ShotArrays.place`."""
@@ -109,12 +109,12 @@ class Received:
     """Ambient counts of every beam, with or without a return; None if the sensor reports none."""
     casts: list[Any]
     """Numbers of rays cast, as integers or arrays of one element."""
-    specular_casts: Ints
+    specular_casts: Int | None
 
     def tables(self, target: LightScene) -> Tables:
         """Lookup tables of the point attributes."""
-        velocity = None if target.scene.moving is None else target.scene.moving.velocity
-        near_ir = None if self.ambient is None else self.ambient.near_ir
+        velocity = UNSET if target.scene.moving is None else target.scene.moving.velocity
+        near_ir = UNSET if self.ambient is None else self.ambient.near_ir
         return target.names, self.beams.shot, self.shots.time, self.shots.ring_column, velocity, near_ir
 
 
@@ -173,7 +173,7 @@ def collect(target: LightScene, sent: Received, expected: PointsExpected) -> Poi
     return Points({name: fields[name] for name in order}, xyz, returns, borders, counted)
 
 
-Tables = tuple[PartNames, Ints, Reals, Ints, Reals, Reals]
+Tables = tuple[PartNames, Int, Float, Int, Float, Float]
 """Names of parts, shots of beams, times of shots, ring and column of shots, velocities of actors, near infrared."""
 
 
@@ -238,7 +238,7 @@ def looked_up(found: Returns, tables: Tables, returns: Rows, points: Rows, beams
     return values
 
 
-def _counts(engine: Engine, valid: Masks, count: int, beam: Ints, registers: int, below: Ints) -> Ints:
+def _counts(engine: Engine, valid: Bool, count: int, beam: Int, registers: int, below: Int) -> Int:
     """Number of valid registers below `below` of each beam; `count` is the number of beams."""
     dr, mi = engine.dr, engine.mi
     total = dr.zeros(mi.UInt32, dr.width(beam))
@@ -248,7 +248,7 @@ def _counts(engine: Engine, valid: Masks, count: int, beam: Ints, registers: int
     return total
 
 
-def _joined(dr: Any, rows: list[ReturnRow], name: str) -> Any:
+def _joined(dr: DrJit, rows: list[ReturnRow], name: str) -> Any:
     values = [getattr(row, name) for row in rows]
     return values[0] if len(values) == 1 else dr.concat(values)
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import Reals, namespace
+from parhelion.core.arrays import Bool, Float, Int, Keys, Reals, namespace
 from parhelion.core.errors import ParhelionError
 from parhelion.core.random import to_normal, to_unit, words
 from parhelion.makers.scales import IntensityScale, scale_called
@@ -185,16 +185,16 @@ class Profiles:
     """Intensity cells per bin."""
     logarithmic: bool
     """True if intensity is a logarithm of the signal, so that a factor on the signal is a step in intensity."""
-    bins: Any
+    bins: Int
     """Bin number by profile and angle code; 0 means none."""
-    noise: Any
+    noise: Float
     """Drop rate, range bias [m], range deviation [m] and cell width by bin; width 0 for discrete values."""
-    draws: Any
+    draws: Float
     """Own share, lower end, lower end of the alias, and 0, by bin and cell."""
-    reach: Any
+    reach: Float
     """Longest recorded distance [m] of each profile, and its least power [P_min] up to there; both 0 for profile 0,
     which means none."""
-    reference: Any
+    reference: Float | None
     """R^2 / xi at the reference range of each profile; None if intensities do not depend on range."""
 
     @classmethod
@@ -325,28 +325,32 @@ def _tables(profile: MaterialProfile, cells: int) -> tuple[list[NDArray[Any]], l
 class ProfiledParts:
     """Profile number of each part of a world; 0 means none."""
 
-    number: Any
+    number: Int
     profiles: Profiles
 
     @classmethod
-    def of(cls, engine: Engine, rows: ProfileRows, standing: Sequence[Substitute], materials: Sequence[str]) -> Any:
+    def of(
+        cls, engine: Engine, rows: ProfileRows, standing: Sequence[Substitute], materials: Sequence[str]
+    ) -> ProfiledParts:
         """Assign profiles by the names of the parts' `materials`."""
         names = [*rows.own, *(one.name for one in standing)]
         numbers = {name: number + 1 for number, name in enumerate(names)}
         table = np.array([numbers.get(name, 0) for name in materials] or [0], np.uint32)
         return cls(engine.table(table), Profiles.of(engine, rows, standing))
 
-    def at(self, part: Any, active: Any) -> Any:
+    def at(self, part: Int, active: Bool) -> Int:
         """Profile numbers of parts."""
         return running_engine().dr.gather(running_engine().mi.UInt32, self.number, part, active)
 
-    def at_least(self, part: Any, range_m: Any, active: Any) -> Any:
+    def at_least(self, part: Int, range_m: Float, active: Bool) -> Float:
         """Least power of a whole beam in clear air [P_min]; 0 without a profile or beyond the recorded distance."""
         dr, mi = running_engine().dr, running_engine().mi
         reach = dr.gather(mi.Vector2f, self.profiles.reach, self.at(part, active), active)
         return dr.select(active & (range_m <= reach.x * 1.05), reach.y, 0.0)
 
-    def draw(self, part: Any, code: Any, key: Any, shot: Any, number: int, active: Any, left: Any = None) -> Drawn:
+    def draw(
+        self, part: Int, code: Int, key: Keys, shot: Int, number: int, active: Bool, left: Float | None = None
+    ) -> Drawn:
         """Draw loss, range error and intensity of returns from the profiles of their parts.
 
         `left` is the share of the signal that weather transmits; None in clear air.
@@ -370,7 +374,7 @@ class ProfiledParts:
             dimmed = value * left
             if all_of.logarithmic:
                 dimmed = namespace(value).maximum(value + ECHO_STEP * dr.log(left), 0.0)
-            value, drop = dr.select(noise.w > 0.0, dimmed, value), drop_at(drop, left)
+            value, drop = dr.select(noise.w > 0.0, dimmed, value), cast("Float", drop_at(drop, left))
         scale = 1.0 if all_of.reference is None else dr.gather(mi.Float, all_of.reference, profile, held)
         return Drawn(held, to_unit(e) < drop, noise.y + noise.z * to_normal(a, b)[0], value, scale)
 
@@ -379,17 +383,19 @@ class ProfiledParts:
 class Drawn:
     """Random outcome of returns with a profile, as kernel variables."""
 
-    held: Any
+    held: Bool
     """Mask of returns with a profile."""
-    lost: Any
-    error: Any
+    lost: Bool
+    error: Float
     """Range error [m]."""
-    intensity: Any
-    scale: Any
+    intensity: Float
+    scale: Reals
     """R^2 / xi at the reference range of the intensities, or 1."""
 
 
-def share_left(air: Air, clear_per_m: Any, blocks: Sequence[Block], aim: BeamAim, range_m: Any, active: Any) -> Any:
+def share_left(
+    air: Air, clear_per_m: Reals, blocks: Sequence[Block], aim: BeamAim, range_m: Float, active: Bool
+) -> Float:
     """Two-way transmittance of weather relative to clear air of extinction `clear_per_m`."""
     left = two_way(air, clear_per_m, aim, running_engine().dr.select(active, range_m, 0.0))
     # Individually drawn drops attenuate all surface echoes of their beam equally.

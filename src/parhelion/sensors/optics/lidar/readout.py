@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from parhelion.core.arrays import Ints, Keys, Masks, Reals, namespace
+from parhelion.core.arrays import UNSET, Bool, Float, Int, Ints, IntVector, Keys, Masks, Reals, Vectors4, namespace
 from parhelion.core.clouds import ORIGINS
 from parhelion.core.random import to_normal, to_unit, words
 from parhelion.makers.scales import scale_called
@@ -37,7 +37,7 @@ class Readout:
     sigma_1: Reals
     sigma_curve: RangeCurve | None
     threshold_to_noise: Reals
-    bias: Reals
+    bias: Float
     """Range error of each shot's channel [m], one value per shot, or None."""
     resolution: Reals
     """Step of the reported range [m], or None."""
@@ -45,7 +45,7 @@ class Readout:
     """Power at which the receiver saturates [P_min], or None."""
     intensity_sigma: Reals
     """Relative deviation of intensity, or None."""
-    intensity_factor: Reals
+    intensity_factor: Float
     """Factor on the intensity of each shot's channel, one value per shot, or None."""
     dropout: Reals
     """Probability that a return is lost regardless of its signal, or None."""
@@ -57,9 +57,9 @@ class Readout:
     extinction: Reals
     overlap: RangeCurve | None
     """Share of the return that the receiver collects, by range; the firmware divides reflectivity by it."""
-    direction: Reals
+    direction: Float
     """Reported direction of each shot in the sensor frame, in rows of four."""
-    origin: Reals
+    origin: Float
     """Beam exit of each shot in the sensor frame [m], in rows of four."""
 
 
@@ -67,12 +67,12 @@ class Readout:
 class ReadReturn:
     """One return of each beam, as kernel variables. Values that are read together form one vector."""
 
-    valid: Masks
-    measured: Reals
+    valid: Bool
+    measured: Vectors4
     """Range, power, reflectivity and intensity."""
-    place: Reals
+    place: Vectors4
     """Coordinates, and the bits of the part's number."""
-    source: Ints
+    source: IntVector
     """Actor number and origin code."""
 
 
@@ -81,10 +81,10 @@ class ReadReturn:
 class ReturnRow:
     """One reported return of every beam in device memory."""
 
-    valid: Masks = None
-    measured: Reals = None
-    place: Reals = None
-    source: Ints = None
+    valid: Bool = UNSET
+    measured: Float = UNSET
+    place: Float = UNSET
+    source: Int = UNSET
 
     @classmethod
     def of(cls, engine: Engine, found: ReadReturn) -> ReturnRow:
@@ -94,7 +94,7 @@ class ReturnRow:
         dr.eval(*vars(row).values())
         return row
 
-    def overwrite(self, engine: Engine, beam: Ints, better: ReadReturn) -> None:
+    def overwrite(self, engine: Engine, beam: Int, better: ReadReturn) -> None:
         """Replace the returns of the beams with these numbers."""
         dr = engine.dr
         for name, values in vars(better).items():
@@ -102,7 +102,7 @@ class ReturnRow:
         dr.eval(*vars(self).values())
 
 
-def read_out(reception: Reception, blocks: list[Block], found: list[Return], beam: Ints) -> list[ReadReturn]:
+def read_out(reception: Reception, blocks: list[Block], found: list[Return], beam: Int) -> list[ReadReturn]:
     """Apply noise, quantisation, intensity scale and coordinates to each return."""
     engine, readout, beams, keys = running_engine(), reception.readout, reception.beams, reception.keys
     profiled, air, displaced = reception.profiled, reception.air, reception.displaced
@@ -197,7 +197,7 @@ def _measured_range(
             sigma = readout.sigma_curve(dr.select(valid, true_range, 0.0), valid)
         else:
             snr = namespace(power).maximum(power, 1e-6) * readout.threshold_to_noise
-            sigma = range_sigma(snr, sigma_0=readout.sigma_0, sigma_1=readout.sigma_1)
+            sigma = cast("Float", range_sigma(snr, sigma_0=readout.sigma_0, sigma_1=readout.sigma_1))
         range_m = range_m + sigma * deviation
         if readout.bias is not None:
             range_m = range_m + dr.gather(mi.Float, readout.bias, shot)
@@ -225,9 +225,9 @@ recordings have medians of 5 and 6 photons, and 3 to 12 photons between the 5th 
 class Ambient:
     """Ambient counts of every beam, on the device."""
 
-    near_ir: Reals = None
+    near_ir: Float = UNSET
     """Ambient light [counts]."""
-    noise: Reals = None
+    noise: Float = UNSET
     """Largest noise count [photons]."""
 
     def in_order(self, engine: Engine, beam: Ints) -> tuple[Reals, Reals]:
@@ -280,7 +280,7 @@ def _ambient(
         a, b, _, _ = words(key, shot, AMBIENT_DRAW)
         deviation = to_normal(a, b)[0]
     noise = namespace(deviation).maximum(photons * (NOISE_COUNT + NOISE_SPREAD * deviation), 0.0)
-    found = Ambient(near_infrared(reflectance, sun_klx=sun_klx), noise)
+    found = Ambient(cast("Float", near_infrared(reflectance, sun_klx=sun_klx)), cast("Float", noise))
     dr.eval(found.near_ir, found.noise)
     return found
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from parhelion.core.arrays import Ints, Keys
+from parhelion.core.arrays import Int, Ints, Keys
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.replay import Rows
@@ -45,7 +45,7 @@ class Reception:
     air: Air | None = None
     """Air that attenuates the signal of such parts; None in clear air."""
 
-    def of(self, blocks: list[Block], beam: Ints) -> list[ReadReturn]:
+    def of(self, blocks: list[Block], beam: Int) -> list[ReadReturn]:
         """Returns of the beams with these numbers, from their surface echoes and those of the air."""
         engine = running_engine()
         if self.in_air is not None:
@@ -67,11 +67,11 @@ def _receive(
     reception: Reception,
     beams: Rows,
     returns: Rows,
-    order: tuple[Ints, Ints],
+    order: tuple[Int, Int],
     narrow: EchoRows | None,
     wide: EchoRows | None,
-    wide_beams: Ints,
-    wide_place: Ints,
+    wide_beams: Int,
+    wide_place: Int,
     slots: int,
     behind: Behind | None,
 ) -> Returns:
@@ -88,7 +88,7 @@ def _receive(
         found = reception.of([Block(narrow, everyone, mi.UInt32(1), held=1)], everyone)
     rows = [ReturnRow.of(engine, item) for item in found]
 
-    def again(blocks: list[Block], beam: Ints) -> None:
+    def again(blocks: list[Block], beam: Int) -> None:
         for row, better in zip(rows, reception.of(blocks, beam), strict=True):
             row.overwrite(engine, beam, better)
 
@@ -97,7 +97,10 @@ def _receive(
     if behind is not None:
         # Narrow beams have no wide rows. With fixed sampling all beams are wide, and their rows are in order.
         some = behind.beams
-        sorts = [(some.narrow, wide if narrow is None else None, 0), (some.wide, wide, some.first_wide)]
+        sorts: list[tuple[Int | None, EchoRows | None, Ints]] = [
+            (some.narrow, wide if narrow is None else None, 0),
+            (some.wide, wide, some.first_wide),
+        ]
         for beam, their_wide, before in sorts:
             if beam is not None:
                 blocks = Echoes(slots, their_wide, None, narrow, wide_place, []).blocks(engine, beam)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import Ints, Masks, Reals, Vectors, namespace
+from parhelion.core.arrays import Bool, Float, Int, Reals, Vectors, namespace
 from parhelion.core.clouds import FIELDS, PointCloud, Scan, origin_names
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
@@ -321,7 +321,7 @@ class _Launch:
             parts.append(self._outcome(item, valid, echo, in_the_air, range_m, gain))
         return self._collected(parts)
 
-    def _directions(self) -> tuple[Vectors, Reals]:
+    def _directions(self) -> tuple[Vectors, Float]:
         """Unit directions from the beam exit in the sensor frame, and the range of the first return."""
         dr, mi = self.engine.dr, self.engine.mi
         v = dr.unravel(mi.Vector3f, self.engine.table(self.shots.vectors))
@@ -382,7 +382,7 @@ class _Launch:
         aim = beams.aim(self.engine, beam)
         power = self._recorded_power(index, dr.select(here, source, 0), range_m, here, aim.gain)
         # A recorded point was detected, so its power was at least near the threshold.
-        least = max(power_with_chance(-_MOST_DEVIATIONS, self.sigma, self.shot_noise), _LEAST_POWER)
+        least = max(cast(float, power_with_chance(-_MOST_DEVIATIONS, self.sigma, self.shot_noise)), _LEAST_POWER)
         power = namespace(power).maximum(power, dr.opaque(mi.Float, least))
         self.clear = power
         dr.eval(power, range_m)
@@ -398,7 +398,7 @@ class _Launch:
         )
         return Echoes(slots, EchoRows.of(self.engine, echo), None, None, None, [])
 
-    def _given_detected(self, dimmed: Reals, clear: Reals) -> Reals:
+    def _given_detected(self, dimmed: Float, clear: Float) -> Float:
         """Power of recorded points that passes the threshold with the probability conditioned on their detection.
 
         A recorded point was detected in clear air. It is still detected with the probability at the attenuated power
@@ -410,7 +410,7 @@ class _Launch:
         sigma, shot_noise = (dr.opaque(mi.Float, value) for value in (self.sigma, self.shot_noise))
         root_2 = float(np.sqrt(2.0))
 
-        def chance(power: Reals) -> Reals:
+        def chance(power: Float) -> Float:
             return 0.5 + 0.5 * dr.erf((power - 1.0) / (root_2 * dr.sqrt(sigma * sigma + shot_noise * power)))
 
         xp = namespace(dimmed)
@@ -419,7 +419,7 @@ class _Launch:
         deviations = dr.select(still > 0.99999, _CERTAIN_DEVIATIONS, deviations)
         return xp.maximum(dimmed, power_with_chance(deviations, sigma, shot_noise))
 
-    def _white(self, range_m: Reals, here: Masks, gain: Reals) -> Reals:
+    def _white(self, range_m: Float, here: Bool, gain: Float | None) -> Float:
         """Power [P_min] of a white diffuser facing the sensor at ranges [m]."""
         dr, curve = self.engine.dr, self.tables.overlap_curve
         overlap = 1.0 if curve is None else curve(range_m, here)
@@ -427,7 +427,7 @@ class _Launch:
         clear = dr.exp(-2.0 * self.constant.gamma_per_m * range_m)
         return overlap * clear / (np.pi * self.constant.threshold * range_m * range_m)
 
-    def _recorded_power(self, index: Ints, source: Ints, range_m: Reals, here: Masks, gain: Reals) -> Reals:
+    def _recorded_power(self, index: Int, source: Int, range_m: Float, here: Bool, gain: Float | None) -> Float:
         """Power [P_min] of the recorded returns: as recorded, or by inverting the intensity scale."""
         dr, mi, shots = self.engine.dr, self.engine.mi, self.shots
         if shots.power is not None and len(shots.power):
@@ -448,14 +448,14 @@ class _Launch:
             return self._inverted(index, source, here, white)
         return equal * white
 
-    def _intensity(self, source: Ints, here: Masks) -> Reals:
+    def _intensity(self, source: Int, here: Bool) -> Float:
         """Recorded intensity on the sensor's scale."""
         dr, mi, known = self.engine.dr, self.engine.mi, self.shots.intensity
         # Kernels cannot gather from empty arrays, even if the mask is False everywhere.
         values = known if known is not None and len(known) else np.zeros(1, np.float32)
         return dr.gather(mi.Float, self.engine.table(values), source, here)
 
-    def _within_step(self, index: Ints, source: Ints, here: Masks) -> tuple[Reals, Reals, Reals]:
+    def _within_step(self, index: Int, source: Int, here: Bool) -> tuple[Float, Float, Float]:
         """Recorded intensity, its value before rounding, uniform within its step, and the uniform number used.
 
         `index` numbers the returns of the shots, `source` is their row of the cloud.
@@ -468,7 +468,7 @@ class _Launch:
         spread = dr.opaque(mi.Float, 0.998 * step)
         return value, dr.select(value > 0.0, value + spread * (draw - 0.5), 0.5 * spread * draw), draw
 
-    def _inverted(self, index: Ints, source: Ints, here: Masks, white: Reals) -> Reals:
+    def _inverted(self, index: Int, source: Int, here: Bool, white: Float) -> Float:
         """Power [P_min] of recorded intensities, given that they were detected.
 
         Where several powers have the same intensity, one is drawn: uniformly within the rounding step, and below the
@@ -477,21 +477,21 @@ class _Launch:
         dr, mi, step = self.engine.dr, self.engine.mi, self.shots.intensity_step
         scale, photons = scale_called(self.config.intensity.scale), threshold_photons(self.config)
         value, before, draw = self._within_step(index, source, here)
-        power = scale.received(before, white, photons)
+        power = cast("Float | None", scale.received(before, white, photons))
         if power is None:
             raise ConfigError(f"weather: reflectance cannot be derived from the intensity of {self.config.name}")
         if step == 0.0:
             return power
         # Powers below the first step. Their probability of detection is Phi(x), x = (P - 1) / sigma, whose integral is
         # G(x) = x Phi(x) + phi(x); Newton's method from the upper end solves G(x) = draw G(x_max).
-        most = scale.received(dr.opaque(mi.Float, 0.5 * step), white, photons)
+        most = cast("Float", scale.received(dr.opaque(mi.Float, 0.5 * step), white, photons))
         xp = namespace(most)
         sigma = float(np.hypot(self.sigma, np.sqrt(self.shot_noise)))
         if sigma == 0.0:
             return dr.select(value > 0.0, power, 1.0 + draw * xp.maximum(most - 1.0, 0.0))
         top = xp.clip((most - 1.0) * (1.0 / sigma), -_MOST_DEVIATIONS, 1e4)
 
-        def integral(x: Reals) -> tuple[Reals, Reals]:
+        def integral(x: Float) -> tuple[Float, Float]:
             phi = 0.5 + 0.5 * dr.erf(x * float(np.sqrt(0.5)))
             return x * phi + float(1.0 / np.sqrt(2.0 * np.pi)) * dr.exp(-0.5 * x * x), phi
 
@@ -511,7 +511,7 @@ class _Launch:
         )
 
     def _outcome(
-        self, item: Return, valid: Masks, echo: ReturnEcho, in_the_air: Masks, range_m: Reals, gain: Reals
+        self, item: Return, valid: Bool, echo: ReturnEcho, in_the_air: Bool, range_m: Float, gain: Float | None
     ) -> dict[str, Any]:
         """Reported values of one return of every shot."""
         dr, mi = self.engine.dr, self.engine.mi
@@ -546,7 +546,7 @@ class _Launch:
             now = scale.encode(item.power, equal, photons)
             if self.shots.power is not None:
                 half = 0.499 * self.shots.intensity_step
-                before = namespace(full).clip(full, recorded - half, recorded + half)
+                before = cast("Float", namespace(full).clip(full, recorded - half, recorded + half))
             ratio = dr.select(full > 0.0, now / full, 0.0)
             kept = in_steps(dr.select(recorded > 0.0, before * ratio, 0.0), self.shots.intensity_step or None)
             if scale.received(recorded, 1.0, photons) is None:

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import Reals
 from parhelion.sensors.optics.lidar.lidar import Lidar
 
 Floats = NDArray[np.float64]
@@ -214,7 +213,7 @@ def _beams(lidar: Lidar) -> tuple[Floats, Floats, Floats, float] | None:
     return table.elevation[rows].astype(np.float64), wrapped(azimuth - azimuth[0]), exits, step
 
 
-def wrapped(angle: Reals) -> Reals:
+def wrapped(angle: Floats) -> Floats:
     """Angle in [-pi, pi) [rad]."""
     return (angle + np.pi) % (2.0 * np.pi) - np.pi
 

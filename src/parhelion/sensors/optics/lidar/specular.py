@@ -12,11 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from parhelion.core.arrays import Ints, Masks, Reals, State, Vectors, namespace
+from parhelion.core.arrays import Bool, Float, Int, State, Vectors, namespace
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.device import kernel_tree
 from parhelion.rays.replay import Rows, SceneArrays, capacity
-from parhelion.rays.scene import NOTHING
+from parhelion.rays.scene import NOTHING, Trace
 from parhelion.sensors.optics.beams import BeamAim, Beams
 from parhelion.sensors.optics.lidar.echoes import (
     GHOST_BIT,
@@ -44,10 +44,10 @@ _STEP_OFF_PER_M = 1e-5
 class _Surface:
     """Surface that a ray met, as kernel variables."""
 
-    found: Masks
-    t: Reals
+    found: Bool
+    t: Float
     normal: Vectors
-    part: Ints
+    part: Int
 
 
 @dataclass
@@ -56,12 +56,12 @@ class _Path:
 
     origin: Vectors
     direction: Vectors
-    length: Reals
+    length: Float
     """Length so far [m]."""
-    share: Reals
+    share: Float
     """Share of the power that travels along this path and back."""
-    active: Masks
-    ghost: Masks
+    active: Bool
+    ghost: Bool
     """True if a mirror folded the path."""
 
 
@@ -77,7 +77,7 @@ class Behind:
 
 def trace_specular(
     light: Reflection, scene: SceneArrays, echoes: Echoes, beams: Beams, bounces: int
-) -> tuple[Behind | None, Ints]:
+) -> tuple[Behind | None, Int | None]:
     """Echoes through and in specular surfaces, and the number of rays cast (on the device)."""
     engine = running_engine()
     some = echoes.specular
@@ -102,9 +102,9 @@ def _follow_paths(
     beams: Beams,
     some: SpecularBeams,
     paths: Rows,
-    straight: Ints,
+    straight: Int,
     bounces: int,
-) -> tuple[EchoRows, Ints]:
+) -> tuple[EchoRows, Int]:
     """Echoes at the ends of paths, the first `straight` of which go straight through, and the number of rays cast."""
     engine = running_engine()
     dr, mi, index = engine.dr, engine.mi, paths.index
@@ -134,7 +134,7 @@ def _follow_paths(
     return EchoRows.of(engine, echo, casts, index=place, size=paths.capacity), dr.sum(casts)
 
 
-def specular_beams(light: Reflection, echoes: Echoes, beams: Beams) -> Masks:
+def specular_beams(light: Reflection, echoes: Echoes, beams: Beams) -> Bool:
     """Mask of beams with a probe on a specular surface."""
     dr, mi = running_engine().dr, running_engine().mi
     beam = dr.arange(mi.UInt32, beams.count)
@@ -144,13 +144,13 @@ def specular_beams(light: Reflection, echoes: Echoes, beams: Beams) -> Masks:
     return found
 
 
-def is_specular(light: Reflection, part: Ints) -> Masks:
+def is_specular(light: Reflection, part: Int) -> Bool:
     """Mask of parts that mirror or transmit; False for NOTHING."""
     met = part != NOTHING
     return met & light.surfaces.is_specular(running_engine().dr.select(met, part, 0), met)
 
 
-def _probe_parts(echoes: Echoes, beam: Ints) -> list[Ints]:
+def _probe_parts(echoes: Echoes, beam: Int) -> list[Int]:
     """Part that each probe of a beam met."""
     if echoes.probes is not None:
         return [echoes.probes.echoes.at(beam * PROBES + k).part for k in range(PROBES)]
@@ -158,7 +158,7 @@ def _probe_parts(echoes: Echoes, beam: Ints) -> list[Ints]:
     return [echoes.wide.at(beam * echoes.slots + k).part for k in range(min(PROBES, echoes.slots))]
 
 
-def _chosen_probe(light: Reflection, echoes: Echoes, beam: Ints, *, is_last: Masks) -> tuple[Ints, Reals, Masks]:
+def _chosen_probe(light: Reflection, echoes: Echoes, beam: Int, *, is_last: Bool) -> tuple[Int, Float, Bool]:
     """First or last probe of a beam on a specular surface, the sub-rays that it represents, and a mask of existence."""
     dr, mi = running_engine().dr, running_engine().mi
     none = mi.UInt32(NOTHING)
@@ -175,7 +175,7 @@ def _chosen_probe(light: Reflection, echoes: Echoes, beam: Ints, *, is_last: Mas
     return dr.select(active, dr.select(is_last, last, first), 0), weight, active
 
 
-def _go_on(light: Reflection, path: _Path, hit: Any, aim: BeamAim, mirror: Masks) -> _Path:
+def _go_on(light: Reflection, path: _Path, hit: Trace, aim: BeamAim, mirror: Bool) -> _Path:
     """Continued path after a surface, mirrored or transmitted; inactive if it can no longer reach the threshold."""
     dr, mi = running_engine().dr, running_engine().mi
     slope = dr.dot(hit.normal, path.direction)
@@ -196,12 +196,12 @@ def _go_on(light: Reflection, path: _Path, hit: Any, aim: BeamAim, mirror: Masks
     )
 
 
-def _follow(light: Reflection, scene: SceneArrays, path: _Path, aim: BeamAim, bounces: int) -> tuple[ReturnEcho, Ints]:
+def _follow(light: Reflection, scene: SceneArrays, path: _Path, aim: BeamAim, bounces: int) -> tuple[ReturnEcho, Int]:
     """Echo at the end of a path, and the number of rays cast."""
     dr, mi = running_engine().dr, running_engine().mi
     width = len(vars(path))
 
-    def step(casts: Ints, *state: Any) -> State:
+    def step(casts: Int, *state: Any) -> State:
         now, echo = _Path(*state[:width]), ReturnEcho(*state[width:])
         room = namespace(now.length).maximum(light.optics.max_range - now.length, 0.0)
         hit = scene.trace(now.origin, now.direction, aim.time, room, now.active, coherent=True)

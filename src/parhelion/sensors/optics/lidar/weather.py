@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import Ints, Keys, Reals
+from parhelion.core.arrays import UNSET, Float, Int, Keys
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.random import words
 from parhelion.rays.device import Engine, kernel_tree
@@ -70,8 +70,8 @@ class Shift:
     law: ShiftLaw
     draw: int
     """Number of its random draw."""
-    amount: Reals
-    extinction: Reals
+    amount: Float
+    extinction: Float
     """Extinction of the medium [1/m]."""
 
 
@@ -82,11 +82,11 @@ class Displacement:
 
     shifts: list[Shift]
 
-    def __call__(self, range_m: Reals, shot: Ints, key: Keys) -> Reals:
+    def __call__(self, range_m: Float, shot: Int, key: Keys) -> Float:
         """Shifted ranges [m] of returns, with the random words of their shots and scans."""
         for shift in self.shifts:
             drawn = words(key, shot, shift.draw)
-            range_m = shift.law(range_m, drawn, shift.amount, shift.extinction)
+            range_m = cast("Float", shift.law(range_m, drawn, shift.amount, shift.extinction))
         return range_m
 
 
@@ -130,7 +130,7 @@ class LidarWeather(DeviceOwned):
         engine = self.engine
         number = engine.number
         uniform = clear_air
-        air = Air(None)
+        air = Air(UNSET)
         fields: dict[str, DeviceField] = {}
         common: list[DeviceField] = []
         varying: dict[PulseLaw, list[DeviceField]] = {}
@@ -164,7 +164,7 @@ class LidarWeather(DeviceOwned):
         return LaunchWeather(air, scatterers, drawn, signal, self._displaced(contents))
 
     def _grids(
-        self, contents: AirContents, beams: Beams, group: int, local_origin: NDArray[np.float64], reach: Reals
+        self, contents: AirContents, beams: Beams, group: int, local_origin: NDArray[np.float64], reach: Float
     ) -> list[GridEcho]:
         """Echoes of media on grids, one per medium."""
         number, echoes = self.engine.number, dict[str, GridEcho]()
