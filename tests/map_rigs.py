@@ -95,7 +95,14 @@ def every_class() -> MapWriter:
     m.relation([(outer, "outer"), (inner, "inner")], type="multipolygon", building="apartments", building__levels="5")
     # Row 1: streets. Two roads that cross, a T-junction, sidewalks, a path.
     m.way([(0, 100), (100, 100), (200, 100)], highway="primary", lanes="4", width="14")
-    m.way([(100, 60), (100, 100), (100, 160)], highway="secondary", lanes="2", width="7", sidewalk="both", sidewalk__width="2")
+    m.way(
+        [(100, 60), (100, 100), (100, 160)],
+        highway="secondary",
+        lanes="2",
+        width="7",
+        sidewalk="both",
+        sidewalk__width="2",
+    )
     m.way([(200, 100), (260, 100)], highway="residential", width="6")
     m.way([(230, 100), (230, 140)], highway="service", width="4", surface="gravel")
     m.way([(0, 150), (60, 150)], highway="footway", width="2.5")

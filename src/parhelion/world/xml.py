@@ -20,9 +20,7 @@ LARGEST_FILE_BYTES = 32 * 1024 * 1024
 _DECLARATION = re.compile(r"<!(DOCTYPE|ENTITY)", re.IGNORECASE)
 
 
-def guarded_text(
-    file: Path, largest_bytes: int = LARGEST_FILE_BYTES, what: str = "a robot or a mesh as XML"
-) -> str:
+def guarded_text(file: Path, largest_bytes: int = LARGEST_FILE_BYTES, what: str = "a robot or a mesh as XML") -> str:
     """Return the text of an XML file; document types and entities are refused.
 
     An entity can expand to a file of the machine, or to gigabytes. The check is made on the decoded text, so no

@@ -58,7 +58,15 @@ from parhelion.world.mesh import Mesh
 from parhelion.world.sources import GeoOrigin, Tally
 from parhelion.world.world import World
 
-WATERWAYS = {"river": 10.0, "canal": 12.0, "stream": 1.5, "ditch": 1.0, "drain": 1.0, "fairway": 0.0, "tidal_channel": 5.0}
+WATERWAYS = {
+    "river": 10.0,
+    "canal": 12.0,
+    "stream": 1.5,
+    "ditch": 1.0,
+    "drain": 1.0,
+    "fairway": 0.0,
+    "tidal_channel": 5.0,
+}
 """Widths [m] of waterways without `width`; a fairway is only a line on other water."""
 _QUAYS = {"harbour", "dock", "basin", "canal", "lock", "marina", "reservoir", "swimming_pool", "fountain", "reflecting_pool",
           "moat", "wastewater"}  # fmt: skip
@@ -163,7 +171,9 @@ class _Builder:
         self._viewpoint()
         return self.world
 
-    def _add(self, parts: Sequence[KitPart], name: str, pose: Pose = Pose(), tints: dict[str, str] | None = None) -> int:
+    def _add(
+        self, parts: Sequence[KitPart], name: str, pose: Pose = Pose(), tints: dict[str, str] | None = None
+    ) -> int:
         """Add the parts of one object under one instance number."""
         instance: int | None = None
         for part in parts:
@@ -207,7 +217,9 @@ class _Builder:
         for tag, values in (("tunnel", ("yes", "culvert", "building_passage", "covered")), ("indoor", ("yes", "room", "area")),
                             ("location", ("underground", "underwater"))):  # fmt: skip
             if feature.tag(tag) in values:
-                self.tally.omit(feature_tag(feature), f"{tag}={feature.tag(tag)}: below the ground or inside a building")
+                self.tally.omit(
+                    feature_tag(feature), f"{tag}={feature.tag(tag)}: below the ground or inside a building"
+                )
                 return True
         for prefix in ("proposed", "planned", "razed", "demolished", "removed", "construction"):
             kinds = (feature.tag("highway"), feature.tag("railway"), feature.tag("building"))
@@ -215,7 +227,11 @@ class _Builder:
                 self.tally.omit(feature_tag(feature), "not built yet, or no longer there")
                 return True
         layer = feature.number("layer") or 0.0
-        if layer < 0 and (feature.tag("highway") or feature.tag("railway") or feature.tag("waterway")) and not feature.tag("bridge"):
+        if (
+            layer < 0
+            and (feature.tag("highway") or feature.tag("railway") or feature.tag("waterway"))
+            and not feature.tag("bridge")
+        ):
             self.tally.omit(feature_tag(feature), "layer below 0: under the ground")
             return True
         return False
@@ -248,7 +264,9 @@ class _Builder:
         drop = QUAY_DROP_M if quay and not pool else RIVER_DROP_M if river else LAKE_DROP_M
         if kind in ("stream", "ditch", "drain"):
             drop = LAKE_DROP_M
-        depth = feature.metres("depth", "maxdepth") or (1.5 if pool else 0.5 if drop == LAKE_DROP_M and waterway else _DEPTHS[drop])
+        depth = feature.metres("depth", "maxdepth") or (
+            1.5 if pool else 0.5 if drop == LAKE_DROP_M and waterway else _DEPTHS[drop]
+        )
         if feature.kind == "area":
             shape = feature.shape
         elif feature.kind == "line" and waterway in WATERWAYS:
@@ -286,8 +304,10 @@ class _Builder:
         if not value:
             return False
         if value == "platform" and feature.kind != "point":
-            shape = feature.shape if feature.kind == "area" else union(
-                [strip(_line(line), 1.5, 1.5) for line in line_parts(feature.shape)]
+            shape = (
+                feature.shape
+                if feature.kind == "area"
+                else union([strip(_line(line), 1.5, 1.5) for line in line_parts(feature.shape)])
             )
             self.sorted.raised.append((shape, _PLATFORM_M, "concrete", "sidewalk"))
             return self._read(feature, "railway=platform")
@@ -321,8 +341,10 @@ class _Builder:
         if value not in ("pier", "breakwater", "groyne", "quay") or feature.kind == "point":
             return False
         width = feature.metres("width") or (3.0 if value == "pier" else 6.0)
-        shape = feature.shape if feature.kind == "area" else union(
-            [strip(_line(line), width / 2, width / 2) for line in line_parts(feature.shape)]
+        shape = (
+            feature.shape
+            if feature.kind == "area"
+            else union([strip(_line(line), width / 2, width / 2) for line in line_parts(feature.shape)])
         )
         default = "wood" if value == "pier" else "granite"
         self.sorted.raised.append((shape, 0.0, paving_of(feature.tag("surface", "material"), default), "quay"))
@@ -397,7 +419,9 @@ class _Builder:
             )
         low_x, low_y, high_x, high_y = shapely.total_bounds(np.array(shapes, dtype=object))
         margin = self.options.margin_m
-        self.extent = shapely.box(*np.floor([low_x - margin, low_y - margin]), *np.ceil([high_x + margin, high_y + margin]))
+        self.extent = shapely.box(
+            *np.floor([low_x - margin, low_y - margin]), *np.ceil([high_x + margin, high_y + margin])
+        )
 
     def _streets(self) -> None:
         """Areas of streets and paint, and the ramps of bridges."""
@@ -448,11 +472,15 @@ class _Builder:
         for material in dict.fromkeys(street.material for street in paths):
             area = union([street.area for street in paths if street.material == material])
             layers.append((f"path-{material}", take(area), material, "sidewalk", 0.0))
-        ballast = union([strip(_line(line), things.BALLAST_M / 2, things.BALLAST_M / 2) for f, line in kept.tracks if not _flush(f)])
+        ballast = union(
+            [strip(_line(line), things.BALLAST_M / 2, things.BALLAST_M / 2) for f, line in kept.tracks if not _flush(f)]
+        )
         layers.append(("ballast", take(ballast), "gravel", "rail", 0.0))
         self._basins(take(union([water.shape for water in kept.water])))
         # A smaller area lies above a larger one; zones lie below all others.
-        order = sorted(range(len(kept.land)), key=lambda k: (kept.land[k][0].tag("landuse") in things.ZONES, kept.land[k][1].area))
+        order = sorted(
+            range(len(kept.land)), key=lambda k: (kept.land[k][0].tag("landuse") in things.ZONES, kept.land[k][1].area)
+        )
         self.planted: list[tuple[Feature, Any, str]] = []
         for k in order:
             feature, shape, material, label, plants = kept.land[k]
@@ -557,7 +585,9 @@ class _Builder:
         top = np.interp(place[free], ends, z) - DECK_M
         foot = self.base_ground.height(at) - 6.0
         return things.boxes(
-            np.column_stack([at, (top + foot) / 2]), np.column_stack([np.ones(len(at)), np.full(len(at), 0.7 * width), top - foot]), yaw
+            np.column_stack([at, (top + foot) / 2]),
+            np.column_stack([np.ones(len(at)), np.full(len(at), 0.7 * width), top - foot]),
+            yaw,
         )
 
     def _buildings(self) -> None:
@@ -597,7 +627,9 @@ class _Builder:
             gauge = (feature.number("gauge") or 1000 * things.GAUGE_M) / 1000.0
             gauge = gauge if 0.3 <= gauge <= 3.0 else things.GAUGE_M
             flush = _flush(feature)
-            parts = things.track_parts(line, self.base_ground, shapely.buffer(self.taken_by_roads, 0.3), gauge=gauge, embedded=flush)
+            parts = things.track_parts(
+                line, self.base_ground, shapely.buffer(self.taken_by_roads, 0.3), gauge=gauge, embedded=flush
+            )
             self._add(parts, f"track-{feature.key}")
 
     def _plants(self) -> None:
@@ -606,11 +638,16 @@ class _Builder:
             chosen = [row for row in rows if row[3] is conifer]
             for number, (at, height, crown, _) in enumerate(chosen):
                 one = things.Trees(at[None], np.array([height]), np.array([crown]), conifer, detailed=True)
-                self._add(one.parts(self.ground, self.rng("form", conifer, number)), f"tree-{'c' if conifer else 'b'}{number}")
+                self._add(
+                    one.parts(self.ground, self.rng("form", conifer, number)), f"tree-{'c' if conifer else 'b'}{number}"
+                )
         left = MOST_TREES
         for feature, shape, plants in self.planted:
             rng = self.rng("plants", feature.key)
-            density = feature.number("density") or {"trees": self.options.trees_per_ha, "orchard": 250.0, "bushes": 800.0}[plants]
+            density = (
+                feature.number("density")
+                or {"trees": self.options.trees_per_ha, "orchard": 250.0, "bushes": 800.0}[plants]
+            )
             at = things.scattered(shape, density, rng, left) if shape.area > 0 else np.zeros((0, 2))
             wanted = int(round(density * shape.area / 10_000))
             if wanted > left:
@@ -620,7 +657,9 @@ class _Builder:
                 self._add(things.bushes(at, self.ground, rng), f"bushes-{feature.key}")
                 continue
             mixed = feature.tag("leaf_type") in ("mixed", "")
-            conifer = rng.random(len(at)) < (0.35 if mixed and plants == "trees" else float(feature.tag("leaf_type") == "needleleaved"))
+            conifer = rng.random(len(at)) < (
+                0.35 if mixed and plants == "trees" else float(feature.tag("leaf_type") == "needleleaved")
+            )
             mean = feature.metres("height") or (5.0 if plants == "orchard" else 11.0)
             height = mean * rng.uniform(0.75, 1.25, len(at))
             spacing = 100.0 / np.sqrt(max(density, 1.0))
@@ -642,7 +681,9 @@ class _Builder:
             yaw = 90.0 - toward if toward is not None else 0.0
             if toward is None and len(lines):
                 row = int(np.argmin(shapely.distance(shapely.Point(xy), lines)))
-                nearest = shapely.line_interpolate_point(lines[row], shapely.line_locate_point(lines[row], shapely.Point(xy)))
+                nearest = shapely.line_interpolate_point(
+                    lines[row], shapely.line_locate_point(lines[row], shapely.Point(xy))
+                )
                 away = np.array([nearest.x, nearest.y]) - xy
                 yaw = float(np.degrees(np.arctan2(away[1], away[0]))) if np.hypot(*away) > 0.01 else 0.0
             z = float(self.ground.height(xy[None])[0])

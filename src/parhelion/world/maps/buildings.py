@@ -303,7 +303,9 @@ class _Crown:
         angle = np.linspace(0.0, np.pi / 2, 9)
         rise = self.sheet.top_m - self.sheet.eaves_m
         levels = [
-            np.column_stack([centre + (ring - centre) * np.cos(a), np.full(len(ring), self.sheet.eaves_m + rise * np.sin(a))])
+            np.column_stack(
+                [centre + (ring - centre) * np.cos(a), np.full(len(ring), self.sheet.eaves_m + rise * np.sin(a))]
+            )
             for a in angle
         ]
         faces = []

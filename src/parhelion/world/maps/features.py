@@ -67,7 +67,9 @@ class RawMap:
         self.shapes.append(shape)
 
 
-_LENGTH = re.compile(r"([+-]?\d+(?:[.,]\d+)?)\s*(m|metres?|meters?|km|cm|ft|feet|')?\s*(?:(\d+(?:\.\d+)?)\s*(?:\"|in))?")
+_LENGTH = re.compile(
+    r"([+-]?\d+(?:[.,]\d+)?)\s*(m|metres?|meters?|km|cm|ft|feet|')?\s*(?:(\d+(?:\.\d+)?)\s*(?:\"|in))?"
+)
 _UNIT_M = {"": 1.0, "m": 1.0, "km": 1000.0, "cm": 0.01, "ft": 0.3048, "feet": 0.3048, "'": 0.3048}
 
 

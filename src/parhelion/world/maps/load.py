@@ -174,5 +174,3 @@ def _terrain(
     high = np.ceil([high_x + margin, high_y + margin])
     path = Path(terrain) if Path(terrain).is_absolute() else file.parent / terrain
     return ground_from(path, range_m, origin, low, high)
-
-

@@ -117,7 +117,9 @@ def _from_xml(file: Path) -> OsmData:
             member = (attributes.get("type", ""), number(attributes, "ref", int), attributes.get("role", ""))
             current["members"].append(member)
         elif name == "bounds":
-            west, south, east, north = (number(attributes, key, float) for key in ("minlon", "minlat", "maxlon", "maxlat"))
+            west, south, east, north = (
+                number(attributes, key, float) for key in ("minlon", "minlat", "maxlon", "maxlat")
+            )
             data.bounds = (west, south, east, north)
 
     def end(name: str) -> None:

@@ -83,5 +83,10 @@ def tinted(name: str, colour: str) -> Material:
     spectrum = SpectrumTable(wavelength_um=grid.tolist(), reflectance=np.round(mixed, 4).tolist())
     sources = [*base.sources, f"Visible colour {colour} from the tags of a map."]
     return base.model_copy(
-        update={"name": f"{name}-{colour[1:]}", "description": f"{name} of colour {colour}.", "spectrum": spectrum, "sources": sources}
+        update={
+            "name": f"{name}-{colour[1:]}",
+            "description": f"{name} of colour {colour}.",
+            "spectrum": spectrum,
+            "sources": sources,
+        }
     )

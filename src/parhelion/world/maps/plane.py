@@ -165,7 +165,9 @@ def surface(shape: Any, ground: Ground, lift: HeightOf | float = 0.0) -> Mesh | 
     return _welded(np.column_stack([flat, z]))
 
 
-def skirt(shape: Any, ground: Ground, low: HeightOf | float, high: HeightOf | float, *, inward: bool = False) -> Mesh | None:
+def skirt(
+    shape: Any, ground: Ground, low: HeightOf | float, high: HeightOf | float, *, inward: bool = False
+) -> Mesh | None:
     """Vertical faces on the border of an area, from `low` to `high` above the ground; outward by default."""
     import shapely
 
@@ -175,7 +177,7 @@ def skirt(shape: Any, ground: Ground, low: HeightOf | float, high: HeightOf | fl
     rings = shapely.get_rings(shapely.orient_polygons(parts))
     step = min(ground.cell_m) / 2 if ground.cell_m else 0.0
     pieces = []
-    for ring in shapely.get_coordinates(shapely.segmentize(rings, step) if step else rings, return_index=True),:
+    for ring in (shapely.get_coordinates(shapely.segmentize(rings, step) if step else rings, return_index=True),):
         xy, row = ring
         same = row[1:] == row[:-1]
         pieces.append(np.stack([xy[:-1][same], xy[1:][same]], axis=1))
@@ -263,7 +265,8 @@ def swept(line: Floats, z: Floats, profile: Floats) -> Mesh:
     The profile is counter-clockwise when looking along the line.
     """
     rings = np.stack(
-        [np.column_stack([parallel(line, -right), z + up]) for right, up in np.asarray(profile, dtype=np.float64)], axis=1
+        [np.column_stack([parallel(line, -right), z + up]) for right, up in np.asarray(profile, dtype=np.float64)],
+        axis=1,
     )
     n, k = rings.shape[:2]
     rows = np.arange(n * k).reshape(n, k)

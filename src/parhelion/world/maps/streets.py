@@ -42,7 +42,15 @@ ROADS = {
     "track": (0.9, "bare"), "bus_guideway": (1, "bare"), "raceway": (3, "bare"),
 }  # fmt: skip
 """Lanes and kind of markings of roads without `lanes`, by value of `highway`."""
-PATHS = {"footway": 2.0, "path": 1.5, "cycleway": 2.0, "pedestrian": 5.0, "steps": 2.0, "bridleway": 2.0, "corridor": 2.0}
+PATHS = {
+    "footway": 2.0,
+    "path": 1.5,
+    "cycleway": 2.0,
+    "pedestrian": 5.0,
+    "steps": 2.0,
+    "bridleway": 2.0,
+    "corridor": 2.0,
+}
 """Widths [m] of paths without `width`."""
 _MARKED = ("motorway", "main", "town")
 
@@ -85,12 +93,20 @@ def street_of(feature: Feature) -> list[Street]:
     value = feature.tag("highway")
     railway_like = value in PATHS
     lanes_tag = feature.number("lanes")
-    one_way = feature.tag("oneway") in ("yes", "1", "true", "-1") or value in ("motorway", "motorway_link") or (
-        feature.tag("junction") == "roundabout"
+    one_way = (
+        feature.tag("oneway") in ("yes", "1", "true", "-1")
+        or value in ("motorway", "motorway_link")
+        or (feature.tag("junction") == "roundabout")
     )
     if railway_like:
         width = feature.metres("width", "est_width") or PATHS[value]
-        default = "asphalt" if value in ("cycleway", "footway", "pedestrian") else "gravel" if value != "steps" else "concrete"
+        default = (
+            "asphalt"
+            if value in ("cycleway", "footway", "pedestrian")
+            else "gravel"
+            if value != "steps"
+            else "concrete"
+        )
         lanes, kind = 1, "path"
         if feature.tag("footway") == "sidewalk" or value == "pedestrian":
             default = "concrete"
@@ -108,7 +124,8 @@ def street_of(feature: Feature) -> list[Street]:
     material = paving_of(feature.tag("surface"), default)
     sides = (0.0, 0.0) if railway_like else _sidewalks(feature)
     return [
-        Street(feature, _line(points), width, lanes, kind, one_way, material, sides) for points in line_parts(feature.shape)
+        Street(feature, _line(points), width, lanes, kind, one_way, material, sides)
+        for points in line_parts(feature.shape)
     ]
 
 

@@ -90,7 +90,9 @@ def barrier_parts(feature: Feature, kind: str, line: Floats, ground: Ground, rng
         material = wall_of(feature.tag("material", "wall"), "granite" if kind == "kerb" else "concrete")
         if feature.tag("wall") == "brick":
             material = "brick"
-        return [KitPart("barrier", swept(path, z, box_profile(width, height + 0.2, -0.2)), material, _barrier_label(kind))]
+        return [
+            KitPart("barrier", swept(path, z, box_profile(width, height + 0.2, -0.2)), material, _barrier_label(kind))
+        ]
     if kind == "hedge":
         return [_hedge(path, z, height, width, rng)]
     if kind in ("guard_rail", "cable_barrier"):
@@ -174,7 +176,9 @@ class Trees:
                 scale = np.column_stack([self.crown[rows], self.crown[rows], self.height[rows]])
                 mesh = copies(part.mesh, xyz[rows], yaw[rows], scale)
                 found.setdefault((part.name, part.material, part.label), []).append(mesh)
-        return [KitPart(name, Mesh.merged(meshes), material, label) for (name, material, label), meshes in found.items()]
+        return [
+            KitPart(name, Mesh.merged(meshes), material, label) for (name, material, label), meshes in found.items()
+        ]
 
 
 def _prototype(form: int, conifer: bool, detailed: bool) -> list[KitPart]:
@@ -353,5 +357,10 @@ def land_of(feature: Feature) -> tuple[str, str, str, str] | None:
         if value:
             path = value in ("footway", "pedestrian", "path", "cycleway", "traffic_island", "steps", "platform")
             label = "sidewalk" if path else "road"
-            return f"{key}={value} (area)", paving_of(feature.tag("surface"), "concrete" if path else "asphalt"), label, ""
+            return (
+                f"{key}={value} (area)",
+                paving_of(feature.tag("surface"), "concrete" if path else "asphalt"),
+                label,
+                "",
+            )
     return None
