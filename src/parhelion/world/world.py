@@ -72,6 +72,8 @@ class World(HasEmitters):
         """Position of the world on Earth; None if it is unknown. GNSS receivers use it."""
         self.contents: Contents | None = None
         """What the loader of a map, of roads or of a floor plan read and omitted; None for other worlds."""
+        self.lanes: Any = None
+        """Graph of lanes (`parhelion.world.roads.LaneGraph`) of a world from OpenDRIVE; None for other worlds."""
         self.base: Any = None
         """`Base` of a world that was started from a built-in one; see `parhelion.world.file`."""
         self._version = 0

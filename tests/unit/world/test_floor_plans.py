@@ -115,7 +115,7 @@ def test_an_image_needs_a_scale(tmp_path: Path) -> None:
 SVG = """<svg xmlns="http://www.w3.org/2000/svg" width="10m" viewBox="0 0 1000 800">
 <g transform="translate(100 100)" fill="none" stroke="black">
 <rect width="800" height="600"/><line x1="400" y1="0" x2="400" y2="200"/>
-<path d="m 0 300 h 100 l 50,50 c 0 20 30 40 50 40 z"/></g>
+<path d="m 60 300 h 100 l 50,50 c 0 20 30 40 50 40 z"/></g>
 <circle cx="700" cy="500" r="50" fill="#333"/><text x="3" y="4">Hall</text></svg>"""
 
 
