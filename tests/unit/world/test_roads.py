@@ -146,7 +146,7 @@ def test_objects_and_signals(tmp_path: Path) -> None:
     pole = world.cast([[10.0, 0.0, 2.0]], [[0.0, 1.0, 0.0]])
     assert pole.range[0] == pytest.approx(4.9, abs=0.01)
     assert len(world.lamps) == 1
-    sign = world.cast([[60.0, -5.0, 2.4]], [[1.0, 0.0, 0.0]])
+    sign = world.cast([[63.0, -5.0, 2.4]], [[1.0, 0.0, 0.0]])
     assert world.label_names[int(world.parts.label[sign.part[0]])] == "traffic-sign"
 
 

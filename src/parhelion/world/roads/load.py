@@ -18,7 +18,10 @@ from parhelion.world.emitters import Lamp, put
 from parhelion.world.kit import props
 from parhelion.world.kit.instances import boxes, quads, struts
 from parhelion.world.kit.plants import tree
-from parhelion.world.kit.props import KitPart
+from parhelion.world.kit.props import KitPart, grouped
+from parhelion.world.kit.vehicles import CAR_SHAPES, PAINTS, car
+from parhelion.world.maps.buildings import building_parts, sheet_of
+from parhelion.world.maps.features import Feature
 from parhelion.world.mesh import Mesh
 from parhelion.world.roads.lanes import lane_graph
 from parhelion.world.roads.reader import Road, RoadNetwork, Thing, read_opendrive
@@ -85,19 +88,29 @@ def _things(world: World, network: RoadNetwork, seed: int, tally: Tally) -> None
                 tally.omit(what, "type not supported, and without a size")
                 continue
             poses = _poses(road, thing)
+            title = f"{thing.name or thing.kind}-{number}"
+            if len(poses) > 1:
+                # Repetitions are one object, so that a guard rail is not thousands of objects.
+                rows = [part._replace(mesh=part.mesh.transformed(pose)) for pose in poses for part in built]
+                _add(world, grouped(rows), Pose(), title)
+            else:
+                _add(world, built, poses[0], title)
+            number += 1
             for pose in poses:
-                instance = None
-                for part in built:
-                    added = world.add(
-                        part.mesh, material=part.material, label=part.label, pose=pose, instance=instance,
-                        name=f"{thing.name or thing.kind}-{number}/{part.name}",
-                    )  # fmt: skip
-                    instance = added.instance
                 if thing.kind == "streetLamp":
                     lamp = Lamp(**props.street_light(thing.size[2] or 7.0))
                     world.add_lamp(**put(lamp, pose).model_dump(exclude_defaults=True))
-                number += 1
             tally.add(what, count=len(poses))
+
+
+def _add(world: World, parts: list[KitPart], pose: Pose, name: str) -> None:
+    """Add the parts of one object under one new instance number."""
+    instance = None
+    for part in parts:
+        added = world.add(
+            part.mesh, material=part.material, label=part.label, pose=pose, name=f"{name}/{part.name}", instance=instance
+        )
+        instance = added.instance
 
 
 def _poses(road: Road, thing: Thing) -> list[Pose]:
@@ -129,11 +142,22 @@ def _parts(thing: Thing, rng: np.random.Generator) -> list[KitPart] | None:
         return tree(rng, tall, crown, 0.28 * tall)
     if thing.kind == "streetLamp":
         return props.lamp_pole(height or 7.0)
+    if thing.kind == "bench":
+        return props.bench()
+    if thing.kind == "car":
+        return car(str(rng.choice(list(CAR_SHAPES))), str(rng.choice(PAINTS)))
+    if thing.kind == "building" and min(length, width, height) > 0 and not thing.corners:
+        return _house(length, width, height)
     if thing.corners:
         return _outlined(thing)
     if thing.kind == "crosswalk":
         return [KitPart("bars", _bars(length or 4.0, width or 6.0), "road-paint", "lane-marking")]
     material, label = _LOOKS.get(thing.kind, ("concrete", "other-object"))
+    if thing.kind == "barrier" and 0.5 <= height < 1.1 and 0 < width <= 0.3 and length > 0:
+        # A guard rail: a beam of 0.31 m on posts every 2 m.
+        posts = [[x, 0.0, height / 2] for x in np.arange(-length / 2 + min(1.0, length / 2), length / 2, 2.0)]
+        beam = boxes([[0, 0, height - 0.155]], (length, 0.08, 0.31))
+        return [KitPart("body", Mesh.merged([boxes(posts, (0.06, 0.1, height)), beam]), material, label)]
     if thing.radius > 0 and height > 0:
         return [KitPart("body", struts([[0, 0, 0]], [[0, 0, height]], thing.radius, 16), material, label)]
     if min(length, width, height) > 0:
@@ -147,6 +171,18 @@ _LOOKS = {
     "trafficIsland": ("concrete", "sidewalk"), "gantry": ("galvanised-steel", "other-structure"), "railing": ("steel", "railing"),
     "parkingSpace": ("asphalt", "parking"), "car": ("car-paint-silver", "car"), "wind": ("steel", "pole"), "patch": ("asphalt-dark", "road"),
 }  # fmt: skip
+
+
+def _house(length: float, width: float, height: float) -> list[KitPart]:
+    """House with windows; below 12 m with a gabled roof."""
+    import shapely
+
+    sides = (-length / 2, -width / 2, length / 2, width / 2)
+    tags = {"building": "house" if height < 12.0 else "yes", "height": str(height)}
+    if 3.5 < height < 12.0:
+        tags |= {"roof:shape": "gabled", "roof:height": str(min(0.35 * min(length, width), height - 2.5))}
+    outline = Feature("object", tags, shapely.box(*sides))
+    return building_parts(outline.shape, sheet_of(outline)[0], 0.0)
 
 
 def _outlined(thing: Thing) -> list[KitPart] | None:

@@ -59,8 +59,9 @@ def stations(road: Road, section: Section) -> Floats:
             inside.append(np.arange(section.s, section.end, 2.0))
     inside += [np.array([mark.s for lane in section.lanes.values() for mark in lane.marks])]
     inside += [np.array([row[0] for lane in section.lanes.values() for row in lane.heights])]
-    s = np.unique(np.round(np.concatenate([*inside, [section.s, section.end]]), 6))
-    s = s[(s >= section.s - 1e-9) & (s <= section.end + 1e-9)]
+    s = np.concatenate([*inside, [section.s, section.end]])
+    # Stations are rounded to 1 um, so the last one may lie that much beyond the end.
+    s = np.unique(np.clip(s[(s > section.s - 1e-5) & (s < section.end + 1e-5)], section.s, section.end))
     keep = np.concatenate([[True], np.diff(s) > 1e-4])
     s = s[keep]
     # The end of a section belongs to it: the next one may have other lanes.
