@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-import numpy as np
-
 LATITUDE, LONGITUDE = 52.5, 13.3
 
 
@@ -85,8 +83,18 @@ def every_class() -> MapWriter:
     m = MapWriter()
     # Row 0: buildings with all roofs, 20 x 12 m, 9 m high to the top, 6 m to the eaves.
     for k, roof in enumerate(ROOFS):
-        m.box(40.0 * k, 0.0, 20.0, 12.0, building="house", height="9", roof__shape=roof, roof__height="0" if roof == "flat" else "3",
-              building__colour="#c08040" if k % 2 else "yellow", roof__colour="red")  # fmt: skip
+        m.box(
+            40.0 * k,
+            0.0,
+            20.0,
+            12.0,
+            building="house",
+            height="9",
+            roof__shape=roof,
+            roof__height="0" if roof == "flat" else "3",
+            building__colour="#c08040" if k % 2 else "yellow",
+            roof__colour="red",
+        )
     m.box(360.0, 0.0, 30.0, 30.0, building="tower")
     m.box(360.0, 0.0, 30.0, 15.0, building__part="yes", height="12")
     m.box(360.0, 15.0, 30.0, 15.0, building__part="yes", height="20", min_height="8")
@@ -123,9 +131,17 @@ def every_class() -> MapWriter:
     island = m.box(80, 215, 20, 20)
     m.relation([(lake, "outer"), (island, "inner")], type="multipolygon", natural="water", water="lake")
     for k, (key, value) in enumerate(
-        [("landuse", "grass"), ("landuse", "forest"), ("natural", "sand"), ("natural", "scrub"), ("landuse", "farmland"),
-         ("leisure", "park"), ("amenity", "parking"), ("natural", "beach")]
-    ):  # fmt: skip
+        [
+            ("landuse", "grass"),
+            ("landuse", "forest"),
+            ("natural", "sand"),
+            ("natural", "scrub"),
+            ("landuse", "farmland"),
+            ("leisure", "park"),
+            ("amenity", "parking"),
+            ("natural", "beach"),
+        ]
+    ):
         m.box(140.0 + 40 * k, 200.0, 30.0, 30.0, **{key: value})
     m.box(345, 205, 10, 10, natural="water", water="pond")  # in the park
     # Row 4: railways, barriers, trees.

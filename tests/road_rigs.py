@@ -37,7 +37,8 @@ def road(
     return f"""<road id="{number}" length="{length}" junction="{junction}"><link>{link}</link>
 <type s="0" type="town"><speed max="50" unit="km/h"/></type><planView>{geometry}</planView>
 <elevationProfile>{elevation}</elevationProfile><lateralProfile>{lateral}</lateralProfile>
-<lanes>{offset}<laneSection s="0"><left>{left}</left><center>{lane(0, "none", more=centre)}</center><right>{right}</right></laneSection></lanes>
+<lanes>{offset}<laneSection s="0"><left>{left}</left><center>{lane(0, "none", more=centre)}</center>
+<right>{right}</right></laneSection></lanes>
 {more}</road>"""
 
 
@@ -48,7 +49,8 @@ def geometry(shape: str, length: float, x: float = 0.0, y: float = 0.0, heading:
 
 def network(*parts: str, header: str = "") -> str:
     """A whole file."""
-    return f'<?xml version="1.0"?><OpenDRIVE><header revMajor="1" revMinor="6">{header}</header>{"".join(parts)}</OpenDRIVE>'
+    start = f'<?xml version="1.0"?><OpenDRIVE><header revMajor="1" revMinor="6">{header}</header>'
+    return f"{start}{''.join(parts)}</OpenDRIVE>"
 
 
 def tee_junction() -> str:
@@ -67,11 +69,14 @@ def tee_junction() -> str:
         )
 
     through = linked(-1, -1)
-    straight = road(10, geometry("<line/>", 20.0, -10.0), 20.0, junction=100, link=ways(2), right=lane(-1, links=through))
+    straight = road(
+        10, geometry("<line/>", 20.0, -10.0), 20.0, junction=100, link=ways(2), right=lane(-1, links=through)
+    )
     turn = geometry('<arc curvature="-0.1"/>', 15.707963267948966, -10.0)
     right = road(11, turn, 15.707963267948966, junction=100, link=ways(3), right=lane(-1, links=through))
     rows = "".join(
-        f'<connection id="{k}" incomingRoad="1" connectingRoad="{10 + k}" contactPoint="start"><laneLink from="-1" to="-1"/></connection>'
+        f'<connection id="{k}" incomingRoad="1" connectingRoad="{10 + k}" contactPoint="start">'
+        '<laneLink from="-1" to="-1"/></connection>'
         for k in range(2)
     )
     return network(west, east, south, straight, right, f'<junction id="100" name="t">{rows}</junction>')

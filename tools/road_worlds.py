@@ -42,7 +42,9 @@ class Line:
         names = {"line": (), "arc": ("curvature",), "spiral": ("curvStart", "curvEnd")}[kind]
         inner = f"<{kind}" + "".join(f' {n}="{num(v)}"' for n, v in zip(names, values, strict=True)) + "/>"
         self._write(length, inner)
-        u, v, turn = (float(row[0]) for row in Element(0, x, y, heading, length, kind, values).local(np.array([length])))
+        u, v, turn = (
+            float(row[0]) for row in Element(0, x, y, heading, length, kind, values).local(np.array([length]))
+        )
         cos, sin = np.cos(heading), np.sin(heading)
         self.end = (float(x + cos * u - sin * v), float(y + sin * u + cos * v), heading + turn)
         return self
@@ -97,16 +99,32 @@ class Network:
     junctions: list[str] = field(default_factory=list)
 
     def road(
-        self, number: int, line: Line, left: str, centre: str, right: str, *, junction: int = -1, before: str = "", after: str = "",
-        speed: int = 50, elevation: str = "", lateral: str = "", things: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        number: int,
+        line: Line,
+        left: str,
+        centre: str,
+        right: str,
+        *,
+        junction: int = -1,
+        before: str = "",
+        after: str = "",
+        speed: int = 50,
+        elevation: str = "",
+        lateral: str = "",
+        things: str = "",
+    ) -> None:
         """Add a road; `before` and `after` are attributes of its links."""
         links = (f"<predecessor {before}/>" if before else "") + (f"<successor {after}/>" if after else "")
         self.roads.append(
-            f'<road name="" id="{number}" length="{num(line.length)}" junction="{junction}" rule="RHT"><link>{links}</link>\n'
-            f'<type s="0" type="town"><speed max="{speed}" unit="km/h"/></type>\n<planView>' + "\n".join(line.text) + "</planView>\n"
+            f'<road name="" id="{number}" length="{num(line.length)}" junction="{junction}" rule="RHT">'
+            f"<link>{links}</link>\n"
+            f'<type s="0" type="town"><speed max="{speed}" unit="km/h"/></type>\n<planView>'
+            + "\n".join(line.text)
+            + "</planView>\n"
             f"<elevationProfile>{elevation}</elevationProfile><lateralProfile>{lateral}</lateralProfile>\n"
-            f'<lanes><laneSection s="0"><left>{left}</left><center>{centre}</center><right>{right}</right></laneSection></lanes>\n'
+            f'<lanes><laneSection s="0"><left>{left}</left><center>{centre}</center>'
+            f"<right>{right}</right></laneSection></lanes>\n"
             f"{things}</road>"
         )
 
@@ -160,8 +178,12 @@ def highway() -> Network:
     half = 500 + 2 * clothoid + bend
 
     def side(sign: int) -> str:
-        lanes = [(1, "median", 2.0, "solid", 0.0), (2, "driving", 3.75, "broken", 0.0), (3, "driving", 3.75, "solid", 0.0),
-                 (4, "shoulder", 2.5, "", 0.0)]  # fmt: skip
+        lanes = [
+            (1, "median", 2.0, "solid", 0.0),
+            (2, "driving", 3.75, "broken", 0.0),
+            (3, "driving", 3.75, "solid", 0.0),
+            (4, "shoulder", 2.5, "", 0.0),
+        ]
         rows = [lane(sign * n, k, w, mark=m, high=h, links=link(sign * n, sign * n)) for n, k, w, m, h in lanes]
         return "".join(rows if sign < 0 else rows[::-1])
 
@@ -170,21 +192,40 @@ def highway() -> Network:
     hills: list[tuple[float, float, float]] = []
     for k in range(2):
         s = k * half
-        lateral += [(s, 0.0, 0.0), (s + 500, 0.0, 0.0), (s + 500 + clothoid, bank, 0.0), (s + half - clothoid, bank, 0.0)]
+        lateral += [
+            (s, 0.0, 0.0),
+            (s + 500, 0.0, 0.0),
+            (s + 500 + clothoid, bank, 0.0),
+            (s + half - clothoid, bank, 0.0),
+        ]
         hills += [(s, 0.0, 0.0), (s + 250, 3.0 if k == 0 else -2.0, 0.0), (s + 500, 0.0, 0.0)]
-    rails = [thing("barrier", 0, t, length=4.0, width=0.15, height=0.75, name="guard-rail", repeat=repeat(2, total - 4, 4.0))
-             for t in (-1.0, 1.0, -13.2, 13.2)]  # fmt: skip
+    rails = [
+        thing("barrier", 0, t, length=4.0, width=0.15, height=0.75, name="guard-rail", repeat=repeat(2, total - 4, 4.0))
+        for t in (-1.0, 1.0, -13.2, 13.2)
+    ]
     rng = np.random.default_rng(1)
-    trees = [thing("tree", s, t, height=float(rng.uniform(6, 13)), radius=float(rng.uniform(1.8, 3.2)), name="tree")
-             for s, t in zip(rng.uniform(0, total, 90), rng.choice([-1, 1], 90) * rng.uniform(19, 34, 90), strict=True)]  # fmt: skip
+    trees = [
+        thing("tree", s, t, height=float(rng.uniform(6, 13)), radius=float(rng.uniform(1.8, 3.2)), name="tree")
+        for s, t in zip(rng.uniform(0, total, 90), rng.choice([-1, 1], 90) * rng.uniform(19, 34, 90), strict=True)
+    ]
     signs = "".join(
-        f'<signal id="0" s="{num(s)}" t="{num(t)}" type="274" subtype="100" orientation="{o}" dynamic="no" zOffset="0"/>'
+        f'<signal id="0" s="{num(s)}" t="{num(t)}" type="274" subtype="100" orientation="{o}" dynamic="no"/>'
         for s, t, o in ((40, -14, "+"), (460, 14, "-"), (half + 40, -14, "+"), (half + 460, 14, "-"))
     )
     same = 'elementType="road" elementId="1" contactPoint="{}"'
-    net.road(1, line, side(1), lane(0, "none", 0), side(-1), before=same.format("end"), after=same.format("start"), speed=100,
-             elevation=profile("elevation", hills, total), lateral=profile("superelevation", lateral, total),
-             things=f"<objects>{''.join(rails + trees)}</objects><signals>{signs}</signals>")  # fmt: skip
+    net.road(
+        1,
+        line,
+        side(1),
+        lane(0, "none", 0),
+        side(-1),
+        before=same.format("end"),
+        after=same.format("start"),
+        speed=100,
+        elevation=profile("elevation", hills, total),
+        lateral=profile("superelevation", lateral, total),
+        things=f"<objects>{''.join(rails + trees)}</objects><signals>{signs}</signals>",
+    )
     return net
 
 
@@ -204,14 +245,25 @@ def park() -> Network:
     for s, t in zip(rng.uniform(0, line.length, 70), rng.choice([-1, 1], 70) * rng.uniform(5, 17, 70), strict=True):
         height = float(rng.uniform(5, 14))
         things.append(thing("tree", s, t, height=height, radius=0.27 * height, name="tree"))
-    things += [thing("streetLamp", s, 2.6, hdg=-PI / 2, height=4.5, name="lamp") for s in np.arange(10, line.length - 10, 28)]
+    things += [
+        thing("streetLamp", s, 2.6, hdg=-PI / 2, height=4.5, name="lamp") for s in np.arange(10, line.length - 10, 28)
+    ]
     things += [thing("bench", s, -2.8, hdg=PI / 2, name="bench") for s in np.arange(20, line.length - 10, 35)]
     things += [thing("building", 30.0, 22.0, length=7.0, width=5.0, height=4.0, name="hut")]
     same = 'elementType="road" elementId="1" contactPoint="{}"'
     right = lane(-1, "driving", 1.5, links=link(-1, -1))
     left = lane(1, "driving", 1.5, links=link(1, 1))
-    net.road(1, line, left, lane(0, "none", 0), right, before=same.format("end"), after=same.format("start"), speed=20,
-             things=f"<objects>{''.join(things)}</objects>")  # fmt: skip
+    net.road(
+        1,
+        line,
+        left,
+        lane(0, "none", 0),
+        right,
+        before=same.format("end"),
+        after=same.format("start"),
+        speed=20,
+        things=f"<objects>{''.join(things)}</objects>",
+    )
     return net
 
 
@@ -249,35 +301,81 @@ def roundabout() -> Network:
         out = np.array([np.cos(phi), np.sin(phi)])
         # Arm 1 + k leads outward; ring 11 + k follows the arm.
         things = "".join(thing("streetLamp", s, 7.2, hdg=-PI / 2, height=8.0, name="lamp") for s in (8.0, 36.0))
-        lobe = f'elementType="road" elementId="{31 if k in (0, 1) else 32}" contactPoint="{"start" if k in (0, 2) else "end"}"'
+        contact = "start" if k in (0, 2) else "end"
+        lobe = f'elementType="road" elementId="{31 if k in (0, 1) else 32}" contactPoint="{contact}"'
         line = Line((float(near * out[0]), float(near * out[1]), phi)).add("line", arm)
         after = -1 if k in (0, 2) else 1
-        net.road(1 + k, line, town_side(1, links=link(0, -after)), lane(0, "none", 0, mark="broken"),
-                 town_side(-1, links=link(0, after)), before=f'elementType="junction" elementId="{101 + k}"', after=lobe,
-                 things=f"<objects>{things}</objects>")  # fmt: skip
+        net.road(
+            1 + k,
+            line,
+            town_side(1, links=link(0, -after)),
+            lane(0, "none", 0, mark="broken"),
+            town_side(-1, links=link(0, after)),
+            before=f'elementType="junction" elementId="{101 + k}"',
+            after=lobe,
+            things=f"<objects>{things}</objects>",
+        )
 
         def on_ring(angle: float) -> Pose:
             return float(radius * np.cos(angle)), float(radius * np.sin(angle)), angle + PI / 2
 
         ring = Line(on_ring(phi + delta)).add("arc", radius * ring_angle, 1 / radius)
         at = 'elementType="junction" elementId="{}"'
-        net.road(11 + k, ring, "", lane(0, "none", 0, mark="solid"),
-                 lane(-1, "driving", 5.0, links=link(-1, -1)) + lane(-2, "curb", KERB, high=HIGH) + lane(-3, "sidewalk", WALK, high=HIGH),
-                 before=at.format(101 + k), after=at.format(101 + (k + 1) % 4), speed=30)  # fmt: skip
+        net.road(
+            11 + k,
+            ring,
+            "",
+            lane(0, "none", 0, mark="solid"),
+            lane(-1, "driving", 5.0, links=link(-1, -1))
+            + lane(-2, "curb", KERB, high=HIGH)
+            + lane(-3, "sidewalk", WALK, high=HIGH),
+            before=at.format(101 + k),
+            after=at.format(101 + (k + 1) % 4),
+            speed=30,
+        )
         # Ways of the junction: around, in, out.
         own, previous = 11 + k, 11 + (k + 3) % 4
         end = 'elementType="road" elementId="{}" contactPoint="{}"'
         around = Line(on_ring(phi - delta)).add("arc", radius * 2 * delta, 1 / radius)
-        net.road(41 + k, around, "", lane(0, "none", 0, mark="solid"), lane(-1, "driving", 5.0, links=link(-1, -1)), junction=101 + k,
-                 before=end.format(previous, "end"), after=end.format(own, "start"), speed=30)  # fmt: skip
-        entry = Line((float(near * out[0]), float(near * out[1]), phi + PI)).cubic_to(_turned(on_ring(phi + delta), phi + PI))
+        net.road(
+            41 + k,
+            around,
+            "",
+            lane(0, "none", 0, mark="solid"),
+            lane(-1, "driving", 5.0, links=link(-1, -1)),
+            junction=101 + k,
+            before=end.format(previous, "end"),
+            after=end.format(own, "start"),
+            speed=30,
+        )
+        entry = Line((float(near * out[0]), float(near * out[1]), phi + PI)).cubic_to(
+            _turned(on_ring(phi + delta), phi + PI)
+        )
         wider = _between(LANE, 5.0, entry.length)
         foot = lane(-2, "curb", KERB, high=HIGH) + lane(-3, "sidewalk", WALK, high=HIGH)
-        net.road(51 + k, entry, "", lane(0, "none", 0), _driving(wider, link(1, -1)) + foot, junction=101 + k,
-                 before=end.format(1 + k, "start"), after=end.format(own, "start"), speed=30)  # fmt: skip
+        net.road(
+            51 + k,
+            entry,
+            "",
+            lane(0, "none", 0),
+            _driving(wider, link(1, -1)) + foot,
+            junction=101 + k,
+            before=end.format(1 + k, "start"),
+            after=end.format(own, "start"),
+            speed=30,
+        )
         way_out = Line(on_ring(phi - delta)).cubic_to((float(near * out[0]), float(near * out[1]), phi))
-        net.road(61 + k, way_out, "", lane(0, "none", 0), _driving(_between(5.0, LANE, way_out.length), link(-1, -1)) + foot,
-                 junction=101 + k, before=end.format(previous, "end"), after=end.format(1 + k, "start"), speed=30)  # fmt: skip
+        net.road(
+            61 + k,
+            way_out,
+            "",
+            lane(0, "none", 0),
+            _driving(_between(5.0, LANE, way_out.length), link(-1, -1)) + foot,
+            junction=101 + k,
+            before=end.format(previous, "end"),
+            after=end.format(1 + k, "start"),
+            speed=30,
+        )
         net.junctions.append(connections(101 + k, [(previous, -1, 41 + k), (1 + k, 1, 51 + k), (previous, -1, 61 + k)]))
     far = near + arm
     for number, (start, first, last) in enumerate((((far, 0.0, 0.0), 1, 2), ((-far, 0.0, PI), 3, 4)), start=31):
@@ -288,8 +386,16 @@ def roundabout() -> Network:
             thing("tree", float(s), float(t), height=9.0, radius=2.4, name="tree")
             for s, t in zip(np.arange(15, line.length - 15, 22), rng.choice([-8.5, 8.5], 40), strict=False)
         )
-        net.road(number, line, town_side(1, links=link(-1, 1)), lane(0, "none", 0, mark="broken"), town_side(-1, links=link(-1, 1)),
-                 before=ends.format(first), after=ends.format(last), things=f"<objects>{trees}</objects>")  # fmt: skip
+        net.road(
+            number,
+            line,
+            town_side(1, links=link(-1, 1)),
+            lane(0, "none", 0, mark="broken"),
+            town_side(-1, links=link(-1, 1)),
+            before=ends.format(first),
+            after=ends.format(last),
+            things=f"<objects>{trees}</objects>",
+        )
     return net
 
 
@@ -336,16 +442,28 @@ def suburb() -> Network:
         for sign in (-1, 1):
             for s in (12.0, 46.0) if d == 0 else (29.0,):
                 storeys = int(rng.integers(1, 3))
-                size = {"length": float(rng.uniform(9, 12)), "width": float(rng.uniform(8, 10)), "height": 3.0 * storeys + 3.5}
+                size = {
+                    "length": float(rng.uniform(9, 12)),
+                    "width": float(rng.uniform(8, 10)),
+                    "height": 3.0 * storeys + 3.5,
+                }
                 things.append(thing("building", s, sign * 18.0, name="house", **size))
             things.append(thing("tree", 28.0, sign * 8.5, height=float(rng.uniform(6, 9)), radius=2.0, name="tree"))
             things.append(thing("vegetation", 38.0, sign * 8.0, length=6.0, width=0.6, height=1.2, name="hedge"))
         things.append(thing("streetLamp", 20.0, 6.4, hdg=-PI / 2, height=6.0, name="lamp"))
         things.append(thing("car", float(rng.uniform(22, 36)), -2.35, name="parked-car"))
         ends = 'elementType="junction" elementId="{}"'
-        net.road(number, line, town_side(1), lane(0, "none", 0, mark="broken"), town_side(-1), speed=30,
-                 before=ends.format(100 + nodes.index(node)), after=ends.format(100 + nodes.index(other)),
-                 things=f"<objects>{''.join(things)}</objects>")  # fmt: skip
+        net.road(
+            number,
+            line,
+            town_side(1),
+            lane(0, "none", 0, mark="broken"),
+            town_side(-1),
+            speed=30,
+            before=ends.format(100 + nodes.index(node)),
+            after=ends.format(100 + nodes.index(other)),
+            things=f"<objects>{''.join(things)}</objects>",
+        )
     way = 200
     for k, node in enumerate(nodes):
         x, y = place(node)
@@ -360,14 +478,24 @@ def suburb() -> Network:
                 line = Line(start)
                 line = line.add("line", 2 * trim) if abs(turn) < 0.1 else line.cubic_to(end)
                 # A sidewalk where no street leaves to the right.
-                right_of = {(came + 1) % 4} if abs(turn) < 0.1 else set() if turn < 0 else {(came + 1) % 4, (came + 2) % 4}
+                right_of = (
+                    {(came + 1) % 4} if abs(turn) < 0.1 else set() if turn < 0 else {(came + 1) % 4, (came + 2) % 4}
+                )
                 walk = not (right_of & set(at[node]))
                 way += 1
                 lane_in, lane_out = (1 if begins_in else -1), (-1 if begins_out else 1)
                 ends = 'elementType="road" elementId="{}" contactPoint="{}"'
-                net.road(way, line, "", lane(0, "none", 0), town_side(-1, walk=walk, links=link(lane_in, lane_out)), junction=100 + k,
-                         before=ends.format(road_in, "start" if begins_in else "end"),
-                         after=ends.format(road_out, "start" if begins_out else "end"), speed=30)  # fmt: skip
+                net.road(
+                    way,
+                    line,
+                    "",
+                    lane(0, "none", 0),
+                    town_side(-1, walk=walk, links=link(lane_in, lane_out)),
+                    junction=100 + k,
+                    before=ends.format(road_in, "start" if begins_in else "end"),
+                    after=ends.format(road_out, "start" if begins_out else "end"),
+                    speed=30,
+                )
                 rows.append((road_in, lane_in, way))
         net.junctions.append(connections(100 + k, rows))
     return net

@@ -24,8 +24,15 @@ def room(folder: Path, name: str = "map.yaml", **fields: object) -> Path:
     picture[:, [0, 1, 122, 123]] = np.where(np.arange(134)[None, [0, 1, 122, 123]] < 124, 0, 205)
     picture[20:40, 62:82] = 0
     Image.fromarray(picture).save(folder / "room.pgm")
-    content = {"image": "room.pgm", "resolution": RES, "origin": [-1.0, -2.0, 0.0], "negate": 0, "occupied_thresh": 0.65,
-               "free_thresh": 0.196, **fields}  # fmt: skip
+    content = {
+        "image": "room.pgm",
+        "resolution": RES,
+        "origin": [-1.0, -2.0, 0.0],
+        "negate": 0,
+        "occupied_thresh": 0.65,
+        "free_thresh": 0.196,
+        **fields,
+    }
     (folder / name).write_text("".join(f"{key}: {value}\n" for key, value in content.items() if value is not None))
     return folder / name
 
@@ -99,7 +106,9 @@ def test_bad_ros_maps(tmp_path: Path, fields: dict[str, object], message: str) -
 
 
 def test_a_world_file_is_no_ros_map(tmp_path: Path) -> None:
-    (tmp_path / "world.yaml").write_text("name: yard\nobjects:\n  - {shape: {kind: box, size_m: [1, 1, 1]}, material: wood}\n")
+    (tmp_path / "world.yaml").write_text(
+        "name: yard\nobjects:\n  - {shape: {kind: box, size_m: [1, 1, 1]}, material: wood}\n"
+    )
     assert World.load(tmp_path / "world.yaml").contents is None
     (tmp_path / "typo.yaml").write_text("name: yard\nsound: []\n")
     with pytest.raises(ConfigError, match="did you mean 'sounds'"):

@@ -98,10 +98,18 @@ def test_crossing_roads_share_their_surface(world: World) -> None:
 def test_lengths_and_areas_of_the_record(world: World) -> None:
     assert world.contents is not None
     for what, expected in {
-        "highway=primary": 200, "highway=residential": 60, "highway=tertiary (bridge)": 60, "waterway=canal": 170,
-        "railway=rail": 200, "railway=tram": 100, "barrier=wall": 60, "natural=tree_row": 80, "building=apartments": 1200,
-        "landuse=forest": 900, "natural=water": 1600 + 2600 + 100,
-    }.items():  # fmt: skip
+        "highway=primary": 200,
+        "highway=residential": 60,
+        "highway=tertiary (bridge)": 60,
+        "waterway=canal": 170,
+        "railway=rail": 200,
+        "railway=tram": 100,
+        "barrier=wall": 60,
+        "natural=tree_row": 80,
+        "building=apartments": 1200,
+        "landuse=forest": 900,
+        "natural=water": 1600 + 2600 + 100,
+    }.items():
         assert world.contents.measure(what) == pytest.approx(expected, rel=0.001), what
 
 

@@ -45,7 +45,11 @@ def beside(x: Floats, y: Floats, heading: Floats, t: float) -> Floats:
 
 def test_line(tmp_path: Path) -> None:
     line = centre(tmp_path, "<line/>")
-    assert np.allclose(line, np.column_stack([np.linspace(0, LENGTH, len(line)), np.full(len(line), -1.75), np.zeros(len(line))]), atol=1e-6)
+    assert np.allclose(
+        line,
+        np.column_stack([np.linspace(0, LENGTH, len(line)), np.full(len(line), -1.75), np.zeros(len(line))]),
+        atol=1e-6,
+    )
 
 
 @pytest.mark.parametrize("curvature", [0.02, -0.05])
@@ -78,7 +82,13 @@ def test_poly3_by_arc_length(tmp_path: Path) -> None:
     assert away(line[:, :2], beside(u, v, np.arctan(slope), -WIDTH / 2)) < 0.01
     arc = np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(u), np.diff(v)))])
     end = np.interp(LENGTH, arc, u)
-    expected = beside(*(np.array([value]) for value in (end, 0.004 * end**2 - 0.00002 * end**3, np.arctan(0.008 * end - 0.00006 * end**2))), -WIDTH / 2)
+    expected = beside(
+        *(
+            np.array([value])
+            for value in (end, 0.004 * end**2 - 0.00002 * end**3, np.arctan(0.008 * end - 0.00006 * end**2))
+        ),
+        -WIDTH / 2,
+    )
     assert np.abs(line[-1, :2] - expected[0]).max() < 0.01
 
 
@@ -86,7 +96,10 @@ def test_poly3_by_arc_length(tmp_path: Path) -> None:
 def test_parametric_cubic(tmp_path: Path, kind: str, scale: float) -> None:
     p = np.linspace(0, 1, 40_001)
     u, v = 78 * p + 2 * p**2 - 3 * p**3, 20 * p**2 - 8 * p**3
-    values = [factor / scale**k for k, factor in enumerate((0, 78, 2, -3))], [factor / scale**k for k, factor in enumerate((0, 0, 20, -8))]
+    values = (
+        [factor / scale**k for k, factor in enumerate((0, 78, 2, -3))],
+        [factor / scale**k for k, factor in enumerate((0, 0, 20, -8))],
+    )
     names = [f"{k}{axis}" for axis in "UV" for k in "abcd"]
     text = " ".join(f'{name}="{value!r}"' for name, value in zip(names, [*values[0], *values[1]], strict=True))
     line = centre(tmp_path, f'<paramPoly3 pRange="{kind}" {text}/>')
@@ -95,12 +108,19 @@ def test_parametric_cubic(tmp_path: Path, kind: str, scale: float) -> None:
 
 
 def test_widths_offset_elevation_and_superelevation(tmp_path: Path) -> None:
-    lanes = '<lane id="-1" type="driving"><width sOffset="0" a="3" b="0" c="0" d="0"/><width sOffset="40" a="3" b="0.05" c="0" d="0"/></lane>'
+    widths = '<width sOffset="0" a="3" b="0" c="0" d="0"/><width sOffset="40" a="3" b="0.05" c="0" d="0"/>'
+    lanes = f'<lane id="-1" type="driving">{widths}</lane>'
     text = network(
-        road(1, geometry("<line/>", LENGTH), LENGTH, right=lanes, offset='<laneOffset s="0" a="1" b="0" c="0" d="0"/>',
-             elevation='<elevation s="0" a="2" b="0.05" c="0" d="0"/>',
-             lateral='<superelevation s="0" a="0.04" b="0" c="0" d="0"/>')
-    )  # fmt: skip
+        road(
+            1,
+            geometry("<line/>", LENGTH),
+            LENGTH,
+            right=lanes,
+            offset='<laneOffset s="0" a="1" b="0" c="0" d="0"/>',
+            elevation='<elevation s="0" a="2" b="0.05" c="0" d="0"/>',
+            lateral='<superelevation s="0" a="0.04" b="0" c="0" d="0"/>',
+        )
+    )
     line = load(tmp_path, text).lanes.lanes[0].line
     s = line[:, 0]
     t = 1.0 - (3.0 + np.maximum(0.0, 0.05 * (s - 40))) / 2
@@ -110,8 +130,14 @@ def test_widths_offset_elevation_and_superelevation(tmp_path: Path) -> None:
 
 def test_surface_markings_and_kerbs(tmp_path: Path) -> None:
     height = '<height sOffset="0" inner="0.12" outer="0.12"/>'
-    right = lane(-1, more=MARK.format(kind="solid")) + lane(-2, "curb", 0.15, more=height) + lane(-3, "sidewalk", 2.0, more=height)
-    text = network(road(1, geometry("<line/>", LENGTH), LENGTH, right=right, left=lane(1), centre=MARK.format(kind="broken")))
+    right = (
+        lane(-1, more=MARK.format(kind="solid"))
+        + lane(-2, "curb", 0.15, more=height)
+        + lane(-3, "sidewalk", 2.0, more=height)
+    )
+    text = network(
+        road(1, geometry("<line/>", LENGTH), LENGTH, right=right, left=lane(1), centre=MARK.format(kind="broken"))
+    )
     world = load(tmp_path, text)
 
     def below(x: float, y: float) -> tuple[str, float]:
@@ -124,7 +150,11 @@ def test_surface_markings_and_kerbs(tmp_path: Path) -> None:
     assert below(40.0, -3.6) == ("sidewalk", 0.12)
     assert below(40.0, -4.5) == ("sidewalk", 0.12)
     assert below(40.0, -10.0)[0] == "terrain"
-    assert [below(3.0 + 9 * k + x, 0.0)[0] for k in (0, 3) for x in (1.0, 4.0, 7.0)] == ["lane-marking", "road", "road"] * 2
+    assert [below(3.0 + 9 * k + x, 0.0)[0] for k in (0, 3) for x in (1.0, 4.0, 7.0)] == [
+        "lane-marking",
+        "road",
+        "road",
+    ] * 2
     kerb = world.cast([[40.0, -2.0, 0.06]], [[0.0, -1.0, 0.0]])
     assert kerb.range[0] == pytest.approx(1.5, abs=1e-6)
     assert world.contents is not None
@@ -133,8 +163,10 @@ def test_surface_markings_and_kerbs(tmp_path: Path) -> None:
 
 def test_objects_and_signals(tmp_path: Path) -> None:
     things = """<objects><object id="1" type="pole" s="10" t="5" radius="0.1" height="4" name="p"/>
-<object id="2" type="barrier" s="20" t="-6" length="2" width="0.3" height="0.8"><repeat s="20" length="20" distance="5"/></object>
-<object id="3" type="streetLamp" s="30" t="6" hdg="-1.5708" height="6"/><object id="4" type="magic" s="1" t="1"/></objects>
+<object id="2" type="barrier" s="20" t="-6" length="2" width="0.3" height="0.8">
+<repeat s="20" length="20" distance="5"/></object>
+<object id="3" type="streetLamp" s="30" t="6" hdg="-1.5708" height="6"/>
+<object id="4" type="magic" s="1" t="1"/></objects>
 <signals><signal id="5" s="70" t="-5" type="274" subtype="50" orientation="+" dynamic="no"/>
 <signal id="6" s="60" t="-5" type="1000001" orientation="+" dynamic="yes"/></signals>"""
     world = load(tmp_path, network(road(1, geometry("<line/>", LENGTH), LENGTH, right=lane(-1), more=things)))
@@ -178,7 +210,9 @@ def test_a_car_follows_its_lane_through_a_junction(tmp_path: Path) -> None:
     xyz, quat = car.objects[0].trajectory.sample(times)
     # West along y = -1.75, a right turn of radius 10 - 1.75 m about (-10, -10), then south along x = -1.75.
     x, y = xyz[:, 0], xyz[:, 1]
-    error = np.where(x < -10, np.abs(y + 1.75), np.where(y < -10, np.abs(x + 1.75), np.abs(np.hypot(x + 10, y + 10) - 8.25)))
+    error = np.where(
+        x < -10, np.abs(y + 1.75), np.where(y < -10, np.abs(x + 1.75), np.abs(np.hypot(x + 10, y + 10) - 8.25))
+    )
     assert error.max() < 0.02
     assert np.allclose(xyz[[0, -1]], [[-60, -1.75, 0], [-1.75, -60, 0]], atol=0.01)
     heading = np.degrees(2 * np.arctan2(quat[:, 2], quat[:, 3]))
@@ -233,14 +267,17 @@ def test_a_ring_is_a_loop(tmp_path: Path) -> None:
         ("<OpenDRIVE/>", "has no roads"),
         (network('<road id="1" length="5" junction="-1"><planView/></road>'), r"road 1|planView"),
         (network(road(1, geometry("<line/>", 5.0), -5.0, right=lane(-1))), "length must be positive"),
-        (network(road(1, geometry("<line/>", 5.0).replace('x="0.0"', 'x="nan"'), 5.0, right=lane(-1))), "x must be a finite number"),
+        (
+            network(road(1, geometry("<line/>", 5.0).replace('x="0.0"', 'x="nan"'), 5.0, right=lane(-1))),
+            "x must be a finite number",
+        ),
         (network(road(1, geometry("<line/>", 1e7), 1e7, right=lane(-1))), "length must be at most"),
         (network(road(1, geometry("<helix/>", 5.0), 5.0, right=lane(-1))), "needs one of line, arc"),
         (network(road(1, geometry("<line/>", 5.0), 5.0, right=lane(1))), "lane 1 must not be in <right>"),
         (network(road(1, geometry("<line/>", 5.0), 5.0)), "none of its lanes has a surface"),
         (network(*(road(1, geometry("<line/>", 5.0), 5.0, right=lane(-1)) for _ in range(2))), "is used twice"),
     ],
-)  # fmt: skip
+)
 def test_bad_files(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises((ConfigError, FormatError), match=message) as caught:
         load(tmp_path, text)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,18 +21,66 @@ from parhelion.world.mesh import Mesh
 
 STOREY_M = 3.0
 DEFAULT_STOREYS = {
-    "house": 2, "detached": 2, "semidetached_house": 2, "terrace": 2, "bungalow": 1, "apartments": 4, "residential": 3,
-    "garage": 1, "garages": 1, "shed": 1, "hut": 1, "cabin": 1, "kiosk": 1, "greenhouse": 1, "farm_auxiliary": 1, "barn": 2,
-    "industrial": 2, "warehouse": 3, "office": 5, "commercial": 3, "retail": 2, "school": 3, "hospital": 4, "hotel": 5,
-    "church": 4, "cathedral": 8, "hangar": 4, "roof": 1, "carport": 1,
-}  # fmt: skip
+    "house": 2,
+    "detached": 2,
+    "semidetached_house": 2,
+    "terrace": 2,
+    "bungalow": 1,
+    "apartments": 4,
+    "residential": 3,
+    "garage": 1,
+    "garages": 1,
+    "shed": 1,
+    "hut": 1,
+    "cabin": 1,
+    "kiosk": 1,
+    "greenhouse": 1,
+    "farm_auxiliary": 1,
+    "barn": 2,
+    "industrial": 2,
+    "warehouse": 3,
+    "office": 5,
+    "commercial": 3,
+    "retail": 2,
+    "school": 3,
+    "hospital": 4,
+    "hotel": 5,
+    "church": 4,
+    "cathedral": 8,
+    "hangar": 4,
+    "roof": 1,
+    "carport": 1,
+}
 """Storeys of buildings without a height, by value of `building`; round figures. Three for all others."""
-_PLAIN_WALLS = {"industrial": "galvanised-steel", "warehouse": "galvanised-steel", "garage": "concrete",
-                "garages": "concrete", "shed": "wood", "barn": "wood", "greenhouse": "glass", "hangar": "galvanised-steel",
-                "church": "limestone", "cathedral": "limestone", "office": "concrete"}  # fmt: skip
+_PLAIN_WALLS = {
+    "industrial": "galvanised-steel",
+    "warehouse": "galvanised-steel",
+    "garage": "concrete",
+    "garages": "concrete",
+    "shed": "wood",
+    "barn": "wood",
+    "greenhouse": "glass",
+    "hangar": "galvanised-steel",
+    "church": "limestone",
+    "cathedral": "limestone",
+    "office": "concrete",
+}
 _NO_WALLS = {"roof", "carport"}
-_NO_WINDOWS = {"garage", "garages", "shed", "hut", "barn", "greenhouse", "warehouse", "industrial", "hangar", "storage_tank",
-               "silo", "transformer_tower", "farm_auxiliary"}  # fmt: skip
+_NO_WINDOWS = {
+    "garage",
+    "garages",
+    "shed",
+    "hut",
+    "barn",
+    "greenhouse",
+    "warehouse",
+    "industrial",
+    "hangar",
+    "storage_tank",
+    "silo",
+    "transformer_tower",
+    "farm_auxiliary",
+}
 _PITCH_DEG = 35.0
 """Slope of roofs without a height: a round figure."""
 _SAME_M = 2e-3
@@ -143,7 +192,7 @@ def building_parts(shape: Any, sheet: BuildingSheet, ground_m: float, *, windows
     for part in polygons(shape):
         crown = _Crown(part, sheet)
         corners = crown.roof()
-        roofs.append(corners + [0.0, 0.0, ground_m])
+        roofs.append(corners + np.array([0.0, 0.0, ground_m]))
         a, b, top = crown.wall_tops()
         low = np.full_like(top, sheet.base_m)
         if sheet.has_walls:
@@ -255,8 +304,7 @@ class _Crown:
         else:
             rows = (-width, width)
         return [
-            np.array([[-length, low], [length, low], [length, high], [-length, high]])
-            for low, high in zip(rows[:-1], rows[1:], strict=True)
+            np.array([[-length, low], [length, low], [length, high], [-length, high]]) for low, high in pairwise(rows)
         ]
 
     def _hips(self) -> list[Floats]:
@@ -271,7 +319,7 @@ class _Crown:
             half_u, half_v = length + share * (ridge - length), width * (1.0 - share)
             rings.append(np.array([[-half_u, -half_v], [half_u, -half_v], [half_u, half_v], [-half_u, half_v]]))
         found = []
-        for outer, inner in zip(rings[:-1], rings[1:], strict=True):
+        for outer, inner in pairwise(rings):
             for k in range(4):
                 j = (k + 1) % 4
                 found.append(np.array([outer[k], outer[j], inner[j], inner[k]]))
@@ -309,7 +357,7 @@ class _Crown:
             for a in angle
         ]
         faces = []
-        for low, high in zip(levels[:-1], levels[1:], strict=True):
+        for low, high in pairwise(levels):
             low_next, high_next = np.roll(low, -1, axis=0), np.roll(high, -1, axis=0)
             faces += [np.stack([low, low_next, high_next], axis=1), np.stack([low, high_next, high], axis=1)]
         return np.concatenate(faces)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,10 @@ def _walk(element: Any, matrix: Floats, style: dict[str, str]) -> Iterator[tuple
         if tag in _NOT_DRAWN:
             continue
         own = matrix @ _transform(child.get("transform") or "")
-        looks = {**style, **{key: child.get(key) for key in ("fill", "stroke", "display", "visibility") if child.get(key)}}
+        looks = {
+            **style,
+            **{key: child.get(key) for key in ("fill", "stroke", "display", "visibility") if child.get(key)},
+        }
         for entry in (child.get("style") or "").split(";"):
             key, colon, value = entry.partition(":")
             if colon:
@@ -197,7 +201,7 @@ def _bezier(corners: list[Floats]) -> Floats:
     t = np.linspace(0.0, 1.0, _SEGMENTS + 1)[1:, None]
     rows = [np.broadcast_to(corner, (len(t), 2)) for corner in corners]
     while len(rows) > 1:  # de Casteljau
-        rows = [(1 - t) * a + t * b for a, b in zip(rows[:-1], rows[1:], strict=True)]
+        rows = [(1 - t) * a + t * b for a, b in pairwise(rows)]
     return rows[0]
 
 

@@ -41,7 +41,7 @@ class RosMap(Config):
     """Image of the occupancy, relative to the folder of the file."""
     resolution: Annotated[float, Field(gt=0, le=100)]
     """Size of a pixel [m]."""
-    origin: Annotated[list[float], Field(min_length=2, max_length=3)] = [0.0, 0.0, 0.0]
+    origin: Annotated[tuple[float, ...], Field(min_length=2, max_length=3)] = (0.0, 0.0, 0.0)
     """Pose of the lower left corner of the image: x, y [m], yaw [rad]."""
     negate: Annotated[int, Field(ge=0, le=1)] = 0
     """1 if white is occupied."""
@@ -151,7 +151,7 @@ def cells_area(cells: NDArray[np.bool_], size: float) -> Any:
     """Area of cells (rows, columns), the first row on top; the origin is the lower left corner."""
     import shapely
 
-    rows, columns = cells.shape
+    rows = len(cells)
     edges = np.diff(np.pad(cells.astype(np.int8), ((0, 0), (1, 1))), axis=1)
     row, start = np.nonzero(edges == 1)
     _, end = np.nonzero(edges == -1)
@@ -281,7 +281,9 @@ def load_dxf(
         import ezdxf
         from ezdxf import path as paths
     except ImportError:
-        raise MissingDependencyError(f"{path}: reading .dxf needs the package ezdxf: pip install 'parhelion[cad]'") from None
+        raise MissingDependencyError(
+            f"{path}: reading .dxf needs the package ezdxf: pip install 'parhelion[cad]'"
+        ) from None
     file = Path(path)
     text = read_bytes(file, ConfigError, largest=_LARGEST_BYTES, what="a drawing").decode("utf-8", "surrogateescape")
     document = ezdxf.read(io.StringIO(text.replace("\r\n", "\n")))  # type: ignore[attr-defined]
@@ -344,11 +346,20 @@ def _drawing_world(
     low_x, low_y, high_x, high_y = walls.bounds
     if max(high_x - low_x, high_y - low_y) > 5000.0:
         raise ConfigError(
-            f"{file}: the plan is {high_x - low_x:.0f} x {high_y - low_y:.0f} m; the limit is 5000 m; set metres_per_unit"
+            f"{file}: the plan is {high_x - low_x:.0f} x {high_y - low_y:.0f} m, the limit is 5000 m; "
+            "set metres_per_unit"
         )
     middle = np.round([(low_x + high_x) / 2, (low_y + high_y) / 2], 3)
     world = World(file.stem)
-    _walls_and_floor(world, walls, shapely.box(low_x, low_y, high_x, high_y), Pose((-middle[0], -middle[1], 0.0)), height, wall, floor)
+    _walls_and_floor(
+        world,
+        walls,
+        shapely.box(low_x, low_y, high_x, high_y),
+        Pose((-middle[0], -middle[1], 0.0)),
+        height,
+        wall,
+        floor,
+    )
     tally.add("walls", walls.area, "m2", len(polygons(walls)))
     world.contents = tally.contents(file, form)
     return world

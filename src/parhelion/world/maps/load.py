@@ -14,9 +14,10 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.reading import file_reader
 from parhelion.surfaces import library
 from parhelion.world.maps import geojson, osm
-from parhelion.world.maps.build import MapOptions, map_world
+from parhelion.world.maps.build import map_world
 from parhelion.world.maps.features import Feature, RawMap, projected
 from parhelion.world.maps.plane import Ground
+from parhelion.world.maps.sorting import MapOptions
 from parhelion.world.maps.streets import BRIDGE_M
 from parhelion.world.sources import GeoOrigin, Tally
 from parhelion.world.world import World
@@ -105,8 +106,22 @@ def load_geojson(
     return _world(Path(path), "GeoJSON", raw, seed, origin, degrees, terrain, terrain_range_m, options, tally)
 
 
-_KEYS = ("building", "building:part", "highway", "railway", "waterway", "natural", "landuse", "leisure", "amenity", "barrier",
-         "man_made", "water", "aeroway", "power")  # fmt: skip
+_KEYS = (
+    "building",
+    "building:part",
+    "highway",
+    "railway",
+    "waterway",
+    "natural",
+    "landuse",
+    "leisure",
+    "amenity",
+    "barrier",
+    "man_made",
+    "water",
+    "aeroway",
+    "power",
+)
 
 
 def _tag_buildings(raw: RawMap) -> None:

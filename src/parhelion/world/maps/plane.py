@@ -227,6 +227,13 @@ def _welded(points: Floats) -> Mesh | None:
 # ---- lines -----------------------------------------------------------------------------------------------------------
 
 
+def line_of(points: Floats) -> Any:
+    """Shapely line through points (n, 2)."""
+    import shapely
+
+    return shapely.LineString(points)
+
+
 def line_parts(shape: Any) -> list[Floats]:
     """Corners (n, 2) of each line of a geometry, repeated points removed."""
     import shapely
@@ -243,7 +250,7 @@ def line_parts(shape: Any) -> list[Floats]:
 
 
 def parallel(line: Floats, offset: float | Floats) -> Floats:
-    """Line (n, 2) moved to its left by an offset [m], one number or one per point; bends are mitred, at most 3 times."""
+    """Line (n, 2) moved to its left by an offset [m], one number or one per point; bends are mitred."""
     steps = np.diff(line, axis=0)
     steps = steps / np.hypot(steps[:, 0], steps[:, 1])[:, None]
     before, after = np.vstack([steps[:1], steps]), np.vstack([steps, steps[-1:]])

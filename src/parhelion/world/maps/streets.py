@@ -9,6 +9,7 @@ import heapq
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -35,12 +36,26 @@ RAMP_GRADE = 0.06
 """Slope of the approach to a bridge."""
 
 ROADS = {
-    "motorway": (4, "motorway"), "trunk": (4, "main"), "primary": (2, "main"), "secondary": (2, "main"),
-    "tertiary": (2, "town"), "unclassified": (2, "town"), "residential": (2, "quiet"), "living_street": (1.6, "bare"),
-    "service": (1.2, "bare"), "road": (2, "quiet"), "motorway_link": (1.5, "main"), "trunk_link": (1.5, "main"),
-    "primary_link": (1.5, "main"), "secondary_link": (1.5, "town"), "tertiary_link": (1.5, "town"), "busway": (2, "town"),
-    "track": (0.9, "bare"), "bus_guideway": (1, "bare"), "raceway": (3, "bare"),
-}  # fmt: skip
+    "motorway": (4, "motorway"),
+    "trunk": (4, "main"),
+    "primary": (2, "main"),
+    "secondary": (2, "main"),
+    "tertiary": (2, "town"),
+    "unclassified": (2, "town"),
+    "residential": (2, "quiet"),
+    "living_street": (1.6, "bare"),
+    "service": (1.2, "bare"),
+    "road": (2, "quiet"),
+    "motorway_link": (1.5, "main"),
+    "trunk_link": (1.5, "main"),
+    "primary_link": (1.5, "main"),
+    "secondary_link": (1.5, "town"),
+    "tertiary_link": (1.5, "town"),
+    "busway": (2, "town"),
+    "track": (0.9, "bare"),
+    "bus_guideway": (1, "bare"),
+    "raceway": (3, "bare"),
+}
 """Lanes and kind of markings of roads without `lanes`, by value of `highway`."""
 PATHS = {
     "footway": 2.0,
@@ -148,7 +163,7 @@ def _sidewalks(feature: Feature) -> tuple[float, float]:
 
 def place_of(xy: Floats) -> tuple[int, int]:
     """Key of a point, the same for points within about a centimetre."""
-    return int(round(float(xy[0]) * 100)), int(round(float(xy[1]) * 100))
+    return round(float(xy[0]) * 100), round(float(xy[1]) * 100)
 
 
 def ends_of(line: Any) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -331,7 +346,7 @@ def ramp_segments(net: StreetNet, rise: dict[tuple[int, int], float]) -> tuple[F
     segments, heights = [], []
     for street in net.ground:
         xy = np.asarray(street.line.coords)
-        for a, b in zip(xy[:-1], xy[1:], strict=True):
+        for a, b in pairwise(xy):
             za, zb = rise.get(place_of(a), 0.0), rise.get(place_of(b), 0.0)
             if max(za, zb) <= 0:
                 continue
@@ -340,8 +355,8 @@ def ramp_segments(net: StreetNet, rise: dict[tuple[int, int], float]) -> tuple[F
             stations = np.unique(np.clip([0.0, za / RAMP_GRADE, length - zb / RAMP_GRADE, length], 0.0, length))
             z = np.maximum(np.maximum(za - RAMP_GRADE * stations, zb - RAMP_GRADE * (length - stations)), 0.0)
             points = a + (stations / length)[:, None] * (b - a)
-            segments += [np.stack(pair) for pair in zip(points[:-1], points[1:], strict=True)]
-            heights += list(zip(z[:-1], z[1:], strict=True))
+            segments += [np.stack(pair) for pair in pairwise(points)]
+            heights += list(pairwise(z))
     return np.array(segments).reshape(-1, 2, 2), np.array(heights).reshape(-1, 2)
 
 

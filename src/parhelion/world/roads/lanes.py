@@ -120,7 +120,7 @@ class LaneGraph:
         line = self.line(route)
         closed = np.vstack([line, line[:1]])
         away = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(closed, axis=0), axis=1))])
-        count = max(4, int(round(away[-1] / spacing_m)))
+        count = max(4, round(float(away[-1]) / spacing_m))
         place = np.linspace(0.0, away[-1], count, endpoint=False)
         return np.column_stack([np.interp(place, away, closed[:, k]) for k in range(3)])
 
@@ -173,9 +173,13 @@ def _links(network: RoadNetwork, road: Road) -> Iterator[tuple[Key, Key]]:
         for number, lane in section.lanes.items():
             key = (road.number, k, number)
             if lane.after is not None:
-                yield from _pair(network, key, (road.number, k + 1, lane.after), road.after if k == last else None, k < last)
+                yield from _pair(
+                    network, key, (road.number, k + 1, lane.after), road.after if k == last else None, k < last
+                )
             if lane.before is not None:
-                yield from _pair(network, key, (road.number, k - 1, lane.before), road.before if k == 0 else None, k > 0)
+                yield from _pair(
+                    network, key, (road.number, k - 1, lane.before), road.before if k == 0 else None, k > 0
+                )
     for connection in [one for rows in network.junctions.values() for one in rows if one.incoming == road.number]:
         yield from _through(network, road, connection)
 

@@ -108,7 +108,12 @@ def _add(world: World, parts: list[KitPart], pose: Pose, name: str) -> None:
     instance = None
     for part in parts:
         added = world.add(
-            part.mesh, material=part.material, label=part.label, pose=pose, name=f"{name}/{part.name}", instance=instance
+            part.mesh,
+            material=part.material,
+            label=part.label,
+            pose=pose,
+            name=f"{name}/{part.name}",
+            instance=instance,
         )
         instance = added.instance
 
@@ -121,7 +126,8 @@ def _poses(road: Road, thing: Thing) -> list[Pose]:
         count = int(min(length / distance + 1e-6, _MOST_REPEATS)) + 1 if distance > 0 else 1
         s = start + distance * np.arange(count)
     s = np.clip(s, 0.0, road.length - 1e-6)
-    xyz = points(road, s, np.full(len(s), thing.t)) + [0.0, 0.0, thing.z if thing.kind != "signal" else 0.0]
+    xyz = points(road, s, np.full(len(s), thing.t))
+    xyz[:, 2] += thing.z if thing.kind != "signal" else 0.0
     turn = np.pi if thing.kind == "signal" and thing.facing == "-" else 0.0
     yaw = np.degrees(headings(road, s) + thing.heading + turn)
     return [Pose(at, rpy_deg=(0.0, 0.0, float(angle))) for at, angle in zip(xyz, yaw, strict=True)]
@@ -166,11 +172,20 @@ def _parts(thing: Thing, rng: np.random.Generator) -> list[KitPart] | None:
 
 
 _LOOKS = {
-    "building": ("plaster", "building"), "barrier": ("galvanised-steel", "fence"), "pole": ("galvanised-steel", "pole"),
-    "vegetation": ("leaf", "vegetation"), "tree": ("leaf", "vegetation"), "soundBarrier": ("concrete", "wall"),
-    "trafficIsland": ("concrete", "sidewalk"), "gantry": ("galvanised-steel", "other-structure"), "railing": ("steel", "railing"),
-    "parkingSpace": ("asphalt", "parking"), "car": ("car-paint-silver", "car"), "wind": ("steel", "pole"), "patch": ("asphalt-dark", "road"),
-}  # fmt: skip
+    "building": ("plaster", "building"),
+    "barrier": ("galvanised-steel", "fence"),
+    "pole": ("galvanised-steel", "pole"),
+    "vegetation": ("leaf", "vegetation"),
+    "tree": ("leaf", "vegetation"),
+    "soundBarrier": ("concrete", "wall"),
+    "trafficIsland": ("concrete", "sidewalk"),
+    "gantry": ("galvanised-steel", "other-structure"),
+    "railing": ("steel", "railing"),
+    "parkingSpace": ("asphalt", "parking"),
+    "car": ("car-paint-silver", "car"),
+    "wind": ("steel", "pole"),
+    "patch": ("asphalt-dark", "road"),
+}
 
 
 def _house(length: float, width: float, height: float) -> list[KitPart]:

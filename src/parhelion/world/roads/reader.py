@@ -18,7 +18,17 @@ from parhelion.world.xml import Node, guarded_text, parse_xml
 _LARGEST_BYTES = 64 * 1024 * 1024
 MOST_LENGTH_M = 200_000.0
 _FARTHEST_M = 1e6
-MARKS = {"solid", "broken", "solid solid", "solid broken", "broken solid", "broken broken", "curb", "grass", "botts dots"}
+MARKS = {
+    "solid",
+    "broken",
+    "solid solid",
+    "solid broken",
+    "broken solid",
+    "broken broken",
+    "curb",
+    "grass",
+    "botts dots",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,7 +242,9 @@ def _element(node: Node) -> Element:
             "paramPoly3": ("aU", "bU", "cU", "dU", "aV", "bV", "cV", "dV"),
         }[kind]  # fmt: skip
         values = tuple(shape.number(name) for name in names)
-        return Element(*base, kind, values, kind == "paramPoly3" and _text(shape, "pRange", "normalized") == "normalized")
+        return Element(
+            *base, kind, values, kind == "paramPoly3" and _text(shape, "pRange", "normalized") == "normalized"
+        )
     raise node.fail("needs one of line, arc, spiral, poly3, paramPoly3")
 
 
@@ -270,7 +282,10 @@ def _lane(node: Node, s: float) -> RoadLane:
         _cubics(node.children("width"), "sOffset", s),
         _cubics(borders, "sOffset", s) if borders and not node.children("width") else None,
         sorted(marks, key=lambda mark: mark.s),
-        [(s + one.number("sOffset", 0.0), one.number("inner", 0.0), one.number("outer", 0.0)) for one in node.children("height")],
+        [
+            (s + one.number("sOffset", 0.0), one.number("inner", 0.0), one.number("outer", 0.0))
+            for one in node.children("height")
+        ],
         speeds[0] if speeds else None,
         linked("predecessor"),
         linked("successor"),

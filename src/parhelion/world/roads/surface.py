@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,16 +23,45 @@ from parhelion.world.shapes import split_quads
 from parhelion.world.sources import Tally
 
 LANE_SURFACES = {
-    "driving": ("asphalt", "road"), "entry": ("asphalt", "road"), "exit": ("asphalt", "road"), "onRamp": ("asphalt", "road"),
-    "offRamp": ("asphalt", "road"), "connectingRamp": ("asphalt", "road"), "bidirectional": ("asphalt", "road"),
-    "bus": ("asphalt", "road"), "taxi": ("asphalt", "road"), "HOV": ("asphalt", "road"), "stop": ("asphalt", "road"),
-    "shoulder": ("asphalt", "road"), "border": ("concrete", "road"), "restricted": ("asphalt", "other-ground"),
-    "roadWorks": ("asphalt", "road"), "tram": ("asphalt", "road"), "rail": ("gravel", "rail"), "parking": ("asphalt", "parking"),
-    "sidewalk": ("concrete", "sidewalk"), "walking": ("concrete", "sidewalk"), "biking": ("asphalt", "sidewalk"),
-    "curb": ("granite", "sidewalk"), "median": ("grass", "terrain"), "slipLane": ("asphalt", "road"),
-}  # fmt: skip
+    "driving": ("asphalt", "road"),
+    "entry": ("asphalt", "road"),
+    "exit": ("asphalt", "road"),
+    "onRamp": ("asphalt", "road"),
+    "offRamp": ("asphalt", "road"),
+    "connectingRamp": ("asphalt", "road"),
+    "bidirectional": ("asphalt", "road"),
+    "bus": ("asphalt", "road"),
+    "taxi": ("asphalt", "road"),
+    "HOV": ("asphalt", "road"),
+    "stop": ("asphalt", "road"),
+    "shoulder": ("asphalt", "road"),
+    "border": ("concrete", "road"),
+    "restricted": ("asphalt", "other-ground"),
+    "roadWorks": ("asphalt", "road"),
+    "tram": ("asphalt", "road"),
+    "rail": ("gravel", "rail"),
+    "parking": ("asphalt", "parking"),
+    "sidewalk": ("concrete", "sidewalk"),
+    "walking": ("concrete", "sidewalk"),
+    "biking": ("asphalt", "sidewalk"),
+    "curb": ("granite", "sidewalk"),
+    "median": ("grass", "terrain"),
+    "slipLane": ("asphalt", "road"),
+}
 """Material and label by type of lane; other types have no surface."""
-_FIRST = {"driving", "entry", "exit", "onRamp", "offRamp", "connectingRamp", "bidirectional", "bus", "taxi", "HOV", "slipLane"}
+_FIRST = {
+    "driving",
+    "entry",
+    "exit",
+    "onRamp",
+    "offRamp",
+    "connectingRamp",
+    "bidirectional",
+    "bus",
+    "taxi",
+    "HOV",
+    "slipLane",
+}
 """Types of lanes that win where connections overlap."""
 MARK_LIFT_M = 0.005
 _DASHES = ((50 / 3.6 + 0.1, 3.0, 6.0), (1e9, 6.0, 12.0))
@@ -263,11 +293,9 @@ def _refined(edges: list[Floats], kept: Floats) -> Floats:
     known = {tuple(row) for row in np.round(kept, 6)}
     found = [kept]
     for line in edges:
-        for a, b in zip(line[:-1], line[1:], strict=True):
+        for a, b in pairwise(line):
             gap = float(np.hypot(*(b - a)[:2]))
             if gap > 2.5 and tuple(np.round(a, 6)) in known and tuple(np.round(b, 6)) in known:
                 share = np.linspace(0, 1, int(gap / 2.0) + 1)[1:-1, None]
                 found.append(a + share * (b - a))
     return np.concatenate(found)
-
-
