@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -191,16 +190,3 @@ def _head(path: str | PathLike[str]) -> bytes:
 def suffixes() -> Sequence[str]:
     """Extensions of all files of the table."""
     return [suffix for source in SOURCES for suffix in source.suffixes]
-
-
-def pretty(contents: Contents) -> str:
-    """JSON text of a record, for files and reports."""
-    return json.dumps(
-        {
-            "source": contents.source,
-            "format": contents.format,
-            "read": [vars(entry) for entry in contents.read],
-            "omitted": [vars(entry) for entry in contents.omitted],
-        },
-        indent=1,
-    )

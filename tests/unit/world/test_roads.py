@@ -282,3 +282,42 @@ def test_bad_files(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises((ConfigError, FormatError), match=message) as caught:
         load(tmp_path, text)
     assert "roads.xodr" in str(caught.value)
+
+
+# ---- built-in worlds -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "loops"), [("highway", 4), ("park", 2), ("roundabout", 2), ("suburb", 6)])
+def test_built_in_roads_have_closed_routes(name: str, loops: int) -> None:
+    world = World.load(name)
+    assert len(world.lanes.separate_loops()) >= loops
+    for loop in world.lanes.loops():
+        line = world.lanes.closed_line(loop, 1.0)
+        assert np.linalg.norm(np.diff(np.vstack([line, line[:1]]), axis=0), axis=1).max() < 2.0, (
+            "a gap between two lanes"
+        )
+        # The lane lies on the road everywhere, at its height.
+        height = world.height(line[::5, 0], line[::5, 1])
+        assert np.abs(height - line[::5, 2]).max() < 0.02
+    assert world.path is not None
+
+
+@pytest.mark.slow
+def test_traffic_on_lanes_stays_on_its_lanes() -> None:
+    from scipy.spatial import cKDTree
+
+    from parhelion import Scenario
+
+    scenario = Scenario.from_mapping(
+        {"world": "roundabout", "duration_s": 4.0, "traffic": [{"routes": "lanes", "count": 12, "speed_m_s": 6.0}],
+         "vehicles": [{"name": "post", "motion": {"fixed": {"xyz": [0, 0, 2]}}}]}
+    )  # fmt: skip
+    graph = World.load("roundabout").lanes
+    tree = cKDTree(np.concatenate([entry.line for entry in graph.lanes])[:, :2])
+    for _ in scenario:
+        pass
+    cars = [item for item in scenario.world.objects if item.is_actor and item.label == "car" and "body" in item.name]
+    middles = np.array([item.trajectory.sample(np.array([4.0]))[0][0] for item in cars if item.trajectory is not None])
+    assert len(middles) >= 12
+    assert tree.query(middles[:, :2])[0].max() < 0.7

@@ -115,6 +115,16 @@ class LaneGraph:
                 found.append(loop)
         return found
 
+    def separate_loops(self) -> list[list[int]]:
+        """Closed routes that share no lane, the longest first, for traffic that is independent on each of them."""
+        used: set[int] = set()
+        found = []
+        for loop in sorted(self.loops(), key=lambda rows: (-sum(self.lanes[row].length_m for row in rows), rows)):
+            if used.isdisjoint(loop):
+                used.update(loop)
+                found.append(loop)
+        return found
+
     def closed_line(self, route: Sequence[int], spacing_m: float = 4.0) -> Floats:
         """Points (n, 3) [m] of a closed route, about `spacing_m` apart, for a motion that repeats."""
         line = self.line(route)
