@@ -147,7 +147,7 @@ class Source:
 SOURCES = (
     Source("OpenStreetMap", (".osm", ".osm.pbf", ".pbf"), "maps.load:load_osm", "map with tags"),
     Source("GeoJSON", (".geojson",), "maps.load:load_geojson", "features with OpenStreetMap or Overture properties"),
-    Source("CityJSON", (".city.json", ".cityjson"), "maps.load:load_cityjson", "city model with surfaces"),
+    Source("CityJSON", (".city.json", ".cityjson"), "maps.cityjson:load_cityjson", "city model with surfaces"),
     Source("OpenDRIVE", (".xodr",), "roads.load:load_opendrive", "roads with lanes"),
     Source("ROS map", (), "maps.floorplan:load_ros_map", "occupancy grid (.yaml with an image)"),
     Source("floor plan image", (".png", ".pgm", ".bmp"), "maps.floorplan:load_plan_image", "walls of a picture"),

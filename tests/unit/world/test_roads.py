@@ -311,7 +311,8 @@ def test_traffic_on_lanes_stays_on_its_lanes() -> None:
 
     scenario = Scenario.from_mapping(
         {"world": "roundabout", "duration_s": 4.0, "traffic": [{"routes": "lanes", "count": 12, "speed_m_s": 6.0}],
-         "vehicles": [{"name": "post", "motion": {"fixed": {"xyz": [0, 0, 2]}}}]}
+         "vehicles": [{"name": "post", "motion": {"fixed": {"xyz": [0, 0, 2]}}}],
+         "sensors": [{"name": "imu", "type": "imu", "model": "bosch/bmi160", "vehicle": "post"}]}
     )  # fmt: skip
     graph = World.load("roundabout").lanes
     tree = cKDTree(np.concatenate([entry.line for entry in graph.lanes])[:, :2])

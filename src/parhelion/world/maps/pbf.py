@@ -173,6 +173,7 @@ def _fields(file: Path, data: bytes) -> dict[int, list[Any]]:
     while place < len(view):
         key, place = _varint(file, view, place)
         number, kind = key >> 3, key & 7
+        value: Any
         if kind == 0:
             value, place = _varint(file, view, place)
         elif kind == 2:
