@@ -45,6 +45,7 @@ DOORS: dict[str, Callable[[Path], Any]] = {
     "layout.json": World.load,
     "map.geojson": World.load,
     "buildings.geojson": buildings_from,
+    **dict.fromkeys(("map.osm", "map.osm.pbf", "roads.xodr", "town.city.json", "plan.svg", "plan.dxf"), World.load),
     **{f"mesh{end}": load_mesh for end in (".obj", ".ply", ".stl", ".glb", ".gltf", ".off")},
     **{f"heights{end}": read_height_map for end in (".png", ".tif", ".npy", ".asc", ".csv")},
     "texture.png": load_colour_texture,

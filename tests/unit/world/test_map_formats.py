@@ -3,94 +3,16 @@
 from __future__ import annotations
 
 import json
-import zlib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from map_rigs import LATITUDE, LONGITUDE, MapWriter, degrees
+from map_rigs import LATITUDE, LONGITUDE, MapWriter, blob, packed, pbf, text
 from parhelion import World
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.world.procedural import world_digest
-
-# ---- a writer of protocol buffers ------------------------------------------------------------------------------------
-
-
-def varint(value: int) -> bytes:
-    value &= (1 << 64) - 1
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*found, value])
-
-
-def zigzag(value: int) -> int:
-    return value << 1 if value >= 0 else (-value << 1) - 1
-
-
-def number(field: int, value: int) -> bytes:
-    return varint(field << 3) + varint(value)
-
-
-def text(field: int, value: bytes) -> bytes:
-    return varint(field << 3 | 2) + varint(len(value)) + value
-
-
-def packed(field: int, values: Sequence[int]) -> bytes:
-    return text(field, b"".join(map(varint, values)))
-
-
-def deltas(values: Sequence[int]) -> list[int]:
-    return [zigzag(b - a) for a, b in zip([0, *values[:-1]], values, strict=True)]
-
-
-def blob(kind: bytes, content: bytes, *, packed_size: int | None = None, raw: bool = False) -> bytes:
-    size = len(content) if packed_size is None else packed_size
-    body = text(1, content) if raw else number(2, size) + text(3, zlib.compress(content))
-    header = text(1, kind) + number(3, len(body))
-    return len(header).to_bytes(4, "big") + header + body
-
-
-def pbf(writer: MapWriter, *, dense: bool = True, raw: bool = False) -> bytes:
-    """The map of a writer, all in one block."""
-    strings = [b""]
-
-    def row(word: str) -> int:
-        data = word.encode()
-        if data not in strings:
-            strings.append(data)
-        return strings.index(data)
-
-    def tags(values: dict[str, str]) -> bytes:
-        return packed(2, [row(k) for k in values]) + packed(3, [row(v) for v in values.values()]) if values else b""
-
-    places = [degrees(x, y) for x, y, _ in writer.nodes]
-    lon, lat = ([round(place[k] * 1e7) for place in places] for k in (0, 1))
-    groups = b""
-    if dense:
-        words: list[int] = []
-        for *_, values in writer.nodes:
-            words += [word for pair in values.items() for word in map(row, pair)] + [0]
-        ids = list(range(1, len(places) + 1))
-        group = packed(1, deltas(ids)) + packed(8, deltas(lat)) + packed(9, deltas(lon)) + packed(10, words)
-        groups += text(2, text(2, group))
-    else:
-        for k, (*_, values) in enumerate(writer.nodes):
-            node = number(1, zigzag(k + 1)) + tags(values) + number(8, zigzag(lat[k])) + number(9, zigzag(lon[k]))
-            groups += text(2, text(1, node))
-    for k, (refs, values) in enumerate(writer.ways, start=1):
-        groups += text(2, text(3, number(1, k) + tags(values) + packed(8, deltas(refs))))
-    for k, (members, values) in enumerate(writer.relations, start=1):
-        ways = [ref for ref, _ in members]
-        body = number(1, k) + tags(values) + packed(8, [row(role) for _, role in members]) + packed(9, deltas(ways))
-        groups += text(2, text(4, body + packed(10, [1] * len(ways))))
-    block = text(1, b"".join(text(1, word) for word in strings)) + groups
-    head = text(4, b"OsmSchema-V0.6") + text(4, b"DenseNodes")
-    return blob(b"OSMHeader", head, raw=raw) + blob(b"OSMData", block, raw=raw)
 
 
 def small_map() -> MapWriter:
