@@ -288,7 +288,7 @@ def test_bad_files(tmp_path: Path, text: str, message: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "loops"), [("highway", 4), ("park", 2), ("roundabout", 2), ("suburb", 6)])
+@pytest.mark.parametrize(("name", "loops"), [("highway", 4), ("park", 2), ("roundabout", 2), ("suburb", 4)])
 def test_built_in_roads_have_closed_routes(name: str, loops: int) -> None:
     world = World.load(name)
     assert len(world.lanes.separate_loops()) >= loops
@@ -298,8 +298,8 @@ def test_built_in_roads_have_closed_routes(name: str, loops: int) -> None:
             "a gap between two lanes"
         )
         # The lane lies on the road everywhere, at its height.
-        height = world.height(line[::5, 0], line[::5, 1])
-        assert np.abs(height - line[::5, 2]).max() < 0.02
+        middle = (line[1::5] + line[:-1:5][: len(line[1::5])]) / 2
+        assert np.abs(world.height(middle[:, 0], middle[:, 1]) - middle[:, 2]).max() < 0.02
     assert world.path is not None
 
 

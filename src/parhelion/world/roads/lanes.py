@@ -169,7 +169,7 @@ def _meet(first: Lane, second: Lane) -> bool:
 def _centre(road: Road, section: Section, number: int) -> tuple[Floats, float]:
     """Centre line of a lane in its direction of travel, and its mean width [m]."""
     length = section.end - section.s
-    s = np.linspace(section.s, section.end - 1e-7, max(2, int(np.ceil(length / _STEP_M)) + 1))
+    s = np.linspace(section.s, section.end, max(2, int(np.ceil(length / _STEP_M)) + 1))
     inner, outer = borders(road, section, s)[number]
     line = points(road, s, (inner + outer) / 2)
     forward = (number < 0) != road.left_hand

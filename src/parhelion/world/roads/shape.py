@@ -32,6 +32,8 @@ def headings(road: Road, s: Floats) -> Floats:
 
 def borders(road: Road, section: Section, s: Floats) -> dict[int, tuple[Floats, Floats]]:
     """Inner and outer distance to the left of the reference line (n,) [m] of each lane of a section."""
+    # The end of a section belongs to it: profiles may jump where the next one begins.
+    s = np.minimum(s, section.end - 1e-7)
     offset = road.offset(s)
     found = {0: (offset, offset)}
     for sign in (1, -1):
@@ -63,9 +65,7 @@ def stations(road: Road, section: Section) -> Floats:
     # Stations are rounded to 1 um, so the last one may lie that much beyond the end.
     s = np.unique(np.clip(s[(s > section.s - 1e-5) & (s < section.end + 1e-5)], section.s, section.end))
     keep = np.concatenate([[True], np.diff(s) > 1e-4])
-    s = s[keep]
-    # The end of a section belongs to it: the next one may have other lanes.
-    return np.minimum(s, section.end - 1e-7)
+    return s[keep]
 
 
 def lane_height(lane: RoadLane, s: Floats) -> tuple[Floats, Floats]:
