@@ -112,7 +112,7 @@ class Network:
         speed: int = 50,
         elevation: str = "",
         lateral: str = "",
-        things: str = "",
+        objects: str = "",
     ) -> None:
         """Add a road; `before` and `after` are attributes of its links."""
         links = (f"<predecessor {before}/>" if before else "") + (f"<successor {after}/>" if after else "")
@@ -125,7 +125,7 @@ class Network:
             f"<elevationProfile>{elevation}</elevationProfile><lateralProfile>{lateral}</lateralProfile>\n"
             f'<lanes><laneSection s="0"><left>{left}</left><center>{centre}</center>'
             f"<right>{right}</right></laneSection></lanes>\n"
-            f"{things}</road>"
+            f"{objects}</road>"
         )
 
     def save(self) -> None:
@@ -139,7 +139,7 @@ class Network:
         (FOLDER / f"{self.name}.xodr").write_text(text, encoding="utf-8")
 
 
-def thing(kind: str, s: float, t: float, **more: float | str) -> str:
+def item(kind: str, s: float, t: float, **more: float | str) -> str:
     """An object; `repeat` is the text of an element inside."""
     inner = str(more.pop("repeat", ""))
     values = "".join(f' {k}="{v if isinstance(v, str) else num(v)}"' for k, v in more.items())
@@ -200,12 +200,12 @@ def highway() -> Network:
         ]
         hills += [(s, 0.0, 0.0), (s + 250, 3.0 if k == 0 else -2.0, 0.0), (s + 500, 0.0, 0.0)]
     rails = [
-        thing("barrier", 0, t, length=4.0, width=0.15, height=0.75, name="guard-rail", repeat=repeat(2, total - 4, 4.0))
+        item("barrier", 0, t, length=4.0, width=0.15, height=0.75, name="guard-rail", repeat=repeat(2, total - 4, 4.0))
         for t in (-1.0, 1.0, -13.2, 13.2)
     ]
     rng = np.random.default_rng(1)
     trees = [
-        thing("tree", s, t, height=float(rng.uniform(6, 13)), radius=float(rng.uniform(1.8, 3.2)), name="tree")
+        item("tree", s, t, height=float(rng.uniform(6, 13)), radius=float(rng.uniform(1.8, 3.2)), name="tree")
         for s, t in zip(rng.uniform(0, total, 90), rng.choice([-1, 1], 90) * rng.uniform(19, 34, 90), strict=True)
     ]
     signs = "".join(
@@ -224,7 +224,7 @@ def highway() -> Network:
         speed=100,
         elevation=profile("elevation", hills, total),
         lateral=profile("superelevation", lateral, total),
-        things=f"<objects>{''.join(rails + trees)}</objects><signals>{signs}</signals>",
+        objects=f"<objects>{''.join(rails + trees)}</objects><signals>{signs}</signals>",
     )
     return net
 
@@ -241,15 +241,15 @@ def park() -> Network:
         line.add("line", 12.0 + 6.0 * (k % 2)).add("spiral", 12.0, 0.0, 1 / 18).add("arc", 18 * (PI / 2) - 12.0, 1 / 18)
         line.add("spiral", 12.0, 1 / 18, 0.0).add("line", 12.0 + 6.0 * (k % 2))
     rng = np.random.default_rng(2)
-    things = []
+    objects = []
     for s, t in zip(rng.uniform(0, line.length, 70), rng.choice([-1, 1], 70) * rng.uniform(5, 17, 70), strict=True):
         height = float(rng.uniform(5, 14))
-        things.append(thing("tree", s, t, height=height, radius=0.27 * height, name="tree"))
-    things += [
-        thing("streetLamp", s, 2.6, hdg=-PI / 2, height=4.5, name="lamp") for s in np.arange(10, line.length - 10, 28)
+        objects.append(item("tree", s, t, height=height, radius=0.27 * height, name="tree"))
+    objects += [
+        item("streetLamp", s, 2.6, hdg=-PI / 2, height=4.5, name="lamp") for s in np.arange(10, line.length - 10, 28)
     ]
-    things += [thing("bench", s, -2.8, hdg=PI / 2, name="bench") for s in np.arange(20, line.length - 10, 35)]
-    things += [thing("building", 30.0, 22.0, length=7.0, width=5.0, height=4.0, name="hut")]
+    objects += [item("bench", s, -2.8, hdg=PI / 2, name="bench") for s in np.arange(20, line.length - 10, 35)]
+    objects += [item("building", 30.0, 22.0, length=7.0, width=5.0, height=4.0, name="hut")]
     same = 'elementType="road" elementId="1" contactPoint="{}"'
     right = lane(-1, "driving", 1.5, links=link(-1, -1))
     left = lane(1, "driving", 1.5, links=link(1, 1))
@@ -262,7 +262,7 @@ def park() -> Network:
         before=same.format("end"),
         after=same.format("start"),
         speed=20,
-        things=f"<objects>{''.join(things)}</objects>",
+        objects=f"<objects>{''.join(objects)}</objects>",
     )
     return net
 
@@ -300,7 +300,7 @@ def roundabout() -> Network:
         phi = k * PI / 2
         out = np.array([np.cos(phi), np.sin(phi)])
         # Arm 1 + k leads outward; ring 11 + k follows the arm.
-        things = "".join(thing("streetLamp", s, 7.2, hdg=-PI / 2, height=8.0, name="lamp") for s in (8.0, 36.0))
+        objects = "".join(item("streetLamp", s, 7.2, hdg=-PI / 2, height=8.0, name="lamp") for s in (8.0, 36.0))
         contact = "start" if k in (0, 2) else "end"
         lobe = f'elementType="road" elementId="{31 if k in (0, 1) else 32}" contactPoint="{contact}"'
         line = Line((float(near * out[0]), float(near * out[1]), phi)).add("line", arm)
@@ -313,7 +313,7 @@ def roundabout() -> Network:
             town_side(-1, links=link(0, after)),
             before=f'elementType="junction" elementId="{101 + k}"',
             after=lobe,
-            things=f"<objects>{things}</objects>",
+            objects=f"<objects>{objects}</objects>",
         )
 
         def on_ring(angle: float) -> Pose:
@@ -383,7 +383,7 @@ def roundabout() -> Network:
         ends = 'elementType="road" elementId="{}" contactPoint="end"'
         rng = np.random.default_rng(number)
         trees = "".join(
-            thing("tree", float(s), float(t), height=9.0, radius=2.4, name="tree")
+            item("tree", float(s), float(t), height=9.0, radius=2.4, name="tree")
             for s, t in zip(np.arange(15, line.length - 15, 22), rng.choice([-8.5, 8.5], 40), strict=False)
         )
         net.road(
@@ -394,7 +394,7 @@ def roundabout() -> Network:
             town_side(-1, links=link(-1, 1)),
             before=ends.format(first),
             after=ends.format(last),
-            things=f"<objects>{trees}</objects>",
+            objects=f"<objects>{trees}</objects>",
         )
     return net
 
@@ -438,7 +438,7 @@ def suburb() -> Network:
     for number, (node, other, d) in enumerate(streets, start=1):
         x, y = place(node)
         line = Line((x + trim * steps[d][0], y + trim * steps[d][1], d * PI / 2)).add("line", pitch - 2 * trim)
-        things = []
+        objects = []
         for sign in (-1, 1):
             for s in (12.0, 46.0) if d == 0 else (29.0,):
                 storeys = int(rng.integers(1, 3))
@@ -447,11 +447,11 @@ def suburb() -> Network:
                     "width": float(rng.uniform(8, 10)),
                     "height": 3.0 * storeys + 3.5,
                 }
-                things.append(thing("building", s, sign * 18.0, name="house", **size))
-            things.append(thing("tree", 28.0, sign * 8.5, height=float(rng.uniform(6, 9)), radius=2.0, name="tree"))
-            things.append(thing("vegetation", 38.0, sign * 8.0, length=6.0, width=0.6, height=1.2, name="hedge"))
-        things.append(thing("streetLamp", 20.0, 6.4, hdg=-PI / 2, height=6.0, name="lamp"))
-        things.append(thing("car", float(rng.uniform(22, 36)), -2.35, name="parked-car"))
+                objects.append(item("building", s, sign * 18.0, name="house", **size))
+            objects.append(item("tree", 28.0, sign * 8.5, height=float(rng.uniform(6, 9)), radius=2.0, name="tree"))
+            objects.append(item("vegetation", 38.0, sign * 8.0, length=6.0, width=0.6, height=1.2, name="hedge"))
+        objects.append(item("streetLamp", 20.0, 6.4, hdg=-PI / 2, height=6.0, name="lamp"))
+        objects.append(item("car", float(rng.uniform(22, 36)), -2.35, name="parked-car"))
         ends = 'elementType="junction" elementId="{}"'
         net.road(
             number,
@@ -462,7 +462,7 @@ def suburb() -> Network:
             speed=30,
             before=ends.format(100 + nodes.index(node)),
             after=ends.format(100 + nodes.index(other)),
-            things=f"<objects>{''.join(things)}</objects>",
+            objects=f"<objects>{''.join(objects)}</objects>",
         )
     way = 200
     for k, node in enumerate(nodes):

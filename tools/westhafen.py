@@ -45,7 +45,10 @@ class Map:
         def tags(values: dict[str, str]) -> str:
             return "".join(f"<tag k={quoteattr(k)} v={quoteattr(v)}/>" for k, v in values.items())
 
-        lines = ['<?xml version="1.0" encoding="UTF-8"?>', "<!-- Written by tools/westhafen.py; own geometry, Apache-2.0. -->"]
+        lines = [
+            '<?xml version="1.0" encoding="UTF-8"?>',
+            "<!-- Written by tools/westhafen.py; own geometry, Apache-2.0. -->",
+        ]
         lines.append('<osm version="0.6">')
         for (x, y), number in self.nodes.items():
             lat, lon, _ = enu2geodetic(x, y, 0.0, LATITUDE, LONGITUDE, 0.0)
@@ -72,10 +75,28 @@ def harbour() -> Map:
     m.box(-320, 60, 30, 110, building="industrial", height="22", building__material="brick", building__colour="#9a5a40")
     m.box(-320, 170, 30, 24, building="industrial", height="38", building__material="brick", building__colour="#9a5a40")
     m.box(-20, 60, 60, 30, building="office", building__levels="5", roof__shape="hipped", building__material="brick")
-    m.box(-6, 90, 14, 14, building="office", height="48", roof__shape="pyramidal", roof__height="8", building__material="brick")
+    m.box(
+        -6,
+        90,
+        14,
+        14,
+        building="office",
+        height="48",
+        roof__shape="pyramidal",
+        roof__height="8",
+        building__material="brick",
+    )
     m.box(-20, 150, 70, 40, building="warehouse", height="10")
     for k in range(6):
-        m.box(-380 + 130 * k, -140, 80, 36, building="industrial", height=str(8 + 2 * (k % 3)), roof__shape="skillion" if k % 2 else "flat")
+        m.box(
+            -380 + 130 * k,
+            -140,
+            80,
+            36,
+            building="industrial",
+            height=str(8 + 2 * (k % 3)),
+            roof__shape="skillion" if k % 2 else "flat",
+        )
     # Streets, rails of the quays, and a bridge over the canal.
     m.way([(70, -160), (70, -75)], highway="secondary", lanes="2", width="8", sidewalk="both")
     m.way([(70, -75), (70, 15)], highway="secondary", lanes="2", width="8", bridge="yes", layer="1")

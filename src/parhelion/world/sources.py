@@ -63,7 +63,7 @@ class Omission:
 
 @dataclass(frozen=True)
 class Contents:
-    """What a loader read from a file, and what it omitted: `world.contents`."""
+    """Record of what a loader read from a file and what it omitted: `world.contents`."""
 
     source: str
     """Path of the file."""

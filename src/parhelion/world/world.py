@@ -71,7 +71,7 @@ class World(HasEmitters):
         self.origin: GeoOrigin | None = None
         """Position of the world on Earth; None if it is unknown. GNSS receivers use it."""
         self.contents: Contents | None = None
-        """What the loader of a map, of roads or of a floor plan read and omitted; None for other worlds."""
+        """Record of what the loader of a map, of roads or of a floor plan read and omitted; None for other worlds."""
         self.lanes: Any = None
         """Graph of lanes (`parhelion.world.roads.LaneGraph`) of a world from OpenDRIVE; None for other worlds."""
         self.base: Any = None

@@ -107,7 +107,10 @@ def square(x: float, y: float, half: float) -> list[list[float]]:
 
 def test_a_hole_one_degree_away(tmp_path: Path) -> None:
     file = geojson(tmp_path / "a.geojson", square(8.0, 50.0, 1e-4), square(9.0, 50.0, 1e-5))
-    with fence(), pytest.raises(ConfigError, match=r"a\.geojson: reaches \d+\.\d km from its origin; the limit is 10 km"):
+    with (
+        fence(),
+        pytest.raises(ConfigError, match=r"a\.geojson: reaches \d+\.\d km from its origin; the limit is 10 km"),
+    ):
         World.load(file)
 
 

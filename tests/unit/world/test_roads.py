@@ -162,14 +162,14 @@ def test_surface_markings_and_kerbs(tmp_path: Path) -> None:
 
 
 def test_objects_and_signals(tmp_path: Path) -> None:
-    things = """<objects><object id="1" type="pole" s="10" t="5" radius="0.1" height="4" name="p"/>
+    objects = """<objects><object id="1" type="pole" s="10" t="5" radius="0.1" height="4" name="p"/>
 <object id="2" type="barrier" s="20" t="-6" length="2" width="0.3" height="0.8">
 <repeat s="20" length="20" distance="5"/></object>
 <object id="3" type="streetLamp" s="30" t="6" hdg="-1.5708" height="6"/>
 <object id="4" type="magic" s="1" t="1"/></objects>
 <signals><signal id="5" s="70" t="-5" type="274" subtype="50" orientation="+" dynamic="no"/>
 <signal id="6" s="60" t="-5" type="1000001" orientation="+" dynamic="yes"/></signals>"""
-    world = load(tmp_path, network(road(1, geometry("<line/>", LENGTH), LENGTH, right=lane(-1), more=things)))
+    world = load(tmp_path, network(road(1, geometry("<line/>", LENGTH), LENGTH, right=lane(-1), more=objects)))
     assert world.contents is not None
     read = {entry.what: entry.count for entry in world.contents.read}
     assert read["object type=barrier"] == 5

@@ -16,8 +16,9 @@ from parhelion.core.budgets import check_budget
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose
 from parhelion.world.emitters import Lamp, put
+from parhelion.world.kit.instances import boxes
 from parhelion.world.kit.props import KitPart, street_light
-from parhelion.world.maps import things
+from parhelion.world.maps import objects
 from parhelion.world.maps.buildings import BuildingSheet, building_parts, sheet_of
 from parhelion.world.maps.features import Feature
 from parhelion.world.maps.palette import tinted
@@ -87,7 +88,7 @@ class _Builder:
         self._tracks()
         for number, (feature, kind, line) in enumerate(self.sorted.barriers):
             rng = self.sorter.rng("barrier", number)
-            self._add(things.barrier_parts(feature, kind, line, self.ground, rng), f"barrier-{feature.key}")
+            self._add(objects.barrier_parts(feature, kind, line, self.ground, rng), f"barrier-{feature.key}")
         self._plants()
         self._objects()
         if not self.world.objects:
@@ -184,7 +185,7 @@ class _Builder:
             layers.append((f"path-{material}", take(area), material, "sidewalk", 0.0))
         ballast = union(
             [
-                strip(line_of(line), things.BALLAST_M / 2, things.BALLAST_M / 2)
+                strip(line_of(line), objects.BALLAST_M / 2, objects.BALLAST_M / 2)
                 for f, line in kept.tracks
                 if not is_flush(f)
             ]
@@ -193,7 +194,7 @@ class _Builder:
         self._basins(take(union([water.shape for water in kept.water])))
         # A smaller area lies above a larger one; zones lie below all others.
         order = sorted(
-            range(len(kept.land)), key=lambda k: (kept.land[k][0].tag("landuse") in things.ZONES, kept.land[k][1].area)
+            range(len(kept.land)), key=lambda k: (kept.land[k][0].tag("landuse") in objects.ZONES, kept.land[k][1].area)
         )
         self.planted: list[tuple[Feature, Any, str]] = []
         for k in order:
@@ -251,12 +252,11 @@ class _Builder:
             flat = Ground()
             water, bed = surface(basin, flat, level), surface(basin, flat, level - depth)
             walls = self._banks(basin, level - depth)
-            parts = [KitPart("water", water, "water", "water"), KitPart("bed", bed, "sand", "terrain")]
             bank = ("granite", "quay") if quay else ("soil", "terrain")
-            parts.append(KitPart("bank", walls, *bank))
-            for part in parts:
-                if part.mesh is not None:
-                    self._add([part], f"water-{number}")
+            rows = (("water", water, "water", "water"), ("bed", bed, "sand", "terrain"), ("bank", walls, *bank))
+            for name, mesh, material, label in rows:
+                if mesh is not None:
+                    self._add([KitPart(name, mesh, material, label)], f"water-{number}")
 
     def _banks(self, basin: Any, bed_m: float) -> Mesh | None:
         """Upright walls from the bed of a basin to the ground."""
@@ -280,7 +280,7 @@ class _Builder:
                 rails.append(swept(edge, z, box_profile(0.06, 0.06, 1.0)))
                 at, _ = along(edge, 2.0)
                 up = np.interp(np.arange(len(at)), [0, max(1, len(at) - 1)], [z[0], z[-1]])
-                rails.append(things.boxes(np.column_stack([at, up + 0.5]), (0.05, 0.05, 1.0)))
+                rails.append(boxes(np.column_stack([at, up + 0.5]), (0.05, 0.05, 1.0)))
             parts.append(KitPart("railing", Mesh.merged(rails), "steel", "railing"))
             piers = self._piers(middle, z, width)
             parts += [KitPart("piers", piers, "concrete", "bridge")] if piers is not None else []
@@ -302,7 +302,7 @@ class _Builder:
         ends = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(line, axis=0).T))])
         top = np.interp(place[free], ends, z) - DECK_M
         foot = self.base_ground.height(at) - 6.0
-        return things.boxes(
+        return boxes(
             np.column_stack([at, (top + foot) / 2]),
             np.column_stack([np.ones(len(at)), np.full(len(at), 0.7 * width), top - foot]),
             yaw,
@@ -342,10 +342,10 @@ class _Builder:
         import shapely
 
         for feature, line in self.sorted.tracks:
-            gauge = (feature.number("gauge") or 1000 * things.GAUGE_M) / 1000.0
-            gauge = gauge if 0.3 <= gauge <= 3.0 else things.GAUGE_M
+            gauge = (feature.number("gauge") or 1000 * objects.GAUGE_M) / 1000.0
+            gauge = gauge if 0.3 <= gauge <= 3.0 else objects.GAUGE_M
             flush = is_flush(feature)
-            parts = things.track_parts(
+            parts = objects.track_parts(
                 line, self.base_ground, shapely.buffer(self.taken_by_roads, 0.3), gauge=gauge, embedded=flush
             )
             self._add(parts, f"track-{feature.key}")
@@ -355,7 +355,7 @@ class _Builder:
         for conifer in (False, True):
             chosen = [row for row in rows if row[3] is conifer]
             for number, (at, height, crown, _) in enumerate(chosen):
-                one = things.Trees(at[None], np.array([height]), np.array([crown]), conifer, detailed=True)
+                one = objects.Trees(at[None], np.array([height]), np.array([crown]), conifer, detailed=True)
                 self._add(
                     one.parts(self.ground, self.sorter.rng("form", conifer, number)),
                     f"tree-{'c' if conifer else 'b'}{number}",
@@ -367,25 +367,25 @@ class _Builder:
                 feature.number("density")
                 or {"trees": self.options.trees_per_ha, "orchard": 250.0, "bushes": 800.0}[plants]
             )
-            at = things.scattered(shape, density, rng, left) if shape.area > 0 else np.zeros((0, 2))
+            at = objects.scattered(shape, density, rng, left) if shape.area > 0 else np.zeros((0, 2))
             wanted = round(density * shape.area / 10_000)
             if wanted > left:
                 self.tally.omit("plants of an area", f"the limit is {MOST_TREES} plants", wanted - len(at))
             left = max(0, left - len(at))
             if plants == "bushes":
-                self._add(things.bushes(at, self.ground, rng), f"bushes-{feature.key}")
+                self._add(objects.bushes(at, self.ground, rng), f"bushes-{feature.key}")
                 continue
             mixed = feature.tag("leaf_type") in ("mixed", "")
-            conifer = rng.random(len(at)) < (
+            needles = rng.random(len(at)) < (
                 0.35 if mixed and plants == "trees" else float(feature.tag("leaf_type") == "needleleaved")
             )
             mean = feature.metres("height") or (5.0 if plants == "orchard" else 11.0)
-            height = mean * rng.uniform(0.75, 1.25, len(at))
+            heights = mean * rng.uniform(0.75, 1.25, len(at))
             spacing = 100.0 / np.sqrt(max(density, 1.0))
             for kind in (False, True):
-                some = conifer == kind
-                crown = np.clip(height[some] * (0.28 if kind else 0.45), 0.5, 1.4 * spacing)
-                trees = things.Trees(at[some], height[some], crown, kind, detailed=False)
+                some = needles == kind
+                crown = np.clip(heights[some] * (0.28 if kind else 0.45), 0.5, 1.4 * spacing)
+                trees = objects.Trees(at[some], heights[some], crown, kind, detailed=False)
                 check_budget("triangles", self.world.triangle_count + 1000 * len(at), self.world.name)
                 self._add(trees.parts(self.ground, rng), f"forest-{feature.key}-{'c' if kind else 'b'}")
 

@@ -11,7 +11,7 @@ import numpy as np
 from parhelion.core.pose import Floats
 from parhelion.core.random import Stream
 from parhelion.world.kit.props import KitPart
-from parhelion.world.maps import things
+from parhelion.world.maps import objects
 from parhelion.world.maps.features import Feature
 from parhelion.world.maps.palette import paving_of
 from parhelion.world.maps.plane import along, line_of, line_parts, strip, union, valid_area
@@ -235,7 +235,7 @@ class Sorter:
             )
             self.sorted.raised.append((shape, _PLATFORM_M, "concrete", "sidewalk"))
             return self.read(feature, "railway=platform")
-        if feature.kind != "line" or value not in things.RAIL_KINDS:
+        if feature.kind != "line" or value not in objects.RAIL_KINDS:
             self.tally.omit(f"railway={value}", "tag not supported")
             return True
         if feature.tag("bridge") not in ("", "no"):
@@ -248,7 +248,7 @@ class Sorter:
         value = feature.tag("barrier")
         if not value or feature.kind == "point":
             return False
-        if value not in things.BARRIERS or value == "ditch":
+        if value not in objects.BARRIERS or value == "ditch":
             self.tally.omit(f"barrier={value}", "tag not supported")
             return True
         import shapely
@@ -275,7 +275,7 @@ class Sorter:
         return self.read(feature, f"man_made={value}")
 
     def _land(self, feature: Feature) -> bool:
-        found = things.land_of(feature)
+        found = objects.land_of(feature)
         if found is None:
             return False
         what, material, label, plants = found
@@ -294,14 +294,14 @@ class Sorter:
         if value == "tree" and feature.kind == "point":
             rng = self.rng("tree", feature.key)
             for x, y in _points(feature.shape):
-                self.sorted.trees.append((np.array([x, y]), *things.tree_of(feature, rng)))
+                self.sorted.trees.append((np.array([x, y]), *objects.tree_of(feature, rng)))
             return self.read(feature, "natural=tree")
         if value == "tree_row" and feature.kind == "line":
             rng = self.rng("tree", feature.key)
-            spacing = feature.metres("spacing") or things.ROW_SPACING_M
+            spacing = feature.metres("spacing") or objects.ROW_SPACING_M
             for line in line_parts(feature.shape):
                 for at in along(line, max(1.0, spacing), 0.0)[0]:
-                    self.sorted.trees.append((at, *things.tree_of(feature, rng)))
+                    self.sorted.trees.append((at, *objects.tree_of(feature, rng)))
             return self.read(feature, "natural=tree_row")
         return False
 
@@ -316,7 +316,7 @@ class Sorter:
                 return True
             self.sorted.crossings += [(xy, True) for xy in _points(feature.shape)]
             return self.read(feature, "highway=crossing")
-        found = things.furniture(feature)
+        found = objects.furniture(feature)
         if found is None:
             return False
         what, parts = found

@@ -24,7 +24,7 @@ from parhelion.world.maps.buildings import building_parts, sheet_of
 from parhelion.world.maps.features import Feature
 from parhelion.world.mesh import Mesh
 from parhelion.world.roads.lanes import lane_graph
-from parhelion.world.roads.reader import Road, RoadNetwork, Thing, read_opendrive
+from parhelion.world.roads.reader import Road, RoadNetwork, RoadObject, read_opendrive
 from parhelion.world.roads.shape import headings, points
 from parhelion.world.roads.surface import ground_part, parts_of, road_surfaces
 from parhelion.world.shapes import prism
@@ -63,7 +63,7 @@ def load_opendrive(
     for part in [*parts, *([around] if around else [])]:
         world.add(part.mesh, material=part.material, label=part.label, name=part.name)
     if objects:
-        _things(world, network, seed, tally)
+        _objects(world, network, seed, tally)
     world.origin = network.origin
     world.lanes = lane_graph(network)
     for lane in world.lanes.lanes:
@@ -78,17 +78,17 @@ def load_opendrive(
     return world
 
 
-def _things(world: World, network: RoadNetwork, seed: int, tally: Tally) -> None:
+def _objects(world: World, network: RoadNetwork, seed: int, tally: Tally) -> None:
     number = 0
     for road in network.roads.values():
-        for thing in road.things:
-            built = _parts(thing, Stream(seed, f"world/roads/{road.number}/{number}").generator())
-            what = f"signal {thing.signal}" if thing.kind == "signal" else f"object type={thing.kind}"
+        for item in road.objects:
+            built = _parts(item, Stream(seed, f"world/roads/{road.number}/{number}").generator())
+            what = f"signal {item.signal}" if item.kind == "signal" else f"object type={item.kind}"
             if built is None:
                 tally.omit(what, "type not supported, and without a size")
                 continue
-            poses = _poses(road, thing)
-            title = f"{thing.name or thing.kind}-{number}"
+            poses = _poses(road, item)
+            title = f"{item.name or item.kind}-{number}"
             if len(poses) > 1:
                 # Repetitions are one object, so that a guard rail is not thousands of objects.
                 rows = [part._replace(mesh=part.mesh.transformed(pose)) for pose in poses for part in built]
@@ -97,8 +97,8 @@ def _things(world: World, network: RoadNetwork, seed: int, tally: Tally) -> None
                 _add(world, built, poses[0], title)
             number += 1
             for pose in poses:
-                if thing.kind == "streetLamp":
-                    lamp = Lamp(**props.street_light(thing.size[2] or 7.0))
+                if item.kind == "streetLamp":
+                    lamp = Lamp(**props.street_light(item.size[2] or 7.0))
                     world.add_lamp(**put(lamp, pose).model_dump(exclude_defaults=True))
             tally.add(what, count=len(poses))
 
@@ -118,54 +118,54 @@ def _add(world: World, parts: list[KitPart], pose: Pose, name: str) -> None:
         instance = added.instance
 
 
-def _poses(road: Road, thing: Thing) -> list[Pose]:
+def _poses(road: Road, item: RoadObject) -> list[Pose]:
     """Poses of an object and its repetitions. Signals face the traffic that they are for; their x axis looks away."""
-    s = np.array([thing.s])
-    if thing.repeat is not None:
-        start, length, distance = thing.repeat
+    s = np.array([item.s])
+    if item.repeat is not None:
+        start, length, distance = item.repeat
         count = int(min(length / distance + 1e-6, _MOST_REPEATS)) + 1 if distance > 0 else 1
         s = start + distance * np.arange(count)
     s = np.clip(s, 0.0, road.length - 1e-6)
-    xyz = points(road, s, np.full(len(s), thing.t))
-    xyz[:, 2] += thing.z if thing.kind != "signal" else 0.0
-    turn = np.pi if thing.kind == "signal" and thing.facing == "-" else 0.0
-    yaw = np.degrees(headings(road, s) + thing.heading + turn)
+    xyz = points(road, s, np.full(len(s), item.t))
+    xyz[:, 2] += item.z if item.kind != "signal" else 0.0
+    turn = np.pi if item.kind == "signal" and item.facing == "-" else 0.0
+    yaw = np.degrees(headings(road, s) + item.heading + turn)
     return [Pose(at, rpy_deg=(0.0, 0.0, float(angle))) for at, angle in zip(xyz, yaw, strict=True)]
 
 
-def _parts(thing: Thing, rng: np.random.Generator) -> list[KitPart] | None:
+def _parts(item: RoadObject, rng: np.random.Generator) -> list[KitPart] | None:
     """Parts of an object, standing at the origin; None for unknown ones without a size."""
-    length, width, height = thing.size
-    if thing.kind == "signal":
-        if thing.signal == "light" or thing.signal.startswith("100000"):
+    length, width, height = item.size
+    if item.kind == "signal":
+        if item.signal == "light" or item.signal.startswith("100000"):
             return props.traffic_light()
-        if thing.signal.startswith("294") or thing.signal.startswith("293"):
+        if item.signal.startswith("294") or item.signal.startswith("293"):
             return None  # paint, which is a marking
-        return props.traffic_sign(_SIGNS.get(thing.signal.partition("-")[0], "round"))
-    if thing.kind in ("tree", "vegetation") and (height > 2.5 or (not height and not thing.corners)):
+        return props.traffic_sign(_SIGNS.get(item.signal.partition("-")[0], "round"))
+    if item.kind in ("tree", "vegetation") and (height > 2.5 or (not height and not item.corners)):
         tall = height or 8.0
-        crown = thing.radius or max(length, width) / 2 or 0.28 * tall
+        crown = item.radius or max(length, width) / 2 or 0.28 * tall
         return tree(rng, tall, crown, 0.28 * tall)
-    if thing.kind == "streetLamp":
+    if item.kind == "streetLamp":
         return props.lamp_pole(height or 7.0)
-    if thing.kind == "bench":
+    if item.kind == "bench":
         return props.bench()
-    if thing.kind == "car":
+    if item.kind == "car":
         return car(str(rng.choice(list(CAR_SHAPES))), str(rng.choice(PAINTS)))
-    if thing.kind == "building" and min(length, width, height) > 0 and not thing.corners:
+    if item.kind == "building" and min(length, width, height) > 0 and not item.corners:
         return _house(length, width, height)
-    if thing.corners:
-        return _outlined(thing)
-    if thing.kind == "crosswalk":
+    if item.corners:
+        return _outlined(item)
+    if item.kind == "crosswalk":
         return [KitPart("bars", _bars(length or 4.0, width or 6.0), "road-paint", "lane-marking")]
-    material, label = _LOOKS.get(thing.kind, ("concrete", "other-object"))
-    if thing.kind == "barrier" and 0.5 <= height < 1.1 and 0 < width <= 0.3 and length > 0:
+    material, label = _LOOKS.get(item.kind, ("concrete", "other-object"))
+    if item.kind == "barrier" and 0.5 <= height < 1.1 and 0 < width <= 0.3 and length > 0:
         # A guard rail: a beam of 0.31 m on posts every 2 m.
         posts = [[x, 0.0, height / 2] for x in np.arange(-length / 2 + min(1.0, length / 2), length / 2, 2.0)]
         beam = boxes([[0, 0, height - 0.155]], (length, 0.08, 0.31))
         return [KitPart("body", Mesh.merged([boxes(posts, (0.06, 0.1, height)), beam]), material, label)]
-    if thing.radius > 0 and height > 0:
-        return [KitPart("body", struts([[0, 0, 0]], [[0, 0, height]], thing.radius, 16), material, label)]
+    if item.radius > 0 and height > 0:
+        return [KitPart("body", struts([[0, 0, 0]], [[0, 0, height]], item.radius, 16), material, label)]
     if min(length, width, height) > 0:
         return [KitPart("body", boxes([[0, 0, height / 2]], (length, width, height)), material, label)]
     return None
@@ -200,16 +200,16 @@ def _house(length: float, width: float, height: float) -> list[KitPart]:
     return building_parts(outline.shape, sheet_of(outline)[0], 0.0)
 
 
-def _outlined(thing: Thing) -> list[KitPart] | None:
+def _outlined(item: RoadObject) -> list[KitPart] | None:
     """Object with an outline: extruded, or paint if it has no height."""
-    corners = np.array(thing.corners)
+    corners = np.array(item.corners)
     ring, high = corners[:, :2], float(corners[:, 3].max())
     if len(ring) > 3 and np.allclose(ring[0], ring[-1]):
         ring = ring[:-1]
     if len(ring) < 3:
         return None
-    material, label = _LOOKS.get(thing.kind, ("concrete", "other-object"))
-    if thing.kind == "crosswalk":
+    material, label = _LOOKS.get(item.kind, ("concrete", "other-object"))
+    if item.kind == "crosswalk":
         low, far = ring.min(axis=0), ring.max(axis=0)
         return [KitPart("bars", _bars(*(far - low)), "road-paint", "lane-marking")]
     body: Any = prism(ring, max(high, 0.02))

@@ -79,7 +79,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Thing:
+class RoadObject:
     """An object or a signal beside a road."""
 
     kind: str
@@ -118,7 +118,7 @@ class Road:
     after: Link | None
     left_hand: bool
     speed_m_s: float | None
-    things: list[Thing] = field(default_factory=list)
+    objects: list[RoadObject] = field(default_factory=list)
 
     @property
     def in_junction(self) -> bool:
@@ -222,7 +222,7 @@ def _road(node: Node, tally: Tally) -> Road:
         holder = node.child(name)
         for one in holder.children() if holder else []:
             if one.tag == child:
-                road.things.append(_thing(one, child))
+                road.objects.append(_object(one, child))
             else:
                 tally.omit(f"<{one.tag}>", "references are not needed for geometry")
     for name in ("railroad", "surface"):
@@ -308,7 +308,7 @@ def _link(node: Node | None, default: str) -> Link | None:
     return Link(kind, node.attribute("elementId"), _text(node, "contactPoint", default))
 
 
-def _thing(node: Node, tag: str) -> Thing:
+def _object(node: Node, tag: str) -> RoadObject:
     is_signal = tag == "signal"
     size = tuple(abs(node.number(name, 0.0)) for name in ("length", "width", "height"))
     if max(size) > 1000.0:
@@ -325,7 +325,7 @@ def _thing(node: Node, tag: str) -> Thing:
     heading = node.number("hOffset" if is_signal else "hdg", 0.0)
     kind = _text(node, "type", "none")
     signal = f"{kind}{'-' + _text(node, 'subtype') if _text(node, 'subtype') not in ('', '-1', 'none') else ''}"
-    return Thing(
+    return RoadObject(
         "signal" if is_signal else kind,
         _text(node, "name"),
         _station(node, "s"),

@@ -53,7 +53,7 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
         >>> len(fixes), bool((fixes.mode > 0).all())
         (5, True)
 
-    Place and x axis default to those of the world (`world.origin`), then of its daylight; time to the daylight.
+    Place and x axis default to those of `world.origin`, then of the daylight of the world; time to its daylight.
 
     Args:
         model: Preset name, YAML file or `GnssConfig`.
