@@ -137,7 +137,7 @@ def _grey(file: Path) -> Floats:
     data = read_bytes(file, ConfigError, largest=_LARGEST_BYTES, what="an image")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow warns of large images, which are checked below
-        picture = Image.open(io.BytesIO(data))
+        picture: Any = Image.open(io.BytesIO(data))
         if picture.width * picture.height > MOST_PIXELS:
             raise ConfigError(f"{file}: {picture.width} x {picture.height} pixels; the limit is {MOST_PIXELS}")
         if picture.mode in ("LA", "RGBA", "PA"):

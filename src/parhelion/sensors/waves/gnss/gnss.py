@@ -62,7 +62,7 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
         noise: False removes all random errors; blockage, multipath and foliage remain.
         latitude_deg: Latitude of the origin of the world.
         longitude_deg: Longitude of the origin of the world.
-        altitude_m: Altitude of the origin of the world above the ellipsoid [m]; by default that of `world.origin`, or 0.
+        altitude_m: Altitude of the origin of the world above the ellipsoid [m]; by default of `world.origin`, or 0.
         x_azimuth_deg: Azimuth of the x axis of the world; 90 is east.
         epoch: Time 0 of the world, as an ISO 8601 string or a datetime.
         ephemeris: RINEX navigation file with the satellites; by default the nominal constellations.
