@@ -70,8 +70,18 @@ def harbour() -> Map:
     m.box(90, 10, 320, 130, landuse="forest")
     # Warehouses along the basins, a grain store with a tall end, an office with a tower.
     for y in (40, 130, 220):
-        m.box(-184, y, 26, 70, building="warehouse", height="12", building__material="brick", building__colour="#8c4a36",
-              roof__shape="gabled", roof__height="3")  # fmt: skip
+        m.box(
+            -184,
+            y,
+            26,
+            70,
+            building="warehouse",
+            height="12",
+            building__material="brick",
+            building__colour="#8c4a36",
+            roof__shape="gabled",
+            roof__height="3",
+        )
     m.box(-320, 60, 30, 110, building="industrial", height="22", building__material="brick", building__colour="#9a5a40")
     m.box(-320, 170, 30, 24, building="industrial", height="38", building__material="brick", building__colour="#9a5a40")
     m.box(-20, 60, 60, 30, building="office", building__levels="5", roof__shape="hipped", building__material="brick")
