@@ -110,7 +110,9 @@ WORLD_PACKAGES = (
         "layouts, the rules that generate them, and the construction of a world from a layout",
         "world kit",
     ),
-    _package("builtin", "built-in worlds, by name", "world kit procedural"),
+    _package("maps", "worlds from maps by their tags, and from floor plans", "world kit procedural"),
+    _package("roads", "worlds from OpenDRIVE: surfaces, objects, graph of lanes", "world kit maps"),
+    _package("builtin", "built-in worlds, by name", "world kit procedural roads"),
     _package("urdf", "robots from URDF files", "world"),
 )
 

@@ -21,6 +21,7 @@ SEEN = {
     "city": {"car", "person", "road", "building"},
     "city-loop": {"car", "road", "building"},
     "harbour": {"vessel", "quay", "bridge", "person"},
+    "westhafen": {"quay", "building", "vegetation"},
 }
 """Labels that the first scan of each example must contain, possibly among others."""
 

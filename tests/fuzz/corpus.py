@@ -63,6 +63,33 @@ def _robot(path: Path) -> None:
             shape.parts  # noqa: B018  read when asked for
 
 
+def _maps(folder: Path) -> list[Seed]:
+    """Maps, roads and floor plans."""
+    from map_rigs import every_class, pbf
+    from road_rigs import tee_junction
+
+    writer = every_class()
+    writer.nodes, writer.ways, writer.relations = writer.nodes[:40], writer.ways[:6], []
+    writer.save(folder / "a.osm")
+    (folder / "a.osm.pbf").write_bytes(pbf(writer))
+    (folder / "a.xodr").write_text(tee_junction())
+    Image.fromarray(np.kron([[0, 0, 0], [0, 254, 205], [0, 0, 0]], np.ones((5, 5))).astype(np.uint8)).save(
+        folder / "a.pgm"
+    )
+    (folder / "map.yaml").write_text("image: a.pgm\nresolution: 0.1\norigin: [0, 0, 0]\noccupied_thresh: 0.65\n")
+    (folder / "a.svg").write_text(
+        '<svg xmlns="http://www.w3.org/2000/svg" width="4m" viewBox="0 0 4 4"><g transform="rotate(10)">'
+        '<path fill="none" d="M 0 0 h 3 v 2 c 0 1 1 1 1 0 a 1 1 0 0 1 -2 0"/>'
+        '<rect x="1" y="1" width="1" height="1"/></g></svg>'
+    )
+    square = {"type": "MultiSurface", "lod": "1", "boundaries": [[[0, 1, 2, 3]]]}
+    city = {"type": "CityJSON", "version": "2.0", "vertices": [[0, 0, 0], [9, 0, 0], [9, 9, 0], [0, 9, 0]],
+            "CityObjects": {"a": {"type": "Building", "geometry": [square]}}}  # fmt: skip
+    (folder / "a.city.json").write_text(json.dumps(city))
+    names = ("a.osm", "a.osm.pbf", "a.xodr", "map.yaml", "a.svg", "a.city.json")
+    return [Seed(folder / name, World.load) for name in names]
+
+
 def _cloud(count: int = 12) -> PointCloud:
     rng = np.random.default_rng(1)
     fields = {
@@ -302,7 +329,7 @@ def make_corpus(folder: Path) -> list[Seed]:
     seeds = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FieldsDroppedWarning)  # no format holds all
-        for part in (_clouds, _scans, _bags, _meshes, _plain, _settings, _pictures, *SENSES, *RUNS):
+        for part in (_clouds, _scans, _bags, _meshes, _maps, _plain, _settings, _pictures, *SENSES, *RUNS):
             place = folder / part.__name__.strip("_")
             place.mkdir()
             seeds += part(place)

@@ -23,7 +23,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> list[Seed]:
 
 
 @pytest.mark.parametrize(
-    "group", ["clouds", "scans", "bags", "meshes", "plain", "settings", "pictures", *SENSES, *RUNS]
+    "group", ["clouds", "scans", "bags", "meshes", "maps", "plain", "settings", "pictures", *SENSES, *RUNS]
 )
 def test_damaged_files_are_read_or_refused_by_name(corpus: list[Seed], group: str) -> None:
     seeds = [seed for seed in corpus if f"/{group}/" in str(seed.file)]

@@ -52,6 +52,8 @@ HEAVY = {
     "laspy",
     "plyfile",
     "lazrs",
+    "shapely",
+    "ezdxf",
     "miepython",
     "rosbags",
     "mcap",

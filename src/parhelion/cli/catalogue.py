@@ -212,13 +212,16 @@ WORLDS_EXAMPLES = (
     "parhelion worlds",
     "parhelion worlds city --png city.png",
     "parhelion worlds hall.obj",
+    "parhelion worlds district.osm --png district.png   # what was read from a map, and what was omitted",
     "parhelion worlds city --seed 3 --param blocks=2 --param cars=40 --list city.yaml --plan city-plan.png",
     "parhelion worlds my-list.json --check",
 )
 
 
 def worlds(
-    name: Annotated[str | None, typer.Argument(help="World name, or a world, layout, map or mesh file.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="World name, or a world, layout, map, road, floor plan or mesh file.")
+    ] = None,
     png: Annotated[Path | None, typer.Option(help="Picture of the world from above.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of a built-in world.")] = None,
     param: Annotated[
@@ -231,7 +234,7 @@ def worlds(
     resolution: Annotated[float, typer.Option(help="Pixel size of the plan in m.")] = 0.1,
     check: Annotated[bool, typer.Option("--check", help="Check an object list and report its problems.")] = False,
 ) -> None:
-    """List the built-in worlds, or show one world; world, layout, map and mesh files work too."""
+    """List the built-in worlds, or show one world; files of worlds, maps, roads, floor plans and meshes work too."""
     if name is not None:
         params = _params(param or [])
         if check:
@@ -267,8 +270,9 @@ def _params(entries: list[str]) -> dict[str, Any]:
 def _check(name: str, seed: int | None, params: dict[str, Any]) -> None:
     """Print the problems of an object list; exit with code 1 if there are any."""
     from parhelion.world.procedural import check, layout_of
+    from parhelion.world.sources import source_of
 
-    if Path(name).suffix.lower() in (".yaml", ".yml", ".json"):
+    if Path(name).suffix.lower() in (".yaml", ".yml", ".json") and source_of(name) is None:
         from parhelion.world.procedural import Layout
 
         layout = Layout.load(name)
@@ -335,7 +339,11 @@ def _show_worlds(
     rows += [
         (f"parameter {key}", meaning) for key, meaning in (BUILTIN[name].params if name in BUILTIN else {}).items()
     ]
+    if world.origin is not None:
+        place = world.origin
+        rows.append(("origin", f"{place.latitude_deg:.7f}, {place.longitude_deg:.7f} deg, {place.altitude_m:g} m"))
     screen.facts(world.name or name, rows)
+    _show_contents(world)
     if png is not None:
         from parhelion.pictures import draw_world
 
@@ -344,6 +352,26 @@ def _show_worlds(
         screen.print_line(f"wrote {png}")
     if list_file is not None or plan is not None:
         _write_list(world, list_file, plan, resolution)
+
+
+def _show_contents(world: World) -> None:
+    """Tables of what the loader of a map, of roads or of a floor plan read and omitted."""
+    contents = world.contents
+    if contents is None:
+        return
+    units = {"m": "m", "m2": "m²", "": ""}
+    read = [
+        (
+            entry.what,
+            screen.count(entry.count),
+            f"{entry.measure:,.1f} {units[entry.unit]}".replace(",", " ") if entry.unit else "",
+        )
+        for entry in contents.read
+    ]
+    screen.table(f"read from {contents.format}", ("contents", "count", "size"), read, numbers=("count", "size"))
+    if contents.omitted:
+        omitted = [(entry.what, screen.count(entry.count), entry.reason) for entry in contents.omitted]
+        screen.table("omitted", ("contents", "count", "reason"), omitted, numbers=("count",))
 
 
 def _write_list(world: World, list_file: Path | None, plan: Path | None, resolution: float) -> None:

@@ -86,6 +86,11 @@ TrafficModel = CarModel | RoadUserModel | Literal["forklift"]
 class TrafficEntry(CrowdEntry, Raises):
     """Vehicles on roads."""
 
+    routes: (  # type: ignore[assignment]
+        Literal["lanes"] | Annotated[list[Annotated[list[Xyz], Field(min_length=3)]], Field(min_length=1)]
+    )
+    """Points of each route, which closes from the last point to the first; `lanes` for closed routes on the lanes of a
+    world from OpenDRIVE."""
     models: Annotated[list[TrafficModel], Field(min_length=1)] | None = None
     """Models to choose from; by default all cars except lorries."""
     wheels: bool = False

@@ -180,10 +180,13 @@ class Populate:
 
     def _crowd(self, row: int, entry: CrowdEntry) -> None:
         limits = MotionLimits(entry.speed_m_s * 1.2, 2.0, 2.5)
-        lanes = [
-            _in_field(f"routes[{k}]", lambda route: SplineMotion(route, limits=limits, closed=True), route)
-            for k, route in enumerate(entry.routes)
-        ]
+        if isinstance(entry.routes, str):
+            lanes = _in_field("routes", _lane_motions, self.world, limits)
+        else:
+            lanes = [
+                _in_field(f"routes[{k}]", lambda route: SplineMotion(route, limits=limits, closed=True), route)
+                for k, route in enumerate(entry.routes)
+            ]
         make: Callable[..., Any] = traffic if isinstance(entry, TrafficEntry) else pedestrians
         options = entry.model_dump(exclude={"routes", "seed", "react", *Raises.model_fields}, exclude_none=True)
         if entry.react:
@@ -306,3 +309,12 @@ def _footprint(world: World, motion: Trajectory, instances: set[int], model: str
     if isinstance(sheet, CarConfig):
         return Footprint(4.5, 1.8)
     return Footprint(1.0, 0.7)
+
+
+def _lane_motions(world: World, limits: MotionLimits) -> list[SplineMotion]:
+    """Closed motions on the lanes of a world from OpenDRIVE that share no lane."""
+    loops = [] if world.lanes is None else world.lanes.separate_loops()
+    if not loops:
+        raise ConfigError(f"world {world.name!r} has no closed routes of lanes; give points, or a world from OpenDRIVE")
+    lines = [world.lanes.closed_line(loop) for loop in loops]
+    return [SplineMotion(line, limits=limits, closed=True, follow_slope=True) for line in lines]

@@ -167,6 +167,7 @@ def load_world(path: str | PathLike[str], *, seed: int | None = None, params: Ma
             world.path = content.path.trajectory()
     if content.daylight is not None:
         world.daylight = content.daylight
+    world.origin = content.origin or world.origin
     if isinstance(content.weather, dict):
         world.weather = Weather.from_mapping(content.weather, config.At(file, "weather"))
     elif content.weather is not None:
@@ -240,6 +241,8 @@ def save_world(world: World, path: str | PathLike[str]) -> None:
         content["weather"] = world.weather.to_mapping()
     if world.daylight is not None:
         content["daylight"] = world.daylight.model_dump(mode="json", exclude_defaults=True)
+    if world.origin is not None:
+        content["origin"] = world.origin.model_dump(mode="json", exclude_defaults=True)
     config.parse(WorldFile, content, file)  # ensures that the file can be read again
     text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, default_flow_style=None, width=110)
     write_whole(file, text.encode("utf-8"))

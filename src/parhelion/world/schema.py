@@ -18,6 +18,7 @@ from parhelion.weather.daylight import Daylight
 from parhelion.world import shapes
 from parhelion.world.emitters import Lamp, Sound
 from parhelion.world.mesh import LARGEST_COORDINATE_M, Mesh
+from parhelion.world.sources import GeoOrigin
 
 Coordinate = Annotated[float, Field(ge=-LARGEST_COORDINATE_M, le=LARGEST_COORDINATE_M)]
 Xyz = tuple[Coordinate, Coordinate, Coordinate]
@@ -278,6 +279,8 @@ class WorldFile(Config):
     """Fields of a weather file, or its name, relative to the folder of the world file."""
     daylight: Daylight | None = None
     """Sun and sky."""
+    origin: GeoOrigin | None = None
+    """Position on Earth."""
 
     @model_validator(mode="after")
     def _params_of_something(self) -> WorldFile:

@@ -31,6 +31,8 @@ from parhelion.world.loaders import MESH_SUFFIXES, Up
 from parhelion.world.mesh import Mesh
 from parhelion.world.part_materials import MaterialLike, TextureLike, choose_materials
 from parhelion.world.parts import Origin, PartRows, PartTable, WorldObject, WorldPart, hidden_patterns
+from parhelion.world.sources import Contents, GeoOrigin, source_of
+from parhelion.world.sources import suffixes as source_suffixes
 from parhelion.world.water_surface import Waves, check_water, foam_materials, has_foam, is_sheet
 
 LARGEST_INSTANCE = 2**32 - 1
@@ -66,6 +68,12 @@ class World(HasEmitters):
         """Colours of the textures that are not grey, by row of `textures`: sRGB, each of shape (height, width, 3)."""
         self.texture_files: dict[int, Path] = self._textures.files
         """Image files of the textures that came from a file, by row of `textures`."""
+        self.origin: GeoOrigin | None = None
+        """Position of the world on Earth; None if it is unknown. GNSS receivers use it."""
+        self.contents: Contents | None = None
+        """Record of what the loader of a map, of roads or of a floor plan read and omitted; None for other worlds."""
+        self.lanes: Any = None
+        """Graph of lanes (`parhelion.world.roads.LaneGraph`) of a world from OpenDRIVE; None for other worlds."""
         self.base: Any = None
         """`Base` of a world that was started from a built-in one; see `parhelion.world.file`."""
         self._version = 0
@@ -110,24 +118,30 @@ class World(HasEmitters):
         materials: Mapping[str, MaterialLike] | None = None,
         **params: Any,
     ) -> World:
-        """Load a built-in world, a world file, a mesh file, a layout or the buildings of a map.
+        """Load a built-in world, a world file, a mesh file, a layout, a map, roads or a floor plan.
 
         Args:
             source: Name of a built-in world, or the path of a world file (.yaml), mesh file (.obj, .ply, .stl, .glb,
-                ...), layout (.yaml, .json) or map (.geojson); for the last two see `parhelion.world.procedural`.
-            seed: Seed of a built-in world; overrides that of a world file.
+                ...), layout (.yaml, .json), or of a file of `parhelion.world.sources`: a map (.osm, .osm.pbf, .geojson,
+                CityJSON), roads (.xodr) or a floor plan (ROS map, .svg, .dxf, image).
+            seed: Seed of a built-in world or of the plants of a map; overrides that of a world file.
             materials: For a mesh file: library materials by material name in the file.
-            params: Parameters of a built-in world; for a mesh file, arguments of `World.add`.
+            params: Parameters of a built-in world or of the loader; for a mesh file, arguments of `World.add`.
         """
         if not isinstance(source, (str, PathLike)):
             raise ConfigError(f"world: load accepts a name or a path, got {type(source).__name__}")
+        kind = source_of(source)
+        if kind is not None:
+            if materials is not None:
+                raise ConfigError(f"{source}: materials is for mesh files; {kind.name} has its own materials")
+            return kind.load(source, seed, params)
         suffix = Path(source).suffix.lower()
-        if suffix in (".yaml", ".yml", ".json", ".geojson"):
+        if suffix in (".yaml", ".yml", ".json"):
             from parhelion.world.procedural.files import is_list, load_listed
 
             if is_list(source):
                 if materials is not None or seed is not None:
-                    raise ConfigError(f"{source}: a layout or map accepts neither seed nor materials")
+                    raise ConfigError(f"{source}: a layout accepts neither seed nor materials")
                 return load_listed(source, params)
             from parhelion.world.file import load_world
 
@@ -158,7 +172,8 @@ class World(HasEmitters):
         from parhelion.world.file import Base
 
         if name not in builtin.BUILTIN:
-            hint = f"(or give a path: a world file .yaml, or a mesh file {' '.join(MESH_SUFFIXES)})"
+            files = " ".join(dict.fromkeys((*MESH_SUFFIXES, *source_suffixes())))
+            hint = f"(or give the path of a world file .yaml, or of {files})"
             raise unknown_name("world", name, builtin.BUILTIN, hint)
         if materials is not None:
             raise ConfigError(f"world {name!r}: materials is for mesh files; a built-in world has its own materials")

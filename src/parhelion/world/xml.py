@@ -20,13 +20,13 @@ LARGEST_FILE_BYTES = 32 * 1024 * 1024
 _DECLARATION = re.compile(r"<!(DOCTYPE|ENTITY)", re.IGNORECASE)
 
 
-def guarded_text(file: Path, largest_bytes: int = LARGEST_FILE_BYTES) -> str:
+def guarded_text(file: Path, largest_bytes: int = LARGEST_FILE_BYTES, what: str = "a robot or a mesh as XML") -> str:
     """Return the text of an XML file; document types and entities are refused.
 
     An entity can expand to a file of the machine, or to gigabytes. The check is made on the decoded text, so no
     encoding can hide a declaration.
     """
-    content = read_bytes(file, ConfigError, largest=largest_bytes, what="a robot or a mesh as XML")
+    content = read_bytes(file, ConfigError, largest=largest_bytes, what=what)
     if not content.strip():
         raise FormatError(f"{file}: is empty")
     if b"\0" in content:

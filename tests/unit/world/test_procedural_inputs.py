@@ -223,23 +223,11 @@ def test_maps_of_a_kilometre_keep_the_distances_of_the_ellipsoid(lat: float) -> 
         assert np.linalg.norm(at[k] - at[k - 1]) == pytest.approx(true, abs=0.005)
 
 
-def test_a_map_is_loaded_by_its_name_and_the_viewpoint_is_free(tmp_path: Path) -> None:
-    file = tmp_path / "site.geojson"
-    file.write_text(json.dumps(collection(feature(square(0, 0)), feature(square(30, 0)))))
-    world = World.load(file, units="metres", origin=[5, 5], height_m=6.0, ground="grass")
-    assert world.bounds is not None
-    assert world.bounds[1][2] == 6.0
-    x, y, _ = world.viewpoint.xyz
+def test_the_viewpoint_of_buildings_is_free() -> None:
+    layout = buildings_from(collection(feature(square(0, 0)), feature(square(30, 0))), units="metres", origin=(5, 5))
+    assert layout.viewpoint is not None
+    x, y, _ = layout.viewpoint.xyz
     assert max(abs(x), abs(y)) > 5.0  # the origin is inside the first house
-    with pytest.raises(ConfigError, match=r"unknown parameter for .*site.geojson: 'unit': did you mean 'units'\?"):
-        World.load(file, unit="metres")
-    overlapping = tmp_path / "bad.geojson"
-    overlapping.write_text(json.dumps(collection(feature(square(0, 0)), feature(square(5, 5)))))
-    assert world_of(buildings_from(overlapping, units="metres")).triangle_count > 0
-    with pytest.raises(
-        ConfigError, match=r"objects\[1\] \(building-0\) and objects\[2\] \(building-1\) interpenetrate"
-    ):
-        World.load(overlapping, units="metres", check=True)
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,12 @@ class BuiltinWorld:
         return function
 
 
+_ROAD_PARAMS = {
+    "margin_m": "width of the ground around the roads in m, 0 to 2000 (40)",
+    "ground": "material of the ground (grass)",
+    "objects": "whether objects and signals are built (true)",
+}
+
 _ENTRIES = (
     BuiltinWorld(
         "city",
@@ -145,6 +151,30 @@ _ENTRIES = (
             "height_map": "image, .npy or table of heights in place of the generated ones (none)",
             "height_range_m": "heights of an image's black and white in m (none)",
         },
+    ),
+    BuiltinWorld(
+        "highway",
+        "a closed motorway of two lanes in each direction with banked bends and hills (OpenDRIVE); lanes for traffic",
+        "roads:build_highway",
+        _ROAD_PARAMS,
+    ),
+    BuiltinWorld(
+        "park",
+        "a winding lit path among trees and benches (OpenDRIVE)",
+        "roads:build_park",
+        _ROAD_PARAMS,
+    ),
+    BuiltinWorld(
+        "roundabout",
+        "a roundabout with four arms and sidewalks (OpenDRIVE); lanes for traffic",
+        "roads:build_roundabout",
+        _ROAD_PARAMS,
+    ),
+    BuiltinWorld(
+        "suburb",
+        "residential streets with junctions, houses, parked cars and lamps (OpenDRIVE); lanes for traffic",
+        "roads:build_suburb",
+        _ROAD_PARAMS,
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Worlds from layout files (.yaml, .json) and maps of buildings (.geojson)."""
+"""Worlds from layout files (.yaml, .json)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,13 @@ from parhelion.core.reading import file_reader, is_regular_file
 from parhelion.world.procedural.build import LayoutWorld, world_of
 from parhelion.world.procedural.checks import check
 from parhelion.world.procedural.layout import Layout
-from parhelion.world.procedural.maps import buildings_from
-
-_MAP_OPTIONS = ("units", "origin", "height_m", "storey_m", "margin_m", "wall", "roof", "ground")
 
 
 def is_list(path: str | PathLike[str]) -> bool:
-    """Return True if a file is a layout or a map, by its extension; a YAML layout has the field `size`."""
+    """Return True if a file is a layout, by its extension; a YAML layout has the field `size`."""
     file = Path(path)
     if file.suffix.lower() not in (".yaml", ".yml"):
-        return file.suffix.lower() in (".json", ".geojson")
+        return file.suffix.lower() == ".json"
     if not is_regular_file(file):
         return False  # the reader of world files reports the problem
     try:
@@ -33,16 +30,13 @@ def is_list(path: str | PathLike[str]) -> bool:
 
 @file_reader(ConfigError)
 def load_listed(path: str | PathLike[str], params: dict[str, Any]) -> LayoutWorld:
-    """Load the world of a layout file or of a map; `check=False` also builds a layout with problems."""
+    """Load the world of a layout file; `check=False` also builds a layout with problems."""
     file = Path(path)
     params = dict(params)
-    is_map = file.suffix.lower() == ".geojson"
-    checked = params.pop("check", not is_map)
-    known = _MAP_OPTIONS if is_map else ()
+    checked = params.pop("check", True)
     for name in params:
-        if name not in known:
-            raise unknown_name(f"parameter for {file}:", name, (*known, "check"))
-    layout = buildings_from(file, **params) if is_map else Layout.load(file)
+        raise unknown_name(f"parameter for {file}:", name, ("check",))
+    layout = Layout.load(file)
     if checked:
         require_sound(layout, file)
     return world_of(layout)

@@ -53,7 +53,7 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
         >>> len(fixes), bool((fixes.mode > 0).all())
         (5, True)
 
-    Place, time and x axis default to those of the daylight of the world.
+    Place and x axis default to those of `world.origin`, then of the daylight of the world; time to its daylight.
 
     Args:
         model: Preset name, YAML file or `GnssConfig`.
@@ -62,7 +62,7 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
         noise: False removes all random errors; blockage, multipath and foliage remain.
         latitude_deg: Latitude of the origin of the world.
         longitude_deg: Longitude of the origin of the world.
-        altitude_m: Altitude of the origin of the world above the ellipsoid [m].
+        altitude_m: Altitude of the origin of the world above the ellipsoid [m]; by default of `world.origin`, or 0.
         x_azimuth_deg: Azimuth of the x axis of the world; 90 is east.
         epoch: Time 0 of the world, as an ISO 8601 string or a datetime.
         ephemeris: RINEX navigation file with the satellites; by default the nominal constellations.
@@ -86,7 +86,7 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
         noise: bool = True,
         latitude_deg: float | None = None,
         longitude_deg: float | None = None,
-        altitude_m: float = 0.0,
+        altitude_m: float | None = None,
         x_azimuth_deg: float | None = None,
         epoch: str | datetime | None = None,
         ephemeris: str | PathLike[str] | None = None,
@@ -111,7 +111,7 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
         self.order, self.rule, self.diffraction, self.skyline = order, rule, diffraction, skyline
         self.rtk_baseline_km = self._baseline(rtk_baseline_km)
         self._latitude, self._longitude = latitude_deg, longitude_deg
-        self._altitude, self._azimuth = float(altitude_m), x_azimuth_deg
+        self._altitude, self._azimuth = None if altitude_m is None else float(altitude_m), x_azimuth_deg
         self._epoch = None if epoch is None else GpsTime.of(moment(epoch))
         self.constellations = tuple(self.config.constellations if constellations is None else constellations)
         for system in self.constellations:
@@ -139,16 +139,19 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
 
     def place_in(self, world: World) -> Place:
         """Location of a world on Earth."""
-        light = world.daylight
-        latitude, longitude = self._latitude, self._longitude
+        light, origin = world.daylight, world.origin
+        latitude, longitude, altitude = self._latitude, self._longitude, self._altitude
         if latitude is None or longitude is None:
             latitude, longitude = DEFAULT_PLACE
-            if light is not None and light.latitude_deg is not None and light.longitude_deg is not None:
+            if origin is not None:
+                latitude, longitude = origin.latitude_deg, origin.longitude_deg
+                altitude = origin.altitude_m if altitude is None else altitude
+            elif light is not None and light.latitude_deg is not None and light.longitude_deg is not None:
                 latitude, longitude = light.latitude_deg, light.longitude_deg
         azimuth = self._azimuth
         if azimuth is None:
-            azimuth = 90.0 if light is None else light.x_azimuth_deg
-        return Place(float(latitude), float(longitude), self._altitude, float(azimuth))
+            azimuth = origin.x_azimuth_deg if origin is not None else 90.0 if light is None else light.x_azimuth_deg
+        return Place(float(latitude), float(longitude), 0.0 if altitude is None else altitude, float(azimuth))
 
     def epoch_in(self, world: World) -> GpsTime:
         """GPS time of the world's time 0: as given, else from the daylight, the middle of the file, or the default."""

@@ -1,0 +1,1 @@
+"""Worlds from maps and floor plans: OpenStreetMap, GeoJSON, CityJSON, ROS maps, drawings and images of walls."""
