@@ -59,6 +59,15 @@ def serve(
     interface: Annotated[
         str, typer.Option("--interface", metavar="NAME", help="Network interface for ROS 2; 'any' lets DDS choose.")
     ] = "lo",
+    ros_distro: Annotated[
+        str | None,
+        typer.Option(
+            "--ros-distro",
+            metavar="NAME",
+            envvar="ROS_DISTRO",
+            help="Distribution of the subscribers, such as jazzy. Default: that of the scenario's bag, or humble.",
+        ),
+    ] = None,
     interfaces: Annotated[
         int,
         typer.Option(
@@ -90,7 +99,7 @@ def serve(
         server = stack.enter_context(ControlServer(control, host, port, token=token))
         services = None
         if ros2:
-            services = stack.enter_context(_services(control, domain, interface, interfaces))
+            services = stack.enter_context(_services(control, domain, interface, ros_distro, interfaces))
         if events is not None:
             control.log = EventLog(events, whole, playing=not paused)
         elif output is not None:
@@ -104,13 +113,13 @@ def serve(
     _print_end(control, output)
 
 
-def _services(control: Control, domain: int, interface: str, version: int) -> SimulationServices:
+def _services(control: Control, domain: int, interface: str, distro: str | None, version: int) -> SimulationServices:
     """Services and topics of a served scenario on a DDS node."""
     from parhelion.live.dds import DdsNode
-    from parhelion.live.ros import RosOutlet
+    from parhelion.live.ros import RosOutlet, bag_entry
     from parhelion.live.simulation import SimulationServices
 
-    node = DdsNode(domain, interface)
+    node = DdsNode(domain, interface, distro=distro or bag_entry(control.scenario).ros_distro)
     try:
         outlet = RosOutlet.of(control.scenario, node, batch_s=0.0)
 

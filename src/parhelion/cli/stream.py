@@ -73,6 +73,7 @@ class Choices:
     domain: int
     interface: str
     reliable: bool
+    distro: str | None
     udp: dict[str, str]
     """HOST:PORT by maker."""
     http: dict[str, str]
@@ -85,10 +86,11 @@ class Choices:
 
 def _ros(scenario: Scenario, choices: Choices) -> Outlet:
     from parhelion.live.dds import DdsNode
-    from parhelion.live.ros import RclpyNode, RosOutlet
+    from parhelion.live.ros import RclpyNode, RosOutlet, bag_entry
 
     kind = RclpyNode if choices.rclpy else DdsNode
-    node = kind(choices.domain, choices.interface, reliable=choices.reliable)
+    distro = choices.distro or bag_entry(scenario).ros_distro
+    node = kind(choices.domain, choices.interface, reliable=choices.reliable, distro=distro)
     try:
         return RosOutlet.of(scenario, node, batch_s=choices.ahead_s / 2)
     except BaseException:
@@ -144,6 +146,15 @@ def stream(
     reliable: Annotated[
         bool, typer.Option("--reliable", help="Publish sensor data as reliable instead of best effort.")
     ] = False,
+    ros_distro: Annotated[
+        str | None,
+        typer.Option(
+            "--ros-distro",
+            metavar="NAME",
+            envvar="ROS_DISTRO",
+            help="Distribution of the subscribers, such as jazzy. Default: that of the scenario's bag, or humble.",
+        ),
+    ] = None,
     cmd_vel: Annotated[
         list[str] | None,
         typer.Option("--cmd-vel", metavar="VEHICLE[=TOPIC]", help="Drive a vehicle by Twist messages (/cmd_vel)."),
@@ -216,7 +227,18 @@ def stream(
     packets = _by_maker("--udp", udp, lambda codec: f"{LOOPBACK}:{next(iter(codec.ports.values()))}")
     documents = _by_maker("--http", http, lambda codec: str(HTTP_PORT))
     choices = Choices(
-        ros2, rclpy, domain, interface, reliable, packets, documents, foxglove, foxglove_origin or [], anywhere, ahead
+        ros2,
+        rclpy,
+        domain,
+        interface,
+        reliable,
+        ros_distro,
+        packets,
+        documents,
+        foxglove,
+        foxglove_origin or [],
+        anywhere,
+        ahead,
     )
     chosen = _outlets(choices)
     if not chosen:
