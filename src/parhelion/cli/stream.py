@@ -27,6 +27,7 @@ EXAMPLES = (
     "parhelion stream scenario.yaml --ros2 --reliable --loop",
     "parhelion stream scenario.yaml --ros2 --cmd-vel husky            # /cmd_vel drives the vehicle husky",
     "parhelion stream scenario.yaml --ros2 --cmd-vel husky=/husky/cmd_vel --domain 7",
+    "parhelion stream scenario.yaml --ros2 --thrusters wamv=/wamv/thrusters --ackermann car   # thrust and steering",
     "parhelion stream scenario.yaml --ros2 --rain 25 --weather-topic  # /weather/rain_rate_mm_h changes the rain",
     "parhelion stream scenario.yaml --ros2 --weather-topic --events events.jsonl   # parhelion run --events repeats it",
     "parhelion stream scenario.yaml --velodyne-udp                    # packets to 127.0.0.1:2368",
@@ -159,6 +160,20 @@ def stream(
         list[str] | None,
         typer.Option("--cmd-vel", metavar="VEHICLE[=TOPIC]", help="Drive a vehicle by Twist messages (/cmd_vel)."),
     ] = None,
+    thrusters: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--thrusters",
+            metavar="VESSEL[=PREFIX]",
+            help="Drive a vessel by the thrust and angle of each side (/thrusters/left/thrust, left/pos ...).",
+        ),
+    ] = None,
+    ackermann: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ackermann", metavar="CAR[=TOPIC]", help="Drive a car by speed and steering angle (/ackermann_cmd)."
+        ),
+    ] = None,
     weather_topic: Annotated[
         bool,
         typer.Option(
@@ -206,7 +221,7 @@ def stream(
             metavar="S",
             min=0,
             max=60,
-            help="Seconds to measure ahead. Default: 0.6; with --cmd-vel and --weather-topic 0.2.",
+            help="Seconds to measure ahead. Default: 0.6; with commands and --weather-topic 0.2.",
         ),
     ] = None,
     wait: Annotated[
@@ -223,7 +238,8 @@ def stream(
     All traffic stays on this machine unless an interface or --anywhere is given. Press Ctrl-C to stop.
     """
     if ahead is None:
-        ahead = CLOSED_LOOP_AHEAD_S if cmd_vel or weather_topic else OPEN_LOOP_AHEAD_S
+        closed = cmd_vel or thrusters or ackermann or weather_topic
+        ahead = CLOSED_LOOP_AHEAD_S if closed else OPEN_LOOP_AHEAD_S
     packets = _by_maker("--udp", udp, lambda codec: f"{LOOPBACK}:{next(iter(codec.ports.values()))}")
     documents = _by_maker("--http", http, lambda codec: str(HTTP_PORT))
     choices = Choices(
@@ -243,7 +259,8 @@ def stream(
     chosen = _outlets(choices)
     if not chosen:
         raise typer.BadParameter("select an output, for example --ros2", param_hint="SCENARIO")
-    for option, given in (("--cmd-vel", cmd_vel), ("--weather-topic", weather_topic), ("--wait", wait)):
+    needing = (("--cmd-vel", cmd_vel), ("--thrusters", thrusters), ("--ackermann", ackermann))
+    for option, given in (*needing, ("--weather-topic", weather_topic), ("--wait", wait)):
         if given and "ROS 2" not in chosen:
             raise typer.BadParameter("needs --ros2 or --rclpy", param_hint=option)
     if events is not None and loop:
@@ -268,6 +285,8 @@ def stream(
     if weather:
         whole.world.weather = weather.weather(whole.world.weather)
     drivers = [_driver(whole, text) for text in cmd_vel or []]
+    drivers += [_actuators(whole, text, car=False) for text in thrusters or []]
+    drivers += [_actuators(whole, text, car=True) for text in ackermann or []]
     if weather_topic:
         drivers.append(lambda outlet: AirControl(whole, outlet.node))
     start_engine()
@@ -309,6 +328,16 @@ def _driver(scenario: Scenario, text: str) -> Callable[[Any], Any]:
     vehicle, _, topic = text.partition("=")
     scenario.body(vehicle)
     return lambda outlet: TwistControl(scenario, vehicle, outlet.node.subscribe(topic or "/cmd_vel", TWIST))
+
+
+def _actuators(scenario: Scenario, text: str, *, car: bool) -> Callable[[Any], Any]:
+    """Return the function that connects a vehicle to the topics of its actuators; unknown vehicles raise now."""
+    from parhelion.live.commands import SteeringControl, ThrusterControl
+
+    vehicle, _, topic = text.partition("=")
+    scenario.body(vehicle)
+    kind = SteeringControl if car else ThrusterControl
+    return lambda outlet: kind(scenario, vehicle, outlet.node, topic)
 
 
 def _by_maker(option: str, texts: list[str] | None, default: Callable[[Codec], str]) -> dict[str, str]:

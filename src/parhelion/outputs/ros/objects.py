@@ -122,7 +122,7 @@ def place_markers(time_ns: int, frame_id: str, space: str, places: Mapping[str, 
     upright = (0.0, 0.0, 0.0, 1.0)
     red, green, blue, alpha = _ANCHOR_COLOUR
     colour = new("std_msgs/msg/ColorRGBA", r=red, g=green, b=blue, a=alpha)
-    found = []
+    found: list[Any] = []
     for name, xyz in places.items():
         above = np.asarray(xyz, np.float64) + np.array([0.0, 0.0, _ANCHOR_M + 0.5 * _LETTER_M])
         for kind, at, size, text in ((_SPHERE, xyz, _ANCHOR_M, ""), (_TEXT, above, _LETTER_M, name)):
