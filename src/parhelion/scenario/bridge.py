@@ -33,6 +33,7 @@ from parhelion.motion.actors.body import one_body
 from parhelion.motion.pushed import COLUMNS, PushedMotion, PushedValue
 from parhelion.scenario.robots import OwnLidar, RobotOnBoard, UrdfEntry
 from parhelion.sensors.base import FrameSensor, SampleStream, StreamSensor, finite_time, private_key
+from parhelion.sensors.kinds import kind_named
 from parhelion.world.kit.props import KitPart
 from parhelion.world.mjcf import MujocoScene, material_of
 from parhelion.world.world import World
@@ -224,9 +225,12 @@ class Bridge:
             mount = self._robots[body].mount(link) @ mount
         self._sensors[sensor.name] = _Sensor(sensor, body, mount, finite_time(phase_s), link)
 
-    def sensors_on(self, body: str | None) -> list[Any]:
-        """Return the sensors that are attached to a body, or to the world."""
-        return [one.sensor for one in self._sensors.values() if one.body == body]
+    def sensors_on(self, body: str | None, record: type | None = None) -> list[Any]:
+        """Return the sensors that are attached to a body, or to the world; with `record`, those with such records."""
+        found = [one.sensor for one in self._sensors.values() if one.body == body]
+        if record is None:
+            return found
+        return [one for one in found if issubclass(kind_named(one.kind).record_type, record)]
 
     def _describe(self, name: str) -> None:
         if self._begun_at is not None:
