@@ -24,8 +24,8 @@ from parhelion.io.ros.types import (
     LATCHED_TYPES,
     Message,
     check_distro,
-    definition_of,
     field_definitions,
+    hash_of,
     type_store,
 )
 
@@ -46,11 +46,11 @@ def dds_topic(topic: str) -> str:
 
 
 def dds_type_name(name: str) -> str:
-    """Name on the wire of a ROS 2 message: 'sensor_msgs/msg/Imu' is 'sensor_msgs::msg::dds_::Imu_'."""
-    package, _, message = name.partition("/msg/")
-    if not package or not message or "/" in package + message:
+    """Name on the wire of a ROS 2 type: 'sensor_msgs/msg/Imu' is 'sensor_msgs::msg::dds_::Imu_'."""
+    package, kind, message = name.split("/") if name.count("/") == 2 else ("", "", "")
+    if not package or not message or kind not in ("msg", "srv", "action"):
         raise ConfigError(f"{name!r} is not a ROS 2 message: write it as in 'sensor_msgs/msg/Imu'")
-    return f"{package}::msg::dds_::{message}_"
+    return f"{package}::{kind}::dds_::{message}_"
 
 
 def ros_type_name(name: str) -> str:
@@ -94,7 +94,7 @@ def carrier(name: str, wire_name: str, before: dict[str, Any] | None = None, *, 
 
 def type_hash(name: str, distro: str = HUMBLE) -> str:
     """Hash of a message definition (RIHS01), which peers of ROS 2 Iron and later expect."""
-    return definition_of(name, distro)[1]
+    return hash_of(name, distro)
 
 
 def _init(self: Any, cdr: bytes = b"") -> None:

@@ -41,7 +41,9 @@ Of the messages that this package sends, only Range does: it has one more field 
 """
 
 
-LATCHED_TYPES = frozenset({"visualization_msgs/msg/MarkerArray", "vision_msgs/msg/LabelInfo"})
+LATCHED_TYPES = frozenset(
+    {"visualization_msgs/msg/MarkerArray", "vision_msgs/msg/LabelInfo", "action_msgs/msg/GoalStatusArray"}
+)
 """Types whose last message late subscribers receive, as of /tf_static."""
 
 
@@ -109,13 +111,25 @@ def _char_as_byte(node: Any) -> Any:
     return node
 
 
-@lru_cache(maxsize=128)
 def definition_of(name: str, distro: str = HUMBLE) -> tuple[str, str]:
     """Definition of a type with all nested types (ros2msg), and its hash (RIHS01)."""
-    store = type_store(distro)
+    code = hash_of(name, distro)
+    return _definition(name, distro), code
+
+
+@lru_cache(maxsize=128)
+def _definition(name: str, distro: str) -> str:
+    text: str = type_store(distro).generate_msgdef(name, ros_version=2)[0]
+    return text
+
+
+@lru_cache(maxsize=256)
+def hash_of(name: str, distro: str = HUMBLE) -> str:
+    """Hash of a type (RIHS01)."""
     if not known_type(name):
         raise ConfigError(f"ROS: the message type {name!r} is not part of ROS 2 {distro.capitalize()}")
-    return store.generate_msgdef(name, ros_version=2)[0], _hash_store(distro).hash_rihs01(name)
+    code: str = _hash_store(distro).hash_rihs01(name)
+    return code
 
 
 def new(name: str, /, **fields: Any) -> Any:
