@@ -32,6 +32,7 @@ EXAMPLES = (
     "parhelion stream scenario.yaml --ros2 --weather-topic --events events.jsonl   # parhelion run --events repeats it",
     "parhelion stream scenario.yaml --velodyne-udp                    # packets to 127.0.0.1:2368",
     "parhelion stream scenario.yaml --ouster-udp 127.0.0.1:7502 --ouster-http 8088 --foxglove",
+    "parhelion stream scenario.yaml --zenoh tcp/localhost:7447 --ros-distro jazzy   # for rmw_zenoh",
     "parhelion stream scenario.yaml --rclpy --interface any           # through the installed ROS 2",
 )
 OPEN_LOOP_AHEAD_S, CLOSED_LOOP_AHEAD_S = 0.6, 0.2
@@ -71,6 +72,8 @@ class Choices:
 
     ros: bool
     rclpy: bool
+    zenoh: str | None
+    """Address of the router."""
     domain: int
     interface: str
     reliable: bool
@@ -86,12 +89,20 @@ class Choices:
 
 
 def _ros(scenario: Scenario, choices: Choices) -> Outlet:
-    from parhelion.live.dds import DdsNode
+    from parhelion.live.dds import DdsNode, Node
     from parhelion.live.ros import RclpyNode, RosOutlet, bag_entry
 
-    kind = RclpyNode if choices.rclpy else DdsNode
     distro = choices.distro or bag_entry(scenario).ros_distro
-    node = kind(choices.domain, choices.interface, reliable=choices.reliable, distro=distro)
+    node: Node
+    if choices.zenoh is not None:
+        from parhelion.live.zenoh import ZenohNode
+
+        node = ZenohNode(
+            choices.domain, choices.zenoh, reliable=choices.reliable, distro=distro, allow_remote=choices.anywhere
+        )
+    else:
+        kind = RclpyNode if choices.rclpy else DdsNode
+        node = kind(choices.domain, choices.interface, reliable=choices.reliable, distro=distro)
     try:
         return RosOutlet.of(scenario, node, batch_s=choices.ahead_s / 2)
     except BaseException:
@@ -121,7 +132,9 @@ def _foxglove(scenario: Scenario, choices: Choices) -> Outlet:
 def _outlets(choices: Choices) -> dict[str, tuple[Callable[[Scenario, Choices], Outlet], str]]:
     """Selected outlets by name, with the function that opens each one and its destination."""
     found: dict[str, tuple[Callable[[Scenario, Choices], Outlet], str]] = {}
-    if choices.ros or choices.rclpy:
+    if choices.zenoh is not None:
+        found["ROS 2"] = _ros, f"domain {choices.domain} by zenoh, {choices.zenoh}"
+    elif choices.ros or choices.rclpy:
         found["ROS 2"] = _ros, f"domain {choices.domain} on {choices.interface}"
     for maker, where in choices.udp.items():
         http = f", metadata at port {choices.http[maker]}" if maker in choices.http else ""
@@ -138,6 +151,12 @@ def stream(
         bool, typer.Option("--ros2", help="Publish ROS 2 topics over DDS; ROS need not be installed.")
     ] = False,
     rclpy: Annotated[bool, typer.Option("--rclpy", help="Publish them through the installed ROS 2 (rclpy).")] = False,
+    zenoh: Annotated[
+        str | None,
+        typer.Option(
+            "--zenoh", metavar="ADDRESS", help="Publish them over zenoh for rmw_zenoh, such as tcp/localhost:7447."
+        ),
+    ] = None,
     domain: Annotated[
         int, typer.Option("--domain", metavar="ID", envvar="ROS_DOMAIN_ID", help="ROS 2 domain, 0 to 232.")
     ] = 0,
@@ -209,7 +228,9 @@ def stream(
             "--foxglove-origin", metavar="SITE", help="Allow web pages of this site, such as https://app.foxglove.dev."
         ),
     ] = None,
-    anywhere: Annotated[bool, typer.Option("--anywhere", help="Allow UDP and Foxglove beyond this machine.")] = False,
+    anywhere: Annotated[
+        bool, typer.Option("--anywhere", help="Allow UDP, Foxglove and zenoh beyond this machine.")
+    ] = False,
     speed: Annotated[
         float, typer.Option("--speed", min=0.001, max=1000, help="Simulated seconds per second of wall time.")
     ] = 1.0,
@@ -245,6 +266,7 @@ def stream(
     choices = Choices(
         ros2,
         rclpy,
+        zenoh,
         domain,
         interface,
         reliable,
@@ -256,13 +278,15 @@ def stream(
         anywhere,
         ahead,
     )
+    if zenoh is not None and (ros2 or rclpy):
+        raise typer.BadParameter("give one of --ros2, --rclpy and --zenoh", param_hint="--zenoh")
     chosen = _outlets(choices)
     if not chosen:
         raise typer.BadParameter("select an output, for example --ros2", param_hint="SCENARIO")
     needing = (("--cmd-vel", cmd_vel), ("--thrusters", thrusters), ("--ackermann", ackermann))
     for option, given in (*needing, ("--weather-topic", weather_topic), ("--wait", wait)):
         if given and "ROS 2" not in chosen:
-            raise typer.BadParameter("needs --ros2 or --rclpy", param_hint=option)
+            raise typer.BadParameter("needs --ros2, --rclpy or --zenoh", param_hint=option)
     if events is not None and loop:
         raise typer.BadParameter("cannot be combined with --loop", param_hint="--events")
     if events is not None and events.exists():

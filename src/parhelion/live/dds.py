@@ -381,7 +381,7 @@ class DdsNode(Node):
         from cyclonedds.core import InstanceState
         from cyclonedds.qos import Policy
 
-        _check_topic(topic)
+        check_topic(topic)
         if self._discovered is None:
             self._discovered = BuiltinDataReader(self._participant, BuiltinTopicDcpsPublication)
         found = []
@@ -440,7 +440,7 @@ class DdsNode(Node):
     def _topic(self, topic: str, type_name: str) -> Any:
         from cyclonedds.topic import Topic
 
-        _check_topic(topic)
+        check_topic(topic)
         if not self._open:
             raise ParhelionError("DDS: this node is closed")
         if (topic, type_name) not in self._topics:
@@ -558,7 +558,8 @@ def check_interface(interface: str) -> str:
     return interface
 
 
-def _check_topic(topic: str) -> None:
+def check_topic(topic: str) -> None:
+    """Raise ConfigError for a topic that ROS 2 does not allow."""
     plain = topic.replace("/", "").replace("_", "")
     if not topic.startswith("/") or topic.endswith("/") or "//" in topic or not (plain.isascii() and plain.isalnum()):
         raise ConfigError(f"{topic!r} is not a valid ROS 2 topic: write /, then letters, digits, _ and single /")

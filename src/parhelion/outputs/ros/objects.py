@@ -215,7 +215,8 @@ class ObjectMessages:
         for item in self._scenario.world.objects:
             if item.trajectory is not None and item.instance not in own:
                 mains.setdefault(item.instance, item)
-        names = {number: ros_name(item.name or item.label) for number, item in mains.items()}
+        # The parts of an actor are named 'walker/torso', 'walker/head' ...
+        names = {number: ros_name(item.name.split("/")[0] or item.label) for number, item in mains.items()}
         count = Counter(names.values())
         found = []
         for number, item in mains.items():
