@@ -173,10 +173,9 @@ class RosFeed(Feed[Message]):
         if (step.number + 1) % self._every == 0:
             self._truth_at.append(step.time)
         if self._objects is not None:
-            # Now and not at the end of a batch: objects may be added or removed after this step.
             for time in (0.0, step.time) if step.number == 0 else (step.time,):
                 if self._objects_due(time):
-                    self._held += self._objects.at(time, self.stamp(time))
+                    self._held += self._objects.note(time, self.stamp(time))
         at = self.stamp(step.time)
         for one in step.collisions:
             data = ros.collision(at, MAP, one.body, one.other, one.xyz, one.normal, one.impulse_n_s)
@@ -184,6 +183,8 @@ class RosFeed(Feed[Message]):
             self._held.append(Message(topic, ros.DIAGNOSTICS, at, data))
 
     def _noted(self) -> Iterator[Message]:
+        if self._objects is not None:
+            yield from self._objects.noted()
         times, self._truth_at = np.array(self._truth_at), []
         states = {name: self.scenario.body(name).state(times) for name in self.vehicles} if len(times) else {}
         for row, time in enumerate(times.tolist()):

@@ -176,7 +176,7 @@ class ObjectMessages:
         self._boxes = BoxTruth(scenario.world, mobility=("movable", "dynamic"), sensor=())
         self._version: Any = None
         self._movers: list[_Mover] = []
-        self._names: dict[int, str] = {}
+        self.restart()
 
     @property
     def advertised(self) -> dict[str, str]:
@@ -185,28 +185,45 @@ class ObjectMessages:
 
     def restart(self) -> None:
         """Restart together with the scenario."""
-        self._names = {}
+        self._names: dict[int, str] = {}
+        self._pending: list[tuple[float, int]] = []
 
-    def at(self, time_s: float, stamp_ns: int) -> Iterator[Message]:
-        """Messages of a time [s] of the scenario, which is now."""
+    def note(self, time_s: float, stamp_ns: int) -> Iterator[Message]:
+        """Note a time [s] for which truth is due, which is now; return messages if objects were added or removed.
+
+        Poses are computed for several times at once. Those of earlier times are computed with the objects of that time.
+        """
         world = self._scenario.world
+        if self._version != world.version:
+            yield from self.noted()
+            self._version, self._movers = world.version, self._found()
+            self._boxes.refresh()
         if world.label_names != self._names:
             self._names = dict(world.label_names)
             yield Message(LABELS, LABEL_INFO, stamp_ns, label_info(stamp_ns, MAP, self._names))
-        yield Message(OBJECTS, DETECTIONS_3D, stamp_ns, detections_3d(stamp_ns, MAP, self._boxes.at(time_s)))
-        if self._version != world.version:
-            self._version, self._movers = world.version, self._found()
-        moved = []
+        self._pending.append((time_s, stamp_ns))
+
+    def noted(self) -> Iterator[Message]:
+        """Messages of the noted times."""
+        pending, self._pending = self._pending, []
+        if not pending:
+            return
+        times = np.array([time for time, _ in pending])
+        for (_, stamp_ns), boxes in zip(pending, self._boxes.over(times, update=False), strict=True):
+            yield Message(OBJECTS, DETECTIONS_3D, stamp_ns, detections_3d(stamp_ns, MAP, boxes))
+        moved: dict[int, list[Transform]] = {stamp_ns: [] for _, stamp_ns in pending}
         for item, topic, frame in self._movers:
             assert item.trajectory is not None
-            state = state_of(item.trajectory, np.array([time_s]))
-            xyz, quat = state.xyz[0], state.quat_xyzw[0]
-            velocity = quat_rotate(quat_conjugate(quat), state.velocity[0])
-            moved.append(Transform(MAP, frame, stamp_ns, xyz, quat))
-            data = ros.odometry(stamp_ns, MAP, frame, xyz, quat, velocity, state.angular_velocity[0])
-            yield Message(topic, ros.ODOMETRY, stamp_ns, data)
-        if moved:
-            yield Message("/tf", ros.TF, stamp_ns, ros.tf_message(moved))
+            state = state_of(item.trajectory, times)
+            velocity = quat_rotate(quat_conjugate(state.quat_xyzw), state.velocity)
+            for row, (_, stamp_ns) in enumerate(pending):
+                xyz, quat = state.xyz[row], state.quat_xyzw[row]
+                moved[stamp_ns].append(Transform(MAP, frame, stamp_ns, xyz, quat))
+                data = ros.odometry(stamp_ns, MAP, frame, xyz, quat, velocity[row], state.angular_velocity[row])
+                yield Message(topic, ros.ODOMETRY, stamp_ns, data)
+        for stamp_ns, transforms in moved.items():
+            if transforms:
+                yield Message("/tf", ros.TF, stamp_ns, ros.tf_message(transforms))
 
     def _found(self) -> list[_Mover]:
         """First object of each moving instance; vehicles have topics and frames of their own."""
