@@ -177,7 +177,7 @@ class ZenohNode(Node):
         for name, value in settings.items():
             config.insert_json5(name, json.dumps(value))
         try:
-            self._session = zenoh.open(config)
+            self._session: Any = zenoh.open(config)
         except zenoh.ZError as error:
             raise ConfigError(f"zenoh: cannot connect to {endpoint} ({str(error)[:160]})") from None
         self._id = str(self._session.info.zid())
@@ -205,6 +205,7 @@ class ZenohNode(Node):
         reliability = zenoh.Reliability.RELIABLE if quality.reliable else zenoh.Reliability.BEST_EFFORT
         # By default zenoh drops messages that its queue cannot take; reliable topics wait for it instead.
         congestion = zenoh.CongestionControl.BLOCK if quality.reliable else zenoh.CongestionControl.DROP
+        writer: Any
         if quality.latched:
             writer = self._latching.declare_advanced_publisher(
                 self._session,
@@ -240,6 +241,7 @@ class ZenohNode(Node):
         quality = quality or Quality(reliable=True, latched=is_latched(topic, type_name))
         received = ZenohSubscription(topic, quality.depth)
         key = topic_key(self.domain, topic, type_name, self.distro)
+        reader: Any
         if quality.latched:
             history = self._latching.HistoryConfig(detect_late_publishers=True, max_samples=quality.depth)
             reader = self._latching.declare_advanced_subscriber(
