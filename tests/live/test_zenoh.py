@@ -108,6 +108,7 @@ def test_messages_have_the_bytes_and_the_attachment_of_rmw_zenoh(other: Other) -
 
 def test_messages_of_others_arrive_with_their_attachment_only(other: Other) -> None:
     with ZenohNode(7, other.address) as node:
+        assert node.connected
         received = node.subscribe("/chatter", STRING)
         key = topic_key(7, "/chatter", STRING, "jazzy")
         data = encode(STRING, new(STRING, data="hello"))
@@ -163,3 +164,8 @@ def test_wrong_and_remote_addresses_are_refused() -> None:
         ZenohNode(0, "localhost:7447")
     with pytest.raises(ConfigError, match="is not this machine"):
         ZenohNode(0, "tcp/192.0.2.1:7447")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        nobody = f"tcp/127.0.0.1:{free.getsockname()[1]}"
+    with ZenohNode(7, nobody) as alone:
+        assert not alone.connected

@@ -97,9 +97,11 @@ def _ros(scenario: Scenario, choices: Choices) -> Outlet:
     if choices.zenoh is not None:
         from parhelion.live.zenoh import ZenohNode
 
-        node = ZenohNode(
+        node = found = ZenohNode(
             choices.domain, choices.zenoh, reliable=choices.reliable, distro=distro, allow_remote=choices.anywhere
         )
+        if not found.connected:
+            warn(f"no zenoh router at {choices.zenoh}; start one, for example ros2 run rmw_zenoh_cpp rmw_zenohd")
     else:
         kind = RclpyNode if choices.rclpy else DdsNode
         node = kind(choices.domain, choices.interface, reliable=choices.reliable, distro=distro)

@@ -187,6 +187,12 @@ class ZenohNode(Node):
         self._open = True
         self._tokens = [self._declare(entity_token(domain, self._id, 0, _NODE))]
 
+    @property
+    def connected(self) -> bool:
+        """True if there is a router or another peer."""
+        info = self._session.info
+        return any(True for found in (info.routers_zid(), info.peers_zid()) for _ in found)
+
     def _declare(self, token: str) -> Any:
         return self._session.liveliness().declare_token(token)
 
