@@ -68,16 +68,18 @@ fuzz: $(VENV)/.installed-dev engine
 
 # Random interrupts of commands and measurements, then many measurements with edits, a long scenario, and a stream with the
 # viewer. SOAK_COUNT is the number of interrupts, SOAK_MEASUREMENTS that of measurements, SOAK_S the duration of the
-# scenario, SOAK_LIVE_MIN that of the stream [min].
+# scenario, SOAK_LIVE_MIN that of the stream [min], SOAK_VERBS the number of verbs of clients.
 SOAK_COUNT        ?= 500
 SOAK_SEED         ?= 1
 SOAK_MEASUREMENTS ?= 5000
 SOAK_S            ?= 3600
 SOAK_LIVE_MIN     ?= 10
+SOAK_VERBS        ?= 1000
 soak: $(VENV)/.installed-dev engine
 	$(BIN)/python tests/soak/interrupts.py --count $(SOAK_COUNT) --seed $(SOAK_SEED)
 	$(BIN)/python tests/soak/load.py --measurements $(SOAK_MEASUREMENTS) --scenario-s $(SOAK_S) --slow --crowd-s $(SOAK_S) --seed $(SOAK_SEED)
 	$(BIN)/python tests/soak/live.py --minutes $(SOAK_LIVE_MIN)
+	$(BIN)/python tests/soak/verbs.py --verbs $(SOAK_VERBS) --seed $(SOAK_SEED)
 
 # Changes of the source, one at a time, that the tests of that place must notice: MUTANTS is how many, MUTANTS_SEED which.
 MUTANTS      ?= 100

@@ -32,6 +32,7 @@ _TABLES: Mapping[str, tuple[str, str]] = {
     "tensors": ("tensors", "tables"),
     "anatomy": ("anatomy", "tables"),
     "weather": ("weather", "tables"),
+    "node": ("node", "tables"),
     "camera": ("camera", "tables"),
     "waves": ("waves", "tables"),
     "scenarios": ("scenarios", "tables"),

@@ -26,13 +26,13 @@ import parhelion as ph
 from campaign_rigs import InThisProcess, study_in
 from parhelion.campaign import campaign
 from parhelion.campaign.measures import air_points
-from parhelion.campaign.study import check_path
 from parhelion.cli.app import app
 from parhelion.core.errors import ConfigError
 from parhelion.live.viewer.panel import Panel
 from parhelion.live.viewer.stages import Request, weather_of
 from parhelion.pictures.weather import weather_changes, weather_picture
 from parhelion.rays.device import engine
+from parhelion.scenario.fields import check_path
 from parhelion.sensors.optics.lidar.air_echoes import COUNT_LIMIT
 from parhelion.sensors.optics.lidar.draws import PROFILE_DRAW
 from parhelion.sensors.optics.lidar.weather import LidarWeather

@@ -73,14 +73,14 @@ def test_a_run_writes_clouds_streams_truth_and_a_manifest(folder: Path) -> None:
     assert (summary.scans, summary.found) == (5, 0)
     written = files_of(folder / "out")
     assert set(written) == {
-        *(f"top/{number:06d}.pcd" for number in range(5)), "imu.csv", "wheels.csv", "manifest.json", "truth/top.tum",
-        "truth/husky.csv", "truth/husky.tum",
+        *(f"top/{number:06d}.pcd" for number in range(5)), "imu.csv", "wheels.csv", "manifest.json", "inputs.json",
+        "truth/top.tum", "truth/husky.csv", "truth/husky.tum",
         "truth/collisions.jsonl", "truth/car.csv", "truth/car.tum", "bag/bag_0.mcap", "bag/metadata.yaml",
     }  # fmt: skip
     manifest = json.loads(written["manifest.json"])
     assert manifest["complete"]
     assert manifest["seed"] == 7
-    assert set(manifest["files"]) == set(written) - {"manifest.json"}
+    assert set(manifest["files"]) == set(written) - {"manifest.json", "inputs.json"}
     imu = np.loadtxt(folder / "out" / "imu.csv", delimiter=",", skiprows=1)
     assert imu.shape == (100, 7)
     assert np.mean(imu[:, 3]) == pytest.approx(9.8, abs=0.2)

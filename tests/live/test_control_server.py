@@ -422,3 +422,12 @@ def test_wrong_options_of_the_command_are_explained(tmp_path: Path) -> None:
     events = CliRunner().invoke(app, ["serve", str(file), "--events", str(file)])
     assert events.exit_code == 2
     assert "choose another file" in events.output
+
+
+@pytest.mark.slow
+def test_random_verbs_with_a_robot_in_contact_and_hostile_clients_repeat(tmp_path: Path) -> None:
+    """The short form of tests/soak/verbs.py."""
+    from soak.verbs import soak
+
+    assert soak(tmp_path, 60, 3, ("websocket",)) == []
+    assert (tmp_path / "websocket" / "events.jsonl").read_text().count("\n") > 20

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +26,11 @@ from parhelion.cli.app import app
 from parhelion.io.ros.types import Message, decode, encode, new
 from parhelion.live.pacing import PacedRun
 from parhelion.live.ros import FLOAT, STATE, STRING, AirControl
+from parhelion.live.simulation import AirTopics
 from parhelion.scenario.control import Control
-from parhelion.scenario.events import read_events
+from parhelion.scenario.events import log_in, read_events
 from parhelion.scenario.scenario import Step
+from parhelion.scenario.verbs import Quit, StepVerb, verb_of
 
 
 def number(value: float) -> bytes:
@@ -102,6 +106,27 @@ def test_topics_change_the_next_scan_and_the_log_repeats_it(tmp_path: Path) -> N
     assert all(one.equals(other) for one, other in zip(scans, again, strict=True))
 
 
+def test_an_interrupted_stream_completes_its_log(tmp_path: Path) -> None:
+    scenario, log = yard(duration_s=5.0), tmp_path / "events.jsonl"
+    air = AirControl(scenario)
+    air.change("/weather", "rain_rate_mm_h", 20.0)
+
+    def progress(status: Any) -> None:
+        if status.simulated_s > 0.1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        PacedRun(scenario, {}, speed=1000.0, controllers=[air], events=log).run(progress)
+    assert caught.tb is not None  # which holds the frames, and with them a generator that is not closed
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [(line.get("op"), line.get("step")) for line in lines[1:]] == [("weather", 1), ("quit", 11)]
+    second = yard(duration_s=5.0)
+    control = Control(second, script=read_events(log, second))
+    control.run()
+    assert control.deviations == []
+    assert control.step_number == 11
+
+
 def test_parameters_change_a_stream() -> None:
     from parhelion.live.dds import DdsNode
     from parhelion.live.services import ServiceClient
@@ -136,6 +161,83 @@ def test_parameters_change_a_stream() -> None:
         names.wait()
         assert "weather.snow_rate_mm_h" in names.call(prefixes=["weather"], depth=0).result.names
         parameters.close()
+
+
+class Post:
+    """Node whose messages arrive when a test puts them, and that records what is published."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[str, list[bytes]] = {}
+        self.published: list[Message] = []
+
+    def subscribe(self, topic: str, kind: str) -> Any:
+        self.waiting[topic] = []
+        post = self
+
+        class Received:
+            def take(self) -> list[bytes]:
+                found, post.waiting[topic] = post.waiting[topic], []
+                return found
+
+        return Received()
+
+    def advertise(self, topic: str, kind: str) -> None: ...
+
+    def publish(self, message: Message) -> None:
+        self.published.append(message)
+
+    def of(self, topic: str) -> list[Any]:
+        return [decode(one.type, one.data) for one in list(self.published) if one.topic == topic]
+
+    def states(self) -> list[dict[str, Any]]:
+        return [json.loads(one.data) for one in self.of(STATE)]
+
+
+def until(happens: Callable[[], bool], seconds: float = 20.0) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and not happens():
+        time.sleep(0.005)
+    return happens()
+
+
+def test_topics_change_a_served_scenario_and_the_clock_repeats_in_a_pause(tmp_path: Path) -> None:
+    scenario, post = yard(duration_s=100.0, outputs=[]), Post()
+    control = Control(scenario, log=log_in(tmp_path, scenario, playing=False), playing=False, speed=math.inf)
+    scans: list[Any] = []
+    control.listeners.append(lambda sensor, *found: scans.append(found[-1]) if sensor == "top" else None)
+    air = AirTopics(control, post)  # type: ignore[arg-type]
+    thread = threading.Thread(target=control.run)
+    thread.start()
+    try:
+        assert until(lambda: post.states() == [{"time_s": 0.0, "weather": {}, "daylight": {}}])
+        assert until(lambda: len(post.of("/clock")) > 2)  # paused at the start
+        assert {one.clock.sec for one in post.of("/clock")} == {0}
+        post.waiting["/weather/rain_rate_mm_h"] = [b"nonsense"]
+        post.waiting["/weather/visibility_m"] = [number(-4.0)]
+        assert until(lambda: air.refused == 2)
+        control.call(StepVerb(steps=10), 30.0)
+        post.waiting["/weather/rain_rate_mm_h"] = [number(5.0), number(60.0)]
+        post.waiting["/daylight/sun_elevation_deg"] = [number(5.0)]
+        assert until(lambda: air.messages == 2)
+        control.call(StepVerb(steps=10), 30.0)
+        control.call(verb_of({"op": "weather", "changes": {"rain_rate_mm_h": None}}, "test"), 30.0)  # another client
+        assert until(lambda: post.states()[-1]["weather"] == {})
+        control.call(StepVerb(steps=10), 30.0)
+    finally:
+        control.call(Quit(), 30.0)
+        thread.join(30.0)
+        air.close()
+    assert not thread.is_alive()
+    assert post.states()[-1] == {"time_s": 0.2, "weather": {}, "daylight": {"sun_elevation_deg": 5.0}}
+    assert [bool((scan.origin == 1).any()) for scan in scans] == [False, True, False]
+    second = yard(duration_s=100.0, outputs=[])
+    again: list[Any] = []
+    control = Control(second, script=read_events(tmp_path / "events.jsonl", second))
+    control.listeners.append(lambda sensor, *found: again.append(found[-1]) if sensor == "top" else None)
+    control.run()
+    assert control.deviations == []
+    assert len(again) == len(scans) == 3
+    assert all(one.equals(other) for one, other in zip(scans, again, strict=True))
 
 
 def test_the_command_takes_weather_and_logs_it(tmp_path: Path) -> None:

@@ -144,9 +144,7 @@ def test_an_independent_client_steps_by_an_action(running: Served) -> None:
 
 
 def test_random_calls_leave_no_trace_and_repeat_byte_for_byte(tmp_path: Path) -> None:
-    # Without contact: entities of infinite mass that are placed at random squeeze a vehicle in contact.
-    robot = [{"name": "robot", "model": "clearpath/husky", "dynamics": "kinematic"}]
-    run = served(tmp_path / "a", vehicles=robot)
+    run = served(tmp_path / "a")  # with a robot in contact
     found = peer(verbs=VERBS, seed=5)
     assert found["mixed"]["answered"] == VERBS
     assert found["mixed"]["ok"] > VERBS // 3
@@ -158,7 +156,7 @@ def test_random_calls_leave_no_trace_and_repeat_byte_for_byte(tmp_path: Path) ->
         assert threading.active_count() <= threads + 1
     assert run.services.server.counts.failures == []
     run.end()
-    again = yard(duration_s=200.0, outputs=[], vehicles=robot)
+    again = yard(duration_s=200.0, outputs=[])
     script = read_events(tmp_path / "a" / "events.jsonl", again)
     log = EventLog(tmp_path / "b" / "events.jsonl", again, playing=script.playing)
     control = Control(again, script=script, log=log)
@@ -264,3 +262,13 @@ def test_version_2_sets_only_what_its_flags_name() -> None:
         assert (state["pose"]["xyz"], state["velocity"]) == ([8.0, 0.0, 0.0], [1.0, 0.0, 0.0])
     finally:
         run.end()
+
+
+@pytest.mark.slow
+def test_a_client_that_leaves_at_once_harms_nobody(running: Served) -> None:
+    """Requests of a process that ends before it reads a reply; another one is answered afterwards."""
+    order = json.dumps({"domain": OWN, "leave": True})
+    assert subprocess.run([sys.executable, str(PEER), order], timeout=120, check=False).returncode == 0
+    assert peer(verbs=5, seed=1)["mixed"]["answered"] == 5
+    assert running.services.server.counts.failures == []
+    assert running.control.step_number > 0  # the requests of the one that left were executed

@@ -27,7 +27,8 @@ from parhelion.io.captures import read_frames
 from parhelion.io.ros import BagReader, BagWriter
 from parhelion.io.ros import messages as ros
 from parhelion.io.ros.messages import Message, Transform
-from parhelion.io.ros.returns import LASER_SCAN, RETURN_MESSAGES, stamp_and_frame
+from parhelion.io.ros.returns import LASER_SCAN, LIVOX_MESSAGES, RETURN_MESSAGES, stamp_and_frame
+from parhelion.io.ros.types import encode, header, new
 from parhelion.live.dds import DdsNode, Node, Publisher
 from parhelion.live.weather import LiveSummary, Rhythm, Weathering, WeatherNode
 from velodyne_rigs import made_up_scan
@@ -106,7 +107,7 @@ def test_rain_on_a_played_bag(bag: Path, vlp16: ph.Lidar) -> None:
     assert report["digests"] == expected(messages, job)
     assert (summary.received.count, summary.sent.count, summary.skipped) == (20, 20, 0)
     assert not summary.refused
-    # A generous bound on a busy machine; docs/live-weather.md has the numbers of a quiet one.
+    # A generous bound on a busy machine; `bench/run.py --only node` measures.
     assert np.median(report["latencies"]) < 0.5
     assert summary.sent.rate_hz == pytest.approx(summary.received.rate_hz, rel=0.2)
 
@@ -141,6 +142,54 @@ def test_recordings(name: str, preset: str, layout: str, tmp_path: Path) -> None
     messages = played(list(BagReader(tmp_path / "real.mcap").messages(["/points"])), 6, 3.0)
     assert report["stamps"] == [stamp_and_frame(one.data)[0] for one in messages]
     assert report["digests"] == expected(messages, job)
+
+
+def laser_scan(number: int) -> Message:
+    """LaserScan of a wall, with shots without a return."""
+    rng = np.random.default_rng(number)
+    ranges = np.where(rng.random(1081) < 0.1, np.inf, 8.0 + rng.random(1081)).astype(np.float32)
+    message = new(
+        LASER_SCAN, header=header(number, "laser"), angle_min=-2.356, angle_max=2.356, angle_increment=0.00436,
+        time_increment=1.7e-5, scan_time=0.025, range_min=0.1, range_max=30.0, ranges=ranges,
+        intensities=np.full(1081, 700.0, np.float32),
+    )  # fmt: skip
+    return Message("/points", LASER_SCAN, number, encode(LASER_SCAN, message))
+
+
+def livox(number: int) -> Message:
+    """CustomMsg of a wall, with points at 0, 0, 0."""
+    kind, rng = LIVOX_MESSAGES[0], np.random.default_rng(number)
+    y, z = rng.uniform(-5.0, 5.0, 2000), rng.uniform(-1.0, 4.0, 2000)
+    x = np.where(rng.random(2000) < 0.1, 0.0, 12.0)
+    points = [
+        new(
+            kind.replace("CustomMsg", "CustomPoint"), offset_time=50_000 * k, x=x[k], y=y[k] if x[k] else 0.0,
+            z=z[k] if x[k] else 0.0, reflectivity=40, tag=16, line=k % 4,
+        )
+        for k in range(2000)
+    ]  # fmt: skip
+    message = new(
+        kind, header=header(number, "livox_frame"), timebase=number, point_num=2000, lidar_id=3,
+        rsvd=np.zeros(3, np.uint8), points=points,
+    )  # fmt: skip
+    return Message("/points", kind, number, encode(kind, message))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("made", "preset"), [(laser_scan, "hokuyo/utm-30lx"), (livox, "livox/mid-360")])
+def test_other_messages(made: Callable[[int], Message], preset: str, tmp_path: Path) -> None:
+    with BagWriter(tmp_path / "made.mcap") as writer:
+        for number in range(3):
+            writer.write(made(number))
+    job = Weathering(ph.Weather(snow_rate_mm_h=5), ph.Lidar(preset), seed=5)
+    job.warm_up()
+    report, summary = play(tmp_path / "made.mcap", job, 6)
+    messages = played(list(BagReader(tmp_path / "made.mcap").messages(["/points"])), 6, 10.0)
+    assert report["stamps"] == [stamp_and_frame(one.data)[0] for one in messages]
+    assert report["digests"] == expected(messages, job)
+    assert report["digests"] != [digest(one.data) for one in messages]
+    assert summary.sent.count == 6
+    assert not summary.refused
 
 
 # ---- without a network ----------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from parhelion.cli import (
     run,
     serve,
     shoot,
+    starters,
     stream,
     verify,
     view,
@@ -91,6 +92,9 @@ _COMMANDS = (
     (catalogue.sensors, catalogue.SENSORS_EXAMPLES, Command),
     (catalogue.worlds, catalogue.WORLDS_EXAMPLES, Command),
     (catalogue.materials, catalogue.MATERIALS_EXAMPLES, Command),
+    (starters.examples, starters.EXAMPLES_EXAMPLES, Command),
+    (starters.new, starters.NEW_EXAMPLES, Command),
+    (starters.schema, starters.SCHEMA_EXAMPLES, Command),
     (doctor.doctor, doctor.EXAMPLES, Command),
 )
 for _function, _examples, _kind in _COMMANDS:

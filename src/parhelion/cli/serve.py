@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -106,32 +107,41 @@ def serve(
             control.log = log_in(output, whole, playing=not paused)
         screen.print_line(f"{whole.settings.name or scenario.stem}: {server.url}, {'paused' if paused else 'playing'}")
         if services is not None:
-            screen.print_line(f"ROS 2: services /parhelion/..., domain {domain} on {interface}")
+            screen.print_line(
+                f"ROS 2: services /parhelion/..., topics /weather/... and /daylight/..., domain {domain} on {interface}"
+            )
         control.run(output)
     if services is not None and services.server.counts.foreign:
         warn("a ROS 2 client of another RMW called; only RMW_IMPLEMENTATION=rmw_cyclonedds_cpp can be answered")
     _print_end(control, output)
 
 
-def _services(control: Control, domain: int, interface: str, distro: str | None, version: int) -> SimulationServices:
+@contextmanager
+def _services(
+    control: Control, domain: int, interface: str, distro: str | None, version: int
+) -> Iterator[SimulationServices]:
     """Services and topics of a served scenario on a DDS node."""
     from parhelion.live.dds import DdsNode
     from parhelion.live.ros import RosOutlet, bag_entry
-    from parhelion.live.simulation import SimulationServices
+    from parhelion.live.simulation import AirTopics, SimulationServices
 
     node = DdsNode(domain, interface, distro=distro or bag_entry(control.scenario).ros_distro)
-    try:
+    with ExitStack() as opened:
+        opened.callback(node.close)
         outlet = RosOutlet.of(control.scenario, node, batch_s=0.0)
+        air = AirTopics(control, node)
+        opened.callback(air.close)
 
         def publish(step: Any) -> None:
             for _, message in outlet.prepare(step):
                 outlet.take(message)
+                if message.topic == air.clock.topic:
+                    air.clock = message
 
         control.watchers.append(publish)
-        return SimulationServices(control, node, version=version)
-    except BaseException:
-        node.close()
-        raise
+        services = SimulationServices(control, node, version=version)
+        opened.callback(services.server.close)
+        yield services
 
 
 def _print_end(control: Control, output: Path | None) -> None:

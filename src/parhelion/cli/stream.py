@@ -30,13 +30,16 @@ EXAMPLES = (
     "parhelion stream scenario.yaml --ros2 --thrusters wamv=/wamv/thrusters --ackermann car   # thrust and steering",
     "parhelion stream scenario.yaml --ros2 --rain 25 --weather-topic  # /weather/rain_rate_mm_h changes the rain",
     "parhelion stream scenario.yaml --ros2 --weather-topic --events events.jsonl   # parhelion run --events repeats it",
+    "parhelion stream scenario.yaml --view --events events.jsonl     # sliders for weather and daylight in a browser",
     "parhelion stream scenario.yaml --velodyne-udp                    # packets to 127.0.0.1:2368",
     "parhelion stream scenario.yaml --ouster-udp 127.0.0.1:7502 --ouster-http 8088 --foxglove",
     "parhelion stream scenario.yaml --zenoh tcp/localhost:7447 --ros-distro jazzy   # for rmw_zenoh",
     "parhelion stream scenario.yaml --rclpy --interface any           # through the installed ROS 2",
 )
 OPEN_LOOP_AHEAD_S, CLOSED_LOOP_AHEAD_S = 0.6, 0.2
-HTTP_PORT, FOXGLOVE_PORT = 8088, 8765
+HTTP_PORT = 8088
+_PORTS = {"--foxglove": 8765, "--view": 8080}
+"""Default ports of options whose value may be omitted."""
 _TARGET = re.compile(r"(?:[A-Za-z0-9.-]*:)?\d{1,5}")
 
 
@@ -56,13 +59,13 @@ class StreamCommand(WeatherCommand):
         while rest:
             word = rest.pop(0)
             option, given, value = word.partition("=")
-            if option not in makers and word != "--foxglove":
+            if option not in makers and word not in _PORTS:
                 full.append(word)
                 continue
             if not given and rest and _TARGET.fullmatch(rest[0]):
                 value = rest.pop(0)
-            kind, maker = makers.get(option, ("foxglove", ""))
-            full.append(f"--{kind}={maker}={value}" if maker else f"{option}={value or FOXGLOVE_PORT}")
+            kind, maker = makers.get(option, ("", ""))
+            full.append(f"--{kind}={maker}={value}" if maker else f"{option}={value or _PORTS[option]}")
         return super().parse_args(ctx, full)
 
 
@@ -84,8 +87,12 @@ class Choices:
     """Port by maker."""
     foxglove: str | None
     foxglove_origins: list[str]
+    view: str | None
+    """Port of the viewer."""
     anywhere: bool
     ahead_s: float
+    air: Any = None
+    """Control of weather and daylight by the viewer; the topics share it."""
 
 
 def _ros(scenario: Scenario, choices: Choices) -> Outlet:
@@ -131,6 +138,15 @@ def _foxglove(scenario: Scenario, choices: Choices) -> Outlet:
     return FoxgloveServer(scenario, host, port, allow_remote=choices.anywhere, origins=choices.foxglove_origins)
 
 
+def _view(scenario: Scenario, choices: Choices) -> Outlet:
+    from parhelion.live.viewer.stream import ViewOutlet
+
+    host, port = _address("--view", choices.view, lowest=0)
+    if not choices.anywhere and host not in ("127.0.0.1", "localhost", "::1"):
+        raise ConfigError(f"--view: {host} is not this machine; add --anywhere")
+    return ViewOutlet(scenario, choices.air, host=host, port=port)
+
+
 def _outlets(choices: Choices) -> dict[str, tuple[Callable[[Scenario, Choices], Outlet], str]]:
     """Selected outlets by name, with the function that opens each one and its destination."""
     found: dict[str, tuple[Callable[[Scenario, Choices], Outlet], str]] = {}
@@ -143,6 +159,8 @@ def _outlets(choices: Choices) -> dict[str, tuple[Callable[[Scenario, Choices], 
         found[f"{codecs()[maker].title} UDP"] = _packets(maker), f"{where}{http}"
     if choices.foxglove:
         found["Foxglove"] = _foxglove, f"port {choices.foxglove}"
+    if choices.view:
+        found["viewer"] = _view, f"port {choices.view}"
     return found
 
 
@@ -230,8 +248,14 @@ def stream(
             "--foxglove-origin", metavar="SITE", help="Allow web pages of this site, such as https://app.foxglove.dev."
         ),
     ] = None,
+    view: Annotated[
+        str | None,
+        typer.Option(
+            "--view", metavar="[PORT]", help="Show the stream in a browser, with sliders for weather and daylight."
+        ),
+    ] = None,
     anywhere: Annotated[
-        bool, typer.Option("--anywhere", help="Allow UDP, Foxglove and zenoh beyond this machine.")
+        bool, typer.Option("--anywhere", help="Allow UDP, Foxglove, zenoh and the viewer beyond this machine.")
     ] = False,
     speed: Annotated[
         float, typer.Option("--speed", min=0.001, max=1000, help="Simulated seconds per second of wall time.")
@@ -244,7 +268,7 @@ def stream(
             metavar="S",
             min=0,
             max=60,
-            help="Seconds to measure ahead. Default: 0.6; with commands and --weather-topic 0.2.",
+            help="Seconds to measure ahead. Default: 0.6; with commands, --weather-topic and --view 0.2.",
         ),
     ] = None,
     wait: Annotated[
@@ -261,7 +285,7 @@ def stream(
     All traffic stays on this machine unless an interface or --anywhere is given. Press Ctrl-C to stop.
     """
     if ahead is None:
-        closed = cmd_vel or thrusters or ackermann or weather_topic
+        closed = cmd_vel or thrusters or ackermann or weather_topic or view
         ahead = CLOSED_LOOP_AHEAD_S if closed else OPEN_LOOP_AHEAD_S
     packets = _by_maker("--udp", udp, lambda codec: f"{LOOPBACK}:{next(iter(codec.ports.values()))}")
     documents = _by_maker("--http", http, lambda codec: str(HTTP_PORT))
@@ -277,6 +301,7 @@ def stream(
         documents,
         foxglove,
         foxglove_origin or [],
+        view,
         anywhere,
         ahead,
     )
@@ -313,19 +338,23 @@ def stream(
     drivers = [_driver(whole, text) for text in cmd_vel or []]
     drivers += [_actuators(whole, text, car=False) for text in thrusters or []]
     drivers += [_actuators(whole, text, car=True) for text in ackermann or []]
-    if weather_topic:
-        drivers.append(lambda outlet: AirControl(whole, outlet.node))
     start_engine()
     outlets: dict[str, Outlet] = {}
     parameters = None
     try:
         for name, (make, _) in chosen.items():
+            if choices.air is None and name == "viewer":  # after ROS 2, whose topics share the control
+                choices.air = AirControl(whole, outlets["ROS 2"].node if weather_topic else None)  # type: ignore[attr-defined]
             outlets[name] = make(whole, choices)
+        if weather_topic and choices.air is None:
+            choices.air = AirControl(whole, outlets["ROS 2"].node)  # type: ignore[attr-defined]
         controls = [connect(outlets["ROS 2"]) for connect in drivers]
+        if choices.air is not None:
+            controls.append(choices.air)
         flow = PacedRun(whole, outlets, speed=speed, ahead_s=ahead, loop=loop, controllers=controls, events=events)
         for control in controls:
-            node = outlets["ROS 2"].node  # type: ignore[attr-defined]
-            if isinstance(control, AirControl) and isinstance(node, DdsNode):
+            node = getattr(outlets.get("ROS 2"), "node", None)
+            if isinstance(control, AirControl) and weather_topic and isinstance(node, DdsNode):
                 from parhelion.live.simulation import AirParameters
 
                 parameters = AirParameters(control, node)
@@ -337,7 +366,7 @@ def stream(
         for outlet in outlets.values():
             outlet.close()
         raise
-    _print_start(chosen, controls)
+    _print_start(chosen, outlets, controls)
     try:
         with _progress(flow) as progress:
             if parameters is not None:
@@ -379,11 +408,11 @@ def _by_maker(option: str, texts: list[str] | None, default: Callable[[Codec], s
     return found
 
 
-def _address(option: str, text: str | None) -> tuple[str, int]:
+def _address(option: str, text: str | None, lowest: int = 1) -> tuple[str, int]:
     """Parse 'HOST:PORT' or 'PORT'."""
     host, _, port = (text or "").rpartition(":")
-    if not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ConfigError(f"{option}: give HOST:PORT or a port from 1 to 65535, got {text!r}")
+    if not port.isdecimal() or not lowest <= int(port) < 65536:
+        raise ConfigError(f"{option}: give HOST:PORT or a port from {lowest} to 65535, got {text!r}")
     return host or "127.0.0.1", int(port)
 
 
@@ -395,9 +424,9 @@ def _wait(outlet: Any, seconds: float) -> None:
 # ---- messages ------------------------------------------------------------------------------------------------------
 
 
-def _print_start(chosen: dict[str, tuple[Any, str]], controls: list[Any]) -> None:
+def _print_start(chosen: dict[str, tuple[Any, str]], outlets: dict[str, Outlet], controls: list[Any]) -> None:
     for name, (_, where) in chosen.items():
-        screen.print_line(f"{name}: {where}")
+        screen.print_line(f"{name}: {getattr(outlets[name], 'url', where) if name == 'viewer' else where}")
     for control in controls:
         screen.print_line(f"{control.name} listens to {control.topic}")
 

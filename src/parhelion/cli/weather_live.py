@@ -52,7 +52,7 @@ def run(
 ) -> None:
     """Apply weather to live data until the duration is over or Ctrl-C, then print the summary."""
     from parhelion import Lidar
-    from parhelion.live.weather import Weathering
+    from parhelion.live.weather import Weathering, keep_freed_memory
 
     if live.topics is not None and (live.udp_in is not None or live.udp_out is not None):
         raise typer.BadParameter("give --ros2 or --udp-in, not both", param_hint="--udp-in")
@@ -68,6 +68,7 @@ def run(
     # Objects that live until the end are not searched again, because a search takes tens of milliseconds.
     gc.collect()
     gc.freeze()
+    keep_freed_memory()
     with _ros(live, job) if live.topics is not None else _udp(live, job) as flow:
         try:
             with _progress(in_words(weather)) as show:

@@ -122,6 +122,21 @@ def sentence(path: AnyPath, problem: BaseException) -> str:
     return f"{name}: is damaged, or not of the type that its name implies ({f'{kind}: {reason}' if reason else kind})"
 
 
+_collected: list[set[Path]] = []
+"""Sets that collect the files that are read; see `files_read`."""
+
+
+@contextmanager
+def files_read() -> Iterator[set[Path]]:
+    """Collect the absolute paths of all files that are read in the block, by any thread."""
+    found: set[Path] = set()
+    _collected.append(found)
+    try:
+        yield found
+    finally:
+        _collected[:] = [one for one in _collected if one is not found]
+
+
 def open_file(path: AnyPath, error: type[ParhelionError] = FormatError) -> BinaryIO:
     """Open a regular file for reading. Pipes and devices are rejected, because reading them could block."""
     try:
@@ -130,13 +145,16 @@ def open_file(path: AnyPath, error: type[ParhelionError] = FormatError) -> Binar
             raise error(f"{shown(path)}: is a folder, not a file")
         if not stat.S_ISREG(mode):
             raise error(f"{shown(path)}: is not a regular file")
-        return Path(path).open("rb")
+        stream = Path(path).open("rb")  # noqa: SIM115
     except FileNotFoundError:
         raise error(f"{shown(path)}: no such file") from None
     except OSError as problem:
         raise error(f"{shown(path)}: cannot be read ({problem.strerror or problem})") from None
     except ValueError as problem:  # a NUL character in the name
         raise error(f"{shown(path)}: cannot be read ({problem})") from None
+    for found in _collected:
+        found.add(Path(path).absolute())
+    return stream
 
 
 def read_bytes(

@@ -6,7 +6,8 @@ import math
 import threading
 import time as wall
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any, Protocol
@@ -308,24 +309,14 @@ class PacedRun:
     def _round(self, senders: Sequence[Sender], progress: Callable[[StreamSummary], None]) -> None:
         summary = self.summary
         before = summary.rounds * self.scenario.steps * self.scenario.settings.step_s
-        steps = self.scenario.walk(events=self.events)
-        while True:
-            with self._standing:
-                step = next(steps, None)
-                if step is None:
-                    break
-                for sender in senders:
-                    sender.put(before, step)
-                for control in self.controllers:
-                    control(step)
-            summary.simulated_s = before + step.time
-            for scans in step.scans.values():
-                summary.scans += len(scans)
-                summary.points += sum(len(scan) for _, scan in scans)
-            progress(summary)
-            if not self._keep_pace(senders, summary.simulated_s):
-                steps.close()  # completes the log
-                return
+        with closing(self.scenario.walk(events=self.events)) as steps:  # an interrupt completes the log, too
+            for step in self._steps(steps, senders, before):
+                for scans in step.scans.values():
+                    summary.scans += len(scans)
+                    summary.points += sum(len(scan) for _, scan in scans)
+                progress(summary)
+                if not self._keep_pace(senders, summary.simulated_s):
+                    return
         for sender in senders:
             sender.round_over(before)
         summary.rounds += 1
@@ -335,6 +326,20 @@ class PacedRun:
             for sender in senders:
                 if sender.asks_steps:
                     sender.hold(math.inf)
+
+    def _steps(self, steps: Iterator[Step], senders: Sequence[Sender], before: float) -> Iterator[Step]:
+        """Measure, queue and control each step while other threads wait."""
+        while True:
+            with self._standing:
+                step = next(steps, None)
+                if step is None:
+                    return
+                for sender in senders:
+                    sender.put(before, step)
+                for control in self.controllers:
+                    control(step)
+            self.summary.simulated_s = before + step.time
+            yield step
 
     def _keep_pace(self, senders: Sequence[Sender], time_s: float) -> bool:
         """Wait while the measurements are far enough ahead; return False if the stream was stopped."""

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import queue
+import threading
 import time as wall
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -144,21 +145,29 @@ class AirControl:
     `/daylight/sun_elevation_deg` and others. A change holds from the next step on, and `/weather/state` reports it.
     """
 
-    def __init__(self, scenario: Scenario, node: Any) -> None:
-        self.name, self.topic = "weather and daylight", f"{WEATHER}/..., {DAYLIGHT}/..."
+    def __init__(self, scenario: Scenario, node: Any = None) -> None:
+        """Without a node, only `change` and `ask` make changes."""
+        self.name = "weather and daylight"
+        self.topic = "the sliders of the viewer" if node is None else f"{WEATHER}/..., {DAYLIGHT}/..."
         self.messages = 0
         """Number of executed messages."""
         self.refused = 0
         """Number of ignored messages: damaged, not finite or out of range."""
+        self.refusal = ""
+        """Reason of the last change that was refused; '' after one that was executed."""
+        self.listeners: list[Callable[[dict[str, Any]], None]] = []
+        """Functions that are called with the state after every change."""
         self._node, self._published = node, False
+        self._wanted: dict[tuple[str, str], float] = {}
+        self._lock = threading.Lock()
         self._asked: queue.Queue[tuple[str, str, float, queue.Queue[str]]] = queue.Queue(_MOST_ASKED)
         self.state: dict[str, Any] = {"time_s": 0.0, **_air(scenario)}
         """Time [s], weather and daylight after the last change."""
         clear = {one.amount.short: one.amount.clear for one in table().values() if one.place is None}
         self._clear: dict[str, float] = clear
-        self._received = {(WEATHER, name): node.subscribe(f"{WEATHER}/{name}", FLOAT) for name in clear}
-        self._received |= {(DAYLIGHT, name): node.subscribe(f"{DAYLIGHT}/{name}", FLOAT) for name in DAYLIGHT_FIELDS}
-        node.advertise(STATE, STRING)
+        self._received = {} if node is None else air_subscriptions(node)
+        if node is not None:
+            node.advertise(STATE, STRING)
 
     def __call__(self, step: Step) -> None:
         changed = not self._published
@@ -170,6 +179,12 @@ class AirControl:
                     refused = str(error)
                 self.messages, self.refused = self.messages + (not refused), self.refused + bool(refused)
                 changed |= not refused
+        with self._lock:
+            wanted, self._wanted = self._wanted, {}
+        for (kind, name), value in wanted.items():
+            refused = self._set(step, kind, name, value)
+            self.messages, self.refused = self.messages + (not refused), self.refused + bool(refused)
+            changed |= not refused
         while not self._asked.empty():
             kind, name, value, answer = self._asked.get_nowait()
             refused = self._set(step, kind, name, value)
@@ -177,6 +192,11 @@ class AirControl:
             answer.put(refused)
         if changed:
             self.publish(step)
+
+    def change(self, kind: str, name: str, value: float) -> None:
+        """Set a value from another thread after the next step, without waiting; a later call replaces an earlier."""
+        with self._lock:
+            self._wanted[kind, name] = value
 
     def ask(self, kind: str, name: str, value: float, seconds: float = 10.0) -> str:
         """Set a value from another thread, after the next step; return the reason if it is refused, otherwise ''."""
@@ -204,15 +224,32 @@ class AirControl:
                     fields = {key: one for key, one in fields.items() if key not in _PLACE}
                 step.world.daylight = config.parse(Daylight, {**fields, name: value}, DAYLIGHT)
         except ConfigError as error:
-            return str(error)
+            self.refusal = str(error)
+            return self.refusal
+        self.refusal = ""
         return ""
 
     def publish(self, step: Step) -> None:
         """Publish the weather and daylight from this step on."""
         self.state = {"time_s": step.time, **_air(step)}
         self._published = True
-        data = encode(STRING, new(STRING, data=json.dumps(self.state)))
-        self._node.publish(Message(STATE, STRING, round(step.time * 1e9), data))
+        for listen in self.listeners:
+            listen(self.state)
+        if self._node is not None:
+            self._node.publish(state_message(self.state))
+
+
+def air_subscriptions(node: Any) -> dict[tuple[str, str], Any]:
+    """Subscriptions to the topics of weather and daylight, by kind and field."""
+    amounts = [one.amount.short for one in table().values() if one.place is None]
+    found = {(WEATHER, name): node.subscribe(f"{WEATHER}/{name}", FLOAT) for name in amounts}
+    return found | {(DAYLIGHT, name): node.subscribe(f"{DAYLIGHT}/{name}", FLOAT) for name in DAYLIGHT_FIELDS}
+
+
+def state_message(state: Mapping[str, Any]) -> Message:
+    """Message of `/weather/state`."""
+    data = encode(STRING, new(STRING, data=json.dumps(state)))
+    return Message(STATE, STRING, round(state["time_s"] * 1e9), data)
 
 
 _PLACE = ("time", "latitude_deg", "longitude_deg")

@@ -12,21 +12,24 @@ import itertools
 import json
 import math
 import re
+import threading
+import time as wall
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parhelion.core.errors import ParhelionError
+from parhelion.core.errors import FormatError, ParhelionError
 from parhelion.core.pose import Pose
+from parhelion.io.ros.messages import CLOCK, clock
 from parhelion.io.ros.service_types import PARAMETERS, SERVICES, SIMULATION, VERSION_2, register_services
-from parhelion.io.ros.types import header, new
+from parhelion.io.ros.types import Message, decode, header, new
 from parhelion.live.actions import StepAction
 from parhelion.live.dds import DdsNode
-from parhelion.live.ros import DAYLIGHT_FIELDS, AirControl
+from parhelion.live.ros import DAYLIGHT_FIELDS, FLOAT, STATE, STRING, AirControl, air_subscriptions, state_message
 from parhelion.live.services import ServiceServer
 from parhelion.outputs.topics import MAP
-from parhelion.scenario.control import Control
+from parhelion.scenario.control import Control, Reply
 from parhelion.scenario.editor import FEATURES, MOST_SPAWNED
 from parhelion.scenario.verbs import Verb, VerbError, verb_of
 from parhelion.weather.media import table
@@ -464,6 +467,92 @@ def _state_of(found: dict[str, Any]) -> Any:
 
 
 # ---- parameters ------------------------------------------------------------------------------------------------------
+
+
+class AirTopics:
+    """Topics of weather, daylight and clock of a served scenario, in a thread of its own; `close` ends it.
+
+    Messages of `/weather/...` and `/daylight/...` become the verbs `weather` and `daylight`, which apply before the
+    next step and are logged. `/weather/state` reports every change, also those of other clients. While the scenario is
+    paused, `/clock` repeats its last message, so that programs that join later know the time.
+    """
+
+    def __init__(self, control: Control, node: DdsNode) -> None:
+        self.control, self.node = control, node
+        self.messages = 0
+        """Number of executed messages."""
+        self.refused = 0
+        """Number of ignored messages: damaged, not finite or out of range."""
+        self.clock = clock_message(0)
+        """Last message of `/clock`."""
+        self._clear = {one.amount.short: one.amount.clear for one in table().values() if one.place is None}
+        self._received = air_subscriptions(node)
+        node.advertise(STATE, STRING)
+        node.advertise(self.clock.topic, self.clock.type)
+        self._published: dict[str, Any] | None = None
+        self._asking = False
+        self._due_s = 0.0
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="parhelion-air", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread, before the node is closed."""
+        self._ending.set()
+        self._thread.join(10.0)
+
+    def _work(self) -> None:
+        while not self._ending.wait(_AIR_POLL_S):
+            for (kind, name), received in self._received.items():
+                for data in received.take()[-1:]:  # an earlier one would have no effect
+                    self._change(kind.strip("/"), name, data)
+            now = wall.monotonic()
+            if now >= self._due_s and not self._asking:
+                self._due_s, self._asking = now + _STATE_S, True
+                self._submit({"op": "status"}, self._take_status)
+
+    def _change(self, op: str, name: str, data: bytes) -> None:
+        def answer(reply: Reply) -> None:
+            self.messages, self.refused = (
+                self.messages + (reply.error is None),
+                self.refused + (reply.error is not None),
+            )
+            self._due_s = 0.0
+
+        try:
+            value = float(decode(FLOAT, data).data)
+        except FormatError:
+            self.refused += 1
+            return
+        gone = op == "weather" and value in (0.0, self._clear[name])
+        self._submit({"op": op, "changes": {name: None if gone else value}}, answer)
+
+    def _submit(self, fields: dict[str, Any], answer: Callable[[Reply], None]) -> None:
+        try:
+            self.control.submit(verb_of(fields, "message"), answer)
+        except VerbError as error:
+            answer(Reply(error=error))
+
+    def _take_status(self, reply: Reply) -> None:
+        """Publish a change of the air, and the clock while the scenario stands. Called in the simulation thread."""
+        self._asking = False
+        if reply.error is not None:
+            return
+        air = {name: reply.result[name] for name in ("weather", "daylight")}
+        if air != self._published:
+            self._published = air
+            self.node.publish(state_message({"time_s": reply.result["time_s"], **air}))
+        if reply.result["state"] != "playing":
+            self.node.publish(self.clock)
+
+
+_AIR_POLL_S, _STATE_S = 0.01, 0.1
+"""Intervals [s] at which the topics and the state of the scenario are read."""
+
+
+def clock_message(time_ns: int) -> Message:
+    """Message of `/clock`."""
+    return Message("/clock", CLOCK, time_ns, clock(time_ns))
 
 
 class AirParameters:

@@ -75,8 +75,10 @@ def with_xyz(dtype: np.dtype[Any], cloud: PointCloud) -> NDArray[Any]:
 def whole(values: NDArray[Any], dtype: str) -> NDArray[Any]:
     """Values rounded into the range of an integer type; NaN becomes 0."""
     limits = np.iinfo(dtype)
-    clean = np.nan_to_num(np.asarray(values, np.float64), nan=0.0, posinf=limits.max, neginf=0.0)
-    return np.clip(np.rint(clean), limits.min, limits.max).astype(dtype)
+    clean = np.rint(np.asarray(values, np.float64))
+    if not np.isfinite(clean).all():
+        clean = np.nan_to_num(clean, nan=0.0, posinf=limits.max, neginf=0.0)
+    return np.clip(clean, limits.min, limits.max, out=clean).astype(dtype)
 
 
 def layouts() -> dict[str, CloudLayout]:

@@ -10,15 +10,13 @@ import hashlib
 import json
 import re
 import threading
+from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.files import atomic_write
-from parhelion.scenario.events import NAME as EVENTS
-from parhelion.scenario.events import settings_hash
-from parhelion.sensors.optics.lidar.validity import as_plain
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario
@@ -26,6 +24,11 @@ if TYPE_CHECKING:
 MANIFEST = "manifest.json"
 JOURNAL = "journal.jsonl"
 """File of the hashes of an unfinished run: one line per frame, {"top/000000.pcd": "<SHA-256>", ...}."""
+INPUTS = "inputs.json"
+"""File of the hashes of the files that the run has read."""
+MOST_DIFFERENCES = 4
+"""Number of differences from an earlier run that an error lists."""
+_ABSENT = object()
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -105,24 +108,35 @@ class EarlierRun:
         """Hashes of the files that were checked and match."""
 
     @classmethod
-    def of(cls, folder: Path, content: dict[str, Any], resume: bool) -> EarlierRun:
-        """Read the manifest of a folder. Raise ConfigError if it belongs to another scenario."""
+    def of(cls, folder: Path, content: dict[str, Any], resume: bool, place: Path | None = None) -> EarlierRun:
+        """Read the manifest of a folder. Raise ConfigError if it belongs to another scenario.
+
+        With `place`, the folder of the scenario, files that the earlier run has read must be unchanged, too.
+        """
         earlier = manifest_in(folder)
         if earlier is None:
             return cls(folder, {})
-        if any(earlier.get(key) != content.get(key) for key in ("scenario_sha256", "versions", "events")):
+        differing = differences(earlier, content) + ([] if place is None else changed_inputs(folder, place))
+        if differing:
             raise ConfigError(
-                f"{folder}: contains a run of another scenario or version; choose another folder, or remove it first"
+                f"{folder}: contains a run of another scenario or version: {'; '.join(differing[:MOST_DIFFERENCES])}"
+                f"{f' and {len(differing) - MOST_DIFFERENCES} more' if len(differing) > MOST_DIFFERENCES else ''}; "
+                "choose another folder, or replace the run (parhelion run --force)"
             )
         if not resume:
             raise ConfigError(f"{folder}: already contains a run of this scenario; resume it, or remove it first")
         return cls(folder, listed(folder, earlier))
 
     @classmethod
-    def replaced(cls, folder: Path, content: dict[str, Any]) -> EarlierRun:
-        """Run to replace, without reusable files. Raise ConfigError if its scenario has another name."""
+    def replaced(cls, folder: Path, content: dict[str, Any], *, any_scenario: bool = False) -> EarlierRun:
+        """Run to replace, without reusable files.
+
+        With `any_scenario`, the files that its manifest lists are removed; else its scenario must have the same name.
+        """
         earlier = manifest_in(folder)
-        if earlier is not None:
+        if earlier is not None and any_scenario:
+            _remove_files(folder, listed(folder, earlier))
+        elif earlier is not None:
             scenario, name = earlier.get("scenario"), content["scenario"]["name"]
             if not isinstance(scenario, dict) or scenario.get("name") != name:
                 raise ConfigError(
@@ -146,6 +160,138 @@ class EarlierRun:
     def hash_of(self, file: Path) -> str:
         """Hash of a file, reused if it was checked before."""
         return self.hashes.get(file.relative_to(self._folder).as_posix()) or sha256_of(file)
+
+
+def _remove_files(folder: Path, names: Iterable[str]) -> None:
+    """Remove listed files of a run, and folders that are empty then; names that lead out of the folder are skipped."""
+    root = folder.resolve()
+    folders = set()
+    for name in names:
+        file = root / name
+        if name.startswith("#") or root not in file.resolve().parents or not file.is_file():
+            continue
+        file.unlink()
+        folders |= {parent for parent in file.parents if root in parent.parents}
+    for place in sorted(folders, key=lambda one: len(one.parts), reverse=True):
+        if not any(place.iterdir()):
+            place.rmdir()
+
+
+def differences(earlier: Mapping[str, Any], content: Mapping[str, Any]) -> list[str]:
+    """List the differences between an earlier run and one with this content, as parts of a sentence."""
+    found = []
+    if earlier.get("scenario_sha256") != content["scenario_sha256"]:
+        known, wanted = earlier.get("scenario"), _leaves(content["scenario"])
+        before = _leaves(known) if isinstance(known, dict) else {}
+        for path in dict.fromkeys([*wanted, *before]):
+            if before.get(path, _ABSENT) != wanted.get(path, _ABSENT):
+                found.append(f"{path} is {_shown(before, path)} there, {_shown(wanted, path)} here")
+        found = found or ["its scenario is damaged"]
+    versions = earlier.get("versions")
+    for name, version_now in content["versions"].items():
+        there = versions.get(name) if isinstance(versions, dict) else None
+        if there != version_now:
+            found.append(f"{name} was {there or 'not listed'}, is {version_now}")
+    if earlier.get("events") != content.get("events"):
+        found.append("events changed it" if "events" in earlier else "no events changed it")
+    return found
+
+
+def _leaves(value: Any, path: str = "") -> dict[str, Any]:
+    """Plain values of nested settings by path; entries of lists by their name or index, absent ones (None) skipped."""
+    if isinstance(value, dict):
+        items: Iterable[tuple[Any, Any]] = value.items()
+    elif isinstance(value, list) and any(isinstance(entry, (dict, list)) for entry in value):
+        items = ((entry.get("name") or k if isinstance(entry, dict) else k, entry) for k, entry in enumerate(value))
+    else:
+        return {} if value is None else {path: value}
+    found: dict[str, Any] = {}
+    for name, entry in items:
+        found |= _leaves(entry, f"{path}.{name}" if path else str(name))
+    return found
+
+
+def _shown(values: Mapping[str, Any], path: str) -> str:
+    text = json.dumps(values[path], ensure_ascii=False) if path in values else "absent"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+# ---- inputs of a run -------------------------------------------------------------------------------------------------
+# The settings name files: meshes, data sheets, maps. Their hashes are stored beside the manifest, so that a run with
+# other inputs is refused, and a finished run of which nothing changed is recognised without loading its scenario.
+
+
+def write_inputs(folder: Path, scenario: Scenario, files: Iterable[Path]) -> None:
+    """Write the hashes of the files that a run read; files of the package and of the run itself are left out."""
+    place, own = scenario.folder.absolute(), Path(__file__).parents[1]
+    source = Path(scenario.source)
+    read = {
+        _relative(file, place): sha256_of(file)
+        for file in sorted(set(files))
+        if file.is_file() and own not in file.parents and folder.absolute() not in file.parents
+    }
+    request = None
+    if source.is_file():
+        # The settings of the scenario file are compared, so that a new comment in it does not count as a change.
+        read.pop(_relative(source.absolute(), place), None)
+        request = {"sha256": sha256_of(source), "changes": _as_json(scenario.changes)}
+    with atomic_write(folder / INPUTS) as temporary:
+        temporary.write_text(json.dumps({"scenario": request, "files": read}, indent=1) + "\n", encoding="utf-8")
+
+
+def _relative(file: Path, place: Path) -> str:
+    return file.relative_to(place).as_posix() if place in file.parents else str(file)
+
+
+def _as_json(changes: Mapping[str, Any]) -> Any:
+    return json.loads(json.dumps(dict(changes), default=str))
+
+
+def _inputs_in(folder: Path) -> dict[str, Any]:
+    try:
+        found = json.loads((folder / INPUTS).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def changed_inputs(folder: Path, place: Path) -> list[str]:
+    """Files that a run in a folder has read and that changed since, one sentence part per file.
+
+    `place` is the folder of the scenario. Files that no longer exist are reported when the scenario is loaded.
+    """
+    files = _inputs_in(folder).get("files")
+    found = []
+    for name, known in hashes_in(files).items() if isinstance(files, dict) else ():
+        file = place / name
+        if "\0" not in name and file.is_file() and sha256_of(file) != known:
+            found.append(f"{name} changed since")
+    return found
+
+
+def finished(folder: Path, source: Path, changes: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Manifest of a finished run of a scenario file if neither its inputs nor its files have changed, else None.
+
+    The scenario is not loaded: its file must be the same, byte for byte, and so must the `changes` and all versions.
+    """
+    try:
+        manifest, inputs = manifest_in(folder), _inputs_in(folder)
+        request = inputs.get("scenario")
+        if manifest is None or manifest.get("complete") is not True or not isinstance(request, dict):
+            return None
+        same = (
+            manifest.get("versions") == versions()
+            and "events" not in manifest
+            and request.get("changes") == _as_json(changes)
+            and request.get("sha256") == sha256_of(source)
+            and all((source.parent / name).is_file() for name in hashes_in(inputs["files"]))
+            and not changed_inputs(folder, source.parent)
+        )
+        known = listed(folder, manifest)
+        whole = bool(known) and all((folder / name).is_file() for name in known)
+        return manifest if same and whole and EarlierRun(folder, known).has(*(folder / one for one in known)) else None
+    except (OSError, ValueError, FormatError, KeyError, TypeError, AttributeError):
+        return None  # the complete run reports it
 
 
 def listed(folder: Path, manifest: dict[str, Any]) -> dict[str, str]:
@@ -181,16 +327,24 @@ def content_of(scenario: Scenario, *, controlled: bool = False) -> dict[str, Any
     A run that events changed (`controlled`) names their log. `weather_validity` grades the result: grade and reason for
     each graded sensor in each medium of the weather.
     """
-    packages = {name: version_of(name) for name in ("parhelion", "mitsuba", "drjit", "numpy", "scipy")}
+    # Imported here, so that a finished run is recognised without loading the modules of scenarios.
+    from parhelion.scenario.events import NAME, settings_hash
+    from parhelion.sensors.optics.lidar.validity import as_plain
+
     settings, digest = settings_hash(scenario)
     return {
         "scenario": settings,
         "scenario_sha256": digest,
-        **({"events": EVENTS} if controlled else {}),
+        **({"events": NAME} if controlled else {}),
         "seed": scenario.seed,
-        "versions": packages,
+        "versions": versions(),
         "weather_validity": as_plain(scenario.weather_validity),
     }
+
+
+def versions() -> dict[str, str]:
+    """Installed versions of the packages that determine results."""
+    return {name: version_of(name) for name in ("parhelion", "mitsuba", "drjit", "numpy", "scipy")}
 
 
 def version_of(package: str) -> str:

@@ -21,14 +21,15 @@ import numpy as np
 from parhelion.core.clouds import Scan
 from parhelion.core.errors import FormatError
 from parhelion.core.files import only_writer, remove_litter
+from parhelion.core.reading import files_read
 from parhelion.core.streams import SampleHistory, Samples
 from parhelion.io import poses as tum
 from parhelion.io.poses import TimedPoses
 from parhelion.outputs.collisions import CollisionLog, Hit
 from parhelion.outputs.datasets.boxes import movable_truth, write_kitti_labels, write_nuscenes_boxes
 from parhelion.outputs.files import FILES, FileRule, write_columns
-from parhelion.outputs.manifest import JOURNAL, EarlierRun, Journal, content_of, write_manifest
-from parhelion.outputs.report.collect import NoReport, report_of
+from parhelion.outputs.manifest import JOURNAL, EarlierRun, Journal, content_of, write_inputs, write_manifest
+from parhelion.outputs.report.collect import NoReport, RunReport, report_of
 from parhelion.outputs.sinks import Sinks, Watcher, Writer
 from parhelion.scenario.sensors import FrameOnBoard, OnBoard, StreamOnBoard
 
@@ -62,6 +63,8 @@ class RunSummary:
     """Notes on fields that the format of clouds cannot store, with the number of clouds."""
     report: Path | None = None
     """Run report, if requested."""
+    collected: RunReport | None = None
+    """Statistics and frames of the report."""
     collisions: list[Hit] = field(default_factory=list)
     """Collisions of vehicles in contact with the world."""
 
@@ -72,6 +75,7 @@ def run(
     *,
     resume: bool = True,
     replace: bool = False,
+    force: bool = False,
     realtime: bool = False,
     progress: Callable[[int, int], None] | None = None,
     watch: Watcher | None = None,
@@ -80,7 +84,8 @@ def run(
     """Run a scenario and write all outputs into a folder.
 
     `resume` reuses frames of an earlier run of the same scenario. `replace` measures everything again, even if the
-    folder contains a run of a scenario with the same name and other values. `realtime` waits for the wall clock.
+    folder contains a run of a scenario with the same name and other values; `force` replaces the run of any scenario,
+    whose files are removed. `realtime` waits for the wall clock.
     `progress` is called with the number of finished frames and of all frames. `watch` receives every step with all its
     frames, like the outputs. `between` is called before each step and may edit or end the run.
     """
@@ -89,8 +94,9 @@ def run(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FormatError(f"{folder}: the folder cannot be created ({error.strerror})") from None
-    with only_writer(folder):
-        summary = _run(scenario, folder, resume, replace, realtime, progress, watch, between)
+    with only_writer(folder), files_read() as inputs:
+        inputs |= scenario.inputs
+        summary = _run(scenario, folder, resume, replace, force, realtime, progress, watch, between, inputs)
     summary.seconds = wall.perf_counter() - began
     return summary
 
@@ -100,13 +106,18 @@ def _run(
     folder: Path,
     resume: bool,
     replace: bool,
+    force: bool,
     realtime: bool,
     progress: Callable[[int, int], None] | None,
     watch: Watcher | None,
     between: Between | None,
+    inputs: set[Path],
 ) -> RunSummary:
     content = content_of(scenario, controlled=between is not None)
-    earlier = EarlierRun.replaced(folder, content) if replace else EarlierRun.of(folder, content, resume)
+    if replace or force:
+        earlier = EarlierRun.replaced(folder, content, any_scenario=force)
+    else:
+        earlier = EarlierRun.of(folder, content, resume, scenario.folder)
     # The folder is locked, so temporary files in it are from runs that were killed.
     remove_litter(folder)
     rules = {sensor.name: FILES.get(sensor.record_type) for sensor in scenario.sensors}
@@ -144,12 +155,13 @@ def _run(
         journal: Journal | None = None
         try:
             report = report_of(scenario, folder, earlier)
-            if replace:
+            if replace or force:
                 (folder / JOURNAL).unlink(missing_ok=True)
                 for file in (file for files in frames.values() for file in files):
                     file.unlink(missing_ok=True)
             # The manifest first: it lists the reusable frames, so that the journal can start again.
             write_manifest(folder, content, complete=False, files=earlier.hashes)
+            write_inputs(folder, scenario, inputs)
             journal = Journal(folder)
             report.start(journal)
             for step in scenario.walk(
@@ -207,8 +219,10 @@ def _run(
     hashes = {file.relative_to(folder).as_posix(): earlier.hash_of(file) for file in summary.files}
     if scenario.ended is not None:
         content["ended"] = {"time_s": scenario.ended[0], "reason": scenario.ended[1]}
+    write_inputs(folder, scenario, inputs)
     write_manifest(folder, content, complete=True, files=hashes)
     journal.remove()
+    summary.collected = report if isinstance(report, RunReport) else None
     summary.report = report.write(hashes, summary.found, "" if watch is None else watch.on_page())
     return summary
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from os import PathLike
 from typing import Any
+from urllib.parse import quote
 
 from parhelion.core.files import atomic_write
 
@@ -128,6 +129,11 @@ def with_interval(mean: float | None, low: float | None, high: float | None, for
 def code(words: str) -> Raw:
     """Text in the font of commands and file names."""
     return Raw(f"<code>{escape(words)}</code>")
+
+
+def link(path: str, words: str) -> Raw:
+    """Link to a file beside the page."""
+    return Raw(f'<a href="{escape(quote(path), quote=True)}">{escape(words)}</a>')
 
 
 def paragraph(words: Any, kind: str = "note") -> str:

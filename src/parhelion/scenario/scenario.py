@@ -19,6 +19,7 @@ from parhelion.core.checks import vector
 from parhelion.core.clouds import Scan
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.pose import Pose
+from parhelion.core.reading import files_read
 from parhelion.core.streams import Samples
 from parhelion.core.trajectory import Mounted
 from parhelion.io import format_of
@@ -30,6 +31,7 @@ from parhelion.motion.wake import Wake, WaterWithWakes
 from parhelion.motion.water import CalmWater, GerstnerWater, GerstnerWave, OceanWater, Water
 from parhelion.scenario.bodies import Body, DrivenBody, JointedBody, LiveBody, body_of
 from parhelion.scenario.drivers import Driver, ExternalDriver, KinematicDriver, RecordedDriver
+from parhelion.scenario.fields import settings_of
 from parhelion.scenario.populate import Populate, watch
 from parhelion.scenario.raises import Plumes
 from parhelion.scenario.robot_sheets import wheel_joints
@@ -189,6 +191,10 @@ class Scenario:
         """
         self.settings, self.folder, self.source = settings, Path(folder), source
         self.seed = settings.seed
+        self.inputs: set[Path] = set()
+        """Files that were read to build the scenario."""
+        self.changes: dict[str, Any] = {}
+        """Values by path in place of those of the file."""
         self._at("cloud_format", format_of, Path("cloud"), settings.cloud_format)
         self.water = _water(settings, self.seed)
         self._live: LiveActors | None = None
@@ -255,15 +261,20 @@ class Scenario:
         self._streams: dict[str, SampleStream] = {}
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Scenario:
-        """Read a scenario file."""
-        file = Path(path)
-        return cls(config.load(ScenarioFile, file), file.parent, str(path))
+    def load(cls, path: str | PathLike[str], changes: Mapping[str, Any] | None = None) -> Scenario:
+        """Read a scenario file; `changes` are other values by path, for example {"weather.rain_rate_mm_h": 25}."""
+        with files_read() as inputs:
+            made = cls(settings_of(path, changes or {}), Path(path).parent, str(path))
+        made.inputs, made.changes = inputs, dict(changes or {})
+        return made
 
     @classmethod
     def from_mapping(cls, fields: Mapping[str, Any], folder: str | PathLike[str] = ".") -> Scenario:
         """Build a scenario from the fields of a scenario file."""
-        return cls(config.parse(ScenarioFile, dict(fields), "scenario"), folder)
+        with files_read() as inputs:
+            made = cls(config.parse(ScenarioFile, dict(fields), "scenario"), folder)
+        made.inputs = inputs
+        return made
 
     @property
     def weather_validity(self) -> dict[str, dict[str, Validity]]:

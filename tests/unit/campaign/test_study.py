@@ -10,8 +10,8 @@ import pytest
 
 from campaign_rigs import study_in
 from parhelion.campaign import Study
-from parhelion.campaign.study import with_value
 from parhelion.core.errors import ConfigError
+from parhelion.scenario.fields import with_value
 
 RAIN = "weather.rain_rate_mm_h"
 

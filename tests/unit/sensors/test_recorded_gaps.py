@@ -9,8 +9,9 @@ import pytest
 
 import parhelion as ph
 from parhelion.core.clouds import Scan
-from parhelion.sensors.optics.lidar.recorded_gaps import gaps_between, ring_numbers, rings_of
-from parhelion.sensors.optics.lidar.recorded_shots import recorded_shots
+from parhelion.sensors.optics.lidar.patterns import ShotTable
+from parhelion.sensors.optics.lidar.recorded_gaps import gaps_between, median_by, ring_numbers, rings_of
+from parhelion.sensors.optics.lidar.recorded_shots import _Followed, recorded_shots
 from velodyne_rigs import azimuth_deg, made_up_scan
 
 VLP = "velodyne/vlp-16"
@@ -154,3 +155,35 @@ def test_clouds_that_are_no_turn_are_refused() -> None:
     assert rings_of(scan.xyz[rng.random(len(scan)) < 0.02], lidar) is None  # thinned: steps are not the sensor's
     assert rings_of(np.tile(scan.xyz, (5, 1)), lidar) is None  # several revolutions
     assert rings_of(scan.xyz, ph.Lidar("livox/mid-360")) is None
+
+
+def test_directions_of_a_unit_are_turned_and_tilted_by_ring() -> None:
+    """Rotation of the nominal directions against the sines of their angles; a vertical beam has no azimuth."""
+    rng = np.random.default_rng(1)
+    azimuth, elevation = rng.uniform(-np.pi, np.pi, 60), rng.uniform(-1.2, 1.2, 60)
+    elevation[0] = 0.5 * np.pi
+    ring = np.arange(60) % 3
+    level = np.cos(elevation)
+    direction = np.stack([level * np.cos(azimuth), level * np.sin(azimuth), np.sin(elevation)], axis=1)
+    direction[0] = 0.0, 0.0, 1.0
+    table = ShotTable(
+        direction.astype(np.float32), np.zeros((60, 3), np.float32), np.zeros(60), ring.astype(np.uint16),
+        np.arange(60, dtype=np.uint16), azimuth.astype(np.float32), elevation.astype(np.float32),
+    )  # fmt: skip
+    shift = np.array([[0.05, -0.01], [0.0, 0.0], [-0.02, 0.03]])
+    shot = rng.permutation(60)[:50]
+    found = _Followed(table, shot, shift).directions(shot)
+    turned, tilted = azimuth[shot] + shift[ring[shot], 0], elevation[shot] + shift[ring[shot], 1]
+    wanted = np.stack([np.cos(tilted) * np.cos(turned), np.cos(tilted) * np.sin(turned), np.sin(tilted)], axis=1)
+    inside = shot != 0
+    np.testing.assert_allclose(found[inside], wanted[inside], atol=3e-7)
+    np.testing.assert_array_equal(_Followed(table, shot, 0.0 * shift).directions(shot), table.direction[shot])
+
+
+def test_medians_of_several_quantities_at_once() -> None:
+    rng = np.random.default_rng(2)
+    group, values = rng.integers(0, 5, 101), rng.normal(size=(2, 101))
+    group[group == 3] = 4  # an empty group
+    wanted = [[np.median(row[group == k]) if np.any(group == k) else 0.0 for k in range(6)] for row in values]
+    np.testing.assert_array_equal(median_by(group, values, 6), wanted)
+    np.testing.assert_array_equal(median_by(group.astype(np.uint16), values[0], 6), wanted[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,8 @@ _CLOCK_TIME = ("timestamp", "time_stamp")
 """Names of times on the sensor's clock, in s or ns."""
 _OF_SHOTS = ("ring", "column", *_SAME_RING, *_RELATIVE_TIME, *_CLOCK_TIME)
 """Fields that are valid for shots without a return."""
+_OF_SHOTS_OURS = ("ring", "column", "time", "shot", "direction")
+"""Our names of such fields."""
 _NANOSECONDS_FROM = 1e14
 """Clock times above this are nanoseconds; as seconds they would be three million years."""
 
@@ -132,17 +134,13 @@ def _cloud_of(message: Message, keep_missing: bool) -> PointCloud:
     decoded = _decoded(message)
     rows = _rows(decoded, message.topic)
     layout = _layout_of(rows.dtype)
-    columns = {name: np.ascontiguousarray(rows[name]) for name in rows.dtype.names or ()}
+    xyz, others = _coordinates(rows, message.topic)
+    columns = {name: np.ascontiguousarray(rows[name]) for name in others}
     organised = decoded.height > 1
     if layout is not None:
         columns = layout.columns(columns, decoded.height)
     if keep_missing and organised and "shot" not in columns:
         columns["shot"] = np.arange(len(rows), dtype=np.uint32)
-    if any(columns[axis].ndim != 1 for axis in "xyz"):
-        raise FormatError(f"{message.topic}: the fields x, y and z must have one number each")
-    xyz = np.stack([columns.pop(axis) for axis in "xyz"], axis=1)
-    if xyz.dtype not in (np.float32, np.float64):
-        xyz = xyz.astype(np.float64)
     fields = _to_our_units(columns)
     metadata = {"time": decoded.stamp_ns / 1e9, "frame_id": decoded.frame_id}
     cloud = PointCloud(xyz, fields, metadata=metadata)
@@ -152,6 +150,28 @@ def _cloud_of(message: Message, keep_missing: bool) -> PointCloud:
     if layout is not None and layout.zero_is_missing:
         there &= np.any(xyz != 0.0, axis=1)
     return cloud if there.all() else cloud.select(there)
+
+
+def _coordinates(rows: NDArray[Any], topic: str) -> tuple[NDArray[Any], list[str]]:
+    """Coordinates of points, shape (n, 3), and the names of the other fields."""
+    kinds = [rows.dtype[axis] for axis in "xyz"]
+    if any(kind.shape for kind in kinds):
+        raise FormatError(f"{topic}: the fields x, y and z must have one number each")
+    others = [name for name in rows.dtype.names or () if name not in ("x", "y", "z")]
+    beside = _beside(rows)
+    xyz = np.stack([rows[axis] for axis in "xyz"], axis=1) if beside is None else np.ascontiguousarray(beside)
+    return xyz if xyz.dtype in (np.float32, np.float64) else xyz.astype(np.float64), others
+
+
+def _beside(rows: NDArray[Any]) -> NDArray[Any] | None:
+    """Coordinates of points as a view, shape (n, 3); None if they do not lie beside each other with one type."""
+    known: Mapping[str, Any] = rows.dtype.fields or {}
+    places = [known[axis][:2] for axis in "xyz"]
+    kind, start = places[0]
+    if kind.kind != "f" or [(kind, start + k * kind.itemsize) for k in range(3)] != [tuple(one) for one in places]:
+        return None
+    beside = np.dtype({"names": ["xyz"], "formats": [(kind, (3,))], "offsets": [start], "itemsize": rows.itemsize})
+    return np.asarray(rows.view(beside)["xyz"])
 
 
 def like(message: Message, cloud: PointCloud) -> bytes:
@@ -167,24 +187,20 @@ def _like(message: Message, cloud: PointCloud) -> bytes:
     decoded = _decoded(message)
     before = _rows(decoded, message.topic)
     dtype = before.dtype
-    organised = decoded.height > 1 and "shot" in cloud.fields
-    # Fields of shots stay as they are in organised clouds.
-    columns = _columns_like(before, cloud, decoded.height, without=_OF_SHOTS if organised else ())
-    if not organised:
-        data, rows = decoded.copy_with(1, len(cloud), dtype)
-        for name, values in columns.items():
-            rows[name] = values
-    else:
+    if decoded.height > 1 and "shot" in cloud.fields:
         data, rows = decoded.copy_with(decoded.height, decoded.width, dtype)
-        _write_cells(rows, before, columns, cloud.fields["shot"])
+        _write_cells(rows, before, cloud, decoded.height)
+    else:
+        data, rows = decoded.copy_with(1, len(cloud), dtype)
+        for name, values in _columns_like(before, cloud, decoded.height, dtype.names or ()).items():
+            rows[name] = values
     data[-1] = all(bool(np.isfinite(rows[axis]).all()) for axis in "xyz")
     return bytes(data)
 
 
-def _columns_like(before: NDArray[Any], cloud: PointCloud, height: int, without: Collection[str]) -> Columns:
+def _columns_like(before: NDArray[Any], cloud: PointCloud, height: int, names: Collection[str]) -> Columns:
     """Fields of a cloud in the names, units and types of a message's points."""
     dtype, layout = before.dtype, _layout_of(before.dtype)
-    names = [name for name in dtype.names or () if name not in without]
     if layout is not None:
         source = layout.values(cloud, height, names)
     else:
@@ -200,24 +216,48 @@ def _columns_like(before: NDArray[Any], cloud: PointCloud, height: int, without:
     return found
 
 
-def _write_cells(rows: NDArray[Any], before: NDArray[Any], columns: Columns, shot: NDArray[Any]) -> None:
+def _write_cells(rows: NDArray[Any], before: NDArray[Any], cloud: PointCloud, height: int) -> None:
     """Write points into their cells; other cells are marked as without a return, like in `before`: NaN or zeros.
 
-    Column by column, because scattered records of 48 bytes take three times as long.
+    Fields of shots stay as they are. Column by column, because scattered records of 48 bytes take three times as long.
     """
-    xyz = [before[axis] for axis in "xyz"]
-    zeros = all(np.isfinite(one).all() for one in xyz) and bool(np.any((xyz[0] == 0) & (xyz[1] == 0) & (xyz[2] == 0)))
-    # In reverse order, so that the first (nearest) of several returns of a shot is written last.
-    place = shot[::-1]
-    for name in rows.dtype.names or ():
-        if name in _OF_SHOTS:
-            continue
+    names = [name for name in rows.dtype.names or () if name not in _OF_SHOTS]
+    points = _one_per_cell(cloud)
+    place, columns = points.fields["shot"], _columns_like(before, points, height, names)
+    empty = 0.0 if _zeros_are_missing(before) else np.nan
+    beside = _beside(rows)
+    if beside is not None:
+        cells: NDArray[Any] = np.full((len(rows), 3), empty, beside.dtype)
+        cells[place] = points.xyz
+        beside[:] = cells
+        names = [name for name in names if name not in ("x", "y", "z")]
+    for name in names:
         cells = np.zeros(len(rows), rows.dtype[name])
-        if name in ("x", "y", "z") and not zeros:
-            cells.fill(np.nan)
+        if name in ("x", "y", "z"):
+            cells.fill(empty)
         if name in columns:
-            cells[place] = columns[name][::-1]
+            cells[place] = columns[name]
         rows[name] = cells
+
+
+def _one_per_cell(cloud: PointCloud) -> PointCloud:
+    """One row per cell: of several returns of a shot the first (nearest); also rows without a return that hold values.
+
+    Weather returns the points in order of their shots, followed by rows of zeros for lost shots: then these are views.
+    """
+    there, shot = np.isfinite(cloud.xyz[:, 0]), cloud.fields["shot"]
+    count = int(np.count_nonzero(there))
+    ordered = bool(there[:count].all()) and bool((shot[1:count] > shot[: max(count - 1, 0)]).all())
+    if ordered and not any(values[count:].any() for name, values in cloud.fields.items() if name not in _OF_SHOTS_OURS):
+        return cloud.select(slice(count))
+    rows = np.concatenate([np.flatnonzero(there), np.flatnonzero(~there)])
+    return cloud.select(rows[np.unique(shot[rows], return_index=True)[1]])
+
+
+def _zeros_are_missing(rows: NDArray[Any]) -> bool:
+    """True if a message marks shots without a return by zeros, not by NaN."""
+    x, y, z = (rows[axis] for axis in "xyz")
+    return all(np.isfinite(one).all() for one in (x, y, z)) and bool(np.any((x == 0) & (y == 0) & (z == 0)))
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Sequence
+import time as clock
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +16,37 @@ from parhelion.live.viewer.scene import POINT_SIZE_M
 from parhelion.live.viewer.session import SPEEDS, Pick, Session
 from parhelion.live.viewer.stages import ViewFrame
 from parhelion.weather import Medium, media
+from parhelion.weather.daylight import Daylight
 
 SAVE, HOME = "save PNG", "reset view"
 _BRAND = "#ffb454"
 _MUTED = "#8d99a8"
 _BLANK = np.zeros((2, 2, 3), np.uint8)
 _NO_PICK = "Click near a point to read its fields."
+
+
+_DAYLIGHT = {
+    "sun_elevation_deg": ("elevation [°]", -18.0, 90.0, 1.0),
+    "sun_azimuth_deg": ("azimuth [°]", 0.0, 360.0, 1.0),
+    "turbidity": ("turbidity", 1.0, 10.0, 0.1),
+    "cloud_optical_depth": ("cloud depth", 0.0, 50.0, 0.5),
+}
+"""Title, limits and step of the slider of each field of daylight."""
+_HELD_S = 2.0
+"""Time [s] for which a slider keeps the value that a person gave it, until the stream has taken it over."""
+
+
+@dataclass
+class _Slider:
+    """Slider of the weather or the daylight."""
+
+    control: Any
+    low: float
+    high: float
+    scale: float
+    """Amount per unit of the slider."""
+    moved_s: float = -_HELD_S
+    """Time of the last change by hand [s]."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +75,7 @@ class Panel:
         self._time: Any = None
         self._play: Any = None
         self._mount: tuple[Any, Any] | None = None
+        self._air: dict[str, _Slider] = {}
         self._model: Any = None
         self._gui.configure_theme(
             dark_mode=True, show_logo=False, show_share_button=False, brand_color=rgb(_BRAND), control_width="medium"
@@ -66,6 +93,8 @@ class Panel:
             self._add_time()
         if session.stage.world is not None:
             self._add_weather()
+            if daylight := getattr(session.stage, "daylight", None):
+                self._add_daylight(daylight)
             if session.request.model:
                 self._add_sensor(models)
 
@@ -123,7 +152,8 @@ class Panel:
         weather = None if world is None else world.weather
         present = {} if weather is None else {one.medium.name: one.amount for one in weather.present(time)}
         with self._gui.add_folder("Weather"):
-            for name, medium in media.table().items():
+            offered = getattr(self._session.stage, "media", tuple(media.table()))
+            for name, medium in ((name, media.table()[name]) for name in offered):
                 # The slider of a placed medium adds a part, so it starts at zero.
                 now = present.get(name, medium.amount.clear) if medium.place is None else medium.amount.clear
                 self._add_amount(medium, now)
@@ -149,9 +179,39 @@ class Panel:
 
         def change(new: float) -> None:
             chosen = amount.clear if ends_clear and new >= shown.top else float(new) * shown.scale
+            self._air[medium.name].moved_s = clock.monotonic()
             self._session.change(amounts={medium.name: chosen})
 
         _by_hand(slider, change)
+        self._air[medium.name] = _Slider(slider, shown.low, top, shown.scale)
+
+    def _add_daylight(self, values: Mapping[str, float]) -> None:
+        with self._gui.add_folder("Daylight"):
+            for name, (title, low, high, step) in _DAYLIGHT.items():
+                slider = self._gui.add_slider(
+                    title,
+                    low,
+                    high,
+                    step,
+                    min(max(values[name], low), high),
+                    hint=Daylight.model_fields[name].description,
+                )
+
+                def change(new: float, name: str = name) -> None:
+                    self._air[name].moved_s = clock.monotonic()
+                    self._session.change(daylight={name: float(new)})
+
+                _by_hand(slider, change)
+                self._air[name] = _Slider(slider, low, high, 1.0)
+
+    def _show_air(self, measured: ViewFrame) -> None:
+        """Move the sliders to values that something else set; one that a person moves stays where it is."""
+        now = clock.monotonic()
+        for name, value in measured.air:
+            slider = self._air[name]
+            shown = min(max(value / slider.scale, slider.low), slider.high)
+            if now - slider.moved_s > _HELD_S and abs(slider.control.value - shown) > 1e-6:
+                slider.control.value = shown
 
     def _add_sensor(self, models: Sequence[str]) -> None:
         gui, session = self._gui, self._session
@@ -194,6 +254,7 @@ class Panel:
         if measured is None:
             return
         self._show_pictures(measured)
+        self._show_air(measured)
         if tuple(self._colour.options) != tuple(session.choices):
             self._colour.options = tuple(session.choices)
         self._colour.value = session.colour_by
@@ -203,7 +264,8 @@ class Panel:
         if measured.shots:
             rate = session.rate_hz
             shown = f", {rate:.1f} clouds/s" if session.playing and rate > 0 else ""
-            lines.append(f"measured in {1e3 * measured.seconds:.0f} ms{shown}")
+            if measured.seconds:
+                lines.append(f"measured in {1e3 * measured.seconds:.0f} ms{shown}")
         lines += [html.escape(note) for note in (*measured.notes, *self.notes)]
         self._status.content = _status_html("<br>".join(lines))
         self._show_drawings(measured)

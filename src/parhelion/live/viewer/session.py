@@ -134,7 +134,8 @@ class Session:
     def change(self, **values: Any) -> None:
         """Change fields of the request, `colour_by`, `speed` or `playing`.
 
-        `amounts` maps names of media to their new amounts; other media stay unchanged.
+        `amounts` maps names of media to their new amounts, and `daylight` its fields to their new values; others stay
+        unchanged.
         """
         with self._changed:
             asked = {name: values.pop(name) for name in list(values) if name in _REQUEST_FIELDS}
@@ -150,8 +151,9 @@ class Session:
                     "mount_rpy_deg": first.mount_rpy_deg,
                     **asked,
                 }
-            if "amounts" in asked:
-                asked["amounts"] = tuple((dict(self._request.amounts) | dict(asked["amounts"])).items())
+            for name in ("amounts", "daylight"):
+                if name in asked:
+                    asked[name] = tuple((dict(getattr(self._request, name)) | dict(asked[name])).items())
             if "time_s" in asked:
                 asked["time_s"] = min(max(0.0, float(asked["time_s"])), self.stage.duration_s)
             self._request = replace(self._request, **asked)

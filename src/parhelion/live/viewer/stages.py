@@ -105,6 +105,8 @@ class Request:
     the amount of one additional part."""
     pictures: bool = True
     """True if the cameras of a scenario take images."""
+    daylight: tuple[tuple[str, float], ...] = ()
+    """Fields of daylight and their values, in a stream."""
     points_over: bool = False
     """True if the cloud is projected onto the images."""
 
@@ -139,6 +141,8 @@ class ViewFrame:
     """Points of other sensors."""
     drawings: tuple[tuple[str, str], ...] = ()
     """SVG drawings for the panel, by sensor."""
+    air: tuple[tuple[str, float], ...] = ()
+    """Values that the sliders of weather and daylight show, if something else may change them."""
 
 
 class ViewSource(Protocol):
@@ -236,7 +240,7 @@ class WorldStage:
         motion = Mounted(self._body, request.mount)
         begun = clock.perf_counter()
         scan = lidar.scan(self._world, trajectory=motion, time=request.time_s, seed=self._seed)
-        return _measured(scan, begun)
+        return measured(scan, begun)
 
 
 class _DrivenStage:
@@ -334,7 +338,7 @@ class ScenarioStage(_DrivenStage):
             mount = scanner.mount  # not through angles, which would round it
         motion: Trajectory = Fixed(mount) if scanner.body is None else Mounted(scanner.body.motion, mount)
         scan = lidar.scan(world, trajectory=motion, time=start, seed=self._scenario.seed, frame=self._number(request))
-        found = _measured(scan, begun)
+        found = measured(scan, begun)
         shots = self._shots(request, found, start)
         found = self._with_readings(found, start + _length_s(lidar))
         points = list(self._points.at(start, request.amounts))
@@ -423,7 +427,8 @@ def _ahead(pose: Pose) -> Triple:
     return x, y, z
 
 
-def _measured(scan: Any, begun: float) -> ViewFrame:
+def measured(scan: Scan, begun: float | None = None) -> ViewFrame:
+    """Scan in the world frame, with its beams; `begun` is the start of the measurement."""
     cloud = scan.in_world()
     names = {**cloud.names, "label": {0: IN_THE_AIR, **cloud.names.get("label", {})}}
     return ViewFrame(
@@ -432,7 +437,7 @@ def _measured(scan: Any, begun: float) -> ViewFrame:
         pose=scan.pose,
         beams=beams_of(scan),
         shots=len(scan.shots),
-        seconds=clock.perf_counter() - begun,
+        seconds=0.0 if begun is None else clock.perf_counter() - begun,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,12 @@ if TYPE_CHECKING:
     from parhelion.outputs.manifest import EarlierRun, Journal
 
 
-def scans_section(name: str, model: str, scans: dict[int, Scan]) -> str:
+def frame_name(word: str, number: int | str) -> str:
+    """Name of a frame in a caption; in a comparison of runs, frames have titles instead of numbers."""
+    return f"{word} {number}" if isinstance(number, int) else number
+
+
+def scans_section(name: str, model: str, scans: Mapping[int | str, Scan]) -> str:
     title = f"{name}, {model}"
     whole = [scan for scan in scans.values() if len(scan)]
     if not whole:
@@ -47,22 +52,23 @@ def scans_section(name: str, model: str, scans: dict[int, Scan]) -> str:
         ends = (f"{low:.3g} m", f"{high:.3g} m") if field == "range" else (f"{low:.3g}", f"{high:.3g} (vendor scale)")
         lines = [html.scale(*ends, gradient(field))]
         for number, scan in scans.items():
-            text = f"{words} of scan {number} at {scan.start_time:.2f} s"
+            text = f"{words} of {frame_name('scan', number)} at {scan.start_time:.2f} s"
             kind = "scan" if organised else "frame"
             lines.append(html.image(field_uri(scan, field, (low, high)), text, kind))
-            lines.append(html.paragraph(f"Scan {number}, {scan.start_time:.2f} s, {count(len(scan))} points"))
+            caption = f"{frame_name('Scan', number)}, {scan.start_time:.2f} s, {count(len(scan))} points"
+            lines.append(html.paragraph(caption))
         figures.append(html.figure(f"{words}, {title}", "".join(lines)))
     # Pictures of a full revolution are wide and low, so each takes the full width; others are shown in pairs.
     return "".join(figures) if organised else html.pair(*figures)
 
 
-def _profile(title: str, scans: dict[int, Scan]) -> str:
+def _profile(title: str, scans: Mapping[int | str, Scan]) -> str:
     """Range over azimuth, for sensors with one or two rings."""
     curves = []
     for k, (number, scan) in enumerate(scans.items()):
         azimuth = np.degrees(np.arctan2(scan.xyz[:, 1], scan.xyz[:, 0]))
         order = np.argsort(azimuth, kind="stable")
-        name = f"scan {number}, {scan.start_time:.2f} s"
+        name = f"{frame_name('scan', number)}, {scan.start_time:.2f} s"
         curves.append(Curve.of(name, azimuth[order], scan.fields["range"][order], k, "dots"))
     chart = Chart(curves, "range [m]", "azimuth [°], left is positive", zero=True)
     return html.pair(chart.figure(f"Range, {title}"))
@@ -71,10 +77,13 @@ def _profile(title: str, scans: dict[int, Scan]) -> str:
 _THUMBNAIL_WIDTH = 320
 
 
-def images_section(name: str, model: str, images: dict[int, Image]) -> str:
+def images_section(name: str, model: str, images: Mapping[int | str, Image]) -> str:
     """Contact sheet of frames spread over the run with their times, and the ground truth of the middle frame."""
     cells = [
-        html.cell(_picture(image_colours(image), f"Frame {number} of {name}"), f"{image.start_time:.2f} s")
+        html.cell(
+            _picture(image_colours(image), f"{frame_name('Frame', number)} of {name}"),
+            f"{image.start_time:.2f} s" if isinstance(number, int) else f"{number}, {image.start_time:.2f} s",
+        )
         for number, image in images.items()
     ]
     middle = list(images.values())[len(images) // 2]
@@ -94,20 +103,20 @@ def _picture(pixels: Any, words: str) -> str:
     return html.image(photo_uri(pixels), words, "shot")
 
 
-def points_section(name: str, model: str, found: dict[int, FramePoints]) -> str:
+def points_section(name: str, model: str, found: Mapping[int | str, FramePoints]) -> str:
     """Detections or echoes of some frames from above, with the radar cube if available."""
     figures = []
     for number, points in found.items():
-        text = f"Frame {number} of {name} at {points.start_time:.2f} s: {count(len(points))} found"
+        text = f"{frame_name('Frame', number)} of {name} at {points.start_time:.2f} s: {count(len(points))} found"
         figures.append(html.image(rgb_uri(frame_pixels(points) / 255.0), text, "frame"))
         figures.append(html.paragraph(text))
     return html.figure(f"{name}, {model}", "".join(figures))
 
 
-FRAMES: Consumer[Callable[[str, str, dict[int, Any]], str]] = Consumer(
+FRAMES: Consumer[Callable[[str, str, Mapping[int | str, Any]], str]] = Consumer(
     "report, frames", {Scan: scans_section, Image: images_section, FramePoints: points_section}
 )
-"""Function that returns the section for a sensor, from its name, model and frames by number."""
+"""Function that returns the section for a sensor, from its name, model and frames by number or title."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
 from parhelion.core.random import Stream, to_unit, words
 from parhelion.makers.scales import scale_called
-from parhelion.rays.device import copied, engine
+from parhelion.rays.device import engine
 from parhelion.rays.lock import locked
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.optics.air import Air
@@ -38,7 +38,13 @@ from parhelion.sensors.optics.lidar.link_budget import (
     reflectivity,
     threshold_photons,
 )
-from parhelion.sensors.optics.lidar.recorded_shots import RecordedShots, byte_scale, recorded_shots, reflectance_of
+from parhelion.sensors.optics.lidar.recorded_shots import (
+    OF_SHOTS,
+    RecordedShots,
+    byte_scale,
+    recorded_shots,
+    reflectance_of,
+)
 from parhelion.sensors.optics.lidar.weather import LidarWeather
 from parhelion.sensors.scene import NO_MATERIAL
 from parhelion.weather import media
@@ -64,6 +70,8 @@ class Found:
     origin: NDArray[np.uint32]
     remaining: NDArray[np.float32]
     """Power of an original point relative to that in the recording; 1 for new points."""
+    same: NDArray[np.bool_]
+    """True for original points at the recorded range, up to rounding."""
 
 
 def unchanged(cloud: PointCloud) -> PointCloud:
@@ -92,70 +100,105 @@ def earlier_weather(cloud: PointCloud) -> list[str]:
 
 
 def assembled(cloud: PointCloud, shots: RecordedShots, found: Found, lidar: Lidar) -> PointCloud:
-    """Cloud with attenuated, displaced and lost points, and with the points of the air."""
-    new = found.source == NOTHING
-    source = np.where(new, 0, found.source).astype(np.int64)
+    """Cloud with attenuated, displaced and lost points, and with the points of the air.
+
+    Every array is allocated once, with rows for the shots without a return at its end if the recording has such rows.
+    """
+    count, added = len(found.shot), np.flatnonzero(found.source == NOTHING)
+    source = found.source.astype(np.int64)
+    source[added] = 0
+    shot = np.concatenate([found.shot, shots.missing(found.shot)]).astype(np.int64)
     # New points get ring, column and time from a point of the same shot, or from the shot itself.
-    alike = source.copy()
-    alike[new] = shots.row_like(found.shot[new])
-    lost = found.shot >= shots.points_shots
-    exit_m = shots.exits(found.shot)
-    xyz = found.xyz if exit_m is None else found.xyz + exit_m
-    if len(cloud):
-        # Range times direction differs from the recorded point in the last bit.
-        same = ~new & _close(xyz, cloud.xyz[source], 1e-5).all(axis=1)
-        xyz = np.where(same[:, None], cloud.xyz[source], xyz)
-    reflectivity, bytes_on = found.reflectivity, byte_scale(cloud, lidar)
-    if (known := reflectance_of(cloud, lidar)) is not None and len(cloud):
-        reflectivity = np.where(new, reflectivity, known[source] * found.remaining)
-    measured = {
-        "range": found.range_m,
-        "power": found.power,
-        "intensity": found.intensity,
-        "reflectivity": reflectivity if bytes_on is None else bytes_on.reflectivity_bytes(reflectivity),
-        "origin": np.where(new, found.origin, 0),
-    }
+    alike = np.concatenate([source, shots.row_like(shot[count:])])
+    alike[added] = shots.row_like(shot[added])
+    unseen = np.flatnonzero(shot >= shots.points_shots)
     fields: dict[str, NDArray[Any]] = {}
     for name, held in cloud.fields.items():
         # An empty cloud is treated as a single all-zero point; no real point matches it.
         values = held if len(cloud) else np.zeros((1, *held.shape[1:]), held.dtype)
-        if name in measured:
-            fields[name] = measured[name].astype(values.dtype)
-            if name == "intensity":
-                # Conversion to the sensor's scale and back may change the last bit.
-                same = ~new & _close(fields[name], values[source], 0.0)
-                fields[name] = np.where(same, values[source], fields[name])
-            if name == "origin":
-                fields[name] = np.where(new, found.origin, values[source]).astype(values.dtype)
-        elif name in ("ring", "column", "time", "shot", "direction"):
-            fields[name] = shots.of_shot(name, values, alike, lost, found.shot)
-        else:
-            taken = values[source]
-            taken[new] = NO_MATERIAL if name == "material" and taken.dtype == np.uint16 else 0
-            # Labels without names are SemanticKITTI's, whose class `outlier` covers points in the air.
-            if name == "label" and "label" not in cloud.names and taken.dtype.kind in "iu":
-                taken[new] = SEMANTIC_KITTI["outlier"]
-            fields[name] = taken
+        if name in OF_SHOTS:
+            fields[name] = shots.of_shot(name, values, alike, unseen, shot)
+            continue
+        rows = fields[name] = np.empty((len(shot), *values.shape[1:]), values.dtype)
+        rows[count:] = 0
+        if (measured := _measured(name, values, found, source, added, cloud, lidar)) is not None:
+            rows[:count] = measured
+            continue
+        values.take(source, axis=0, out=rows[:count])
+        rows[added] = NO_MATERIAL if name == "material" and rows.dtype == np.uint16 else 0
+        # Labels without names are SemanticKITTI's, whose class `outlier` covers points in the air.
+        if name == "label" and "label" not in cloud.names and rows.dtype.kind in "iu":
+            rows[added] = SEMANTIC_KITTI["outlier"]
     if "origin" not in fields:
-        fields["origin"] = measured["origin"].astype(FIELDS["origin"].dtype)
+        fields["origin"] = np.zeros(len(shot), FIELDS["origin"].dtype)
+        fields["origin"][added] = found.origin[added]
     if "return_count" in fields:
         total = np.bincount(found.shot, minlength=shots.count)
-        fields["return_count"] = total[found.shot].astype(fields["return_count"].dtype)
+        fields["return_count"][:count] = total[found.shot]
         if "return_index" in fields:
             first = np.concatenate([[0], np.cumsum(total)[:-1]])
-            fields["return_index"] = (np.arange(len(found.shot)) - first[found.shot]).astype(
-                fields["return_index"].dtype
-            )
+            fields["return_index"][:count] = np.arange(count) - first[found.shot]
     names = {**cloud.names, "origin": origin_names()}
     metadata = {**cloud.metadata, "weather_notes": shots.notes}
+    xyz = _coordinates(cloud, shots, found, source, len(shot))
     if isinstance(cloud, Scan):
         total = np.bincount(found.shot, minlength=shots.count)[shots.table_places()]
         table = replace(cloud.shots, return_count=total.astype(np.uint8))
         return Scan(
             xyz, fields, cloud.frame, names, metadata, shots=table, motion=cloud.motion, start_time=cloud.start_time
         )
-    out = PointCloud(xyz.astype(cloud.xyz.dtype, copy=False), fields, cloud.frame, names, metadata)
-    return shots.with_lost_rows(cloud, out, found.shot)
+    return PointCloud(xyz, fields, cloud.frame, names, metadata)
+
+
+def _coordinates(
+    cloud: PointCloud, shots: RecordedShots, found: Found, source: NDArray[np.int64], count: int
+) -> NDArray[Any]:
+    """Coordinates of `count` rows: recorded points keep theirs to the last bit unless weather displaced them."""
+    xyz = np.empty((count, 3), cloud.xyz.dtype)
+    seen = xyz[: len(source)]
+    if len(cloud):
+        cloud.xyz.take(source, axis=0, out=seen)
+    moved = np.flatnonzero(~found.same)
+    exit_m = shots.exits(found.shot[moved])
+    seen[moved] = found.xyz[moved] if exit_m is None else found.xyz[moved] + exit_m
+    if shots.lost_xyz is not None:
+        xyz[len(source) :] = shots.lost_xyz
+    return xyz
+
+
+def _measured(
+    name: str,
+    values: NDArray[Any],
+    found: Found,
+    source: NDArray[np.int64],
+    added: NDArray[np.int64],
+    cloud: PointCloud,
+    lidar: Lidar,
+) -> NDArray[Any] | None:
+    """Values of a field that the sensor measures, for the returns that were found; None for other fields."""
+    if name == "range":
+        return found.range_m
+    if name == "power":
+        return found.power
+    if name == "intensity":
+        # Conversion to the sensor's scale and back may change the last bit.
+        now, before = found.intensity.astype(values.dtype), values.take(source)
+        same = _close(now, before, 0.0)
+        same[added] = False
+        return np.where(same, before, now)
+    if name == "origin":
+        origin = values.take(source)
+        origin[added] = found.origin[added]
+        return origin
+    if name != "reflectivity":
+        return None
+    reflectivity = found.reflectivity
+    if len(cloud) and (known := reflectance_of(cloud, lidar, source)) is not None:
+        known *= found.remaining
+        known[added] = reflectivity[added]
+        reflectivity = known
+    bytes_on = byte_scale(cloud, lidar)
+    return reflectivity if bytes_on is None else bytes_on.reflectivity_bytes(reflectivity)
 
 
 def _close(found: NDArray[Any], recorded: NDArray[Any], slack: float) -> NDArray[np.bool_]:
@@ -281,14 +324,16 @@ class _Launch:
     def _directions(self) -> tuple[Vectors, Reals]:
         """Unit directions from the beam exit in the sensor frame, and the range of the first return."""
         dr, mi = self.engine.dr, self.engine.mi
-        v = mi.Vector3f(*(self.engine.table(column) for column in self.shots.vectors.T))
+        v = dr.unravel(mi.Vector3f, self.engine.table(self.shots.vectors))
         length = dr.norm(v)
         direction = v / dr.select(length > 0, length, 1.0)
-        dr.eval(direction, length)
+        dr.schedule(direction, length)
         return direction, length
 
     def _gains(self) -> NDArray[np.float32] | None:
         """Gain of each shot's ring; None if all are equal or rings are unknown."""
+        if channel_gains(self.config, 0) is None:
+            return None
         ring = self.shots.rings(self.cloud)
         gains = None if ring is None else channel_gains(self.config, int(ring.max(initial=0)) + 1)
         return None if gains is None else gains[ring].astype(np.float32)
@@ -333,13 +378,14 @@ class _Launch:
             source = self.engine.table(shots.rows.ravel().astype(np.uint32))
             here = source != NOTHING
         range_m = dr.select(here, self.length if slots == 1 else self.engine.table(shots.ranges.ravel()), 1.0)
+        self.recorded_m = range_m
         aim = beams.aim(self.engine, beam)
         power = self._recorded_power(index, dr.select(here, source, 0), range_m, here, aim.gain)
         # A recorded point was detected, so its power was at least near the threshold.
         least = max(power_with_chance(-_MOST_DEVIATIONS, self.sigma, self.shot_noise), _LEAST_POWER)
         power = namespace(power).maximum(power, dr.opaque(mi.Float, least))
         self.clear = power
-        dr.eval(power)
+        dr.eval(power, range_m)
         depth = air.depth(aim, range_m)
         dimmed = power * dr.exp(-2.0 * depth)
         # Unused rows of a shot with a return must not extend its reach, or particles would be drawn behind its surface.
@@ -489,6 +535,9 @@ class _Launch:
         source = dr.select(on_surface, echo.part, 0)
         row = dr.select(on_surface, row_of(item.slot), 0)
         clear = dr.gather(mi.Float, self.clear, row, on_surface)
+        before_m = dr.gather(mi.Float, self.recorded_m, row, on_surface)
+        # Range times direction differs from the recorded point in the last bit.
+        same = on_surface & (abs(range_m - before_m) <= 1e-5 + 1e-6 * before_m)
         remaining = dr.select(on_surface, item.power / namespace(clear).maximum(clear, 1e-6), 1.0)
         if self.shots.intensity is not None:
             # Recorded intensities fall in proportion to the scale's own: without weather they stay as they are.
@@ -516,31 +565,27 @@ class _Launch:
             "source": dr.select(on_surface, echo.part, NOTHING),
             "origin": dr.select(in_the_air, echo.actor & 0xFF, mi.UInt32(0)),
             "remaining": remaining,
+            "same": same,
         }
 
     def _collected(self, parts: list[dict[str, Any]]) -> Found:
         """Valid returns of all registers, in order of shot."""
-        dr, mi = self.engine.dr, self.engine.mi
-        n = len(parts)
         for part in parts:
-            dr.schedule(*part.values())
-        dr.eval()
+            self.engine.dr.schedule(*part.values())
+        self.engine.dr.eval()
+        # Selected in NumPy: a kernel that gathers the valid rows takes as long as the detection. The copies of `take`
+        # and `compress` are the only ones; Dr.Jit's memory must not leave this function.
+        valid = np.stack([part["valid"].numpy() for part in parts], axis=1).ravel()
+        chosen = np.flatnonzero(valid)
 
-        def of(name: str, index: Any) -> Any:
-            """Values by shot and register; concatenation would compile the number of shots into the kernel."""
-            row = index // n
-            value = dr.gather(type(parts[0][name]), parts[0][name], row)
-            for k in range(1, n):
-                value = dr.select(index - row * n == k, dr.gather(type(value), parts[k][name], row), value)
-            return value
+        def of(name: str) -> NDArray[Any]:
+            first = parts[0][name].numpy()
+            if len(parts) == 1:
+                return np.asarray(first.take(chosen))
+            return np.stack([first, *(part[name].numpy() for part in parts[1:])], axis=1).ravel().take(chosen)
 
-        chosen = dr.compress(of("valid", dr.arange(mi.UInt32, self.shots.count * n)))
-        if len(chosen) == 0:
-            empty, none = np.zeros(0, np.float32), np.zeros(0, np.uint32)
-            return Found(np.zeros((0, 3), np.float32), empty, empty, empty, empty, none, none, none, empty)
-        shot = chosen // n
-        xyz = dr.ravel(mi.Vector3f(*(of(axis, chosen) for axis in "xyz")))
-        names = ("range_m", "power", "reflectivity", "intensity", "source", "origin", "remaining")
-        values = {"shot": shot, **{name: of(name, chosen) for name in names}}
-        dr.eval(xyz, *values.values())
-        return Found(xyz=copied(xyz).reshape(-1, 3), **{name: copied(one) for name, one in values.items()})
+        xyz = np.empty((len(chosen), 3), np.float32)
+        for axis, name in enumerate("xyz"):
+            xyz[:, axis] = of(name)
+        names = ("range_m", "power", "reflectivity", "intensity", "source", "origin", "remaining", "same")
+        return Found(xyz, shot=(chosen // len(parts)).astype(np.uint32), **{name: of(name) for name in names})

@@ -250,17 +250,20 @@ def _azimuth(points: NDArray[Any], ring: NDArray[np.int64], exits: Floats) -> Fl
     return np.asarray(np.arctan2(y, x) - np.arcsin(np.clip(across, -1.0, 1.0)))
 
 
-def median_by(group: NDArray[np.int64], values: Floats, count: int) -> Floats:
-    """Median of the values of each group; 0 for empty groups."""
+def median_by(group: NDArray[Any], values: Floats, count: int) -> Floats:
+    """Median of the values of each group, shape (..., count) for values (..., n); 0 for empty groups."""
     size = np.bincount(group, minlength=count)
     order = np.argsort(group, kind="stable")
     first = np.cumsum(size) - size
     # One row per group; sorting rows is several times faster than sorting all values by group and value.
-    ranked = np.full((count, max(int(size.max(initial=0)), 1)), np.inf)
-    ranked[group[order], np.arange(len(group)) - first[group[order]]] = values[order]
-    ranked.sort(axis=1)
-    row = np.arange(count)
-    middle = 0.5 * (ranked[row, np.maximum(size - 1, 0) // 2] + ranked[row, size // 2 - (size == 0)])
+    width = max(int(size.max(initial=0)), 1)
+    place = np.arange(len(group)) + np.repeat(np.arange(count) * width - first, size)
+    ranked = np.full((*values.shape[:-1], count * width), np.inf)
+    ranked[..., place] = values[..., order]
+    ranked = ranked.reshape(*values.shape[:-1], count, width)
+    row, low, high = np.arange(count), np.maximum(size - 1, 0) // 2, size // 2 - (size == 0)
+    ranked.sort(axis=-1)
+    middle = 0.5 * (ranked[..., row, low] + ranked[..., row, high])
     return np.where(size > 0, middle, 0.0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ from parhelion.sensors.optics.lidar.recorded_gaps import (
     wrapped,
 )
 
+OF_SHOTS = ("ring", "column", "time", "shot", "direction")
+"""Fields that belong to shots rather than to returns."""
 _MOST_RETURNS = 8
 _SAME_WAY = np.cos(np.radians(2.0))
 """Cosine of the largest angle between a point and its shot of the pattern: two degrees."""
@@ -99,12 +102,12 @@ class RecordedShots:
         return np.where(has, self.rows[np.where(has, shot, 0), 0], 0).astype(np.int64)
 
     def of_shot(
-        self, name: str, values: NDArray[Any], alike: NDArray[Any], lost: NDArray[Any], shot: NDArray[Any]
+        self, name: str, values: NDArray[Any], alike: NDArray[Any], unseen: NDArray[Any], shot: NDArray[Any]
     ) -> NDArray[Any]:
-        """Values of a field that belongs to shots rather than to returns."""
-        taken = values[alike]
-        if np.any(lost):
-            taken[lost] = self.lost[name][shot[lost] - self.points_shots] if name in self.lost else 0
+        """Values of a field that belongs to shots rather than to returns; `unseen` are the rows of lost shots."""
+        taken = values.take(alike, axis=0)
+        if len(unseen):
+            taken[unseen] = self.lost[name].take(shot[unseen] - self.points_shots, axis=0) if name in self.lost else 0
         return taken
 
     def rings(self, cloud: PointCloud) -> NDArray[np.int64] | None:
@@ -113,7 +116,7 @@ class RecordedShots:
         lost = shot >= self.points_shots
         if "ring" not in cloud.fields or len(cloud) == 0 or (lost.any() and "ring" not in self.lost):
             return None
-        known = self.of_shot("ring", cloud.fields["ring"], self.row_like(shot), lost, shot)
+        known = self.of_shot("ring", cloud.fields["ring"], self.row_like(shot), np.flatnonzero(lost), shot)
         return known.astype(np.int64)
 
     def exits(self, shot: NDArray[Any]) -> NDArray[np.float32] | None:
@@ -127,23 +130,10 @@ class RecordedShots:
         place[np.concatenate([self.lost["returned"], self.lost["shot"]])] = np.arange(self.count)
         return place
 
-    def with_lost_rows(self, cloud: PointCloud, out: PointCloud, shot: NDArray[Any]) -> PointCloud:
-        """Cloud with a row for every shot without a return, if the recording had such rows."""
-        if self.lost_xyz is None:
-            return out
-        seen = np.zeros(self.count, bool)
-        seen[shot] = True
-        missing = np.flatnonzero(~seen)
-        like = self.row_like(missing)
-        is_lost = missing >= self.points_shots
-        fields: dict[str, NDArray[Any]] = {}
-        for name, values in out.fields.items():
-            tail = np.zeros((len(missing), *values.shape[1:]), values.dtype)
-            if name in ("ring", "column", "time", "shot", "direction") and name in cloud.fields:
-                tail = self.of_shot(name, cloud.fields[name], like, is_lost, missing)
-            fields[name] = np.concatenate([values, tail])
-        empty = np.full((len(missing), 3), self.lost_xyz, out.xyz.dtype)
-        return PointCloud(np.concatenate([out.xyz, empty]), fields, out.frame, out.names, out.metadata)
+    def missing(self, shot: NDArray[Any]) -> NDArray[np.int64]:
+        """Shots that need a row without coordinates, because none of `shot` is theirs; none if the cloud has no such
+        rows."""
+        return np.zeros(0, np.int64) if self.lost_xyz is None else _others(self.count, shot)
 
 
 def recorded_shots(cloud: PointCloud, lidar: Lidar, no_returns: str) -> RecordedShots:
@@ -161,7 +151,7 @@ def recorded_shots(cloud: PointCloud, lidar: Lidar, no_returns: str) -> Recorded
             "(parhelion.read_frames returns the frames of a capture)"
         )
     # Drivers write a shot without a return as NaN or as zeros.
-    x, y, z = cloud.xyz.T
+    x, y, z = np.ascontiguousarray(cloud.xyz.T)
     finite = np.isfinite(x) & np.isfinite(y) & np.isfinite(z) & ((x != 0.0) | (y != 0.0) | (z != 0.0))
     notes: list[str] = []
     intensity, unit = _intensity(cloud, lidar, finite, notes)
@@ -185,16 +175,18 @@ def recorded_shots(cloud: PointCloud, lidar: Lidar, no_returns: str) -> Recorded
     lost_xyz: float | None = None
     if not finite.all():
         rows = np.flatnonzero(finite)
-        lost_xyz = float(np.where(np.any(xyz[~finite] != 0.0), np.nan, 0.0))
+        # Rows without a return are NaN or zeros: one coordinate of each that is not 0 decides.
+        lost_xyz = float(np.where(np.any(x[~finite] != 0.0), np.nan, 0.0))
     grouped, ranges = _grouped(cloud, xyz, rows)
     first = grouped[:, 0] if grouped is not None else rows
-    vectors = xyz if first is None else xyz[first]
+    vectors = xyz if first is None else xyz.take(first, axis=0)
     lost, directions = _lost_shots(cloud, lidar, finite, vectors, first, no_returns, notes)
     if grouped is None and rows is not None:
         grouped = rows[:, None]
     table = None
     if grouped is not None:
-        table = np.concatenate([grouped, np.full((len(directions), grouped.shape[1]), -1)]).astype(np.uint32)
+        table = np.full((len(vectors) + len(directions), grouped.shape[1]), NOTHING, np.uint32)
+        table[: len(vectors)] = grouped
         ranges = np.concatenate([ranges, np.zeros((len(directions), ranges.shape[1]), np.float32)])
     return RecordedShots(
         np.concatenate([vectors, directions]) if len(directions) else vectors,
@@ -235,7 +227,8 @@ def _intensity_step(intensity: NDArray[np.float32] | None, lidar: Lidar, unit: f
     # KITTI's files hold hundredths of full scale.
     for candidate in (step, 2.55) if unit != 1.0 else (step,):
         steps = intensity / np.float32(candidate)
-        if np.all(np.abs(steps - np.rint(steps)) < 1e-3):
+        steps -= np.rint(steps)
+        if np.abs(steps, out=steps).max(initial=0.0) < 1e-3:
             return candidate
     return 0.0
 
@@ -248,11 +241,17 @@ def _power(cloud: PointCloud, finite: NDArray[np.bool_]) -> NDArray[np.float32] 
     return np.where(finite, values, 0.0).astype(np.float32)
 
 
-def reflectance_of(cloud: PointCloud, lidar: Lidar) -> NDArray[np.float32] | None:
-    """Field `reflectivity` as a fraction, from floats or bytes; None if it is missing or its scale is unknown."""
+def reflectance_of(
+    cloud: PointCloud, lidar: Lidar, rows: NDArray[np.int64] | None = None
+) -> NDArray[np.float32] | None:
+    """Field `reflectivity` as a fraction, from floats or bytes; None if it is missing or its scale is unknown.
+
+    `rows` selects points; the result is a new array.
+    """
     values = cloud.fields.get("reflectivity")
     if values is None or values.ndim != 1:
         return None
+    values = values if rows is None else values.take(rows)
     if values.dtype.kind == "f":
         return np.maximum(np.nan_to_num(values), 0.0).astype(np.float32)
     scale = byte_scale(cloud, lidar)
@@ -360,8 +359,7 @@ def _lost_shots(
         notes.append("shots without a return were ignored (no_returns='none')")
     if not finite.all():
         missing = np.flatnonzero(~finite)
-        of_shots = ("ring", "column", "time", "shot", "direction")
-        known = {name: fields[name][missing] for name in of_shots if name in fields}
+        known = {name: fields[name][missing] for name in OF_SHOTS if name in fields}
         if no_returns == "none":
             return known, np.zeros((len(missing), 3), np.float32)
         if "direction" in fields:
@@ -458,12 +456,24 @@ class _Followed:
 
     def directions(self, shot: NDArray[np.int64]) -> NDArray[np.float32]:
         """Unit vectors along shots of the table, with the angles of the unit, shape (n, 3)."""
-        nominal = self.table.direction[shot].astype(np.float32)
-        turn, tilt = self.shift[self.table.ring[shot]].T
-        azimuth, elevation = self.table.azimuth[shot] + turn, self.table.elevation[shot] + tilt
-        level = np.cos(elevation)
-        own = np.stack([level * np.cos(azimuth), level * np.sin(azimuth), np.sin(elevation)], axis=1)
-        return np.where(((turn != 0.0) | (tilt != 0.0))[:, None], own, nominal).astype(np.float32)
+        nominal = self.table.direction.take(shot, axis=0)
+        if not self.shift.any():
+            return nominal
+        # The nominal direction is rotated by the angles of its ring, so that no sines of single shots are needed.
+        ring = self.table.ring.take(shot)
+        (turn_cos, tilt_cos), (turn_sin, tilt_sin) = (f(self.shift.T).astype(np.float32) for f in (np.cos, np.sin))
+        x, y, z = nominal.T
+        level = np.hypot(x, y)
+        # cos(e + tilt) / cos(e); the azimuth of a vertical beam is not defined, and it stays as it is.
+        shrink = tilt_cos.take(ring) - np.divide(z, level, out=np.zeros_like(z), where=level > 0.0) * tilt_sin.take(
+            ring
+        )
+        cos, sin = turn_cos.take(ring) * shrink, turn_sin.take(ring) * shrink
+        own = np.empty_like(nominal)
+        np.subtract(x * cos, y * sin, out=own[:, 0])
+        np.add(x * sin, y * cos, out=own[:, 1])
+        np.add(z * tilt_cos.take(ring), level * tilt_sin.take(ring), out=own[:, 2])
+        return own
 
 
 def _along_pattern(
@@ -484,10 +494,11 @@ def _along_pattern(
     seen, sampled = vectors[some], shot[some]
     shift = np.zeros((rings, 2))
     if lidar.config.pattern.kind == "spinning":
-        shift = _shift_of_rings(seen - table.origin[sampled], table, sampled, rings)
+        shift = _shift_of_rings(seen - table.origin.take(sampled, axis=0), table, sampled, rings)
     followed = _Followed(table, shot, shift)
-    along = np.sum(seen * followed.directions(sampled), axis=1) / np.maximum(np.linalg.norm(seen, axis=1), 1e-9)
-    agree = float(np.mean(along > _SAME_WAY)) if len(along) else 0.0
+    along = np.einsum("ij,ij->i", seen, followed.directions(sampled))
+    length = np.sqrt(np.einsum("ij,ij->i", seen, seen))
+    agree = float(np.mean(along > _SAME_WAY * length)) if len(along) else 0.0
     return followed if agree >= _ALONG else None
 
 
@@ -500,20 +511,26 @@ def _shift_of_rings(
     """
     none = np.zeros((rings, 2))
     x, y, z = seen.T.astype(np.float64)
-    ring = table.ring[shot].astype(np.int64)
-    turn = wrapped(np.arctan2(y, x) - table.azimuth[shot])
-    tilt = np.arctan2(z, np.hypot(x, y)) - table.elevation[shot]
+    ring = table.ring.take(shot)
     known = np.flatnonzero(np.bincount(ring, minlength=rings) >= _FEWEST_OF_RING)
     if len(known) < 0.5 * rings:
         return none
-    found = np.stack([median_by(ring, values, rings)[known] for values in (turn, tilt)], axis=1)
-    nominal = median_by(ring, table.elevation[shot].astype(np.float64), rings)[known]
+    turn = wrapped(np.arctan2(y, x) - table.azimuth.take(shot))
+    tilt = np.arctan2(z, np.sqrt(x * x + y * y)) - table.elevation.take(shot)
+    off = median_by(ring, np.stack([turn, tilt]), rings)
+    found, nominal = off.T[known], _elevations(table)[known]
     order = np.argsort(nominal)
-    falling = np.mean(np.diff((nominal + found[:, 1])[order]) < 0.0)
-    if np.abs(found[:, 0]).max() > _MOST_TURNED or falling > 1.0 - _ALONG:
+    falling = np.diff((nominal + found[:, 1])[order]) < 0.0  # empty for one ring
+    if np.abs(found[:, 0]).max() > _MOST_TURNED or np.count_nonzero(falling) > (1.0 - _ALONG) * len(falling):
         return none
     found[np.abs(found).max(axis=1) < _LEAST_SHIFT] = 0.0
     return np.stack([np.interp(np.arange(rings), known, values) for values in found.T], axis=1)
+
+
+@lru_cache(maxsize=16)
+def _elevations(table: ShotTable) -> NDArray[np.float64]:
+    """Median elevation of each ring [rad]."""
+    return median_by(table.ring, table.elevation.astype(np.float64), int(table.ring.max(initial=0)) + 1)
 
 
 def _shots_of_pattern(cloud: PointCloud, table: ShotTable, first: NDArray[np.int64] | None) -> NDArray[np.int64]:
@@ -524,7 +541,7 @@ def _shots_of_pattern(cloud: PointCloud, table: ShotTable, first: NDArray[np.int
         (
             found
             for known, rings, times, found in _known_shots
-            if known is table and np.array_equal(rings, ring) and np.array_equal(times, when)
+            if known is table and _equal(rings, ring) and _equal(times, when)
         ),
         None,
     )
@@ -532,7 +549,11 @@ def _shots_of_pattern(cloud: PointCloud, table: ShotTable, first: NDArray[np.int
         shots = _nearest_shots(ring.astype(np.int64), when, table, by_column)
         _known_shots[2:] = []
         _known_shots.insert(0, (table, ring, when, shots))
-    return shots if first is None else shots[first]
+    return shots if first is None else shots.take(first)
+
+
+def _equal(known: NDArray[Any], values: NDArray[Any]) -> bool:
+    return known is values or np.array_equal(known, values)
 
 
 _known_shots: list[tuple[ShotTable, NDArray[Any], NDArray[Any], NDArray[np.int64]]] = []
