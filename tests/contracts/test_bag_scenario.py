@@ -88,6 +88,8 @@ def test_topics_types_and_counts(run: Path) -> None:
         "/ouster/points2": (ros.POINT_CLOUD, 4), "/scan": (ros.LASER_SCAN, 16), "/imu/data": (ros.IMU, 80),
         "/odom": (ros.ODOMETRY, 20), "/ground_truth/odom": (ros.ODOMETRY, 41), "/ground_truth/pose": (ros.POSE, 41),
         "/tf": (ros.TF, 41), "/tf_static": (ros.TF, 1), "/clock": (ros.CLOCK, 41),
+        "/ground_truth/objects": ("vision_msgs/msg/Detection3DArray", 5),
+        "/ground_truth/label_info": ("vision_msgs/msg/LabelInfo", 1),
     }  # fmt: skip
     times = [message.time_ns for message in bag]
     assert times == sorted(times)

@@ -17,7 +17,7 @@ from typing import Any
 from cyclonedds.core import DDSException
 from cyclonedds.domain import Domain, DomainParticipant
 from cyclonedds.idl import IdlStruct
-from cyclonedds.idl.types import array, float64, int32, sequence, uint8, uint32
+from cyclonedds.idl.types import array, float32, float64, int32, sequence, uint8, uint32
 from cyclonedds.pub import DataWriter
 from cyclonedds.qos import Policy, Qos
 from cyclonedds.sub import DataReader
@@ -116,6 +116,78 @@ class Twist_(IdlStruct, typename="geometry_msgs.msg.dds_.Twist_"):
     angular: Vector3_
 
 
+@dataclass
+class Point_(IdlStruct, typename="geometry_msgs.msg.dds_.Point_"):
+    x: float64
+    y: float64
+    z: float64
+
+
+@dataclass
+class Pose_(IdlStruct, typename="geometry_msgs.msg.dds_.Pose_"):
+    position: Point_
+    orientation: Quaternion_
+
+
+@dataclass
+class PoseWithCovariance_(IdlStruct, typename="geometry_msgs.msg.dds_.PoseWithCovariance_"):
+    pose: Pose_
+    covariance: array[float64, 36]
+
+
+@dataclass
+class ObjectHypothesis_(IdlStruct, typename="vision_msgs.msg.dds_.ObjectHypothesis_"):
+    class_id: str
+    score: float64
+
+
+@dataclass
+class ObjectHypothesisWithPose_(IdlStruct, typename="vision_msgs.msg.dds_.ObjectHypothesisWithPose_"):
+    hypothesis: ObjectHypothesis_
+    pose: PoseWithCovariance_
+
+
+@dataclass
+class BoundingBox3D_(IdlStruct, typename="vision_msgs.msg.dds_.BoundingBox3D_"):
+    center: Pose_
+    size: Vector3_
+
+
+@dataclass
+class Detection3D_(IdlStruct, typename="vision_msgs.msg.dds_.Detection3D_"):
+    header: Header_
+    results: sequence[ObjectHypothesisWithPose_]
+    bbox: BoundingBox3D_
+    id: str
+
+
+@dataclass
+class Detection3DArray_(IdlStruct, typename="vision_msgs.msg.dds_.Detection3DArray_"):
+    header: Header_
+    detections: sequence[Detection3D_]
+
+
+@dataclass
+class Range_(IdlStruct, typename="sensor_msgs.msg.dds_.Range_"):
+    header: Header_
+    radiation_type: uint8
+    field_of_view: float32
+    min_range: float32
+    max_range: float32
+    range: float32
+
+
+@dataclass
+class JazzyRange_(IdlStruct, typename="sensor_msgs.msg.dds_.Range_"):
+    header: Header_
+    radiation_type: uint8
+    field_of_view: float32
+    min_range: float32
+    max_range: float32
+    range: float32
+    variance: float32
+
+
 class Undecoded:
     """A cloud whose bytes are counted and not decoded, because the Python decoder is slow."""
 
@@ -124,6 +196,7 @@ class Undecoded:
 
 
 KINDS = {"PointCloud2": PointCloud2_, "Undecoded": PointCloud2_, "TFMessage": TFMessage_, "Imu": Imu_}
+KINDS |= {"Detection3DArray": Detection3DArray_, "Range": Range_, "JazzyRange": JazzyRange_}
 
 
 def summary_of(kind: str, sample: Any) -> Any:
@@ -138,6 +211,13 @@ def summary_of(kind: str, sample: Any) -> Any:
         return [
             [one.header.frame_id, one.child_frame_id, one.transform.translation.x] for one in sample.transforms
         ]  # fmt: skip
+    if kind == "Detection3DArray":
+        return [
+            [one.results[0].hypothesis.class_id, one.id, one.bbox.center.position.x, one.bbox.size.z]
+            for one in sample.detections
+        ]
+    if kind.endswith("Range"):
+        return [sample.range, getattr(sample, "variance", None)]
     return [sample.linear_acceleration.z, sample.orientation_covariance[0]]
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from cyclonedds.domain import Domain, DomainParticipant
 from cyclonedds.idl import IdlStruct
 from cyclonedds.idl.annotations import final
-from cyclonedds.idl.types import float64, int32, int64, sequence, uint8, uint16, uint32, uint64
+from cyclonedds.idl.types import array, float64, int8, int32, int64, sequence, uint8, uint16, uint32, uint64
 from cyclonedds.pub import DataWriter
 from cyclonedds.qos import Policy, Qos
 from cyclonedds.sub import DataReader
@@ -184,15 +184,133 @@ class SetResult(IdlStruct, typename="rcl_interfaces.msg.dds_.SetParametersResult
     reason: str
 
 
+@final
+@dataclass
+class Resource(IdlStruct, typename="simulation_interfaces.msg.dds_.Resource_"):
+    uri: str
+    resource_string: str
+
+
+@final
+@dataclass
+class Spawnable(IdlStruct, typename="simulation_interfaces.msg.dds_.Spawnable_"):
+    uri: str
+    description: str
+    spawn_bounds: Bounds
+
+
+@final
+@dataclass
+class Spawn(IdlStruct, typename="simulation_interfaces.msg.dds_.SpawnEntity_"):
+    name: str
+    allow_renaming: bool
+    uri: str
+    resource_string: str
+    entity_namespace: str
+    initial_pose: PoseStamped
+
+
+@final
+@dataclass
+class Spawned(IdlStruct, typename="simulation_interfaces.msg.dds_.SpawnResult_"):
+    result: Result
+    entity_name: str
+
+
+@final
+@dataclass
+class NamedPose(IdlStruct, typename="simulation_interfaces.msg.dds_.NamedPose_"):
+    name: str
+    description: str
+    tags: sequence[str]
+    pose: Pose
+
+
+@final
+@dataclass
+class World(IdlStruct, typename="simulation_interfaces.msg.dds_.WorldResource_"):
+    name: str
+    world_resource: Resource
+    description: str
+    tags: sequence[str]
+
+
+@final
+@dataclass
+class Info(IdlStruct, typename="simulation_interfaces.msg.dds_.EntityInfo_"):
+    category: Category
+    description: str
+    tags: sequence[str]
+
+
+@final
+@dataclass
+class Uuid(IdlStruct, typename="unique_identifier_msgs.msg.dds_.UUID_"):
+    uuid: array[uint8, 16]
+
+
+@final
+@dataclass
+class GoalInfo(IdlStruct, typename="action_msgs.msg.dds_.GoalInfo_"):
+    goal_id: Uuid
+    stamp: Time
+
+
+@final
+@dataclass
+class GoalStatus(IdlStruct, typename="action_msgs.msg.dds_.GoalStatus_"):
+    goal_info: GoalInfo
+    status: int8
+
+
+@final
+@dataclass
+class StatusArray(IdlStruct, typename="action_msgs.msg.dds_.GoalStatusArray_"):
+    status_list: sequence[GoalStatus]
+
+
+@final
+@dataclass
+class StepGoal(IdlStruct, typename="simulation_interfaces.action.dds_.SimulateSteps_Goal_"):
+    steps: uint64
+
+
+@final
+@dataclass
+class StepResult(IdlStruct, typename="simulation_interfaces.action.dds_.SimulateSteps_Result_"):
+    result: Result
+
+
+@final
+@dataclass
+class StepFeedback(IdlStruct, typename="simulation_interfaces.action.dds_.SimulateSteps_Feedback_"):
+    completed_steps: uint64
+    remaining_steps: uint64
+
+
+@final
+@dataclass
+class StepMessage(IdlStruct, typename="simulation_interfaces.action.dds_.SimulateSteps_FeedbackMessage_"):
+    goal_id: Uuid
+    feedback: StepFeedback
+
+
 EMPTY = [("structure_needs_at_least_one_member", uint8)]
 ENTITY = [("entity", str)]
 RESULT = [("result", Result)]
 SERVICES: dict[str, tuple[str, str, list[Any], list[Any]]] = {
     "step": ("simulation_interfaces", "StepSimulation", [("steps", uint64)], RESULT),
     "spawn": (
-        "simulation_interfaces", "SpawnEntity",
-        [("name", str), ("allow_renaming", bool), ("uri", str), ("resource_string", str), ("entity_namespace", str),
-         ("initial_pose", PoseStamped)],
+        "simulation_interfaces",
+        "SpawnEntity",
+        [
+            ("name", str),
+            ("allow_renaming", bool),
+            ("uri", str),
+            ("resource_string", str),
+            ("entity_namespace", str),
+            ("initial_pose", PoseStamped),
+        ],
         [*RESULT, ("entity_name", str)],
     ),
     "delete": ("simulation_interfaces", "DeleteEntity", ENTITY, RESULT),
@@ -204,8 +322,36 @@ SERVICES: dict[str, tuple[str, str, list[Any], list[Any]]] = {
     "features": ("simulation_interfaces", "GetSimulatorFeatures", EMPTY, [("features", Features)]),
     "state": ("simulation_interfaces", "GetSimulationState", EMPTY, [("state", SimulationState), *RESULT]),
     "set_state": ("simulation_interfaces", "SetSimulationState", [("state", SimulationState)], RESULT),
-    "set_parameters": ("rcl_interfaces", "SetParameters", [("parameters", sequence[Parameter])],
-                       [("results", sequence[SetResult])]),
+    "set_parameters": (
+        "rcl_interfaces",
+        "SetParameters",
+        [("parameters", sequence[Parameter])],
+        [("results", sequence[SetResult])],
+    ),
+    "info": ("simulation_interfaces", "GetEntityInfo", ENTITY, [*RESULT, ("info", Info)]),
+    "spawn_all": (
+        "simulation_interfaces",
+        "SpawnEntities",
+        [("spawn_requests", sequence[Spawn])],
+        [*RESULT, ("results", sequence[Spawned])],
+    ),
+    "spawnables": (
+        "simulation_interfaces",
+        "GetSpawnables",
+        [("sources", sequence[str])],
+        [*RESULT, ("spawnables", sequence[Spawnable])],
+    ),
+    "poses": ("simulation_interfaces", "GetNamedPoses", [("tags", Tags)], [*RESULT, ("poses", sequence[NamedPose])]),
+    "world": ("simulation_interfaces", "GetCurrentWorld", EMPTY, [*RESULT, ("world", World)]),
+}
+ACTION = "/parhelion/simulate_steps/_action"
+PARTS: dict[str, tuple[str, str, list[Any], list[Any]]] = {
+    "send_goal": ("simulation_interfaces.action", "SimulateSteps_SendGoal", [("goal_id", Uuid), ("goal", StepGoal)],
+                  [("accepted", bool), ("stamp", Time)]),
+    "cancel_goal": ("action_msgs.srv", "CancelGoal", [("goal_info", GoalInfo)],
+                    [("return_code", int8), ("goals_canceling", sequence[GoalInfo])]),
+    "get_result": ("simulation_interfaces.action", "SimulateSteps_GetResult", [("goal_id", Uuid)],
+                   [("status", int8), ("result", StepResult)]),
 }  # fmt: skip
 
 
@@ -215,16 +361,26 @@ def half(package: str, name: str, members: list[Any]) -> Any:
                           namespace={})  # fmt: skip
     # `make_dataclass` cannot pass the type name, so the class is declared again.
     body = {"__annotations__": {one.name: one.type for one in made.__dataclass_fields__.values()}}
-    declared = type(IdlStruct)(name, (IdlStruct,), body, typename=f"{package}.srv.dds_.{name}_")
+    place = package if "." in package else f"{package}.srv"
+    declared = type(IdlStruct)(name, (IdlStruct,), body, typename=f"{place}.dds_.{name}_")
     return final(dataclass(declared))
 
 
 class Service:
     """Client of one service."""
 
-    def __init__(self, participant: Any, package: str, kind: str, request: list[Any], reply: list[Any], number: int):
+    def __init__(
+        self,
+        participant: Any,
+        package: str,
+        kind: str,
+        request: list[Any],
+        reply: list[Any],
+        number: int,
+        name: str = "",
+    ):
         snake = "".join(f"_{one.lower()}" if one.isupper() else one for one in kind).lstrip("_")
-        name = f"/parhelion/{snake}"
+        name = name or f"/parhelion/{snake}"
         identity = ".".join(f"{one:x}" for one in [*random.Random(number).randbytes(15), number])
         qos = Qos(
             Policy.Reliability.Reliable(duration(seconds=1)), Policy.Durability.Volatile, Policy.History.KeepLast(10),
@@ -237,18 +393,23 @@ class Service:
         self.writer = DataWriter(participant, Topic(participant, f"rq{name}Request", self.request), qos)
         self.guid, self.number = 1000 + number, 0
 
-    def ask(self, *values: Any) -> None:
-        """Send a request."""
-        self.number += 1
-        self.writer.write(self.request(self.guid, self.number, *values))
-
     def call(self, *values: Any, seconds: float = 30.0) -> Any:
         """Send a request and wait for its reply."""
-        self.ask(*values)
+        self.send(*values)
+        return self.reply_of(self.number, seconds)
+
+    def send(self, *values: Any) -> int:
+        """Send a request and return its number."""
+        self.number += 1
+        self.writer.write(self.request(self.guid, self.number, *values))
+        return self.number
+
+    def reply_of(self, number: int, seconds: float = 30.0) -> Any:
+        """Wait for the reply to a request."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             for sample in self.reader.take(10):
-                if (sample.guid, sample.number) == (self.guid, self.number):
+                if (sample.guid, sample.number) == (self.guid, number):
                     return sample
             time.sleep(0.001)
         raise TimeoutError(type(self.request).__name__)
@@ -350,24 +511,113 @@ def mixed(to: dict[str, Service], count: int, seed: int) -> dict[str, Any]:
     return {"answered": len(codes), "ok": codes.count(1), "p50_ms": 1e3 * took[len(took) // 2]}
 
 
+def further(to: dict[str, Service]) -> dict[str, Any]:
+    """Replies of the services beyond the basic ones."""
+    at = [PoseStamped(header(), place(-5.0, y)) for y in (-5.0, 0.0)]
+    both = to["spawn_all"].call([Spawn(f"s{k}", False, "", BOX, "", pose) for k, pose in enumerate(at)])
+    again = to["spawn_all"].call([Spawn("s0", False, "", BOX, "", at[0]), Spawn("s2", False, "", BOX, "", at[0])])
+    found: dict[str, Any] = {
+        "both": [both.result.result, *[one.entity_name for one in both.results]],
+        "again": [again.result.result, *[[one.result.result, one.entity_name] for one in again.results]],
+        "spawnables": [[one.uri, one.description] for one in to["spawnables"].call([]).spawnables],
+        "sources": to["spawnables"].call(["http://elsewhere"]).result.result,
+        "tags": list(to["info"].call("s0").info.tags),
+        "world": to["world"].call(0).world.name,
+        "poses": {one.name: one.pose.position.z for one in to["poses"].call(Tags([], 0)).poses},
+        "starts": [one.name for one in to["poses"].call(Tags(["start"], 0)).poses],
+    }
+
+    def named(tags: list[str], mode: int, bounds: Bounds) -> list[str]:
+        return list(to["list"].call(Filters("^s", [], Tags(tags, mode), bounds)).entities)
+
+    everywhere = Bounds(0, [])
+    found["any"] = named(["box", "ghost"], 0, everywhere)
+    found["all"] = named(["box", "ghost"], 1, everywhere)
+    corner = [Vector(-4.0, -4.0, 2.0), Vector(-6.0, -6.0, 0.0)]
+    found["in_box"] = named([], 0, Bounds(1, corner))
+    found["in_sphere"] = named([], 0, Bounds(3, [Vector(-5.0, 2.0, 0.5), Vector(1.6, 0.0, 0.0)]))
+    hull = to["list"].call(Filters("", [], Tags([], 0), Bounds(2, corner)))
+    found["hull"] = hull.result.result
+    return found
+
+
+def action(participant: Any, to: dict[str, Service]) -> dict[str, Any]:
+    """Goals of the action: one to its end, one that is cancelled, and two that are refused."""
+    parts = {
+        name: Service(participant, *what, 100 + row, f"{ACTION}/{name}")
+        for row, (name, what) in enumerate(PARTS.items())
+    }
+    topics = {"feedback": StepMessage, "status": StatusArray}
+    latched = {"feedback": Policy.Durability.Volatile, "status": Policy.Durability.TransientLocal}
+    readers = {
+        name: DataReader(
+            participant,
+            Topic(participant, f"rt{ACTION}/{name}", kind),
+            Qos(Policy.Reliability.Reliable(duration(seconds=1)), latched[name], Policy.History.KeepLast(1000)),
+        )
+        for name, kind in topics.items()
+    }
+    matched([*parts.values()])
+    until = time.monotonic() + 20.0
+    while time.monotonic() < until and not readers["feedback"].get_subscription_matched_status().current_count:
+        time.sleep(0.02)
+    ids = [Uuid([k] * 16) for k in range(1, 5)]
+    found: dict[str, Any] = {"accepted": parts["send_goal"].call(ids[0], StepGoal(25)).accepted}
+    ended = parts["get_result"].call(ids[0])
+    found["result"] = [ended.status, ended.result.result.result]
+    found["again"] = parts["send_goal"].call(ids[0], StepGoal(25)).accepted
+    long = parts["send_goal"].call(ids[1], StepGoal(10**6)).accepted
+    waiting = parts["get_result"].send(ids[1])
+    parts["send_goal"].call(ids[2], StepGoal(5))
+    busy = parts["get_result"].call(ids[2])
+    found["busy"] = [busy.status, busy.result.result.error_message]
+    canceled = parts["cancel_goal"].call(GoalInfo(ids[1], Time(0, 0)))
+    found["canceling"] = [canceled.return_code, [one.goal_id.uuid[0] for one in canceled.goals_canceling]]
+    late = parts["get_result"].reply_of(waiting)
+    found["canceled"] = [long, late.status, late.result.result.result]
+    parts["send_goal"].call(ids[3], StepGoal(0))
+    none = parts["get_result"].call(ids[3])
+    found["none"] = [none.status, none.result.result.result]
+    found["unknown"] = [
+        parts["get_result"].call(Uuid([9] * 16)).status,
+        parts["cancel_goal"].call(GoalInfo(Uuid([9] * 16), Time(0, 0))).return_code,
+        parts["cancel_goal"].call(GoalInfo(ids[0], Time(0, 0))).return_code,
+    ]
+    time.sleep(0.2)
+    progress = [one for one in readers["feedback"].take(1000) if one.goal_id.uuid[0] == 1]
+    found["feedback"] = [[one.feedback.completed_steps, one.feedback.remaining_steps] for one in progress]
+    statuses = readers["status"].take(1000)
+    found["statuses"] = {one.goal_info.goal_id.uuid[0]: one.status for one in statuses[-1].status_list}
+    return found
+
+
+def matched(services: list[Service]) -> None:
+    """Wait for the server of each service."""
+    until = time.monotonic() + 20.0
+    while time.monotonic() < until and not all(
+        one.writer.get_publication_matched_status().current_count
+        and one.reader.get_subscription_matched_status().current_count
+        for one in services
+    ):
+        time.sleep(0.02)
+
+
 def main() -> None:
     order = json.loads(sys.argv[1])
     domain = Domain(order["domain"], SETTINGS)
     participant = DomainParticipant(order["domain"])
     to = {name: Service(participant, *what, number) for number, (name, what) in enumerate(SERVICES.items(), 1)}
-    until = time.monotonic() + 20.0
-    while time.monotonic() < until and not all(
-        one.writer.get_publication_matched_status().current_count
-        and one.reader.get_subscription_matched_status().current_count
-        for one in to.values()
-    ):
-        time.sleep(0.02)
+    matched([*to.values()])
     found = fixed(to) if order.get("fixed") else {}
+    if order.get("further"):
+        found |= further(to)
+    if order.get("action"):
+        found |= action(participant, to)
     if order.get("verbs"):
         found["mixed"] = mixed(to, order["verbs"], order["seed"])
     if order.get("leave"):  # the process ends at once, with requests on their way and no reply read
         for _ in range(5):
-            to["step"].ask(1)
+            to["step"].send(1)
         os._exit(0)
     if order.get("quit"):
         found["quit"] = to["set_state"].call(SimulationState(3)).result.result

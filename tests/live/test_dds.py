@@ -130,6 +130,34 @@ def test_late_joiner_gets_static_transforms() -> None:
             assert listener.report()["got"] == [[["base_link", "velodyne", 0.25]]]
 
 
+def test_objects_are_decoded_by_a_subscriber_with_types_of_its_own() -> None:
+    from parhelion.motion.boxes import Box
+    from parhelion.outputs.ros.objects import DETECTIONS_3D, detections_3d
+
+    upright, zero = np.array([0.0, 0.0, 0.0, 1.0]), np.zeros(3)
+    boxes = [
+        Box(7, "car", "dynamic", np.array([3.0, 0, 0]), np.array([4.0, 2, 1.5]), upright, zero, 0, 0.0),
+        Box(12, "person", "dynamic", np.array([-1.0, 0, 0]), np.array([0.5, 0.5, 1.75]), upright, zero, 0, 0.0),
+    ]
+    with DdsNode(DOMAIN) as node:
+        node.advertise("/ground_truth/objects", DETECTIONS_3D)
+        with peer(topic="/ground_truth/objects", kind="Detection3DArray", count=1) as listener:
+            wait_for(node, "/ground_truth/objects")
+            node.publish(Message("/ground_truth/objects", DETECTIONS_3D, 0, detections_3d(0, "map", boxes)))
+            assert listener.report()["got"] == [[["car", "7", 3.0, 1.5], ["person", "12", -1.0, 1.75]]]
+
+
+@pytest.mark.parametrize(("distro", "kind"), [("humble", "Range"), ("jazzy", "JazzyRange")])
+def test_ranges_reach_subscribers_of_their_distribution(distro: str, kind: str) -> None:
+    data = ros.range_message(1.5, (0.2, 4.0), 0.3, "sonar", 0, distro=distro)
+    with DdsNode(DOMAIN, reliable=True, distro=distro) as node:
+        node.advertise("/sonar/range", ros.RANGE)
+        with peer(topic="/sonar/range", kind=kind, count=1) as listener:
+            wait_for(node, "/sonar/range")
+            node.publish(Message("/sonar/range", ros.RANGE, 0, data))
+            assert listener.report()["got"] == [[1.5, 0.0 if distro == "jazzy" else None]]
+
+
 def test_domains_do_not_mix() -> None:
     with DdsNode(DOMAIN, reliable=True) as node:
         node.advertise("/points", ros.POINT_CLOUD)

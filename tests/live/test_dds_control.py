@@ -13,9 +13,11 @@ from dds_rigs import DOMAIN, peer
 pytest.importorskip("rosbags", reason="ROS messages need rosbags")
 
 from parhelion.core.errors import ConfigError
-from parhelion.io.ros.types import encode, new
+from parhelion.io.ros.types import encode, header, new
+from parhelion.live.commands import ACKERMANN, SteeringControl, ThrusterControl
 from parhelion.live.pacing import PacedRun
-from parhelion.live.ros import TWIST, TwistControl
+from parhelion.live.ros import FLOAT, TWIST, TwistControl
+from parhelion.motion.vehicles.base import SteerCommand, ThrustCommand
 from parhelion.scenario.scenario import Scenario
 
 
@@ -114,6 +116,89 @@ def test_vehicles_that_cannot_be_driven_are_reported() -> None:
         TwistControl(scenario, "post", Sent({}))
     with pytest.raises(ConfigError, match="no vehicle 'missing'"):
         TwistControl(scenario, "missing", Sent({}))
+
+
+class SentTo:
+    """Node that receives messages at given steps, by topic."""
+
+    def __init__(self, **messages: dict[int, list[bytes]]) -> None:
+        self.messages = {topic.replace("__", "/"): found for topic, found in messages.items()}
+        self.kinds: dict[str, str] = {}
+
+    def subscribe(self, topic: str, kind: str) -> Sent:
+        self.kinds[topic] = kind
+        return Sent(self.messages.get(topic, {}))
+
+
+def number(value: float) -> bytes:
+    return encode(FLOAT, new(FLOAT, data=value))
+
+
+def ackermann(speed: float, angle: float) -> bytes:
+    drive = new(
+        "ackermann_msgs/msg/AckermannDrive", steering_angle=angle, steering_angle_velocity=0.0, speed=speed,
+        acceleration=0.0, jerk=0.0,
+    )  # fmt: skip
+    return encode(ACKERMANN, new(ACKERMANN, header=header(0, ""), drive=drive))
+
+
+def followed(scenario: Scenario, kind: type, node: SentTo, topic: str = "") -> tuple[list[Any], Any]:
+    """Run a scenario whose steps take 0.01 s of wall time each; return the commands and the controller."""
+    now = [0.0]
+    control = kind(scenario, "it", node, topic, now=lambda: now[0])
+    commands = []
+    for step in scenario:
+        now[0] = step.time
+        control(step)
+        commands.append(scenario._commands.get("it"))
+    return commands, control
+
+
+def test_thrusters_of_a_vessel_follow_their_topics() -> None:
+    node = SentTo(
+        __wamv__left__thrust={k: [number(40.0)] for k in range(0, 200, 10)},
+        __wamv__right__thrust={k: [number(60.0)] for k in range(0, 60, 10)},
+        __wamv__left__pos={0: [number(0.2)], 5: [number(math.nan)]},
+        __wamv__right__pos={0: [number(0.1)]},
+    )
+    vessel = scene("dlr/aurora", 2.0, dynamics="kinematic")
+    commands, control = followed(vessel, ThrusterControl, node, "/wamv")
+    assert set(node.kinds.values()) == {FLOAT}
+    # The angle is the mean of both sides.
+    assert commands[10] == ThrustCommand(40.0, 60.0, 0.5 * (0.2 + 0.1))
+    # Each actuator returns to 0 on its own, 0.5 s after its last message.
+    assert commands[60] == ThrustCommand(40.0, 60.0, 0.0)
+    assert commands[-1] == ThrustCommand(40.0, 0.0, 0.0)
+    assert (control.messages, control.refused) == (20 + 6 + 2, 1)
+    state = vessel.body("it").state([1.0])
+    # 100 N for 0.55 s, then 40 N, on a heavy vessel whose drag is still small; the thrusters lag.
+    impulse = (100.0 * 0.55 + 40.0 * 0.45) / vessel.body("it").vehicle.moving_mass_kg
+    assert 0.3 * impulse < state.velocity[0, 0] < impulse
+    assert state.angular_velocity[0, 2] > 0.0  # more thrust to starboard turns to port
+
+
+def test_a_car_follows_speed_and_steering_angle() -> None:
+    node = SentTo(__ackermann_cmd={k: [ackermann(4.0, 0.1)] for k in range(0, 400, 10)})
+    car = scene("bmw/320i", 4.0)
+    commands, control = followed(car, SteeringControl, node)
+    assert node.kinds == {"/ackermann_cmd": ACKERMANN}
+    assert commands[0] == SteerCommand(4.0, float(np.float32(0.1)))
+    state = car.body("it").state([4.0])
+    speed = float(np.hypot(*state.velocity[0, :2]))
+    vehicle = car.body("it").vehicle
+    # Steady circle of the dynamic bicycle: delta = (L + K v^2) r / v.
+    config = vehicle.config
+    wheelbase = config.front_axle_m + config.rear_axle_m
+    expected = 0.1 * speed / (wheelbase + vehicle.understeer * speed**2)
+    assert state.angular_velocity[0, 2] == pytest.approx(expected, rel=0.05)
+    assert control.messages == 40
+
+
+def test_actuators_that_a_vehicle_does_not_have_are_reported() -> None:
+    with pytest.raises(ConfigError, match="it: accepts DriveCommand, so it cannot follow std_msgs"):
+        ThrusterControl(scene("clearpath/husky"), "it", SentTo())
+    with pytest.raises(ConfigError, match="post: accepts no commands"):
+        SteeringControl(scene("clearpath/husky"), "post", SentTo())
 
 
 def test_another_program_drives_a_robot() -> None:

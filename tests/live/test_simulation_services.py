@@ -23,10 +23,10 @@ pytest.importorskip("rosbags", reason="ROS messages need rosbags")
 
 from control_rigs import hashes, yard
 from parhelion.io.ros.service_types import SERVICES, register_services
-from parhelion.io.ros.types import definition_of, encode, new, type_store
+from parhelion.io.ros.types import definition_of, encode, hash_of, new, type_store
 from parhelion.live.dds import DdsNode
 from parhelion.live.services import ServiceClient, service_type, split_header, user_data, with_header
-from parhelion.live.simulation import FEATURE_NUMBERS, SimulationServices
+from parhelion.live.simulation import FEATURE_NUMBERS, ONLY_ROS, SimulationServices
 from parhelion.scenario.control import Control
 from parhelion.scenario.editor import FEATURES
 from parhelion.scenario.events import EventLog, read_events
@@ -79,7 +79,8 @@ def peer(**order: Any) -> dict[str, Any]:
 
 def test_an_independent_client_controls_the_scenario(running: Served) -> None:
     found = peer(fixed=True)
-    assert found["features"] == [FEATURE_NUMBERS[name] for name in FEATURES]
+    assert set(found["features"]) == set(FEATURE_NUMBERS.values())
+    assert set(FEATURES) | set(ONLY_ROS) == set(FEATURE_NUMBERS)
     assert found["state"] == 2  # paused
     assert found["spawned"] == "crate"
     assert found["codes"] == [101, 104, 103, 106, 2, 0, 1, 4, 4, 4], found["messages"]
@@ -91,6 +92,55 @@ def test_an_independent_client_controls_the_scenario(running: Served) -> None:
     assert found["playing"] == [1, 101, 4, 1]
     assert (found["reset"], found["after"]) == (1, [])
     assert running.services.server.counts.failures == []
+
+
+def test_further_services_of_an_independent_client(tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    import parhelion as ph
+
+    tetrahedron = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 2 3 4\nf 3 1 4\n"
+    (tmp_path / "parts" / "a.obj").write_text(tetrahedron)
+    (tmp_path / "notes.txt").write_text("no mesh")
+    settings = yard(duration_s=5.0, outputs=[]).settings
+    scenario = ph.Scenario(settings, tmp_path)
+    control = Control(scenario, playing=False, speed=float("inf"))
+    run = Served(control, SimulationServices(control, DdsNode(OWN)), None)
+    try:
+        found = peer(further=True)
+    finally:
+        run.end()
+    assert found["both"] == [1, "s0", "s1"]
+    assert found["again"] == [150, [101, ""], [1, "s2"]]
+    assert found["spawnables"] == [["parts/a.obj", "mesh file (obj)"]]
+    assert found["sources"] == 0
+    assert found["tags"] == ["box", "spawned"]
+    assert found["world"] == scenario.world.name
+    assert found["poses"]["viewpoint"] == pytest.approx(float(scenario.world.viewpoint.xyz[2]))
+    assert found["starts"] == ["start/robot", "start/buggy"]
+    assert found["any"] == ["s0", "s1", "s2"]
+    assert found["all"] == []
+    assert found["in_box"] == ["s0", "s2"]
+    assert found["in_sphere"] == ["s1"]
+    assert found["hull"] == 0
+
+
+def test_an_independent_client_steps_by_an_action(running: Served) -> None:
+    found = peer(action=True)
+    assert (found["accepted"], found["again"]) == (True, False)
+    assert found["result"] == [4, 1]  # succeeded, OK
+    assert found["feedback"] == [[10, 15], [20, 5], [25, 0]]
+    assert found["busy"] == [6, "another call of step is not finished"]  # aborted
+    assert found["canceling"] == [0, [2]]
+    assert found["canceled"] == [True, 5, 4]
+    assert found["none"] == [6, 4]
+    assert found["unknown"] == [0, 2, 3]
+    assert found["statuses"] == {"1": 4, "2": 5, "3": 6, "4": 6}
+    assert running.services.server.counts.failures == []
+    # The clock stands where the goals left it: 25 steps, and those of the goal that was cancelled.
+    step = running.control.call(_status(), 30.0)["step"]
+    assert step >= 25
+    time.sleep(0.2)
+    assert running.control.call(_status(), 30.0)["step"] == step
 
 
 def test_random_calls_leave_no_trace_and_repeat_byte_for_byte(tmp_path: Path) -> None:
@@ -171,6 +221,10 @@ def test_headers_and_type_hashes_are_those_of_ros() -> None:
     # Members that no message of ROS has are one byte.
     empty = "simulation_interfaces/srv/GetSimulatorFeatures_Request"
     assert encode(empty, new(empty, structure_needs_at_least_one_member=0)) == b"\0\1\0\0\0"
+    # As published with the packages of ROS 2 Jazzy.
+    assert hash_of("action_msgs/srv/CancelGoal_Request") == (
+        "RIHS01_3d3c84653c1f96918086887e1dcb236faec88b81a5b14fd4cf4840065bcdf8af"
+    )
     for name in SERVICES:
         assert definition_of(f"simulation_interfaces/srv/{name}_Request")[1].startswith("RIHS01_")
     # rosbags pads the same fields of the two variants of SetEntityState in the same way, up to the flags.

@@ -60,6 +60,15 @@ def serve(
     interface: Annotated[
         str, typer.Option("--interface", metavar="NAME", help="Network interface for ROS 2; 'any' lets DDS choose.")
     ] = "lo",
+    ros_distro: Annotated[
+        str | None,
+        typer.Option(
+            "--ros-distro",
+            metavar="NAME",
+            envvar="ROS_DISTRO",
+            help="Distribution of the subscribers, such as jazzy. Default: that of the scenario's bag, or humble.",
+        ),
+    ] = None,
     interfaces: Annotated[
         int,
         typer.Option(
@@ -91,7 +100,7 @@ def serve(
         server = stack.enter_context(ControlServer(control, host, port, token=token))
         services = None
         if ros2:
-            services = stack.enter_context(_services(control, domain, interface, interfaces))
+            services = stack.enter_context(_services(control, domain, interface, ros_distro, interfaces))
         if events is not None:
             control.log = EventLog(events, whole, playing=not paused)
         elif output is not None:
@@ -108,13 +117,15 @@ def serve(
 
 
 @contextmanager
-def _services(control: Control, domain: int, interface: str, version: int) -> Iterator[SimulationServices]:
+def _services(
+    control: Control, domain: int, interface: str, distro: str | None, version: int
+) -> Iterator[SimulationServices]:
     """Services and topics of a served scenario on a DDS node."""
     from parhelion.live.dds import DdsNode
-    from parhelion.live.ros import RosOutlet
+    from parhelion.live.ros import RosOutlet, bag_entry
     from parhelion.live.simulation import AirTopics, SimulationServices
 
-    node = DdsNode(domain, interface)
+    node = DdsNode(domain, interface, distro=distro or bag_entry(control.scenario).ros_distro)
     with ExitStack() as opened:
         opened.callback(node.close)
         outlet = RosOutlet.of(control.scenario, node, batch_s=0.0)

@@ -27,11 +27,13 @@ EXAMPLES = (
     "parhelion stream scenario.yaml --ros2 --reliable --loop",
     "parhelion stream scenario.yaml --ros2 --cmd-vel husky            # /cmd_vel drives the vehicle husky",
     "parhelion stream scenario.yaml --ros2 --cmd-vel husky=/husky/cmd_vel --domain 7",
+    "parhelion stream scenario.yaml --ros2 --thrusters wamv=/wamv/thrusters --ackermann car   # thrust and steering",
     "parhelion stream scenario.yaml --ros2 --rain 25 --weather-topic  # /weather/rain_rate_mm_h changes the rain",
     "parhelion stream scenario.yaml --ros2 --weather-topic --events events.jsonl   # parhelion run --events repeats it",
     "parhelion stream scenario.yaml --view --events events.jsonl     # sliders for weather and daylight in a browser",
     "parhelion stream scenario.yaml --velodyne-udp                    # packets to 127.0.0.1:2368",
     "parhelion stream scenario.yaml --ouster-udp 127.0.0.1:7502 --ouster-http 8088 --foxglove",
+    "parhelion stream scenario.yaml --zenoh tcp/localhost:7447 --ros-distro jazzy   # for rmw_zenoh",
     "parhelion stream scenario.yaml --rclpy --interface any           # through the installed ROS 2",
 )
 OPEN_LOOP_AHEAD_S, CLOSED_LOOP_AHEAD_S = 0.6, 0.2
@@ -73,9 +75,12 @@ class Choices:
 
     ros: bool
     rclpy: bool
+    zenoh: str | None
+    """Address of the router."""
     domain: int
     interface: str
     reliable: bool
+    distro: str | None
     udp: dict[str, str]
     """HOST:PORT by maker."""
     http: dict[str, str]
@@ -91,11 +96,22 @@ class Choices:
 
 
 def _ros(scenario: Scenario, choices: Choices) -> Outlet:
-    from parhelion.live.dds import DdsNode
-    from parhelion.live.ros import RclpyNode, RosOutlet
+    from parhelion.live.dds import DdsNode, Node
+    from parhelion.live.ros import RclpyNode, RosOutlet, bag_entry
 
-    kind = RclpyNode if choices.rclpy else DdsNode
-    node = kind(choices.domain, choices.interface, reliable=choices.reliable)
+    distro = choices.distro or bag_entry(scenario).ros_distro
+    node: Node
+    if choices.zenoh is not None:
+        from parhelion.live.zenoh import ZenohNode
+
+        node = found = ZenohNode(
+            choices.domain, choices.zenoh, reliable=choices.reliable, distro=distro, allow_remote=choices.anywhere
+        )
+        if not found.connected:
+            warn(f"no zenoh router at {choices.zenoh}; start one, for example ros2 run rmw_zenoh_cpp rmw_zenohd")
+    else:
+        kind = RclpyNode if choices.rclpy else DdsNode
+        node = kind(choices.domain, choices.interface, reliable=choices.reliable, distro=distro)
     try:
         return RosOutlet.of(scenario, node, batch_s=choices.ahead_s / 2)
     except BaseException:
@@ -134,7 +150,9 @@ def _view(scenario: Scenario, choices: Choices) -> Outlet:
 def _outlets(choices: Choices) -> dict[str, tuple[Callable[[Scenario, Choices], Outlet], str]]:
     """Selected outlets by name, with the function that opens each one and its destination."""
     found: dict[str, tuple[Callable[[Scenario, Choices], Outlet], str]] = {}
-    if choices.ros or choices.rclpy:
+    if choices.zenoh is not None:
+        found["ROS 2"] = _ros, f"domain {choices.domain} by zenoh, {choices.zenoh}"
+    elif choices.ros or choices.rclpy:
         found["ROS 2"] = _ros, f"domain {choices.domain} on {choices.interface}"
     for maker, where in choices.udp.items():
         http = f", metadata at port {choices.http[maker]}" if maker in choices.http else ""
@@ -153,6 +171,12 @@ def stream(
         bool, typer.Option("--ros2", help="Publish ROS 2 topics over DDS; ROS need not be installed.")
     ] = False,
     rclpy: Annotated[bool, typer.Option("--rclpy", help="Publish them through the installed ROS 2 (rclpy).")] = False,
+    zenoh: Annotated[
+        str | None,
+        typer.Option(
+            "--zenoh", metavar="ADDRESS", help="Publish them over zenoh for rmw_zenoh, such as tcp/localhost:7447."
+        ),
+    ] = None,
     domain: Annotated[
         int, typer.Option("--domain", metavar="ID", envvar="ROS_DOMAIN_ID", help="ROS 2 domain, 0 to 232.")
     ] = 0,
@@ -162,9 +186,32 @@ def stream(
     reliable: Annotated[
         bool, typer.Option("--reliable", help="Publish sensor data as reliable instead of best effort.")
     ] = False,
+    ros_distro: Annotated[
+        str | None,
+        typer.Option(
+            "--ros-distro",
+            metavar="NAME",
+            envvar="ROS_DISTRO",
+            help="Distribution of the subscribers, such as jazzy. Default: that of the scenario's bag, or humble.",
+        ),
+    ] = None,
     cmd_vel: Annotated[
         list[str] | None,
         typer.Option("--cmd-vel", metavar="VEHICLE[=TOPIC]", help="Drive a vehicle by Twist messages (/cmd_vel)."),
+    ] = None,
+    thrusters: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--thrusters",
+            metavar="VESSEL[=PREFIX]",
+            help="Drive a vessel by the thrust and angle of each side (/thrusters/left/thrust, left/pos ...).",
+        ),
+    ] = None,
+    ackermann: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ackermann", metavar="CAR[=TOPIC]", help="Drive a car by speed and steering angle (/ackermann_cmd)."
+        ),
     ] = None,
     weather_topic: Annotated[
         bool,
@@ -208,7 +255,7 @@ def stream(
         ),
     ] = None,
     anywhere: Annotated[
-        bool, typer.Option("--anywhere", help="Allow UDP, Foxglove and the viewer beyond this machine.")
+        bool, typer.Option("--anywhere", help="Allow UDP, Foxglove, zenoh and the viewer beyond this machine.")
     ] = False,
     speed: Annotated[
         float, typer.Option("--speed", min=0.001, max=1000, help="Simulated seconds per second of wall time.")
@@ -221,7 +268,7 @@ def stream(
             metavar="S",
             min=0,
             max=60,
-            help="Seconds to measure ahead. Default: 0.6; with --cmd-vel, --weather-topic and --view 0.2.",
+            help="Seconds to measure ahead. Default: 0.6; with commands, --weather-topic and --view 0.2.",
         ),
     ] = None,
     wait: Annotated[
@@ -238,15 +285,18 @@ def stream(
     All traffic stays on this machine unless an interface or --anywhere is given. Press Ctrl-C to stop.
     """
     if ahead is None:
-        ahead = CLOSED_LOOP_AHEAD_S if cmd_vel or weather_topic or view else OPEN_LOOP_AHEAD_S
+        closed = cmd_vel or thrusters or ackermann or weather_topic or view
+        ahead = CLOSED_LOOP_AHEAD_S if closed else OPEN_LOOP_AHEAD_S
     packets = _by_maker("--udp", udp, lambda codec: f"{LOOPBACK}:{next(iter(codec.ports.values()))}")
     documents = _by_maker("--http", http, lambda codec: str(HTTP_PORT))
     choices = Choices(
         ros2,
         rclpy,
+        zenoh,
         domain,
         interface,
         reliable,
+        ros_distro,
         packets,
         documents,
         foxglove,
@@ -255,12 +305,15 @@ def stream(
         anywhere,
         ahead,
     )
+    if zenoh is not None and (ros2 or rclpy):
+        raise typer.BadParameter("give one of --ros2, --rclpy and --zenoh", param_hint="--zenoh")
     chosen = _outlets(choices)
     if not chosen:
         raise typer.BadParameter("select an output, for example --ros2", param_hint="SCENARIO")
-    for option, given in (("--cmd-vel", cmd_vel), ("--weather-topic", weather_topic), ("--wait", wait)):
+    needing = (("--cmd-vel", cmd_vel), ("--thrusters", thrusters), ("--ackermann", ackermann))
+    for option, given in (*needing, ("--weather-topic", weather_topic), ("--wait", wait)):
         if given and "ROS 2" not in chosen:
-            raise typer.BadParameter("needs --ros2 or --rclpy", param_hint=option)
+            raise typer.BadParameter("needs --ros2, --rclpy or --zenoh", param_hint=option)
     if events is not None and loop:
         raise typer.BadParameter("cannot be combined with --loop", param_hint="--events")
     if events is not None and events.exists():
@@ -283,6 +336,8 @@ def stream(
     if weather:
         whole.world.weather = weather.weather(whole.world.weather)
     drivers = [_driver(whole, text) for text in cmd_vel or []]
+    drivers += [_actuators(whole, text, car=False) for text in thrusters or []]
+    drivers += [_actuators(whole, text, car=True) for text in ackermann or []]
     start_engine()
     outlets: dict[str, Outlet] = {}
     parameters = None
@@ -328,6 +383,16 @@ def _driver(scenario: Scenario, text: str) -> Callable[[Any], Any]:
     vehicle, _, topic = text.partition("=")
     scenario.body(vehicle)
     return lambda outlet: TwistControl(scenario, vehicle, outlet.node.subscribe(topic or "/cmd_vel", TWIST))
+
+
+def _actuators(scenario: Scenario, text: str, *, car: bool) -> Callable[[Any], Any]:
+    """Return the function that connects a vehicle to the topics of its actuators; unknown vehicles raise now."""
+    from parhelion.live.commands import SteeringControl, ThrusterControl
+
+    vehicle, _, topic = text.partition("=")
+    scenario.body(vehicle)
+    kind = SteeringControl if car else ThrusterControl
+    return lambda outlet: kind(scenario, vehicle, outlet.node, topic)
 
 
 def _by_maker(option: str, texts: list[str] | None, default: Callable[[Codec], str]) -> dict[str, str]:

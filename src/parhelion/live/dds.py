@@ -18,7 +18,16 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from parhelion.core.errors import ConfigError, MissingDependencyError, ParhelionError
 from parhelion.core.interrupts import uninterrupted
-from parhelion.io.ros.types import Message, definition_of, field_definitions, type_store
+from parhelion.io.ros.types import (
+    DISTROS,
+    HUMBLE,
+    LATCHED_TYPES,
+    Message,
+    check_distro,
+    field_definitions,
+    hash_of,
+    type_store,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -37,11 +46,11 @@ def dds_topic(topic: str) -> str:
 
 
 def dds_type_name(name: str) -> str:
-    """Name on the wire of a ROS 2 message: 'sensor_msgs/msg/Imu' is 'sensor_msgs::msg::dds_::Imu_'."""
-    package, _, message = name.partition("/msg/")
-    if not package or not message or "/" in package + message:
+    """Name on the wire of a ROS 2 type: 'sensor_msgs/msg/Imu' is 'sensor_msgs::msg::dds_::Imu_'."""
+    package, kind, message = name.split("/") if name.count("/") == 2 else ("", "", "")
+    if not package or not message or kind not in ("msg", "srv", "action"):
         raise ConfigError(f"{name!r} is not a ROS 2 message: write it as in 'sensor_msgs/msg/Imu'")
-    return f"{package}::msg::dds_::{message}_"
+    return f"{package}::{kind}::dds_::{message}_"
 
 
 def ros_type_name(name: str) -> str:
@@ -50,23 +59,28 @@ def ros_type_name(name: str) -> str:
     return f"{package}/msg/{message.removesuffix('_')}" if message else name
 
 
-@cache
-def dds_type(name: str) -> Any:
+def dds_type(name: str, distro: str = HUMBLE) -> Any:
     """DDS type of a message; an instance holds the CDR bytes of a message in `cdr`."""
-    definitions = field_definitions(type_store())
+    # One type for all distributions with the same definition.
+    return _dds_type(name, distro if name in DISTROS[distro] else HUMBLE)
+
+
+@cache
+def _dds_type(name: str, distro: str) -> Any:
+    definitions = field_definitions(type_store(distro))
     if name not in definitions:
-        raise ConfigError(f"{name!r} is not a message that ROS 2 Humble defines")
-    return carrier(name, dds_type_name(name))
+        raise ConfigError(f"{name!r} is not a message that ROS 2 {distro.capitalize()} defines")
+    return carrier(name, dds_type_name(name), distro=distro)
 
 
-def carrier(name: str, wire_name: str, before: dict[str, Any] | None = None) -> Any:
+def carrier(name: str, wire_name: str, before: dict[str, Any] | None = None, *, distro: str = HUMBLE) -> Any:
     """DDS type with the members of a message, after those in `before`; an instance holds CDR bytes in `cdr`."""
     try:
         from cyclonedds.idl import IdlStruct
         from cyclonedds.idl.annotations import final
     except ImportError:
         raise MissingDependencyError(INSTALL_DDS) from None
-    own = {member: _member_type(node) for member, node in field_definitions(type_store())[name][1]}
+    own = {member: _member_type(node) for member, node in field_definitions(type_store(distro))[name][1]}
     members = {**(before or {}), **own}
 
     def body(namespace: dict[str, Any]) -> None:
@@ -78,9 +92,9 @@ def carrier(name: str, wire_name: str, before: dict[str, Any] | None = None) -> 
     return final(types.new_class(name.rpartition("/")[2], (IdlStruct,), {"typename": typename}, body))
 
 
-def type_hash(name: str) -> str:
+def type_hash(name: str, distro: str = HUMBLE) -> str:
     """Hash of a message definition (RIHS01), which peers of ROS 2 Iron and later expect."""
-    return definition_of(name)[1]
+    return hash_of(name, distro)
 
 
 def _init(self: Any, cdr: bytes = b"") -> None:
@@ -158,6 +172,11 @@ _FATAL = 1
 """Log category of Cyclone for fatal messages."""
 
 
+def is_latched(topic: str, type_name: str) -> bool:
+    """Return whether late subscribers of a topic receive its last messages."""
+    return topic in LATCHED_TOPICS or type_name in LATCHED_TYPES
+
+
 @dataclass(frozen=True)
 class Quality:
     """Quality of service of a topic."""
@@ -171,7 +190,7 @@ class Quality:
     @classmethod
     def of(cls, topic: str, type_name: str, all_reliable: bool = False) -> Quality:
         """Quality of service as in ROS drivers: best effort for sensor data, transient local for latched topics."""
-        if topic in LATCHED_TOPICS:
+        if is_latched(topic, type_name):
             return cls(reliable=True, latched=True)
         if type_name in SENSOR_TYPES:
             return cls(reliable=all_reliable, depth=SENSOR_DEPTH)
@@ -220,8 +239,10 @@ class TopicSubscription(Protocol):
 class Node(ABC):
     """ROS 2 node in one domain that publishes and receives serialised CDR bytes; topics are created on first use."""
 
-    def __init__(self, domain: int, interface: str, reliable: bool) -> None:
+    def __init__(self, domain: int, interface: str, reliable: bool, distro: str = HUMBLE) -> None:
         self.domain, self.interface, self.reliable = domain, interface, reliable
+        self.distro = check_distro(distro)
+        """Distribution of ROS 2 that defines the messages."""
         self.sent: dict[str, Sent] = {}
         """By topic."""
 
@@ -287,8 +308,10 @@ class DdsNode(Node):
     All traffic, including discovery, stays on the loopback interface unless another one is given.
     """
 
-    def __init__(self, domain: int = 0, interface: str = LOOPBACK, *, reliable: bool = False) -> None:
-        super().__init__(check_domain(domain), check_interface(interface), reliable)
+    def __init__(
+        self, domain: int = 0, interface: str = LOOPBACK, *, reliable: bool = False, distro: str = HUMBLE
+    ) -> None:
+        super().__init__(check_domain(domain), check_interface(interface), reliable, distro)
         self._writers: dict[str, Any] = {}
         self._topics: dict[tuple[str, str], Any] = {}
         self._readers: list[Any] = []
@@ -321,7 +344,7 @@ class DdsNode(Node):
 
     def _send(self, message: Message) -> bool:
         try:
-            self._writers[message.topic].write(dds_type(message.type)(message.data))
+            self._writers[message.topic].write(dds_type(message.type, self.distro)(message.data))
         except self._failure as error:
             if error.code == error.DDS_RETCODE_TIMEOUT:
                 return False
@@ -347,7 +370,7 @@ class DdsNode(Node):
         """Subscribe to a topic; reliable unless a quality of service is given."""
         from cyclonedds.sub import DataReader
 
-        quality = quality or Quality(reliable=True, latched=topic in LATCHED_TOPICS)
+        quality = quality or Quality(reliable=True, latched=is_latched(topic, type_name))
         reader = DataReader(self._participant, self._topic(topic, type_name), self._qos(type_name, quality))
         self._readers.append(reader)
         return Subscription(topic, type_name, reader, quality.depth, self._participant)
@@ -358,7 +381,7 @@ class DdsNode(Node):
         from cyclonedds.core import InstanceState
         from cyclonedds.qos import Policy
 
-        _check_topic(topic)
+        check_topic(topic)
         if self._discovered is None:
             self._discovered = BuiltinDataReader(self._participant, BuiltinTopicDcpsPublication)
         found = []
@@ -417,19 +440,18 @@ class DdsNode(Node):
     def _topic(self, topic: str, type_name: str) -> Any:
         from cyclonedds.topic import Topic
 
-        _check_topic(topic)
+        check_topic(topic)
         if not self._open:
             raise ParhelionError("DDS: this node is closed")
         if (topic, type_name) not in self._topics:
             try:
-                made = Topic(self._participant, dds_topic(topic), dds_type(type_name))
+                made = Topic(self._participant, dds_topic(topic), dds_type(type_name, self.distro))
             except self._failure as error:
                 raise ConfigError(f"DDS: {topic} cannot be created as {type_name} ({_reason(error)})") from None
             self._topics[topic, type_name] = made
         return self._topics[topic, type_name]
 
-    @staticmethod
-    def _qos(type_name: str, quality: Quality) -> Any:
+    def _qos(self, type_name: str, quality: Quality) -> Any:
         from cyclonedds.qos import Policy, Qos
         from cyclonedds.util import duration
 
@@ -443,7 +465,7 @@ class DdsNode(Node):
             Policy.Durability.TransientLocal if quality.latched else Policy.Durability.Volatile,
             Policy.History.KeepLast(quality.depth),
             Policy.DataRepresentation(use_cdrv0_representation=True),
-            Policy.Userdata(f"typehash={type_hash(type_name)};".encode()),
+            Policy.Userdata(f"typehash={type_hash(type_name, self.distro)};".encode()),
         )
 
 
@@ -536,7 +558,8 @@ def check_interface(interface: str) -> str:
     return interface
 
 
-def _check_topic(topic: str) -> None:
+def check_topic(topic: str) -> None:
+    """Raise ConfigError for a topic that ROS 2 does not allow."""
     plain = topic.replace("/", "").replace("_", "")
     if not topic.startswith("/") or topic.endswith("/") or "//" in topic or not (plain.isascii() and plain.isalnum()):
         raise ConfigError(f"{topic!r} is not a valid ROS 2 topic: write /, then letters, digits, _ and single /")

@@ -18,20 +18,18 @@ import math
 import select
 import socket
 import time as wall
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from parhelion.core.errors import ConfigError, MissingDependencyError, ParhelionError
-from parhelion.core.pose import Floats, Pose
+from parhelion.core.pose import Pose
 from parhelion.core.streams import NO_FIX, BarometerData, GnssData, ImuData, MagnetometerData
+from parhelion.live.autopilot import Autopilot, Mover, frd, ned, speeds_of
 from parhelion.motion.vehicles.base import RotorCommand
 from parhelion.motion.vehicles.multirotor import Multirotor
 from parhelion.scenario.bridge import Bridge, BridgeRecord
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 INSTALL_MAVLINK = "MAVLink needs the package pymavlink: pip install 'parhelion[mavlink]'"
 ARMED = 128
@@ -41,9 +39,6 @@ _NEW_IMU, _NEW_MAG, _NEW_BARO = 0x3F, 0x1C0, 0x1A00
 """Bits of `HIL_SENSOR.fields_updated`: acceleration and rates; field; pressure, its altitude and temperature."""
 _CONTROLS = 16
 _DATAGRAM = 65_536
-
-Mover = Callable[[float, Floats], Any]
-"""Function that moves an external vehicle: from a time [s] and controls (16,) to the pose, as for `Bridge.push`."""
 
 
 def dialect() -> Any:
@@ -55,18 +50,7 @@ def dialect() -> Any:
     return common
 
 
-# ---- frames and units -----------------------------------------------------------------------------------------------
-
-
-def frd(vector: Any) -> Floats:
-    """Vector of a body frame x forward, y left, z up as x forward, y right, z down; also the inverse."""
-    return np.asarray(vector, np.float64) * np.array([1.0, -1.0, -1.0])
-
-
-def ned(vector: Any) -> Floats:
-    """Vector east, north, up as north, east, down; also the inverse."""
-    east, north, up = np.moveaxis(np.asarray(vector, np.float64), -1, 0)
-    return np.stack([north, east, -up], axis=-1)
+# ---- messages -------------------------------------------------------------------------------------------------------
 
 
 def hil_sensor(
@@ -119,9 +103,8 @@ def rotor_command(message: Any, vehicle: Multirotor, order: Sequence[int] | None
 
     `order` gives the control of each rotor; by default control k belongs to rotor k.
     """
-    most, armed = vehicle.config.max_rotor_speed_rad_s, bool(int(message.mode) & ARMED)
-    chosen = [message.controls[k] for k in (order or range(len(vehicle.config.rotors)))]
-    return RotorCommand(tuple(most * min(max(_number(one), 0.0), 1.0) if armed else 0.0 for one in chosen))
+    armed = bool(int(message.mode) & ARMED)
+    return speeds_of(np.array([_number(one) for one in message.controls]) * armed, vehicle, order)
 
 
 def _number(value: float) -> float:
@@ -221,7 +204,7 @@ class Link:
 # ---- lockstep -------------------------------------------------------------------------------------------------------
 
 
-class Lockstep:
+class Lockstep(Autopilot):
     """An autopilot that flies a body of a bridge, one step per sample of its IMU.
 
     The bridge has an IMU on the body, and may have a magnetometer, a barometer and a GNSS receiver. A step: measure,
@@ -255,54 +238,32 @@ class Lockstep:
         startup_s: float | None = None,
         connect_s: float = 60.0,
     ) -> None:
-        self.bridge, self.body, self.vehicle, self.order = bridge, body, vehicle, order
-        self.timeout_s, self.connect_s, self.start = timeout_s, connect_s, start
+        super().__init__(bridge, body, vehicle, order=order, start=start, timeout_s=timeout_s, connect_s=connect_s)
         self.sent = self.answered = 0
         """Numbers of sensor messages, and of those that controls answered."""
-        self._rate_hz = self._imu_rate()
-        self.startup_s = 1.0 / self._rate_hz if startup_s is None else startup_s
+        self.startup_s = 1.0 / self.rate_hz if startup_s is None else startup_s
         self.link = Link(address)
         self._controls: Any = None
-
-    def _imu_rate(self) -> float:
-        rates = [one.rate_hz for one in self.bridge.sensors_on(self.body) if one.kind == "imu"]
-        if len(rates) != 1:
-            raise ConfigError(f"mavlink: body {self.body!r} must have one IMU, got {len(rates)}; use bridge.attach")
-        return float(rates[0])
 
     def run(self, duration_s: float) -> Iterator[BridgeRecord]:
         """Fly for a time [s] and yield the records of all sensors of the bridge."""
         self.link.connect(self.connect_s)
-        vehicle, dt = self.vehicle, 1.0 / self._rate_hz
-        if isinstance(vehicle, Multirotor):
-            vehicle.reset(self.start, rotor_speed_rad_s=0.0)
-        ground, controls = float(self.start.xyz[2]), np.zeros(_CONTROLS)
-        for k in range(round(duration_s * self._rate_hz) + 1):
-            time = k / self._rate_hz
-            if isinstance(vehicle, Multirotor):
-                if k:
-                    command = RotorCommand((0.0,) * len(vehicle.config.rotors))
-                    if self._controls is not None:
-                        command = rotor_command(self._controls, vehicle, self.order)
-                    vehicle.step(command, dt)
-                    if vehicle.xyz[2] < ground:
-                        vehicle.land(ground)
-                pose: Any = np.array(vehicle.row()[1:14])
-            else:
-                if self._controls is not None:
-                    controls = np.array([_number(one) for one in self._controls.controls])
-                pose = vehicle(time, controls)
-            found = self.bridge.step(time, {self.body: pose})
+        self.place()
+        controls = np.zeros(_CONTROLS)
+        for k in range(round(duration_s * self.rate_hz) + 1):
+            time, command = k / self.rate_hz, None
+            if self._controls is not None:
+                controls = np.array([_number(one) for one in self._controls.controls])
+                if isinstance(self.vehicle, Multirotor):
+                    command = rotor_command(self._controls, self.vehicle, self.order)
+            found = self.bridge.step(time, {self.body: self.moved(time, controls, command, first=k == 0)})
             yield from found
-            self._exchange(time, {type(one.record): one.record for one in found if self._is_mine(one.sensor)})
-
-    def _is_mine(self, sensor: str) -> bool:
-        return any(one.name == sensor for one in self.bridge.sensors_on(self.body))
+            self._exchange(time, self.newest(found))
 
     def _exchange(self, time: float, records: dict[type, Any]) -> None:
         """Send the newest samples and wait for the controls."""
         common = dialect()
-        if self.sent % max(round(self._rate_hz), 1) == 0:
+        if self.sent % max(round(self.rate_hz), 1) == 0:
             kinds = (common.MAV_TYPE_GENERIC, common.MAV_AUTOPILOT_INVALID)
             self.link.send(common.MAVLink_heartbeat_message(*kinds, 0, 0, common.MAV_STATE_ACTIVE, 3))
         if GnssData in records:
@@ -330,9 +291,3 @@ class Lockstep:
     def close(self) -> None:
         """Close the connection. Closing twice is allowed."""
         self.link.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -15,8 +15,8 @@ from typing import Any
 
 from parhelion.core import config
 from parhelion.core.errors import ConfigError, FormatError, MissingDependencyError
-from parhelion.io.ros.types import Message, decode, encode, new
-from parhelion.live.dds import LATCHED_TOPICS, LOOPBACK, Node, Publisher, Quality, TopicSubscription, check_domain
+from parhelion.io.ros.types import HUMBLE, Message, decode, encode, new
+from parhelion.live.dds import LOOPBACK, Node, Publisher, Quality, TopicSubscription, check_domain, is_latched
 from parhelion.motion.vehicles.base import Command, DriveCommand, ThrustCommand, Vehicle, VelocityCommand
 from parhelion.motion.vehicles.vessel import Vessel
 from parhelion.outputs.ros.feed import RosFeed
@@ -285,14 +285,16 @@ class RclpyNode(Node):
     its variables apply.
     """
 
-    def __init__(self, domain: int = 0, interface: str = LOOPBACK, *, reliable: bool = False) -> None:
+    def __init__(
+        self, domain: int = 0, interface: str = LOOPBACK, *, reliable: bool = False, distro: str = HUMBLE
+    ) -> None:
         check_domain(domain)
         try:
             import rclpy
             from rclpy.executors import SingleThreadedExecutor
         except ImportError:
             raise MissingDependencyError(INSTALL_RCLPY) from None
-        super().__init__(domain, interface, reliable)
+        super().__init__(domain, interface, reliable, distro)
         if interface == LOOPBACK and not any(name in os.environ for name in _ONLY_HERE):
             os.environ.update(_ONLY_HERE)
         self._rclpy = rclpy
@@ -318,7 +320,7 @@ class RclpyNode(Node):
 
     def subscribe(self, topic: str, type_name: str, quality: Quality | None = None) -> RawSubscription:
         """Subscribe to a topic; reliable unless a quality of service is given."""
-        quality = quality or Quality(reliable=True, latched=topic in LATCHED_TOPICS)
+        quality = quality or Quality(reliable=True, latched=is_latched(topic, type_name))
         received = RawSubscription(topic, type_name, self._executor, quality.depth)
         self._node.create_subscription(_message_class(type_name), topic, received.keep, _profile(quality), raw=True)
         return received
@@ -404,6 +406,11 @@ def _profile(quality: Quality) -> Any:
 # Outlet of a stream for ROS 2: publishes everything that a bag of the scenario would contain.
 
 
+def bag_entry(scenario: Scenario) -> BagOutput:
+    """Entry of the scenario's bag, or the default one."""
+    return next((one for one in scenario.settings.outputs if isinstance(one, BagOutput)), BagOutput(kind="bag"))
+
+
 class RosOutlet:
     """Publisher of the messages of a scenario, which are created in the measuring thread.
 
@@ -421,21 +428,32 @@ class RosOutlet:
         images: Images = "raw",
         batch_s: float = 0.1,
         epoch_s: float = 0.0,
+        objects: bool = True,
     ) -> None:
         """Options are those of `RosFeed`; the stream must be ahead by more than `batch_s`."""
         self.node = node
-        self._feed = RosFeed(scenario, topics, frames, layout, images=images, epoch_s=epoch_s, batch_s=batch_s)
+        self._feed = RosFeed(
+            scenario,
+            topics,
+            frames,
+            layout,
+            images=images,
+            epoch_s=epoch_s,
+            batch_s=batch_s,
+            objects=objects,
+            distro=node.distro,
+        )
         for message in self._feed.first():
             node.publish(message)
         self.topics = self._feed.advertised
         """Types of the sensors' topics."""
-        for topic, kind in self.topics.items():
+        for topic, kind in {**self.topics, **self._feed.advertised_truth}.items():
             node.advertise(topic, kind)
 
     @classmethod
     def of(cls, scenario: Scenario, node: Node, *, batch_s: float) -> RosOutlet:
         """Outlet with the topics, frames and fields of the scenario's bag."""
-        bag = next((one for one in scenario.settings.outputs if isinstance(one, BagOutput)), BagOutput(kind="bag"))
+        bag = bag_entry(scenario)
         return cls(
             scenario,
             node,
@@ -445,6 +463,7 @@ class RosOutlet:
             images=bag.images,
             epoch_s=bag.epoch_s,
             batch_s=batch_s,
+            objects=bag.objects,
         )
 
     def prepare(self, step: Step) -> list[tuple[float, Message]]:

@@ -17,19 +17,19 @@ import struct
 import threading
 import time as wall
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from parhelion.core.errors import ConfigError, FormatError, ParhelionError
-from parhelion.io.ros.service_types import register_services
-from parhelion.io.ros.types import decode, definition_of, encode, new
-from parhelion.live.dds import DdsNode, carrier
+from parhelion.io.ros.service_types import VERSION_2, register_services
+from parhelion.io.ros.types import decode, encode, hash_of, new
+from parhelion.live.dds import DdsNode, carrier, dds_type_name
 
 Handler = Callable[[Any], Any]
-"""Function from the decoded request to the fields of the reply; called in a thread of the server."""
+"""Function from the decoded request to the reply, or to a `Future` of it; called in a thread of the server."""
 HEADER = struct.Struct("<Qq")
 MOST_REQUESTS = 64
 """Largest number of requests that are handled at once; further ones are dropped."""
@@ -46,12 +46,12 @@ def service_type(name: str) -> Any:
     from cyclonedds.idl import types as idl
 
     register_services()
-    package, _, half = name.partition("/srv/")
     # Members of rmw_cyclonedds' header, with the names of its own structure.
     before: dict[str, Any] = {"guid": idl.uint64, "seq": idl.int64}
-    # Both variants of SetEntityState have the same name on the wire.
-    wire = half.replace("SetEntityStateFlags", "SetEntityState")
-    return carrier(name, f"{package}::srv::dds_::{wire}_", before)
+    wire = name
+    for plain, second in VERSION_2.items():  # both variants have the same name on the wire
+        wire = wire.replace(f"/{second}_", f"/{plain}_")
+    return carrier(name, dds_type_name(wire), before)
 
 
 def _qos(name: str, identity: str) -> Any:
@@ -65,7 +65,7 @@ def _qos(name: str, identity: str) -> Any:
         Policy.DataRepresentation(use_cdrv0_representation=True),
         # The two members of the header have other names in other programs.
         Policy.TypeConsistency.AllowTypeCoercion(ignore_member_names=True),
-        Policy.Userdata(f"{identity};typehash={definition_of(name)[1]};".encode()),
+        Policy.Userdata(f"{identity};typehash={hash_of(name)};".encode()),
     )
 
 
@@ -200,15 +200,14 @@ class ServiceServer:
         self._pool.submit(self._work, service, sample.cdr, client)
 
     def _work(self, service: _Service, data: bytes, client: str) -> None:
-        """Answer one request."""
+        """Answer one request, or leave it to a future."""
         try:
             guid, number, cdr = split_header(data)
-            request = decode(f"{service.type}_Request", cdr)
-            reply = service.handler(request)
-            body = encode(f"{service.type}_Response", reply)
-            self._await_reader(service.writer, client)
-            service.writer.write(service_type(f"{service.type}_Response")(with_header(body, guid, number)))
-            self.counts.answered += 1
+            reply = service.handler(decode(f"{service.type}_Request", cdr))
+            if isinstance(reply, Future):
+                reply.add_done_callback(lambda done: self._answer_later(service, done, (guid, number), client))
+            else:
+                self._answer(service, reply, (guid, number), client)
         except FormatError:
             self.counts.refused += 1
         except Exception as error:  # a service must survive any request
@@ -216,6 +215,20 @@ class ServiceServer:
         finally:
             with self._lock:
                 self._pending -= 1
+
+    def _answer(self, service: _Service, reply: Any, caller: tuple[int, int], client: str) -> None:
+        body = encode(f"{service.type}_Response", reply)
+        self._await_reader(service.writer, client)
+        service.writer.write(service_type(f"{service.type}_Response")(with_header(body, *caller)))
+        self.counts.answered += 1
+
+    def _answer_later(self, service: _Service, done: Future[Any], caller: tuple[int, int], client: str) -> None:
+        if done.cancelled() or self._stop.is_set():
+            return
+        try:
+            self._answer(service, done.result(), caller, client)
+        except Exception as error:
+            self._note(error)
 
     def _note(self, error: BaseException) -> None:
         self.counts.failures = [*self.counts.failures[-9:], f"{type(error).__name__}: {error}"]

@@ -8,6 +8,7 @@ Services translate requests to the verbs of `parhelion.scenario.verbs` and wait 
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -19,18 +20,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parhelion.core.errors import FormatError, ParhelionError
+from parhelion.core.pose import Pose
 from parhelion.io.ros.messages import CLOCK, clock
-from parhelion.io.ros.service_types import PARAMETERS, SERVICES, SIMULATION, register_services
+from parhelion.io.ros.service_types import PARAMETERS, SERVICES, SIMULATION, VERSION_2, register_services
 from parhelion.io.ros.types import Message, decode, header, new
+from parhelion.live.actions import StepAction
 from parhelion.live.dds import DdsNode
 from parhelion.live.ros import DAYLIGHT_FIELDS, FLOAT, STATE, STRING, AirControl, air_subscriptions, state_message
 from parhelion.live.services import ServiceServer
 from parhelion.outputs.topics import MAP
 from parhelion.scenario.control import Control, Reply
-from parhelion.scenario.editor import FEATURES
+from parhelion.scenario.editor import FEATURES, MOST_SPAWNED
 from parhelion.scenario.verbs import Verb, VerbError, verb_of
 from parhelion.weather.media import table
 from parhelion.weather.weather import Weather
+from parhelion.world.loaders import MESH_SUFFIXES
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -44,17 +48,31 @@ ALREADY = 101
 STOPPED, PLAYING, PAUSED, QUITTING = range(4)
 STATES = {"playing": PLAYING, "paused": PAUSED, "ended": PAUSED}
 FEATURE_NUMBERS = {
-    "SPAWNING": 0, "DELETING": 1, "ENTITY_BOUNDS": 5, "ENTITY_BOUNDS_BOX": 6, "ENTITY_CATEGORIES": 8,
+    "SPAWNING": 0, "DELETING": 1, "NAMED_POSES": 2, "ENTITY_TAGS": 4,
+    "ENTITY_BOUNDS": 5, "ENTITY_BOUNDS_BOX": 6, "ENTITY_CATEGORIES": 8,
     "SPAWNING_RESOURCE_STRING": 9, "ENTITY_STATE_GETTING": 10, "ENTITY_STATE_SETTING": 11, "ENTITY_INFO_GETTING": 12,
-    "SIMULATION_RESET": 20, "SIMULATION_RESET_TIME": 21, "SIMULATION_RESET_STATE": 22,
+    "SPAWNABLES": 14, "SIMULATION_RESET": 20, "SIMULATION_RESET_TIME": 21, "SIMULATION_RESET_STATE": 22,
     "SIMULATION_RESET_SPAWNED": 23, "SIMULATION_STATE_GETTING": 24, "SIMULATION_STATE_SETTING": 25,
     "SIMULATION_STATE_PAUSE": 26, "STEP_SIMULATION_SINGLE": 31, "STEP_SIMULATION_MULTIPLE": 32,
+    "STEP_SIMULATION_ACTION": 33, "WORLD_INFO_GETTING": 44, "SPAWNING_ENTITIES": 50,
 }  # fmt: skip
 """Numbers of the supported features in simulation_interfaces."""
+ONLY_ROS = (
+    "NAMED_POSES",
+    "ENTITY_TAGS",
+    "SPAWNABLES",
+    "STEP_SIMULATION_ACTION",
+    "WORLD_INFO_GETTING",
+    "SPAWNING_ENTITIES",
+)
+"""Features of these services that are no verbs."""
 _SCOPE_STATE, _SCOPE_SPAWNED = 2, 4
 _CATEGORY = {"vehicle": 1, "spawned": 0, "actor": 0, "object": 0}
 _HUMAN = 2
-_BOX = 1
+_EMPTY_BOUNDS, _BOX, _SPHERE = 0, 1, 3
+_ANY_TAG = 0
+SOME_NOT_SPAWNED = 150
+MOST_SPAWNABLES = 1000
 _DOUBLE = 3
 """ParameterType of a number."""
 _CALL_S = 3600.0
@@ -77,14 +95,16 @@ class SimulationServices:
         self._flags = version >= 2
         for service in SERVICES:
             snake = re.sub(r"(?<!^)(?=[A-Z])", "_", service).lower()
-            kind = "SetEntityStateFlags" if service == "SetEntityState" and self._flags else service
+            kind = VERSION_2.get(service, service) if self._flags else service
             handler = getattr(self, f"_{snake}")
             self.server.serve(f"{name}/{snake}", f"{SIMULATION}/srv/{kind}", self._guarded(kind, handler))
         _serve_parameters(self.server, name, _Parameters(self._call))
+        self.steps = StepAction(self.server, self._call, f"{name}/simulate_steps")
         self.server.start()
 
     def close(self) -> None:
         """Stop the services and leave the domain."""
+        self.steps.close()
         self.server.close()
         self.node.close()
 
@@ -133,6 +153,69 @@ class SimulationServices:
             raise _Refused(codes.get(error.code, FAILED), str(error)) from None
         return {"entity_name": found["entity"]}
 
+    def _spawn_entities(self, request: Any) -> dict[str, Any]:
+        """Spawn each entity; the others are spawned even if one is refused."""
+        results, failed = [], 0
+        for one in request.spawn_requests[:MOST_SPAWNED]:
+            code, text, name = OK, "", ""
+            try:
+                name = self._spawn_entity(one)["entity_name"]
+            except (_Refused, VerbError) as error:
+                code, text = getattr(error, "number", FAILED), str(error)[:1000]
+                failed += 1
+            result = new(f"{SIMULATION}/msg/Result", result=code, error_message=text)
+            results.append(new(f"{SIMULATION}/msg/SpawnResult", result=result, entity_name=name))
+        failed += max(len(request.spawn_requests) - MOST_SPAWNED, 0)
+        if failed:
+            text = f"{failed} of {len(request.spawn_requests)} entities were not spawned"
+            return {"result": (SOME_NOT_SPAWNED, text), "results": results}
+        return {"results": results}
+
+    def _get_spawnables(self, request: Any) -> dict[str, Any]:
+        """Mesh files below the scenario's folder, by the uri of SpawnEntity."""
+        if len(request.sources):
+            raise VerbError("unsupported", "sources: only the scenario's folder is searched; leave the list empty")
+        folder = self.control.scenario.folder.resolve()
+        files = (file for file in sorted(folder.rglob("*")) if file.suffix.lower() in MESH_SUFFIXES and file.is_file())
+        found = []
+        for file in itertools.islice(files, MOST_SPAWNABLES):
+            uri, text = file.relative_to(folder).as_posix(), f"mesh file ({file.suffix[1:].lower()})"
+            if self._flags:
+                place = new(f"{SIMULATION}/msg/Resource", uri=uri, resource_string="")
+                kind, fields = "SpawnableResource", {"entity_resource": place}
+            else:
+                kind, fields = "Spawnable", {"uri": uri}
+            found.append(new(f"{SIMULATION}/msg/{kind}", description=text, spawn_bounds=_bounds(), **fields))
+        return {"spawnables": found}
+
+    _get_spawnable_resources = _get_spawnables
+
+    def _get_named_poses(self, request: Any) -> dict[str, Any]:
+        """Viewpoint of the world, and the start of each vehicle."""
+        scenario = self.control.scenario
+        places = {"viewpoint": ("viewpoint of the world", ["viewpoint"], scenario.world.viewpoint)}
+        for entry in scenario.settings.vehicles:
+            state = scenario.body(entry.name).state(np.zeros(1))
+            start = Pose(state.xyz[0], state.quat_xyzw[0])
+            places[f"start/{entry.name}"] = (f"start of {entry.name}", ["start"], start)
+        poses = [
+            new(f"{SIMULATION}/msg/NamedPose", name=name, description=text, tags=tags, pose=_pose_message(pose))
+            for name, (text, tags, pose) in places.items()
+            if _tagged(tags, request.tags)
+        ]
+        return {"poses": poses}
+
+    def _get_current_world(self, request: Any) -> dict[str, Any]:
+        world = self.control.scenario.world
+        source = self.control.scenario.settings.world
+        uri = source if isinstance(source, str) else source.name
+        resource = new(f"{SIMULATION}/msg/Resource", uri=uri, resource_string="")
+        text = f"{len(world.objects)} objects"
+        found = new(
+            f"{SIMULATION}/msg/WorldResource", name=world.name, world_resource=resource, description=text, tags=[]
+        )
+        return {"world": found}
+
     def _delete_entity(self, request: Any) -> dict[str, Any]:
         self._call("delete", entity=request.entity)
         return {}
@@ -153,7 +236,7 @@ class SimulationServices:
     def _get_entity_info(self, request: Any) -> dict[str, Any]:
         found = self._find(request.entity)
         category = new(f"{SIMULATION}/msg/EntityCategory", category=_category(found))
-        info = new(f"{SIMULATION}/msg/EntityInfo", category=category, description=found["label"], tags=[])
+        info = new(f"{SIMULATION}/msg/EntityInfo", category=category, description=found["label"], tags=_tags(found))
         return {"info": info}
 
     def _get_entity_bounds(self, request: Any) -> dict[str, Any]:
@@ -182,13 +265,15 @@ class SimulationServices:
         """Names of the entities that pass the filters."""
         pattern = _pattern(filters.filter)
         wanted = {one.category for one in filters.categories}
-        if filters.tags.tags or filters.bounds.type:
-            raise VerbError("unsupported", "filters by tags and bounds are not supported")
-        return [
+        names = [
             one["name"]
             for one in self._call("entities")["entities"]
-            if pattern.search(one["name"]) and (not wanted or _category(one) in wanted)
+            if pattern.search(one["name"])
+            and (not wanted or _category(one) in wanted)
+            and _tagged(_tags(one), filters.tags)
         ]
+        inside = _overlap(filters.bounds)
+        return names if inside is None else [name for name in names if inside(self._call("bounds", entity=name))]
 
     # ---- clock ---------------------------------------------------------------------------------------------------
 
@@ -226,7 +311,7 @@ class SimulationServices:
 
     def _get_simulator_features(self, request: Any) -> dict[str, Any]:
         found = self._call("features")
-        numbers = [FEATURE_NUMBERS[name] for name in FEATURES if name in FEATURE_NUMBERS]
+        numbers = [FEATURE_NUMBERS[name] for name in (*FEATURES, *ONLY_ROS)]
         text = "parhelion; resource_string is JSON with the fields of an object: shape or mesh, material, label, scale"
         features = new(
             f"{SIMULATION}/msg/SimulatorFeatures",
@@ -237,12 +322,47 @@ class SimulationServices:
         return {"features": features}
 
 
+def _tags(entity: dict[str, Any]) -> list[str]:
+    """Tags of an entity: its label and its kind."""
+    return [entity["label"], entity["kind"]]
+
+
+def _tagged(tags: list[str], wanted: Any) -> bool:
+    """Return whether tags pass a TagsFilter; an empty one passes all."""
+    if not wanted.tags:
+        return True
+    found = [one in tags for one in wanted.tags]
+    return any(found) if wanted.filter_mode == _ANY_TAG else all(found)
+
+
+def _overlap(bounds: Any) -> Callable[[dict[str, Any]], bool] | None:
+    """Function that returns whether the box of an entity overlaps the bounds of a filter; None without bounds."""
+    if bounds.type == _EMPTY_BOUNDS:
+        return None
+    points = [np.array(_xyz(one)) for one in bounds.points[:3]]
+    if bounds.type not in (_BOX, _SPHERE) or len(points) != 2 or not np.all(np.isfinite(points)):
+        raise VerbError("unsupported", "bounds: give a box (upper, lower corner) or a sphere (centre, radius as x)")
+    first, second = points
+    low, high = np.minimum(first, second), np.maximum(first, second)
+
+    def box(found: dict[str, Any]) -> bool:
+        return found["lower"] is not None and bool(np.all(low <= found["upper"]) and np.all(found["lower"] <= high))
+
+    def sphere(found: dict[str, Any]) -> bool:
+        if found["lower"] is None:
+            return False
+        nearest = np.clip(first, found["lower"], found["upper"])
+        return float(np.linalg.norm(nearest - first)) <= second[0]
+
+    return box if bounds.type == _BOX else sphere
+
+
 class _Refused(ParhelionError):
     """A request that is refused with a code of its service."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
-        self.code = code
+        self.code = self.number = code
 
 
 def _bounds() -> Any:
@@ -262,6 +382,11 @@ def _rest() -> Any:
 
 _EMPTY: dict[str, Callable[[], dict[str, Any]]] = {
     "SpawnEntity": lambda: {"entity_name": ""},
+    "SpawnEntities": lambda: {"results": []},
+    "GetSpawnables": lambda: {"spawnables": []},
+    "GetSpawnableResources": lambda: {"spawnables": []},
+    "GetNamedPoses": lambda: {"poses": []},
+    "GetCurrentWorld": dict,
     "GetEntityState": lambda: {"state": _rest()},
     "GetEntityInfo": lambda: {"info": _info()},
     "GetEntityBounds": lambda: {"bounds": _bounds()},
@@ -316,19 +441,24 @@ def _pose_of(pose: Any) -> dict[str, Any]:
     return {"xyz": values[:3], "quat_xyzw": quat if any(quat) else [0.0, 0.0, 0.0, 1.0]}
 
 
+def _pose_message(pose: Pose) -> Any:
+    point = new("geometry_msgs/msg/Point", **dict(zip("xyz", pose.xyz.tolist(), strict=True)))
+    quat = new("geometry_msgs/msg/Quaternion", **dict(zip("xyzw", pose.quat_xyzw.tolist(), strict=True)))
+    return new("geometry_msgs/msg/Pose", position=point, orientation=quat)
+
+
 def _state_of(found: dict[str, Any]) -> Any:
     """EntityState of the result of `get_state`."""
 
     def vector(values: Any) -> Any:
         return new("geometry_msgs/msg/Vector3", **dict(zip("xyz", map(float, values), strict=True)))
 
-    point = new("geometry_msgs/msg/Point", **dict(zip("xyz", map(float, found["pose"]["xyz"]), strict=True)))
-    quat = new("geometry_msgs/msg/Quaternion", **dict(zip("xyzw", map(float, found["pose"]["quat_xyzw"]), strict=True)))
+    pose = Pose(found["pose"]["xyz"], found["pose"]["quat_xyzw"])
     none = (0.0, 0.0, 0.0)
     return new(
         f"{SIMULATION}/msg/EntityState",
         header=header(round(found["time_s"] * 1e9), MAP),
-        pose=new("geometry_msgs/msg/Pose", position=point, orientation=quat),
+        pose=_pose_message(pose),
         twist=new(
             "geometry_msgs/msg/Twist", linear=vector(found["velocity"]), angular=vector(found["angular_velocity"])
         ),

@@ -10,7 +10,7 @@ that was added under its number. It is the tightest such box around all parts of
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike, NDArray
 from parhelion.core.clouds import Scan
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose, quat_conjugate, quat_multiply, quat_rotate
-from parhelion.core.trajectory import pose_at
 from parhelion.motion.actors.body import Mobility, about, heading_of, mobility_of, mobility_table
 from parhelion.world.parts import WorldObject
 from parhelion.world.world import World
@@ -121,8 +120,18 @@ class BoxTruth:
 
     def at(self, time: float) -> list[Box]:
         """Return all boxes at a time [s] in the world frame, sorted by instance number."""
-        self._update()
-        return [self._box(instance, time) for instance in self._instances]
+        return self.over([time])[0]
+
+    def over(self, times: ArrayLike, *, update: bool = True) -> list[list[Box]]:
+        """Return the boxes at several times [s], which is faster than one by one.
+
+        Without `update`, objects that were added or removed since the last call are not taken into account.
+        """
+        if update:
+            self.refresh()
+        clock = np.asarray(times, np.float64)
+        columns = [self._boxes(instance, clock) for instance in self._instances]
+        return [[column[row] for column in columns] for row in range(len(clock))]
 
     def of(self, scan: Scan, when: Literal["start", "points"] | float = "start") -> BoxFrame:
         """Return the boxes of a scan of this world.
@@ -133,7 +142,7 @@ class BoxTruth:
         """
         if "instance" not in scan.fields:
             raise ConfigError("boxes: the scan has no field 'instance'")
-        self._update()
+        self.refresh()
         counts, seen = _seen(scan)
         times = [scan.start_time + seen.get(instance, 0.0) for instance in self._instances]
         if when != "points":
@@ -147,7 +156,7 @@ class BoxTruth:
         in_sensor = [box.seen_from(Pose(xyz, quat)) for box, (xyz, quat) in zip(in_world, places, strict=True)]
         return BoxFrame(float(scan.start_time), tuple(in_world), tuple(in_sensor))
 
-    def _update(self) -> None:
+    def refresh(self) -> None:
         """Collect the instances again if the world has changed."""
         table = mobility_table(self.world)
         known = (self.world.version, *table.items())
@@ -168,52 +177,67 @@ class BoxTruth:
         self._known = known
 
     def _box(self, instance: int, time: float) -> Box:
-        if not np.isfinite(time):
-            raise ConfigError(f"boxes: time must be finite, got {time!r}")
-        if instance in self._static:
-            return replace(self._static[instance], time=float(time))
-        items = self._instances[instance]
-        main = items[0]
-        xyz, quat = _poses(main, time)
-        yaw = float(heading_of(quat[1][None])[0])
-        rotation = about(2, yaw)
-        low, high = np.full(3, np.inf), np.full(3, -np.inf)
-        for item in items:
-            points = self._vertices(item, time) - xyz[1]
-            local = quat_rotate(quat_conjugate(rotation), points)
-            low, high = np.minimum(low, local.min(axis=0)), np.maximum(high, local.max(axis=0))
-        centre = xyz[1] + quat_rotate(rotation, 0.5 * (low + high))
-        carried = quat_rotate(quat_conjugate(quat[1]), centre - xyz[1])
-        ends = xyz[[0, 2]] + quat_rotate(quat[[0, 2]], carried)
-        box = Box(
-            instance=instance,
-            label=main.label,
-            mobility=self._kinds[instance],
-            centre=centre,
-            size=high - low,
-            quat_xyzw=rotation,
-            velocity=(ends[1] - ends[0]) / STEP_S,
-            points=0,
-            time=float(time),
-        )
-        if not any(item.is_actor for item in items):
-            self._static[instance] = box
-        return box
+        return self._boxes(instance, np.array([time], np.float64))[0]
 
-    def _vertices(self, item: WorldObject, time: float) -> Floats:
-        """Vertices (n, 3) of an object in the world at a time, without unused ones."""
+    def _boxes(self, instance: int, times: Floats) -> list[Box]:
+        """Boxes of an instance at times (n,) [s]."""
+        if not np.all(np.isfinite(times)):
+            raise ConfigError(f"boxes: time must be finite, got {float(times[~np.isfinite(times)][0])!r}")
+        if instance in self._static:
+            return [replace(self._static[instance], time=float(time)) for time in times]
+        items = self._instances[instance]
+        # All parts are sampled at the same times: those of a person are computed together.
+        around = (times[:, None] + STEP_S * np.array([-0.5, 0.0, 0.5])).ravel()
+        xyz, quat = _poses(items[0], around)
+        # Shortly before, at and after each time: (n, 3, 3) and (n, 3, 4).
+        xyz, quat = xyz.reshape(-1, 3, 3), quat.reshape(-1, 3, 4)
+        yaws = heading_of(quat[:, 1])
+        placed = [self._vertices(item, around) for item in items]
+        found = []
+        for row, time in enumerate(times):
+            rotation = about(2, float(yaws[row]))
+            low, high = np.full(3, np.inf), np.full(3, -np.inf)
+            for vertices in placed:
+                points = (vertices(row) if callable(vertices) else vertices) - xyz[row, 1]
+                local = quat_rotate(quat_conjugate(rotation), points)
+                low, high = np.minimum(low, local.min(axis=0)), np.maximum(high, local.max(axis=0))
+            centre = xyz[row, 1] + quat_rotate(rotation, 0.5 * (low + high))
+            carried = quat_rotate(quat_conjugate(quat[row, 1]), centre - xyz[row, 1])
+            ends = xyz[row, [0, 2]] + quat_rotate(quat[row, [0, 2]], carried)
+            found.append(
+                Box(
+                    instance=instance,
+                    label=items[0].label,
+                    mobility=self._kinds[instance],
+                    centre=centre,
+                    size=high - low,
+                    quat_xyzw=rotation,
+                    velocity=(ends[1] - ends[0]) / STEP_S,
+                    points=0,
+                    time=float(time),
+                )
+            )
+        if not any(item.is_actor for item in items) and found:
+            self._static[instance] = found[0]
+        return found
+
+    def _vertices(self, item: WorldObject, around: Floats) -> Floats | Callable[[int], Floats]:
+        """Vertices (n, 3) of an object in the world, without unused ones; of an actor, a function of the row."""
         if item.index not in self._used:
             used = [part.placed[np.unique(part.mesh.faces)] for part in item.parts]
             self._used[item.index] = np.concatenate(used)
         placed = self._used[item.index]
-        return placed if item.trajectory is None else pose_at(item.trajectory, time).apply(placed)
+        if item.trajectory is None:
+            return placed
+        xyz, quat = item.trajectory.sample(around)
+        return lambda row: Pose(xyz[3 * row + 1], quat[3 * row + 1]).apply(placed)
 
 
-def _poses(item: WorldObject, time: float) -> tuple[Floats, Floats]:
-    """Positions (3, 3) and quaternions (3, 4) of an object shortly before, at and after a time."""
+def _poses(item: WorldObject, times: Floats) -> tuple[Floats, Floats]:
+    """Positions (n, 3) and quaternions (n, 4) of an object at times (n,) [s]."""
     if item.trajectory is None:
-        return np.tile(item.pose.xyz, (3, 1)), np.tile(item.pose.quat_xyzw, (3, 1))
-    return item.trajectory.sample(time + STEP_S * np.array([-0.5, 0.0, 0.5]))
+        return np.tile(item.pose.xyz, (len(times), 1)), np.tile(item.pose.quat_xyzw, (len(times), 1))
+    return item.trajectory.sample(times)
 
 
 def _seen(scan: Scan) -> tuple[dict[int, int], dict[int, float]]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
-from parhelion.outputs.topics import MAP, TopicName, check_distinct, topic_rule
+from parhelion.outputs.topics import MAP, TopicName, check_distinct, ros_name, topic_rule
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario, Step
@@ -123,8 +123,31 @@ class Feed(ABC, Generic[Kind]):
             frame = self.sensors[sensor.name].frame
             placed.append((parent, frame, sensor.mount))
             beneath += [(frame, child, pose) for child, pose in topic_rule(sensor).child_frames(sensor, frame)]
-        return placed + beneath
+        return placed + beneath + [(MAP, frame, pose) for frame, pose in self._fixed().items()]
+
+    def _fixed(self) -> dict[str, Pose]:
+        """Frames in `map` that belong to sensors; of several at different places, each has its sensor as prefix."""
+        found: dict[str, Pose] = {}
+        for sensor in self._framed():
+            for frame, pose in topic_rule(sensor).map_frames(sensor, self.scenario.world):
+                same = frame not in found or np.array_equal(found[frame].xyz, pose.xyz)
+                found[frame if same else f"{ros_name(sensor.name)}/{frame}"] = pose
+        return found
 
     def _check_distinct(self, topics: list[str]) -> None:
         vehicles = [vehicle.frame for vehicle in self.vehicles.values()]
         check_distinct(topics, [MAP, *vehicles, *(child for _, child, _ in self._mounts())])
+
+
+class Due:
+    """Selects about one of increasing times per period."""
+
+    def __init__(self, period_s: float) -> None:
+        self._period_s, self._next = period_s, 0.0
+
+    def __call__(self, time_s: float) -> bool:
+        """Return whether a time [s] is due."""
+        if time_s < self._next - 1e-9:
+            return False
+        self._next = (np.floor(time_s / self._period_s + 1e-6) + 1.0) * self._period_s
+        return True

@@ -163,9 +163,11 @@ class BagSink:
             images=entry.images,
             epoch_s=entry.epoch_s,
             batch_s=BATCH_S,
+            objects=entry.objects,
+            distro=entry.ros_distro,
         )
         # The bag of an earlier run is replaced when this one is complete. LZ4 is fast, so the run need not wait.
-        self._bag = BagWriter(folder / NAME, entry.storage, compression="lz4", overwrite=True)
+        self._bag = BagWriter(folder / NAME, entry.storage, compression="lz4", overwrite=True, distro=entry.ros_distro)
         self._writer = Writer()
         self._write(self._feed.first())
 

@@ -23,6 +23,8 @@ from parhelion.scenario.sensors import OnBoard
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario
+    from parhelion.world.parts import WorldObject
+    from parhelion.world.world import World
 
 
 def ros_name(text: str) -> str:
@@ -51,6 +53,8 @@ class TopicRule:
     """True if records are in the frame of the vehicle instead of the sensor."""
     child_frames: Callable[[OnBoard, str], list[tuple[str, Pose]]] = lambda sensor, frame: []
     """Child frames of the sensor frame, with their poses in it."""
+    map_frames: Callable[[OnBoard, World], list[tuple[str, Pose]]] = lambda sensor, world: []
+    """Fixed frames in `map` that belong to the sensor, for example those of radio anchors."""
 
 
 def one_topic(topic: str, frame: str, *, of_vehicle: bool = False) -> TopicRule:
@@ -92,6 +96,17 @@ def _optical_frames(sensor: Any, frame: str) -> list[tuple[str, Pose]]:
     return found
 
 
+def actor_frame(item: WorldObject) -> str:
+    """Name of the frame of a moving object."""
+    return f"actor/{item.index}-{item.name}"
+
+
+def _anchor_frames(sensor: OnBoard, world: World) -> list[tuple[str, Pose]]:
+    """Frames of the anchors of a ranging radio."""
+    anchors = sensor.sensor.anchors(world)
+    return [(f"anchor/{name}", Pose(xyz)) for name, xyz in zip(anchors.names, anchors.xyz, strict=True)]
+
+
 TOPICS: Consumer[TopicRule] = Consumer(
     "topics",
     {
@@ -105,7 +120,7 @@ TOPICS: Consumer[TopicRule] = Consumer(
         BarometerData: one_topic("/pressure", "barometer_link"),
         MagnetometerData: one_topic("/imu/mag", "magnetometer_link"),
         GnssData: one_topic("/fix", "gps_link"),
-        UwbData: one_topic("/uwb/ranges", "uwb_link"),
+        UwbData: TopicRule(lambda sensor, layout: ("/uwb/ranges", "uwb_link"), map_frames=_anchor_frames),
     },
 )
 """Topic and frames by type of record."""

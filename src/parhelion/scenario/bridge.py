@@ -33,8 +33,10 @@ from parhelion.motion.actors.body import one_body
 from parhelion.motion.pushed import COLUMNS, PushedMotion, PushedValue
 from parhelion.scenario.robots import OwnLidar, RobotOnBoard, UrdfEntry
 from parhelion.sensors.base import FrameSensor, SampleStream, StreamSensor, finite_time, private_key
+from parhelion.sensors.kinds import kind_named
 from parhelion.world.kit.props import KitPart
-from parhelion.world.mjcf import MujocoScene, material_of
+from parhelion.world.mjcf import MjcfBody, MujocoScene, material_of
+from parhelion.world.usd import UsdBody, UsdScene
 from parhelion.world.world import World
 
 HISTORY_S = 1.0
@@ -82,8 +84,8 @@ class _Sensor:
 class Bridge:
     """A world whose moving bodies are placed by another simulator, with sensors on them.
 
-    Describe the scene first (`add_body`, `add_urdf`, `add_mjcf`, `attach`), then push poses. The same pushes and
-    requests give the same bits; `log` records them, and `replay` repeats them.
+    Describe the scene first (`add_body`, `add_urdf`, `add_mjcf`, `add_usd`, `attach`), then push poses. The same pushes
+    and requests give the same bits; `log` records them, and `replay` repeats them.
 
     Args:
         world: The static world: a `World`, or the name or file of one.
@@ -174,18 +176,55 @@ class Bridge:
             static_label: Label of static bodies.
         """
         scene = MujocoScene(model)
-        for body in scene.bodies:
-            default, kind = (material, label) if body.moves else (static_material, static_label)
+        self._add_parts(scene.bodies, materials or {}, (material, label), (static_material, static_label))
+        return scene
+
+    def add_usd(
+        self,
+        file: str | PathLike[str],
+        *,
+        material: str = "plastic",
+        materials: Mapping[str, str] | None = None,
+        label: str = "object",
+        static_material: str = "concrete",
+        static_label: str = "structure",
+    ) -> UsdScene:
+        """Add the geometry of a USD stage: rigid bodies (`PhysicsRigidBodyAPI`) move, all else is static.
+
+        Push poses by the names of `scene.bodies` of the returned scene; `scene.pose_of(matrix)` converts transforms of
+        USD.
+
+        Args:
+            file: .usd, .usda, .usdc or .usdz.
+            material: Material of moving bodies.
+            materials: Materials by path of a prim, by name of a material in the stage, or by name of a body.
+            label: Label of moving bodies.
+            static_material: Material of static geometry.
+            static_label: Label of static geometry.
+        """
+        scene = UsdScene(file)
+        self._add_parts(scene.bodies, materials or {}, (material, label), (static_material, static_label))
+        return scene
+
+    def _add_parts(
+        self,
+        bodies: Iterable[MjcfBody | UsdBody],
+        materials: Mapping[str, str],
+        moving: tuple[str, str],
+        static: tuple[str, str],
+    ) -> None:
+        """Add the bodies of a file: moving ones as bodies, others as static objects; pairs are material and label."""
+        for body in bodies:
+            default, label = moving if body.moves else static
             chosen = [
-                KitPart(one.name, one.mesh, material_of(one, body.name, materials or {}, default), kind)
+                KitPart(one.name, one.mesh, material_of(one, body.name, materials, default), label)
                 for one in body.geoms
             ]
             mesh, kinds = one_body(chosen)
             if body.moves:
-                self.add_body(body.name, mesh, pose=body.start, label=kind, **kinds)
+                self.add_body(body.name, mesh, pose=body.start, label=label, **kinds)
             else:
-                self.world.add(mesh, pose=body.start, label=kind, name=body.name, **kinds)
-        return scene
+                self.world.add(mesh, pose=body.start, label=label, name=body.name, **kinds)
 
     def attach(
         self,
@@ -224,9 +263,12 @@ class Bridge:
             mount = self._robots[body].mount(link) @ mount
         self._sensors[sensor.name] = _Sensor(sensor, body, mount, finite_time(phase_s), link)
 
-    def sensors_on(self, body: str | None) -> list[Any]:
-        """Return the sensors that are attached to a body, or to the world."""
-        return [one.sensor for one in self._sensors.values() if one.body == body]
+    def sensors_on(self, body: str | None, record: type | None = None) -> list[Any]:
+        """Return the sensors that are attached to a body, or to the world; with `record`, those with such records."""
+        found = [one.sensor for one in self._sensors.values() if one.body == body]
+        if record is None:
+            return found
+        return [one for one in found if issubclass(kind_named(one.kind).record_type, record)]
 
     def _describe(self, name: str) -> None:
         if self._begun_at is not None:

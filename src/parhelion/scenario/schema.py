@@ -212,8 +212,12 @@ class BagOutput(Config):
     layout: Annotated[str, AfterValidator(_known_layout)] = "driver"
     """Fields of point clouds: `driver` for those of the sensor's driver, a maker's name for those of its driver, or
     `all`."""
-    images: Literal["raw", "png", "jpeg"] = "raw"
-    """Images as sensor_msgs/Image (raw) or CompressedImage (png is lossless, jpeg is not)."""
+    images: Literal["raw", "png", "jpeg", "raw+png", "raw+jpeg"] = "raw"
+    """Images as sensor_msgs/Image (raw), CompressedImage (png is lossless, jpeg is not), or both."""
+    objects: bool = True
+    """True to include the truth of movable and dynamic objects: boxes, poses and velocities."""
+    ros_distro: Literal["humble", "iron", "jazzy", "kilted", "lyrical", "rolling"] = "humble"
+    """Distribution of ROS 2 that defines the messages; since Iron, sensor_msgs/Range has one more field."""
     topics: dict[str, str] = Field(default_factory=dict)
     """Topics that replace those of the drivers, by sensor or vehicle name."""
     frames: dict[str, str] = Field(default_factory=dict)

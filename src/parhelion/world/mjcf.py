@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -123,10 +123,7 @@ class MujocoScene:
         if kind == mj.mjtGeom.mjGEOM_CYLINDER:
             return shapes.cylinder(a, 2.0 * b)
         if kind == mj.mjtGeom.mjGEOM_CAPSULE:
-            angle = np.linspace(0.0, 0.5 * np.pi, 9)[1:]
-            radii = np.maximum(a * np.sin(angle), 1e-6 * a)
-            heights = b + a * np.cos(angle)
-            return shapes.spindle([*radii, *radii[::-1]], [*radii, *radii[::-1]], [*-heights, *heights[::-1]], 32)
+            return shapes.capsule(a, 2.0 * b)
         if kind == mj.mjtGeom.mjGEOM_HFIELD:
             number = int(model.geom_dataid[k])
             rows, columns, at = (int(one[number]) for one in (model.hfield_nrow, model.hfield_ncol, model.hfield_adr))
@@ -157,7 +154,17 @@ class MujocoScene:
         return dict(zip(self._names, table, strict=True))
 
 
-def material_of(geom: Geom, body: str, materials: Mapping[str, str], default: str) -> str:
+class NamedGeom(Protocol):
+    """Visible geometry with the name of its material in the file, which may be empty."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def material(self) -> str: ...
+
+
+def material_of(geom: NamedGeom, body: str, materials: Mapping[str, str], default: str) -> str:
     """Material of a geom: by its name, by that of its material in the model, by its body, or the default."""
     return next((materials[key] for key in (geom.name, geom.material, body) if key in materials), default)
 

@@ -250,6 +250,17 @@ def cylinder(radius: float, height: float, segments: int = 48, *, caps: bool = T
     return frustum(radius, radius, height, segments, caps=caps)
 
 
+def capsule(radius: float, length: float, segments: int = 32) -> Mesh:
+    """Cylinder of `length` [m] along z with half a sphere at each end, around the origin."""
+    _positive("capsule", radius=radius, length=length)
+    angle = np.linspace(0.0, 0.5 * np.pi, 9)
+    # A pole would be triangles without area.
+    radii = np.maximum(radius * np.sin(angle), 1e-6 * radius)
+    heights = 0.5 * length + radius * np.cos(angle)
+    rings = [*radii, *radii[::-1]]
+    return spindle(rings, rings, [*-heights, *heights[::-1]], segments)
+
+
 def cone(radius: float, height: float, segments: int = 48, *, caps: bool = True) -> Mesh:
     """Upright cone with its tip at z = height / 2 and its base at z = -height / 2."""
     _positive("cone", radius=radius, height=height)

@@ -29,7 +29,7 @@ from parhelion.io.ros.storage import (
     with_definition,
     write_metadata,
 )
-from parhelion.io.ros.types import Message
+from parhelion.io.ros.types import HUMBLE, Message, check_distro
 
 __all__ = ["STORAGES", "BagReader", "BagWarning", "BagWriter", "Topic", "is_bag", "read_bag"]
 
@@ -73,9 +73,14 @@ class BagWriter:
         *,
         compression: str = "zstd",
         overwrite: bool = False,
+        distro: str = HUMBLE,
     ) -> None:
-        """Open a bag. `storage` is 'mcap' (default) or 'sqlite3'; `compression` (MCAP) is 'zstd', 'lz4' or 'none'."""
-        self.path = Path(path)
+        """Open a bag.
+
+        `storage` is 'mcap' (default) or 'sqlite3'; `compression` (MCAP) is 'zstd', 'lz4' or 'none'. `distro` is the
+        distribution of ROS 2 that defines the types.
+        """
+        self.path, self._distro = Path(path), check_distro(distro)
         self._single = self.path.suffix.lower() in STORAGES.values()
         meant = next((k for k, ending in STORAGES.items() if ending == self.path.suffix.lower()), "mcap")
         self.storage = storage or meant
@@ -145,7 +150,7 @@ class BagWriter:
         if message.time_ns < 0:
             raise ConfigError(f"{message.topic}: a bag cannot store negative times, got {message.time_ns / 1e9:g} s")
         if message.topic not in self._numbers:
-            self.add(topic_of(message.topic, message.type))
+            self.add(topic_of(message.topic, message.type, self._distro))
         topic = self._topics[message.topic]
         if topic.type != message.type:
             raise ConfigError(f"{message.topic}: has the type {topic.type}, so it cannot take a {message.type}")
@@ -164,7 +169,8 @@ class BagWriter:
 
     def _note(self) -> None:
         if not self._single:
-            write_metadata(self._place, self._file.name, self.storage, list(self._topics.values()), self._span)
+            topics = list(self._topics.values())
+            write_metadata(self._place, self._file.name, self.storage, topics, self._span, self._distro)
 
     def close(self) -> None:
         """Finish the bag and replace an existing one."""

@@ -16,7 +16,18 @@ from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.image import Intrinsics
 from parhelion.io.images.plain import compressed
 from parhelion.io.ros.clouds import cloud_of, point_cloud2, point_fields
-from parhelion.io.ros.types import Message, decode, definition_of, encode, header, nanoseconds, new, stamp
+from parhelion.io.ros.types import (
+    HUMBLE,
+    Message,
+    decode,
+    definition_of,
+    encode,
+    header,
+    nanoseconds,
+    new,
+    stamp,
+    type_store,
+)
 
 __all__ = [
     "CLOCK", "DIAGNOSTICS", "FLUID_PRESSURE", "IMU", "LASER_SCAN", "MAGNETIC_FIELD", "Message", "NAV_SAT_FIX",
@@ -341,19 +352,29 @@ def radar_scan(cloud: PointCloud, frame_id: str, time_ns: int) -> bytes:
 
 
 def range_message(
-    range_m: float, limits_m: tuple[float, float], field_of_view_rad: float, frame_id: str, time_ns: int
+    range_m: float,
+    limits_m: tuple[float, float],
+    field_of_view_rad: float,
+    frame_id: str,
+    time_ns: int,
+    *,
+    distro: str = HUMBLE,
 ) -> bytes:
-    """sensor_msgs/Range; infinite without an echo (REP 117)."""
-    return _stamped(
-        RANGE,
-        time_ns,
-        frame_id,
+    """sensor_msgs/Range; infinite without an echo (REP 117).
+
+    Since Iron, it has a variance; 0 means that it is unknown.
+    """
+    kind = type_store(distro).types[RANGE]
+    message = kind(
+        header=header(time_ns, frame_id),
         radiation_type=ULTRASOUND,
         field_of_view=float(field_of_view_rad),
         min_range=float(limits_m[0]),
         max_range=float(limits_m[1]),
         range=float(np.float32(range_m)),
+        **({"variance": 0.0} if "variance" in kind.__dataclass_fields__ else {}),
     )
+    return encode(RANGE, message, distro)
 
 
 # ---- images: sensor_msgs/Image, CompressedImage and CameraInfo ------------------------------------------------------

@@ -12,7 +12,7 @@ from parhelion.core import config
 from parhelion.core.errors import ConfigError, FormatError, MissingDependencyError
 from parhelion.core.files import write_whole
 from parhelion.core.reading import UnpackingBudget
-from parhelion.io.ros.types import definition_of, known_type
+from parhelion.io.ros.types import HUMBLE, LATCHED_TYPES, definition_of, known_type
 
 METADATA = "metadata.yaml"
 _VERSION = 8  # of metadata.yaml; newer distributions read it, older ones skip unknown entries
@@ -58,10 +58,11 @@ class Topic:
     """Serialization format."""
 
 
-def topic_of(name: str, type: str) -> Topic:
+def topic_of(name: str, type: str, distro: str = HUMBLE) -> Topic:
     """Return a topic with a message type of ROS 2."""
-    definition, code = definition_of(type)
-    return Topic(name, type, definition=definition, hash=code, qos=LATCHED if name.endswith("/tf_static") else "")
+    definition, code = definition_of(type, distro)
+    latched = name.endswith("/tf_static") or type in LATCHED_TYPES
+    return Topic(name, type, definition=definition, hash=code, qos=LATCHED if latched else "")
 
 
 def with_definition(topic: Topic) -> Topic:
@@ -72,7 +73,14 @@ def with_definition(topic: Topic) -> Topic:
     return replace(topic, definition=definition, encoding="ros2msg", hash=topic.hash or code)
 
 
-def write_metadata(folder: Path, file: str, storage: str, topics: list[Topic], span_ns: tuple[int, int] | None) -> None:
+def write_metadata(
+    folder: Path,
+    file: str,
+    storage: str,
+    topics: list[Topic],
+    span_ns: tuple[int, int] | None,
+    distro: str = HUMBLE,
+) -> None:
     """Write the metadata.yaml of a bag with one file, atomically."""
     start, last = span_ns or (0, 0)
     total = sum(topic.count for topic in topics)
@@ -107,7 +115,7 @@ def write_metadata(folder: Path, file: str, storage: str, topics: list[Topic], s
         "relative_file_paths": [file],
         "files": [{"path": file, **times()}],
         "custom_data": {},
-        "ros_distro": "humble",
+        "ros_distro": distro,
     }
     text = yaml.safe_dump({"rosbag2_bagfile_information": content}, sort_keys=False)
     write_whole(folder / METADATA, text.encode("utf-8"))

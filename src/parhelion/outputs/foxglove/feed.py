@@ -26,7 +26,7 @@ from parhelion.core.errors import FormatError
 from parhelion.core.frames import ECHO_ORIGINS
 from parhelion.core.pose import Floats
 from parhelion.motion.boxes import BoxTruth
-from parhelion.outputs.feed import Feed
+from parhelion.outputs.feed import Due, Feed
 from parhelion.outputs.foxglove.messages import (
     TIME_SCHEMA,
     Channels,
@@ -88,10 +88,10 @@ class FoxgloveFeed(Feed[FoxgloveMessage]):
     def restart(self) -> None:
         """Restart together with the scenario."""
         super().restart()
-        self._truth_due, self._boxes_due = _Due(TRUTH_PERIOD_S), _Due(BOXES_PERIOD_S)
+        self._truth_due, self._boxes_due = Due(TRUTH_PERIOD_S), Due(BOXES_PERIOD_S)
         self._truth_at: list[float] = []
         self._boxes_at: list[float] = []
-        self._path_due = _Due(PATH_PERIOD_S)
+        self._path_due = Due(PATH_PERIOD_S)
         self._paths: dict[str, _Path] = {name: _Path() for name in self.vehicles}
 
     def _heard(self) -> list[OnBoard]:
@@ -206,19 +206,6 @@ class FoxgloveFeed(Feed[FoxgloveMessage]):
             self._colours = {words[number]: colour for number, colour in label_colours(words).items()}
         at = self.stamp(time_s)
         return FoxgloveMessage(BOXES, at, boxes_update(boxes, self._colours, MAP, at))
-
-
-class _Due:
-    """Selects about one of increasing times per period."""
-
-    def __init__(self, period_s: float) -> None:
-        self._period_s, self._next = period_s, 0.0
-
-    def __call__(self, time_s: float) -> bool:
-        if time_s < self._next - 1e-9:
-            return False
-        self._next = (np.floor(time_s / self._period_s + 1e-6) + 1.0) * self._period_s
-        return True
 
 
 class _Path:

@@ -15,8 +15,9 @@ import numpy as np
 from parhelion.core.pose import Floats
 from parhelion.core.trajectory import Trajectory
 from parhelion.motion.boxes import Box
+from parhelion.outputs.topics import actor_frame
 from parhelion.surfaces.material import Material
-from parhelion.world.parts import WorldObject, WorldPart
+from parhelion.world.parts import WorldPart
 from parhelion.world.world import World
 
 MEDIA_TYPE = "model/gltf-binary"
@@ -28,11 +29,6 @@ _SEE_THROUGH = {"GlassPane": 0.35, "WaterSurface": 0.85}
 _BOX_ALPHA = 0.3
 _JSON_CHUNK, _BINARY_CHUNK = b"JSON", b"BIN\0"
 _ARRAY_BUFFER, _ELEMENT_BUFFER, _FLOAT32, _UINT32 = 34962, 34963, 5126, 5125
-
-
-def actor_frame(item: WorldObject) -> str:
-    """Name of the frame of a moving object."""
-    return f"actor/{item.index}-{item.name}"
 
 
 def moving(world: World) -> list[tuple[str, Trajectory]]:

@@ -19,7 +19,9 @@ import numpy as np
 from parhelion.core.pose import quat_conjugate, quat_rotate
 from parhelion.io.ros import messages as ros
 from parhelion.io.ros.messages import Message, Transform
-from parhelion.outputs.feed import Feed
+from parhelion.io.ros.types import HUMBLE, check_distro
+from parhelion.outputs.feed import Due, Feed
+from parhelion.outputs.ros.objects import OBJECTS_PERIOD_S, ObjectMessages
 from parhelion.outputs.ros.rules import Images, TopicContext, rule_of
 from parhelion.outputs.topics import (
     BASE,
@@ -54,14 +56,18 @@ class RosFeed(Feed[Message]):
         images: Images = "raw",
         epoch_s: float = 0.0,
         batch_s: float = 0.0,
+        objects: bool = True,
+        distro: str = HUMBLE,
     ) -> None:
         """Start a feed. `topics` and `frames` override the names of the drivers, by sensor or vehicle.
 
         For a vehicle, `topics` holds the prefix of its topics. `layout` is the layout of point clouds; 'driver' selects
-        that of the sensor's maker, and LaserScan for lidars that scan one plane. `images` is raw, png or jpeg.
-        `epoch_s` [s] is the time at the start of the scenario. With `batch_s` [s], messages are created in batches of
-        that duration, which is faster.
+        that of the sensor's maker, and LaserScan for lidars that scan one plane. `images` is raw, png, jpeg, raw+png or
+        raw+jpeg. `epoch_s` [s] is the time at the start of the scenario. With `batch_s` [s], messages are created in
+        batches of that duration, which is faster. `objects` includes the truth of movable and dynamic objects. `distro`
+        is the distribution of ROS 2.
         """
+        self._objects = ObjectMessages(scenario) if objects else None
         given_topics, given_frames = dict(topics or {}), dict(frames or {})
         check_names(scenario, given_topics, given_frames)
         sensors = sensor_names(scenario, given_topics, given_frames, layout)
@@ -70,6 +76,7 @@ class RosFeed(Feed[Message]):
         self._check_distinct([named.topic for named in self.sensors.values()])
         self._layout: Layout = layout
         self._images: Images = images
+        self._distro = check_distro(distro)
         for sensor in scenario.sensors:
             self._add_rule(sensor)
         self._mounts_sent = scenario.mount_changes
@@ -78,7 +85,9 @@ class RosFeed(Feed[Message]):
     def _add_rule(self, sensor: OnBoard) -> None:
         rule, named = rule_of(sensor), self.sensors[sensor.name]
         if rule is not None:
-            context = TopicContext(sensor, named.topic, named.frame, self._layout, self.stamp, self._images)
+            context = TopicContext(
+                sensor, named.topic, named.frame, self._layout, self.stamp, self._images, self._distro
+            )
             self._rules[sensor.name] = rule, context
 
     def of(self, step: Step) -> list[Message]:
@@ -131,15 +140,26 @@ class RosFeed(Feed[Message]):
             found |= rule.topics(context)
         return found
 
+    @property
+    def advertised_truth(self) -> dict[str, str]:
+        """Topics of ground truth that are always there, and their types."""
+        return {} if self._objects is None else self._objects.advertised
+
     def restart(self) -> None:
         """Restart together with the scenario."""
         super().restart()
         self._truth_at: list[float] = []
+        self._objects_due = Due(OBJECTS_PERIOD_S)
+        if self._objects is not None:
+            self._objects.restart()
 
     def first(self) -> list[Message]:
-        """Messages that are sent once, at the start: the mounts of the sensors on /tf_static."""
+        """Messages that are sent once, at the start: mounts on /tf_static, and markers of places."""
         self.restart()
-        return self._static(self.stamp(0.0))
+        found = self._static(self.stamp(0.0))
+        for rule, context in self._rules.values():
+            found += rule.once(context, self.scenario.world)
+        return found
 
     def _static(self, at: int) -> list[Message]:
         placed = [Transform(parent, child, at, pose.xyz, pose.quat_xyzw) for parent, child, pose in self._mounts()]
@@ -152,6 +172,10 @@ class RosFeed(Feed[Message]):
             self._truth_at.append(0.0)
         if (step.number + 1) % self._every == 0:
             self._truth_at.append(step.time)
+        if self._objects is not None:
+            for time in (0.0, step.time) if step.number == 0 else (step.time,):
+                if self._objects_due(time):
+                    self._held += self._objects.note(time, self.stamp(time))
         at = self.stamp(step.time)
         for one in step.collisions:
             data = ros.collision(at, MAP, one.body, one.other, one.xyz, one.normal, one.impulse_n_s)
@@ -159,6 +183,8 @@ class RosFeed(Feed[Message]):
             self._held.append(Message(topic, ros.DIAGNOSTICS, at, data))
 
     def _noted(self) -> Iterator[Message]:
+        if self._objects is not None:
+            yield from self._objects.noted()
         times, self._truth_at = np.array(self._truth_at), []
         states = {name: self.scenario.body(name).state(times) for name in self.vehicles} if len(times) else {}
         for row, time in enumerate(times.tolist()):

@@ -25,14 +25,17 @@ from parhelion.core.streams import (
 from parhelion.io.ros import messages as ros
 from parhelion.io.ros.clouds import POINT_CLOUD, point_cloud2
 from parhelion.io.ros.messages import RADAR_SCAN, RANGE, radar_scan, range_message
-from parhelion.io.ros.types import Message
+from parhelion.io.ros.types import HUMBLE, Message
 from parhelion.makers import maker_called
 from parhelion.makers.layouts import XYZIRT, driver_called
+from parhelion.outputs.ros.objects import DETECTIONS_2D, MARKERS, detections_2d, place_markers
 from parhelion.outputs.topics import MAP, ODOM, Layout, is_flat, optical_frame
 from parhelion.scenario.sensors import OnBoard
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from parhelion.world.world import World
 
 # ---- images: topics as in image_transport, frames as in REP 103 -----------------------------------------------------
 # /front/image_raw                     or /front/image_raw/compressed
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
 # /front/depth/image_raw               measurement of a depth camera; for other cameras the true depth, if requested
 # /front/right/image_raw, camera_info  second lens of a stereo pair
 # /front/ground_truth/depth/image_raw  true depth of a depth camera; likewise label, instance
+# /front/ground_truth/objects          vision_msgs/Detection2DArray of the visible objects, if requested
 #
 # Pictures are in the frame front_optical_frame (x right, y down, z forward), a child of front in /tf_static.
 
@@ -49,8 +53,10 @@ IMAGE_TOPIC = "image_raw"
 
 def image_topics(context: TopicContext) -> dict[str, str]:
     """Topics that every camera has, with their types."""
-    topic, kind = _picture_topic(context.topic, context.images)
-    return {topic: kind, sibling(context.topic, "camera_info"): ros.CAMERA_INFO}
+    return {
+        **dict(_picture_topics(context.topic, context.images)),
+        sibling(context.topic, "camera_info"): ros.CAMERA_INFO,
+    }
 
 
 def base_topic(topic: str) -> str:
@@ -77,11 +83,11 @@ def image_messages(image: Image, context: TopicContext) -> Iterator[Message]:
             data = ros.camera_info(stamp, where, image.intrinsics, right=right)
             yield Message(f"{topic}/camera_info", ros.CAMERA_INFO, over, data)
 
-    yield _picture(image.colour, image.bands, context.topic, frame, context, stamp, over)
+    yield from _pictures(image.colour, image.bands, context.topic, frame, context, stamp, over)
     yield from lens(base)
     if image.right is not None:
         aside = optical_frame(context.frame, right=True)
-        yield _picture(image.right, image.bands, f"{base}/right/{IMAGE_TOPIC}", aside, context, stamp, over)
+        yield from _pictures(image.right, image.bands, f"{base}/right/{IMAGE_TOPIC}", aside, context, stamp, over)
         yield from lens(f"{base}/right", aside, right=True)
     depth = image.depth if image.measured_depth is None else image.measured_depth
     if depth is not None:
@@ -94,25 +100,36 @@ def image_messages(image: Image, context: TopicContext) -> Iterator[Message]:
         yield Message(f"{base}/ground_truth/label/{IMAGE_TOPIC}", ros.IMAGE, over, data)
     if image.instance is not None:
         yield plain(f"{base}/ground_truth/instance/{IMAGE_TOPIC}", image.instance)
+    requested = getattr(context.sensor.sensor, "truth", ())
+    # An empty list is sent, too: it differs from objects that were not requested.
+    if image.objects or (isinstance(requested, tuple) and "objects" in requested):
+        data = detections_2d(stamp, frame, image.objects, image.names.get("label", {}))
+        yield Message(f"{base}/ground_truth/objects", DETECTIONS_2D, over, data)
 
 
-def _picture(
+def _pictures(
     pixels: NDArray[Any], bands: tuple[str, ...], topic: str, frame: str, context: TopicContext, stamp: int, over: int
-) -> Message:
-    place, kind = _picture_topic(topic, context.images)
-    if kind == ros.IMAGE:
-        return Message(place, kind, over, ros.image(stamp, frame, pixels, ros.encoding_of(pixels, bands)))
-    return Message(place, kind, over, ros.compressed_image(stamp, frame, pixels, bands, format=context.images))
+) -> Iterator[Message]:
+    """Messages of a picture: raw, compressed or both."""
+    for place, kind in _picture_topics(topic, context.images):
+        if kind == ros.IMAGE:
+            yield Message(place, kind, over, ros.image(stamp, frame, pixels, ros.encoding_of(pixels, bands)))
+        else:
+            form = context.images.removeprefix("raw+")
+            yield Message(place, kind, over, ros.compressed_image(stamp, frame, pixels, bands, format=form))
 
 
-def _picture_topic(topic: str, images: str) -> tuple[str, str]:
-    return (topic, ros.IMAGE) if images == "raw" else (f"{topic}/compressed", ros.COMPRESSED_IMAGE)
+def _picture_topics(topic: str, images: str) -> list[tuple[str, str]]:
+    """Topics of a picture and their types, as in image_transport."""
+    found = [(topic, ros.IMAGE)] if images.startswith("raw") else []
+    return found if images == "raw" else [*found, (f"{topic}/compressed", ros.COMPRESSED_IMAGE)]
 
 
 # ---- ranges to radio anchors, in standard message types -------------------------------------------------------------
 # /uwb/ranges     sensor_msgs/PointCloud2 in the frame map: one point per anchor, at its position, with the fields
 #                 range, range_std [m], rssi, first_path_power [dBm], snr [dB] and los (1: line of sight)
 # /uwb/position   geometry_msgs/PoseWithCovarianceStamped in the frame map; only if the ranges determine a position
+# /uwb/anchors    visualization_msgs/MarkerArray: the anchors, once; their frames anchor/<name> are on /tf_static
 #
 # The fields of an anchor that was not received are NaN. The orientation is unknown: it is the identity, with a variance
 # of pi^2 / 3 for each angle.
@@ -121,6 +138,14 @@ def _picture_topic(topic: str, images: str) -> tuple[str, str]:
 def range_topics(context: TopicContext) -> dict[str, str]:
     """Topics that every tag has, with their types."""
     return {context.topic: ros.POINT_CLOUD, sibling(context.topic, "position"): ros.POSE_WITH_COVARIANCE}
+
+
+def anchor_markers(context: TopicContext, world: World) -> Iterator[Message]:
+    """Markers of the anchors of a tag."""
+    anchors, at = context.sensor.sensor.anchors(world), context.stamp(0.0)
+    if len(anchors):
+        data = place_markers(at, MAP, "anchors", dict(zip(anchors.names, anchors.xyz, strict=True)))
+        yield Message(sibling(context.topic, "anchors"), MARKERS, at, data)
 
 
 def range_messages(found: UwbData, context: TopicContext) -> Iterator[Message]:
@@ -169,15 +194,15 @@ def echo_messages(scan: EchoScan, context: TopicContext) -> Iterator[Message]:
     stamp, over = context.stamp(scan.start_time), context.stamp(scan.start_time + scan.duration)
     yield Message(context.topic, POINT_CLOUD, over, point_cloud2(scan, context.frame, stamp, "all"))
     width = float(np.radians(config.receiver.azimuth_width_deg))
-    data = range_message(scan.nearest, config.range_m, width, context.frame, stamp)
+    data = range_message(scan.nearest, config.range_m, width, context.frame, stamp, distro=context.distro)
     yield Message(sibling(context.topic, "range"), RANGE, over, data)
 
 
 # ---- rules ----------------------------------------------------------------------------------------------------------
 
 
-Images = Literal["raw", "png", "jpeg"]
-"""Message type of pictures: sensor_msgs/Image, or CompressedImage with one of two compressions."""
+Images = Literal["raw", "png", "jpeg", "raw+png", "raw+jpeg"]
+"""Message type of pictures: sensor_msgs/Image, CompressedImage with one of two compressions, or both."""
 
 
 @dataclass(frozen=True)
@@ -196,6 +221,8 @@ class TopicContext:
     """Function from a time of the scenario [s] to a time stamp [ns]."""
     images: Images = "raw"
     """Message type of pictures."""
+    distro: str = HUMBLE
+    """Distribution of ROS 2."""
 
 
 @dataclass(frozen=True)
@@ -206,6 +233,8 @@ class RosRule:
     """Topics that a sensor always has, with their types."""
     messages: Callable[[Any, TopicContext], Iterator[Message]]
     """Messages of a record."""
+    once: Callable[[TopicContext, World], Iterator[Message]] = lambda context, world: iter(())
+    """Messages that are sent once, at the start."""
 
 
 ROS: Consumer[RosRule] = Consumer("ROS messages", {})
@@ -341,4 +370,4 @@ def _fix_topics(context: TopicContext) -> dict[str, str]:
 
 
 ROS.add(GnssData, RosRule(_fix_topics, _fixes))
-ROS.add(UwbData, RosRule(range_topics, range_messages))
+ROS.add(UwbData, RosRule(range_topics, range_messages, anchor_markers))
