@@ -108,12 +108,13 @@ def merged(parts: Sequence[WorldPart]) -> Triangles:
 
 
 def _texture_coordinates(parts: Sequence[WorldPart], face_counts: NDArray[np.int64]) -> NDArray[np.float32] | None:
-    if all(part.texture < 0 for part in parts):
+    needed = [part.texture >= 0 or (part.appearance is not None and part.appearance.has_pictures) for part in parts]
+    if not any(needed):
         return None
     uv = np.zeros((int(face_counts.sum()), 3, 2), dtype=np.float32)
     ends = np.cumsum(face_counts)
-    for part, end, count in zip(parts, ends, face_counts, strict=True):
-        if part.texture >= 0 and part.mesh.uv is not None:
+    for part, end, count, uses in zip(parts, ends, face_counts, needed, strict=True):
+        if uses and part.mesh.uv is not None:
             uv[end - count : end] = part.mesh.uv
     return uv
 

@@ -278,6 +278,8 @@ def _entries(world: World, item: WorldObject, folder: MeshFolder) -> list[dict[s
         named = {part.file_material: part.material.name for part in item.parts if part.file_material is not None}
         unnamed = [part for part in item.parts if part.file_material is None]
         surface = _surface(world, (unnamed or item.parts)[0], folder)
+        if any(part.appearance is not None for part in item.parts) and not unnamed:
+            del surface["material"]  # it would replace the appearance
         if named:
             surface = {**surface, "materials": named}
         return [{**source, **common, **surface}]

@@ -394,7 +394,8 @@ class World(HasEmitters):
             if texture_row >= 0:
                 self._textures.use(texture_row)
             vertices = placed.vertices if trajectory is not None else _in_world(placed, pose)
-            parts.append(WorldPart(row, placed, vertices, kind, texture_row, part.material))
+            look = part.appearance if material is None and texture is None else None
+            parts.append(WorldPart(row, placed, vertices, kind, texture_row, part.material, look))
         title = name or (origin.file.stem if origin.file else f"{label}-{index}")
         source = Origin(origin.file, origin.up, origin.shape, scale)
         item = WorldObject(index, title, label, label_id, number, pose, tuple(parts), trajectory, hidden, source)
