@@ -46,7 +46,8 @@ def sphere(radius: float = 1.0, rows: int = 48) -> dict[str, Array]:
     xyz = radius * np.stack([np.sin(fall) * np.cos(turn), np.cos(fall), -np.sin(fall) * np.sin(turn)], axis=-1)
     a = (np.arange(rows)[:, None] * (2 * rows + 1) + np.arange(2 * rows)).ravel()
     b = a + 2 * rows + 1
-    faces = np.concatenate([np.stack([a, b, b + 1], 1), np.stack([a, b + 1, a + 1], 1)])
+    # Without the triangles at the poles, which have no area.
+    faces = np.concatenate([np.stack([a, b, b + 1], 1)[: -2 * rows], np.stack([a, b + 1, a + 1], 1)[2 * rows :]])
     return {
         "POSITION": xyz.reshape(-1, 3).astype(np.float32),
         "TEXCOORD_0": np.stack([u, v], axis=-1).reshape(-1, 2).astype(np.float32),
@@ -93,7 +94,13 @@ class Glb:
 
     def material(self, name: str, **fields: Any) -> int:
         """Add a material; fields of pbrMetallicRoughness are recognised by their names."""
-        surface = ("baseColorFactor", "baseColorTexture", "metallicFactor", "roughnessFactor", "metallicRoughnessTexture")
+        surface = (
+            "baseColorFactor",
+            "baseColorTexture",
+            "metallicFactor",
+            "roughnessFactor",
+            "metallicRoughnessTexture",
+        )
         inner = {key: value for key, value in fields.items() if key in surface}
         outer = {key: value for key, value in fields.items() if key not in surface}
         return self.entry("materials", {"name": name, "pbrMetallicRoughness": inner, **outer})

@@ -46,7 +46,9 @@ class Picture:
         if self.pixels.dtype != np.uint8 or len(shape) != 3 or shape[2] != 4 or 0 in shape:
             raise ConfigError(f"{self.name}: an image must have shape (height, width, 4) of uint8, got {shape}")
         if max(shape[:2]) > LARGEST_SIDE:
-            raise ConfigError(f"{self.name}: {shape[1]} x {shape[0]} pixels exceed the limit of {LARGEST_SIDE} per side")
+            raise ConfigError(
+                f"{self.name}: {shape[1]} x {shape[0]} pixels exceed the limit of {LARGEST_SIDE} per side"
+            )
 
     @property
     def has_alpha(self) -> bool:

@@ -28,7 +28,9 @@ class PictureStore:
 
     def __init__(self, source: Path) -> None:
         self._source = source
-        self._known: dict[Any, Picture] = {}
+        self.omitted: list[str] = []
+        """Images that cannot be read."""
+        self._known: dict[Any, Picture | None] = {}
         self._pixels = 0
 
     def picture(self, key: Any, read: ReadImage) -> Picture | None:
@@ -57,7 +59,7 @@ class PictureStore:
             self._known[key] = Picture(combine(height, width, *fitted), given[0].name)
         return self._known[key]
 
-    def _decoded(self, data: bytes, name: str) -> Picture:
+    def _decoded(self, data: bytes, name: str) -> Picture | None:
         from PIL import Image
 
         where = f"{self._source}: image {name}"
@@ -75,8 +77,11 @@ class PictureStore:
                     pixels = np.stack([grey, grey, grey, np.full_like(grey, 255)], axis=-1)
                 else:
                     pixels = np.array(image.convert("RGBA"))
-        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-            raise FormatError(f"{where}: cannot be read as an image ({error})") from None
+        except Image.DecompressionBombError as error:
+            raise FormatError(f"{where}: {error}") from None
+        except (OSError, ValueError, SyntaxError):
+            self.omitted.append(f"image {name}, which cannot be read as an image")
+            return None
         pixels.setflags(write=False)
         return Picture(pixels, name)
 
@@ -100,7 +105,7 @@ class GltfMaterials:
     def __init__(self, document: Mapping[str, Any], source: Path, read: ReadImage) -> None:
         self._document, self._source, self._read = document, source, read
         self._pictures = PictureStore(source)
-        self.omitted: list[str] = []
+        self.omitted = self._pictures.omitted
 
     def appearance(self, number: int) -> Appearance:
         """Appearance of a material by its number; a missing material is white."""
@@ -251,7 +256,7 @@ class MtlLibrary:
         self._source, self._read = source, read
         self._pictures = PictureStore(source)
         self._entries: dict[str, dict[str, list[str]]] = {}
-        self.omitted: list[str] = []
+        self.omitted = self._pictures.omitted
 
     def add(self, text: str) -> None:
         """Read a library; the first material of a name counts."""
@@ -270,7 +275,9 @@ class MtlLibrary:
         entry = self._entries.get(name)
         if entry is None or not {"kd", "map_kd", "ke", "map_ke", "d", "tr", "map_d"} & set(entry):
             return None
-        shines = any(value > 0.0 for value in self._colour(entry, "ks", (0.0,) * 3)) and self._value(entry, "illum", 2) > 1
+        shines = (
+            any(value > 0.0 for value in self._colour(entry, "ks", (0.0,) * 3)) and self._value(entry, "illum", 2) > 1
+        )
         rough = (2.0 / (max(self._value(entry, "ns", 10.0), 0.0) + 2.0)) ** 0.25 if shines else 1.0
         opacity = _fraction(self._value(entry, "d", 1.0 - self._value(entry, "tr", 0.0)))
         base = self._image(entry, "map_kd")
@@ -334,9 +341,7 @@ class MtlLibrary:
         return red, green, blue
 
 
-def _with_alpha(
-    height: int, width: int, base: NDArray[np.uint8] | None, mask: NDArray[np.uint8]
-) -> NDArray[np.uint8]:
+def _with_alpha(height: int, width: int, base: NDArray[np.uint8] | None, mask: NDArray[np.uint8]) -> NDArray[np.uint8]:
     made = np.full((height, width, 4), 255, np.uint8) if base is None else base.copy()
     # A mask with an alpha channel of its own stores the opacity there, otherwise in its grey value.
     made[..., 3] = mask[..., 3] if (mask[..., 3] < 255).any() else mask[..., 0]

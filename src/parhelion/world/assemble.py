@@ -162,7 +162,14 @@ def _surfaces_on_vertical(static: Triangles, centre: Floats) -> tuple[Floats, ND
 
 
 MeshLike = Union[
-    str, PathLike[str], Mesh, DescribedShape, "tuple[ArrayLike, ArrayLike]", "trimesh.Trimesh", "trimesh.Scene"
+    str,
+    PathLike[str],
+    Mesh,
+    LoadedMesh,
+    DescribedShape,
+    "tuple[ArrayLike, ArrayLike]",
+    "trimesh.Trimesh",
+    "trimesh.Scene",
 ]
 """Path of a mesh file, a mesh, a primitive shape, vertices (n, 3) with faces (m, 3), or a trimesh mesh or scene."""
 
@@ -175,6 +182,8 @@ class MeshSources:
 
     def triangles(self, mesh: MeshLike, up: Up) -> tuple[LoadedMesh, Origin]:
         """Return the triangles by material, and their origin."""
+        if isinstance(mesh, LoadedMesh):
+            return mesh, Origin()
         if isinstance(mesh, Mesh):
             return LoadedMesh((LoadedPart(mesh, None),), "mesh"), Origin()
         if isinstance(mesh, DescribedShape):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -283,6 +284,8 @@ def _entries(world: World, item: WorldObject, folder: MeshFolder) -> list[dict[s
         if named:
             surface = {**surface, "materials": named}
         return [{**source, **common, **surface}]
+    if any(part.appearance is not None for part in item.parts):
+        warnings.warn(f"world: {item.name}: its colours came from no model file and are not saved", stacklevel=5)
     return [{"mesh": folder.mesh(part.mesh), **common, **_surface(world, part, folder)} for part in item.parts]
 
 

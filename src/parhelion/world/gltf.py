@@ -99,7 +99,9 @@ class GltfFile:
         self._looks: dict[int, Appearance] = {}
         for name in self._entries("extensionsRequired"):
             if name in _COMPRESSED:
-                raise FormatError(f"{file}: it is compressed with {name}; convert it: gltf-transform copy in.glb out.glb")
+                raise FormatError(
+                    f"{file}: it is compressed with {name}; convert it: gltf-transform copy in.glb out.glb"
+                )
 
     def _entries(self, name: str) -> list[Any]:
         found = self.document.get(name, [])
@@ -272,7 +274,9 @@ class GltfFile:
         entry = entries[number] if isinstance(number, int) and 0 <= number < len(entries) else {}
         kind = {5126: "<f4", 5120: "<i1", 5122: "<i2"}.get(entry.get("componentType", 0))
         if kind is None or _VALUES.get(str(entry.get("type"))) != width:
-            raise FormatError(f"{self.file}: {where}: accessor {str(number)[:20]} must have {width} numbers per instance")
+            raise FormatError(
+                f"{self.file}: {where}: accessor {str(number)[:20]} must have {width} numbers per instance"
+            )
         data, start = self._view(entry.get("bufferView"), where), entry.get("byteOffset", 0)
         count = entry["count"]
         dtype = np.dtype(kind)

@@ -25,13 +25,30 @@ from parhelion.surfaces.appearance import Appearance
 from parhelion.world.appearances import MtlLibrary
 from parhelion.world.gltf import GltfFile, check_gltf
 from parhelion.world.mesh import Mesh
+from parhelion.world.usd import USD_SUFFIXES, UsdFile
 from parhelion.world.xml import guarded_text
 
 # ---- loaders --------------------------------------------------------------------------------------------------------
 
 
-MESH_SUFFIXES = (".obj", ".ply", ".stl", ".glb", ".gltf", ".off", ".dae")
-"""Extensions of supported mesh files; `.dae` needs the package pycollada."""
+MESH_SUFFIXES = (".obj", ".ply", ".stl", ".glb", ".gltf", ".off", ".dae", *USD_SUFFIXES)
+"""Extensions of supported mesh files; `.dae` needs the package pycollada, and USD files need usd-core."""
+
+CONVERTED = {
+    ".fbx": "convert it with Blender (File > Import > FBX, File > Export > glTF 2.0) or FBX2glTF",
+    ".blend": "export it from Blender (File > Export > glTF 2.0)",
+    ".max": "export it from 3ds Max as glTF or USD",
+    ".ma": "export it from Maya as USD",
+    ".mb": "export it from Maya as USD",
+    ".skp": "export it from SketchUp as glTF or COLLADA",
+    ".3ds": "convert it with Blender or assimp: assimp export model.3ds model.glb",
+    ".step": "mesh it, for example with FreeCAD: export as OBJ or glTF",
+    ".stp": "mesh it, for example with FreeCAD: export as OBJ or glTF",
+    ".ifc": "convert it with IfcConvert: IfcConvert building.ifc building.glb",
+    ".uasset": "export it from Unreal Engine as glTF or USD",
+    ".unitypackage": "export it from Unity as glTF or USD",
+}
+"""Advice for files that are not supported, by extension."""
 
 MOST_COPIED = 10_000_000
 """Largest number of triangles from repeated meshes; a short file could declare any number."""
@@ -80,17 +97,22 @@ def load_mesh(path: str | PathLike[str], *, up: Up = "auto") -> LoadedMesh:
     """Read a mesh file in metres with z up; node transforms are applied.
 
     `up` is the axis of the file that points up: 'y' converts (x, y, z) to (x, -z, y); 'auto' is 'y' for glTF (.glb,
-    .gltf), as its specification requires, and 'z' for all others.
+    .gltf), as its specification requires, the axis that a USD file states, and 'z' for all others.
     """
     file = Path(path)
     suffix = file.suffix.lower()
     if up not in ("auto", "y", "z"):
         raise ConfigError(f"{file}: up must be 'auto', 'y' or 'z', got {up!r}")
+    refuse_unsupported(file)
     if suffix not in MESH_SUFFIXES:
         raise ConfigError(f"{file}: not a supported mesh file; extensions: {', '.join(MESH_SUFFIXES)}")
     data = read_bytes(file, ConfigError)
     if not data:
         raise FormatError(f"{file}: is empty")
+    if suffix in USD_SUFFIXES:
+        loaded = _from_usd(file, up)
+        _warn_of_omitted(loaded)
+        return loaded
     resolver = _Neighbours(file, data)
     looks: _Looks = _Looks()
     if suffix in _Y_UP_SUFFIXES:
@@ -109,10 +131,39 @@ def load_mesh(path: str | PathLike[str], *, up: Up = "auto") -> LoadedMesh:
     if resolver.missing:
         missing = ", ".join(dict.fromkeys(resolver.missing))
         warnings.warn(f"{file}: referenced files are missing: {missing}", stacklevel=3)
-    if loaded.omitted:
-        shown = ", ".join(loaded.omitted[:8]) + (f" and {len(loaded.omitted) - 8} more" if len(loaded.omitted) > 8 else "")
-        warnings.warn(f"{file}: not supported and omitted: {shown}", stacklevel=3)
+    _warn_of_omitted(loaded)
     return loaded
+
+
+def refuse_unsupported(file: Path) -> None:
+    """Raise ConfigError with advice for formats that have to be converted."""
+    advice = CONVERTED.get(file.suffix.lower())
+    if advice is not None:
+        raise ConfigError(f"{file}: {file.suffix} files are not supported; {advice}, and load the result")
+
+
+def _warn_of_omitted(loaded: LoadedMesh) -> None:
+    if loaded.omitted:
+        more = f" and {len(loaded.omitted) - 8} more" if len(loaded.omitted) > 8 else ""
+        shown = ", ".join(loaded.omitted[:8]) + more
+        warnings.warn(f"{loaded.source}: not supported and omitted: {shown}", stacklevel=4)
+
+
+def _from_usd(file: Path, up: Up) -> LoadedMesh:
+    read = UsdFile(file, up)
+    if not read.gathered:
+        raise FormatError(f"{file}: it has no triangles")
+    if read.dropped:
+        warnings.warn(f"{file}: dropped {read.dropped} triangles without area", stacklevel=4)
+    parts = [
+        LoadedPart(
+            meshes[0] if len(meshes) == 1 else Mesh.merged(meshes),
+            None if key is None else read.names[key],
+            None if key is None else read.looks.get(key),
+        )
+        for key, meshes in read.gathered.items()
+    ]
+    return LoadedMesh(tuple(parts), str(file), tuple(read.omitted))
 
 
 class _Looks:
@@ -319,6 +370,8 @@ class _Neighbours:
         """Return the content of the file `name`; one pixel for images, all used materials for a material library."""
         name = unquote(name.strip())
         is_image = PurePath(name).suffix.lower() in _IMAGE_SUFFIXES
+        if is_image and self.file_name.lower().endswith(".obj"):
+            return _ONE_PIXEL  # the reader of MTL libraries reports missing images
         is_library = bool(self.used_materials) and not is_image
         path = self.find(name)
         if path is None:

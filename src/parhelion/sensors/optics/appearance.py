@@ -137,9 +137,7 @@ class Holes:
         if not holed:
             return None
         pictures, numbers = _numbered([look.base_picture for look in holed.values()])
-        values = [
-            (look.opacity, look.alpha_cutoff, float(look.alpha_mode == "mask"), 0.0) for look in holed.values()
-        ]
+        values = [(look.opacity, look.alpha_cutoff, float(look.alpha_mode == "mask"), 0.0) for look in holed.values()]
         table = scene.engine.table
         row = np.zeros(max(1, parts), np.uint32)
         row[list(holed)] = np.arange(1, len(holed) + 1)
@@ -231,8 +229,8 @@ class Look:
 
     there: Masks
     """True for hits on parts with an appearance."""
-    base: list[Reals]
-    """Base colour in each band."""
+    base: list[Reals | None]
+    """Base colour in each band; None in bands that see the material class."""
     emitted: list[Reals]
     """Radiance in each band [W/(m^2 sr)]."""
     metallic: Reals
@@ -254,8 +252,6 @@ class Looks:
     """1 + row in the tables for parts with an appearance, 0 for others."""
     numbers: Reals
     """Base colour and roughness; emission and metalness; normal scale and three spare: three rows of four."""
-    by_class: Reals
-    """Base colour of each band by the material class, for bands without a channel."""
     picture: Ints
     """Four numbers of pictures."""
     pictures: Pictures
@@ -271,13 +267,9 @@ class Looks:
         scene: RayScene,
         looks: Mapping[int, Appearance],
         bands: Sequence[Band],
-        by_class: NDArray[Any],
         wetness: NDArray[Any],
     ) -> Looks:
-        """Copy appearances of parts to the device.
-
-        `by_class` (parts, bands) is the reflectance of the material classes; `wetness` (parts,) a factor on base colours.
-        """
+        """Copy appearances of parts to the device; `wetness` (parts,) is a factor on the base colours."""
         chosen = list(looks.values())
         numbers = np.zeros((len(chosen), 3, 4), np.float32)
         for row, (part, look) in zip(numbers, looks.items(), strict=True):
@@ -288,7 +280,7 @@ class Looks:
         kinds = ("base", "surface", "normal", "glow")
         used = of_pictures.reshape(-1, 4).any(axis=0)
         table = scene.engine.table
-        part_rows = np.zeros(max(1, len(by_class)), np.uint32)
+        part_rows = np.zeros(max(1, len(wetness)), np.uint32)
         part_rows[list(looks)] = np.arange(1, len(chosen) + 1)
         channels = tuple(CHANNELS.get(band.name) for band in bands)
         candela = [
@@ -300,7 +292,6 @@ class Looks:
             frozenset(kind for kind, there in zip(kinds, used, strict=True) if there),
             table(part_rows),
             table(numbers),
-            table(by_class[list(looks)].astype(np.float32)),
             table(of_pictures),
             Pictures.of(scene, pictures),
             table(SRGB_TO_LINEAR),
@@ -325,7 +316,10 @@ class Looks:
                 base = [a * b for a, b in zip(base, (texel.x, texel.y, texel.z), strict=True)]
             if "surface" in self.features:
                 texel = self.pictures.sample(number.y, uv)
-                roughness, metallic = namespace(roughness).maximum(roughness * texel.y, LEAST_ROUGHNESS), metallic * texel.z
+                roughness, metallic = (
+                    namespace(roughness).maximum(roughness * texel.y, LEAST_ROUGHNESS),
+                    metallic * texel.z,
+                )
             if "normal" in self.features:
                 normal = self._bent(cast, hit, time, number.z, uv, more.x, there)
             if "glow" in self.features:
@@ -333,22 +327,17 @@ class Looks:
                 emission = [a * b for a, b in zip(emission, (texel.x, texel.y, texel.z), strict=True)]
         return Look(
             there,
-            [self._in_band(base, k, row, there) for k in range(len(self.channels))],
-            [self._in_band(emission, k, None, there) for k in range(len(self.channels))],
+            [None if channel is None else _channel(base, channel) for channel in self.channels],
+            [
+                mi.Float(0.0)
+                if channel is None
+                else _channel(emission, channel) * dr.gather(mi.Float, self.per_candela, mi.UInt32(k))
+                for k, channel in enumerate(self.channels)
+            ],
             metallic,
             roughness,
             normal,
         )
-
-    def _in_band(self, colour: list[Reals], band: int, row: Ints | None, there: Masks) -> Reals:
-        """Value of a band: reflectance by the class of `row`, or with None, radiance of an emission."""
-        dr, mi, channel = running_engine().dr, running_engine().mi, self.channels[band]
-        if channel is None:
-            return mi.Float(0.0) if row is None else dr.gather(
-                mi.Float, self.by_class, row * len(self.channels) + band, there
-            )
-        value = colour[channel] if channel < 3 else sum(w * c for w, c in zip(LUMINANCE, colour, strict=True))
-        return value if row is not None else value * dr.gather(mi.Float, self.per_candela, mi.UInt32(band))
 
     def _bent(
         self, cast: SceneArrays, hit: Trace, time: Reals, picture: Ints, uv: Any, scale: Reals, there: Masks
@@ -369,6 +358,14 @@ class Looks:
         # Picture 0 is white: no normal map. A row without a tangent has degenerate texture coordinates.
         mapped = there & (picture > 0) & (row.w != 0.0)
         return dr.select(mapped, dr.normalize(bent), hit.normal)
+
+
+def _channel(colour: list[Reals], channel: int) -> Reals:
+    """Red, green, blue or the luminance of a colour."""
+    if channel < 3:
+        return colour[channel]
+    red, green, blue = (weight * value for weight, value in zip(LUMINANCE, colour, strict=True))
+    return red + green + blue
 
 
 def _numbered(pictures: Sequence[Picture | None]) -> tuple[list[Picture], NDArray[np.uint32]]:

@@ -83,7 +83,7 @@ class _Met:
     place: Vectors
     """Hit point [m]."""
     off: Vectors
-    """Offset from the surface [m]."""
+    """Offset from the surface [m], along the normal of the triangle."""
     time: Reals
     coherent: bool
 
@@ -420,6 +420,9 @@ def _go_on(
         chance = chance + SHARE * (scene.guide.probability(tile, wi) - chance)
     cos_i = dr.dot(normal, wi)
     brdf = surface.scattered(cos_i, cos_o, dr.dot(wi, wo))
+    if surface.look is not None and surface.look.normal is not None:
+        # Directions above the normal of a map, but below the triangle, would hit it again.
+        cos_i = dr.select(dr.dot(met.off, wi) > 0.0, cos_i, -1.0)
     # Directions of negligible probability density are dropped; their weight would overflow.
     weight = dr.select(chance > 1e-9, cos_i / chance, 0.0)
     scattered = [f * weight for f in brdf]

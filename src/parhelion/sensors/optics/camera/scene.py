@@ -37,7 +37,7 @@ from parhelion.surfaces.brdf import (
     phong_lobe_between,
     retro_lobe_between,
 )
-from parhelion.surfaces.material import COLUMNS, Material, specular_split
+from parhelion.surfaces.material import Material, specular_split
 from parhelion.surfaces.thermal import VEHICLES, vehicle_rise
 from parhelion.surfaces.wet import wetted
 from parhelion.world.world import World
@@ -65,7 +65,9 @@ class Surface:
     """`diffuse` (texture included), `phong_specular`, `ct_f0` and `emitted` [W/(m^2 sr)] of each band."""
     features: frozenset[str]
     look: Look | None = None
-    """Appearance, which replaces the material where it is there."""
+    """Appearance, which replaces the material in the bands that see it."""
+    lobe: dict[str, Any] | None = None
+    """Columns for the sampling of directions, if they differ from those of the material."""
 
     def scattered(self, cos_i: Any, cos_o: Any, cos_io: Any) -> list[Any]:
         """BRDF of each band [1/sr] for two directions above the surface; 0 below it."""
@@ -92,7 +94,10 @@ class Surface:
             values = [v + lobe for v in values]
         if self.look is not None:
             seen = self._looked(cos_i, cos_o, cos_io, self.look)
-            values = [dr.select(self.look.there, b, a) for a, b in zip(values, seen, strict=True)]
+            values = [
+                old if new is None else dr.select(self.look.there, new, old)
+                for old, new in zip(values, seen, strict=True)
+            ]
         return [dr.select(above, v, 0.0) for v in values]
 
     def _looked(self, cos_i: Any, cos_o: Any, cos_io: Any, look: Look) -> list[Any]:
@@ -105,29 +110,37 @@ class Surface:
         facets = facet_shape(cos_i, cos_o, cos_h, roughness=look.roughness)
         dielectric = dielectric_reflectance(cos_d)
         return [
-            xp.minimum(base, limit) * body
+            None
+            if base is None
+            else xp.minimum(base, limit) * body
             + facets * facet_reflectance(cos_d, base=base, metallic=look.metallic, dielectric=dielectric)
             for base in look.base
         ]
 
     def with_look(self, look: Look) -> Surface:
         """Surface with an appearance."""
-        dr, there, bands = running_engine().dr, look.there, []
-        for band, base, emitted in zip(self.bands, look.base, look.emitted, strict=True):
-            diffuse = dr.select(there, base * (1.0 - look.metallic), band["diffuse"])
-            bands.append({**band, "diffuse": diffuse, "emitted": dr.select(there, emitted, band["emitted"])})
+        dr, there = running_engine().dr, look.there
+        bands, seen = list(self.bands), []
+        for number, (base, emitted) in enumerate(zip(look.base, look.emitted, strict=True)):
+            if base is not None:
+                band = bands[number]
+                diffuse = dr.select(there, base * (1.0 - look.metallic), band["diffuse"])
+                bands[number] = {**band, "diffuse": diffuse, "emitted": dr.select(there, emitted, band["emitted"])}
+                seen.append(base)
+        if not seen:
+            return self
         # A lobe of 4 % reflects bright sources: it gets at least a fifth of the rays.
-        mean = sum(look.base[1:], start=look.base[0]) * (1.0 / len(look.base))
+        mean = sum(seen[1:], start=seen[0]) * (1.0 / len(seen))
         shine = 0.04 + look.metallic * (mean - 0.04)
         xp = namespace(mean)
         share = xp.clip(shine / xp.maximum(shine + (1.0 - look.metallic) * mean, 1e-6), 0.2, 0.9)
-        common = {
+        lobe = {
             **self.common,
             "ct_roughness": dr.select(there, look.roughness, self.common["ct_roughness"]),
             "lobe_share": dr.select(there, share, self.common["lobe_share"]),
             "has_lobe": dr.select(there, 1.0, self.common["has_lobe"]),
         }
-        return Surface(common, bands, self.features, look)
+        return Surface(self.common, bands, self.features, look, lobe)
 
     def split(self, cosine: Any) -> tuple[Any, Any]:
         """Power fractions reflected specularly and transmitted, by the cosine of incidence."""
@@ -138,7 +151,7 @@ class Surface:
 
         `u` are three uniform numbers in (0, 1). Diffuse parts are sampled by the cosine, glossy ones by their lobe.
         """
-        dr, mi, common = running_engine().dr, running_engine().mi, self.common
+        dr, mi, common = running_engine().dr, running_engine().mi, self.lobe or self.common
         xp = namespace(u[0])
         side, up = mi.coordinate_system(normal)
         turn = 2.0 * np.pi * u[1]
@@ -168,7 +181,7 @@ class Surface:
 
     def probability(self, normal: Any, wo: Any, wi: Any) -> Any:
         """Probability density [1/sr] with which `sampled` returns the direction `wi`."""
-        dr, common = running_engine().dr, self.common
+        dr, common = running_engine().dr, self.lobe or self.common
         cos_i, cos_o, cos_io = dr.dot(normal, wi), dr.dot(normal, wo), dr.dot(wi, wo)
         xp = namespace(cos_i)
         matt = xp.maximum(cos_i, 0.0) * INV_PI
@@ -307,11 +320,7 @@ class CameraScene(DeviceOwned):
             dry = np.asarray(material_band_table(materials, bands)["diffuse"])[rows]
             wetness = (of_parts["diffuse"].sum(axis=1) / np.maximum(dry.sum(axis=1), 1e-9)).clip(0.0, 1.0)
             wetness[dry.sum(axis=1) <= 0.0] = 1.0
-            by_class = of_parts["diffuse"] + of_parts["curve_level"] + of_parts["phong_specular"]
-            metal = (of_parts["ct_weight"] > 0.0) & (dry.sum(axis=1) <= 0.0)
-            by_class = np.where(metal[:, None], of_parts["ct_f0"], by_class)
-            self.looks = Looks.of(self.scene, looks, bands, by_class, wetness)
-            of_parts = _without(of_parts, np.array(list(looks)))
+            self.looks = Looks.of(self.scene, looks, bands, wetness)
         self.surfaces = BandSurfaces.of(engine, of_parts, looks.values())
         for night in (False, True):
             lamps = lamp_table(world, bands, night=night, sensor=visibility_keys)
@@ -321,14 +330,6 @@ class CameraScene(DeviceOwned):
         """Lamps that are lit by night, or by day, in the current time window."""
         found = self._lamps[night]
         return None if found is None else found.with_bodies(self.scene.moving)
-
-
-def _without(table: dict[str, NDArray[Any]], parts: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Columns with neutral values for parts whose appearance replaces their material."""
-    neutral = {name: np.array(values) for name, values in table.items()}
-    for name, values in neutral.items():
-        values[parts] = COLUMNS[name]
-    return neutral
 
 
 def vehicle_heat(
