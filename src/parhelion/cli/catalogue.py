@@ -308,6 +308,7 @@ def _show_worlds(
         rows.append(("contents", BUILTIN[name].description))
     actors = sum(item.is_actor for item in world.objects)
     rows.append(("triangles", screen.count(world.triangle_count)))
+    rows.append(("memory", f"{world.memory_bytes / 1e6:.1f} MB of triangles and images"))
     rows.append(("objects", f"{len(world.objects) - actors} standing, {actors} moving"))
     if world.bounds is not None:
         lower, upper = world.bounds

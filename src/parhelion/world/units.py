@@ -34,7 +34,8 @@ def check_model_options(source: str | PathLike[str], params: Mapping[str, Any]) 
     for name in ("up", "scale"):
         if params.get(name) is not None:
             raise ConfigError(
-                f"{source}: {name} applies to a model file ({' '.join(MESH_SUFFIXES)}); in a world file, set it per object"
+                f"{source}: {name} applies to a model file ({' '.join(MESH_SUFFIXES)}); "
+                "in a world file, set it per object"
             )
 
 

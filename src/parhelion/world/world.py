@@ -116,7 +116,8 @@ class World(HasEmitters):
 
         Args:
             source: Name of a built-in world, or the path of a world file (.yaml), mesh file (.obj, .ply, .stl, .glb,
-                .usd, ...), SDF or MJCF world (.sdf, .world, .xml), layout (.yaml, .json) or map (.geojson); for layouts and maps see `parhelion.world.procedural`.
+                .usd, ...), SDF or MJCF world (.sdf, .world, .xml), layout (.yaml, .json) or map
+                (.geojson); for layouts and maps see `parhelion.world.procedural`.
             seed: Seed of a built-in world; overrides that of a world file.
             materials: For a mesh file: library materials by material name in the file.
             params: Parameters of a built-in world; for a mesh file, arguments of `World.add`, such as `up` and `scale`.
@@ -506,6 +507,16 @@ class World(HasEmitters):
     def triangle_count(self) -> int:
         """Number of triangles, actors included."""
         return sum(item.triangle_count for item in self.objects)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory of triangles and images [byte]; arrays that several parts share count once."""
+        arrays: list[NDArray[Any] | None] = [*self.textures, *self.texture_colours.values()]
+        for part in (part for item in self.objects for part in item.parts):
+            arrays += [part.mesh.vertices, part.mesh.faces, part.mesh.uv, part.placed]
+            if part.appearance is not None:
+                arrays += [None if one is None else one.pixels for one in part.appearance.pictures]
+        return sum({id(array): array.nbytes for array in arrays if array is not None}.values())
 
     @property
     def bounds(self) -> tuple[Floats, Floats] | None:

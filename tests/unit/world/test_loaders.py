@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from trimesh.visual import TextureVisuals
 from trimesh.visual.material import PBRMaterial
 
+from model_rigs import png
 from parhelion.core.errors import ConfigError, FormatError, MissingDependencyError, ParhelionError
 from parhelion.core.reading import reading
 from parhelion.world import World, load_mesh

@@ -157,7 +157,12 @@ def test_the_table_of_materials_is_read_and_its_own_entries_remain(tmp_path: Pat
     from parhelion.world.guess import write_table
 
     path = one(
-        tmp_path / "lamp.glb", quad(), "Thing.7", baseColorFactor=[0.6, 0.03, 0.03, 1], emissiveFactor=[1, 0.5, 0]
+        tmp_path / "lamp.glb",
+        quad(),
+        "Thing.7",
+        baseColorFactor=[0.6, 0.03, 0.03, 1],
+        emissiveFactor=[1, 0.5, 0],
+        metallicFactor=0,
     )
     write_table(path, load_mesh(path))
     table = yaml.safe_load((tmp_path / "materials.yaml").read_text())

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.arrays import Ints, Masks, Reals, Vectors, namespace
-from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
+from parhelion.rays.device import kernel_tree
 from parhelion.rays.moving import rotate
 from parhelion.rays.replay import SceneArrays
 from parhelion.rays.scene import NOTHING, RayScene, Trace
