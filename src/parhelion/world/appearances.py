@@ -172,7 +172,10 @@ class GltfMaterials:
             return 0, None
         chosen, transform = found[0]
         for other, change in found[1:]:
-            same = (change is None) == (transform is None) and (change is None or np.allclose(change, transform))
+            if change is None or transform is None:
+                same = change is transform
+            else:
+                same = bool(np.allclose(change, transform))
             if other != chosen or not same:
                 self._omit(f"second texture coordinates of material {str(entry.get('name', number))[:60]!r}")
         return chosen, transform

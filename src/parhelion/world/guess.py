@@ -52,7 +52,7 @@ class TableEntry(config.Config):
     emission_cd_m2: Annotated[float, Field(ge=0, le=LARGEST_EMISSION_CD_M2)] | None = None
     """Emission of the brightest channel of the material [cd/m^2], instead of that in the file."""
     guessed_by: str | None = None
-    """How the class was found; not used."""
+    """Origin of the class; not used."""
     colour: tuple[float, float, float] | None = None
     """Mean linear red, green and blue in the file; not used."""
 
