@@ -205,15 +205,15 @@ class SdfReader:
         if form.tag == "box":
             return shapes.box(*size("size", 3))
         if form.tag == "sphere":
-            return shapes.sphere(*size("radius"))
+            return shapes.sphere(size("radius")[0])
         if form.tag == "ellipsoid":
             return shapes.sphere(1.0).scaled(size("radii", 3))
         if form.tag == "cylinder":
-            return shapes.cylinder(*size("radius"), *size("length"))
+            return shapes.cylinder(size("radius")[0], size("length")[0])
         if form.tag == "cone":
-            return shapes.cone(*size("radius"), *size("length"))
+            return shapes.cone(size("radius")[0], size("length")[0])
         if form.tag == "capsule":
-            radius, length = *size("radius"), *size("length")
+            radius, length = size("radius")[0], size("length")[0]
             ends = [shapes.sphere(radius).transformed(Pose((0, 0, z))) for z in (-length / 2, length / 2)]
             return Mesh.merged([shapes.cylinder(radius, length, caps=False), *ends])
         if form.tag == "plane":

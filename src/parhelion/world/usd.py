@@ -75,8 +75,8 @@ class UsdFile:
             path = layer.realPath
             if path and not Path(path.partition("[")[0]).resolve().is_relative_to(self._folder):
                 raise FormatError(f"{self.file}: it refers to {path}, which lies outside of {self._folder}")
-        for error in stage.GetCompositionErrors():
-            raise FormatError(f"{self.file}: {' '.join(str(error).split())[:200]}")
+        for problem in stage.GetCompositionErrors():
+            raise FormatError(f"{self.file}: {' '.join(str(problem).split())[:200]}")
         return stage
 
     # ---- geometry -----------------------------------------------------------------------------------------------

@@ -83,8 +83,8 @@ class Pictures:
         shapes = np.array([(1, 1), *(one.pixels.shape[:2] for one in pictures)], np.uint32)
         table = scene.engine.table
         first = (np.cumsum(sizes) - sizes).astype(np.uint32)
-        columns = (np.ascontiguousarray(column) for column in (first, shapes[:, 1], shapes[:, 0]))
-        return cls(table(np.concatenate(words)), *map(table, columns), table(corner_uv(scene)))
+        height, width = (np.ascontiguousarray(shapes[:, axis]) for axis in (0, 1))
+        return cls(table(np.concatenate(words)), table(first), table(width), table(height), table(corner_uv(scene)))
 
     def place(self, hit: Trace, active: Masks) -> tuple[Reals, Reals]:
         """Texture coordinates of hits."""
@@ -278,7 +278,7 @@ class Looks:
             row[2, 0] = look.normal_scale
         pictures, of_pictures = _numbered([picture for look in chosen for picture in look.pictures])
         kinds = ("base", "surface", "normal", "glow")
-        used = of_pictures.reshape(-1, 4).any(axis=0)
+        used: list[bool] = of_pictures.reshape(-1, 4).any(axis=0).tolist()
         table = scene.engine.table
         part_rows = np.zeros(max(1, len(wetness)), np.uint32)
         part_rows[list(looks)] = np.arange(1, len(chosen) + 1)
