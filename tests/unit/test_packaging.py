@@ -24,7 +24,7 @@ DEVELOPMENT = {"dev", "docs", "bench", "devkits", "oracles"}
 """Extras for work on Parhelion itself."""
 DISTRIBUTIONS = {
     "PIL": "pillow", "yaml": "pyyaml", "lzf": "python-neo-lzf", "ot": "pot", "distributed": "dask",
-    "foxglove": "foxglove-sdk", "sionna": "sionna-rt", "mujoco": "mujoco-core",
+    "foxglove": "foxglove-sdk", "sionna": "sionna-rt", "mujoco": "mujoco-core", "pxr": "usd-core",
 }  # fmt: skip
 """Distribution of a module, if its name is another one."""
 INDIRECT = {

@@ -177,7 +177,7 @@ def load_world(
     """Load a world by name or path; `material`, `up` and `scale` apply to model files."""
     from parhelion import World
 
-    given = {"material": material, "up": up, "scale": scale}
+    given: dict[str, Any] = {"material": material, "up": up, "scale": scale}
     return World.load(name, **parse_params(param or []), **{key: one for key, one in given.items() if one is not None})
 
 

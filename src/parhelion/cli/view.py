@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -89,7 +89,7 @@ def view(
         )
     else:
         of_capture = is_capture(source, format)  # the sensor may be given
-        given = {"--world": world, "--pose": pose, "--seed": seed, "--material": material}
+        given: dict[str, Any] = {"--world": world, "--pose": pose, "--seed": seed, "--material": material}
         given |= {"--up": up, "--scale": scale, "--param": param}
         given |= {} if of_capture else {"--sensor": sensor}
         for option, value in given.items():
