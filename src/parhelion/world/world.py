@@ -124,7 +124,7 @@ class World(HasEmitters):
         """
         if not isinstance(source, (str, PathLike)):
             raise ConfigError(f"world: load accepts a name or a path, got {type(source).__name__}")
-        from parhelion.world.sdf import MJCF_SUFFIXES, SDF_SUFFIXES, load_mjcf, load_sdf
+        from parhelion.world.urdf.sdf import MJCF_SUFFIXES, SDF_SUFFIXES, load_mjcf, load_sdf
 
         suffix = Path(source).suffix.lower()
         if suffix not in MESH_SUFFIXES:
