@@ -278,7 +278,7 @@ class Looks:
             row[2, 0] = look.normal_scale
         pictures, of_pictures = _numbered([picture for look in chosen for picture in look.pictures])
         kinds = ("base", "surface", "normal", "glow")
-        used: list[bool] = of_pictures.reshape(-1, 4).any(axis=0).tolist()
+        used = np.asarray(of_pictures.reshape(-1, 4).any(axis=0))
         table = scene.engine.table
         part_rows = np.zeros(max(1, len(wetness)), np.uint32)
         part_rows[list(looks)] = np.arange(1, len(chosen) + 1)
