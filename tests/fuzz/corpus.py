@@ -17,6 +17,7 @@ from PIL import Image
 from fuzz.runs_corpus import PARTS as RUNS
 from fuzz.seed import Seed
 from fuzz.senses_corpus import PARTS as SENSES
+from model_rigs import Glb, png, quad
 from nuscenes_rigs import write_results, write_set
 from ouster_scans import random_scan
 from parhelion import Camera, Lidar, World
@@ -187,8 +188,51 @@ def _meshes(folder: Path) -> list[Seed]:
         "mtllib b.mtl\nv 0 0 0\nv 1 0 0\nv 0 1 0\nvt 0 0\nvt 1 0\nvt 0 1\nusemtl brick\nf 1/1 2/2 3/3\n"
     )
     (folder / "b.mtl").write_text("newmtl brick\nKd 0.5 0.5 0.5\n")
-    names = ("a.obj", "a.ply", "a.stl", "a.glb", "a.gltf", "a.off", "b.obj")
-    return [Seed(folder / name, load_mesh) for name in names]
+    names = ["a.obj", "a.ply", "a.stl", "a.glb", "a.gltf", "a.off", "b.obj", "c.glb", "d.obj"]
+    _models(folder)
+    try:
+        import pxr  # noqa: F401
+    except ImportError:
+        pass
+    else:
+        _usd(folder)
+        names += ["e.usda", "e.usdc"]
+    worlds = [Seed(folder / "f.sdf", World.load)]
+    return [*(Seed(folder / name, load_mesh) for name in names), *worlds]
+
+
+def _models(folder: Path) -> None:
+    """Models with images, holes and instances, and a world in SDF."""
+    image = np.random.default_rng(0).integers(0, 255, (5, 6, 4)).astype(np.uint8)
+    glb = Glb()
+    transform = {"KHR_texture_transform": {"offset": [0.5, 0], "rotation": 0.3}}
+    base = {**glb.texture(image), "extensions": transform}
+    material = glb.material("wood", baseColorTexture=base, normalTexture=glb.texture(image), alphaMode="MASK")
+    places = glb.accessor(np.eye(3, dtype=np.float32))
+    instances = {"EXT_mesh_gpu_instancing": {"attributes": {"TRANSLATION": places}}}
+    glb.node(mesh=glb.mesh(quad(), material), extensions=instances)
+    glb.write(folder / "c.glb")
+    (folder / "d.png").write_bytes(png(image))
+    (folder / "d.obj").write_text("mtllib d.mtl\nv 0 0 0\nv 1 0 0\nv 0 1 0\nvt 0 0\nusemtl a\nf 1/1 2/1 3/1\n")
+    (folder / "d.mtl").write_text("newmtl a\nKd 0.5 0.5 0.5\nKs 1 1 1\nNs 30\nmap_Kd -s 1 1 1 d.png\nd 0.5\n")
+    (folder / "f.sdf").write_text(
+        "<sdf version='1.9'><world name='w'><frame name='f'><pose degrees='true'>1 2 3 0 0 90</pose></frame>"
+        "<model name='m'><pose relative_to='f'>1 0 0 0 0 0</pose><link name='l'><visual name='v'><geometry><box>"
+        "<size>1 2 1</size></box></geometry><material><diffuse>0.8 0 0 1</diffuse></material></visual></link></model>"
+        "</world></sdf>"
+    )
+
+
+def _usd(folder: Path) -> None:
+    from pxr import Usd, UsdGeom
+
+    for ending in ("usda", "usdc"):
+        stage = Usd.Stage.CreateNew(str(folder / f"e.{ending}"))
+        mesh = UsdGeom.Mesh.Define(stage, "/Root")
+        mesh.CreatePointsAttr([(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)])
+        mesh.CreateFaceVertexCountsAttr([3, 3])
+        mesh.CreateFaceVertexIndicesAttr([0, 1, 2, 0, 2, 3])
+        stage.Save()
 
 
 def _plain(folder: Path) -> list[Seed]:

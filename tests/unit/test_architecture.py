@@ -39,6 +39,7 @@ EXCEPTIONS = {
 # Worlds load by name or from a list of objects: two methods import the packages that build them.
 INNER_EXCEPTIONS = {
     ("world/world.py", "load", "procedural"),
+    ("world/world.py", "load", "urdf"),
     ("world/world.py", "_from_builtin", "builtin"),
 }
 

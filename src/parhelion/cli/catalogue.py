@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from parhelion.cli import screen
-from parhelion.cli.measure import load_world
+from parhelion.cli.measure import ScaleOption, UpOption, load_world, parse_params
 from parhelion.cli.recordings import check_file
 from parhelion.cli.screen import start_engine
 from parhelion.core.errors import unknown_name
@@ -227,6 +227,8 @@ def worlds(
     param: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Parameter of the world; repeatable.")
     ] = None,
+    up: UpOption = None,
+    scale: ScaleOption = None,
     list_file: Annotated[
         Path | None, typer.Option("--list", help="Write the object list (.yaml or .json) of a procedural world.")
     ] = None,
@@ -236,7 +238,8 @@ def worlds(
 ) -> None:
     """List the built-in worlds, or show one world; files of worlds, maps, roads, floor plans and meshes work too."""
     if name is not None:
-        params = _params(param or [])
+        params = parse_params(param or [])
+        params |= {key: one for key, one in {"up": up, "scale": scale}.items() if one is not None}
         if check:
             _check(name, seed, params)
         else:
@@ -245,26 +248,10 @@ def worlds(
         raise typer.BadParameter(
             "name the world to draw, such as: parhelion worlds city --png city.png", param_hint="--png"
         )
-    elif seed is not None or param or list_file is not None or plan is not None or check:
+    elif seed is not None or param or up or scale or list_file is not None or plan is not None or check:
         raise typer.BadParameter("name the world that the options are for, such as: parhelion worlds city --seed 3")
     else:
         _list_worlds()
-
-
-def _params(entries: list[str]) -> dict[str, Any]:
-    """Parse NAME=VALUE; values are written as in YAML: a number, true, a word, or a list such as [60, 40]."""
-    import yaml
-
-    params = {}
-    for entry in entries:
-        key, equals, value = entry.partition("=")
-        if not equals or not key.strip():
-            raise typer.BadParameter(f"must be NAME=VALUE, such as blocks=2, got {entry!r}", param_hint="--param")
-        try:
-            params[key.strip()] = yaml.safe_load(value)
-        except yaml.YAMLError:
-            raise typer.BadParameter(f"cannot be read: {entry!r}", param_hint="--param") from None
-    return params
 
 
 def _check(name: str, seed: int | None, params: dict[str, Any]) -> None:
@@ -325,6 +312,7 @@ def _show_worlds(
         rows.append(("contents", BUILTIN[name].description))
     actors = sum(item.is_actor for item in world.objects)
     rows.append(("triangles", screen.count(world.triangle_count)))
+    rows.append(("memory", f"{world.memory_bytes / 1e6:.1f} MB of triangles and images"))
     rows.append(("objects", f"{len(world.objects) - actors} standing, {actors} moving"))
     if world.bounds is not None:
         lower, upper = world.bounds
@@ -395,22 +383,52 @@ MATERIALS_EXAMPLES = (
     "parhelion materials",
     "parhelion materials --wavelength 1550",
     "parhelion materials leaf --png leaf.png",
+    "parhelion materials guess model.glb",
 )
 
 
 def materials(
-    name: Annotated[str | None, typer.Argument(help="Material whose values and sources are shown.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="Material whose values and sources are shown, or 'guess' and a model file.")
+    ] = None,
+    model: Annotated[Path | None, typer.Argument(metavar="[MODEL]", help="Model file, with 'guess'.")] = None,
     wavelength: Annotated[float, typer.Option(help="Wavelength of the reflectance, in nm.")] = 905.0,
     png: Annotated[Path | None, typer.Option(help="Picture of the spectrum.")] = None,
 ) -> None:
-    """List the materials with their reflectance at a wavelength, or show one of them."""
-    if name is not None:
+    """List the materials with their reflectance at a wavelength, or show one of them.
+
+    'parhelion materials guess MODEL' writes the classes of a model's materials to materials.yaml next to it, where they
+    can be corrected.
+    """
+    if name == "guess" and model is not None:
+        _guess_materials(model, wavelength)
+    elif model is not None or name == "guess":
+        raise typer.BadParameter("to guess the materials of a model, write: parhelion materials guess model.glb")
+    elif name is not None:
         _show_materials(name, wavelength, png)
     elif png is not None:
         example = "parhelion materials leaf --png leaf.png"
         raise typer.BadParameter(f"name the material to draw, such as: {example}", param_hint="--png")
     else:
         _list_materials(wavelength)
+
+
+def _guess_materials(model: Path, wavelength_nm: float) -> None:
+    from parhelion.surfaces.library import material
+    from parhelion.world.guess import write_table
+    from parhelion.world.loaders import load_mesh
+
+    file, listed = write_table(model, load_mesh(model))
+    rows = []
+    for name, found, look in listed:
+        colour = "" if look is None else " ".join(f"{value:.2f}" for value in look.mean_colour())
+        entry = material(found.name)
+        first, last = entry.wavelength_range_nm
+        level = f"{100 * entry.reflectance_at(wavelength_nm):.0f}" if first <= wavelength_nm <= last else ""
+        rows.append((name, colour, found.name, found.by, level))
+    share = f"% at {wavelength_nm:g} nm"
+    screen.table(model.name, ("material", "red green blue", "class", "found by", share), rows, numbers=(share,))
+    screen.print_line(f"wrote {file}; correct the classes there and load the model again")
 
 
 def _list_materials(wavelength_nm: float) -> None:

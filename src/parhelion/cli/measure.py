@@ -70,6 +70,13 @@ class Frame(str, Enum):
     deskewed = "deskewed"
 
 
+UpOption = Annotated[str | None, typer.Option(metavar="y|z", help="Axis of a model file that points up.")]
+ScaleOption = Annotated[float | None, typer.Option(help="Factor on a model file, such as 0.001 for millimetres.")]
+ParamOption = Annotated[
+    list[str] | None, typer.Option("--param", metavar="NAME=VALUE", help="Parameter of the world; repeatable.")
+]
+
+
 @weather_options
 def scan(
     world: Annotated[str, typer.Option("--world", "-w", help="Built-in world, world file (.yaml) or mesh file.")],
@@ -92,6 +99,9 @@ def scan(
     keep_lost: Annotated[bool, typer.Option("--keep-lost", help="Also write shots without a return, as NaN.")] = False,
     frame: Annotated[Frame, typer.Option(help="Frame of the points written.")] = Frame.sensor,
     material: Annotated[str | None, typer.Option(help="Material of a mesh file that names none.")] = None,
+    up: UpOption = None,
+    scale: ScaleOption = None,
+    param: ParamOption = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File (.pcd .ply .las .laz .bin .csv .npz .pcap) or folder.")
     ] = None,
@@ -117,7 +127,10 @@ def scan(
         from parhelion.pictures.style import check_picture
 
         check_file(check_picture(png))
-    scene, lidar = _prepare(world, material, weather, sensor, returns, sub_rays, sampling, noise, rate, columns)
+    lidar = _lidar(sensor, returns, sub_rays, sampling, noise, rate, columns)
+    scene = load_world(world, material, up, scale, param)
+    scene.weather = weather.weather(scene.weather)
+    start_engine()
     from parhelion.cli.summary import Tally
 
     tally = Tally()
@@ -154,17 +167,39 @@ def parse_pose(text: str | None) -> Pose | None:
     return Pose(numbers[:3], rpy_deg=numbers[3:] or None)
 
 
-def load_world(name: str, material: str | None = None) -> World:
-    """Load a world by name or path; `material` applies to mesh files."""
+def load_world(
+    name: str,
+    material: str | None = None,
+    up: str | None = None,
+    scale: float | None = None,
+    param: list[str] | None = None,
+) -> World:
+    """Load a world by name or path; `material`, `up` and `scale` apply to model files."""
     from parhelion import World
 
-    return World.load(name) if material is None else World.load(name, material=material)
+    given: dict[str, Any] = {"material": material, "up": up, "scale": scale}
+    return World.load(name, **parse_params(param or []), **{key: one for key, one in given.items() if one is not None})
 
 
-def _prepare(
-    world: str,
-    material: str | None,
-    weather: WeatherOptions,
+def parse_params(entries: list[str]) -> dict[str, Any]:
+    """Parse NAME=VALUE; values are written as in YAML: a number, true, a word, or a list such as [60, 40]."""
+    import yaml
+
+    params = {}
+    for entry in entries:
+        key, equals, value = entry.partition("=")
+        if not equals or not key.strip():
+            raise typer.BadParameter(f"must be NAME=VALUE, such as blocks=2, got {entry!r}", param_hint="--param")
+        if key.strip() in ("material", "up", "scale"):
+            raise typer.BadParameter(f"use --{key.strip()}", param_hint="--param")
+        try:
+            params[key.strip()] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise typer.BadParameter(f"cannot be read: {entry!r}", param_hint="--param") from None
+    return params
+
+
+def _lidar(
     sensor: str,
     returns: Returns | None,
     sub_rays: int | None,
@@ -172,10 +207,10 @@ def _prepare(
     noise: bool,
     rate: float | None,
     columns: int | None,
-) -> tuple[World, Lidar]:
+) -> Lidar:
     from parhelion import Lidar
 
-    lidar = Lidar(
+    return Lidar(
         sensor,
         rate_hz=rate,
         columns=columns,
@@ -184,10 +219,6 @@ def _prepare(
         sampling=sampling.value,
         noise=noise,
     )
-    scene = load_world(world, material)
-    scene.weather = weather.weather(scene.weather)
-    start_engine()
-    return scene, lidar
 
 
 def _as_asked(scan: Scan, frame: Frame, keep_lost: bool) -> PointCloud:
@@ -327,6 +358,9 @@ def measure(
         typer.Option("--set", metavar="NAME=VALUE", help="Option of this kind of sensor, as in Python; repeatable."),
     ] = None,
     material: Annotated[str | None, typer.Option(help="Material of a mesh file that names none.")] = None,
+    up: UpOption = None,
+    scale: ScaleOption = None,
+    param: ParamOption = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="File: .npz for any sensor; .csv, .pcd, .png and others by kind."),
@@ -355,7 +389,7 @@ def measure(
 
         check_file(check_picture(png))
     device = kind.sensor(sensor, rate_hz=rate, noise=noise, **_parsed(kind, options or []))
-    scene = load_world(world, material)
+    scene = load_world(world, material, up, scale, param)
     scene.weather = weather.weather(scene.weather)
     start_engine()
     if kind.output == "samples":

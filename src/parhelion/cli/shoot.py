@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from parhelion.cli import screen
-from parhelion.cli.measure import RecordFiles, frames_of, load_world, parse_pose
+from parhelion.cli.measure import (
+    ParamOption,
+    RecordFiles,
+    ScaleOption,
+    UpOption,
+    frames_of,
+    load_world,
+    parse_pose,
+)
 from parhelion.cli.recordings import check_file
 from parhelion.cli.screen import start_engine
 from parhelion.cli.weather_options import (
@@ -68,6 +76,9 @@ def shoot(
         Path | None, typer.Option(help="Lens of your own camera: a calibration file of OpenCV or ROS (YAML).")
     ] = None,
     material: Annotated[str | None, typer.Option(help="Material of a mesh file that names none.")] = None,
+    up: UpOption = None,
+    scale: ScaleOption = None,
+    param: ParamOption = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File (.png .jpg .tiff .exr .npz), or a folder for several.")
     ] = None,
@@ -128,7 +139,7 @@ def shoot(
     )
     if ndvi is not None and not {"red", "nir"} <= set(eye.config.sensor.band_names):
         raise typer.BadParameter(f"{camera} does not have the bands red and nir", param_hint="--ndvi")
-    scene = load_world(world, material)
+    scene = load_world(world, material, up, scale, param)
     scene.weather = weather.weather(scene.weather)
     scene.daylight = _daylight(scene.daylight, sun, azimuth, time, at, turbidity, cloud)
     start_engine()

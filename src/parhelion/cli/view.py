@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from parhelion.cli import screen
-from parhelion.cli.measure import load_world, parse_pose
+from parhelion.cli.measure import ParamOption, ScaleOption, UpOption, load_world, parse_pose
 from parhelion.cli.screen import start_engine, stop_if_interrupted, warn
 from parhelion.cli.weather_options import (
     WeatherOptions,
@@ -16,6 +16,7 @@ from parhelion.cli.weather_options import (
 )
 
 if TYPE_CHECKING:
+    from parhelion import World
     from parhelion.live.viewer.stages import ViewSource
 
 DEFAULT_WORLD, DEFAULT_SENSOR = "city", "ouster/os1-128"
@@ -57,6 +58,9 @@ def view(
         str | None, typer.Option("--colour", "--color", help="Field that colours the points, such as label.")
     ] = None,
     material: Annotated[str | None, typer.Option(help="Material of a mesh file that names none.")] = None,
+    up: UpOption = None,
+    scale: ScaleOption = None,
+    param: ParamOption = None,
     format: Annotated[str | None, typer.Option(help="Format of a cloud, if the extension does not select it.")] = None,
     host: Annotated[
         str | None, typer.Option(help="Address to bind to. By default only this machine can open the page.")
@@ -80,10 +84,13 @@ def view(
         warn(f"--host {address}: everyone who can reach this machine can view and control the page")
     stage: ViewSource
     if source is None:
-        stage = _world_stage(world, sensor, pose, time, seed or 0, material, weather)
+        stage = _world_stage(
+            load_world(world or DEFAULT_WORLD, material, up, scale, param), sensor, pose, time, seed or 0, weather
+        )
     else:
         of_capture = is_capture(source, format)  # the sensor may be given
-        given = {"--world": world, "--pose": pose, "--seed": seed, "--material": material}
+        given: dict[str, Any] = {"--world": world, "--pose": pose, "--seed": seed, "--material": material}
+        given |= {"--up": up, "--scale": scale, "--param": param}
         given |= {} if of_capture else {"--sensor": sensor}
         for option, value in given.items():
             if value is not None:
@@ -103,18 +110,16 @@ def view(
 
 
 def _world_stage(
-    world: str | None,
+    scene: World,
     sensor: str | None,
     pose: str | None,
     time: float,
     seed: int,
-    material: str | None,
     weather: WeatherOptions,
 ) -> ViewSource:
     from parhelion.live.viewer.stages import WorldStage
 
     place = parse_pose(pose)
-    scene = load_world(world or DEFAULT_WORLD, material)
     scene.weather = weather.weather(scene.weather)
     start_engine()
     return WorldStage(scene, sensor or DEFAULT_SENSOR, pose=place, time=time, seed=seed)

@@ -36,7 +36,7 @@ from parhelion.sensors.base import FrameSensor, SampleStream, StreamSensor, fini
 from parhelion.sensors.kinds import kind_named
 from parhelion.world.kit.props import KitPart
 from parhelion.world.mjcf import MjcfBody, MujocoScene, material_of
-from parhelion.world.usd import UsdBody, UsdScene
+from parhelion.world.usd_bodies import UsdBody, UsdScene
 from parhelion.world.world import World
 
 HISTORY_S = 1.0

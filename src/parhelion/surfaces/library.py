@@ -77,11 +77,11 @@ def material(name: str) -> Material:
     return load(Material, FOLDER / f"{known}.yaml")
 
 
-def match_material(name_from_file: str) -> tuple[Material, str | None]:
+def match_material(name_from_file: str, *, near: bool = True) -> tuple[Material, str | None]:
     """Material for a name in a mesh file, and a note for a warning if it is a guess.
 
     Candidates in order: the name or an alias; the longest known name whose words all occur in it (`CarPaint.White`,
-    `Asphalt_01`); a known name within its letters; the nearest spelling; a grey target.
+    `Asphalt_01`); a known name within its letters; with `near`, the nearest spelling; a grey target.
     """
     words = _words(name_from_file)
     plain = "-".join(words)
@@ -98,8 +98,8 @@ def match_material(name_from_file: str) -> tuple[Material, str | None]:
     letters = "".join(words)
     within = [option for option in known if len(option) >= 4 and option.replace("-", "") in letters]
     # The cutoff is stricter than for suggestions to users: `Material.001` must not match anything.
-    near = difflib.get_close_matches(plain, sorted(known), n=1, cutoff=0.75)
-    guess = max(within, key=lambda option: (len(option), option)) if within else (near or [UNKNOWN_MATERIAL])[0]
+    spelled = difflib.get_close_matches(plain, sorted(known), n=1, cutoff=0.75) if near else []
+    guess = max(within, key=lambda option: (len(option), option)) if within else (spelled or [UNKNOWN_MATERIAL])[0]
     chosen = material(guess)
     return chosen, f"unknown material {name_from_file!r}: using {chosen.name!r}"
 

@@ -108,12 +108,13 @@ def merged(parts: Sequence[WorldPart]) -> Triangles:
 
 
 def _texture_coordinates(parts: Sequence[WorldPart], face_counts: NDArray[np.int64]) -> NDArray[np.float32] | None:
-    if all(part.texture < 0 for part in parts):
+    needed = [part.texture >= 0 or (part.appearance is not None and part.appearance.has_pictures) for part in parts]
+    if not any(needed):
         return None
     uv = np.zeros((int(face_counts.sum()), 3, 2), dtype=np.float32)
     ends = np.cumsum(face_counts)
-    for part, end, count in zip(parts, ends, face_counts, strict=True):
-        if part.texture >= 0 and part.mesh.uv is not None:
+    for part, end, count, uses in zip(parts, ends, face_counts, needed, strict=True):
+        if uses and part.mesh.uv is not None:
             uv[end - count : end] = part.mesh.uv
     return uv
 
@@ -161,7 +162,14 @@ def _surfaces_on_vertical(static: Triangles, centre: Floats) -> tuple[Floats, ND
 
 
 MeshLike = Union[
-    str, PathLike[str], Mesh, DescribedShape, "tuple[ArrayLike, ArrayLike]", "trimesh.Trimesh", "trimesh.Scene"
+    str,
+    PathLike[str],
+    Mesh,
+    LoadedMesh,
+    DescribedShape,
+    "tuple[ArrayLike, ArrayLike]",
+    "trimesh.Trimesh",
+    "trimesh.Scene",
 ]
 """Path of a mesh file, a mesh, a primitive shape, vertices (n, 3) with faces (m, 3), or a trimesh mesh or scene."""
 
@@ -174,6 +182,8 @@ class MeshSources:
 
     def triangles(self, mesh: MeshLike, up: Up) -> tuple[LoadedMesh, Origin]:
         """Return the triangles by material, and their origin."""
+        if isinstance(mesh, LoadedMesh):
+            return mesh, Origin()
         if isinstance(mesh, Mesh):
             return LoadedMesh((LoadedPart(mesh, None),), "mesh"), Origin()
         if isinstance(mesh, DescribedShape):

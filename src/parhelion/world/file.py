@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -281,9 +282,13 @@ def _entries(world: World, item: WorldObject, folder: MeshFolder) -> list[dict[s
         named = {part.file_material: part.material.name for part in item.parts if part.file_material is not None}
         unnamed = [part for part in item.parts if part.file_material is None]
         surface = _surface(world, (unnamed or item.parts)[0], folder)
+        if any(part.appearance is not None for part in item.parts) and not unnamed:
+            del surface["material"]  # it would replace the appearance
         if named:
             surface = {**surface, "materials": named}
         return [{**source, **common, **surface}]
+    if any(part.appearance is not None for part in item.parts):
+        warnings.warn(f"world: {item.name}: its colours came from no model file and are not saved", stacklevel=5)
     return [{"mesh": folder.mesh(part.mesh), **common, **_surface(world, part, folder)} for part in item.parts]
 
 

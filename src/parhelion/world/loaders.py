@@ -1,4 +1,4 @@
-"""Mesh files, read with trimesh: triangles, texture coordinates and names of materials.
+"""Mesh files, read with trimesh: triangles, texture coordinates, and names and appearance of materials.
 
 Files are data: nothing in them is executed, nothing is fetched from a network, and referenced files are only searched
 in the folder of the mesh file and below.
@@ -7,11 +7,8 @@ in the folder of the mesh file and below.
 from __future__ import annotations
 
 import io
-import json
 import re
-import struct
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path, PurePath, PureWindowsPath
@@ -23,66 +20,35 @@ from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError, FormatError, MissingDependencyError, ParhelionError
 from parhelion.core.pose import Floats
-from parhelion.core.reading import UnpackingBudget, file_reader, missing_package, read_bytes, utf8
+from parhelion.core.reading import file_reader, missing_package, read_bytes, utf8
+from parhelion.surfaces.appearance import Appearance
+from parhelion.world.appearances import MtlLibrary
+from parhelion.world.gltf import GltfFile, check_gltf
 from parhelion.world.mesh import Mesh
+from parhelion.world.usd import USD_SUFFIXES, UsdFile
 from parhelion.world.xml import guarded_text
-
-# ---- Sizes that a glTF file declares, checked before the parser allocates memory for them ---------------------------
-# An accessor without a buffer declares any number of zeros; one with a buffer cannot exceed its data.
-# Layout: glTF 2.0, https://registry.khronos.org/glTF/specs/2.0/glTF-2.0.html
-
-
-_BYTES = {5120: 1, 5121: 1, 5122: 2, 5123: 2, 5125: 4, 5126: 4}
-_VALUES = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4, "MAT2": 4, "MAT3": 9, "MAT4": 16}
-
-
-def check_gltf(file: Path, data: bytes) -> None:
-    """Raise FormatError if the accessors of a .gltf or .glb file violate the format."""
-    document = _document(file, data)
-    budget = UnpackingBudget(file, len(data))
-    accessors = document.get("accessors", [])
-    if not isinstance(accessors, list):
-        raise FormatError(f"{file}: accessors must be a list")
-    for row, entry in enumerate(accessors):
-        where = f"{file}: accessors[{row}]"
-        if not isinstance(entry, Mapping):
-            raise FormatError(f"{where}: must be a mapping")
-        count, part, kind = entry.get("count"), entry.get("componentType"), entry.get("type")
-        if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count < 2**31:
-            raise FormatError(f"{where}: count must be a whole number above 0, got {str(count)[:40]}")
-        if not isinstance(part, int) or part not in _BYTES:
-            raise FormatError(
-                f"{where}: componentType must be one of {', '.join(map(str, _BYTES))}, got {str(part)[:40]}"
-            )
-        if not isinstance(kind, str) or kind not in _VALUES:
-            raise FormatError(f"{where}: type must be one of {', '.join(_VALUES)}, got {str(kind)[:40]}")
-        if entry.get("bufferView") is None:
-            budget.spend(count * _BYTES[part] * _VALUES[kind])
-
-
-def _document(file: Path, data: bytes) -> Mapping[str, Any]:
-    text = data
-    if data[:4] == b"glTF":
-        if len(data) < 20:
-            raise FormatError(f"{file}: not a whole .glb file: it ends within its header")
-        length, kind = struct.unpack_from("<I4s", data, 12)
-        if kind != b"JSON" or length > len(data) - 20:
-            raise FormatError(f"{file}: not a whole .glb file: its first chunk is no JSON, or not all there")
-        text = data[20 : 20 + length]
-    try:
-        document = json.loads(text.decode("utf-8"))
-    except ValueError:
-        raise FormatError(f"{file}: not a whole {file.suffix} file: its JSON is damaged") from None
-    if not isinstance(document, Mapping):
-        raise FormatError(f"{file}: not a whole {file.suffix} file: its JSON is no mapping")
-    return document
-
 
 # ---- loaders --------------------------------------------------------------------------------------------------------
 
 
-MESH_SUFFIXES = (".obj", ".ply", ".stl", ".glb", ".gltf", ".off", ".dae")
-"""Extensions of supported mesh files; `.dae` needs the package pycollada."""
+MESH_SUFFIXES = (".obj", ".ply", ".stl", ".glb", ".gltf", ".off", ".dae", *USD_SUFFIXES)
+"""Extensions of supported mesh files; `.dae` needs the package pycollada, and USD files need usd-core."""
+
+CONVERTED = {
+    ".fbx": "convert it with Blender (File > Import > FBX, File > Export > glTF 2.0) or FBX2glTF",
+    ".blend": "export it from Blender (File > Export > glTF 2.0)",
+    ".max": "export it from 3ds Max as glTF or USD",
+    ".ma": "export it from Maya as USD",
+    ".mb": "export it from Maya as USD",
+    ".skp": "export it from SketchUp as glTF or COLLADA",
+    ".3ds": "convert it with Blender or assimp: assimp export model.3ds model.glb",
+    ".step": "mesh it, for example with FreeCAD: export as OBJ or glTF",
+    ".stp": "mesh it, for example with FreeCAD: export as OBJ or glTF",
+    ".ifc": "convert it with IfcConvert: IfcConvert building.ifc building.glb",
+    ".uasset": "export it from Unreal Engine as glTF or USD",
+    ".unitypackage": "export it from Unity as glTF or USD",
+}
+"""Advice for files that are not supported, by extension."""
 
 MOST_COPIED = 10_000_000
 """Largest number of triangles from repeated meshes; a short file could declare any number."""
@@ -96,7 +62,7 @@ _ONE_PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b55"
     "0000000a49444154789c636000000002000148afa4710000000049454e44ae426082"
 )
-"""A PNG of one pixel. Images of a mesh file are not decoded, because they contain visible colours."""
+"""A PNG of one pixel, for the parser of the geometry. `appearances.py` decodes images."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +72,8 @@ class LoadedPart:
     mesh: Mesh
     material: str | None
     """Name of the material in the file, or None."""
+    appearance: Appearance | None = None
+    """Appearance of the material in visible light, or None if the file states none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +83,8 @@ class LoadedMesh:
     parts: tuple[LoadedPart, ...]
     source: str
     """Name in messages: the file, or a description of another source."""
+    omitted: tuple[str, ...] = ()
+    """Properties of the file that are not supported."""
 
     @property
     def material_names(self) -> list[str]:
@@ -127,30 +97,126 @@ def load_mesh(path: str | PathLike[str], *, up: Up = "auto") -> LoadedMesh:
     """Read a mesh file in metres with z up; node transforms are applied.
 
     `up` is the axis of the file that points up: 'y' converts (x, y, z) to (x, -z, y); 'auto' is 'y' for glTF (.glb,
-    .gltf), as its specification requires, and 'z' for all others.
+    .gltf), as its specification requires, the axis that a USD file states, and 'z' for all others.
     """
     file = Path(path)
     suffix = file.suffix.lower()
     if up not in ("auto", "y", "z"):
         raise ConfigError(f"{file}: up must be 'auto', 'y' or 'z', got {up!r}")
+    refuse_unsupported(file)
     if suffix not in MESH_SUFFIXES:
         raise ConfigError(f"{file}: not a supported mesh file; extensions: {', '.join(MESH_SUFFIXES)}")
     data = read_bytes(file, ConfigError)
     if not data:
         raise FormatError(f"{file}: is empty")
+    if suffix in USD_SUFFIXES:
+        loaded = _from_usd(file, up)
+        _warn_of_omitted(loaded)
+        return loaded
+    resolver = _Neighbours(file, data)
+    looks: _Looks = _Looks()
     if suffix in _Y_UP_SUFFIXES:
         check_gltf(file, data)
+        looks = _GltfLooks(GltfFile(file, data, resolver.content))
+        data = looks.file.for_geometry()
+    elif suffix == ".obj":
+        looks = _MtlLooks(file, data, resolver)
     elif suffix == ".dae":
         guarded_text(file, _LARGEST_COLLADA_BYTES)  # refuses entities, which can expand to files or gigabytes
-    resolver = _Neighbours(file, data)
     scene = _parse(file, suffix.lstrip("."), data, resolver)
     if suffix == ".off":
         _check_off_is_whole(file, data, scene)
     y_up = up == "y" or (up == "auto" and suffix in _Y_UP_SUFFIXES)
-    loaded = from_scene(scene, str(file), y_up=y_up)
+    loaded = from_scene(scene, str(file), y_up=y_up, looks=looks)
     if resolver.missing:
-        warnings.warn(f"{file}: referenced files are missing: {', '.join(resolver.missing)}", stacklevel=3)
+        missing = ", ".join(dict.fromkeys(resolver.missing))
+        warnings.warn(f"{file}: referenced files are missing: {missing}", stacklevel=3)
+    _warn_of_omitted(loaded)
     return loaded
+
+
+def refuse_unsupported(file: Path) -> None:
+    """Raise ConfigError with advice for formats that have to be converted."""
+    advice = CONVERTED.get(file.suffix.lower())
+    if advice is not None:
+        raise ConfigError(f"{file}: {file.suffix} files are not supported; {advice}, and load the result")
+
+
+def _warn_of_omitted(loaded: LoadedMesh) -> None:
+    if loaded.omitted:
+        more = f" and {len(loaded.omitted) - 8} more" if len(loaded.omitted) > 8 else ""
+        shown = ", ".join(loaded.omitted[:8]) + more
+        warnings.warn(f"{loaded.source}: not supported and omitted: {shown}", stacklevel=4)
+
+
+def _from_usd(file: Path, up: Up) -> LoadedMesh:
+    read = UsdFile(file, up)
+    if not read.gathered:
+        raise FormatError(f"{file}: it has no triangles")
+    if read.dropped:
+        warnings.warn(f"{file}: dropped {read.dropped} triangles without area", stacklevel=4)
+    parts = [
+        LoadedPart(
+            meshes[0] if len(meshes) == 1 else Mesh.merged(meshes),
+            None if key is None else read.names[key],
+            None if key is None else read.looks.get(key),
+        )
+        for key, meshes in read.gathered.items()
+    ]
+    return LoadedMesh(tuple(parts), str(file), tuple(read.omitted))
+
+
+class _Looks:
+    """Appearance of the materials of a file that states none."""
+
+    def part(self, mesh: Mesh, name: str | None) -> LoadedPart:
+        """Return the part of a material with the name that the parser gave it."""
+        return LoadedPart(mesh, name)
+
+    @property
+    def omitted(self) -> tuple[str, ...]:
+        """Properties that are not supported."""
+        return ()
+
+
+class _GltfLooks(_Looks):
+    def __init__(self, file: GltfFile) -> None:
+        self.file = file
+
+    def part(self, mesh: Mesh, name: str | None) -> LoadedPart:
+        own, number = self.file.named(name)
+        if number is None:
+            return LoadedPart(mesh, own)
+        look = self.file.appearance(number)
+        if mesh.uv is not None and look.has_pictures:
+            mesh = Mesh(mesh.vertices, mesh.faces, self.file.transformed_uv(number, mesh.uv))
+        return LoadedPart(mesh, own, look)
+
+    @property
+    def omitted(self) -> tuple[str, ...]:
+        return tuple(self.file.materials.omitted)
+
+
+class _MtlLooks(_Looks):
+    def __init__(self, file: Path, data: bytes, resolver: _Neighbours) -> None:
+        def image(name: str) -> tuple[bytes, str] | None:
+            try:
+                return resolver.content(name), name
+            except FileNotFoundError:
+                return None
+
+        self._library = MtlLibrary(file, image)
+        for name in re.findall(rb"^\s*mtllib[ \t]+([^\r\n]+)", data, re.MULTILINE):
+            path = resolver.find(utf8(name).decode().strip())
+            if path is not None:
+                self._library.add(utf8(read_bytes(path)).decode())
+
+    def part(self, mesh: Mesh, name: str | None) -> LoadedPart:
+        return LoadedPart(mesh, name, None if name is None else self._library.appearance(name))
+
+    @property
+    def omitted(self) -> tuple[str, ...]:
+        return tuple(self._library.omitted)
 
 
 def from_trimesh(value: Any) -> LoadedMesh:
@@ -164,8 +230,9 @@ def from_trimesh(value: Any) -> LoadedMesh:
     raise ConfigError(f"world: a trimesh {type(value).__name__} has no triangles; give a Trimesh or a Scene")
 
 
-def from_scene(scene: Any, source: str, *, y_up: bool) -> LoadedMesh:
+def from_scene(scene: Any, source: str, *, y_up: bool, looks: _Looks | None = None) -> LoadedMesh:
     """Return all placed meshes of a `trimesh.Scene`, grouped by material name."""
+    looks = looks or _Looks()
     gathered: dict[str | None, list[Mesh]] = {}
     dropped = 0
     placements = _placements(scene)
@@ -191,9 +258,9 @@ def from_scene(scene: Any, source: str, *, y_up: bool) -> LoadedMesh:
     if dropped:
         warnings.warn(f"{source}: dropped {dropped} triangle{'s' if dropped > 1 else ''} without area", stacklevel=3)
     parts = [
-        LoadedPart(meshes[0] if len(meshes) == 1 else Mesh.merged(meshes), name) for name, meshes in gathered.items()
+        looks.part(meshes[0] if len(meshes) == 1 else Mesh.merged(meshes), name) for name, meshes in gathered.items()
     ]
-    return LoadedMesh(tuple(parts), source)
+    return LoadedMesh(tuple(parts), source, looks.omitted)
 
 
 def _placements(scene: Any) -> list[tuple[Floats, Any]]:
@@ -303,8 +370,10 @@ class _Neighbours:
         """Return the content of the file `name`; one pixel for images, all used materials for a material library."""
         name = unquote(name.strip())
         is_image = PurePath(name).suffix.lower() in _IMAGE_SUFFIXES
+        if is_image and self.file_name.lower().endswith(".obj"):
+            return _ONE_PIXEL  # the reader of MTL libraries reports missing images
         is_library = bool(self.used_materials) and not is_image
-        path = self._find(name)
+        path = self.find(name)
         if path is None:
             if not is_library or self.names_library:
                 self.missing.append(name)
@@ -317,7 +386,15 @@ class _Neighbours:
 
     __getitem__ = get
 
-    def _find(self, name: str) -> Path | None:
+    def content(self, name: str) -> bytes:
+        """Return the content of the file `name`, images included; a missing one raises FileNotFoundError."""
+        path = self.find(unquote(name.strip()))
+        if path is None:
+            self.missing.append(name)
+            raise FileNotFoundError(f"{name} is missing")
+        return read_bytes(path)
+
+    def find(self, name: str) -> Path | None:
         """Find a file in the folder of the mesh: by path, else by name (exporters write paths of other machines)."""
         for candidate in (name.replace("\\", "/"), PureWindowsPath(name).name):
             try:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError, nearest_name
-from parhelion.surfaces.library import match_material
 from parhelion.surfaces.material import Material
 from parhelion.surfaces.texture import load_colour_texture
+from parhelion.world.guess import TableEntry, guess
 from parhelion.world.loaders import LoadedMesh
 
 DEFAULT_MATERIAL = "concrete"
@@ -32,11 +33,13 @@ def choose_materials(
     materials: Mapping[str, MaterialLike] | None,
     look_up: Callable[[MaterialLike], Material],
     *,
+    table: Mapping[str, TableEntry],
     from_file: bool,
 ) -> list[Material]:
-    """Return one material per part: from the mapping `materials` by the file's names, else `material`, else by name.
+    """Return one material per part.
 
-    Names in the file that are not in the library are matched with the nearest one; one warning lists the guesses.
+    In order of priority: the mapping `materials` by the file's names, `material`, the `table` next to the file, and a
+    guess by name and colour. One warning lists the guesses.
     """
     mapping = dict(materials or {})
     check_mapping(loaded.source, mapping, loaded.material_names, "material")
@@ -47,11 +50,13 @@ def choose_materials(
             chosen.append(look_up(mapping[part.material]))
         elif material is not None:
             chosen.append(look_up(material))
+        elif part.material is not None and part.material in table:
+            chosen.append(look_up(table[part.material].class_))
         elif part.material is not None:
-            matched, note = match_material(part.material)
-            chosen.append(look_up(matched.name))  # by name: the world may have its own material of that name
-            if note:
-                notes.append(f"{part.material!r} -> {matched.name!r}")
+            found = guess(part.material, part.appearance)
+            chosen.append(look_up(found.name))  # by name: the world may have its own material of that name
+            if not found.is_certain:
+                notes.append(f"{part.material!r} -> {found.name!r}")
         else:
             chosen.append(look_up(DEFAULT_MATERIAL))
             if from_file:
@@ -59,6 +64,8 @@ def choose_materials(
     if notes:
         shown = ", ".join(notes[:20]) + (f" and {len(notes) - 20} more" if len(notes) > 20 else "")
         advice = "pass material= or materials= to choose"
+        if any(part.appearance is not None for part in loaded.parts):
+            advice += f", or run 'parhelion materials guess {Path(loaded.source).name}'"
         warnings.warn(f"{loaded.source}: materials guessed: {shown}; {advice}", stacklevel=4)
     return chosen
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose
 from parhelion.core.trajectory import Trajectory
+from parhelion.surfaces.appearance import Appearance
 from parhelion.surfaces.material import Material
 from parhelion.world.mesh import Mesh
 
@@ -47,6 +48,8 @@ class WorldPart:
     """Row in `world.textures`, or -1."""
     file_material: str | None = None
     """Name of the material in the mesh file, or None."""
+    appearance: Appearance | None = None
+    """Appearance in visible light, from the mesh file; None uses the material."""
 
 
 @dataclass(frozen=True)

@@ -26,13 +26,15 @@ from parhelion.weather.daylight import Daylight
 from parhelion.weather.weather import Weather
 from parhelion.world.assemble import Bases, MeshLike, MeshSources, TextureRows, assemble, default_viewpoint
 from parhelion.world.emitters import HasEmitters
+from parhelion.world.guess import adjusted, check_table, read_table
 from parhelion.world.labels import GROUND_LABELS, LabelTable
-from parhelion.world.loaders import MESH_SUFFIXES, Up
+from parhelion.world.loaders import MESH_SUFFIXES, Up, refuse_unsupported
 from parhelion.world.mesh import Mesh
 from parhelion.world.part_materials import MaterialLike, TextureLike, choose_materials
 from parhelion.world.parts import Origin, PartRows, PartTable, WorldObject, WorldPart, hidden_patterns
 from parhelion.world.sources import Contents, GeoOrigin, source_of
 from parhelion.world.sources import suffixes as source_suffixes
+from parhelion.world.units import check_model_options, warn_of_units
 from parhelion.world.water_surface import Waves, check_water, foam_materials, has_foam, is_sheet
 
 LARGEST_INSTANCE = 2**32 - 1
@@ -122,20 +124,26 @@ class World(HasEmitters):
 
         Args:
             source: Name of a built-in world, or the path of a world file (.yaml), mesh file (.obj, .ply, .stl, .glb,
-                ...), layout (.yaml, .json), or of a file of `parhelion.world.sources`: a map (.osm, .osm.pbf, .geojson,
-                CityJSON), roads (.xodr) or a floor plan (ROS map, .svg, .dxf, image).
+                .usd, ...), SDF or MJCF world (.sdf, .world, .xml), layout (.yaml, .json), or a file of
+                `parhelion.world.sources`: a map (.osm, .osm.pbf, .geojson, CityJSON), roads (.xodr) or a floor plan (ROS
+                map, .svg, .dxf, image).
             seed: Seed of a built-in world or of the plants of a map; overrides that of a world file.
             materials: For a mesh file: library materials by material name in the file.
-            params: Parameters of a built-in world or of the loader; for a mesh file, arguments of `World.add`.
+            params: Parameters of a built-in world or of the loader; for a mesh file, arguments of `World.add`, such as
+                `up` and `scale`.
         """
         if not isinstance(source, (str, PathLike)):
             raise ConfigError(f"world: load accepts a name or a path, got {type(source).__name__}")
+        from parhelion.world.urdf.sdf import MJCF_SUFFIXES, SDF_SUFFIXES, load_mjcf, load_sdf
+
+        suffix = Path(source).suffix.lower()
+        if suffix not in MESH_SUFFIXES:
+            check_model_options(source, params)
         kind = source_of(source)
         if kind is not None:
             if materials is not None:
                 raise ConfigError(f"{source}: materials is for mesh files; {kind.name} has its own materials")
             return kind.load(source, seed, params)
-        suffix = Path(source).suffix.lower()
         if suffix in (".yaml", ".yml", ".json"):
             from parhelion.world.procedural.files import is_list, load_listed
 
@@ -148,6 +156,11 @@ class World(HasEmitters):
             if materials is not None:
                 raise ConfigError(f"{source}: a world file maps materials in the field materials of each object")
             return load_world(source, seed=seed, params=params)
+        if suffix in SDF_SUFFIXES or suffix in MJCF_SUFFIXES:
+            if params or seed is not None or materials is not None:
+                raise ConfigError(f"{source}: an SDF or MJCF world accepts no options")
+            return load_sdf(source) if suffix in SDF_SUFFIXES else load_mjcf(source)
+        refuse_unsupported(Path(source))
         if suffix in MESH_SUFFIXES:
             return cls._from_mesh_file(source, materials, params)
         return cls._from_builtin(str(source), seed, materials, params)
@@ -390,7 +403,12 @@ class World(HasEmitters):
         loaded, origin = self._meshes.triangles(mesh, up)
         triangles = sum(len(part.mesh.faces) for part in loaded.parts)
         check_budget("triangles", self._triangles + triangles, "world")
-        chosen = choose_materials(loaded, material, materials, self._material, from_file=origin.file is not None)
+        table = {} if origin.file is None or material is not None else read_table(origin.file)
+        check_table(loaded.source, table, loaded.material_names)
+        from_file = origin.file is not None
+        chosen = choose_materials(loaded, material, materials, self._material, table=table, from_file=from_file)
+        if from_file:
+            warn_of_units(loaded, scale=scale, up=up)
         meshes = [part.mesh if scale == 1.0 else part.mesh.scaled(scale) for part in loaded.parts]
         if texture is not None and any(m.uv is None for m in meshes):
             raise ConfigError(f"{loaded.source}: a texture needs a mesh with UV coordinates, and this one has none")
@@ -409,7 +427,8 @@ class World(HasEmitters):
             if texture_row >= 0:
                 self._textures.use(texture_row)
             vertices = placed.vertices if trajectory is not None else _in_world(placed, pose)
-            parts.append(WorldPart(row, placed, vertices, kind, texture_row, part.material))
+            look = adjusted(part, table) if material is None and texture is None else None
+            parts.append(WorldPart(row, placed, vertices, kind, texture_row, part.material, look))
         title = name or (origin.file.stem if origin.file else f"{label}-{index}")
         source = Origin(origin.file, origin.up, origin.shape, scale)
         item = WorldObject(index, title, label, label_id, number, pose, tuple(parts), trajectory, hidden, source)
@@ -504,6 +523,16 @@ class World(HasEmitters):
     def triangle_count(self) -> int:
         """Number of triangles, actors included."""
         return sum(item.triangle_count for item in self.objects)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory of triangles and images [byte]; arrays that several parts share count once."""
+        arrays: list[NDArray[Any] | None] = [*self.textures, *self.texture_colours.values()]
+        for part in (part for item in self.objects for part in item.parts):
+            arrays += [part.mesh.vertices, part.mesh.faces, part.mesh.uv, part.placed]
+            if part.appearance is not None:
+                arrays += [None if one is None else one.pixels for one in part.appearance.pictures]
+        return sum({id(array): array.nbytes for array in arrays if array is not None}.values())
 
     @property
     def bounds(self) -> tuple[Floats, Floats] | None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from trimesh.visual import TextureVisuals
 from trimesh.visual.material import PBRMaterial
 
+from model_rigs import png
 from parhelion.core.errors import ConfigError, FormatError, MissingDependencyError, ParhelionError
 from parhelion.core.reading import reading
 from parhelion.world import World, load_mesh
@@ -62,7 +63,7 @@ def two_materials(tmp_path: Path) -> Path:
 def wall(tmp_path: Path) -> Path:
     (tmp_path / "wall.mtl").write_text(MTL)
     (tmp_path / "wall.obj").write_text(OBJ)
-    (tmp_path / "brick.png").write_bytes(b"any image")
+    (tmp_path / "brick.png").write_bytes(png(np.full((2, 2, 3), 90, np.uint8)))
     return tmp_path / "wall.obj"
 
 

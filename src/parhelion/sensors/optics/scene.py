@@ -14,6 +14,7 @@ from parhelion.rays.device import engine as running_engine
 from parhelion.rays.lock import DeviceOwned
 from parhelion.rays.origin import Cell
 from parhelion.rays.scene import NOTHING, RayScene, Trace
+from parhelion.sensors.optics.appearance import LUMINANCE, Holes, appearances, corner_uv
 from parhelion.sensors.scene import NO_MATERIAL, Covered, covered_parts, part_numbers, scene_cache, shared_scene
 from parhelion.surfaces.material import COLUMNS, material_table, reflected, reflection_table, specular_split
 from parhelion.surfaces.texture import TextureAtlas, linear_srgb, sample_texture
@@ -44,7 +45,7 @@ class PartTextures:
         # Row 0 of the atlas is white: parts without a texture (-1) keep their reflectance.
         return cls(
             table(world.parts.texture + 1),
-            table(_corners(scene)),
+            table(corner_uv(scene)),
             *(table(a) for a in (atlas.texels, atlas.offset, atlas.width, atlas.height)),
         )
 
@@ -73,7 +74,6 @@ class PartTextures:
 
 CHANNELS = {"red": "red", "green": "green", "blue": "blue", "mono": "luminance"}
 """Texture channel of each band name; all other bands use the grey value, as lidars do."""
-_LUMINANCE = (0.2126, 0.7152, 0.0722)  # of sRGB's primaries, IEC 61966-2-1
 
 
 @kernel_tree(fixed=("bands",))
@@ -95,7 +95,7 @@ class BandTextures:
         for row, colours in world.texture_colours.items():
             start = int(atlas.offset[row + 1])
             texels[start : start + colours[:, :, 0].size, :3] = linear_srgb(colours).reshape(-1, 3)
-        tables = (world.parts.texture + 1, _corners(scene), texels, atlas.offset, atlas.width, atlas.height)
+        tables = (world.parts.texture + 1, corner_uv(scene), texels, atlas.offset, atlas.width, atlas.height)
         return cls(bands, PartTextures(*(table(one) for one in tables)))
 
     def factors(self, part: Int, hit: Trace, active: Bool) -> list[Float]:
@@ -111,19 +111,9 @@ class BandTextures:
             read=lambda texels, at: dr.gather(mi.Vector4f, texels, at),
         )
         seen = {"red": four.x, "green": four.y, "blue": four.z, "grey": four.w}
-        red, green, blue = _LUMINANCE
+        red, green, blue = LUMINANCE
         seen["luminance"] = red * four.x + green * four.y + blue * four.z
         return [seen[CHANNELS.get(name, "grey")] for name in self.bands]
-
-
-def _corners(scene: RayScene) -> NDArray[np.float32]:
-    """Texture coordinates of all triangle corners, shape (n, 6)."""
-    geometry = scene.geometry
-    corners = []
-    for triangles in (geometry.static, *(actor.triangles for actor in geometry.actors)):
-        uv = np.zeros((len(triangles), 3, 2), np.float32) if triangles.uv is None else triangles.uv
-        corners.append(uv.reshape(-1, 6))
-    return np.concatenate(corners)
 
 
 # ---- scene ----------------------------------------------------------------------------------------------------------
@@ -186,6 +176,7 @@ class Surfaces:
     brightest: Float
     """Twice the Lambertian BRDF of the brightest part [1/sr]; only glints and retro-reflectors exceed it."""
     textures: PartTextures | None
+    holes: Holes | None = None
 
     def material(self, part: Int, active: Bool) -> Int:
         """Material numbers of parts."""
@@ -217,8 +208,9 @@ class Surfaces:
         return cast("tuple[Float, Float]", specular_split(cos_theta, self.split.at(part, active)))
 
     def textured(self, part: Int, active: Bool) -> Bool:
-        """Mask of the parts that have a texture."""
-        return running_engine().mi.Bool(False) if self.textures is None else self.textures.present(part, active)
+        """Mask of the parts that have a texture, or holes."""
+        found = running_engine().mi.Bool(False) if self.textures is None else self.textures.present(part, active)
+        return found if self.holes is None else found | self.holes.present(part, active)
 
 
 @kernel_tree()
@@ -290,6 +282,7 @@ class LightScene(DeviceOwned):
             split=Columns.of(self.engine, table, _SPECULAR_COLUMNS, rows),
             brightest=self.engine.number(2.0 * float(np.max(albedo[rows], initial=0.0)) / np.pi),
             textures=textures,
+            holes=Holes.of(self.scene, appearances(world, rows), len(rows)),
         )
 
 

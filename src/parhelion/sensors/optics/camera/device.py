@@ -115,7 +115,18 @@ class CameraOnDevice(DeviceOwned):
         reach = engine.number(REACH_M)
         air = self._air(target, view, sky, weather, time)
         assert target.surfaces is not None
-        return RenderInputs(bounces, view, target.surfaces, target.textures, self._sky(sky), lamps, air, reach)
+        return RenderInputs(
+            bounces,
+            view,
+            target.surfaces,
+            target.textures,
+            self._sky(sky),
+            lamps,
+            air,
+            reach,
+            target.looks,
+            target.holes,
+        )
 
     def _sky(self, sky: SkyLight) -> SkyOnDevice:
         """Sky on the device, cached for the next picture."""
@@ -258,6 +269,7 @@ class CameraOnDevice(DeviceOwned):
             target.scene.for_kernels(),
             self.engine.number(REACH_M),
             moves=target.scene.moving is not None,
+            holes=target.holes,
         )
 
 

@@ -17,6 +17,7 @@ from parhelion.core.random import to_unit, words
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.device import kernel_tree
 from parhelion.rays.replay import SceneArrays
+from parhelion.sensors.optics.appearance import MOST_LAYERS, Holes, Looks, trace_through
 from parhelion.sensors.optics.camera.air import AirLight
 from parhelion.sensors.optics.camera.guide import SHARE, TILE_PX, Guide, bin_of
 from parhelion.sensors.optics.camera.lights import Lamps, SkyOnDevice
@@ -48,6 +49,9 @@ class RenderInputs:
     air: AirLight | None
     reach: Float
     """Maximum length of rays [m]."""
+    looks: Looks | None = None
+    """Appearance of model files; None without any."""
+    holes: Holes | None = None
     guide: Guide | None = None
     """Directions of indirect light at the first surface; None draws them by the BRDF alone."""
 
@@ -79,7 +83,7 @@ class _Met:
     place: Vectors
     """Hit point [m]."""
     off: Vectors
-    """Offset from the surface [m]."""
+    """Offset from the surface [m], along the normal of the triangle."""
     time: Float
     coherent: bool
 
@@ -257,7 +261,18 @@ def _step(
     With `pixel` (row, column), the continued direction is guided.
     """
     dr = running_engine().dr
-    hit = cast.trace(path.origin, path.direction, time, scene.reach, path.active, coherent=coherent)
+    hit = trace_through(
+        cast,
+        scene.holes,
+        path.origin,
+        path.direction,
+        time,
+        scene.reach,
+        path.active,
+        step_off=step_off,
+        draw=None if scene.holes is None else draws.four(draw + 1)[3],
+        coherent=coherent,
+    )
     left = path.active & ~hit.found
     sky = scene.sky.radiance(path.direction, with_sun=path.sees_sun)
     light = [a + dr.select(left, share * b, 0.0) for a, share, b in zip(light, path.share, sky, strict=True)]
@@ -269,7 +284,15 @@ def _step(
     wo = -path.direction
     normal = dr.select(dr.dot(hit.normal, wo) < 0.0, -hit.normal, hit.normal)
     place = dr.fma(path.direction, hit.t, path.origin)
-    met = _Met(surface, hit.found, normal, wo, place, normal * step_off(hit.t), time, coherent)
+    off = normal * step_off(hit.t)
+    if scene.looks is not None:
+        look = scene.looks.at(cast, hit, time, hit.found)
+        surface = surface.with_look(look)
+        if look.normal is not None:
+            bent = dr.select(dr.dot(hit.normal, wo) < 0.0, -look.normal, look.normal)
+            # Normal maps can face away from the viewer near grazing incidence.
+            normal = dr.select(dr.dot(bent, wo) > 0.01, bent, normal)
+    met = _Met(surface, hit.found, normal, wo, place, off, time, coherent)
     first, second, third = draws.four(draw), draws.four(draw + 1), draws.four(draw + 2)
     if "emits" in scene.surfaces.features:
         own = [dr.select(hit.found, band["emitted"], 0.0) for band in surface.bands]
@@ -296,7 +319,9 @@ def guide_rays(
     row = dr.select(row < view.height, row, view.height - 1)
     column = dr.select(column < view.width, column, view.width - 1)
     ray = view.ray(row, column, 0.5, 0.5, 0.5, None)
-    hit = cast.trace(ray.origin, ray.direction, ray.time, scene.reach, coherent=True)
+    hit = trace_through(
+        cast, scene.holes, ray.origin, ray.direction, ray.time, scene.reach, step_off=step_off, coherent=True
+    )
     normal = dr.select(dr.dot(hit.normal, ray.direction) > 0.0, -hit.normal, hit.normal)
     start = mi.Point3f(dr.fma(ray.direction, hit.t, ray.origin) + normal * step_off(hit.t))
     draws = RenderDraws(keys, tile, index - tile * rays)
@@ -354,20 +379,25 @@ def _unblocked(
     """Transmittance towards a light source: 0 behind an opaque surface, below 1 behind glass."""
     dr, mi = running_engine().dr, running_engine().mi
     start, time = met.start, met.time
-    if "panes" not in scene.surfaces.features:
+    most = _MOST_PANES if scene.holes is None else MOST_LAYERS
+    if "panes" not in scene.surfaces.features and scene.holes is None:
         return dr.select(cast.blocked(start, direction, time, limit, active, coherent=coherent), 0.0, mi.Float(1.0))
 
     def step(count: Int, origin: Vectors, rest: Float, passed: Float, going: Bool) -> Any:
         hit = cast.trace(origin, direction, time, rest, going, coherent=coherent)
         there = going & hit.found
         surface = scene.surfaces.at(dr.select(there, hit.part, 0), None, there)
-        through = surface.split(dr.abs(dr.dot(hit.normal, direction)))[1]
+        through: Any = mi.Float(0.0)
+        if "panes" in scene.surfaces.features:
+            through = surface.split(dr.abs(dr.dot(hit.normal, direction)))[1]
+        if scene.holes is not None:
+            through += 1.0 - scene.holes.opacity(hit, there)
         passed = dr.select(there, passed * through, passed)
         step_m = hit.t + step_off(hit.t)
         going = there & (passed > 0.0)
         # Light behind more panes than the limit is neglected.
-        passed = dr.select(going & (count + 1 >= _MOST_PANES), 0.0, passed)
-        going &= count + 1 < _MOST_PANES
+        passed = dr.select(going & (count + 1 >= most), 0.0, passed)
+        going &= count + 1 < most
         return count + 1, dr.fma(direction, step_m, origin), rest - step_m, passed, going
 
     state = (mi.UInt32(0), mi.Point3f(start), mi.Float(limit), mi.Float(1.0), mi.Bool(active))
@@ -389,6 +419,9 @@ def _go_on(
         chance = chance + SHARE * (scene.guide.probability(tile, wi) - chance)
     cos_i = dr.dot(normal, wi)
     brdf = surface.scattered(cos_i, cos_o, dr.dot(wi, wo))
+    if surface.look is not None and surface.look.normal is not None:
+        # Directions above the normal of a map, but below the triangle, would hit it again.
+        cos_i = dr.select(dr.dot(met.off, wi) > 0.0, cos_i, -1.0)
     # Directions of negligible probability density are dropped; their weight would overflow.
     weight = dr.select(chance > 1e-9, cos_i / chance, 0.0)
     scattered = [f * weight for f in brdf]

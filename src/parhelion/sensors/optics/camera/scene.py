@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +15,18 @@ from parhelion.rays.device import engine as running_engine
 from parhelion.rays.geometry import SceneGeometry
 from parhelion.rays.lock import DeviceOwned
 from parhelion.rays.origin import Cell
+from parhelion.sensors.optics.appearance import Holes, Look, Looks, appearances
 from parhelion.sensors.optics.camera.lights import Lamps, lamp_table
 from parhelion.sensors.optics.scene import BandTextures, PartNames
 from parhelion.sensors.scene import Covered, covered_parts, part_numbers, scene_cache, shared_scene
+from parhelion.surfaces.appearance import (
+    Appearance,
+    burley_diffuse,
+    dielectric_reflectance,
+    diffuse_limit,
+    facet_reflectance,
+    facet_shape,
+)
 from parhelion.surfaces.bands import THERMAL_FROM_NM, Band, material_band_table
 from parhelion.surfaces.brdf import (
     INV_PI,
@@ -54,6 +64,10 @@ class Surface:
     bands: list[dict[str, Any]]
     """`diffuse` (texture included), `phong_specular`, `ct_f0` and `emitted` [W/(m^2 sr)] of each band."""
     features: frozenset[str]
+    look: Look | None = None
+    """Appearance, which replaces the material in the bands that see it."""
+    lobe: dict[str, Any] | None = None
+    """Columns for the sampling of directions, if they differ from those of the material."""
 
     def scattered(self, cos_i: Any, cos_o: Any, cos_io: Any) -> list[Any]:
         """BRDF of each band [1/sr] for two directions above the surface; 0 below it."""
@@ -78,7 +92,55 @@ class Surface:
                 cos_i, cos_o, cos_io, gain=common["retro_gain"], width_rad=common["retro_width_rad"]
             )
             values = [v + lobe for v in values]
+        if self.look is not None:
+            seen = self._looked(cos_i, cos_o, cos_io, self.look)
+            values = [
+                old if new is None else dr.select(self.look.there, new, old)
+                for old, new in zip(values, seen, strict=True)
+            ]
         return [dr.select(above, v, 0.0) for v in values]
+
+    def _looked(self, cos_i: Any, cos_o: Any, cos_io: Any, look: Look) -> list[Any]:
+        """BRDF of the appearance in each band; `surfaces.appearance.metallic_roughness` with shared terms."""
+        xp = namespace(cos_i)
+        length = xp.sqrt(xp.maximum(2.0 + 2.0 * cos_io, 1e-30))
+        cos_h, cos_d = xp.clip((cos_i + cos_o) / length, 0.0, 1.0), 0.5 * length
+        body = (1.0 - look.metallic) * burley_diffuse(cos_i, cos_o, cos_d, roughness=look.roughness)
+        limit = diffuse_limit(xp.minimum(cos_i, cos_o), roughness=look.roughness)
+        facets = facet_shape(cos_i, cos_o, cos_h, roughness=look.roughness)
+        dielectric = dielectric_reflectance(cos_d)
+        return [
+            None
+            if base is None
+            else xp.minimum(base, limit) * body
+            + facets * facet_reflectance(cos_d, base=base, metallic=look.metallic, dielectric=dielectric)
+            for base in look.base
+        ]
+
+    def with_look(self, look: Look) -> Surface:
+        """Surface with an appearance."""
+        dr, there = running_engine().dr, look.there
+        bands, seen = list(self.bands), []
+        for number, (base, emitted) in enumerate(zip(look.base, look.emitted, strict=True)):
+            if base is not None:
+                band = bands[number]
+                diffuse = dr.select(there, base * (1.0 - look.metallic), band["diffuse"])
+                bands[number] = {**band, "diffuse": diffuse, "emitted": dr.select(there, emitted, band["emitted"])}
+                seen.append(base)
+        if not seen:
+            return self
+        # A lobe of 4 % reflects bright sources: it gets at least a fifth of the rays.
+        mean = sum(seen[1:], start=seen[0]) * (1.0 / len(seen))
+        shine = 0.04 + look.metallic * (mean - 0.04)
+        xp = namespace(mean)
+        share = xp.clip(shine / xp.maximum(shine + (1.0 - look.metallic) * mean, 1e-6), 0.2, 0.9)
+        lobe = {
+            **self.common,
+            "ct_roughness": dr.select(there, look.roughness, self.common["ct_roughness"]),
+            "lobe_share": dr.select(there, share, self.common["lobe_share"]),
+            "has_lobe": dr.select(there, 1.0, self.common["has_lobe"]),
+        }
+        return Surface(self.common, bands, self.features, look, lobe)
 
     def split(self, cosine: Any) -> tuple[Any, Any]:
         """Power fractions reflected specularly and transmitted, by the cosine of incidence."""
@@ -89,7 +151,7 @@ class Surface:
 
         `u` are three uniform numbers in (0, 1). Diffuse parts are sampled by the cosine, glossy ones by their lobe.
         """
-        dr, mi, common = running_engine().dr, running_engine().mi, self.common
+        dr, mi, common = running_engine().dr, running_engine().mi, self.lobe or self.common
         xp = namespace(u[0])
         side, up = mi.coordinate_system(normal)
         turn = 2.0 * np.pi * u[1]
@@ -119,7 +181,7 @@ class Surface:
 
     def probability(self, normal: Any, wo: Any, wi: Any) -> Any:
         """Probability density [1/sr] with which `sampled` returns the direction `wi`."""
-        dr, common = running_engine().dr, self.common
+        dr, common = running_engine().dr, self.lobe or self.common
         cos_i, cos_o, cos_io = dr.dot(normal, wi), dr.dot(normal, wo), dr.dot(wi, wo)
         xp = namespace(cos_i)
         matt = xp.maximum(cos_i, 0.0) * INV_PI
@@ -152,13 +214,13 @@ class BandSurfaces:
     rows: Any
 
     @classmethod
-    def of(cls, engine: Engine, table: dict[str, NDArray[Any]], emitted: NDArray[Any]) -> BandSurfaces:
-        """Copy the columns of `surfaces.bands.material_band_table` per part, and emitted radiance (n, bands)."""
+    def of(cls, engine: Engine, table: dict[str, NDArray[Any]], looks: Collection[Appearance] = ()) -> BandSurfaces:
+        """Copy the columns of `surfaces.bands.material_band_table` per part; `looks` are the appearances in use."""
         bands = table["diffuse"].shape[1]
         count = max(1, len(table["diffuse"]))
         values: dict[str, NDArray[Any]] = dict(table)
         values["diffuse"] = table["diffuse"] + table["curve_level"]
-        values["emitted"] = emitted
+        values["emitted"] = np.zeros_like(table["diffuse"])
         lobes = np.maximum(table["phong_specular"], table["ct_f0"]).mean(axis=1)
         has_facets = (table["ct_weight"] > 0) & (table["ct_f0"].max(axis=1, initial=0.0) > 0)
         glossy = has_facets | (table["phong_specular"].max(axis=1, initial=0.0) > 0)
@@ -175,12 +237,12 @@ class BandSurfaces:
             packed[:, 1, 1] = 1.0
         present = {
             "phong": np.any(table["phong_specular"] > 0),
-            "facets": np.any(has_facets),
+            "facets": np.any(has_facets) or len(looks) > 0,
             "coat": np.any(table["ct_weight"] > 0),
             "retro": np.any(table["retro_gain"] > 0),
             "specular": np.any(table["mirror"] + table["transmits"] > 0),
             "panes": np.any(table["transmits"] > 0),
-            "emits": np.any(emitted > 0),
+            "emits": any(max(look.emission_cd_m2) > 0.0 for look in looks),
         }
         return cls(bands, frozenset(name for name, there in present.items() if there), engine.table(packed))
 
@@ -236,6 +298,8 @@ class CameraScene(DeviceOwned):
         """Reflectance of parts; None for thermal cameras, which use `material_rows`."""
         self.heat: Any = None
         """Temperature rise of each triangle by engines and rolling tyres [K], on the device; None without any."""
+        self.looks: Looks | None = None
+        self.holes: Holes | None = None
         self._lamps: dict[bool, Lamps | None] = {}
         numbers = engine.table(part_numbers(world, rows))
         # Kernels cannot read from empty arrays, so there is at least one row.
@@ -250,7 +314,14 @@ class CameraScene(DeviceOwned):
         of_parts = {name: values[rows] for name, values in table.items()}
         diffuse = (of_parts["diffuse"] + of_parts["curve_level"]).mean(axis=1) if len(rows) else np.zeros(1)
         self.names = PartNames(numbers, engine.table(diffuse.astype(np.float32)))
-        self.surfaces = BandSurfaces.of(engine, of_parts, np.zeros((len(rows), len(bands))))
+        looks = appearances(world, rows)
+        self.holes = Holes.of(self.scene, looks, len(rows))
+        if looks:
+            dry = np.asarray(material_band_table(materials, bands)["diffuse"])[rows]
+            wetness = (of_parts["diffuse"].sum(axis=1) / np.maximum(dry.sum(axis=1), 1e-9)).clip(0.0, 1.0)
+            wetness[dry.sum(axis=1) <= 0.0] = 1.0
+            self.looks = Looks.of(self.scene, looks, bands, wetness)
+        self.surfaces = BandSurfaces.of(engine, of_parts, looks.values())
         for night in (False, True):
             lamps = lamp_table(world, bands, night=night, sensor=visibility_keys)
             self._lamps[night] = Lamps.of(engine, lamps, self.scene.origin) if len(lamps) else None

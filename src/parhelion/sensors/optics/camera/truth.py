@@ -22,6 +22,7 @@ from parhelion.rays.device import engine as running_engine
 from parhelion.rays.moving import rotate_back
 from parhelion.rays.replay import SceneArrays
 from parhelion.rays.scene import NOTHING, RayScene
+from parhelion.sensors.optics.appearance import Holes, trace_through
 from parhelion.sensors.optics.camera.lens import project
 from parhelion.sensors.optics.camera.view import View
 from parhelion.sensors.optics.scene import PartNames
@@ -65,12 +66,19 @@ class PixelTruth:
 
 
 def trace_truth(
-    engine: Engine, view: View, names: PartNames, scene: SceneArrays, reach: Float, *, moves: bool
+    engine: Engine,
+    view: View,
+    names: PartNames,
+    scene: SceneArrays,
+    reach: Float,
+    *,
+    moves: bool,
+    holes: Holes | None = None,
 ) -> PixelTruth:
     """Cast one ray through the centre of each pixel."""
     count = view.width * view.height
     see = engine.frozen(_see, casts=True)
-    found = see(view, names, scene, engine.counting(count), reach, count, moves)
+    found = see(view, names, scene, engine.counting(count), reach, count, moves, holes)
     shape = (view.height, view.width)
     range_m, depth, *normal, reflectance = (copied(values).reshape(shape) for values in found[:6])
     label, instance, actor = (copied(values).reshape(shape) for values in found[6:])
@@ -86,12 +94,21 @@ def trace_truth(
 
 
 def _see(
-    view: View, names: PartNames, scene: SceneArrays, index: Int, reach: Float, size: int, moves: bool
+    view: View,
+    names: PartNames,
+    scene: SceneArrays,
+    index: Int,
+    reach: Float,
+    size: int,
+    moves: bool,
+    holes: Holes | None,
 ) -> tuple[Float | Int, ...]:
     dr, mi = running_engine().dr, running_engine().mi
     pixel, row, column = view.pixel(index)
     ray = view.ray(row, column, 0.5, 0.5, 0.5, None)
-    hit = scene.trace(ray.origin, ray.direction, ray.time, reach, coherent=True)
+    hit = trace_through(
+        scene, holes, ray.origin, ray.direction, ray.time, reach, step_off=lambda t: 1e-4 + 1e-5 * t, coherent=True
+    )
     normal = dr.select(dr.dot(hit.normal, ray.direction) > 0.0, -hit.normal, hit.normal)
     local = rotate_back(dr, mi, view.axis(ray.time)[1], normal)
     numbers = names.at(hit.part)

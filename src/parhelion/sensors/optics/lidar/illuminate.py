@@ -10,6 +10,7 @@ from parhelion.rays.device import engine as running_engine
 from parhelion.rays.replay import Picked, Rows, SceneArrays, capacity
 from parhelion.rays.scene import NOTHING, Trace
 from parhelion.sensors.optics.air import Air, LocalAir, two_way
+from parhelion.sensors.optics.appearance import trace_through
 from parhelion.sensors.optics.beams import BeamAim, Beams, LocalCurve, RangeCurve
 from parhelion.sensors.optics.lidar.echoes import (
     NO_ACTOR,
@@ -117,7 +118,17 @@ class Reflection:
         """Echo and surface normal of traced sub-rays."""
         dr, mi = running_engine().dr, running_engine().mi
         offset, direction = self.sub_rays.ray(aim, sub_ray)
-        hit = scene.trace(aim.origin + offset, direction, aim.time, self.optics.max_range, active, coherent=True)
+        hit = trace_through(
+            scene,
+            self.surfaces.holes,
+            aim.origin + offset,
+            direction,
+            aim.time,
+            self.optics.max_range,
+            active,
+            step_off=lambda t: 1e-4 + 1e-5 * t,
+            coherent=True,
+        )
         cosine = dr.abs(dr.dot(hit.normal, direction))
         power = self.power(aim, dr.select(hit.found, hit.part, 0), cosine, hit.t, hit, hit.found)
         actor = mi.UInt32(NO_ACTOR) if hit.actor is None else hit.actor & NO_ACTOR

@@ -15,7 +15,7 @@ pytest.importorskip("pxr", reason="needs the extra 'usd'")
 
 from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics, UsdShade
 
-from parhelion.world.usd import UsdScene, fans
+from parhelion.world.usd_bodies import UsdScene, fans
 
 
 def stage(path: Path, up: str = "Z", unit_m: float = 1.0) -> Any:
