@@ -125,8 +125,8 @@ class World(HasEmitters):
         Args:
             source: Name of a built-in world, or the path of a world file (.yaml), mesh file (.obj, .ply, .stl, .glb,
                 .usd, ...), SDF or MJCF world (.sdf, .world, .xml), layout (.yaml, .json), or a file of
-                `parhelion.world.sources`: a map (.osm, .osm.pbf, .geojson, CityJSON), roads (.xodr) or a floor plan (ROS
-                map, .svg, .dxf, image).
+                `parhelion.world.sources`: a map (.osm, .osm.pbf, .geojson, CityJSON), roads (.xodr) or a floor plan
+                (ROS map, .svg, .dxf, image).
             seed: Seed of a built-in world or of the plants of a map; overrides that of a world file.
             materials: For a mesh file: library materials by material name in the file.
             params: Parameters of a built-in world or of the loader; for a mesh file, arguments of `World.add`, such as
