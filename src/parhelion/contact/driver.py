@@ -51,8 +51,8 @@ _ROLLED_COSINE = 0.3
 """Cosine of the tilt, 73 degrees, beyond which a vehicle counts as rolled over."""
 _MOST_EFFORT = 3.0
 _DEEPEST_START_M = 0.02
-_SHRUNK_M = 0.05
-"""Depth [m] to which a hull may overlap solid objects at its start."""
+_SHRUNK_M, _HIGHEST_M = 0.02, 0.1
+"""Depth [m] to which a hull may overlap solid objects at its start, and height [m] by which it is raised at most."""
 _BODY, _WHEEL, _REPORT = len(kernel.STATE), len(kernel.WHEEL_STATE), len(kernel.REPORT)
 _FIRST_PAD = 6
 
@@ -204,7 +204,8 @@ class ContactDriver:
         pose = self._on_ground(name, start, wheels, float(vehicle.config.size_m[2]))
         state = np.zeros(_BODY)
         state[:3], state[3:7] = pose.xyz + quat_rotate(pose.quat_xyzw, offset), pose.quat_xyzw
-        self._check_start(name, state, body_row(vehicle.config, chassis))
+        body = body_row(vehicle.config, chassis)
+        state[2] += self._raised(name, state, body)
         return _Member(name, vehicle, state, offset, chassis)
 
     def restart(self) -> None:
@@ -600,12 +601,19 @@ class ContactDriver:
         for one, row in zip(self._members, self._rows.tolist(), strict=True):
             one.vehicle.carry(row)
 
-    def _check_start(self, name: str, state: Floats, body: Floats) -> None:
-        """Refuse a start whose hull overlaps solid objects by more than 5 cm."""
-        place, half, centre = state[:3] - self.solid.scene.origin, body[4:7], body[7:10]
-        reach = float(np.linalg.norm(half) + np.linalg.norm(centre))
+    def _raised(self, name: str, state: Floats, body: Floats) -> float:
+        """Height [m] by which a start must be raised so that its hull is free of bumps of the ground, up to 10 cm.
+
+        A hull that overlaps solid objects there, too, by more than 2 cm, is an error.
+        """
+        half, centre = body[4:7], body[7:10]
+        reach = float(np.linalg.norm(half) + np.linalg.norm(centre)) + _HIGHEST_M
+        place, turn = state[:3] - self.solid.scene.origin, boxes.rotation(state[3:7])
         rows = self.solid.near(place - reach, place + reach)
-        corners = (self.solid.corners[rows] - place) @ boxes.rotation(state[3:7]) - centre
+        corners = (self.solid.corners[rows] - place) @ turn - centre
+        for raised in np.linspace(0.0, _HIGHEST_M, 21).tolist():
+            if not boxes.overlaps(corners - turn[2] * raised, half - kernel.SLOP_M).any():
+                return float(raised)
         inside = rows[boxes.overlaps(corners, np.maximum(half - _SHRUNK_M, 0.2 * half))]
         if len(inside):
             names = sorted({self._named(int(row)) for row in inside})
@@ -613,6 +621,7 @@ class ContactDriver:
             raise ConfigError(
                 f"{name}: its hull overlaps {shown} at its start at {_shown(state[:3])}; move the start into free space"
             )
+        return 0.0
 
     def _on_ground(self, name: str, start: Pose, wheels: Floats, height: float) -> Pose:
         """Pose on the plane under the wheels, with the heading of the start."""

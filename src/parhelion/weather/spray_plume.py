@@ -34,6 +34,9 @@ WAKE_SHARE, WAKE_S = 0.3, 0.5
 TURBULENCE, EDDY_S = 0.06, 0.5
 """Standard deviation of the wake's velocity relative to the vehicle's speed, in each axis, and time over which it
 persists (assumed: spreads by 0.9 m at 30 m/s)."""
+LUMPS_PER_S = 1000.0
+"""Lumps of spray per second: coherent eddies that carry drops of all sizes. Echoes exceed the threshold of a lidar in
+lumps only, so this number decides how many points it sees; it is chosen for the counts of Walz et al. (2021)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +88,11 @@ class SprayPlume:
         distance = np.sqrt((path * path).sum(axis=1))
         speed = distance / (end - begin)
         stream = Stream(self.seed, f"weather/spray/{self.name}")
-        aside, up, size, _ = (to_unit(word) for word in stream.words(number, 0))
+        # Drops of one lump start at one place and move with one eddy; they differ in size, one of each class.
+        classes = max(1, round(self.parcels_per_s / LUMPS_PER_S))
+        lump, size_class = number // classes, number % classes
+        aside, up, *_ = (to_unit(word) for word in stream.words(lump, 0))
+        size = (size_class + to_unit(stream.words(number, 2)[0])) / classes
         rear = np.column_stack(
             [
                 np.full(len(number), -0.5 * self.length_m),
@@ -101,7 +108,7 @@ class SprayPlume:
         wet = mass > 0.0
         age, speed, ground = (now - birth)[wet], speed[wet], ground[wet]
         diameter = drop_diameter_mm(size[wet], speed)
-        a, b, c, d = stream.words(number[wet], 1)
+        a, b, c, d = stream.words(lump[wet], 1)
         eddy = np.column_stack([*to_normal(a, b), to_normal(c, d)[0]]) * (TURBULENCE * speed)[:, None]
         drift = WAKE_SHARE * (path / (end - begin)[:, None])[wet]
         drift[:, 2] = 0.0
