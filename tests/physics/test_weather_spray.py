@@ -16,7 +16,7 @@ from parhelion.weather.grids import DensityGrid
 from parhelion.weather.media import spray
 from parhelion.weather.media.rain import drop_backscatter
 from parhelion.weather.media.spray import SPRAY
-from parhelion.weather.spray_plume import LIFETIME_S, SprayPlume
+from parhelion.weather.spray_plume import CLASSES, LIFETIME_S, LUMPS_PER_S, SprayPlume
 from rigs import one_beam, wall
 from weather_rigs import STRONG, depth
 
@@ -208,3 +208,29 @@ def test_files_and_conditions_hold_it() -> None:
     assert ph.Weather.from_mapping(weather.to_mapping()) == weather
     assert weather.at(0.0).spray_density_kg_m3 == (5e-3,)
     assert not weather.at(0.0).is_clear
+
+
+def _lumpiness(parcels_per_s: float) -> float:
+    """Mean density that the optical mass itself sees [kg/m^3], of five seeds; echoes over a threshold follow it."""
+    found = []
+    for seed in range(5):
+        air = plume(parcels_per_s=parcels_per_s, seed=seed).particles(10.0).airborne
+        density = DensityGrid.from_parcels(air.xyz, air.optical_mass_kg).density_kg_m3
+        found.append(float((density**2).sum() / density.sum()))
+    return float(np.mean(found))
+
+
+def test_the_lumps_of_a_plume_do_not_depend_on_the_number_of_parcels() -> None:
+    """Parcels sample the drops of a fixed number of lumps. One parcel per lump instead would differ by 10 % and more."""
+    few, many = (_lumpiness(LUMPS_PER_S * classes) for classes in (CLASSES, 4 * CLASSES))
+    assert few == pytest.approx(many, rel=0.05)
+    assert _lumpiness(LUMPS_PER_S) > 1.1 * many
+
+
+def test_drops_of_a_lump_start_at_one_place_and_fall_by_their_size() -> None:
+    drops = plume(parcels_per_s=LUMPS_PER_S * CLASSES).particles(2.0)
+    rows = np.arange(len(drops.mass_kg)) // CLASSES
+    young = [np.flatnonzero(rows == k) for k in np.unique(rows)[-20:]]
+    for one in young:
+        assert np.ptp(drops.xyz[one, 1]) < 1e-9
+        assert len(np.unique(drops.diameter_mm[one])) > CLASSES // 2

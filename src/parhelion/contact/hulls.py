@@ -498,9 +498,10 @@ class HullDriver(Bodies):
         between a surface that faces up and none, or one that faces down.
         """
         count, far, up = len(points), np.full(len(points), 1e5), np.tile([0.0, 0.0, 1.0], (len(points), 1))
-        floor, roof = (self.solid.scene.cast(Rays(points, way, np.zeros(count), far)) for way in (-up, up))
+        below, floor = self.solid.scene.below(points, 1e5)
+        roof = self.solid.scene.cast(Rays(points, up, np.zeros(count), far))
         buried = roof.found & (roof.normal[:, 2] > 0.0) & (~floor.found | (floor.normal[:, 2] < 0.0))
-        height = np.where(floor.found, points[:, 2] - floor.range, -np.inf)
+        height = np.where(floor.found, below, -np.inf)
         return np.where(buried, points[:, 2] + roof.range, height), np.where(buried, roof.triangle, -1)
 
     def _check_apart(self, number: int) -> None:
