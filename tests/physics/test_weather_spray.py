@@ -221,7 +221,7 @@ def _lumpiness(parcels_per_s: float) -> float:
 
 
 def test_the_lumps_of_a_plume_do_not_depend_on_the_number_of_parcels() -> None:
-    """Parcels sample the drops of a fixed number of lumps. One parcel per lump instead would differ by 10 % and more."""
+    """Parcels sample the drops of a fixed number of lumps. One parcel per lump would differ by 10 % and more."""
     few, many = (_lumpiness(LUMPS_PER_S * classes) for classes in (CLASSES, 4 * CLASSES))
     assert few == pytest.approx(many, rel=0.05)
     assert _lumpiness(LUMPS_PER_S) > 1.1 * many

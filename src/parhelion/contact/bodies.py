@@ -14,6 +14,7 @@ from parhelion.contact import boxes, kernel
 from parhelion.contact.solid import EDGE, Solid
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose, quat_multiply, quat_rotate
+from parhelion.rays.records import Rays
 from parhelion.world.world import World
 
 CLEARANCE_M = 10.0
@@ -126,27 +127,38 @@ class Bodies(ABC):
         """Rows of triangles that stop these bodies."""
         return rows
 
-    def _raised(self, name: str, state: Floats, body: Floats) -> float:
-        """Height [m] by which a start must be raised so that its hull is free of bumps of the ground, up to 10 cm.
+    def _raised(self, name: str, state: Floats, body: Floats, hubs: Floats) -> float:
+        """Height [m], up to 10 cm, by which a start must be raised so that hull and wheels are free of bumps.
 
-        A hull that overlaps solid objects there, too, by more than 2 cm, is an error.
+        `hubs` are places and radii (n, 4) [m] of the wheels in the body frame. A hull that overlaps solid objects by
+        more than 2 cm at all heights is an error; a wheel that does, for example in a wall, is not.
         """
         half, centre = body[4:7], body[7:10]
         reach = float(np.linalg.norm(half) + np.linalg.norm(centre)) + HIGHEST_M
         place, turn = state[:3] - self.solid.scene.origin, boxes.rotation(state[3:7])
         rows = self.solid.near(place - reach, place + reach)
         corners = (self.solid.corners[rows] - place) @ turn - centre
-        for raised in np.linspace(0.0, HIGHEST_M, 21).tolist():
-            if not boxes.overlaps(corners - turn[2] * raised, half - kernel.SLOP_M).any():
-                return float(raised)
+        heights = np.linspace(0.0, HIGHEST_M, 21).tolist()
+        free = [h for h in heights if not boxes.overlaps(corners - turn[2] * h, half - kernel.SLOP_M).any()]
         inside = rows[boxes.overlaps(corners, np.maximum(half - SHRUNK_M, 0.2 * half))]
-        if len(inside):
+        if not free and len(inside):
             names = sorted({self._named(int(row)) for row in inside})
-            shown = ", ".join(repr(one) for one in names[:3])
+            listed = ", ".join(repr(one) for one in names[:3])
             raise ConfigError(
-                f"{name}: its hull overlaps {shown} at its start at {shown(state[:3])}; move the start into free space"
+                f"{name}: its hull overlaps {listed} at its start at {shown(state[:3])}; move the start into free space"
             )
-        return 0.0
+        up = np.array([0.0, 0.0, 1.0])
+        rolls = (h for h in free if self._deepest(state[:3] + h * up, turn, hubs) < 0.5 * SHRUNK_M)
+        return float(next(rolls, free[0] if free else 0.0))
+
+    def _deepest(self, place: Floats, turn: Floats, hubs: Floats) -> float:
+        """Largest depth [m] of a surface in the lower halves of wheels."""
+        angles = np.radians(np.arange(-75.0, 76.0, 12.5))
+        ways = np.column_stack([np.sin(angles), 0.0 * angles, -np.cos(angles)]) @ turn.T
+        start = np.repeat(place + hubs[:, :3] @ turn.T, len(ways), axis=0)
+        size = np.repeat(hubs[:, 3], len(ways))
+        hit = self.solid.scene.cast(Rays(start, np.tile(ways, (len(hubs), 1)), np.zeros(len(start)), size))
+        return float(np.where(hit.found, size - hit.range, 0.0).max(initial=0.0))
 
     def _on_ground(self, name: str, start: Pose, wheels: Floats, height: float) -> Pose:
         """Pose on the plane under the wheels, with the heading of the start."""

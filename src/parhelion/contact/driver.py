@@ -152,7 +152,9 @@ class ContactDriver(Bodies):
         state = np.zeros(_BODY)
         state[:3], state[3:7] = pose.xyz + quat_rotate(pose.quat_xyzw, offset), pose.quat_xyzw
         body = body_row(vehicle.config, chassis)
-        state[2] += self._raised(name, state, body)
+        hubs = np.array([(one.x_m, one.y_m, one.radius_m, one.radius_m) for one in chassis.wheels])
+        hubs[:, :3] -= offset
+        state[2] += self._raised(name, state, body, hubs)
         return _Member(name, vehicle, state, offset, chassis)
 
     def restart(self) -> None:
