@@ -406,8 +406,8 @@ class _Work:
             for n, own in ((0, side > 0.0), (1, side < 0.0)):
                 load, press, *deepest = discs[n]
                 one = dr.select(own, force, 0.0)
-                new = zip(deepest, (of_plane, depth), strict=True)
-                deepest = [dr.select(own, xp.maximum(a, b), a) for a, b in new]
+                pairs = zip(deepest, (of_plane, depth), strict=True)
+                deepest = [dr.select(own, xp.maximum(a, b), a) for a, b in pairs]
                 discs[n] = (load + one, press - toward * one, *deepest)
             weight = dr.select(hit.found, dr.select(finer, 1.0, xp.clip(2.0 * apart - 1.0, 0.0, 1.0)), 0.0)
             of_edge = weight * xp.maximum(size - distance, 0.0)
