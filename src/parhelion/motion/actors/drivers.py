@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from parhelion.core.history import History
 from parhelion.core.pose import Floats
@@ -365,8 +365,8 @@ class Drivers:
         other = other_lane[there] != number
         return _Beside(rows, at[other], aside[other], speed[other], discs.radius_m[there[other]])
 
-    def _toward_discs(self, near: _Beside, number: int, left: Floats) -> tuple[Floats, Floats]:
-        """Distances (n, m) [m] along the lane from vehicles at places `left` to discs on their way; NaN for others."""
+    def _toward_discs(self, near: _Beside, number: int, left: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+        """Distances (n, m) [m] along the lane from vehicles to discs, and a mask of those on the way at places `left`."""
         lane = self._lanes[number]
         ahead = near.at_m[None, :] - self.distance[near.rows, None]
         if lane.closed:
