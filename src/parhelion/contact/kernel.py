@@ -318,8 +318,8 @@ class _Work:
         """
         dt, xp, (spring, damper, sag, travel, bar) = self.dt, namespace(lift), suspension
         force = push - spring * (lift + sag) - bar * (lift - opposite)
-        stiff = xp.maximum(spring + bar + tyre, 1e-6)
-        moved = lift + force / stiff * (1.0 - xp.exp(-stiff * dt / xp.maximum(damper, 1e-6)))
+        stiff, damped = xp.maximum(spring + bar + tyre, 1e-6), xp.maximum(damper, 1e-6)
+        moved = lift + force / stiff * (1.0 - xp.exp(-stiff * dt / damped))
         return self.dr.select(spring > 0.0, xp.clip(moved, -sag, travel - sag), 0.0)
 
     def _ground(self, part: Ints, touches: Masks) -> Ground:
@@ -406,8 +406,7 @@ class _Work:
             for n, own in ((0, side > 0.0), (1, side < 0.0)):
                 load, press, *deepest = discs[n]
                 one = dr.select(own, force, 0.0)
-                pairs = zip(deepest, (of_plane, depth), strict=True)
-                deepest = [dr.select(own, xp.maximum(a, b), a) for a, b in pairs]
+                deepest = [dr.select(own, xp.maximum(a, b), a) for a, b in zip(deepest, (of_plane, depth), strict=True)]
                 discs[n] = (load + one, press - toward * one, *deepest)
             weight = dr.select(hit.found, dr.select(finer, 1.0, xp.clip(2.0 * apart - 1.0, 0.0, 1.0)), 0.0)
             of_edge = weight * xp.maximum(size - distance, 0.0)

@@ -366,7 +366,7 @@ class Drivers:
         return _Beside(rows, at[other], aside[other], speed[other], discs.radius_m[there[other]])
 
     def _toward_discs(self, near: _Beside, number: int, left: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-        """Distances (n, m) [m] along the lane from vehicles to discs, and a mask of those on the way at places `left`."""
+        """Distances (n, m) [m] along the lane from vehicles to discs; mask of those on the way at places `left`."""
         lane = self._lanes[number]
         ahead = near.at_m[None, :] - self.distance[near.rows, None]
         if lane.closed:
