@@ -10,8 +10,9 @@ import numpy as np
 
 import parhelion as ph
 from parhelion.contact import kernel
+from parhelion.contact.bodies import Collision
 from parhelion.contact.chassis import chassis_of
-from parhelion.contact.driver import Collision, ContactDriver
+from parhelion.contact.driver import ContactDriver
 from parhelion.core.pose import Floats
 from parhelion.motion.vehicles.base import Command, DriveCommand
 from parhelion.motion.vehicles.ground import Car, DifferentialDrive

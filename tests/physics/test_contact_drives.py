@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 import parhelion as ph
@@ -16,5 +15,5 @@ def test_random_drives_stay_on_the_ground_and_outside_of_walls(name: str) -> Non
     found = drive(ph.World.load(name), name, count=24, seconds=2.0, seed=5)
     assert found.drives == 24
     assert found.problems == []
-    assert found.hull_m.max() <= 0.05
-    assert np.mean(found.wheel_m > 0.02) < 0.02  # landings, which `problems` excludes
+    assert found.wheel_m.max() <= 0.02
+    assert found.missed < 0.002

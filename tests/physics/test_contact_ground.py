@@ -367,3 +367,26 @@ def test_the_edge_of_a_kerb_between_two_rays_carries_a_wheel(angle_deg: float) -
     hub[2] += driver.lifts()[0][0]
     gap = math.dist((hub[0], hub[2]), (x, high)) if hub[0] < x else hub[2] - high
     assert gap > radius - 0.02
+
+
+def test_a_sprung_car_heaves_as_a_damped_mass_on_spring_and_tyre() -> None:
+    """m z'' = -k_t d, k_t d = k_s s + c s', z = -(d + s): the three roots of the characteristic equation decide."""
+    chassis = vehicle(CAR).config.chassis
+    wheel = chassis.wheels[0].suspension.model_copy(update={"anti_roll_n_m_rad": 0.0})
+    wheels = [one.model_copy(update={"suspension": wheel, "x_m": x, "y_m": y}) for one, (x, y) in
+              zip(chassis.wheels, ((1.2, 0.7), (1.2, -0.7), (-1.2, 0.7), (-1.2, -0.7)), strict=True)]  # fmt: skip
+    driver = _sprung(CAR, flat(), chassis=chassis.model_copy(update={"wheels": wheels}))
+    run(driver, [REST], 1.0)
+    driver._state[9, 0] = -0.3
+    driver._forget()
+    heights: list[float] = []
+    run(driver, [REST], 0.6, watch=lambda rows, _: heights.append(rows[0][3]))
+    mass, tyre, spring, damper = 1093.3 / 4.0, chassis.tyre_stiffness_n_m, wheel.stiffness_n_m, wheel.damping_n_s_m
+    # State (z, z', s): d = -z - s, s' = (k_t d - k_s s) / c.
+    rates = np.array(
+        [[0.0, 1.0, 0.0], [-tyre / mass, 0.0, -tyre / mass], [-tyre / damper, 0.0, -(tyre + spring) / damper]]
+    )
+    values, vectors = np.linalg.eig(rates)
+    parts = vectors * np.linalg.solve(vectors, np.array([0.0, -0.3, 0.0]))
+    closed = (parts[0] * np.exp(np.outer(np.arange(1, 61) * 0.01, values))).sum(axis=1).real
+    assert np.abs(np.array(heights) - closed).max() < 0.08 * np.abs(closed).max()

@@ -298,6 +298,30 @@ def test_a_moving_actor_pushes_a_hovering_multirotor_away() -> None:
     assert quad.velocity_m_s[0] > 1.5
 
 
+@pytest.mark.parametrize(("label", "mass"), [("person", 75.0), ("car", 1500.0)])
+def test_the_impulse_on_an_actor_is_that_of_the_reduced_mass(label: str, mass: float) -> None:
+    """(1 + e) v m M/(m + M), with the restitution of the hull; the actor keeps its share as recoil, also when saved."""
+    world = ph.World()
+    block(world, (200.0, 200.0, 1.0), (0.0, 0.0, -50.0), "bottom")
+    pose = ph.Pose((6.0, 0, 0))
+    world.add_actor(ph.shapes.box(0.6, 3, 3), material="steel", label=label, name="it", trajectory=pose)
+    boat = barge(0.1)
+    driver = HullDriver(world)
+    driver.add("boat", boat, ph.Pose((0, 0, 0)))
+    place, quat, _, spin = boat.motion()
+    boat.carry(place, quat, (2.0, 0.0, 0.0), spin)
+    (hit,), _ = until_contact(driver, [ADRIFT])
+    own = float(boat.heavy[0][0])
+    expected = 1.1 * 2.0 * own * mass / (own + mass)
+    assert hit.other == "it"
+    assert hit.impulse_n_s == pytest.approx(expected, rel=0.1)
+    (recoil,) = driver.obstacles.recoils.values()
+    assert recoil[0] == pytest.approx(expected / mass, rel=0.15)
+    saved = driver.save()
+    driver.load(saved)
+    assert list(driver.obstacles.recoils.values()) == [recoil]
+
+
 def test_clearance_is_the_distance_of_the_hull() -> None:
     driver = HullDriver(hall())
     driver.add("quad", vehicle(QUAD), ph.Pose((1.0, 0, 2)))

@@ -10,7 +10,8 @@ import pytest
 import parhelion as ph
 from contact_rigs import CAR, HUSKY, REST, flat, launched, model, run, wall
 from parhelion.contact import boxes, pairs
-from parhelion.contact.driver import Collision, ContactDriver
+from parhelion.contact.bodies import Collision
+from parhelion.contact.driver import ContactDriver
 from parhelion.contact.solid import EDGE
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats

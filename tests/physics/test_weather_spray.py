@@ -16,7 +16,7 @@ from parhelion.weather.grids import DensityGrid
 from parhelion.weather.media import spray
 from parhelion.weather.media.rain import drop_backscatter
 from parhelion.weather.media.spray import SPRAY
-from parhelion.weather.spray_plume import LIFETIME_S, SprayPlume
+from parhelion.weather.spray_plume import CLASSES, LIFETIME_S, LUMPS_PER_S, SprayPlume
 from rigs import one_beam, wall
 from weather_rigs import STRONG, depth
 
@@ -130,13 +130,15 @@ def test_light_across_the_plume_meets_the_cross_sections_of_its_drops() -> None:
 
 
 def test_drops_spread_in_the_wake_drift_with_the_wind_and_fall_by_size() -> None:
-    drops = plume(parcels_per_s=4000.0, wind_m_s=(0.0, 3.0, 0.0)).particles(10.0)
-    old = drops.rows((drops.age > 1.9) & (drops.age < 2.1))
+    plumes = [plume(parcels_per_s=400.0, wind_m_s=(0.0, 3.0, 0.0), seed=seed).particles(10.0) for seed in range(10)]
+    drops = plumes[0]
+    olds = [one.rows((one.age > 1.9) & (one.age < 2.1)) for one in plumes]
+    xyz, age = np.concatenate([one.xyz for one in olds]), np.concatenate([one.age for one in olds])
     spread = 0.5 * 0.06 * 30.0 * (1.0 - np.exp(-2.0 / 0.5))
-    assert old.xyz[:, 1].mean() == pytest.approx(6.0, abs=0.15)
-    assert old.xyz[:, 1].std() == pytest.approx(np.hypot(spread, 1.8 / np.sqrt(12.0)), rel=0.1)
-    birth = 30.0 * (10.0 - old.age) - 0.5 * 4.5
-    assert (old.xyz[:, 0] - birth).mean() == pytest.approx(0.3 * 30.0 * 0.5 * (1.0 - np.exp(-4.0)), abs=0.2)
+    assert xyz[:, 1].mean() == pytest.approx(6.0, abs=0.15)
+    assert xyz[:, 1].std() == pytest.approx(np.hypot(spread, 1.8 / np.sqrt(12.0)), rel=0.1)
+    birth = 30.0 * (10.0 - age) - 0.5 * 4.5
+    assert (xyz[:, 0] - birth).mean() == pytest.approx(0.3 * 30.0 * 0.5 * (1.0 - np.exp(-4.0)), abs=0.2)
     aloft = drops.rows((drops.age > 1.0) & ~drops.settled)
     assert aloft.diameter_mm.mean() < 0.7 * drops.diameter_mm.mean(), "large drops fall first"
     assert spray.fall_speed_m_s(0.3) == pytest.approx(1.17)
@@ -208,3 +210,29 @@ def test_files_and_conditions_hold_it() -> None:
     assert ph.Weather.from_mapping(weather.to_mapping()) == weather
     assert weather.at(0.0).spray_density_kg_m3 == (5e-3,)
     assert not weather.at(0.0).is_clear
+
+
+def _lumpiness(parcels_per_s: float) -> float:
+    """Mean density that the optical mass itself sees [kg/m^3], of five seeds; echoes over a threshold follow it."""
+    found = []
+    for seed in range(5):
+        air = plume(parcels_per_s=parcels_per_s, seed=seed).particles(10.0).airborne
+        density = DensityGrid.from_parcels(air.xyz, air.optical_mass_kg).density_kg_m3
+        found.append(float((density**2).sum() / density.sum()))
+    return float(np.mean(found))
+
+
+def test_the_lumps_of_a_plume_do_not_depend_on_the_number_of_parcels() -> None:
+    """Parcels sample the drops of a fixed number of lumps. One parcel per lump, of one size, doubles it."""
+    few, many = (_lumpiness(LUMPS_PER_S * classes) for classes in (CLASSES, 4 * CLASSES))
+    assert few == pytest.approx(many, rel=0.12)
+    assert _lumpiness(LUMPS_PER_S) > 2.0 * many
+
+
+def test_drops_of_a_lump_start_at_one_place_and_fall_by_their_size() -> None:
+    drops = plume(parcels_per_s=LUMPS_PER_S * CLASSES).particles(2.0)
+    rows = np.arange(len(drops.mass_kg)) // CLASSES
+    young = [np.flatnonzero(rows == k) for k in np.unique(rows)[-20:]]
+    for one in young:
+        assert np.ptp(drops.xyz[one, 1]) < 0.02  # they left the tyre within 2.5 ms
+        assert len(np.unique(drops.diameter_mm[one])) > CLASSES // 2

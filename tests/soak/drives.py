@@ -2,24 +2,38 @@
 
     python tests/soak/drives.py --worlds off-road city warehouse harbour --drives 250 --seconds 10 --seed 1
 
-Many vehicles drive at once, as lanes of one driver that ignore each other, with random commands. Every 0.1 s the script
-checks that no number is undefined, no wheel is more than 2 cm below the ground for longer than a landing lasts, no
-centre of mass passed through a surface, and how deep hulls are in the true triangles. A second run, resumed from a
-state saved in the middle, must have the same bits. Exits with 1 if a check fails.
+Many vehicles drive at once, as lanes of one driver that ignore each other, with random commands. The script checks
+
+- in every step of 10 ms that no number is undefined and no wheel is more than 2 cm below the ground;
+- every 50 ms that no point of a hull 2 cm inside of its sides passed through a surface, and that no hull overlaps the
+  true triangles by more than 2 cm in two checks in succession;
+- that a second run has the same bits, and a third one that resumes from a state saved in the middle.
+
+A tyre deflects under load, so the depth of a wheel is that of its rigid part: how far a surface reaches into the
+outline of the unloaded tyre, less the sinkage into soil and the largest deflection of the tyre, from tread to rim
+flange or core (`tyre_travel_m` of the data sheet). The script also reports how often a surface reaches more than 2 cm
+deeper into a tyre than its load explains: obstacles between the rays of a wheel. Exits with 1 if a check fails.
+
+`--jobs 16` divides the drives among processes; each of them has its own seed, which does not depend on their number.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 import warnings
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from itertools import starmap
+from multiprocessing import get_context
 
 import numpy as np
 
 import parhelion as ph
 from parhelion.contact import boxes
+from parhelion.contact.chassis import tyre_travel
 from parhelion.contact.chassis import wheel_loads as static_loads
 from parhelion.contact.driver import ContactDriver
 from parhelion.core.errors import ConfigError
@@ -31,10 +45,9 @@ from parhelion.rays.records import Rays
 MODELS = ("clearpath/husky", "pioneer/p3-dx", "bmw/320i")
 TOP_M = {"off-road": 40.0, "city": 0.5, "warehouse": 0.3, "harbour": 3.0}
 """Height above which starts do not look for ground, so that vehicles do not start on roofs."""
-DT, CHECK = 0.01, 10
-LANDING_S = 0.3
-DEEPEST_WHEEL_M = 0.02
-DEEPEST_HULL_M = 0.1
+DT, CHECK = 0.01, 5
+DEEPEST_M = 0.02
+"""Depth [m] up to which a wheel may be below the ground at any moment, and a hull in a wall for longer than a check."""
 _DEPTHS_M = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 
 
@@ -47,7 +60,9 @@ class Outcome:
     hull_m: Floats
     """Depth of each hull in the true triangles at each check: the largest of a few levels that it exceeds."""
     wheel_m: Floats
-    """Depth of the deepest wheel of each vehicle below the ground at each check."""
+    """Depth of the rigid part of the deepest wheel of each vehicle below the ground in each step."""
+    missed: float = 0.0
+    """Share of the steps in which a surface reaches over 2 cm deeper into a tyre than its load explains."""
     problems: list[str] = field(default_factory=list)
     events: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
@@ -110,94 +125,122 @@ def hull_depths(driver: ContactDriver) -> Floats:
     return found
 
 
-def wheel_depths(driver: ContactDriver) -> Floats:
-    """Depth [m] of each vehicle's deepest wheel: how far a surface reaches into the lower half of its disc, radially.
+def wheel_depths(driver: ContactDriver) -> tuple[Floats, Floats]:
+    """Depths (n,) [m] of the rigid part of each vehicle's deepest wheel, and largest deflections without load.
 
-    Sinkage into soil and the deflection of tyres under more than their static load do not count. Rays go from the hub
-    to the rim; a hub that is less than a radius below a surface that faces up has been pushed through it. Farther
-    above, a surface may be a window sill over free space.
+    Rays go from the hub to the outline of the unloaded tyre. A hub that is less than a radius below a surface that
+    faces up has been pushed through it. Farther above, a surface may be a window sill over free space.
     """
-    hubs, ways, sizes, owners = [], [], [], []
+    hubs, ways, sizes, bends, stops, owners = [], [], [], [], [], []
     turns = boxes.rotation(driver._state[3:7].T)
     sunk, loads, lifts = driver.sinkages(), driver.wheel_loads(), driver.lifts()
     angles = np.radians(np.arange(-90.0, 91.0, 5.0))
     around = np.column_stack([np.sin(angles), 0.0 * angles, -np.cos(angles)])
     for k, one in enumerate(driver._members):
-        wheels = one.chassis.wheels
-        more = (loads[k][: len(wheels)] - static_loads(one.vehicle.config.mass_kg, one.chassis)).clip(0.0)
-        less = sunk[k][: len(wheels)] + more / one.chassis.tyre_stiffness_n_m
-        for wheel, depth, lift in zip(wheels, less, lifts[k], strict=False):
-            hub = np.array([wheel.x_m, wheel.y_m, wheel.radius_m + lift]) - one.offset
+        static = static_loads(one.vehicle.config.mass_kg, one.chassis) / one.chassis.tyre_stiffness_n_m
+        for n, wheel in enumerate(one.chassis.wheels):
+            hub = np.array([wheel.x_m, wheel.y_m, wheel.radius_m + lifts[k][n]]) - one.offset
             hubs.append(np.tile(driver._state[:3, k] + turns[k] @ hub, (len(angles), 1)))
             ways.append(around @ turns[k].T)
-            sizes.append(np.full(len(angles), wheel.radius_m - depth))
-            owners.append(np.full(len(angles), k))
-    start, way, size, owner = (np.concatenate(one) for one in (hubs, ways, sizes, owners))
+            sizes.append(wheel.radius_m + static[n])
+            bends.append(sunk[k][n] + loads[k][n] / one.chassis.tyre_stiffness_n_m)
+            stops.append(sunk[k][n] + tyre_travel(wheel, one.chassis, float(static[n])))
+            owners.append(k)
+    start, way = np.concatenate(hubs), np.concatenate(ways)
+    size, bend, stop, owner = (np.repeat(one, len(angles)) for one in (sizes, bends, stops, owners))
     hit = driver.solid.scene.cast(Rays(start, way, np.zeros(len(start)), size))
     up = np.tile([0.0, 0.0, 1.0], (len(start), 1))
     above = driver.solid.scene.cast(Rays(start, up, np.zeros(len(start)), size))
     normal = driver.solid.triangles.normals()[np.where(above.found, above.triangle, 0)]
     buried = above.found & (normal[:, 2] > 0.3)
     depth = np.where(buried, size + above.range, np.where(hit.found, size - hit.range, 0.0))
-    found = np.zeros(len(driver._members))
-    np.maximum.at(found, owner, np.where(turns[owner, 2, 2] > 0.5, depth, 0.0))
-    return found
+    depth = np.where(turns[owner, 2, 2] > 0.5, depth, 0.0)
+    rigid, missed = np.zeros(len(driver._members)), np.zeros(len(driver._members))
+    np.maximum.at(rigid, owner, depth - stop)
+    np.maximum.at(missed, owner, depth - bend)
+    return rigid, missed
 
 
 def drive(world: ph.World, name: str, count: int, seconds: float, seed: int) -> Outcome:
-    """Drive, check, and repeat from a state that was saved in the middle."""
+    """Drive and check, then repeat from the start and from a state that was saved in the middle."""
     begin = time.perf_counter()
     driver = placed(world, name, count, seed)
     count = len(driver._members)
     table = commands_of(driver, seconds, seed)
     steps = round(seconds / DT)
     result = Outcome(name, count, np.zeros((0, count)), np.zeros((0, count)))
-    hulls, wheels, saved, last = [], [], b"", driver._state[:3].T.copy()
-    under = np.zeros(count)
+    hulls, wheels, saved, last = [], [], b"", inner_points(driver)
+    before, begun = np.zeros(count), driver.save()
     for number in range(steps):
         driver.step(table[int(number * DT)], DT)
         if number == steps // 2:
             saved = driver.save()
+        if not np.isfinite(driver._state).all():
+            result.problems.append(f"undefined state at {number * DT:.2f} s")
+            break
+        now = number * DT
+        rigid, missed = wheel_depths(driver)
+        wheels.append(rigid)
+        result.missed += float(np.mean(missed > DEEPEST_M)) / steps
+        for k in np.flatnonzero((wheels[-1] > DEEPEST_M) & ~(before > DEEPEST_M)).tolist():
+            result.problems.append(
+                f"{driver._members[k].name}: wheel {wheels[-1][k]:.3f} m below ground at {now:.2f} s, {_at(driver, k)}"
+            )
+        before = wheels[-1]
         if number % CHECK:
             continue
-        if not np.isfinite(driver._state).all():
-            result.problems.append(f"undefined state at {number * DT:.1f} s")
-            break
-        now = driver._state[:3].T.copy()
-        for k in passed(driver, last, now):
+        points = inner_points(driver)
+        for k in passed(driver, last, points):
             result.problems.append(
-                f"{driver._members[k].name} passed through a surface at {number * DT:.1f} s, {now[k]}"
+                f"{driver._members[k].name}: passed through a surface at {now:.2f} s, {_at(driver, k)}"
             )
+        last = points
         hulls.append(hull_depths(driver))
-        wheels.append(wheel_depths(driver))
-        under = np.where(wheels[-1] > DEEPEST_WHEEL_M, under + CHECK * DT, 0.0)
-        for k in np.flatnonzero((under > LANDING_S) & (under <= LANDING_S + CHECK * DT)).tolist():
-            result.problems.append(f"{driver._members[k].name}: wheel {wheels[-1][k]:.3f} m below ground, {now[k]}")
-        for k in np.flatnonzero(hulls[-1] > DEEPEST_HULL_M).tolist():
-            result.problems.append(f"{driver._members[k].name}: hull {hulls[-1][k]:.2f} m deep at {now[k]}")
-        last = now
+        lasts = hulls[-1] >= DEEPEST_M if len(hulls) < 2 else (hulls[-1] >= DEEPEST_M) & (hulls[-2] >= DEEPEST_M)
+        new = lasts if len(hulls) < 3 else lasts & ~(hulls[-3] >= DEEPEST_M)
+        for k in np.flatnonzero(new).tolist():
+            result.problems.append(
+                f"{driver._members[k].name}: hull {hulls[-1][k]:.3f} m deep at {now:.2f} s, {_at(driver, k)}"
+            )
     end = driver.save()
     for one in driver.events():
         result.events[one.kind] = result.events.get(one.kind, 0) + 1
-    driver.load(saved)
-    for number in range(steps // 2 + 1, steps):
-        driver.step(table[int(number * DT)], DT)
-    if driver.save() != end:
-        result.problems.append("resumed drives have other bits")
+    for state, first, what in ((begun, 0, "repeated"), (saved, steps // 2 + 1, "resumed")):
+        driver.load(state)
+        for number in range(first, steps):
+            driver.step(table[int(number * DT)], DT)
+        if driver.save() != end:
+            result.problems.append(f"{what} drives have other bits")
     result.hull_m, result.wheel_m = np.array(hulls), np.array(wheels)
     result.seconds = time.perf_counter() - begin
     return result
 
 
+def _at(driver: ContactDriver, number: int) -> str:
+    """Model, place and speed of a vehicle."""
+    x, y, z, *_, vx, vy, vz = driver._state[:10, number].tolist()
+    model = driver._members[number].vehicle.config.name
+    return f"{model} at ({x:.2f}, {y:.2f}, {z:.2f}), velocity ({vx:.1f}, {vy:.1f}, {vz:.1f}) m/s"
+
+
+def inner_points(driver: ContactDriver) -> Floats:
+    """Points (n, 15, 3) of the hulls in the world: the centre, and corners and middles of sides, 2 cm inside."""
+    turns = boxes.rotation(driver._state[3:7].T)
+    shape = np.concatenate([np.zeros((1, 3)), boxes.CORNERS, np.eye(3), -np.eye(3)])
+    half = np.maximum(driver._half - DEEPEST_M, 0.2 * driver._half)
+    local = shape * half[:, None] + driver._centre[:, None]
+    return local @ turns.swapaxes(1, 2) + driver._state[:3].T[:, None]
+
+
 def passed(driver: ContactDriver, before: Floats, after: Floats) -> list[int]:
-    """Vehicles whose centre of mass passed through a surface."""
-    way = after - before
+    """Vehicles of which a point passed through a surface and is still behind it."""
+    start, way = before.reshape(-1, 3), (after - before).reshape(-1, 3)
     length = np.linalg.norm(way, axis=1)
     rows = np.flatnonzero(length > 1e-6)
     if not len(rows):
         return []
-    rays = Rays(before[rows], way[rows] / length[rows, None], np.zeros(len(rows)), length[rows])
-    return rows[driver.solid.scene.cast(rays).found].tolist()
+    rays = Rays(start[rows], way[rows] / length[rows, None], np.zeros(len(rows)), length[rows])
+    return np.unique(rows[driver.solid.scene.cast(rays).found] // before.shape[1]).tolist()
 
 
 def main() -> int:
@@ -207,25 +250,38 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--lanes", type=int, default=50, help="vehicles that drive at the same time")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--show", type=int, default=8, help="problems shown per run")
     args = parser.parse_args()
-    failed = 0
+    parts = []
     for name in args.worlds:
-        world, done = ph.World.load(name), 0
-        while done < args.drives:
-            found = drive(world, name, min(args.lanes, args.drives - done), args.seconds, args.seed + done)
-            done += max(found.drives, 1)
-            hull, wheel = found.hull_m.ravel(), found.wheel_m.ravel()
-            print(
-                f"{name}, seed {args.seed + done - found.drives}: {found.drives} drives in {found.seconds:.0f} s, "
-                f"{found.events}, hull over 1 cm deep {100 * np.mean(hull >= 0.01):.2f} %, deepest {hull.max():.3f} m, "
-                f"wheel over 2 cm {100 * np.mean(wheel > 0.02):.3f} %, deepest {wheel.max():.3f} m, "
-                f"{len(found.problems)} problems",
-                flush=True,
-            )
-            for problem in found.problems[:8]:
-                print("   ", problem)
-            failed += len(found.problems)
+        for done in range(0, args.drives, args.lanes):
+            parts.append((name, min(args.lanes, args.drives - done), args.seconds, args.seed + done))
+    failed = 0
+    if args.jobs == 1:
+        results = starmap(_run, parts)
+    else:
+        os.environ.setdefault("PARHELION_THREADS", "1")
+        pool = ProcessPoolExecutor(args.jobs, mp_context=get_context("spawn"))
+        results = pool.map(_run, *zip(*parts, strict=True))
+    for (*_, seed), found in zip(parts, results, strict=True):
+        hull, wheel = found.hull_m.ravel(), found.wheel_m.ravel()
+        print(
+            f"{found.world}, seed {seed}: {found.drives} drives in {found.seconds:.0f} s, {found.events}, "
+            f"hull over 1 cm deep {100 * np.mean(hull >= 0.01):.2f} %, deepest {hull.max():.3f} m, "
+            f"wheel deepest {wheel.max():.3f} m, tyre without load {100 * found.missed:.3f} %, "
+            f"{len(found.problems)} problems",
+            flush=True,
+        )
+        for problem in found.problems[: args.show]:
+            print("   ", problem, flush=True)
+        failed += len(found.problems)
     return 1 if failed else 0
+
+
+def _run(name: str, count: int, seconds: float, seed: int) -> Outcome:
+    """Drive in a built-in world."""
+    return drive(ph.World.load(name), name, count, seconds, seed)
 
 
 if __name__ == "__main__":

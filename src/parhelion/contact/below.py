@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from parhelion.contact.solid import Solid
 from parhelion.core.pose import Floats
-from parhelion.rays.records import Rays
 from parhelion.world.world import World
 
 UNPAVED = frozenset({"soil", "sand", "gravel"})
@@ -49,12 +48,10 @@ class GroundBelow:
         if count == 0:
             return np.zeros(0), np.zeros(0)
         start = points + np.array([0.0, 0.0, _ABOVE_M])
-        down = np.tile([0.0, 0.0, -1.0], (count, 1))
-        hits = solid.scene.cast(Rays(start, down, np.zeros(count), np.full(count, _ABOVE_M + _BELOW_M)))
+        height, hits = solid.scene.below(start, _ABOVE_M + _BELOW_M)
         emits = self._emitting(materials)
         share = hits.found & emits[np.maximum(hits.part, 0)] if len(emits) else hits.found
-        height = start[:, 2] - np.where(hits.found, hits.range, _ABOVE_M)
-        return height, share.astype(np.float64)
+        return np.where(hits.found, height, points[:, 2]), share.astype(np.float64)
 
     def _current(self) -> Solid:
         """Solid triangles of the world as it is now."""

@@ -15,6 +15,9 @@ TREAD_STIFFNESS_PER_LOAD_1_M = 500.0
 """Shear stiffness of tread and carcass divided by the static load [1/m]: 60 kN/m under 120 N, and the 200 kN/m of a car
 tyre under 3 kN within a factor of 8."""
 _TREAD_DAMPING_RATIO = 0.3
+TRAVEL_PER_RADIUS = 0.25
+"""Deflection of a tyre at its stop, divided by its radius, where the data sheet has none; assumed: the sidewall of a
+205/55 R16 tyre from tread to rim flange is 0.3 radii, that of a 13 x 5.00-6 tyre 0.4."""
 _NO_LIMIT = 1e3
 _WIDTH_PER_RADIUS = 0.6
 """Width of a wheel whose data sheet has none, divided by its radius: 0.2 m for the tyre of a car."""
@@ -74,6 +77,13 @@ def wheel_loads(mass_kg: float, chassis: ChassisConfig) -> Floats:
     return np.linalg.lstsq(balance, np.array([mass_kg * STANDARD_GRAVITY_M_S2, 0.0, 0.0]), rcond=None)[0]
 
 
+def tyre_travel(wheel: WheelConfig, chassis: ChassisConfig, static_m: float) -> float:
+    """Deflection [m] of a tyre at which its rim or core stops it; `static_m` is that under the static load."""
+    if chassis.tyre_travel_m is not None:
+        return max(chassis.tyre_travel_m, static_m)
+    return max(TRAVEL_PER_RADIUS * wheel.radius_m, 3.0 * static_m)
+
+
 def body_row(sheet: DifferentialConfig | CarConfig, chassis: ChassisConfig) -> Floats:
     """`BODY` parameters of a ground vehicle: the hull is a box from the ground clearance to the vehicle's height."""
     length, width, height = sheet.size_m
@@ -127,5 +137,6 @@ def wheel_rows(sheet: DifferentialConfig | CarConfig, chassis: ChassisConfig, co
             width,
             wheel.radius_m,
             _NO_LIMIT if wheel.friction is None else wheel.friction,
+            tyre_travel(wheel, chassis, load / stiffness),
         ]
     return rows

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -21,15 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.contact import boxes, kernel, pairs
+from parhelion.contact.bodies import CLEARANCE_M, SHRUNK_M, Bodies, Collision, forward, shown
 from parhelion.contact.chassis import body_row, chassis_of, wheel_rows
-from parhelion.contact.contacts import Contacts
 from parhelion.contact.near import NearLists
 from parhelion.contact.obstacles import Obstacles
-from parhelion.contact.solid import EDGE, MOVING_SOFT_LABELS, Solid
+from parhelion.contact.solid import MOVING_SOFT_LABELS, SOFT_LABELS
 from parhelion.contact.terrain import is_wet, surfaces_of
 from parhelion.core.constants import STANDARD_GRAVITY_M_S2
 from parhelion.core.errors import ConfigError
-from parhelion.core.pose import Floats, Pose, quat_multiply, quat_rotate
+from parhelion.core.pose import Floats, Pose, quat_rotate
 from parhelion.motion.vehicles.base import Command
 from parhelion.motion.vehicles.ground import Car, DifferentialDrive
 from parhelion.motion.vehicles.sheets import ChassisConfig
@@ -42,35 +41,14 @@ _SUBSTEPS_TOGETHER = 3
 """Substeps between two rounds of impulses between vehicles that may touch."""
 LONGEST_LAUNCH_S = 0.02
 """Longest time [s] that a single launch of the kernel covers; motor control acts at least this often."""
-CLEARANCE_M = 10.0
-"""Distance [m] up to which `clearances` looks for obstacles."""
 STUCK_S, ROLLED_S = 2.0, 0.5
 """Times [s] after which a vehicle counts as stuck or rolled over."""
 _STUCK_SHARE, _MOVING_M_S = 0.1, 0.05
 _ROLLED_COSINE = 0.3
 """Cosine of the tilt, 73 degrees, beyond which a vehicle counts as rolled over."""
 _MOST_EFFORT = 3.0
-_DEEPEST_START_M = 0.02
-_SHRUNK_M = 0.05
-"""Depth [m] to which a hull may overlap solid objects at its start."""
 _BODY, _WHEEL, _REPORT = len(kernel.STATE), len(kernel.WHEEL_STATE), len(kernel.REPORT)
 _FIRST_PAD = 6
-
-
-@dataclass(frozen=True)
-class Collision:
-    """Contact of a vehicle's hull with something in one step."""
-
-    body: str
-    """Name of the vehicle."""
-    other: str
-    """Name of the object or vehicle, its label if it has no name, or 'world edge'."""
-    xyz: tuple[float, float, float]
-    """Position in the world [m] of the strongest contact."""
-    normal: tuple[float, float, float]
-    """Unit normal toward the vehicle."""
-    impulse_n_s: float
-    """Sum of the normal impulses [N s] of the step."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +83,7 @@ class _Member:
     """Kinds of events that still last."""
 
 
-class ContactDriver:
+class ContactDriver(Bodies):
     """Moves ground vehicles in contact with the solid parts of a world and with each other; all of them in one kernel.
 
     Args:
@@ -114,11 +92,8 @@ class ContactDriver:
         mutual: True for contact between the vehicles.
     """
 
-    solid: Solid
-    """Solid triangles of the world."""
     obstacles: Obstacles
     """Moving actors of the world."""
-    _names: dict[int, str]
     _lists: NearLists
     _listed: NDArray[np.int64]
     _spans: Floats
@@ -126,7 +101,7 @@ class ContactDriver:
     _constants: tuple[Any, ...]
     _parameters: Floats
     _wet: bool
-    _version: int
+    _members: list[_Member]
     _device_state: Any
     _half: Floats
     _centre: Floats
@@ -141,57 +116,29 @@ class ContactDriver:
         *,
         mutual: bool = True,
     ) -> None:
-        self.world, self.mutual = world, mutual
+        super().__init__(world)
+        self.mutual = mutual
         self.gravity: Floats = np.array(gravity)
         """Gravity (3,) [m/s^2]; it may change between steps."""
         self._time = 0.0
         self._weather: Any = None
         self._steady = True
         self._look_at_world()
-        self._members: list[_Member] = []
         self._events: list[Event] = []
         self._wheels = 4
         self._state = np.zeros((0, 0))
         self._rows: Floats = np.zeros((0, 20))
         self._reset_arrays()
 
-    def add(self, name: str, vehicle: Any, start: Pose) -> int:
-        """Place a vehicle on the ground at a pose and return its number.
-
-        A start below the ground is raised onto it with a warning; a start above it falls. A start inside of a solid
-        object is an error.
-        """
-        self._members.append(self._member(name, vehicle, start))
-        self.restart()
-        try:
-            self._check_apart(len(self._members) - 1)
-        except ConfigError:
-            self._members.pop()
-            self.restart()
-            raise
-        return len(self._members) - 1
-
-    def place(self, number: int, start: Pose) -> None:
-        """Set the start of a vehicle, and reset all vehicles to theirs."""
-        one = self._members[number]
-        self._members[number] = self._member(one.name, one.vehicle, start)
-        self.restart()
-        try:
-            self._check_apart(number)
-        except ConfigError:
-            self._members[number] = one
-            self.restart()
-            raise
-
     def _check_apart(self, number: int) -> None:
         """Refuse the start of a vehicle inside of another one."""
         hulls = self._hulls()
         others = np.array([k for k in range(len(self._members)) if k != number and self.mutual], np.int64)
         gaps = pairs.separation(hulls[others], hulls[np.full(len(others), number)])[1]
-        for k in others[gaps < -_SHRUNK_M].tolist():
+        for k in others[gaps < -SHRUNK_M].tolist():
             name, start = self._members[number].name, self._members[number].start[:3]
             raise ConfigError(
-                f"{name}: its hull overlaps {self._members[k].name!r} at its start at {_shown(start)}; "
+                f"{name}: its hull overlaps {self._members[k].name!r} at its start at {shown(start)}; "
                 "move the start into free space"
             )
 
@@ -204,7 +151,10 @@ class ContactDriver:
         pose = self._on_ground(name, start, wheels, float(vehicle.config.size_m[2]))
         state = np.zeros(_BODY)
         state[:3], state[3:7] = pose.xyz + quat_rotate(pose.quat_xyzw, offset), pose.quat_xyzw
-        self._check_start(name, state, body_row(vehicle.config, chassis))
+        body = body_row(vehicle.config, chassis)
+        hubs = np.array([(one.x_m, one.y_m, one.radius_m, one.radius_m) for one in chassis.wheels])
+        hubs[:, :3] -= offset
+        state[2] += self._raised(name, state, body, hubs)
         return _Member(name, vehicle, state, offset, chassis)
 
     def restart(self) -> None:
@@ -256,21 +206,11 @@ class ContactDriver:
         An obstacle is anything solid between the lower and the upper side of the hull: objects, other vehicles and
         actors, and the edge of the world. Infinite beyond 10 m; 0 in contact.
         """
-        count, own = len(self._members), self._hulls()
-        found = np.full(count, np.inf)
-        reach = own.reach + CLEARANCE_M
-        moving = self.obstacles.near(own.place, reach, self._time, SUBSTEP_S)
+        own, origin = self._hulls(), self.solid.scene.origin
+        moving = self.obstacles.near(own.place, own.reach + CLEARANCE_M, self._time, SUBSTEP_S)
         every = own if moving is None else own.joined(moving[1])
-        shapes = (boxes.CORNERS * every.half[:, None] + every.centre[:, None]) @ every.turn.swapaxes(1, 2)
-        shapes += (every.place - self.solid.scene.origin)[:, None]
-        place = own.place - self.solid.scene.origin
-        for k in range(count):
-            rows = self.solid.near(place[k] - reach[k], place[k] + reach[k])
-            others = shapes[np.arange(len(shapes)) != k][:, boxes.FACES].reshape(-1, 3, 3)
-            corners = np.concatenate([self.solid.corners[rows], others])
-            local = (corners - place[k]) @ own.turn[k] - self._centre[k]
-            found[k] = boxes.clearance(local, self._half[k])
-        return np.where(found > CLEARANCE_M, np.inf, found)
+        shapes = [one - origin for one in every.triangles()]
+        return self._clearances(own.place - origin, own.turn, self._centre, self._half, shapes)
 
     # ---- saving ----------------------------------------------------------------------------------------------------
 
@@ -466,7 +406,7 @@ class ContactDriver:
                     result[3 * k], result[3 * k + 2] = left if wheel.y_m > 0.0 else right, chassis.max_wheel_torque_n_m
             return result
         # A driver compensates for the slope; brakes act on all wheels by their load, the engine on the driven ones.
-        climb = float(self.gravity @ _forward(self._state[3:7, number]))
+        climb = float(self.gravity @ forward(self._state[3:7, number]))
         speed, asked = vehicle.speed_m_s, vehicle.wanted_speed
         # Soil, air and tyres resist more than the model of the driver knows: a slow integral part makes up for it.
         error = asked - speed
@@ -504,20 +444,11 @@ class ContactDriver:
         for k in np.flatnonzero(contacts.total > 0.0).tolist():
             x, y, z, nx, ny, nz = contacts.where[:, k].tolist()
             vehicle = int(contacts.vehicle[k])
-            other = self._named(int(contacts.row[k]), int(contacts.actor[k]))
+            actor = int(contacts.actor[k])
+            other = self.obstacles.names[actor] if actor >= 0 else self._named(int(contacts.row[k]))
             other = self._members[vehicle].name if vehicle >= 0 else other
             found.append(Collision(self._members[k].name, other, (x, y, z), (nx, ny, nz), float(contacts.total[k])))
         return found
-
-    def _named(self, row: int, actor: int = -1) -> str:
-        """Name of what a triangle belongs to."""
-        if actor >= 0:
-            return self.obstacles.names[actor]
-        if self.solid.is_edge(row):
-            return EDGE
-        part = int(self.solid.triangles.part[row])
-        name = self._names.get(int(self.world.parts.object_index[part]))
-        return name or self.world.label_names[int(self.world.parts.label[part])]
 
     def _watch(self, commands: Sequence[Command], dt: float) -> None:
         """Find events: vehicles that are stuck, rolled over, or below all ground."""
@@ -543,8 +474,7 @@ class ContactDriver:
 
     def _look_at_world(self) -> None:
         """Build the solid triangles of the world as it is now."""
-        self.solid, self._version = Solid.of(self.world), self.world.version
-        self._names = {one.index: one.name for one in self.world.objects}
+        self._build(SOFT_LABELS)
         self._wet = is_wet(self.world, self._time)
 
     def _look_at_weather(self) -> None:
@@ -600,57 +530,6 @@ class ContactDriver:
         for one, row in zip(self._members, self._rows.tolist(), strict=True):
             one.vehicle.carry(row)
 
-    def _check_start(self, name: str, state: Floats, body: Floats) -> None:
-        """Refuse a start whose hull overlaps solid objects by more than 5 cm."""
-        place, half, centre = state[:3] - self.solid.scene.origin, body[4:7], body[7:10]
-        reach = float(np.linalg.norm(half) + np.linalg.norm(centre))
-        rows = self.solid.near(place - reach, place + reach)
-        corners = (self.solid.corners[rows] - place) @ boxes.rotation(state[3:7]) - centre
-        inside = rows[boxes.overlaps(corners, np.maximum(half - _SHRUNK_M, 0.2 * half))]
-        if len(inside):
-            names = sorted({self._named(int(row)) for row in inside})
-            shown = ", ".join(repr(one) for one in names[:3])
-            raise ConfigError(
-                f"{name}: its hull overlaps {shown} at its start at {_shown(state[:3])}; move the start into free space"
-            )
-
-    def _on_ground(self, name: str, start: Pose, wheels: Floats, height: float) -> Pose:
-        """Pose on the plane under the wheels, with the heading of the start."""
-        corners = start.xyz + quat_rotate(start.quat_xyzw, np.column_stack([wheels, np.zeros(len(wheels))]))
-        ground = self.solid.heights(corners, 0.5 * height)
-        if np.all(np.isnan(ground)):
-            raise ConfigError(f"{name}: no ground under its start at {_shown(start.xyz)}; move it into the world")
-        level = np.where(np.isnan(ground), np.nanmax(ground), ground)
-        above = corners[:, 2] - level
-        if above.min() > height:
-            return start
-        plan = np.column_stack([corners[:, :2], np.ones(len(corners))])
-        slope = np.linalg.lstsq(plan, level, rcond=None)[0]
-        slope[2] += max(float((level - plan @ slope).max()), 0.0)  # no wheel begins below rough ground
-        up = np.array([-slope[0], -slope[1], 1.0])
-        up /= np.linalg.norm(up)
-        tilt = np.array([-up[1], up[0], 0.0, 1.0 + up[2]])
-        yaw = math.atan2(*_forward(start.quat_xyzw)[1::-1])
-        turn = np.array([0.0, 0.0, math.sin(0.5 * yaw), math.cos(0.5 * yaw)])
-        z = float(slope[0] * start.xyz[0] + slope[1] * start.xyz[1] + slope[2])
-        below = z - float(start.xyz[2])
-        if below > _DEEPEST_START_M:
-            warnings.warn(
-                f"{name}: its start at {_shown(start.xyz)} is {below:.2f} m below the ground; raised onto it",
-                stacklevel=4,
-            )
-        quat = quat_multiply(tilt / np.linalg.norm(tilt), turn)
-        return Pose(xyz=(float(start.xyz[0]), float(start.xyz[1]), z), quat_xyzw=tuple(quat.tolist()))
-
-
-def _shown(xyz: Floats) -> str:
-    return "(" + ", ".join(f"{round(one, 3) + 0.0:g}" for one in xyz.tolist()) + ")"
-
-
-def _forward(quat: Floats) -> Floats:
-    """Direction of the body's x axis in the world."""
-    return quat_rotate(quat, np.array([1.0, 0.0, 0.0]))
-
 
 def _doubles(values: Floats) -> Any:
     """Copy of an array as float64 in kernel memory, aligned so that every copy uses the same kernel."""
@@ -660,6 +539,45 @@ def _doubles(values: Floats) -> Any:
     aligned = buffer[start : start + 8 * flat.size].view(np.float64)
     aligned[:] = flat
     return engine().mi.Float64(aligned)
+
+
+@dataclass
+class Contacts:
+    """Strongest contact of each hull, and the sum of all, over the launches of a step."""
+
+    count: int
+
+    any: bool = False
+    """True if there was a contact; the arrays exist only then."""
+
+    def _begin(self) -> None:
+        if not self.any:
+            self.any = True
+            self.impulse, self.total = np.zeros(self.count), np.zeros(self.count)
+            self.where = np.zeros((6, self.count))
+            self.row, self.actor, self.vehicle = (np.full(self.count, -1) for _ in range(3))
+
+    def add(self, report: Floats, rows: NDArray[np.int64]) -> None:
+        """Add the report of a launch; `rows` belong to its triangles."""
+        if not report[8].any():
+            return
+        self._begin()
+        self.total = self.total + report[8]
+        for k in np.flatnonzero(report[0] > self.impulse).tolist():
+            number = int(report[1, k])
+            self.impulse[k], self.where[:, k] = report[0, k], report[2:8, k]
+            self.row[k], self.actor[k], self.vehicle[k] = rows[number], -1, -1
+
+    def add_pair(self, first: int, second: int, actor: int, impulse: float, point: Floats, normal: Floats) -> None:
+        """Add an impulse between two vehicles, or of a vehicle and an actor; the normal points to the first."""
+        self._begin()
+        for k, other, sign in ((first, second, 1.0), (second, first, -1.0)):
+            if k < 0:
+                continue
+            self.total[k] += impulse
+            if impulse > self.impulse[k]:
+                self.impulse[k], self.vehicle[k], self.actor[k] = impulse, other, actor
+                self.where[:, k] = np.concatenate([point, sign * normal])
 
 
 @dataclass

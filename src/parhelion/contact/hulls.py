@@ -16,18 +16,19 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from parhelion.contact import boxes
+from parhelion.contact.bodies import CLEARANCE_M, Bodies, Collision
 from parhelion.contact.convex import Convex, touching
-from parhelion.contact.driver import CLEARANCE_M, Collision
 from parhelion.contact.kernel import FASTEST_RECOVERY_M_S, SLOP_M
 from parhelion.contact.near import NearLists
-from parhelion.contact.solid import MOVING_SOFT_LABELS, Solid
+from parhelion.contact.obstacles import Obstacles
+from parhelion.contact.solid import MOVING_SOFT_LABELS
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose, quat_rotate
 from parhelion.motion.vehicles.base import Command, RigidBody, normalised, spin
@@ -44,8 +45,6 @@ _DEEPEST_START_M = 0.05
 _BOUNCES_M_S = 0.5
 """Closing speed [m/s] above which a hull bounces; slower contacts come to rest."""
 _RECOVERY = 0.2
-_FASTEST_M_S = 60.0
-"""Speed [m/s] at which an actor and a vehicle approach each other at most; far ones are located less often."""
 _ITERATIONS, _SETTLED = 60, 1e-5
 """Impulses of a part count as found if they change velocities by less than this share of the largest change needed."""
 
@@ -120,6 +119,14 @@ class _Moving:
         member.vehicle.carry(tuple(place.tolist()), quat, tuple(self.velocity.tolist()), tuple(local.tolist()))
 
 
+class _Struck:
+    """An actor that a hull may touch: a mass on its trajectory, which only its recoil leaves."""
+
+    def __init__(self, mass: float, place: Floats, velocity: Floats, spin: Floats) -> None:
+        self.place, self.velocity, self.spin, self.before = place, velocity, spin, velocity
+        self.ease, self.ease_spin = np.eye(3) / mass, np.zeros((3, 3))
+
+
 def _axes(normals: Floats) -> Floats:
     """Orthonormal frames (n, 3, 3) whose first rows are normals (n, 3)."""
     first = np.cross(normals, np.eye(3)[np.abs(normals).argmin(axis=1)])
@@ -131,10 +138,8 @@ class _Owner(NamedTuple):
     """Owner of a triangle."""
 
     number: int | None
-    """Number of the vehicle; None for anything of infinite mass."""
+    """Number of the vehicle, negative for an actor; None for the world."""
     name: str
-    drift: Floats
-    """Velocity (3,) [m/s] of an actor."""
 
 
 @dataclass
@@ -143,57 +148,17 @@ class _Contact:
 
     first: int
     second: int | None
-    """Number of the other vehicle, or None for anything of infinite mass."""
+    """Number of the other vehicle, negative for an actor; None for the world."""
     other: str
     point: Floats
     normal: Floats
     """Unit normal toward the first vehicle."""
     gap: float
-    drift: Floats
-    """Velocity (3,) [m/s] of an actor."""
     lands: bool
     """True for the legs of a multirotor."""
     closing: float = 0.0
     push: float = 0.0
     """Sum of the normal impulses [N s]."""
-
-
-class _Actors:
-    """Boxes of the moving objects of a world, as bodies of infinite mass on their trajectories."""
-
-    def __init__(self, world: World, own: Collection[str]) -> None:
-        """Actors named as one of `own`, also before a slash, show the vehicles themselves and are left out."""
-        items = [
-            one for one in world.objects if one.label not in MOVING_SOFT_LABELS and one.name.split("/")[0] not in own
-        ]
-        self._all = []
-        for one in items:
-            if one.trajectory is not None:
-                vertices = np.concatenate([part.placed for part in one.parts])
-                low, high = vertices.min(axis=0), vertices.max(axis=0)
-                triangles = (boxes.CORNERS * (0.5 * (high - low)) + 0.5 * (low + high))[boxes.FACES]
-                self._all.append((one.name, one.trajectory, triangles, float(np.linalg.norm(triangles, axis=2).max())))
-        self.forget()
-
-    def forget(self) -> None:
-        """Locate all actors again in the next step."""
-        self._due, self._seen = np.zeros(len(self._all)), math.inf
-
-    def near(self, place: Floats, reach: Floats, time: float, dt: float) -> list[tuple[str, Any, Floats, Floats]]:
-        """Actors within `reach` (n,) [m] of places (n, 3) in the world: name, mask (n,), triangles (12, 3, 3) and
-        their velocities (12, 3) [m/s] from `time` on over `dt` [s]."""
-        if time < self._seen:
-            self._due[:] = time
-        self._seen, found = time, []
-        for n in np.flatnonzero(self._due < time + dt).tolist():
-            name, motion, local, radius = self._all[n]
-            xyz, quat = motion.sample(np.array([time, time + dt]))
-            gaps = np.linalg.norm(place - xyz[0], axis=1) - reach - radius - np.linalg.norm(xyz[1] - xyz[0])
-            self._due[n] = time + float(gaps.min()) / _FASTEST_M_S
-            if (gaps < 0.0).any():
-                first, last = (local @ turn.T + at for turn, at in zip(boxes.rotation(quat), xyz, strict=True))
-                found.append((name, gaps < 0.0, first, (last - first).mean(axis=1) / dt))
-        return found
 
 
 def _impulses(slide: Floats, yielding: Floats, wanted: Floats, friction: Floats) -> Floats:
@@ -238,47 +203,17 @@ def _impulses(slide: Floats, yielding: Floats, wanted: Floats, friction: Floats)
 # ---- driver ---------------------------------------------------------------------------------------------------------
 
 
-class HullDriver:
+class HullDriver(Bodies):
     """Moves multirotors and vessels by their own dynamics, in contact with a world and with each other.
 
     Leaves, lane markings and water stop nothing. Vehicles may leave the world at its edges.
     """
 
-    solid: Solid
-    """Solid triangles of the world."""
-
     def __init__(self, world: World) -> None:
-        self.world = world
-        self._members: list[_Member] = []
+        super().__init__(world)
         self._rows: Floats = np.zeros((0, 20))
-        self._version = -1
-        self._look_at_world()
-
-    def add(self, name: str, vehicle: Any, start: Pose) -> int:
-        """Place a vehicle at a pose, at rest, and return its number.
-
-        A multirotor whose legs would be below the ground is raised onto it. A start inside of a solid object or of
-        another vehicle is an error.
-        """
-        self._members.append(self._member(name, vehicle, start))
-        try:
-            self._check_start(len(self._members) - 1)
-        except ConfigError:
-            self._members.pop()
-            self.restart()
-            raise
-        return len(self._members) - 1
-
-    def place(self, number: int, start: Pose) -> None:
-        """Set the start of a vehicle, and reset all vehicles to theirs."""
-        one = self._members[number]
-        self._members[number] = self._member(one.name, one.vehicle, start)
-        try:
-            self._check_start(number)
-        except ConfigError:
-            self._members[number] = one
-            self.restart()
-            raise
+        self._build(MOVING_SOFT_LABELS)
+        self._reset_lists()
 
     def restart(self) -> None:
         """Reset all vehicles to their start."""
@@ -296,18 +231,20 @@ class HullDriver:
 
     def save(self) -> bytes:
         """Return the changing numbers of the vehicles, written without rounding."""
-        return json.dumps([self._rows.tolist(), *(one.vehicle.saved() for one in self._members)]).encode()
+        vehicles = [one.vehicle.saved() for one in self._members]
+        return json.dumps([self._rows.tolist(), self.obstacles.recoils, *vehicles]).encode()
 
     def load(self, state: bytes) -> None:
         """Resume from a saved state."""
-        rows, *states = json.loads(state)
+        rows, recoils, *states = json.loads(state)
         if len(states) != len(self._members):
             raise ConfigError("hull: the saved state is not of these vehicles")
         for one, values in zip(self._members, states, strict=True):
             one.vehicle.resume(values)
         self._rows = np.array(rows).reshape(-1, 20)
         self._lists.forget()
-        self._actors.forget()
+        self.obstacles.forget()
+        self.obstacles.recoils = recoils
 
     def clearances(self) -> Floats:
         """Distances [m] in the horizontal plane of each vehicle to the nearest obstacle, shape (n,).
@@ -315,23 +252,19 @@ class HullDriver:
         An obstacle is anything solid between the lower and the upper side of the hull's box. Infinite beyond 10 m; 0 in
         contact.
         """
-        moving = [_Moving(one) for one in self._members]
-        origin = self.solid.scene.origin
-        place = np.array([one.place for one in moving]).reshape(-1, 3) - origin
-        reach = np.array([one.reach for one in moving]) + CLEARANCE_M
-        time = self._members[0].vehicle.time if self._members else 0.0
-        actors = self._actors.near(place + origin, reach, time, 0.01) if moving else []
-        found = np.full(len(moving), np.inf)
-        for k, one in enumerate(moving):
-            low, high = self._members[k].shape.bounds
-            parts = [self.solid.corners[self._solid_rows(self.solid.near(place[k] - reach[k], place[k] + reach[k]))]]
-            parts += [triangles - origin for _, close, triangles, _ in actors if close[k]]
-            parts += [
-                self._members[n].shape.triangles @ two.turn.T + place[n] for n, two in enumerate(moving) if n != k
-            ]
-            local = (np.concatenate(parts) - place[k]) @ one.turn - 0.5 * (low + high)
-            found[k] = boxes.clearance(local, 0.5 * (high - low))
-        return np.where(found > CLEARANCE_M, np.inf, found)
+        moving, origin = [_Moving(one) for one in self._members], self.solid.scene.origin
+        place = np.array([one.place for one in moving]).reshape(-1, 3)
+        turn = np.array([one.turn for one in moving]).reshape(-1, 3, 3)
+        low, high = (np.array([one.shape.bounds[k] for one in self._members]).reshape(-1, 3) for k in range(2))
+        shapes = [
+            one.shape.triangles @ two.turn.T + two.place - origin
+            for one, two in zip(self._members, moving, strict=True)
+        ]
+        if moving:
+            reach = np.array([one.reach for one in moving]) + CLEARANCE_M
+            found = self.obstacles.near(place, reach, self._members[0].vehicle.time, 0.01)
+            shapes += [] if found is None else [one - origin for one in found[1].triangles()]
+        return self._clearances(place - origin, turn, 0.5 * (low + high), 0.5 * (high - low), shapes)
 
     # ---- stepping --------------------------------------------------------------------------------------------------
 
@@ -340,7 +273,7 @@ class HullDriver:
         if not self._members:
             return []
         if self._version != self.world.version:
-            self._look_at_world()
+            self._build(MOVING_SOFT_LABELS)
             self._reset_lists()
         moving = {k: _Moving(one) for k, one in enumerate(self._members)}
         starts = [one.vehicle.time for one in self._members]
@@ -363,6 +296,7 @@ class HullDriver:
             if k in touched:
                 before = np.concatenate([moving[k].velocity, moving[k].local_spin])
                 self._rows[k, 14:20] = (self._rows[k, 8:14] - before) / dt
+        self.obstacles.settle(dt)
         return self._collisions(contacts)
 
     def _is_free(self, k: int, moving: dict[int, _Moving], time: float, dt: float) -> bool:
@@ -370,7 +304,7 @@ class HullDriver:
         if len(self._near(moving, dt)[k]):
             return False
         reach = np.array([moving[k].reach + (float(np.linalg.norm(moving[k].velocity)) + 2.0) * dt + 0.1])
-        return not self._actors.near(moving[k].place[None], reach, time, dt)
+        return self.obstacles.near(moving[k].place[None], reach, time, dt) is None
 
     def _groups(self, moving: dict[int, _Moving], dt: float) -> list[list[int]]:
         """Numbers of the vehicles in groups that may touch each other within `dt` [s]."""
@@ -393,60 +327,62 @@ class HullDriver:
         for k in group:
             self._members[k].vehicle.step(commands[k], dt)
             moving[k].take(self._members[k])
-        contacts = self._contacts(group, moving, time, dt)
+        contacts, struck = self._contacts(group, moving, time, dt)
         if not contacts:
             return []
-        self._solve(contacts, moving, dt)
+        self._solve(contacts, {**moving, **struck}, dt)
         pushed = [one for one in contacts if one.push > 0.0]
-        for k in {n for one in pushed for n in (one.first, one.second) if n is not None}:
+        for k in {n for one in pushed for n in (one.first, one.second) if n is not None and n >= 0}:
             moving[k].give(self._members[k], dt)
+        for number, actor in struck.items():
+            self.obstacles.push(np.array([-1 - number]), (actor.velocity - actor.before)[None])
         return pushed
 
-    def _contacts(self, group: list[int], moving: dict[int, _Moving], time: float, dt: float) -> list[_Contact]:
-        """Contacts of the poses before a part that the velocities after its free motion may close."""
-        origin, nothing = self.solid.scene.origin, np.zeros(3)
+    def _contacts(
+        self, group: list[int], moving: dict[int, _Moving], time: float, dt: float
+    ) -> tuple[list[_Contact], dict[int, _Struck]]:
+        """Contacts of the poses before a part that the velocities after its free motion may close; actors by number."""
+        origin = self.solid.scene.origin
         rows = self._near(moving, dt)
         place = np.array([moving[k].place for k in group]) - origin
         fast = np.array(
             [np.linalg.norm(one.velocity) + np.linalg.norm(one.spin) * one.reach for one in moving.values()]
         )
         reach = np.array([one.reach for one in moving.values()]) + (fast + 2.0) * dt + 0.1
-        actors = self._actors.near(place + origin, reach, time, dt)
+        actors, struck, names, hulls, speed = self.obstacles.near(place + origin, reach, time, dt), {}, [], None, 0.0
+        if actors is not None:
+            hulls, names = actors[1], [self.obstacles.names[row] for row in actors[0]]
+            triangles, speed = hulls.triangles() - origin, float(hulls.fastest.max())
+            struck = {
+                -1 - body: _Struck(float(hulls.mass[k]), hulls.place[k], hulls.velocity[k], hulls.spin[k])
+                for k, body in enumerate(hulls.body.tolist())
+            }
         found: list[_Contact] = []
         for n, k in enumerate(group):
             one, shape = moving[k], self._members[k].shape
-            tables = [(self.solid.corners[rows[k]], [_Owner(None, self._named(int(row)), nothing) for row in rows[k]])]
-            for name, close, triangles, velocity in actors:
-                if close[n]:
-                    tables.append((triangles - origin, [_Owner(None, name, drift) for drift in velocity]))
+            tables = [(self.solid.corners[rows[k]], [_Owner(None, self._named(int(row))) for row in rows[k]])]
+            if hulls is not None:
+                tables += [
+                    (triangles[m], [_Owner(-1 - int(hulls.body[m]), name)] * len(triangles[m]))
+                    for m, name in enumerate(names)
+                ]
             for m in group[n + 1 :]:
                 other = self._members[m]
                 hull = other.shape.triangles @ moving[m].turn.T + (moving[m].place - origin)
-                tables.append((hull, [_Owner(m, other.name, nothing)] * len(hull)))
+                tables.append((hull, [_Owner(m, other.name)] * len(hull)))
             corners = np.concatenate([table[0] for table in tables])
             owners = [owner for table in tables for owner in table[1]]
             if not len(corners):
                 continue
-            quickest = max(float(np.linalg.norm(owner.drift)) for owner in owners)
-            quickest += max((float(fast[m]) for m in range(n + 1, len(group))), default=0.0)
+            quickest = speed + max((float(fast[m]) for m in range(n + 1, len(group))), default=0.0)
             touch = touching(shape, (corners - place[n]) @ one.turn, (float(fast[n]) + quickest) * dt + SLOP_M)
             low = shape.bounds[0][2]
             for row, normal, gap, point in zip(touch.row, touch.normal, touch.gap, touch.point, strict=True):
                 owner = owners[int(row)]
                 legs = isinstance(self._members[k].vehicle, Multirotor) and normal[2] > 0.7 and point[2] < low + 0.02
-                found.append(
-                    _Contact(
-                        k,
-                        owner.number,
-                        owner.name,
-                        one.turn @ point + one.place,
-                        one.turn @ normal,
-                        float(gap),
-                        owner.drift,
-                        bool(legs),
-                    )
-                )
-        return found
+                at, facing = one.turn @ point + one.place, one.turn @ normal
+                found.append(_Contact(k, owner.number, owner.name, at, facing, float(gap), bool(legs)))
+        return found, struck
 
     def _near(self, moving: dict[int, _Moving], dt: float) -> list[Floats]:
         """Rows of the solid triangles near each vehicle."""
@@ -456,13 +392,13 @@ class HullDriver:
             state[:3, k], state[3:7, k] = one.place, one.quat
             state[7:10, k], state[10:13, k] = one.velocity, one.spin
         self._lists.update(state, dt, dt)
-        return [self._solid_rows(rows) for rows in self._lists.rows]
+        return [self._walls(rows) for rows in self._lists.rows]
 
-    def _solve(self, contacts: list[_Contact], moving: dict[int, _Moving], dt: float) -> None:
+    def _solve(self, contacts: list[_Contact], moving: dict[int, _Moving | _Struck], dt: float) -> None:
         """Apply impulses until no contact closes faster than its gap allows; friction up to the Coulomb limit."""
         frames = _axes(np.array([one.normal for one in contacts]))
         points = np.array([one.point for one in contacts])
-        slide = -(frames @ np.array([one.drift for one in contacts])[:, :, None]).ravel()
+        slide = np.zeros(3 * len(contacts))
         yielding = np.zeros((slide.size, slide.size))
         """Change of the velocity at each contact, along its three axes, by an impulse at each."""
         sides = {}
@@ -484,7 +420,7 @@ class HullDriver:
 
     def _aim(self, one: _Contact, closing: float, dt: float) -> tuple[float, float]:
         """Least velocity [m/s] along the normal after the impulses, and friction; means of both vehicles' surfaces."""
-        sheets = [self._members[k].vehicle.config for k in (one.first, one.second) if k is not None]
+        sheets = [self._members[k].vehicle.config for k in (one.first, one.second) if k is not None and k >= 0]
         bounce = sum(sheet.restitution for sheet in sheets) / len(sheets)
         recovery = min(max(-one.gap - SLOP_M, 0.0) * _RECOVERY / dt, FASTEST_RECOVERY_M_S)
         wanted = -one.gap / dt if one.gap > 0.0 else recovery
@@ -500,7 +436,7 @@ class HullDriver:
             if one.lands and one.closing > -LANDING_M_S:
                 continue
             sides = [(self._members[one.first].name, one.other, one.normal)]
-            if one.second is not None:
+            if one.second is not None and one.second >= 0:
                 sides.append((one.other, self._members[one.first].name, -one.normal))
             for body, other, normal in sides:
                 total, strongest, point, facing = found.get((body, other), (0.0, 0.0, one.point, normal))
@@ -514,29 +450,17 @@ class HullDriver:
 
     # ---- world -----------------------------------------------------------------------------------------------------
 
-    def _look_at_world(self) -> None:
-        self.solid, self._version = Solid.of(self.world, MOVING_SOFT_LABELS), self.world.version
-        self._names: dict[int, str] = {}
-
     def _reset_lists(self) -> None:
         bounds = [one.shape.bounds for one in self._members]
         low, high = (np.array([one[k] for one in bounds]).reshape(-1, 3) for k in range(2))
         self._lists = NearLists(self.solid, 0.5 * (high - low), 0.5 * (low + high))
         own = {one.name for one in self._members}
-        self._actors = _Actors(self.world, own)
+        self.obstacles = Obstacles(self.world, own, MOVING_SOFT_LABELS)
+        """Moving actors of the world."""
 
-    def _solid_rows(self, rows: Any) -> Any:
+    def _walls(self, rows: Any) -> Any:
         """Rows without those of the walls around the world."""
         return rows[rows < len(self.solid.triangles)]
-
-    def _named(self, row: int) -> str:
-        """Name of the object of a triangle, or its label if it has none."""
-        part = int(self.solid.triangles.part[row])
-        if part not in self._names:
-            index = int(self.world.parts.object_index[part])
-            name = next((one.name for one in self.world.objects if one.index == index), "")
-            self._names[part] = name or self.world.label_names[int(self.world.parts.label[part])]
-        return self._names[part]
 
     # ---- starts ----------------------------------------------------------------------------------------------------
 
@@ -574,17 +498,17 @@ class HullDriver:
         between a surface that faces up and none, or one that faces down.
         """
         count, far, up = len(points), np.full(len(points), 1e5), np.tile([0.0, 0.0, 1.0], (len(points), 1))
-        floor, roof = (self.solid.scene.cast(Rays(points, way, np.zeros(count), far)) for way in (-up, up))
+        below, floor = self.solid.scene.below(points, 1e5)
+        roof = self.solid.scene.cast(Rays(points, up, np.zeros(count), far))
         buried = roof.found & (roof.normal[:, 2] > 0.0) & (~floor.found | (floor.normal[:, 2] < 0.0))
-        height = np.where(floor.found, points[:, 2] - floor.range, -np.inf)
+        height = np.where(floor.found, below, -np.inf)
         return np.where(buried, points[:, 2] + roof.range, height), np.where(buried, roof.triangle, -1)
 
-    def _check_start(self, number: int) -> None:
+    def _check_apart(self, number: int) -> None:
         """Refuse a start whose hull overlaps solid objects or another vehicle by more than 5 cm."""
-        self.restart()
         member, one = self._members[number], _Moving(self._members[number])
         place = one.place - self.solid.scene.origin
-        rows = self._solid_rows(self.solid.near(place - one.reach, place + one.reach))
+        rows = self._walls(self.solid.near(place - one.reach, place + one.reach))
         tables = [(self.solid.corners[rows], [self._named(int(row)) for row in rows])]
         for k, other in enumerate(self._members):
             if k != number:

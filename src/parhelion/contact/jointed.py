@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from parhelion.contact.driver import Collision
+from parhelion.contact.bodies import Collision
 from parhelion.contact.pieces import EDGE_PART, Pieces
 from parhelion.contact.terrain import is_wet, surfaces_of
 from parhelion.core.constants import STANDARD_GRAVITY_M_S2

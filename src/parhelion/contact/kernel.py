@@ -49,12 +49,12 @@ BODY = (
 """Columns of a body's parameters: SI units, body frame at the centre of mass; the last three are the vehicle frame."""
 WHEEL = (
     "x", "y", "z", "radius", "stiffness", "damping", "spring", "damper", "sag", "travel", "bar", "bristle",
-    "bristle_damping", "relaxation", "inertia", "width", "rim", "most",
+    "bristle_damping", "relaxation", "inertia", "width", "rim", "most", "stop",
 )  # fmt: skip
 """Columns of a wheel's parameters: `radius` is that without load, `rim` that by which it rolls, `most` its largest
-friction. `spring` is 0 without a
-suspension; `sag` [m] is the deflection of the spring under the static load, `travel` [m] that at its stop, and `bar`
-[N/m] the force per difference of the deflections of wheels 2 n and 2 n + 1, an anti-roll bar."""
+friction. `spring` is 0 without a suspension; `sag` [m] is the deflection of the spring under the static load, `travel`
+[m] that at its stop, and `bar` [N/m] the force per difference of the deflections of wheels 2 n and 2 n + 1, an
+anti-roll bar. `stop` [m] is the deflection of the tyre at which its rim or core touches the ground."""
 COMMAND = ("rate", "steering", "torque")
 """Columns of a wheel's command: rate [rad/s], angle [rad], largest torque [N m]."""
 STATE = ("x", "y", "z", "qx", "qy", "qz", "qw", "vx", "vy", "vz", "wx", "wy", "wz")
@@ -232,7 +232,7 @@ class _Work:
         """
         dr, mi, dt = self.dr, self.mi, self.dt
         at, radius, stiffness, damping, *suspension = self.wheel[w][:3], *self.wheel[w][3:11]
-        bristle, bristle_damping, relaxation, inertia, width, rim, stickiest = self.wheel[w][11:]
+        bristle, bristle_damping, relaxation, inertia, width, rim, stickiest, stop = self.wheel[w][11:]
         xp = namespace(radius)
         rate, along, across, _, sunk, sheared, lift = state
         hub = mi.Vector3d(at[0], at[1], at[2] + lift)
@@ -243,7 +243,7 @@ class _Work:
         centre = place + frame.out(hub)
         speed = velocity + frame.out(dr.cross(spin, hub))
         aside = dr.cross(ahead, down) * outward
-        load, press, deep, beside, part = self._probe(
+        load, press, deep, rigid, beside, part = self._probe(
             centre, ahead, down, aside, radius, speed, sunk, stiffness, damping
         )
         touches = (load > 0.0) & (radius > 0.0)
@@ -255,6 +255,10 @@ class _Work:
         contact = centre + beside - normal * (radius - deep)
         arm = frame.into(contact - place)
         moving = velocity + frame.out(dr.cross(spin, arm))
+        spring, top = suspension[0], suspension[3] - suspension[2]
+        left_m = stop - rigid + dr.select(spring > 0.0, top - lift, 0.0)
+        struck = self._rim_strike(left_m, moving, frame.into(normal), arm, normal, load)
+        load, press = load + struck, press + normal * struck
         slip = mi.Vector2d(dr.dot(moving, forward) - rate * rim, dr.dot(moving, left))
         rolling = dr.abs(rate) * rim
         soft = ground.thickness > 0.0
@@ -278,41 +282,48 @@ class _Work:
             touches & soft, xp.minimum(dr.select(slides, sheared + dr.norm(slip) * dt, sheared), relaxation), 0.0
         )
         # Compaction resists the motion of the hub, not the rotation of the wheel.
-        stiffness = cast("Reals", soil.stiffness(ground.k_c, ground.k_phi, width))
-        compaction = soil.compaction_resistance(xp.maximum(sunk, 1e-6), width, stiffness, ground.exponent)
+        firm = cast("Reals", soil.stiffness(ground.k_c, ground.k_phi, width))
+        compaction = soil.compaction_resistance(xp.maximum(sunk, 1e-6), width, firm, ground.exponent)
         advance = dr.dot(moving, forward)
         resistance = dr.select(soft, compaction * advance / xp.maximum(dr.abs(advance), _STANDING_M_S), 0.0)
         force = press + forward * (grip.x - resistance) + left * grip.y
         torque = dr.cross(arm, frame.into(force))
         rate = self._turned(rate, target, most, inertia, -grip.x * rim, ground.rolling * load * rim)
-        deepest = soil.sinkage(xp.maximum(load, 1e-6), width, 2.0 * radius, stiffness, ground.exponent)
+        deepest = soil.sinkage(xp.maximum(load, 1e-6), width, 2.0 * radius, firm, ground.exponent)
         aim = dr.select(touches & soft, xp.minimum(deepest, ground.thickness), 0.0)
         sunk = sunk + (aim - sunk) * xp.minimum(dt / _SINKING_S, 1.0)
-        lift = self._lifted(lift, opposite, -dr.dot(press, down), dr.select(touches, stiffness, 0.0), *suspension)
+        lifted = self._lifted(lift, opposite, -dr.dot(press, down), dr.select(touches, stiffness, 0.0), *suspension)
+        # A wheel without mass moves up with its rim, before that reaches the ground.
+        least = lift + rigid - stop - xp.minimum(dr.dot(moving, normal), 0.0) * dt
+        lift = dr.select(touches & (spring > 0.0), xp.minimum(xp.maximum(lifted, least), top), lifted)
         there = radius > 0.0
         force = dr.select(touches, force, 0.0)
         torque = dr.select(touches, torque, 0.0)
         return force, torque, [dr.select(there, rate, 0.0), *bent, dr.select(there, load, 0.0), sunk, sheared, lift]
 
-    def _lifted(
-        self,
-        lift: Reals,
-        opposite: Reals,
-        push: Reals,
-        tyre: Reals,
-        spring: Reals,
-        damper: Reals,
-        sag: Reals,
-        travel: Reals,
-        bar: Reals,
+    def _rim_strike(
+        self, gap: Reals, moving: Vectors, facing: Vectors, arm: Vectors, normal: Vectors, load: Reals
     ) -> Reals:
+        """Force [N] along the normal, `facing` in the body frame, that stops a rim `gap` [m] above the ground.
+
+        It takes away what the tyre leaves of the closing velocity beyond that which closes the gap in a substep.
+        """
+        dr, dt, xp = self.dr, self.dt, namespace(gap)
+        across = dr.cross(arm, facing)
+        yields = 1.0 / self.mass + dr.dot(across * across, 1.0 / self.inertia)
+        recovery = xp.clip(-gap * _RECOVERY / dt, 0.0, FASTEST_RECOVERY_M_S)
+        excess = recovery - dr.dot(moving, normal) - load * yields * dt - xp.maximum(gap, 0.0) / dt
+        return dr.select(load > 0.0, xp.maximum(excess, 0.0) / (yields * dt), 0.0)
+
+    def _lifted(self, lift: Reals, opposite: Reals, push: Reals, tyre: Reals, *suspension: Reals) -> Reals:
         """Lift of a wheel after the substep: forces of tyre, spring, damper and bar balance on a wheel without mass.
 
-        Implicit in the lift, so that stiff tyres need no shorter substeps.
+        Exact for a body that rests meanwhile, so that stiff tyres need no shorter substeps.
         """
-        dt, xp = self.dt, namespace(lift)
+        dt, xp, (spring, damper, sag, travel, bar) = self.dt, namespace(lift), suspension
         force = push - spring * (lift + sag) - bar * (lift - opposite)
-        moved = lift + force * dt / xp.maximum(damper + (spring + bar + tyre) * dt, 1e-6)
+        stiff, damped = xp.maximum(spring + bar + tyre, 1e-6), xp.maximum(damper, 1e-6)
+        moved = lift + force / stiff * (1.0 - xp.exp(-stiff * dt / damped))
         return self.dr.select(spring > 0.0, xp.clip(moved, -sag, travel - sag), 0.0)
 
     def _ground(self, part: Ints, touches: Masks) -> Ground:
@@ -349,8 +360,8 @@ class _Work:
         sunk: Reals,
         stiffness: Reals,
         damping: Reals,
-    ) -> tuple[Reals, Vectors, Reals, Vectors, Ints]:
-        """Load [N], normal force (3) [N], deflection [m], place beside the middle [m] and part under a wheel.
+    ) -> tuple[Reals, Vectors, Reals, Reals, Vectors, Ints]:
+        """Load [N], normal force (3) [N], deflections [m] of middle and sides, place beside it [m], part under a wheel.
 
         The wheel has sunk by `sunk` [m]; `aside` leads from its middle to its outer disc. Planes press on each disc; a
         wheel that stands on one disc has the stiffness of the whole wheel. One edge ahead and one behind add to them.
@@ -392,12 +403,15 @@ class _Work:
             cosine = dr.dot(toward, direction)
             apart = dr.acos(xp.clip(cosine, -1.0, 1.0)) / SPACING_RAD
             share = dr.select(hit.found & ~finer, xp.maximum(1.0 - apart, 0.0), 0.0)
-            of_plane = share * xp.maximum(size - distance * cosine, 0.0)
+            depth = xp.maximum(size - distance * cosine, 0.0)
+            of_plane = share * depth
+            depth = xp.minimum(2.0 * share, 1.0) * depth  # two rays beside the lowest point have a share of 1/2 each
             force = pressed(of_plane, share, -toward)
             for n, own in ((0, side > 0.0), (1, side < 0.0)):
-                load, press, deepest = discs[n]
+                load, press, *deepest = discs[n]
                 one = dr.select(own, force, 0.0)
-                discs[n] = (load + one, press - toward * one, dr.select(own, xp.maximum(deepest, of_plane), deepest))
+                deepest = [dr.select(own, xp.maximum(a, b), a) for a, b in zip(deepest, (of_plane, depth), strict=True)]
+                discs[n] = (load + one, press - toward * one, *deepest)
             weight = dr.select(hit.found, dr.select(finer, 1.0, xp.clip(2.0 * apart - 1.0, 0.0, 1.0)), 0.0)
             of_edge = weight * xp.maximum(size - distance, 0.0)
             for n, own in ((0, angle > 0.0), (1, angle <= 0.0)):
@@ -428,7 +442,7 @@ class _Work:
         zero = mi.Float64(0.0)
         begin = (
             mi.UInt32(0),
-            [(zero, mi.Vector3d(0.0), zero)] * 2,
+            [(zero, mi.Vector3d(0.0), zero, zero)] * 2,
             [(zero, zero, zero)] * 2,
             (zero,) * 7,
             (zero,) * 8,
@@ -439,19 +453,19 @@ class _Work:
             begin, lambda k, discs, edges, gap, *_: (k < RAYS) | ((k < RAYS + FINER_RAYS) & (gap[-1] > 0.0)), ray
         )
         discs, edges, under = final[1], final[2], final[6]
-        sizes = [load for load, _, _ in discs]
+        sizes = [disc[0] for disc in discs]
         shares = [one / xp.maximum(sizes[0] + sizes[1], 1e-9) for one in sizes]
         load = sizes[0] * shares[0] + sizes[1] * shares[1]
         press = discs[0][1] * shares[0] + discs[1][1] * shares[1]
         deep = discs[0][2] * shares[0] + discs[1][2] * shares[1]
-        moment = load * (shares[0] - shares[1])
+        moment, rigid = load * (shares[0] - shares[1]), xp.maximum(discs[0][3], discs[1][3])
         for far, angle, side in edges:
             cosine, sine = turned(angle)
             direction = down * cosine + ahead * sine
             force = pressed(far, 1.0, -direction)
             load, press, moment = load + force, press - direction * force, moment + side * force
-            deep = xp.maximum(deep, far)
-        return load, press, deep, aside * (moment / xp.maximum(load, 1e-9)), under
+            deep, rigid = xp.maximum(deep, far), xp.maximum(rigid, far)
+        return load, press, deep, rigid, aside * (moment / xp.maximum(load, 1e-9)), under
 
     # ---- hull ------------------------------------------------------------------------------------------------------
 

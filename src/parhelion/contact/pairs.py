@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.contact import kernel
-from parhelion.contact.boxes import CORNERS
+from parhelion.contact.boxes import CORNERS, FACES
 from parhelion.core.pose import Floats
 
 _SPREAD_M = 0.005
@@ -58,6 +58,11 @@ class Hulls:
     def reach(self) -> Floats:
         """Largest distances (n,) [m] of points of the boxes from the centres of mass."""
         return _length(self.half) + _length(self.centre)
+
+    def triangles(self) -> Floats:
+        """Triangles (n, 12, 3, 3) [m] of the boxes in the world."""
+        corners = (CORNERS * self.half[:, None] + self.centre[:, None]) @ self.turn.swapaxes(1, 2)
+        return (corners + self.place[:, None])[:, FACES]
 
     @property
     def fastest(self) -> Floats:

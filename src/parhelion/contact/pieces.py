@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from parhelion.contact.solid import EDGE, Solid
 from parhelion.core.pose import Floats
 from parhelion.rays.geometry import SceneGeometry, Triangles
-from parhelion.rays.records import Rays
 from parhelion.rays.scene import RayScene
 from parhelion.world.world import World
 
@@ -187,13 +186,9 @@ class Pieces:
         x, y = np.meshgrid(middle[0] + offsets, middle[1] + offsets)
         top = float(centre[2]) + ABOVE_M
         points = np.stack([x.ravel(), y.ravel(), np.full(x.size, top)], axis=1)
-        count = len(points)
-        hits = self._rough.cast(
-            Rays(points, np.tile([0.0, 0.0, -1.0], (count, 1)), np.zeros(count), np.full(count, 1e4))
-        )
+        heights, hits = self._rough.below(points, 1e4)
         if not hits.found.any():
             return
-        heights = np.where(hits.found, top - hits.range, np.nan)
         heights = np.where(np.isnan(heights), np.nanmin(heights) - 1.0, heights)
         low = float(heights.min())  # MuJoCo scales heights to the range from 0 to 1
         rise = max(float(heights.max()) - low, 1e-3)

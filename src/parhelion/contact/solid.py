@@ -68,11 +68,9 @@ class Solid:
         """
         count, far = len(points), np.full(len(points), 1e5)
         start, up = points + np.array([0.0, 0.0, above_m]), np.tile([0.0, 0.0, 1.0], (count, 1))
-        below = self.scene.cast(Rays(start, -up, np.zeros(count), far))
+        below = self.scene.below(start, 1e5)[0]
         above = self.scene.cast(Rays(np.asarray(points, np.float64), up, np.zeros(count), far))
-        return np.where(
-            below.found, start[:, 2] - below.range, np.where(above.found, points[:, 2] + above.range, np.nan)
-        )
+        return np.where(np.isnan(below), np.where(above.found, points[:, 2] + above.range, np.nan), below)
 
     def is_edge(self, row: int) -> bool:
         """True for a triangle of the walls around the world."""

@@ -14,7 +14,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
-from parhelion.contact.driver import Collision, ContactDriver
+from parhelion.contact.bodies import Collision
+from parhelion.contact.driver import ContactDriver
 from parhelion.core import config
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.pose import Floats, Pose

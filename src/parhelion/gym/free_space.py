@@ -135,8 +135,8 @@ def _ground(scene: RayScene, places: Floats, bottom: float, top: float, height_m
     above, rows = np.full(len(places), np.inf), np.arange(len(places))
     for _ in range(_MOST_LAYERS):
         origin = np.column_stack([places[rows], start[rows]])
-        hits = scene.cast(_rays(origin, (0.0, 0.0, -1.0), top - bottom + 2.0 * height_m + 2.0))
-        rows, surface = rows[hits.found], origin[hits.found, 2] - hits.range[hits.found]
+        found, hits = scene.below(origin, top - bottom + 2.0 * height_m + 2.0)
+        rows, surface = rows[hits.found], found[hits.found]
         if not len(rows):
             break
         fits = above[rows] - surface >= height_m

@@ -457,6 +457,13 @@ class RayScene(DeviceOwned):
             met |= water.found
         return active & met
 
+    def below(self, points: NDArray[np.float64], reach_m: float = np.inf) -> tuple[NDArray[np.float64], Hits]:
+        """Heights (n,) [m] of the first surfaces below points (n, 3), NaN without any in `reach_m`, and the hits."""
+        count = len(points)
+        down = np.tile([0.0, 0.0, -1.0], (count, 1))
+        hits = self.cast(Rays(np.asarray(points, np.float64), down, np.zeros(count), np.full(count, float(reach_m))))
+        return np.where(hits.found, points[:, 2] - hits.range, np.nan), hits
+
     @locked
     def cast(self, rays: Rays, *, coherent: bool = False) -> Hits:
         """Return the nearest triangle that each ray hits within its range; `coherent` as for `trace`."""

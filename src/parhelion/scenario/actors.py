@@ -95,6 +95,9 @@ class TrafficEntry(CrowdEntry, Raises):
     """Models to choose from; by default all cars except lorries."""
     wheels: bool = False
     """True for wheels as separate bodies that roll."""
+    lanes: Annotated[int, Field(ge=1, le=4)] = 1
+    """Lanes of each route: the route itself, and more to its left. Vehicles that react change lanes."""
+    lane_width_m: Annotated[float, Field(ge=2.5, le=5)] = 3.25
 
 
 class PedestriansEntry(CrowdEntry):

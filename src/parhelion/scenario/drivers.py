@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from parhelion.contact.driver import Collision
+from parhelion.contact.bodies import Collision
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose, quat_conjugate, quat_multiply
 from parhelion.core.trajectory import Trajectory

@@ -14,10 +14,11 @@ from parhelion.core.trajectory import Trajectory
 from parhelion.motion.actors.body import Actor
 from parhelion.weather.media.spray import EXTINCTION_M2_KG, TYRE_WIDTH_M
 from parhelion.weather.raised import Chassis, DustRaiser, Raised, RaisedPart, Raiser, SprayRaiser
+from parhelion.weather.spray_plume import CLASSES, LUMPS_PER_S
 from parhelion.weather.weather import Weather
 from parhelion.world.world import World
 
-SPRAY_PARCELS_PER_S = 1000.0
+SPRAY_PARCELS_PER_S = CLASSES * LUMPS_PER_S
 """Parcels of spray of one vehicle."""
 CAR_KG, LORRY_KG = 1500.0, 12_000.0
 """Weights of the cars and lorries of traffic: round figures (assumed, the kit's models have none)."""
@@ -93,7 +94,7 @@ class Plumes:
         if self._raised is None:
             made = {
                 "dust": Raised(self._raisers["dust"]),
-                "spray": Raised(self._raisers["spray"], EXTINCTION_M2_KG, SPRAY_PARCELS_PER_S),
+                "spray": Raised(self._raisers["spray"], EXTINCTION_M2_KG, SPRAY_PARCELS_PER_S, LUMPS_PER_S),
             }
             self._media = list(made.values())
             self._raised = tuple((name, part) for name, one in made.items() for part in one.parts())

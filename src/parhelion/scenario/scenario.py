@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from parhelion.contact.driver import Collision, ContactDriver
+from parhelion.contact.bodies import Collision
+from parhelion.contact.driver import ContactDriver
 from parhelion.contact.hulls import HullDriver
 from parhelion.contact.jointed import JointedDriver
 from parhelion.core import config

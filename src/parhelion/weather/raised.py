@@ -161,6 +161,7 @@ class Raised:
         raisers: Vehicles.
         extinction_m2_kg: Extinction per mass.
         parcels_per_s: Parcels of one vehicle, if there are few.
+        lumps_per_s: Lumps of one vehicle, of several parcels each; a parcel is a lump by default.
     """
 
     def __init__(
@@ -168,12 +169,14 @@ class Raised:
         raisers: Sequence[Raiser],
         extinction_m2_kg: float = VEHICLE_DUST_EXTINCTION_M2_KG,
         parcels_per_s: float = PARCELS_PER_S,
+        lumps_per_s: float | None = None,
     ) -> None:
         self.raisers, self.extinction_m2_kg = tuple(raisers), extinction_m2_kg
         share = parcels_per_s * SHARED_BY / max(len(self.raisers), 1)
         self.parcels_per_s = float(np.clip(share, LEAST_PARCELS_PER_S, parcels_per_s))
-        # As many parcels per cell as those of a single vehicle, so that fewer parcels do not make a plume lumpier.
-        self.cell_m = CELL_M * float(np.cbrt(parcels_per_s / self.parcels_per_s))
+        # As many lumps per cell as those of a single vehicle, so that fewer parcels do not make a plume lumpier.
+        lumps = parcels_per_s if lumps_per_s is None else lumps_per_s
+        self.cell_m = CELL_M * float(np.cbrt(lumps / min(lumps, self.parcels_per_s)))
         self._grids: dict[Any, tuple[DensityGrid, ...]] = {}
 
     def parts(self) -> tuple[RaisedPart, ...]:

@@ -34,6 +34,11 @@ WAKE_SHARE, WAKE_S = 0.3, 0.5
 TURBULENCE, EDDY_S = 0.06, 0.5
 """Standard deviation of the wake's velocity relative to the vehicle's speed, in each axis, and time over which it
 persists (assumed: spreads by 0.9 m at 30 m/s)."""
+LUMPS_PER_S = 400.0
+"""Lumps of spray per second: eddies that each carry drops of all sizes. A lidar sees lumps, where the echo exceeds its
+threshold, so this number decides on the points that it returns. Assumed, for published counts (Walz et al. 2021)."""
+CLASSES = 8
+"""Parcels of one lump, with one drop size each. Counts with 16 or 32 agree within a tenth."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +90,11 @@ class SprayPlume:
         distance = np.sqrt((path * path).sum(axis=1))
         speed = distance / (end - begin)
         stream = Stream(self.seed, f"weather/spray/{self.name}")
-        aside, up, size, _ = (to_unit(word) for word in stream.words(number, 0))
+        # Drops of one lump start at one place and move with one eddy; they differ in size, one of each class.
+        classes = max(1, round(self.parcels_per_s / LUMPS_PER_S))
+        lump, size_class = number // classes, number % classes
+        aside, up, *_ = (to_unit(word) for word in stream.words(lump, 0))
+        size = (size_class + to_unit(stream.words(number, 2)[0])) / classes
         rear = np.column_stack(
             [
                 np.full(len(number), -0.5 * self.length_m),
@@ -101,7 +110,7 @@ class SprayPlume:
         wet = mass > 0.0
         age, speed, ground = (now - birth)[wet], speed[wet], ground[wet]
         diameter = drop_diameter_mm(size[wet], speed)
-        a, b, c, d = stream.words(number[wet], 1)
+        a, b, c, d = stream.words(lump[wet], 1)
         eddy = np.column_stack([*to_normal(a, b), to_normal(c, d)[0]]) * (TURBULENCE * speed)[:, None]
         drift = WAKE_SHARE * (path / (end - begin)[:, None])[wet]
         drift[:, 2] = 0.0

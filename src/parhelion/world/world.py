@@ -557,9 +557,7 @@ class World(HasEmitters):
         east, north = np.broadcast_arrays(np.asarray(x, np.float64), np.asarray(y, np.float64))
         scene, top = self._cached("ground", self._ground)
         start = np.stack([east.ravel(), north.ravel(), np.full(east.size, top)], axis=1)
-        down = np.tile([0.0, 0.0, -1.0], (len(start), 1))
-        hits = scene.cast(Rays(start, down, np.zeros(len(start)), np.full(len(start), np.inf)))
-        found = np.where(hits.found, top - hits.range, np.nan).reshape(east.shape)
+        found = scene.below(start)[0].reshape(east.shape)
         return float(found) if found.ndim == 0 else found
 
     def cast(self, origin: ArrayLike, direction: ArrayLike, time: float = 0.0, max_range: float = np.inf) -> Hits:

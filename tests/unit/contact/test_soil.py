@@ -61,3 +61,19 @@ def test_materials_have_ground_properties_dry_and_wet() -> None:
     assert soil_of("mud") is soil.SOILS["clayey soil"]
     assert soil_of("concrete") is None
     assert all(wet <= dry for dry, wet, _ in GROUND.values())
+
+
+def _rating_cone_index(moisture_percent: float, clay_percent: float) -> float:
+    """Rating cone index by moisture and clay (Collins 1971, as given by Anderson, Applied Geography 3, 1983)."""
+    moist = math.log(moisture_percent)
+    return math.exp(4.605 + (2.123 + 0.008 * clay_percent - 0.693 * moist) / (0.149 + 0.002 * clay_percent))
+
+
+@pytest.mark.parametrize("clay_percent", [10.0, 18.0, 25.0])
+def test_dry_loam_is_firm_and_wet_loam_is_soft_by_its_cone_index(clay_percent: float) -> None:
+    """Cone penetrometers end at 300; a car or truck needs 25 to 60 for one pass. Loam at 15 % moisture exceeds 300."""
+    assert _rating_cone_index(10.0, clay_percent) > 1000.0
+    assert _rating_cone_index(15.0, clay_percent) > 300.0
+    assert _rating_cone_index(32.0, clay_percent) < 100.0
+    assert soil_of("soil") is None
+    assert soil_of("soil", wet=True) is soil.SOILS["sandy loam"]

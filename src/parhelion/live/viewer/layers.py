@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.contact.driver import Collision
+from parhelion.contact.bodies import Collision
 from parhelion.core.clouds import Scan
 from parhelion.core.consumers import Consumer
 from parhelion.core.frames import EchoScan, FramePoints, RadarScan

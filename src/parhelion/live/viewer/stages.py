@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.contact.driver import Collision
+from parhelion.contact.bodies import Collision
 from parhelion.core.clouds import PointCloud, Scan
 from parhelion.core.errors import ConfigError
 from parhelion.core.image import Image

@@ -3,16 +3,20 @@
 Speeds are those of the intelligent driver model (see `traffic`). The obstacle ahead is the nearest of: the next vehicle
 of the same route, any disc of another body that covers the lane (people also at the places where they will be soon),
 the entry of a crossing that another vehicle passes first, and the end of an open route. The state of a vehicle is its
-distance along the route, so all its parts follow from one number.
+distance along the route and its place beside it, so all its parts follow from two numbers.
+
+A route may have several lanes in the same direction, side by side to its left. Vehicles change between them by MOBIL
+(Kesting, Treiber and Helbing 2007): a change must be safe for the new follower, and the gain in acceleration must
+exceed the loss of the others by a threshold.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from parhelion.core.history import History
 from parhelion.core.pose import Floats
@@ -30,6 +34,51 @@ COMMITTED_M_S2 = 3.0
 """A driver who would have to brake harder than this does not stop for a crossing any more. Assumed."""
 PATIENCE_S = 4.0
 """A driver who has waited this long at a crossing goes first. Assumed; avoids that all wait for each other."""
+
+
+@dataclass(frozen=True)
+class LaneChanging:
+    """Parameters of MOBIL: values of Kesting, Treiber and Helbing (2007)."""
+
+    politeness: float = 0.2
+    """Weight of the accelerations of the followers on both lanes."""
+    safe_m_s2: float = 4.0
+    """Hardest braking that a change may demand."""
+    threshold_m_s2: float = 0.1
+    bias_m_s2: float = 0.3
+    """Advantage that a change to the left needs in addition, and that a change to the right does not need."""
+
+
+MOBIL = LaneChanging()
+CHANGE_S, CHANGE_M = 4.0, 10.0
+"""Duration [s] of a lane change (Toledo and Zohar 2007: 4.6 s on average, 1 to 13 s), and its shortest way [m], on
+which a car shifts by 3.25 m with a radius of 5.3 m."""
+STAND_OFF_M = 5.0
+"""Distance [m] that a driver keeps to an obstacle that stands, in addition, where there is a lane to change to: the way
+out then needs no reversing. Assumed."""
+STANDING_M_S = 0.1
+_CLOSE_M = 0.5
+"""Gap at standstill [m] of a driver who changes lanes."""
+
+
+def wants_change(
+    own: Floats, follower: Floats, left_behind: Floats, bias: Floats | float, model: LaneChanging = MOBIL
+) -> Floats:
+    """Incentive [m/s^2] of a lane change beyond the threshold, positive for a change; MOBIL.
+
+    Args:
+        own: Accelerations (2, n) [m/s^2] of the vehicle now and after a change.
+        follower: Those of the follower on the new lane.
+        left_behind: Those of the follower on the old lane.
+        bias: `model.bias_m_s2` for a change to the left, its negative for one to the right.
+        model: Parameters.
+
+    A change that is not safe has no incentive: -inf.
+    """
+    others = follower[1] - follower[0] + left_behind[1] - left_behind[0]
+    gain = own[1] - own[0] + model.politeness * others - model.threshold_m_s2 - bias
+    safe = (follower[1] > -model.safe_m_s2) & (own[1] > -model.safe_m_s2)
+    return np.where(safe, gain, -np.inf)
 
 
 class Discs(NamedTuple):
@@ -88,6 +137,14 @@ class Driver:
     length_m: float
     width_m: float
     model: Following
+    lanes: int = 1
+    """Lanes of its route, side by side to the left of the path."""
+    lane_m: float = 3.25
+    """Width of a lane."""
+    lane: int = 0
+    """Lane at time 0; 0 is the path of the route."""
+    changes: bool = True
+    """False for a vehicle that keeps its lane."""
 
 
 class _Lane:
@@ -117,7 +174,7 @@ class _Lane:
         return self.xyz[row] + share * (self.xyz[following] - self.xyz[row]), self.along[row]
 
     def find(self, discs: Discs, reach_m: float) -> tuple[np.ndarray, Floats, Floats, Floats]:
-        """Rows of the discs near the lane, their distances along it [m], to its side [m], and speeds along it."""
+        """Rows of the discs near the lane, their distances along it and to its left [m], and speeds along it."""
         distance, row = self.tree.query(discs.xyz[:, :2], distance_upper_bound=reach_m)
         there = np.flatnonzero(np.isfinite(distance))
         row = row[there]
@@ -127,7 +184,7 @@ class _Lane:
         offset, row = offset[keep], row[keep]
         along = self.along[row]
         ahead = np.sum(offset[:, :2] * along, axis=1)
-        aside = np.abs(offset[:, 0] * along[:, 1] - offset[:, 1] * along[:, 0])
+        aside = offset[:, 1] * along[:, 0] - offset[:, 0] * along[:, 1]
         return there, self.at[row] + ahead, aside, np.sum(discs.velocity[there] * along, axis=1)
 
 
@@ -169,7 +226,10 @@ class Drivers:
         model = {name: np.array([getattr(car.model, name) for car in cars]) for name in Following.__dataclass_fields__}
         self._most, self._brake = model["acceleration_m_s2"], model["braking_m_s2"]
         self._headway, self._least = model["headway_s"], model["gap_m"]
-        self._crossings = _crossings(self._lanes, float(np.max(self.width)))
+        self._lanes_of, self._lane_m = (np.array([getattr(car, name) for car in cars]) for name in ("lanes", "lane_m"))
+        self._changes = np.array([car.changes and car.lanes > 1 for car in cars])
+        wider = [float(np.max(((self._lanes_of - 1) * self._lane_m)[self._lane == k])) for k in range(len(self._lanes))]
+        self._crossings = _crossings(self._lanes, float(np.max(self.width)), wider)
         self.restart()
 
     def restart(self) -> None:
@@ -177,6 +237,11 @@ class Drivers:
         if self.count == 0:
             return
         self.distance = np.array([car.start_m for car in self._all])
+        self.lane = np.array([car.lane for car in self._all])
+        """Lane of each vehicle, or the one that it changes to."""
+        self._from, self._progress = self.lane.copy(), np.ones(self.count)
+        self.left = self.lane * self._lane_m
+        """Distance [m] of each vehicle to the left of the path of its route."""
         gap, _ = self._ahead_on_lane()
         # The initial speed respects the headway, so that no vehicle has to brake immediately.
         self.speed = np.minimum(
@@ -184,20 +249,23 @@ class Drivers:
         )
         self._waited = np.zeros(self.count)
         self.steps = 0
-        self._rows = History((self.count, 2))
+        self._rows = History((self.count, 4))
         self._record()
 
     def _record(self) -> None:
-        self._rows.append(np.column_stack([self.distance, self.speed]))
+        p, shift = self._progress, (self.lane - self._from) * self._lane_m
+        rate = np.where(p < 1.0, 30.0 * p**2 * (1.0 - p) ** 2 * shift * self._pace() / STEP_S, 0.0)
+        self._rows.append(np.column_stack([self.distance, self.speed, self.left, rate]))
         self.version += 1
 
-    def around(self, number: int, times: Floats) -> tuple[Floats, Floats, Floats]:
-        """Recorded times [s], distances [m] and speeds [m/s] of one vehicle around times (n,) [s]."""
+    def around(self, number: int, times: Floats) -> tuple[Floats, Floats]:
+        """Times (k,) [s] and rows (k, 4) of one vehicle around times (n,) [s]: distance [m], speed, place to the left
+        [m] and its rate [m/s]."""
         low, high = np.min(times, initial=STEP_S * self.steps), np.max(times, initial=0.0)
         # One step more at both ends allows for rounding of the times.
         first, rows = self._rows.around(low / STEP_S - 1.0, high / STEP_S + 1.0)
         known = STEP_S * np.arange(first, first + len(rows), dtype=np.float64)
-        return known, rows[:, number, 0], rows[:, number, 1]
+        return known, rows[:, number]
 
     def capsules(self) -> Capsules:
         """The vehicles seen from above."""
@@ -207,6 +275,9 @@ class Drivers:
         for number, lane in enumerate(self._lanes):
             rows = np.flatnonzero(self._lane == number)
             xyz[rows], along[rows] = lane.place(self.distance[rows])
+        beside = self._lanes_of > 1
+        if beside.any():
+            xyz[beside, :2] += self.left[beside, None] * np.column_stack([-along[beside, 1], along[beside, 0]])
         radius = 0.5 * self.width
         return Capsules(xyz, along, np.maximum(0.5 * self.length - radius, 0.0), radius, self.speed[:, None] * along)
 
@@ -216,20 +287,30 @@ class Drivers:
         """Advance by `STEP_S`; `discs` are all bodies at the beginning of the step."""
         if self.count == 0:
             return
-        gap, closing = self._ahead_on_lane()
-        for near in (self._ahead_of_discs(discs), self._ahead_of_crossings()):
+        limit = np.maximum(np.minimum(self._wish, self._limit()), 0.01)
+        beside = [self._beside(number, discs) for number in range(len(self._lanes))]
+        crossing, lane = self._ahead_of_crossings(), self._ahead_on_lane()
+        gap, closing = lane
+        for near in (self._ahead_of_discs(beside), crossing):
             closing = np.where(near[0] < gap, near[1], closing)
             gap = np.minimum(gap, near[0])
-        gap = np.maximum(gap, 0.01)
-        desired = np.maximum(np.minimum(self._wish, self._limit()), 0.01)
-        root = 2.0 * np.sqrt(self._most * self._brake)
-        wanted = self._least + np.maximum(self.speed * self._headway + self.speed * closing / root, 0.0)
-        change = self._most * (1.0 - (self.speed / desired) ** 4 - (wanted / gap) ** 2)
+        change = self._acceleration(np.arange(self.count), limit, gap, closing)
+        if self._changes.any():
+            self._change_lanes(change, limit, crossing, beside, gap)
         faster = np.maximum(self.speed + STEP_S * np.maximum(change, -HARDEST_BRAKE_M_S2), 0.0)
         self.distance = self.distance + 0.5 * STEP_S * (self.speed + faster)
         self.speed = faster
+        self._shift()
         self.steps += 1
         self._record()
+
+    def _acceleration(self, rows: np.ndarray, limit: Floats, gap: Floats, closing: Floats) -> Floats:
+        """Accelerations [m/s^2] of vehicles (n,) by the intelligent driver model; `limit` are the speeds wished."""
+        speed, most = self.speed[rows], self._most[rows]
+        root = 2.0 * np.sqrt(most * self._brake[rows])
+        least = np.where(self._progress[rows] < 1.0, _CLOSE_M, self._least[rows])
+        wanted = least + np.maximum(speed * self._headway[rows] + speed * closing / root, 0.0)
+        return most * (1.0 - (speed / limit[rows]) ** 4 - (wanted / np.maximum(gap, 0.01)) ** 2)
 
     def _limit(self) -> Floats:
         """Speeds [m/s] of the motions of the routes at the vehicles."""
@@ -252,6 +333,13 @@ class Drivers:
                 closing[rows] = speed[rows]
             if len(rows) < 2:
                 continue
+            if np.max(self._lanes_of[rows]) > 1:
+                for left in (self.left[rows], self.lane[rows] * self._lane_m[rows]):
+                    leader, free, *_ = self._next(number, rows, left)
+                    nearer = free < gap[rows]
+                    gap[rows] = np.where(nearer, free, gap[rows])
+                    closing[rows] = np.where(nearer, speed[rows] - speed[leader], closing[rows])
+                continue
             place = np.mod(self.distance[rows], round_m) if lane.closed else self.distance[rows]
             order = rows[np.argsort(place, kind="stable")]
             following = np.roll(order, -1)
@@ -264,33 +352,169 @@ class Drivers:
             closing[order] = np.where(nearer, speed[order] - speed[following], closing[order])
         return gap, closing
 
-    def _ahead_of_discs(self, discs: Discs) -> tuple[Floats, Floats]:
+    def _beside(self, number: int, discs: Discs) -> _Beside:
+        """Discs near the lanes of a route that are not of its own vehicles, which keep their gaps along the lane."""
+        rows, lane = np.flatnonzero(self._lane == number), self._lanes[number]
+        none = np.zeros(0)
+        if not len(discs.xyz) or not len(rows):
+            return _Beside(rows, none, none, none, none)
+        other_lane = np.where(discs.owner < 0, -1, self._lane[np.maximum(discs.owner, 0)])
+        reach = 0.5 * float(np.max(self.width[rows])) + SIDE_GAP_M + float(np.max(discs.radius_m)) + SPACING_M
+        reach += float(np.max((self._lanes_of[rows] - 1) * self._lane_m[rows]))
+        there, at, aside, speed = lane.find(discs, reach)
+        other = other_lane[there] != number
+        return _Beside(rows, at[other], aside[other], speed[other], discs.radius_m[there[other]])
+
+    def _toward_discs(self, near: _Beside, number: int, left: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+        """Distances (n, m) [m] along the lane from vehicles to discs; mask of those on the way at places `left`."""
+        lane = self._lanes[number]
+        ahead = near.at_m[None, :] - self.distance[near.rows, None]
+        if lane.closed:
+            ahead = np.mod(ahead, lane.route.length_m)
+        wide = near.radius_m + 0.5 * self.width[near.rows, None] + SIDE_GAP_M
+        return ahead, np.abs(near.left_m[None, :] - left[:, None]) < wide
+
+    def _free_of_discs(self, near: _Beside, number: int, left: Floats, still_m: Floats) -> tuple[Floats, Floats]:
+        """Gaps [m] to the nearest disc ahead of each vehicle at places `left`, and its speeds along the lane."""
+        ahead, on_lane = self._toward_discs(near, number, left)
+        half = 0.5 * self.length[near.rows, None]
+        # Beside the own body it is too late to brake; a body that stands in front of the bumper counts.
+        in_front = ahead > 0.8 * half
+        free = np.where(on_lane & in_front, ahead - half - near.radius_m, np.inf)
+        free = free - np.where(np.abs(near.speed_m_s) < STANDING_M_S, still_m[:, None], 0.0)
+        best = np.argmin(free, axis=1)
+        return free[np.arange(len(free)), best], near.speed_m_s[best]
+
+    def _ahead_of_discs(self, beside: list[_Beside]) -> tuple[Floats, Floats]:
         """Gaps [m] to the nearest disc on the lane of each vehicle, and closing speeds [m/s]."""
         gap, closing = np.full(self.count, np.inf), np.zeros(self.count)
-        if not len(discs.xyz):
-            return gap, closing
-        other_lane = np.where(discs.owner < 0, -1, self._lane[np.maximum(discs.owner, 0)])
-        for number, lane in enumerate(self._lanes):
-            rows = np.flatnonzero(self._lane == number)
-            reach = 0.5 * float(np.max(self.width[rows])) + SIDE_GAP_M + float(np.max(discs.radius_m)) + SPACING_M
-            there, at, aside, speed = lane.find(discs, reach)
-            # Vehicles of the same route keep their gaps along the lane.
-            other = other_lane[there] != number
-            there, at, aside, speed = there[other], at[other], aside[other], speed[other]
-            if not len(there):
+        for number, near in enumerate(beside):
+            if not len(near.at_m):
                 continue
-            ahead = at[None, :] - self.distance[rows, None]
-            if lane.closed:
-                ahead = np.mod(ahead, lane.route.length_m)
-            half = 0.5 * self.length[rows, None]
-            # Beside the own body it is too late to brake; a body that stands in front of the bumper counts.
-            on_lane = aside[None, :] < discs.radius_m[there] + 0.5 * self.width[rows, None] + SIDE_GAP_M
-            in_front = ahead > 0.8 * half
-            free = np.where(on_lane & in_front, ahead - half - discs.radius_m[there], np.inf)
-            best = np.argmin(free, axis=1)
-            gap[rows] = free[np.arange(len(rows)), best]
-            closing[rows] = self.speed[rows] - np.maximum(speed[best], 0.0)
+            rows = near.rows
+            still = np.where(self._changes[rows] & (self._progress[rows] >= 1.0), STAND_OFF_M, 0.0)
+            gap[rows], speed = self._free_of_discs(near, number, self.left[rows], still)
+            if (self._progress[rows] < 1.0).any():
+                free, other = self._free_of_discs(near, number, self.lane[rows] * self._lane_m[rows], 0.0 * still)
+                speed = np.where(free < gap[rows], other, speed)
+                gap[rows] = np.minimum(gap[rows], free)
+            closing[rows] = self.speed[rows] - np.maximum(speed, 0.0)
         return gap, closing
+
+    # ---- several lanes -----------------------------------------------------------------------------------------------
+
+    def _next(self, number: int, rows: np.ndarray, left: Floats) -> tuple[np.ndarray, Floats, np.ndarray, Floats]:
+        """Next vehicles of the route ahead of vehicles at places `left` [m] and behind them, and the gaps [m] to them.
+
+        Vehicles that change lanes are on both. Without any, the gap is infinite.
+        """
+        lane = self._lanes[number]
+        apart = self.distance[rows][None, :] - self.distance[rows][:, None]
+        wide = 0.5 * (self.width[rows][None, :] + self.width[rows][:, None]) + SIDE_GAP_M
+        aims = self.lane[rows] * self._lane_m[rows]
+        meets = (np.abs(self.left[rows][None, :] - left[:, None]) < wide) | (
+            np.abs(aims[None, :] - left[:, None]) < wide
+        )
+        np.fill_diagonal(meets, False)
+        ways = (
+            (np.mod(apart, lane.route.length_m), np.mod(-apart, lane.route.length_m))
+            if lane.closed
+            else (apart, -apart)
+        )
+        found: list[Any] = []
+        for way in ways:
+            free = np.where(
+                meets & (way >= 0.0), way - 0.5 * (self.length[rows][None, :] + self.length[rows][:, None]), np.inf
+            )
+            best = np.argmin(free, axis=1)
+            found += [rows[best], free[np.arange(len(rows)), best]]
+        return found[0], found[1], found[2], found[3]
+
+    def _change_lanes(
+        self, now: Floats, limit: Floats, crossing: tuple[Floats, Floats], beside: list[_Beside], ahead_m: Floats
+    ) -> None:
+        """Let at most one vehicle per route begin a lane change: the one with the largest incentive.
+
+        `now` are the accelerations on the present lanes, `ahead_m` the gaps on them.
+        """
+        for number, near in enumerate(beside):
+            rows = near.rows
+            if not self._changes[rows].any():
+                continue
+            begins, best = -1, 0.0
+            side = 0
+            leader, leads, old, old_gap = self._next(number, rows, self.left[rows])
+            freed = old_gap + self.length[rows] + leads
+            left_behind = np.zeros((2, len(rows)))
+            has = np.isfinite(old_gap)
+            left_behind[0] = np.where(has, now[old], 0.0)
+            left_behind[1] = np.where(
+                has, self._acceleration(old, limit, freed, self.speed[old] - self.speed[leader]), 0.0
+            )
+            for way in (1, -1):
+                aim = self.lane[rows] + way
+                may = self._changes[rows] & (self._progress[rows] >= 1.0) & (aim >= 0) & (aim < self._lanes_of[rows])
+                # A vehicle that hardly moves needs space ahead to leave its lane.
+                may &= (self.speed[rows] > 2.0) | (ahead_m[rows] + STAND_OFF_M > CHANGE_M * 0.65)
+                if not may.any():
+                    continue
+                left = aim * self._lane_m[rows]
+                ahead, gap, behind, back = self._next(number, rows, left)
+                new = np.minimum(
+                    self._acceleration(rows, limit, gap, self.speed[rows] - self.speed[ahead]),
+                    self._acceleration(rows, limit, crossing[0][rows], crossing[1][rows]),
+                )
+                follower = np.zeros((2, len(rows)))
+                has = np.isfinite(back)
+                follower[0] = np.where(has, now[behind], 0.0)
+                pressed = self._acceleration(behind, limit, back, self.speed[behind] - self.speed[rows])
+                follower[1] = np.where(has, np.minimum(pressed, now[behind]), 0.0)
+                if len(near.at_m):
+                    free, speed = self._free_of_discs(near, number, left, np.zeros(len(rows)))
+                    new = np.minimum(
+                        new, self._acceleration(rows, limit, free, self.speed[rows] - np.maximum(speed, 0.0))
+                    )
+                    follower[1] = np.minimum(follower[1], self._braking_behind(near, number, left))
+                free_sides = (gap > 0.0) & (back > 0.0)
+                gain = wants_change(np.stack([now[rows], new]), follower, left_behind, way * MOBIL.bias_m_s2)
+                gain = np.where(may & free_sides, gain, -np.inf)
+                pick = int(np.argmax(gain))
+                if gain[pick] > best:
+                    begins, best, side = int(rows[pick]), float(gain[pick]), way
+            if begins >= 0:
+                self._from[begins], self._progress[begins] = self.lane[begins], 0.0
+                self.lane[begins] += side
+
+    def _braking_behind(self, near: _Beside, number: int, left: Floats) -> Floats:
+        """Accelerations [m/s^2] that a change demands of other bodies on the new lane behind; -inf for one beside."""
+        ahead, on_lane = self._toward_discs(near, number, left)
+        half = 0.5 * self.length[near.rows, None] + near.radius_m
+        if self._lanes[number].closed:
+            ahead = np.where(
+                ahead > 0.5 * self._lanes[number].route.length_m, ahead - self._lanes[number].route.length_m, ahead
+            )
+        gap = -ahead - half
+        speed = np.maximum(near.speed_m_s, 0.0)[None, :]
+        least, headway = self._least[near.rows, None], self._headway[near.rows, None]
+        root = 2.0 * np.sqrt(self._most[near.rows, None] * self._brake[near.rows, None])
+        wanted = least + np.maximum(speed * headway + speed * (speed - self.speed[near.rows, None]) / root, 0.0)
+        braking = -self._most[near.rows, None] * (wanted / np.maximum(gap, 0.01)) ** 2
+        result = np.where(
+            gap > 0.0, np.where(speed > STANDING_M_S, braking, 0.0), np.where(np.abs(ahead) < half, -np.inf, 0.0)
+        )
+        return np.min(np.where(on_lane, result, 0.0), axis=1, initial=0.0)
+
+    def _pace(self) -> Floats:
+        """Share of a lane change per step; a vehicle at rest does not move aside."""
+        return STEP_S * self.speed / np.maximum(self.speed * CHANGE_S, CHANGE_M)
+
+    def _shift(self) -> None:
+        """Move the vehicles that change lanes aside, with zero velocity and acceleration at both ends."""
+        if not self._changes.any():
+            return
+        p = self._progress = np.minimum(self._progress + np.where(self._progress < 1.0, self._pace(), 0.0), 1.0)
+        share = p**3 * (10.0 - 15.0 * p + 6.0 * p**2)
+        self.left = (self._from + (self.lane - self._from) * share) * self._lane_m
 
     def _ahead_of_crossings(self) -> tuple[Floats, Floats]:
         """Gaps [m] to crossings where another vehicle goes first, and closing speeds [m/s]."""
@@ -298,13 +522,18 @@ class Drivers:
         waits = np.zeros(self.count, dtype=bool)
         for crossing in self._crossings:
             first, second = (self._at_crossing(crossing, side) for side in (0, 1))
-            for mine, others in ((first, second), (second, first)):
+            pairs = [(mine, second) for mine in first] + [(mine, first) for mine in second]
+            for mine, others in pairs:
                 if mine.next < 0:
                     continue
-                yields = others.inside or (
-                    not mine.committed
-                    and others.next >= 0
-                    and (others.committed or (others.arrival_s, others.next) < (mine.arrival_s, mine.next))
+                yields = any(
+                    one.inside
+                    or (
+                        not mine.committed
+                        and one.next >= 0
+                        and (one.committed or (one.arrival_s, one.next) < (mine.arrival_s, mine.next))
+                    )
+                    for one in others
                 )
                 if yields:
                     # The gap at standstill is shorter than behind a vehicle.
@@ -314,10 +543,15 @@ class Drivers:
         self._waited = np.where(waits & (self.speed < 0.3), self._waited + STEP_S, np.where(waits, self._waited, 0.0))
         return gap, closing
 
-    def _at_crossing(self, crossing: _Crossing, side: int) -> _Approach:
-        """State of one lane of a crossing."""
+    def _at_crossing(self, crossing: _Crossing, side: int) -> list[_Approach]:
+        """State of the lanes of a route at a crossing."""
+        rows = np.flatnonzero(self._lane == crossing.lanes[side])
+        lanes = self.lane[rows]
+        return [self._approach(crossing, side, rows[lanes == k]) for k in range(int(np.max(lanes, initial=0)) + 1)]
+
+    def _approach(self, crossing: _Crossing, side: int, rows: np.ndarray) -> _Approach:
+        """State of one lane, with these vehicles, at a crossing."""
         lane, start, length = crossing.lanes[side], crossing.start[side], crossing.length[side]
-        rows = np.flatnonzero(self._lane == lane)
         closed, round_m = self._lanes[lane].closed, self._lanes[lane].route.length_m
         past = self.distance[rows] + 0.5 * self.length[rows] - start
         if closed:
@@ -337,6 +571,19 @@ class Drivers:
         return _Approach(bool(np.any(inside)), car, far, arrival, committed)
 
 
+class _Beside(NamedTuple):
+    """Vehicles of a route, and discs near its lanes."""
+
+    rows: np.ndarray
+    at_m: Floats
+    """Distances of the discs along the route."""
+    left_m: Floats
+    """Places of the discs to the left of its path."""
+    speed_m_s: Floats
+    """Speeds of the discs along it."""
+    radius_m: Floats
+
+
 class _Approach(NamedTuple):
     """One lane of a crossing: a vehicle inside, and the next one to come."""
 
@@ -348,13 +595,13 @@ class _Approach(NamedTuple):
     committed: bool
 
 
-def _crossings(lanes: list[_Lane], width_m: float) -> list[_Crossing]:
-    """All places where two lanes cross at more than 30 degrees."""
+def _crossings(lanes: list[_Lane], width_m: float, wider_m: list[float]) -> list[_Crossing]:
+    """All places where two routes cross at more than 30 degrees; `wider_m` are the widths of lanes beside the path."""
     found = []
-    near = width_m + CROSSING_MARGIN_M
     for a in range(len(lanes)):
         for b in range(a + 1, len(lanes)):
             one, two = lanes[a], lanes[b]
+            near = width_m + CROSSING_MARGIN_M + wider_m[a] + wider_m[b]
             distance, row = two.tree.query(one.xyz[:, :2], distance_upper_bound=near)
             hit = np.flatnonzero(np.isfinite(distance))
             row = row[hit]
@@ -410,7 +657,18 @@ class LiveRoute(RouteMotion):
     def distance_at(self, times: ArrayLike) -> Floats:
         """Distance [m] at times (n,) [s]: cubic segments through distances and speeds."""
         asked = np.asarray(times, dtype=np.float64)
-        known, distance, speed = self._drivers.around(self._number, asked)
+        known, rows = self._drivers.around(self._number, asked)
         if len(known) < 2:
-            return np.full(len(asked), distance[0] - self.shift_m)
-        return RouteMotion(self.route, known, distance, speed).distance_at(asked) - self.shift_m
+            return np.full(len(asked), rows[0, 0] - self.shift_m)
+        return RouteMotion(self.route, known, rows[:, 0], rows[:, 1]).distance_at(asked) - self.shift_m
+
+    def aside(self, times: Floats) -> tuple[Floats, Floats]:
+        """Places (n,) [m] to the right of the path, and their changes per distance."""
+        if self._driver.lanes == 1:
+            return super().aside(times)
+        known, rows = self._drivers.around(self._number, times)
+        if len(known) < 2:
+            return np.full(len(times), -rows[0, 2]), np.zeros(len(times))
+        left = RouteMotion(self.route, known, rows[:, 2], rows[:, 3]).distance_at(times)
+        rate, speed = (np.interp(times, known, rows[:, k]) for k in (3, 1))
+        return -left, -rate / np.maximum(speed, 0.1)

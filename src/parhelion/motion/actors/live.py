@@ -79,10 +79,15 @@ class LiveActors:
         return LiveWalk(self.walkers, number, height_m)
 
     def drive(
-        self, route: Route, start_m: float, speed_m_s: float, length_m: float, width_m: float, model: Following
-    ) -> LiveRoute:
-        """Add a vehicle on a route, with its middle at the distance `start_m` [m]."""
-        driver = Driver(route, start_m, speed_m_s, length_m, width_m, model)
+        self, route: Route, start_m: float, speed_m_s: float, length_m: float, width_m: float, model: Following,
+        *, lanes: int = 1, lane_m: float = 3.25, lane: int = 0, changes: bool = True,
+    ) -> LiveRoute:  # fmt: skip
+        """Add a vehicle on a route, with its middle at the distance `start_m` [m].
+
+        The route may have several `lanes`, each `lane_m` [m] to the left of the last; `lane` is the first one of the
+        vehicle, which keeps it unless it `changes`.
+        """
+        driver = Driver(route, start_m, speed_m_s, length_m, width_m, model, lanes, lane_m, lane, changes)
         return LiveRoute(self.drivers, self.drivers.add(driver), driver)
 
     # ---- other bodies ------------------------------------------------------------------------------------------------

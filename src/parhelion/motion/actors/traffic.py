@@ -25,7 +25,7 @@ from parhelion.core.random import Stream
 from parhelion.core.trajectory import Trajectory
 from parhelion.motion.actors.body import Actor, about, heading_of, span_of
 from parhelion.motion.actors.person import add_person, show_person
-from parhelion.motion.actors.road_users import add_vehicle, fastest_m_s, vehicle_size_m
+from parhelion.motion.actors.road_users import ROAD_USERS, add_vehicle, fastest_m_s, vehicle_size_m
 from parhelion.world.kit.vehicles import CAR_SHAPES, PAINTS
 from parhelion.world.world import World
 
@@ -143,7 +143,16 @@ class RouteMotion:
             quat = quat_multiply(quat, np.tile(about(2, np.pi), (len(distance), 1)))
         heading = heading_of(quat)
         right = np.stack([np.sin(heading), -np.cos(heading), np.zeros_like(heading)], axis=1)
-        return xyz + self.side_m * right, quat
+        side, slope = self.aside(np.asarray(times, dtype=np.float64))
+        if np.any(slope):
+            turn = -0.5 * np.arctan(slope)
+            still = np.zeros_like(turn)
+            quat = quat_multiply(np.stack([still, still, np.sin(turn), np.cos(turn)], axis=1), quat)
+        return xyz + side[:, None] * right, quat
+
+    def aside(self, times: Floats) -> tuple[Floats, Floats]:
+        """Places (n,) [m] to the right of the path, and their changes per distance."""
+        return np.full(len(times), self.side_m), np.zeros(len(times))
 
 
 def follow_around(
@@ -189,6 +198,8 @@ def traffic(
     duration_s: float = 120.0,
     models: Sequence[str] = tuple(CAR_SHAPES),
     wheels: bool = False,
+    lanes: int = 1,
+    lane_width_m: float = 3.25,
     live: LiveActors | None = None,
 ) -> list[Actor]:
     """Add vehicles on closed routes from time 0 for `duration_s` [s]; afterwards they stand.
@@ -196,28 +207,37 @@ def traffic(
     `routes` are periodic motions. A car drives at its desired speed (`speed_m_s` ± 15 %), or at that of the route where
     it is lower, as in bends. Cars on one route keep their gaps. Routes are independent of each other, so they should
     not intersect. `seed` selects positions, models, paints and desired speeds. With `live`, the cars react: they also
-    brake for people and other vehicles in their lane, and yield where routes cross.
+    brake for people and other vehicles in their lane, and yield where routes cross. With several `lanes`, the route is
+    the right-hand one, the others lie to its left; cars that react change lanes.
     """
     wished, duration = _checked(speed_m_s, duration_s)
-    lanes = _lanes(routes)
+    beside, lane_m = whole("traffic: lanes", lanes, 1, 4), within("traffic: lane_width_m", lane_width_m, 2.5, 5.0)
+    ways = _lanes(routes)
     rng = Stream(seed, "actors/traffic").generator()
     actors: list[Actor] = []
-    for route, cars in zip(lanes, _shares(lanes, whole("traffic: count", count, 0, 10_000)), strict=True):
+    for route, cars in zip(ways, _shares(ways, whole("traffic: count", count, 0, 10_000)), strict=True):
         chosen = rng.choice(list(models), cars).tolist()
         paints = rng.choice(PAINTS, cars).tolist()
         lengths = np.array([vehicle_size_m(model)[0] for model in chosen])
         wishes = wished * rng.uniform(0.85, 1.15, cars)
         wishes = np.minimum(wishes, [fastest_m_s(model) for model in chosen])
-        if live is None:
-            motions: Sequence[Trajectory] = _drive(rng, route, lengths, wishes, duration, DRIVERS, 0.0)
-        else:
-            starts = _starts(rng, route, lengths, DRIVERS).tolist()
-            motions = [
-                live.drive(route, start, float(wish), *vehicle_size_m(model), FOLLOWING.get(model, DRIVERS))
-                for start, wish, model in zip(starts, wishes, chosen, strict=True)
-            ]
+        motions: list[Trajectory | None] = [None] * cars
+        for lane in range(beside):
+            rows = list(range(lane, cars, beside))
+            if live is None:
+                driven = _drive(rng, route, lengths[rows], wishes[rows], duration, DRIVERS, -lane * lane_m)
+                motions[lane::beside] = driven
+                continue
+            for row, start in zip(rows, _starts(rng, route, lengths[rows], DRIVERS).tolist(), strict=True):
+                model = chosen[row]
+                alone = model not in ROAD_USERS or not ROAD_USERS[model].lead_m
+                motions[row] = live.drive(
+                    route, start, float(wishes[row]), *vehicle_size_m(model), FOLLOWING.get(model, DRIVERS),
+                    lanes=beside, lane_m=lane_m, lane=lane, changes=alone,
+                )  # fmt: skip
         for number, motion in enumerate(motions):
             name = f"traffic-car-{len(actors)}"
+            assert motion is not None
             actors.append(add_vehicle(world, motion, chosen[number], paint=paints[number], name=name, wheels=wheels))
     return actors
 

@@ -71,6 +71,9 @@ class ChassisConfig(Config):
     tyre_stiffness_n_m: Positive
     """Vertical stiffness of one tyre."""
     tyre_damping_ratio: Annotated[float, Field(gt=0, le=1)] = 0.2
+    tyre_travel_m: Positive | None = None
+    """Deflection of a tyre at which its rim or core stops it; None for a quarter of the radius of a wheel, at least
+    three static deflections."""
     suspension: SuspensionConfig | None = None
     """Suspension of each wheel; None for wheels fixed to the chassis."""
     relaxation_m: Positive

@@ -45,7 +45,7 @@ from parhelion.outputs.topics import MAP, sensor_names, topic_rule, vehicle_name
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from parhelion.contact.driver import Collision
+    from parhelion.contact.bodies import Collision
     from parhelion.scenario.scenario import Scenario, Step
     from parhelion.scenario.sensors import OnBoard
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import Ints, Masks, Reals, Vectors, namespace
+from parhelion.core.arrays import Float, Int, Masks, Vectors, Vectors4, namespace
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.device import kernel_tree
 from parhelion.rays.moving import rotate
@@ -67,11 +67,11 @@ def corner_uv(scene: RayScene) -> NDArray[np.float32]:
 class Pictures:
     """Images of 8 bits per channel, one word per texel. Number 0 is a white texel."""
 
-    texels: Ints
-    offset: Ints
-    width: Ints
-    height: Ints
-    uv: Reals
+    texels: Int
+    offset: Int
+    width: Int
+    height: Int
+    uv: Float
     """Texture coordinates of the triangle corners."""
 
     @classmethod
@@ -86,7 +86,7 @@ class Pictures:
         height, width = (np.ascontiguousarray(shapes[:, axis]) for axis in (0, 1))
         return cls(table(np.concatenate(words)), table(first), table(width), table(height), table(corner_uv(scene)))
 
-    def place(self, hit: Trace, active: Masks) -> tuple[Reals, Reals]:
+    def place(self, hit: Trace, active: Masks) -> tuple[Float, Float]:
         """Texture coordinates of hits."""
         dr, mi = running_engine().dr, running_engine().mi
         base = dr.select(active, hit.triangle, 0) * 6
@@ -97,11 +97,11 @@ class Pictures:
             w * corner[1] + hit.u * corner[3] + hit.v * corner[5],
         )
 
-    def sample(self, picture: Ints, uv: tuple[Reals, Reals], curve: Reals | None = None) -> Vectors:
+    def sample(self, picture: Int, uv: tuple[Float, Float], curve: Float | None = None) -> Vectors4:
         """Red, green, blue and alpha in [0, 1], interpolated; `curve` maps the 8-bit values of the colours."""
         dr, mi = running_engine().dr, running_engine().mi
 
-        def read(texels: Ints, at: Ints) -> Vectors:
+        def read(texels: Int, at: Int) -> Vectors4:
             word = dr.gather(mi.UInt32, texels, at)
             channel = [(word >> shift) & 255 for shift in (0, 8, 16, 24)]
             values = [mi.Float(one) * (1.0 / 255.0) for one in channel]
@@ -123,11 +123,11 @@ class Pictures:
 class Holes:
     """Opacity of parts whose appearance has holes: rays pass where the alpha value is low."""
 
-    row: Ints
+    row: Int
     """1 + row in `numbers` for parts with holes, 0 for others."""
-    numbers: Reals
+    numbers: Float
     """Opacity, cutoff, and 1 for a mask or 0 for a blend; one spare."""
-    picture: Ints
+    picture: Int
     pictures: Pictures
 
     @classmethod
@@ -143,11 +143,11 @@ class Holes:
         row[list(holed)] = np.arange(1, len(holed) + 1)
         return cls(table(row), table(np.array(values, np.float32)), table(numbers), Pictures.of(scene, pictures))
 
-    def present(self, part: Ints, active: Masks) -> Masks:
+    def present(self, part: Int, active: Masks) -> Masks:
         """Mask of the parts that have holes."""
         return running_engine().dr.gather(running_engine().mi.UInt32, self.row, part, active) > 0
 
-    def opacity(self, hit: Trace, active: Masks) -> Reals:
+    def opacity(self, hit: Trace, active: Masks) -> Float:
         """Opacity at hits in [0, 1]; masks are 0 or 1."""
         dr, mi = running_engine().dr, running_engine().mi
         row = dr.gather(mi.UInt32, self.row, dr.select(active, hit.part, 0), active)
@@ -165,12 +165,12 @@ def trace_through(
     holes: Holes | None,
     origin: Vectors,
     direction: Vectors,
-    time: Reals,
-    limit: Reals,
+    time: Float,
+    limit: Float,
     active: Masks = True,
     *,
     step_off: Any,
-    draw: Reals | None = None,
+    draw: Float | None = None,
     coherent: bool = False,
 ) -> Trace:
     """As `RayScene.trace`, but rays pass through holes.
@@ -185,7 +185,7 @@ def trace_through(
     dr, mi = running_engine().dr, running_engine().mi
     has_actor = hit.actor is not None
 
-    def stops(one: Trace, going: Masks, chance: Reals) -> tuple[Masks, Reals]:
+    def stops(one: Trace, going: Masks, chance: Float) -> tuple[Masks, Float]:
         """Mask of the rays that end here, and the random number of the next surface."""
         opacity = holes.opacity(one, going & one.found)
         stopped = ~one.found | (chance < opacity)
@@ -194,7 +194,7 @@ def trace_through(
         rest = (chance - opacity) / namespace(opacity).maximum(1.0 - opacity, 1e-6)
         return stopped, dr.select(stopped, chance, namespace(rest).minimum(rest, 0.9999999))
 
-    def step(count: Ints, going: Masks, chance: Reals, passed: Reals, *last: Any) -> Any:
+    def step(count: Int, going: Masks, chance: Float, passed: Float, *last: Any) -> Any:
         start = mi.Point3f(dr.fma(direction, passed, origin))
         found = cast.trace(start, direction, time, limit - passed, going, coherent=coherent)
         stopped, after = stops(found, going, chance)
@@ -229,12 +229,12 @@ class Look:
 
     there: Masks
     """True for hits on parts with an appearance."""
-    base: list[Reals | None]
+    base: list[Float | None]
     """Base colour in each band; None in bands that see the material class."""
-    emitted: list[Reals]
+    emitted: list[Float]
     """Radiance in each band [W/(m^2 sr)]."""
-    metallic: Reals
-    roughness: Reals
+    metallic: Float
+    roughness: Float
     normal: Vectors | None
     """Unit normal in the world frame, on the outer side of the triangle; None without normal maps."""
 
@@ -248,17 +248,17 @@ class Looks:
     """Channel of each band; None for bands that see the material class."""
     features: frozenset[str]
     """Pictures in use: base, surface, normal, glow."""
-    row: Ints
+    row: Int
     """1 + row in the tables for parts with an appearance, 0 for others."""
-    numbers: Reals
+    numbers: Float
     """Base colour and roughness; emission and metalness; normal scale and three spare: three rows of four."""
-    picture: Ints
+    picture: Int
     """Four numbers of pictures."""
     pictures: Pictures
-    srgb: Reals
-    tangent: Reals
+    srgb: Float
+    tangent: Float
     """Tangent of each triangle in its own frame, and the sign of the bitangent."""
-    per_candela: Reals
+    per_candela: Float
     """Radiance in each band of a white emission of 1 cd/m^2 [W/(m^2 sr)]."""
 
     @classmethod
@@ -299,7 +299,7 @@ class Looks:
             table(np.array([*candela, 0.0], np.float32)),
         )
 
-    def at(self, cast: SceneArrays, hit: Trace, time: Reals, active: Masks) -> Look:
+    def at(self, cast: SceneArrays, hit: Trace, time: Float, active: Masks) -> Look:
         """Appearance at hits."""
         dr, mi = running_engine().dr, running_engine().mi
         row = dr.gather(mi.UInt32, self.row, dr.select(active, hit.part, 0), active)
@@ -340,7 +340,7 @@ class Looks:
         )
 
     def _bent(
-        self, cast: SceneArrays, hit: Trace, time: Reals, picture: Ints, uv: Any, scale: Reals, there: Masks
+        self, cast: SceneArrays, hit: Trace, time: Float, picture: Int, uv: Any, scale: Float, there: Masks
     ) -> Vectors:
         """Normal of the normal map."""
         dr, mi = running_engine().dr, running_engine().mi
@@ -360,7 +360,7 @@ class Looks:
         return dr.select(mapped, dr.normalize(bent), hit.normal)
 
 
-def _channel(colour: list[Reals], channel: int) -> Reals:
+def _channel(colour: list[Float], channel: int) -> Float:
     """Red, green, blue or the luminance of a colour."""
     if channel < 3:
         return colour[channel]
