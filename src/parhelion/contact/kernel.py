@@ -18,10 +18,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from parhelion.contact import soil
-from parhelion.core.arrays import Bool as Masks
-from parhelion.core.arrays import DrJit, Mitsuba, State, Vectors, namespace
-from parhelion.core.arrays import Float as Reals
-from parhelion.core.arrays import Int as Ints
+from parhelion.core.arrays import Bool, DrJit, Float, Int, Mitsuba, State, Vectors, namespace
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.replay import SceneArrays
 
@@ -98,15 +95,15 @@ def columns(wheels: int) -> int:
 def advance(
     wheels: int,
     capacity: int,
-    lanes: Ints,
-    count: Ints,
+    lanes: Int,
+    count: Int,
     scene: SceneArrays,
-    surfaces: Reals,
-    parameters: Reals,
-    inputs: Reals,
-    state: Reals,
-    triangles: Reals,
-) -> Reals:
+    surfaces: Float,
+    parameters: Float,
+    inputs: Float,
+    state: Float,
+    triangles: Float,
+) -> Float:
     """Return state, report and rows after all substeps, as a block of `columns` numbers per body.
 
     Args:
@@ -147,13 +144,13 @@ class _Work:
     def __init__(
         self,
         wheels: int,
-        lanes: Ints,
-        count: Ints,
+        lanes: Int,
+        count: Int,
         scene: SceneArrays,
-        surfaces: Reals,
-        parameters: Reals,
-        inputs: Reals,
-        triangles: Reals,
+        surfaces: Float,
+        parameters: Float,
+        inputs: Float,
+        triangles: Float,
     ) -> None:
         engine = running_engine()
         self.mi, self.dr = engine.mi, engine.dr
@@ -175,13 +172,13 @@ class _Work:
             for w in range(wheels)
         ]
 
-    def column(self, table: Reals, column: int, first: int = 0) -> Reals:
+    def column(self, table: Float, column: int, first: int = 0) -> Float:
         return self.dr.gather(self.mi.Float64, table, self.lanes + (self.count * column + first))
 
     def _vector(self, values: Any) -> Vectors:
         return self.mi.Vector3d(*values)
 
-    def row(self, before: list[Reals], after: list[Reals]) -> list[Reals]:
+    def row(self, before: list[Float], after: list[Float]) -> list[Float]:
         """State of the vehicle frame, with mean accelerations of all substeps."""
         dr = self.dr
         frame, lever = _Frame(self.mi, after[3:7]), self.frame_at
@@ -194,7 +191,7 @@ class _Work:
         pull = pull + frame.out(dr.cross(turn, lever) + dr.cross(spin, twist))
         return [*place, *after[3:7], *velocity, *spin, *pull, *turn]
 
-    def substep(self, number: Ints, *state: Reals) -> State:
+    def substep(self, number: Int, *state: Float) -> State:
         """Advance by one substep: wheels, gravity, hull, then positions (semi-implicit Euler)."""
         dr, mi, dt = self.dr, self.mi, self.dt
         size = len(STATE) + self.wheels * len(WHEEL_STATE)
@@ -202,7 +199,7 @@ class _Work:
         place, velocity, spin = (self._vector(body[k : k + 3]) for k in (0, 7, 10))
         frame = _Frame(mi, body[3:7])
         force, torque = self.gravity * self.mass, mi.Vector3d(0.0)
-        rows: list[Reals] = []
+        rows: list[Float] = []
         wheels = [body[len(STATE) + w * len(WHEEL_STATE) :][: len(WHEEL_STATE)] for w in range(self.wheels)]
         for w in range(self.wheels):
             push, moment, after = self._wheel(w, place, frame, velocity, spin, wheels[w], wheels[w ^ 1][-1])
@@ -223,9 +220,9 @@ class _Work:
         frame: _Frame,
         velocity: Vectors,
         spin: Vectors,
-        state: list[Reals],
-        opposite: Reals,
-    ) -> tuple[Vectors, Vectors, list[Reals]]:
+        state: list[Float],
+        opposite: Float,
+    ) -> tuple[Vectors, Vectors, list[Float]]:
         """Force in the world and torque in the body frame of a wheel, and its state after the substep.
 
         `opposite` is the lift of the other wheel of its axle.
@@ -282,7 +279,7 @@ class _Work:
             touches & soft, xp.minimum(dr.select(slides, sheared + dr.norm(slip) * dt, sheared), relaxation), 0.0
         )
         # Compaction resists the motion of the hub, not the rotation of the wheel.
-        firm = cast("Reals", soil.stiffness(ground.k_c, ground.k_phi, width))
+        firm = cast("Float", soil.stiffness(ground.k_c, ground.k_phi, width))
         compaction = soil.compaction_resistance(xp.maximum(sunk, 1e-6), width, firm, ground.exponent)
         advance = dr.dot(moving, forward)
         resistance = dr.select(soft, compaction * advance / xp.maximum(dr.abs(advance), _STANDING_M_S), 0.0)
@@ -302,8 +299,8 @@ class _Work:
         return force, torque, [dr.select(there, rate, 0.0), *bent, dr.select(there, load, 0.0), sunk, sheared, lift]
 
     def _rim_strike(
-        self, gap: Reals, moving: Vectors, facing: Vectors, arm: Vectors, normal: Vectors, load: Reals
-    ) -> Reals:
+        self, gap: Float, moving: Vectors, facing: Vectors, arm: Vectors, normal: Vectors, load: Float
+    ) -> Float:
         """Force [N] along the normal, `facing` in the body frame, that stops a rim `gap` [m] above the ground.
 
         It takes away what the tyre leaves of the closing velocity beyond that which closes the gap in a substep.
@@ -315,7 +312,7 @@ class _Work:
         excess = recovery - dr.dot(moving, normal) - load * yields * dt - xp.maximum(gap, 0.0) / dt
         return dr.select(load > 0.0, xp.maximum(excess, 0.0) / (yields * dt), 0.0)
 
-    def _lifted(self, lift: Reals, opposite: Reals, push: Reals, tyre: Reals, *suspension: Reals) -> Reals:
+    def _lifted(self, lift: Float, opposite: Float, push: Float, tyre: Float, *suspension: Float) -> Float:
         """Lift of a wheel after the substep: forces of tyre, spring, damper and bar balance on a wheel without mass.
 
         Exact for a body that rests meanwhile, so that stiff tyres need no shorter substeps.
@@ -326,7 +323,7 @@ class _Work:
         moved = lift + force / stiff * (1.0 - xp.exp(-stiff * dt / damped))
         return self.dr.select(spring > 0.0, xp.clip(moved, -sag, travel - sag), 0.0)
 
-    def _ground(self, part: Ints, touches: Masks) -> Ground:
+    def _ground(self, part: Int, touches: Bool) -> Ground:
         """Properties of the surface under a wheel, as kernel variables."""
         dr, mi = self.dr, self.mi
         row = dr.select(touches, part, 0) * len(SURFACE)
@@ -338,7 +335,7 @@ class _Work:
             *(v if other is None else dr.select(soft, v, other) for v, other in zip(values, harmless, strict=True))
         )
 
-    def _turned(self, rate: Reals, target: Reals, most: Reals, inertia: Reals, road: Reals, resistance: Reals) -> Reals:
+    def _turned(self, rate: Float, target: Float, most: Float, inertia: Float, road: Float, resistance: Float) -> Float:
         """Rate of a wheel after the substep: a speed servo with limited torque, road and rolling torque."""
         dr, dt = self.dr, self.dt
         xp = namespace(rate)
@@ -355,12 +352,12 @@ class _Work:
         ahead: Vectors,
         down: Vectors,
         aside: Vectors,
-        radius: Reals,
+        radius: Float,
         speed: Vectors,
-        sunk: Reals,
-        stiffness: Reals,
-        damping: Reals,
-    ) -> tuple[Reals, Vectors, Reals, Reals, Vectors, Ints]:
+        sunk: Float,
+        stiffness: Float,
+        damping: Float,
+    ) -> tuple[Float, Vectors, Float, Float, Vectors, Int]:
         """Load [N], normal force (3) [N], deflections [m] of middle and sides, place beside it [m], part under a wheel.
 
         The wheel has sunk by `sunk` [m]; `aside` leads from its middle to its outer disc. Planes press on each disc; a
@@ -370,20 +367,20 @@ class _Work:
         xp = namespace(radius)
         size = radius - sunk
 
-        def pressed(deep: Reals, weight: float | Reals, normal: Vectors) -> Reals:
+        def pressed(deep: Float, weight: float | Float, normal: Vectors) -> Float:
             closing = -dr.dot(speed, normal)
             return dr.select(deep > 0.0, xp.maximum(stiffness * deep + damping * weight * closing, 0.0), 0.0)
 
-        def turned(angle: Reals) -> tuple[Reals, Reals]:
+        def turned(angle: Float) -> tuple[Float, Float]:
             """Cosine and sine of an angle, as precise as the rays."""
             sine, cosine = dr.sincos(mi.Float(angle))
             return mi.Float64(cosine), mi.Float64(sine)
 
-        def along(aim: Any, distance: Reals, cosine: Reals, sine: Reals) -> Reals:
+        def along(aim: Any, distance: Float, cosine: Float, sine: Float) -> Float:
             """Distance along a ray to a plane, given its distance and direction."""
             return distance / xp.maximum(aim[0] * cosine + aim[1] * sine, 0.1)
 
-        def ray(k: Ints, discs: Any, edges: Any, gap: Any, last: Any, most: Reals, under: Ints) -> State:
+        def ray(k: Int, discs: Any, edges: Any, gap: Any, last: Any, most: Float, under: Int) -> State:
             finer = k >= RAYS
             near, far, *surface, beside, potential = gap
             angle = dr.select(finer, 0.5 * (near + far), (mi.Float64(k) - 0.5 * (RAYS - 1)) * (0.5 * SPACING_RAD))
@@ -470,8 +467,8 @@ class _Work:
     # ---- hull ------------------------------------------------------------------------------------------------------
 
     def _hull(
-        self, place: Vectors, frame: _Frame, velocity: Vectors, spin: Vectors, report: list[Reals]
-    ) -> tuple[Vectors, Vectors, list[Reals]]:
+        self, place: Vectors, frame: _Frame, velocity: Vectors, spin: Vectors, report: list[Float]
+    ) -> tuple[Vectors, Vectors, list[Float]]:
         """Velocities after the impulses of the triangles near the hull, and the report.
 
         If any of them pushes, all are visited a second time, because one may push the hull toward another.
@@ -479,7 +476,7 @@ class _Work:
         dr, mi = self.dr, self.mi
         lever = dr.norm(self.half) + dr.norm(self.centre)
 
-        def one(k: Ints, own: Vectors, spin: Vectors, visits: Ints, *report: Reals) -> State:
+        def one(k: Int, own: Vectors, spin: Vectors, visits: Int, *report: Float) -> State:
             row = self.first + dr.select(k < self.near, k, k - self.near)
             numbers = [dr.gather(mi.Float64, self.triangles, row * TRIANGLE + n) for n in range(TRIANGLE)]
             corners = [frame.into(mi.Vector3d(*numbers[n : n + 3]) - place) - self.centre for n in (0, 3, 6)]
@@ -501,14 +498,14 @@ class _Work:
 
     def _impulse(
         self,
-        row: Ints,
+        row: Int,
         corners: list[Vectors],
-        reach: Reals,
+        reach: Float,
         place: Vectors,
         frame: _Frame,
         own: Vectors,
         spin: Vectors,
-        report: tuple[Reals, ...],
+        report: tuple[Float, ...],
     ) -> State:
         """Velocities in the body frame after the impulse of a triangle, and the report."""
         dr, mi, dt = self.dr, self.mi, self.dt
@@ -547,18 +544,18 @@ class _Work:
 class Ground:
     """Properties of the surface under a wheel, in the order of `SURFACE`."""
 
-    friction: Reals
-    rolling: Reals
-    k_c: Reals
-    k_phi: Reals
-    exponent: Reals
-    cohesion: Reals
-    tan_friction: Reals
-    shear: Reals
-    thickness: Reals
+    friction: Float
+    rolling: Float
+    k_c: Float
+    k_phi: Float
+    exponent: Float
+    cohesion: Float
+    tan_friction: Float
+    shear: Float
+    thickness: Float
 
 
-def _along_sides(corners: list[Vectors], half: Vectors) -> Reals:
+def _along_sides(corners: list[Vectors], half: Vectors) -> Float:
     """Largest gap [m] between a triangle and a box at the origin along the axes of the box: a cheap lower bound."""
     xp = namespace(half.x)
     gaps = []
@@ -570,8 +567,8 @@ def _along_sides(corners: list[Vectors], half: Vectors) -> Reals:
 
 
 def _separation(
-    dr: DrJit, mi: Mitsuba, corners: list[Vectors], half: Vectors, reach: Reals
-) -> tuple[Vectors, Reals, Vectors]:
+    dr: DrJit, mi: Mitsuba, corners: list[Vectors], half: Vectors, reach: Float
+) -> tuple[Vectors, Float, Vectors]:
     """Normal toward the box, gap [m] (negative: overlap) and contact point of a triangle and a box at the origin.
 
     The axis is the triangle's normal if the box lies in front of its plane, up to 1 cm; otherwise the axis of least
@@ -608,7 +605,7 @@ def _separation(
 
 
 def _contact_point(
-    dr: DrJit, mi: Mitsuba, corners: list[Vectors], half: Vectors, normal: Vectors, by_face: Masks
+    dr: DrJit, mi: Mitsuba, corners: list[Vectors], half: Vectors, normal: Vectors, by_face: Bool
 ) -> Vectors:
     """Point in the box frame where box and triangle touch.
 
@@ -671,7 +668,7 @@ def _on_edge(dr: DrJit, mi: Mitsuba, corners: list[Vectors], half: Vectors, norm
 class _Frame:
     """Rotation of a body, as kernel variables."""
 
-    def __init__(self, mi: Mitsuba, quat: list[Reals]) -> None:
+    def __init__(self, mi: Mitsuba, quat: list[Float]) -> None:
         self._mi, self._quat = mi, quat
         x, y, z, w = quat
         xx, yy, zz, xy, xz, yz, wx, wy, wz = x * x, y * y, z * z, x * y, x * z, y * z, w * x, w * y, w * z
@@ -693,7 +690,7 @@ class _Frame:
         a, b, c = self._rows
         return a * v.x + b * v.y + c * v.z
 
-    def after(self, spin: Vectors, dt: Reals) -> tuple[Reals, ...]:
+    def after(self, spin: Vectors, dt: Float) -> tuple[Float, ...]:
         """Quaternion after turning with an angular velocity in the body frame."""
         x, y, z, s = self._quat
         p, q, r = spin.x * dt * 0.5, spin.y * dt * 0.5, spin.z * dt * 0.5

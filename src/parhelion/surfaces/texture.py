@@ -111,12 +111,12 @@ def sample_texture(
     u: Reals,
     v: Reals,
     *,
-    texels: Reals,
+    texels: Reals | Ints,
     offset: Ints,
     width: Ints,
     height: Ints,
     bilinear: bool = False,
-    read: Callable[[Any, Ints], Any] | None = None,
+    read: Callable[[Any, Any], Any] | None = None,
 ) -> Reals:
     """Texture value at (u, v), for NumPy and Dr.Jit; `offset`, `width`, `height` are those of each point's texture.
 

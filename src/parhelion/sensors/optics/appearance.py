@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,9 +110,10 @@ class Pictures:
             return mi.Vector4f(*values)
 
         offset, width, height = (dr.gather(mi.UInt32, one, picture) for one in (self.offset, self.width, self.height))
-        return sample_texture(
+        found: Any = sample_texture(
             *uv, texels=self.texels, offset=offset, width=width, height=height, bilinear=True, read=read
         )
+        return cast("Vectors4", found)
 
 
 # ---- holes ----------------------------------------------------------------------------------------------------------
@@ -348,7 +349,7 @@ class Looks:
         row = dr.gather(mi.Vector4f, self.tangent, dr.select(there, hit.triangle, 0), there)
         along = mi.Vector3f(row.x, row.y, row.z)
         moving = cast.scene().moving
-        if moving is not None:
+        if moving is not None and hit.actor is not None:
             moved = there & (hit.actor != NOTHING)
             _, rotation = moving.pose_at(dr.select(moved, hit.actor, 0), time)
             along = dr.select(moved, rotate(dr, mi, rotation, along), along)
