@@ -214,18 +214,11 @@ class _Work:
     # ---- wheels ----------------------------------------------------------------------------------------------------
 
     def _wheel(
-        self,
-        w: int,
-        place: Vectors,
-        frame: _Frame,
-        velocity: Vectors,
-        spin: Vectors,
-        state: list[Float],
-        opposite: Float,
+        self, w: int, place: Vectors, frame: _Frame, velocity: Vectors, spin: Vectors, state: list[Float], other: Float
     ) -> tuple[Vectors, Vectors, list[Float]]:
         """Force in the world and torque in the body frame of a wheel, and its state after the substep.
 
-        `opposite` is the lift of the other wheel of its axle.
+        `other` is the lift of the other wheel of its axle.
         """
         dr, mi, dt = self.dr, self.mi, self.dt
         at, radius, stiffness, damping, *suspension = self.wheel[w][:3], *self.wheel[w][3:11]
@@ -289,7 +282,7 @@ class _Work:
         deepest = soil.sinkage(xp.maximum(load, 1e-6), width, 2.0 * radius, firm, ground.exponent)
         aim = dr.select(touches & soft, xp.minimum(deepest, ground.thickness), 0.0)
         sunk = sunk + (aim - sunk) * xp.minimum(dt / _SINKING_S, 1.0)
-        lifted = self._lifted(lift, opposite, -dr.dot(press, down), dr.select(touches, stiffness, 0.0), *suspension)
+        lifted = self._lifted(lift, other, -dr.dot(press, down), dr.select(touches, stiffness, 0.0), *suspension)
         # A wheel without mass moves up with its rim, before that reaches the ground.
         least = lift + rigid - stop - xp.minimum(dr.dot(moving, normal), 0.0) * dt
         lift = dr.select(touches & (spring > 0.0), xp.minimum(xp.maximum(lifted, least), top), lifted)
