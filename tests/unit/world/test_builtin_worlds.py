@@ -159,7 +159,11 @@ def test_the_place_over_the_origin_and_the_viewpoint_are_clear_for_a_metre(name)
         assert distance_to(triangles[near], point).min() > 1.0
 
 
-@pytest.mark.parametrize(("name", "limit_s"), [(name, 3.0 if name == "city" else 1.5) for name in NAMES])
+LIMITS_S = {"city": 3.0, "highway": 8.0, "roundabout": 3.5, "suburb": 3.5}
+"""Processor time of building the large worlds [s]."""
+
+
+@pytest.mark.parametrize(("name", "limit_s"), [(name, LIMITS_S.get(name, 1.5)) for name in NAMES])
 def test_building_is_quick(name, limit_s):
     world_of(name)  # modules and materials are loaded
     start = time.process_time()

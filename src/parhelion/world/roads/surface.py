@@ -235,7 +235,13 @@ def _plan(corners: Floats) -> Any:
 
     flat = corners[..., :2]
     areas = shapely.polygons(flat)
-    return union(areas[shapely.area(areas) > 1e-6])
+    areas = areas[shapely.area(areas) > 1e-6]
+    # The triangles of a strip share their edges, so that a union without an overlay is possible, and much faster.
+    joined = shapely.coverage_union_all(areas) if len(areas) else shapely.Polygon()
+    flat_area = float(np.sum(shapely.area(areas)))
+    if not shapely.is_valid(joined) or abs(joined.area - flat_area) > 1e-6 * max(flat_area, 1.0):
+        return union(areas)
+    return union([joined])
 
 
 def _cut(corners: Floats, taken: Any) -> Floats:
