@@ -36,9 +36,9 @@ def test_an_interrupted_import_prints_no_traceback(raising: str) -> None:
 
 IN_A_CALLBACK = """
             import os, signal, time, weakref
-            thing = type('Thing', (), {})()
-            ref = weakref.ref(thing, lambda _: [os.kill(os.getpid(), signal.SIGINT), time.sleep(0.01)])
-            del thing
+            target = type('Target', (), {})()
+            ref = weakref.ref(target, lambda _: [os.kill(os.getpid(), signal.SIGINT), time.sleep(0.01)])
+            del target
             time.sleep(20)"""
 
 
