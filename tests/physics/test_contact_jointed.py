@@ -308,7 +308,7 @@ def test_wrong_robots_of_a_scenario_name_what_to_write(tmp_path: Path) -> None:
 def test_rough_ground_has_its_own_slope(tmp_path: Path) -> None:
     """A mesh that is not a box becomes a height field, whose cells must have their width."""
     x, y = np.meshgrid(np.arange(-10.0, 10.5, 0.5), np.arange(-10.0, 10.5, 0.5), indexing="ij")
-    points = np.column_stack([x.ravel(), y.ravel(), 0.1 * x.ravel()])
+    points = np.column_stack([x.ravel(), y.ravel(), 0.1 * x.ravel() + 0.06 * y.ravel()])
     corner = (np.arange(40)[:, None] * 41 + np.arange(40)).ravel()
     faces = np.concatenate(
         [np.stack([corner, corner + 41, corner + 1], 1), np.stack([corner + 1, corner + 41, corner + 42], 1)]
@@ -320,4 +320,5 @@ def test_rough_ground_has_its_own_slope(tmp_path: Path) -> None:
     row = _drive(driver, ph.DriveCommand(0.0), 0.6)[-1]
     qx, qy, qz, qw = row[4:8]
     assert 2.0 * (qx * qz - qw * qy) == pytest.approx(math.sin(math.atan(0.1)), abs=0.01)  # z of the forward axis
-    assert row[3] == pytest.approx(0.1 * row[1], abs=0.03)
+    assert 2.0 * (qy * qz + qw * qx) == pytest.approx(math.sin(math.atan(0.06)), abs=0.01)  # and of the left axis
+    assert row[3] == pytest.approx(0.1 * row[1] + 0.06 * row[2], abs=0.03)
