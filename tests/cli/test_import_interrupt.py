@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -31,6 +32,23 @@ def test_an_interrupted_import_prints_no_traceback(raising: str) -> None:
     code = CODE.replace("{raising}", raising).replace("{module}", "parhelion.cli.weather")
     done = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (130, "stopped\n")
+
+
+IN_A_CALLBACK = """
+            import os, signal, time, weakref
+            target = type('Target', (), {})()
+            ref = weakref.ref(target, lambda _: [os.kill(os.getpid(), signal.SIGINT), time.sleep(0.01)])
+            del target
+            time.sleep(20)"""
+
+
+def test_an_interrupt_in_a_callback_of_a_weak_reference_is_raised_after_it() -> None:
+    """Python prints and drops an exception there; the import system has such callbacks of its own."""
+    code = CODE.replace("{raising}", IN_A_CALLBACK).replace("{module}", "parhelion.cli.weather")
+    begin = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (130, "stopped\n")
+    assert time.monotonic() - begin < 19.0  # it does not wait for the end of the import
 
 
 LOST = """

@@ -14,6 +14,8 @@ import yaml
 
 import parhelion
 from parhelion.cli import screen
+from parhelion.outputs import manifest
+from parhelion.outputs.verify import verify
 
 EVIL = "\x1b]0;owned\x07\x1b[31mred\u202e\x9b2J"
 COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]")
@@ -41,6 +43,29 @@ def test_verify_command(run: Callable[..., Any], fails: Callable[..., str], tmp_
     assert "does not exist" in fails("verify", tmp_path / "none")
     incomplete = _folder_with_manifest(tmp_path / "incomplete", complete=False)
     assert "the run is incomplete" in fails("verify", incomplete)
+
+
+NO_FILES = ["b" * 300, "a.csv/b", "a\0b", ".", "a/" * 3000 + "b"]
+"""Names in damaged lists: too long, below a file, with NUL, of a folder, and a path that is too long."""
+
+
+def test_lists_with_names_that_cannot_be_files(tmp_path: Path) -> None:
+    out = _folder_with_manifest(tmp_path / "out")
+    content = json.loads((out / "manifest.json").read_text())
+    good = content["files"]["a.csv"]
+    bad = dict.fromkeys(NO_FILES, good)
+    content["files"] |= bad
+    (out / "manifest.json").write_text(json.dumps(content))
+    found = verify(out)
+    assert (found.intact, len(found.missing) + len(found.problems)) == (1, len(NO_FILES))
+    earlier = manifest.EarlierRun(out, content["files"])
+    assert earlier.has(out / "a.csv")
+    assert not any(earlier.has(out / name) for name in NO_FILES)
+    (out / "inputs.json").write_text(json.dumps({"files": bad | {"a.csv": "0" * 64}}))
+    assert manifest.changed_inputs(out, out) == ["a.csv changed since"]
+    assert manifest.finished(out, out / "a.csv", {}) is None
+    manifest.EarlierRun.replaced(out, {}, any_scenario=True)  # removes the listed files
+    assert sorted(file.name for file in out.iterdir()) == ["inputs.json", "manifest.json"]
 
 
 @pytest.mark.parametrize("text", ["plain", "Ä µ 漢 🙂", "two\nlines\tand tabs"])

@@ -20,6 +20,8 @@ import yaml
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+LONG = "b" * 300
+"""Longer than a file name may be."""
 DEEP = "[" * 3000 + "]" * 3000
 VALUES: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2, 10**6, 2**31, 2**63, 10**30, 0.5, -0.0, 1e-300, 1e9, 1e308, -1e308, math.nan,
@@ -115,7 +117,7 @@ def _tree(content: Any, rng: random.Random) -> Any:
     elif action == 4:
         where[key] = copy.deepcopy(other[other_key])
     elif action == 5 and isinstance(where, dict):
-        new = rng.choice([one for _, one in places if isinstance(one, str)] + ["", "x", "name", "kind", "deep"])
+        new = rng.choice([one for _, one in places if isinstance(one, str)] + ["", "x", "name", "kind", "deep", LONG])
         where[new] = where.pop(key)
     elif action == 6:
         where[key] = rng.choice(([value], {"x": value}, [value, value], str(value), [[value]]))
@@ -147,7 +149,10 @@ def _loops(content: Any, above: tuple[int, ...] = ()) -> bool:
 
 # ---- XML -------------------------------------------------------------------------------------------------------------
 
-_TEXTS = ("", "0", "-1", "1e308", "nan", "inf", "1 2", "0 0 0", "1 2 3 4", "x", "é", "/", "../x.obj", "9" * 400, "base")
+_TEXTS = (
+    "", "0", "-1", "1e308", "nan", "inf", "1 2", "0 0 0", "0 0 1e19", "1 2 3 4", "x", "é", "/", "../x.obj", "9" * 400,
+    "base", LONG,
+)  # fmt: skip
 
 
 def _element(root: Any, rng: random.Random) -> Any:

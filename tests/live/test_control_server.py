@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -431,3 +432,14 @@ def test_random_verbs_with_a_robot_in_contact_and_hostile_clients_repeat(tmp_pat
 
     assert soak(tmp_path, 60, 3, ("websocket",)) == []
     assert (tmp_path / "websocket" / "events.jsonl").read_text().count("\n") > 20
+
+
+def test_a_sensor_is_wanted_whole_if_any_client_wants_it_whole() -> None:
+    server = object.__new__(ControlServer)
+    clients = [SimpleNamespace(wanted=wanted) for wanted in ({"top": False}, {"top": True, "imu": False}, {})]
+    server._clients = clients  # type: ignore[assignment]
+    server._count_wanted()
+    assert server._wanted == {"top": True, "imu": False}
+    clients[0].wanted["*"] = False
+    server._count_wanted()
+    assert server._wanted["*"] is True

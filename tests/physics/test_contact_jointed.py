@@ -213,6 +213,34 @@ def test_an_mjcf_robot_drives_with_its_own_actuators(tmp_path: Path) -> None:
         driver.add("other", file, ph.Pose())
 
 
+MJCF = """<mujoco><worldbody><body name="base"><freejoint/><geom type="box" size="0.4 0.2 0.1" pos="0 0 {z}" mass="30"/>
+<body name="left" pos="0 0.3 0.16"><joint name="{joint}" axis="0 1 0"/>
+<geom type="ellipsoid" size="0.16 0.16 0.05" euler="90 0 0" mass="2"/></body></body></worldbody>
+<actuator><velocity name="a" {target} kv="50"/></actuator></mujoco>"""
+
+
+@pytest.mark.filterwarnings("ignore:Inertia matrix is too close to singular")
+@pytest.mark.parametrize("z", ["-inf", "-1e308", "-1e19"])
+def test_a_robot_with_huge_poses_is_refused_by_its_file(tmp_path: Path, z: str) -> None:
+    file = tmp_path / "robot.xml"
+    file.write_text(MJCF.format(z=z, joint="left", target='joint="left"'))
+    with pytest.raises(ph.ConfigError, match=r"robot\.xml: "):
+        JointedDriver(_ground()).add("robot", file, ph.Pose())
+
+
+def test_names_of_a_robot_that_are_not_text_or_empty(tmp_path: Path) -> None:
+    file = tmp_path / "robot.xml"
+    file.write_bytes(MJCF.format(z=0.25, joint="left", target='joint="left"').encode().replace(b"left", b"l\xff"))
+    with pytest.raises(ph.FormatError, match=r"robot\.xml: contains a name that is not UTF-8 text"):
+        JointedDriver(_ground()).add("robot", file, ph.Pose())
+    # A motor without a target must not be taken for that of a joint without a name.
+    file.write_text(MJCF.format(z=0.25, joint="", target=""))
+    driver = JointedDriver(_ground())
+    driver.add("robot", file, ph.Pose())
+    driver.step([ph.DriveCommand(0.5)], 0.01)
+    assert np.isfinite(driver.rows()).all()
+
+
 def test_a_robot_without_masses_or_ground_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "bare.urdf"
     file.write_text(
@@ -275,3 +303,22 @@ def test_wrong_robots_of_a_scenario_name_what_to_write(tmp_path: Path) -> None:
         _scenario(tmp_path, model="clearpath/husky", mjcf="robot.xml", dynamics="rays")
     with pytest.raises(ph.ConfigError, match=r"vehicles\[0\]: .*no-such\.xml"):
         _scenario(tmp_path, mjcf="no-such.xml")
+
+
+def test_rough_ground_has_its_own_slope(tmp_path: Path) -> None:
+    """A mesh that is not a box becomes a height field, whose cells must have their width."""
+    x, y = np.meshgrid(np.arange(-10.0, 10.5, 0.5), np.arange(-10.0, 10.5, 0.5), indexing="ij")
+    points = np.column_stack([x.ravel(), y.ravel(), 0.1 * x.ravel() + 0.06 * y.ravel()])
+    corner = (np.arange(40)[:, None] * 41 + np.arange(40)).ravel()
+    faces = np.concatenate(
+        [np.stack([corner, corner + 41, corner + 1], 1), np.stack([corner + 1, corner + 41, corner + 42], 1)]
+    )
+    world = ph.World()
+    world.add((points, faces), material="concrete", label="ground")
+    driver = JointedDriver(world)
+    driver.add("robot", _robot(tmp_path), ph.Pose((3.0, -2.0, 0.3)))
+    row = _drive(driver, ph.DriveCommand(0.0), 0.6)[-1]
+    qx, qy, qz, qw = row[4:8]
+    assert 2.0 * (qx * qz - qw * qy) == pytest.approx(math.sin(math.atan(0.1)), abs=0.01)  # z of the forward axis
+    assert 2.0 * (qy * qz + qw * qx) == pytest.approx(math.sin(math.atan(0.06)), abs=0.01)  # and of the left axis
+    assert row[3] == pytest.approx(0.1 * row[1] + 0.06 * row[2], abs=0.03)

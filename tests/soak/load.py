@@ -2,22 +2,26 @@
 
     python tests/soak/load.py --measurements 5000 --scenario-s 3600 --slow --crowd-s 3600
 
-Prints resident memory, open descriptors, recorded kernels, and files of the kernel cache in ten parts. Exits with 1 if
-memory grows by more than 2 KiB per measurement, or descriptors or recordings grow at all, over the second half.
+Takes 100 readings of resident memory, open descriptors, recorded kernels, and files of the kernel cache, and prints
+every tenth. Exits with 1 if, over the second half, memory grows by more than 2 KiB per measurement beyond its scatter,
+or descriptors or recordings grow at all.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import t as student
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import parhelion as ph
@@ -26,8 +30,16 @@ from parhelion.motion.actors.live import LiveActors
 from parhelion.rays.device import engine
 from soak.rigs import MODELS, descriptors, measured, rss_mib, sensor, write_scenario, yard
 
+READINGS = 100
+"""Readings of a run. If they scatter by 3 MiB, the slope of 50 of them in 2500 measurements has a standard error of
+0.6 KiB per measurement."""
+PRINTED = 10
+"""One of so many readings is printed."""
 MOST_GROWTH_KIB = 2.0
 """Largest growth of memory per measurement [KiB] over the second half."""
+CONFIDENCE = 0.99
+"""One-sided confidence with which the growth must differ from 0: memory rises and falls by some MiB as buffers come and
+go, by which a line through a few readings is never quite level."""
 
 LATEST_S = 2.0
 """Time [s] of the latest measurement. By then the sensor has moved by 4 m, and is 2 m away from the added boxes."""
@@ -44,20 +56,34 @@ def reading() -> dict[str, float]:
     }
 
 
-def report(done: float, unit: str) -> dict[str, float]:
-    """Print and return the current state."""
+def report(parts: list[dict[str, float]], done: float, unit: str) -> bool:
+    """Append the current state, and print every tenth; return whether it was printed."""
     now = reading()
+    parts.append(now)
+    if len(parts) % PRINTED:
+        return False
     print(f"{done:8.0f} {unit}: " + ", ".join(f"{name} {value:.0f}" for name, value in now.items()), flush=True)
-    return now
+    return True
+
+
+def slope(values: Sequence[float]) -> tuple[float, float]:
+    """Growth per part of a straight line through values, and its standard error (NaN for fewer than three)."""
+    x = np.arange(len(values)) - 0.5 * (len(values) - 1)
+    y = np.asarray(values, np.float64)
+    rate = float(x @ y / (x @ x))
+    rest = y - y.mean() - rate * x
+    return rate, math.sqrt(float(rest @ rest) / (len(values) - 2) / float(x @ x)) if len(values) > 2 else math.nan
 
 
 def growth(parts: list[dict[str, float]], per_part: float) -> list[str]:
-    """Problems of the second half of a run: growth from its first to its last reading."""
-    first, last = parts[len(parts) // 2], parts[-1]
-    kib = 1024 * (last["memory_mib"] - first["memory_mib"]) / ((len(parts) - 1 - len(parts) // 2) * per_part)
-    print(f"memory grows by {kib:.2f} KiB per item")
-    found = [f"memory grows by {kib:.2f} KiB per item"] if kib > MOST_GROWTH_KIB else []
-    return found + [f"{name} grow" for name in ("descriptors", "recordings") if last[name] > first[name]]
+    """Problems of the second half of a run: growth of memory by a fitted line, and of counts from first to last."""
+    half = parts[len(parts) // 2 :]
+    rate, error = (1024.0 * value / per_part for value in slope([one["memory_mib"] for one in half]))
+    limit = float(student.ppf(CONFIDENCE, len(half) - 2)) * error
+    text = f"memory grows by {rate:.2f} KiB per item (standard error {error:.2f}, significant above {limit:.2f})"
+    print(text)
+    found = [text] if rate > MOST_GROWTH_KIB and rate > limit else []
+    return found + [f"{name} grow" for name in ("descriptors", "recordings") if half[-1][name] > half[0][name]]
 
 
 def measure_and_edit(count: int, seed: int) -> list[str]:
@@ -65,7 +91,7 @@ def measure_and_edit(count: int, seed: int) -> list[str]:
     draw = random.Random(seed)
     world, sensors = yard(), {kind: sensor(kind) for kind in MODELS}
     added: list[Any] = []
-    parts = []
+    parts: list[dict[str, float]] = []
     for number in range(count):
         if number % 3 == 0:
             if len(added) == 8:
@@ -75,9 +101,9 @@ def measure_and_edit(count: int, seed: int) -> list[str]:
         if number % 50 == 0:
             world.weather = draw.choice([None, ph.Weather(rain_rate_mm_h=20), ph.Weather(visibility_m=200)])
         measured(sensors[draw.choice(list(MODELS))], world, time=0.01 * number % LATEST_S, seed=number)
-        if (number + 1) % (count // 10) == 0:
-            parts.append(report(number + 1, "measurements"))
-    return growth(parts, count / 10)
+        if (number + 1) % max(1, count // READINGS) == 0:
+            report(parts, number + 1, "measurements")
+    return growth(parts, max(1, count // READINGS))
 
 
 def long_scenario(duration_s: float, slow: bool) -> list[str]:
@@ -89,15 +115,14 @@ def long_scenario(duration_s: float, slow: bool) -> list[str]:
         scenario = ph.Scenario.load(file)
 
         def progress(done: int, total: int) -> None:
-            if done >= (len(parts) + 1) * total // 10:
-                parts.append(report(done * duration_s / total, "s simulated"))
+            if done >= (len(parts) + 1) * total // READINGS and report(parts, done * duration_s / total, "s simulated"):
                 size = sum(one.stat().st_size for one in Path(folder).rglob("*") if one.is_file())
                 print(f"         {time.monotonic() - began:.0f} s, {size / 2**20:.0f} MiB written", flush=True)
 
         began = time.monotonic()
         scenario.run(Path(folder) / "out", progress=progress)
         print(f"{duration_s:g} s simulated in {time.monotonic() - began:.0f} s")
-    return growth(parts, 10 * duration_s / 10)
+    return growth(parts, 10 * duration_s / READINGS)
 
 
 def crowd(duration_s: float, people: int = 200) -> list[str]:
@@ -116,9 +141,9 @@ def crowd(duration_s: float, people: int = 200) -> list[str]:
         actors.advance(0.1 * (step - 1), 0.1 * step)
         if step % 10 == 0:
             walks[0].poses(np.array([0.1 * (step - 1), 0.1 * step]))
-        if step % max(1, round(duration_s)) == 0:
-            parts.append(report(0.1 * step, "s simulated"))
-    return growth(parts, duration_s / 10)
+        if step % max(1, round(10.0 * duration_s / READINGS)) == 0:
+            report(parts, 0.1 * step, "s simulated")
+    return growth(parts, duration_s / READINGS)
 
 
 def main() -> int:

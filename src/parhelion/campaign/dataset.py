@@ -32,7 +32,7 @@ from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.files import atomic_write
 from parhelion.core.random import Stream
 from parhelion.outputs.datasets import dataset_sink
-from parhelion.outputs.manifest import MANIFEST, Journal, listed, manifest_in, sha256_of, write_manifest
+from parhelion.outputs.manifest import MANIFEST, Journal, has_hash, listed, manifest_in, sha256_of, write_manifest
 from parhelion.outputs.report.frames import counts_of
 from parhelion.scenario.scenario import Scenario
 from parhelion.scenario.schema import DatasetOutput, ScenarioFile
@@ -190,8 +190,7 @@ class SequenceFiles:
         return good
 
     def _matches(self, name: str) -> bool:
-        file = self._folder / name
-        return file.is_file() and sha256_of(file) == self._known.get(name)
+        return has_hash(self._folder / name, self._known[name])
 
     def _files(self, row: int) -> list[str]:
         """Listed files of a row; empty if they are not known."""

@@ -26,7 +26,7 @@ from parhelion.contact.pieces import EDGE_PART, Pieces
 from parhelion.contact.terrain import is_wet, surfaces_of
 from parhelion.core.constants import STANDARD_GRAVITY_M_S2
 from parhelion.core.errors import ConfigError, FormatError
-from parhelion.core.pose import Floats, Pose, quat_rotate
+from parhelion.core.pose import LARGEST_POSITION_M, Floats, Pose, quat_rotate
 from parhelion.core.reading import read_bytes
 from parhelion.motion.vehicles.base import Command, DriveCommand
 from parhelion.world.mjcf import mujoco_module
@@ -112,11 +112,20 @@ class JointedDriver:
             start: Pose of the root frame; its height counts only if it is above the ground.
         """
         file = robot.file if isinstance(robot, Robot) else Path(robot)
-        spec, wheels, motors = urdf_spec(robot) if isinstance(robot, Robot) else mjcf_spec(file)
-        root = spec.worldbody.first_body()
-        joints = tuple(one.name for one in spec.joints if one.type != self._mj.mjtJoint.mjJNT_FREE and one.name)
         try:
-            member = _Member(name, spec, root.name, start, wheels, joints, motors, self._lowest(spec))
+            spec, wheels, motors = urdf_spec(robot) if isinstance(robot, Robot) else mjcf_spec(file)
+            root = spec.worldbody.first_body()
+            joints = tuple(one.name for one in spec.joints if one.type != self._mj.mjtJoint.mjJNT_FREE and one.name)
+        except UnicodeDecodeError:
+            raise FormatError(f"{file}: contains a name that is not UTF-8 text") from None
+        try:
+            offset = self._lowest(spec)
+            if not abs(offset) <= LARGEST_POSITION_M:
+                raise ConfigError(
+                    f"{file}: the root frame is {offset:g} m above the lowest shape at rest; poses and sizes must be "
+                    f"finite and lie within {LARGEST_POSITION_M:g} m"
+                )
+            member = _Member(name, spec, root.name, start, wheels, joints, motors, offset)
             member.start = self._on_ground(name, start, member.offset)
             self._members.append(member)
             self.restart()
@@ -386,7 +395,8 @@ def mjcf_spec(file: Path) -> tuple[Any, tuple[Wheel, ...], tuple[str, ...]]:
     driven = {one.target: one for one in spec.actuators}
     for body in spec.bodies:
         for joint in body.joints:
-            rolls = joint.type == mj.mjtJoint.mjJNT_HINGE and abs(joint.axis[1]) > 0.9 and joint.name in driven
+            turns = joint.type == mj.mjtJoint.mjJNT_HINGE and abs(joint.axis[1]) > 0.9
+            rolls = turns and joint.name and joint.name in driven  # a motor without a target has an empty one
             round_ones = [one for one in body.geoms if one.type in _round_kinds(mj)]
             if rolls and round_ones:
                 place = _place(body, bodies[0])

@@ -189,6 +189,7 @@ def explained(annotation: Any, value: Any, error: ValidationError, field: str = 
 
 
 def _problems(slot: _Slot, value: Any, path: Location, errors: list[ErrorDetails]) -> Iterator[_Problem]:
+    unions: set[Location] = set()
     for error in errors:
         location = error["loc"]
         at_container = error["type"] in ("extra_forbidden", "invalid_key") or (
@@ -197,7 +198,8 @@ def _problems(slot: _Slot, value: Any, path: Location, errors: list[ErrorDetails
         found, at, where, rest = _follow(slot, value, location[:-1] if at_container else location)
         where = path + where
         if rest:
-            yield from _of_union(found, at, where, rest, error)
+            yield from _of_union(found, at, where, rest, error, known=where in unions)
+            unions.add(where)
         elif error["type"] == "extra_forbidden":
             yield _unknown(found, at, where, str(location[-1]))
         elif found.tag is not None and isinstance(at, dict):
@@ -236,14 +238,21 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, (list, tuple))
 
 
-def _of_union(slot: _Slot, value: Any, path: Location, rest: Location, error: ErrorDetails) -> Iterator[_Problem]:
-    """Problems of the union member that fits a value best, or the values that all members accept."""
+def _of_union(
+    slot: _Slot, value: Any, path: Location, rest: Location, error: ErrorDetails, *, known: bool
+) -> Iterator[_Problem]:
+    """Problems of the union member that fits a value best, or the values that all members accept.
+
+    If an earlier error explained the value (`known`), nothing is repeated: a list has one error per entry and member.
+    """
+    if known:
+        return
     tried = [(member, member.errors(value)) for member in slot.members if member.fits(value)]
     member, errors = min(
         ((one, found) for one, found in tried if found), key=lambda pair: len(pair[1]), default=(slot, [])
     )
     if any(one["loc"] or one["type"] == "value_error" for one in errors):
-        yield from _problems(member, value, path, errors)
+        yield from _problems(member, value, path, errors[:_MOST_ERRORS])
     elif errors or not tried:
         yield _Problem(path, _expected(slot, value))
     else:  # the types accept the value, but a validator of the field does not

@@ -2,7 +2,8 @@
 
 Python runs the handler of SIGINT between any two instructions of the main thread. An exception there is unsafe in three
 places: in a callback of native code, which may replace it by another error or end the process; between taking a lock
-and noting its owner, which blocks all other threads; and in a finaliser, where Python prints and drops it.
+and noting its owner, which blocks all other threads; and in a finaliser or a callback of a weak reference, where Python
+prints and drops it.
 
 `uninterrupted` marks such places. Within it, Ctrl-C is recorded, and KeyboardInterrupt is raised at its end or at the
 next `safe_point`. A second Ctrl-C does not wait. Elsewhere Ctrl-C raises immediately.
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from types import FrameType
@@ -24,7 +26,7 @@ INTERRUPTED = 130
 BOUNCE_S = 0.3
 """Signals within this time [s] count as one: a terminal and a wrapper script may both send it."""
 _REPEAT_S = 0.02
-"""Delay [s] of a signal that arrived in a finaliser."""
+"""Delay [s] of a signal that arrived in a finaliser or a callback."""
 
 
 class Interrupts:
@@ -126,7 +128,15 @@ class Interrupts:
         """
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             self._owned = True
+            sys.unraisablehook = self._dropped
             signal.signal(signal.SIGINT, self._handle)
+
+    def _dropped(self, about: sys.UnraisableHookArgs) -> None:
+        """Repeat an interrupt that was raised where Python drops exceptions, such as a weak-reference callback."""
+        if issubclass(about.exc_type, KeyboardInterrupt) and _in_main_thread():
+            self._repeat()
+        else:
+            sys.__unraisablehook__(about)
 
     def end_process(self) -> None:
         """Ignore Ctrl-C from now on, because the command has ended and Python shuts down.

@@ -155,7 +155,7 @@ class EarlierRun:
     def matches(self, file: Path) -> bool:
         """Return whether a file has the listed hash; it may change later in the run."""
         known = self.known.get(file.relative_to(self._folder).as_posix())
-        return known is not None and file.is_file() and sha256_of(file) == known
+        return known is not None and has_hash(file, known)
 
     def hash_of(self, file: Path) -> str:
         """Hash of a file, reused if it was checked before."""
@@ -168,7 +168,7 @@ def _remove_files(folder: Path, names: Iterable[str]) -> None:
     folders = set()
     for name in names:
         file = root / name
-        if name.startswith("#") or root not in file.resolve().parents or not file.is_file():
+        if name.startswith("#") or not is_present(file) or root not in file.resolve().parents:
             continue
         file.unlink()
         folders |= {parent for parent in file.parents if root in parent.parents}
@@ -264,7 +264,7 @@ def changed_inputs(folder: Path, place: Path) -> list[str]:
     found = []
     for name, known in hashes_in(files).items() if isinstance(files, dict) else ():
         file = place / name
-        if "\0" not in name and file.is_file() and sha256_of(file) != known:
+        if is_present(file) and not has_hash(file, known):
             found.append(f"{name} changed since")
     return found
 
@@ -284,11 +284,11 @@ def finished(folder: Path, source: Path, changes: Mapping[str, Any]) -> dict[str
             and "events" not in manifest
             and request.get("changes") == _as_json(changes)
             and request.get("sha256") == sha256_of(source)
-            and all((source.parent / name).is_file() for name in hashes_in(inputs["files"]))
+            and all(is_present(source.parent / name) for name in hashes_in(inputs["files"]))
             and not changed_inputs(folder, source.parent)
         )
         known = listed(folder, manifest)
-        whole = bool(known) and all((folder / name).is_file() for name in known)
+        whole = bool(known) and all(is_present(folder / name) for name in known)
         return manifest if same and whole and EarlierRun(folder, known).has(*(folder / one for one in known)) else None
     except (OSError, ValueError, FormatError, KeyError, TypeError, AttributeError):
         return None  # the complete run reports it
@@ -362,3 +362,19 @@ def sha256_of(file: Path) -> str:
         while block := stream.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
+
+
+def is_present(file: Path) -> bool:
+    """Return whether a name, also one from a damaged list, is a file: not one with NUL or too many characters."""
+    try:
+        return file.is_file()
+    except (OSError, ValueError):  # pathlib lets "File name too long" through
+        return False
+
+
+def has_hash(file: Path, known: str) -> bool:
+    """Return whether a file exists, can be read, and has a SHA-256 hash."""
+    try:
+        return is_present(file) and sha256_of(file) == known
+    except OSError:
+        return False

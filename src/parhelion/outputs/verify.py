@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from parhelion.core.errors import FormatError
-from parhelion.outputs.manifest import MANIFEST, listed, sha256_of
+from parhelion.outputs.manifest import MANIFEST, has_hash, is_present, listed
 
 _ABOVE = 3
 """Number of parent folders in which the manifest of a part of a run is searched."""
@@ -70,9 +70,9 @@ def verify(folder: str | PathLike[str], progress: Callable[[], None] | None = No
             found.problems.append(f"{manifest.name}: lists {name!r}, which is outside of the folder")
             continue
         file = root / name
-        if not file.is_file():
+        if not is_present(file):
             found.missing.append(name)
-        elif _hash_or_none(file) != known:
+        elif not has_hash(file, known):
             found.changed.append(name)
         else:
             found.intact += 1
@@ -107,10 +107,3 @@ def _scenario_matches(content: dict[str, Any]) -> bool:
         return True
     text = json.dumps(content.get("scenario"), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest() == content["scenario_sha256"]
-
-
-def _hash_or_none(file: Path) -> str | None:
-    try:
-        return sha256_of(file)
-    except OSError:
-        return None

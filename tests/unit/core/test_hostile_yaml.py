@@ -82,3 +82,11 @@ def test_the_metadata_of_a_bag_is_read_with_the_same_care(tmp_path: Path) -> Non
     (tmp_path / "x.mcap").write_bytes(b"")
     with fence(), pytest.raises(FormatError, match="with aliases expanded"):
         BagReader(tmp_path)
+
+
+def test_a_list_in_place_of_a_number_is_explained_once(tmp_path: Path) -> None:
+    """Every entry has an error for each kind of value, and each took the time of the whole list."""
+    file = tmp_path / "weather.yaml"
+    file.write_text("rain:\n  rate_mm_h:\n" + "".join(f"  - {k}\n" for k in range(3000)))
+    with fence(2.0), pytest.raises(ConfigError, match=r"rain\.rate_mm_h"):
+        Weather.load(file)

@@ -11,7 +11,7 @@ import pytest
 from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import ConfigError
 from parhelion.evaluate.clouds import rates
-from parhelion.evaluate.clouds.compare import Options, compare, compare_files
+from parhelion.evaluate.clouds.compare import Options, _scan_area, compare, compare_files
 from parhelion.evaluate.clouds.objects import by_distance, objects_in, upright_box
 
 
@@ -191,3 +191,10 @@ def test_lost_shots_are_in_no_measure(value: float, tmp_path: Path) -> None:
     found = compare_files([(tmp_path / "real.npz", tmp_path / "simulated.npz")])
     assert found["wasserstein"] == pytest.approx(plain.wasserstein)
     assert found["points_real"] == found["points_simulated"] == 400
+
+
+def test_the_scanned_area_is_that_of_the_angles_of_all_points() -> None:
+    """90 degrees by 20 degrees at 10 m: an angle times the height of a zone of the sphere."""
+    turn, rise = (one.ravel() for one in np.meshgrid(np.radians(np.arange(90) + 0.5), np.radians([-10.0, 0.0, 10.0])))
+    points = 10.0 * np.column_stack([np.cos(rise) * np.cos(turn), np.cos(rise) * np.sin(turn), np.sin(rise)])
+    assert _scan_area(points) == pytest.approx(0.5 * np.pi * 2.0 * np.sin(np.radians(10.0)) * 100.0, rel=1e-9)

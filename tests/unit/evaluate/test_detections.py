@@ -15,6 +15,7 @@ from parhelion.evaluate.detections import (
     average_precision,
     evaluate_frames,
     frames_of,
+    kitti,
     overlaps,
     read_boxes,
 )
@@ -319,3 +320,16 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no label of class 'Tram'"):
         evaluate_frames(frames_of(label, found), ["Tram"])
     assert evaluate_frames(frames_of(label, found))["classes"]["Car"]["difficulty"]["all"]["3d"]["ap_percent"] == 0.0
+
+
+def test_boxes_may_touch_within_half_their_diagonals_from_above() -> None:
+    """4 by 3 m and 0.1 m high: half a diagonal is 2.5 m, so a tall and a flat box are alike."""
+
+    def box(x: float, height: float) -> kitti.Boxes:
+        one = np.zeros(1)
+        size, foot = np.array([[4.0, 3.0, height]]), np.array([[x, 0.0, 0.0]])
+        return kitti.Boxes(("Car",), one, one, np.zeros((1, 4)), size, foot, one, one)
+
+    for height in (0.1, 9.0):
+        reach = [bool(kitti._may_touch(box(0.0, height), box(x, height))[0, 0]) for x in (4.99, 5.01)]
+        assert reach == [True, False]

@@ -217,6 +217,7 @@ DAMAGES: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
     (lambda r: _of(r).update(detection_name="cars"), "did you mean 'car'"),
     (lambda r: _of(r).update(attribute_name="parked"), "did you mean 'vehicle.parked'"),
     (lambda r: _of(r).update(detection_score=-0.1), "detection_score must be a number of 0 or more"),
+    (lambda r: _of(r).update(detection_score=-(10**30)), "detection_score must be a number of 0 or more"),
     (lambda r: _of(r).update(sample_token="other"), "another sample"),
     (lambda r: next(iter(r["results"].values())).extend([_of(r)] * 500), "boxes; 500 are allowed"),
 ]  # fmt: skip

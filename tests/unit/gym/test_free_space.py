@@ -75,6 +75,6 @@ def test_errors_state_the_remedy() -> None:
 
 
 def test_an_area_limits_the_grid() -> None:
-    space = FreeSpace.of(hall(), height_m=0.5, cell_m=0.5, area_m=(-1.0, -1.0, 2.0, 9.0))
-    assert space.height.shape == (6, 6)
-    assert space.low.tolist() == [-1.0, -1.0]
+    space = FreeSpace.of(hall(), height_m=0.5, cell_m=0.5, area_m=(-1.5, -1.0, 2.0, 9.0))
+    assert space.height.shape == (7, 6)
+    assert space.low.tolist() == [-1.5, -1.0]

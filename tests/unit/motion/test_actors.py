@@ -295,3 +295,13 @@ def test_old_poses_of_reacting_actors_have_the_same_bits_from_a_file(monkeypatch
     in_file = _crowd()
     assert in_file.walkers._rows._stored > 300
     assert sampled(in_file) == sampled(in_memory)
+
+
+LIDAR = {"name": "top", "type": "lidar", "model": "velodyne/vlp-16", "mount": {"xyz": [0, 0, 1]}}
+
+
+@pytest.mark.parametrize("react", [False, True])
+def test_people_of_absurd_speed_are_refused_by_name(react: bool) -> None:
+    person = {"motion": {"constant": {"xyz": [9, 5, 0], "velocity_m_s": [1e308, 0, 0]}}, "react": react}
+    with pytest.raises(ConfigError, match=r"people\[0\]: .*people move at 1000 m/s at most"):
+        ph.Scenario.from_mapping({"duration_s": 0.2, "world": "cuboids", "people": [person], "sensors": [LIDAR]})

@@ -8,6 +8,7 @@ CVPR 2020).
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -293,7 +294,7 @@ def _check(where: str, box: dict[str, Any], token: str) -> None:
     if not any(box["rotation"]):
         raise FormatError(f"{where}: rotation must not be zero")
     score = box["detection_score"]
-    if not _is_number(score) or not np.isfinite(score) or score < 0.0:
+    if not _is_number(score) or not math.isfinite(score) or score < 0.0:
         raise FormatError(f"{where}: detection_score must be a number of 0 or more, got {_shown(score)}")
     for name, known in (("detection_name", CLASSES), ("attribute_name", ("", *ATTRIBUTES))):
         if box[name] not in known:

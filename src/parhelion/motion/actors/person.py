@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from parhelion.core.checks import within
+from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose, quat_from_rpy, quat_multiply, quat_rotate
 from parhelion.core.schedule import eased
 from parhelion.core.trajectory import ConstantTwist, Trajectory
@@ -33,6 +34,8 @@ WALK_RATIO_HEIGHT_M = 1.70
 """Height [m] to which that walk ratio applies: young adults, a round figure."""
 SLOWEST_M_S = 1e-3
 """Speed [m/s] below which a body stands."""
+FASTEST_M_S = 1000.0
+"""Speed [m/s] above which a motion is refused, far beyond any person; it bounds the number of steps."""
 TURN_RADIUS_M = 0.3
 """A body that turns on the spot steps as if it walked on a circle of this radius [m]."""
 LONGEST_STANCE = 0.6
@@ -133,7 +136,9 @@ def step_clock(
 
 
 def _steady(motion: ConstantTwist, ratio: float, reach_m: float) -> StepClock:
-    speed = float(np.hypot(np.linalg.norm(motion.velocity), TURN_RADIUS_M * abs(motion.angular_velocity[2])))
+    with np.errstate(over="ignore"):
+        speed = float(np.hypot(np.linalg.norm(motion.velocity), TURN_RADIUS_M * abs(motion.angular_velocity[2])))
+    refuse_haste(speed)
     if speed <= SLOWEST_M_S:
         span = Span(motion.start_time, motion.start_time + 1.0, repeats=False)
         grid = np.array([span.start_s, span.end_s])
@@ -147,7 +152,16 @@ def _speeds(motion: Trajectory, grid: Floats) -> Floats:
     xyz, quat = motion.sample(grid)
     heading = heading_of(quat)
     turned = np.mod(np.diff(heading) + np.pi, 2.0 * np.pi) - np.pi
-    return np.hypot(np.linalg.norm(np.diff(xyz, axis=0), axis=1), TURN_RADIUS_M * turned) / np.diff(grid)
+    with np.errstate(over="ignore"):
+        speed = np.hypot(np.linalg.norm(np.diff(xyz, axis=0), axis=1), TURN_RADIUS_M * turned) / np.diff(grid)
+    refuse_haste(float(speed.max(initial=0.0)))
+    return speed
+
+
+def refuse_haste(speed_m_s: float) -> None:
+    """Raise ConfigError for a speed [m/s] that no person reaches: steps and path points would become countless."""
+    if not speed_m_s <= FASTEST_M_S:
+        raise ConfigError(f"motion: reaches {speed_m_s:g} m/s; people move at {FASTEST_M_S:g} m/s at most")
 
 
 def _stance(longest_step_m: float, reach_m: float) -> float:

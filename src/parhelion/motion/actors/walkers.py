@@ -31,6 +31,7 @@ from parhelion.motion.actors.person import (
     TURN_RADIUS_M,
     Placed,
     Walk,
+    refuse_haste,
     step_length_m,
     walk_ratio_m_s,
 )
@@ -95,10 +96,12 @@ class Path:
         span = span_of(motion, times)
         grid = np.linspace(span.start_s, span.end_s, max(2, int(np.ceil(span.length_s / 0.02)) + 1))
         xyz, quat = motion.sample(grid)
-        legs = np.linalg.norm(np.diff(xyz, axis=0), axis=1)
-        gone = np.concatenate([[0.0], np.cumsum(legs)])
+        with np.errstate(over="ignore"):
+            legs = np.linalg.norm(np.diff(xyz, axis=0), axis=1)
+            gone = np.concatenate([[0.0], np.cumsum(legs)])
         if gone[-1] < 1e-6:
             return cls(xyz[:1], closed=False)
+        refuse_haste(float(np.max(legs / np.diff(grid))))
         pieces = max(4, int(np.ceil(gone[-1] / 0.25)))
         at = np.interp(np.linspace(0.0, gone[-1], pieces + 1), gone, grid)
         xyz, quat = motion.sample(at)

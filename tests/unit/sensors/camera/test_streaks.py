@@ -17,6 +17,7 @@ from parhelion.sensors.optics.camera import lattice as drops_module
 from parhelion.sensors.optics.camera.lattice import CELL_M, drops_in_cells, particle_classes
 from parhelion.sensors.optics.camera.streaks import (
     Streaks,
+    _cells_in_view,
     capsules,
     drawn_area,
     farthest_m,
@@ -325,3 +326,17 @@ def test_capsules_cover_the_first_and_last_pixels() -> None:
     for which, edge in enumerate(edges):
         assert set(edge) <= set(pixel[number == which].tolist())
     assert (pixel.min(), pixel.max()) == (0, 79)
+
+
+def test_cells_of_a_narrow_view_lie_near_its_cone() -> None:
+    """Half of the diagonal is 33.6 degrees; no cell may lie farther from it than its own radius."""
+    kind = particle_classes(RAIN, 0.0, AHEAD.xyz)[0]
+    cells = _cells_in_view(kind, LENS, AHEAD, 30.0, 0.0, 0.0)
+    away = (cells + 0.5) * kind.cell_m - AHEAD.xyz
+    distance = np.linalg.norm(away, axis=1)
+    radius = 0.5 * np.sqrt(3.0) * kind.cell_m
+    far = distance > 2.0 * radius
+    angle = np.arccos(away[far, 0] / distance[far])
+    half = np.arctan(np.hypot(159.5 + 0.5, 119.5 + 0.5) / 300.0)
+    assert far.any()
+    assert np.all(angle < 1.2 * half + np.arcsin(radius / distance[far]))

@@ -1,0 +1,153 @@
+"""Parts of wave sensors and depth cameras against closed forms, standards and identities."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from scipy.special import ndtr
+
+import parhelion as ph
+from parhelion.core.image import Intrinsics
+from parhelion.sensors.optics.camera.calibration_files import save_ros
+from parhelion.sensors.optics.camera.depth import StereoCalibration
+from parhelion.sensors.waves.gnss import earth, fix, rtk
+from parhelion.sensors.waves.radar.cube import Axes
+from parhelion.sensors.waves.radar.detection import _between, _Levels
+from parhelion.sensors.waves.uwb import solve, walls
+
+# ---- GNSS ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_carrier_is_locked_after_the_lock_time_itself() -> None:
+    strong = np.array([[False, True], [True, True], [True, False], [True, True]])
+    times = np.array([0.0, 0.5, 1.0, 1.5])
+    assert rtk._locked(strong, times, 1.0).tolist() == [[False, True], [False, True], [True, False], [True, False]]
+
+
+def test_rows_of_the_position_equations() -> None:
+    toward = np.array([[0.0, 0.6, 0.8], [1.0, 0.0, 0.0]])
+    assert rtk._design(toward).tolist() == [[0.0, -0.6, -0.8, 1.0], [-1.0, 0.0, 0.0, 1.0]]
+
+
+@pytest.mark.parametrize("code_m", [0.0, 0.05])
+def test_the_success_rate_of_one_ambiguity_is_that_of_rounding(code_m: float) -> None:
+    """Two satellites have one difference. A normal error of sigma cycles rounds well with 2 Phi(1 / (2 sigma)) - 1."""
+    toward, wave, variances = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]), 0.19, np.array([2e-3, 3e-3])
+    sigma = np.sqrt(variances.sum() + 2.0 * code_m**2) / wave  # the lines of sight differ by sqrt(2)
+    found = rtk.success_rate([toward], code_m**2 * np.eye(3), [variances], [np.full(2, wave)])
+    assert found == pytest.approx(2.0 * ndtr(0.5 / sigma) - 1.0, rel=1e-12)
+    assert rtk.success_rate([toward[:1]], np.eye(3), [variances[:1]], [np.full(1, wave)]) == 0.0
+
+
+def test_niell_s_coefficients_are_constant_beyond_15_and_75_degrees() -> None:
+    def factors(latitude_deg: float) -> Any:
+        return np.concatenate([np.atleast_1d(one) for one in earth.niell(np.radians(latitude_deg), 0.0, 0.2, 100.0)])
+
+    assert factors(75.0) == pytest.approx(factors(89.0), rel=1e-12)
+    assert factors(15.0) == pytest.approx(factors(0.0), rel=1e-12)
+    assert np.all(factors(74.0) != factors(75.0))
+
+
+def test_broadcast_accuracies_lie_midway_between_their_nominal_values() -> None:
+    """IS-GPS-200, 20.3.3.3.1.3: nominal 2^(1 + N/2) up to class 6, 2^(N - 2) above."""
+    classes = np.arange(15)
+    assert fix._ACCURACY_M[:6] == pytest.approx(2.0 ** (1.25 + classes[:6] / 2), rel=0.021)
+    assert fix._ACCURACY_M[6:] == pytest.approx(1.5 * 2.0 ** (classes[6:] - 2.0))
+
+
+# ---- radar -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("offset", [0.1, 0.3, 0.45])
+def test_peaks_between_cells(offset: float) -> None:
+    """Powers of a Gaussian lobe, and of a tone without a window over a whole and over a few channels."""
+    here = SimpleNamespace(config=SimpleNamespace(array=SimpleNamespace(elevation_channels=1, azimuth_channels=4)))
+    axes: Any = here
+
+    def place(kind: str, power: Any, axis: int) -> tuple[float, float]:
+        below, own, above = (np.array([power(x)]) for x in (-1.0 - offset, -offset, 1.0 - offset))
+        found = _between(kind, own, below, above, axes, axis)
+        return float(found[0][0]), float(found[1][0])
+
+    for width in (0.4, 1.7):
+        found = place("taylor", lambda x, k=width: np.exp(-k * x**2), 0)
+        assert found == pytest.approx((offset, np.exp(-width * offset**2)), rel=1e-9)
+    assert place("none", lambda x: np.sinc(x) ** 2, 0) == pytest.approx((offset, np.sinc(offset) ** 2), rel=1e-9)
+    # The share in the cell of four channels is Dirichlet's kernel, whatever the neighbours are.
+    share = (np.sin(np.pi * offset) / (4.0 * np.sin(np.pi * offset / 4.0))) ** 2
+    assert place("none", lambda x: np.sinc(x) ** 2, 3)[1] == pytest.approx(share, rel=1e-9)
+
+
+def test_the_noise_bandwidth_of_an_array_multiplies_over_its_axes() -> None:
+    """1.5 cells for Hann's window (Harris 1978, table 1), so 2.25 for an array in two axes."""
+    config: Any = SimpleNamespace(array=SimpleNamespace(window="hann"))
+    assert Axes(config, np.zeros(8), np.zeros(1)).beam_noise_bandwidth == pytest.approx(1.5)
+    assert Axes(config, np.zeros(8), np.zeros(4)).beam_noise_bandwidth == pytest.approx(2.25)
+
+
+@pytest.mark.parametrize("rank", [6, 12])
+def test_false_alarms_of_an_ordered_statistic_in_independent_noise(rank: int) -> None:
+    """Rohling 1983 (IEEE Trans. AES 19, 608): the product of (n - i) / (n - i + T) over i below the rank."""
+    cells = 16 - np.arange(rank)
+    for multiple in (3.0, 8.0):
+        expected = np.prod(cells / (cells + multiple))
+        assert _Levels(np.eye(16), rank, 1).chance(multiple) == pytest.approx(expected, rel=0.03)
+
+
+# ---- UWB -------------------------------------------------------------------------------------------------------------
+
+ANCHORS = np.array([[0.0, 0.0, 3.0], [10.0, 0.0, 2.0], [10.0, 8.0, 3.5], [0.0, 8.0, 0.5], [5.0, 4.0, 4.0]])
+
+
+def test_the_search_for_a_position_starts_below_the_middle_of_the_anchors() -> None:
+    assert solve._start(ANCHORS, 1.7) == pytest.approx([5.0, 4.0, 1.7])
+
+
+def test_the_covariance_is_that_of_ranges_good_to_a_tenth_of_a_metre() -> None:
+    place = np.array([3.0, 2.0, 1.2])
+    found = solve.locate(ANCHORS, np.linalg.norm(ANCHORS - place, axis=1)[None])
+    assert found.position[0] == pytest.approx(place, abs=1e-6)
+    rows = (place - ANCHORS) / np.linalg.norm(place - ANCHORS, axis=1, keepdims=True)
+    assert found.covariance[0] == pytest.approx(0.1**2 * np.linalg.inv(rows.T @ rows), rel=1e-5)
+
+
+def test_a_line_through_as_many_surfaces_as_are_followed_is_blocked() -> None:
+    nothing: Any = None
+    assert walls._attenuated(nothing, np.array([1.0, 0.0, 0.0]), [nothing] * walls.MOST_SURFACES, nothing) == (0j, 0.0)
+
+
+# ---- depth cameras and lenses ----------------------------------------------------------------------------------------
+
+
+def test_calibration_errors_of_a_stereo_unit_are_linear_in_the_image() -> None:
+    assert not StereoCalibration().error_px((3, 4)).any()
+    unit = StereoCalibration(0.5, (0.1, 0.02))
+    assert unit.error_px((2, 2)) == pytest.approx(np.array([[0.38, 0.58], [0.42, 0.62]]))
+    assert unit.error_px((1, 1)).tolist() == [[0.5]]
+
+
+def test_a_lens_of_one_camera_is_not_rectified(tmp_path: Path) -> None:
+    save_ros(tmp_path / "lens.yaml", Intrinsics(64, 48, 60.0, 61.0, 31.0, 24.0))
+    stored = yaml.safe_load((tmp_path / "lens.yaml").read_text())["rectification_matrix"]
+    assert np.reshape(stored["data"], (3, 3)).tolist() == np.eye(3).tolist()
+
+
+# ---- ultrasonic rangers ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_timer_counts_whole_ticks() -> None:
+    world = ph.World()
+    world.add(ph.shapes.board(4, 4, 0.01), material="concrete", label="wall", pose=ph.Pose(xyz=(1.2, 0, 0)))
+    config = ph.Echo("generic/ultrasonic-ranger").config
+    assert config.ranger is not None
+    ranger = config.ranger.model_copy(update={"timer_us": 58.0, "spurious_share": 0.0})
+    sensor = ph.Echo(config.model_copy(update={"ranger": ranger}))
+    nearest = np.array([sensor.ping(world, pose=ph.Pose(), time=0.05 * k, seed=4).nearest for k in range(4)])
+    ticks = 2.0 * nearest / config.medium.speed_m_s / 58e-6
+    assert ticks == pytest.approx(np.rint(ticks), abs=1e-6)
