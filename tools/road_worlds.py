@@ -244,6 +244,8 @@ def park() -> Network:
     objects = []
     for s, t in zip(rng.uniform(0, line.length, 70), rng.choice([-1, 1], 70) * rng.uniform(5, 17, 70), strict=True):
         height = float(rng.uniform(5, 14))
+        if abs(s - 73.0) < 6.0 and abs(t - 16.3) < 6.0:
+            continue  # the origin stays clear
         objects.append(item("tree", s, t, height=height, radius=0.27 * height, name="tree"))
     objects += [
         item("streetLamp", s, 2.6, hdg=-PI / 2, height=4.5, name="lamp") for s in np.arange(10, line.length - 10, 28)

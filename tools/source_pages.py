@@ -39,33 +39,36 @@ def field_tables() -> str:
         schema = described_schema(model(), kind)
         parts.append(f"## {kind}\n\n{summary[0].upper()}{summary[1:]}.\n")
         if "properties" in schema:
-            parts.append(_table(kind, schema))
+            parts.append(_table(kind, schema, schema))
         parts += [
-            f"### {kind}: {name}\n\n{_one_line(part.get('description', ''))}\n\n{_table(kind, part)}"
+            f"### {kind}: {name}\n\n{_one_line(part.get('description', ''))}\n\n{_table(kind, part, schema)}"
             for name, part in schema.get("$defs", {}).items()
             if part.get("properties")
         ]
     return "\n".join(parts)
 
 
-def _table(kind: str, part: dict[str, Any]) -> str:
+def _table(kind: str, part: dict[str, Any], schema: dict[str, Any]) -> str:
     required = part.get("required", [])
+    tables = {name for name, one in schema.get("$defs", {}).items() if one.get("properties")}
     rows = ["| field | type | default | meaning |", "| --- | --- | --- | --- |"]
     for name, field in part["properties"].items():
         default = "required" if name in required else f"`{json.dumps(field['default'])}`" if "default" in field else ""
-        cells = (f"`{name}`", _type(kind, field), default[:60], _one_line(field.get("description", "")))
+        cells = (f"`{name}`", _type(kind, field, tables), default[:60], _one_line(field.get("description", "")))
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(rows) + "\n"
 
 
-def _type(kind: str, field: dict[str, Any]) -> str:
+def _type(kind: str, field: dict[str, Any], tables: set[str]) -> str:
     """Type of a field with its limits."""
     if "$ref" in field:
         name = field["$ref"].rpartition("/")[2]
+        if name not in tables:
+            return name
         return f"[{name}](#{re.sub(r'[^a-z0-9_-]+', '-', f'{kind}-{name}'.lower())})"
     for union in ("anyOf", "oneOf"):
         if union in field:
-            return " or ".join(dict.fromkeys(_type(kind, one) for one in field[union]))
+            return " or ".join(dict.fromkeys(_type(kind, one, tables) for one in field[union]))
     if "const" in field or "enum" in field:
         return ", ".join(f"`{one}`" for one in field.get("enum", [field.get("const")]))
     limits = [
@@ -76,7 +79,7 @@ def _type(kind: str, field: dict[str, Any]) -> str:
     name = {"array": "list", "object": "mapping", "null": "none"}.get(field.get("type", ""), field.get("type", "any"))
     items = field.get("items")
     if name == "list" and isinstance(items, dict):
-        name = f"list of {_type(kind, items)}"
+        name = f"list of {_type(kind, items, tables)}"
     return " ".join([name, *limits])
 
 

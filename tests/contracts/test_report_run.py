@@ -196,7 +196,7 @@ def test_runs_without_lidars_without_vehicles_and_without_scans(folder: Path) ->
     second = Scenario.from_mapping(short, folder).run(folder / "short").report.read_text(encoding="utf-8")
     assert "0 scans" in second
     Scenario.from_mapping({**short, "report": False}, folder).run(folder / "none")
-    assert {file.name for file in (folder / "none").iterdir()} == {"manifest.json", "truth", "post"}
+    assert {file.name for file in (folder / "none").iterdir()} == {"manifest.json", "inputs.json", "truth", "post"}
 
 
 def test_ten_thousand_scans_stay_a_small_page(folder: Path) -> None:

@@ -57,7 +57,6 @@ ROOMS: list[tuple[str, list[str]]] = [
      ["unit/contact/test_contact_numbers.py", "physics/test_contact_ground.py", "physics/test_contact_walls.py"]),
     ("contact/convex.py",
      ["unit/contact/test_contact_numbers.py", "unit/contact/test_convex.py", "physics/test_contact_walls.py"]),
-    ("contact/contacts.py", ["unit/contact/test_contact_numbers.py", "physics/test_contact_walls.py"]),
     ("gym/free_space.py", ["unit/gym/test_free_space.py"]),
     ("gym/picture.py", ["unit/gym/test_picture.py", "unit/gym/test_spaces.py"]),
     ("gym/", ["unit/gym/test_spaces.py", "contracts/test_gym.py"]),

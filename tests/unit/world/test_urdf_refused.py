@@ -139,7 +139,7 @@ def test_deep_and_large_and_broken_files_are_refused(tmp_path: Path, monkeypatch
         load_urdf(tmp_path)
     with pytest.raises(ConfigError, match="accepts the path of a file, got int"):
         load_urdf(3)  # type: ignore[arg-type]
-    monkeypatch.setattr("parhelion.world.xml.guarded_text.__defaults__", (1000,))
+    monkeypatch.setattr("parhelion.world.xml.guarded_text.__defaults__", (1000, "a robot"))
     with pytest.raises(ConfigError, match=r"deep.urdf: larger than"):
         load_urdf(deep)
 
