@@ -148,6 +148,7 @@ $(VENV)-bench/.installed: pyproject.toml
 $(VENV)-devkits/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-devkits
 	$(VENV)-devkits/bin/pip install --quiet --disable-pip-version-check -e '.[devkits]'
+	$(VENV)-devkits/bin/pip install --quiet --disable-pip-version-check --no-deps 'nuscenes-devkit>=1.1.11'
 	touch $@
 
 # pip cannot choose the oldest versions, so uv installs both environments.
