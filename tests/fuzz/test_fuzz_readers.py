@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,9 @@ def test_damaged_files_are_read_or_refused_by_name(corpus: list[Seed], group: st
         pytest.skip("the package that reads these files is missing")
     whole = {seed.name: seed.file.read_bytes() for seed in seeds}
     for seed in seeds:
-        seed.read(seed.file)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # models list what is not supported
+            seed.read(seed.file)
     tally = Tally(seed=1)
     end = time.monotonic() + SECONDS
     for number in range(CASES):
