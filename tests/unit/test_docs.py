@@ -67,10 +67,11 @@ ROVER = """<robot name="rover">
 def files_of_pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder with the files that examples read: a mesh, a robot, a capture, clouds and a scenario."""
     folder = tmp_path_factory.mktemp("files")
-    for name in ("hall.glb", "truck.obj", "curtain.obj", "rig.obj", "ghost.obj"):
+    for name in ("hall.glb", "car.glb", "crate.obj", "truck.obj", "curtain.obj", "rig.obj", "ghost.obj"):
         mesh = trimesh.creation.box((8, 6, 3))
-        if name == "hall.glb":
-            mesh.visual = trimesh.visual.TextureVisuals(material=trimesh.visual.material.PBRMaterial(name="Mat07"))
+        if name.endswith(".glb"):
+            paint = {"hall.glb": "Mat07", "car.glb": "car-paint-red"}[name]
+            mesh.visual = trimesh.visual.TextureVisuals(material=trimesh.visual.material.PBRMaterial(name=paint))
         mesh.export(folder / name)
     rover = folder / "rover_description" / "urdf"
     rover.mkdir(parents=True)
