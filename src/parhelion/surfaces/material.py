@@ -28,6 +28,7 @@ from parhelion.surfaces.brdf import (
     retro_lobe,
     thin_pane,
 )
+from parhelion.surfaces.pattern import Pattern
 
 RefractiveIndex = Annotated[float, Field(gt=1, le=4)]
 
@@ -151,6 +152,8 @@ class Material(Config):
     """Reflected and transmitted paths of a smooth surface, in addition to the diffuse return of spectrum and BRDF."""
     emissivity_thermal: Fraction | None = None
     """Mean emissivity in 8 to 14 um; None uses the table of `surfaces/thermal.py`."""
+    pattern: Pattern | None = None
+    """Variation of the diffuse reflectance over the surface, in worlds with patterns; None for uniform surfaces."""
 
     @field_validator("sources")
     @classmethod

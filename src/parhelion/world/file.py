@@ -169,6 +169,8 @@ def load_world(path: str | PathLike[str], *, seed: int | None = None, params: Ma
     if content.daylight is not None:
         world.daylight = content.daylight
     world.origin = content.origin or world.origin
+    if content.patterns is not None:
+        world.patterns = content.patterns
     if isinstance(content.weather, dict):
         world.weather = Weather.from_mapping(content.weather, config.At(file, "weather"))
     elif content.weather is not None:
@@ -238,6 +240,8 @@ def save_world(world: World, path: str | PathLike[str]) -> None:
     if world.path is not None and (base is None or world.path is not base.path):
         content["path"] = trajectory_fields(world.path, "path")
     content = {name: value for name, value in content.items() if value not in ("", [], {})}
+    if world.patterns != _has_patterns(base):
+        content["patterns"] = world.patterns
     if world.weather is not None:
         content["weather"] = world.weather.to_mapping()
     if world.daylight is not None:
@@ -247,6 +251,13 @@ def save_world(world: World, path: str | PathLike[str]) -> None:
     config.parse(WorldFile, content, file)  # ensures that the file can be read again
     text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, default_flow_style=None, width=110)
     write_whole(file, text.encode("utf-8"))
+
+
+def _has_patterns(base: Base | None) -> bool:
+    """Return True if a world that is loaded from this base has patterns."""
+    from parhelion.world.builtin import BUILTIN
+
+    return base is not None and BUILTIN[base.name].patterned and bool(base.params.get("patterns", True))
 
 
 def _foreign_materials(objects: list[WorldObject]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from parhelion.core.config import Config
 from parhelion.core.pose import Pose
 from parhelion.core.trajectory import ConstantTwist, Fixed, Trajectory, Waypoints
 from parhelion.surfaces.material import Brdf, LambertModel, Material, Retro, SpectrumTable, Specular
+from parhelion.surfaces.pattern import Pattern
 from parhelion.weather.daylight import Daylight
 from parhelion.world import shapes
 from parhelion.world.emitters import Lamp, Sound
@@ -216,6 +217,8 @@ class MaterialEntry(Config):
     specular: Specular | None = None
     emissivity_thermal: Annotated[float, Field(ge=0, le=1)] | None = None
     """Mean emissivity from 8 to 14 um."""
+    pattern: Pattern | None = None
+    """Variation of the reflectance over the surface, in worlds with patterns."""
     description: str = ""
     sources: list[str] = Field(default_factory=list)
 
@@ -243,6 +246,7 @@ class MaterialEntry(Config):
             "retro": self.retro,
             "specular": self.specular,
             "emissivity_thermal": self.emissivity_thermal,
+            "pattern": self.pattern,
         }
 
 
@@ -265,6 +269,8 @@ class WorldFile(Config):
     """Seed of the built-in world."""
     params: dict[str, Any] = Field(default_factory=dict)
     """Parameters of the built-in world."""
+    patterns: bool | None = None
+    """Patterns of materials, such as bricks; by default those of the built-in world, and none without one."""
     materials: dict[str, MaterialEntry] = Field(default_factory=dict)
     objects: list[ObjectEntry] = Field(default_factory=list)
     actors: list[ActorEntry] = Field(default_factory=list)

@@ -55,6 +55,9 @@ class CameraOnDevice(DeviceOwned):
 
     def __init__(self, engine: Engine, corners: NDArray[np.float32], bands: tuple[Band, ...]) -> None:
         self.engine, self.corners, self.bands = engine, corners, bands
+        row, column = (n // 2 for n in corners.shape[:2])
+        self.pixel_rad = float(np.linalg.norm(corners[row, column] - corners[row, column - 1]))
+        """Angle of a pixel in the middle of the picture [rad]."""
         self._tables = upload(engine, corners)
         self._coarse = _thinned(corners)
         self._coarse_tables = upload(engine, self._coarse)
@@ -126,6 +129,8 @@ class CameraOnDevice(DeviceOwned):
             reach,
             target.looks,
             target.holes,
+            target.patterns,
+            engine.number(self.pixel_rad),
         )
 
     def _sky(self, sky: SkyLight) -> SkyOnDevice:

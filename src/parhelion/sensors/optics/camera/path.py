@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from parhelion.core.arrays import Bool, Float, Int, Keys, State, Vectors, namespace
+from parhelion.core.arrays import UNSET, Bool, Float, Int, Keys, State, Vectors, namespace
 from parhelion.core.random import to_unit, words
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.device import kernel_tree
@@ -24,12 +24,15 @@ from parhelion.sensors.optics.camera.lights import Lamps, SkyOnDevice
 from parhelion.sensors.optics.camera.scene import BandSurfaces, Surface
 from parhelion.sensors.optics.camera.view import Ray, View
 from parhelion.sensors.optics.scene import BandTextures
+from parhelion.sensors.optics.surface_patterns import SurfacePatterns
 
 # Rays start this far off a surface along its normal, so that they do not hit it again.
 _STEP_OFF_M = 2e-4
 _STEP_OFF_PER_M = 1e-5
 _STEPS = tuple(round(alpha * 2**32) | 1 for alpha in (0.7548776662466927, 0.5698402909980532, 2**0.5 - 1, 3**0.5 - 1))
 """Steps of the Kronecker sequences in units of 2^-32: the first two are Roberts' two-dimensional sequence R2."""
+_BLURRED_RAD = 0.05
+"""Width of the footprint of indirect light on patterns, per distance."""
 _MOST_PANES = 3
 """Largest number of glass panes between a surface and the sun or a lamp."""
 
@@ -52,6 +55,10 @@ class RenderInputs:
     looks: Looks | None = None
     """Appearance of model files; None without any."""
     holes: Holes | None = None
+    patterns: SurfacePatterns | None = None
+    """Patterns of materials; None without any."""
+    pixel_rad: Float = UNSET
+    """Angle of a pixel [rad]."""
     guide: Guide | None = None
     """Directions of indirect light at the first surface; None draws them by the BRDF alone."""
 
@@ -280,10 +287,16 @@ def _step(
     texture = None
     if scene.textures is not None:
         texture = scene.textures.factors(part, hit, hit.found)
-    surface = scene.surfaces.at(part, texture, hit.found)
     wo = -path.direction
     normal = dr.select(dr.dot(hit.normal, wo) < 0.0, -hit.normal, hit.normal)
     place = dr.fma(path.direction, hit.t, path.origin)
+    if scene.patterns is not None:
+        # Indirect light needs no details.
+        angle = scene.pixel_rad if coherent else _BLURRED_RAD
+        width = hit.t * angle / dr.sqrt(namespace(hit.t).maximum(dr.dot(normal, wo), 0.01))
+        pattern = scene.patterns.factors(part, place, hit.normal, width, hit.found)
+        texture = pattern if texture is None else [a * b for a, b in zip(texture, pattern, strict=True)]
+    surface = scene.surfaces.at(part, texture, hit.found)
     off = normal * step_off(hit.t)
     if scene.looks is not None:
         look = scene.looks.at(cast, hit, time, hit.found)

@@ -18,6 +18,7 @@ from parhelion.rays.origin import Cell
 from parhelion.sensors.optics.appearance import Holes, Look, Looks, appearances
 from parhelion.sensors.optics.camera.lights import Lamps, lamp_table
 from parhelion.sensors.optics.scene import BandTextures, PartNames
+from parhelion.sensors.optics.surface_patterns import SurfacePatterns
 from parhelion.sensors.scene import Covered, covered_parts, part_numbers, scene_cache, shared_scene
 from parhelion.surfaces.appearance import (
     Appearance,
@@ -300,6 +301,8 @@ class CameraScene(DeviceOwned):
         """Temperature rise of each triangle by engines and rolling tyres [K], on the device; None without any."""
         self.looks: Looks | None = None
         self.holes: Holes | None = None
+        self.patterns: SurfacePatterns | None = None
+        """Patterns of materials; None without any, and for thermal cameras."""
         self._lamps: dict[bool, Lamps | None] = {}
         numbers = engine.table(part_numbers(world, rows))
         # Kernels cannot read from empty arrays, so there is at least one row.
@@ -308,6 +311,13 @@ class CameraScene(DeviceOwned):
             heat = vehicle_heat(world, self.scene.geometry, materials, rows)
             self.heat = None if heat is None else engine.table(heat)
             return
+
+        def diffuse_of(some: list[Material]) -> NDArray[Any]:
+            columns = material_band_table(some, bands)
+            found: NDArray[Any] = columns["diffuse"] + columns["curve_level"]
+            return found
+
+        self.patterns = SurfacePatterns.of(self.scene, world, materials, rows, diffuse_of)
         table = material_band_table(materials, bands)
         if wet:
             table = wetted(table, materials)
@@ -372,7 +382,7 @@ def camera_target(
     wet = world.weather is not None and world.weather.is_wet
     # Lamps can change while the geometry stays the same, so they are part of the key.
     lamps = tuple(id(entry) for entry in world.lamps)
-    key = ("camera", id(world.geometry(kind, *names)), bands, covered, wet, lamps, cell)
+    key = ("camera", id(world.geometry(kind, *names)), bands, covered, wet, lamps, world.patterns, cell)
     if key not in cache:
         cache[key] = CameraScene(world, visibility_keys, bands, covered, wet, cache, cell)
     target: CameraScene = cache[key]
