@@ -119,8 +119,8 @@ def _ashlar(rng: np.random.Generator) -> tuple[Floats, Floats]:
 
 
 def _bark(rng: np.random.Generator) -> tuple[Floats, Floats]:
-    ridges = _noise(rng, 10.0, 120.0, slope=0.6, stretch=4.0)
-    return np.exp(0.35 * ridges), np.zeros_like(ridges)
+    ridges, fine = _noise(rng, 10.0, 80.0, slope=0.6, stretch=4.0), _noise(rng, 30.0, 230.0, stretch=2.0)
+    return (1.0 - 0.65 * _soft(ridges - 0.5, 1.4)) * np.exp(0.14 * fine), np.zeros_like(ridges)
 
 
 def _bricks(rng: np.random.Generator) -> tuple[Floats, Floats]:

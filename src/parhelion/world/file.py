@@ -115,6 +115,8 @@ class Base:
     """Its drive."""
     lamps: tuple[WorldLamp, ...] = ()
     """Its lamps."""
+    patterns: bool = False
+    """True if it was built with patterns."""
 
     def is_whole(self, world: World) -> bool:
         """Return True if the world still has all objects and lamps of the built-in world."""
@@ -240,7 +242,7 @@ def save_world(world: World, path: str | PathLike[str]) -> None:
     if world.path is not None and (base is None or world.path is not base.path):
         content["path"] = trajectory_fields(world.path, "path")
     content = {name: value for name, value in content.items() if value not in ("", [], {})}
-    if world.patterns != _has_patterns(base):
+    if world.patterns != (base is not None and base.patterns):
         content["patterns"] = world.patterns
     if world.weather is not None:
         content["weather"] = world.weather.to_mapping()
@@ -251,13 +253,6 @@ def save_world(world: World, path: str | PathLike[str]) -> None:
     config.parse(WorldFile, content, file)  # ensures that the file can be read again
     text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, default_flow_style=None, width=110)
     write_whole(file, text.encode("utf-8"))
-
-
-def _has_patterns(base: Base | None) -> bool:
-    """Return True if a world that is loaded from this base has patterns."""
-    from parhelion.world.builtin import BUILTIN
-
-    return base is not None and BUILTIN[base.name].patterned and bool(base.params.get("patterns", True))
 
 
 def _foreign_materials(objects: list[WorldObject]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from parhelion.core.config import parse
 from parhelion.core.errors import ConfigError
 from parhelion.surfaces.library import material, material_names
 from parhelion.surfaces.material import Material
@@ -33,8 +34,8 @@ def read(words: np.ndarray, at: np.ndarray) -> np.ndarray:
 def test_the_mean_of_a_mixture_is_that_of_the_material(kind):
     bright, share = tile(kind)
     assert bright.shape == share.shape == (SIDE, SIDE)
-    assert bright.min() > 0.0 and bright.max() < LARGEST
-    assert share.min() >= 0.0 and share.max() <= 1.0
+    assert 0.0 < bright.min() < bright.max() < LARGEST
+    assert 0.0 <= share.min() <= share.max() <= 1.0
     packed = packed_tile(kind)
     for ratio in (0.3, 1.0, 4.0):
         first, second = packed.mix(ratio)
@@ -105,7 +106,7 @@ def test_the_level_follows_the_footprint(footprint, expected):
 
 def test_lookup_reads_texel_centres_of_each_level():
     words = np.concatenate([np.zeros(TILE_WORDS, np.uint32), packed_tile("bricks").words])
-    bright, share = tile("bricks")
+    bright, _ = tile("bricks")
     rng = np.random.default_rng(1)
     column, row = rng.integers(0, SIDE, (2, 50))
     u, v = (column + 0.5) / SIDE + 7.0, 1.0 - (row + 0.5) / SIDE - 3.0
@@ -133,7 +134,5 @@ def test_no_point_of_a_library_material_reflects_more_than_it_receives():
 
 def test_patterns_are_checked():
     fields = material("brick").model_dump()
-    with pytest.raises(ConfigError, match="pattern.period_m"):
-        from parhelion.core.config import parse
-
+    with pytest.raises(ConfigError, match=r"pattern\.period_m"):
         parse(Material, {**fields, "pattern": {"kind": "bricks", "period_m": 0.0}}, "material")
