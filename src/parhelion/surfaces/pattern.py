@@ -6,8 +6,8 @@ material has the reflectance rho_2, is
 
     f = A (1 + (rho_2 / rho - 1) w) / m,  m = mean(A) + (rho_2 / rho - 1) mean(A w)
 
-so its mean over the tile is 1 in every band: patterns change the spread of a material, and never its mean. Stains of
-some metres multiply the factor by 1 + s S, where S has mean 0 and standard deviation 1.
+so its mean over the tile is 1 in every band: patterns change the spread of a material, and never its mean. Where f rho
+would exceed 1, f - 1 is reduced by one factor for the whole tile. Stains of some metres multiply the factor by 1 + s S, where S has mean 0 and standard deviation 1.
 
 Coordinates are metres along the surface. Level ground uses x and y; walls and roofs use the horizontal direction within
 the surface and the direction up the slope, so that courses of bricks are level on walls of any heading. Each tile is
@@ -199,10 +199,25 @@ class PackedTile:
     mean_share: float
     """Mean of the second channel."""
 
-    def mix(self, ratio: float) -> tuple[float, float]:
-        """Weights of the channels A and A w for a ratio rho_2 / rho, for which the mean over the tile is 1."""
+    def channels(self, level: int) -> Floats:
+        """Channels of one level, shape (2, texels)."""
+        start = (SIDE * SIDE - (SIDE >> level) ** 2) // 3 * 4
+        words = self.words[start : start + (SIDE >> level) ** 2]
+        return np.stack([words & 0xFFFF, words >> 16]) * (LARGEST / 65535.0)
+
+    def mix(self, reflectance: float, second: float, stain: float = 0.0) -> tuple[float, float, float]:
+        """Weights of the channels A and A w and of 1, by the reflectances of both materials.
+
+        The mean over the tile is 1. The contrast is reduced where, `stain` above the mean of the stains, the brightest
+        place of the second level would reflect more light than it receives.
+        """
+        ratio = second / max(reflectance, 1e-6)
         mean = self.mean + (ratio - 1.0) * self.mean_share
-        return 1.0 / mean, (ratio - 1.0) / mean
+        weights = 1.0 / mean, (ratio - 1.0) / mean
+        brightest = float((np.array(weights) @ self.channels(1)).max())
+        room = max(1.0 / max(reflectance * (1.0 + stain), 1e-6) - 1.0, 0.0)
+        contrast = min(1.0, room / max(brightest - 1.0, 1e-6))
+        return contrast * weights[0], contrast * weights[1], 1.0 - contrast
 
 
 @lru_cache(maxsize=len(TILES) + 1)

@@ -39,7 +39,7 @@ class SurfacePatterns:
     rows: Float
     """Tile (0: none), 1 / period [1/m], stains, and 1 / period of the stains [1/m] of each part."""
     weights: Float
-    """Weights of the two channels of each part and band."""
+    """Weights of the two channels and of 1 for each part and band."""
     words: Int
     """Tiles with all levels; the first holds the stains."""
     x: Float
@@ -69,7 +69,7 @@ class SurfacePatterns:
         kinds = list(dict.fromkeys(materials[row].pattern.kind for row in chosen))  # type: ignore[union-attr]
         own = diffuse([materials[row] for row in chosen])
         values = np.zeros((len(materials), 4), np.float32)
-        weights = np.zeros((len(materials), own.shape[1], 2), np.float32)
+        weights = np.zeros((len(materials), own.shape[1], 4), np.float32)
         for row, reflectance in zip(chosen, own, strict=True):
             pattern = materials[row].pattern
             assert pattern is not None
@@ -81,7 +81,8 @@ class SurfacePatterns:
             )
             second = diffuse([material(pattern.second)])[0] if pattern.second else reflectance
             for band, (first, other) in enumerate(zip(reflectance, second, strict=True)):
-                weights[row, band] = packed_tile(pattern.kind).mix(float(other / max(first, 1e-6)))
+                stain = STAIN_SPREAD * pattern.stains
+                weights[row, band, :3] = packed_tile(pattern.kind).mix(float(first), float(other), stain)
         of_parts = values[rows]
         of_parts[~_plain_parts(world)] = 0.0
         table, number = scene.engine.table, scene.engine.number
@@ -119,8 +120,8 @@ class SurfacePatterns:
         stained = 1.0 + row.z * stain
         found = []
         for band in range(self.bands):
-            weight = dr.gather(mi.Vector2f, self.weights, part * self.bands + band, there)
-            value = (weight.x * own.x + weight.y * own.y) * stained
+            weight = dr.gather(mi.Vector4f, self.weights, part * self.bands + band, there)
+            value = (weight.x * own.x + weight.y * own.y + weight.z) * stained
             found.append(dr.select(there, namespace(value).maximum(value, 0.0), 1.0))
         return found
 
