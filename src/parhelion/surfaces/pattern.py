@@ -7,7 +7,8 @@ material has the reflectance rho_2, is
     f = A (1 + (rho_2 / rho - 1) w) / m,  m = mean(A) + (rho_2 / rho - 1) mean(A w)
 
 so its mean over the tile is 1 in every band: patterns change the spread of a material, and never its mean. Where f rho
-would exceed 1, f - 1 is reduced by one factor for the whole tile. Stains of some metres multiply the factor by 1 + s S, where S has mean 0 and standard deviation 1.
+would exceed 1, f - 1 is reduced by one factor for the whole tile. Stains of some metres multiply the factor by 1 + s S,
+where S has mean 0 and standard deviation 1.
 
 Coordinates are metres along the surface. Level ground uses x and y; walls and roofs use the horizontal direction within
 the surface and the direction up the slope, so that courses of bricks are level on walls of any heading. Each tile is

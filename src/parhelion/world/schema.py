@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from parhelion.core.config import Config
 from parhelion.core.pose import Pose
 from parhelion.core.trajectory import ConstantTwist, Fixed, Trajectory, Waypoints
-from parhelion.surfaces.material import Brdf, LambertModel, Material, Retro, SpectrumTable, Specular
+from parhelion.surfaces.material import Brdf, Glow, LambertModel, Material, Retro, SpectrumTable, Specular
 from parhelion.surfaces.pattern import Pattern
 from parhelion.weather.daylight import Daylight
 from parhelion.world import shapes
@@ -217,6 +217,8 @@ class MaterialEntry(Config):
     specular: Specular | None = None
     emissivity_thermal: Annotated[float, Field(ge=0, le=1)] | None = None
     """Mean emissivity from 8 to 14 um."""
+    glow: Glow | None = None
+    """Light that the surface emits."""
     pattern: Pattern | None = None
     """Variation of the reflectance over the surface, in worlds with patterns."""
     description: str = ""
@@ -246,6 +248,7 @@ class MaterialEntry(Config):
             "retro": self.retro,
             "specular": self.specular,
             "emissivity_thermal": self.emissivity_thermal,
+            "glow": self.glow,
             "pattern": self.pattern,
         }
 

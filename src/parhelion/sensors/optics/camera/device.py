@@ -114,14 +114,15 @@ class CameraOnDevice(DeviceOwned):
         bounces: int,
     ) -> RenderInputs:
         """Inputs of the renderer for one exposure."""
-        engine, lamps = self.engine, target.lamps(night=lamps_lit(sky))
+        engine, night = self.engine, lamps_lit(sky)
+        surfaces, lamps = target.surfaces_at(night=night), target.lamps(night=night)
         reach = engine.number(REACH_M)
         air = self._air(target, view, sky, weather, time)
-        assert target.surfaces is not None
+        assert surfaces is not None
         return RenderInputs(
             bounces,
             view,
-            target.surfaces,
+            surfaces,
             target.textures,
             self._sky(sky),
             lamps,

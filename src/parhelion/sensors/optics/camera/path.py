@@ -308,7 +308,9 @@ def _step(
     met = _Met(surface, hit.found, normal, wo, place, off, time, coherent)
     first, second, third = draws.four(draw), draws.four(draw + 1), draws.four(draw + 2)
     if "emits" in scene.surfaces.features:
-        own = [dr.select(hit.found, band["emitted"], 0.0) for band in surface.bands]
+        # Light of luminous materials on other surfaces comes from lamps; that of model files has no lamps.
+        seen = path.sees_sun if surface.look is None else path.sees_sun | surface.look.there
+        own = [dr.select(hit.found & seen, band["emitted"], 0.0) for band in surface.bands]
         light = [a + share * b for a, share, b in zip(light, path.share, own, strict=True)]
     direct = _from_sun(scene, cast, met, first[:2])
     if scene.lamps is not None:
