@@ -281,6 +281,8 @@ def _entries(world: World, item: WorldObject, folder: MeshFolder) -> list[dict[s
     scale = {} if item.origin.scale == 1.0 else {"scale": item.origin.scale}
     if item.origin.shape is not None:
         source = {"shape": item.origin.shape, **scale}
+        if item.parts[0].file_material is not None:  # a shape of several materials
+            return [{**source, **common, "materials": {p.file_material: p.material.name for p in item.parts}}]
         return [{**source, **common, **_surface(world, item.parts[0], folder)}]
     if item.origin.file is not None:
         up = {} if item.origin.up == "auto" else {"up": item.origin.up}

@@ -18,6 +18,7 @@ from parhelion.surfaces.pattern import Pattern
 from parhelion.weather.daylight import Daylight
 from parhelion.world import shapes
 from parhelion.world.emitters import Lamp, Sound
+from parhelion.world.markers import Family, marker_cells, marker_meshes
 from parhelion.world.mesh import LARGEST_COORDINATE_M, Mesh
 from parhelion.world.sources import GeoOrigin
 
@@ -120,8 +121,31 @@ class BoardShape(ShapeEntry):
     thickness_m: Length = 0.01
 
 
+class MarkerShape(ShapeEntry):
+    """A fiducial marker on a white plate: its face is at x = 0 and points along +x. Its materials are its own."""
+
+    kind: Literal["marker"] = "marker"
+    family: Family = "aruco"
+    dictionary: str | None = None
+    """Dictionary of the family, such as 4x4_50 or 36h11; None for these two."""
+    number: Annotated[int, Field(ge=0, le=100_000)] = 0
+    """Number of the marker in its dictionary."""
+    size_m: Length = 0.2
+    """Side of the dark square."""
+    margin_cells: Annotated[int, Field(ge=1, le=100)] = 1
+    """Width of the bright margin in cells."""
+
+    def meshes(self) -> dict[str, Mesh]:
+        """Return the triangles of each library material."""
+        return marker_meshes(marker_cells(self.family, self.dictionary, self.number), self.size_m, self.margin_cells)
+
+    def mesh(self) -> Mesh:
+        return Mesh.merged(list(self.meshes().values()))
+
+
 Shape = Annotated[
-    BoxShape | CylinderShape | ConeShape | SphereShape | PlaneShape | BoardShape, Field(discriminator="kind")
+    BoxShape | CylinderShape | ConeShape | SphereShape | PlaneShape | BoardShape | MarkerShape,
+    Field(discriminator="kind"),
 ]
 
 

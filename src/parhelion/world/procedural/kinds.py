@@ -418,9 +418,14 @@ class DoorParams(Params):
 
 
 class MarkerParams(Params):
-    """A plate that faces +x of its frame."""
+    """A plate that faces +x of its frame: one sheet, or a fiducial marker if it has a family."""
 
     material: str = "retro-sheeting"
+    family: Literal["aruco", "apriltag"] | None = None
+    dictionary: str | None = None
+    """Dictionary of the family, such as 4x4_50 or 36h11; None for these two."""
+    number: Annotated[int, Field(ge=0, le=100_000)] = 0
+    """Number of the marker in its dictionary."""
 
 
 class TreeParams(Params):
