@@ -46,7 +46,7 @@ def marker_cells(family: str, dictionary: str | None = None, number: int = 0) ->
         from cv2 import aruco
     except ImportError:
         raise MissingDependencyError(
-            "markers need OpenCV for their patterns; run: pip install 'opencv-python-headless>=4.8'"
+            "markers need OpenCV for their patterns; run 'pip install parhelion[markers]'"
         ) from None
     name = {"aruco": f"DICT_{chosen.upper()}", "apriltag": f"DICT_APRILTAG_{chosen}"}[family]
     table = aruco.getPredefinedDictionary(getattr(aruco, name if chosen != "original" else "DICT_ARUCO_ORIGINAL"))

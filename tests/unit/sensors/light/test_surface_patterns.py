@@ -91,6 +91,7 @@ def test_a_camera_sees_mortar_between_bricks() -> None:
     camera = ph.Camera(camera_sheet(160, 120, fx=400.0), samples=16, bounces=0, developed=False, truth=())
     pictures = []
     world = wall()
+    world.daylight = ph.Daylight(sun_elevation_deg=40.0, sun_azimuth_deg=270.0)  # on the wall
     for patterns in (True, False):
         world.patterns = patterns
         pictures.append(camera.shoot(world, pose=ph.Pose((1.0, 0.0, 0.0)), seed=2).colour[..., 0])
@@ -98,7 +99,7 @@ def test_a_camera_sees_mortar_between_bricks() -> None:
     assert pictures[1].std() / pictures[1].mean() < 0.1
     # Mortar is brighter than brick in the visible: 2.1 to 1.
     assert ratio.max() > 1.5
-    assert ratio.mean() == pytest.approx(1.0, abs=0.1)
+    assert ratio.mean() == pytest.approx(1.0, abs=0.3)  # three standard deviations of the stains
 
 
 def test_moving_objects_and_worlds_of_users_have_none() -> None:

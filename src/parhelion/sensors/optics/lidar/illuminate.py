@@ -143,13 +143,24 @@ class Reflection:
             coherent=True,
         )
         cosine = dr.abs(dr.dot(hit.normal, direction))
-        place = dr.fma(direction, hit.t, aim.origin + offset)
+        place = _on_axis(aim, dr.fma(direction, hit.t, aim.origin + offset), hit.normal, hit.t)
         power = self.power(
             aim, dr.select(hit.found, hit.part, 0), cosine, hit.t, hit, hit.found, place=place, normal=hit.normal
         )
         actor = mi.UInt32(NO_ACTOR) if hit.actor is None else hit.actor & NO_ACTOR
         echo = ReturnEcho(dr.select(hit.found, hit.t, NO_ECHO), power, hit.part, self.marked(actor, cosine))
         return echo, hit.normal
+
+
+def _on_axis(aim: BeamAim, place: Vectors, normal: Vectors, range_m: Float) -> Vectors:
+    """Point of the beam's axis on the plane through a hit.
+
+    Patterns are filtered to the width of the beam, so all sub-rays on a plane have the factor of its centre.
+    """
+    dr = running_engine().dr
+    along = dr.dot(normal, place - aim.origin) / dr.dot(normal, aim.axis)
+    near = dr.abs(along - range_m) < 0.05 + 0.05 * range_m
+    return dr.select(near, dr.fma(aim.axis, along, aim.origin), place)
 
 
 def illuminate_all(light: Reflection, scene: SceneArrays, beams: Beams) -> Echoes:
@@ -319,7 +330,7 @@ def _on_plane(
         met,
         material=material,
         near=near,
-        place=dr.fma(direction, range_m, aim.origin + offset),
+        place=_on_axis(aim, dr.fma(direction, range_m, aim.origin + offset), probe.normal, range_m),
         normal=probe.normal,
     )
     there = ReturnEcho(range_m, power, part, probe.echo.actor)
