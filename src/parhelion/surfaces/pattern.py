@@ -275,7 +275,8 @@ def channels_at(u: Reals, v: Reals, level: Ints, start: Ints, words: Any, read: 
 
     `read` reads a word and returns the pair of channels.
     """
-    side = (0 * level + SIDE) >> level
+    whole: Any = 0 * level + SIDE
+    side = whole >> level
     return sample_texture(
         u,
         v,
