@@ -13,8 +13,6 @@ ROBOSENSE = Maker(
     "robosense", "RoboSense", {"robosense": DiffuseThenRetro(100.0)}, RosDriver("/rslidar_points", "rslidar")
 )
 """Scale: 0-100 for diffuse targets, 101-255 for retro-reflectors, like Velodyne's."""
-LIVOX = Maker("livox", "Livox", {"livox": DiffuseThenRetro(150.0)}, RosDriver("/livox/lidar", "livox_frame"))
-"""Scale: 0-150 for diffuse targets of 0-100 %, 151-255 for total reflection (user manuals)."""
 SICK = Maker("sick", "SICK")
 HOKUYO = Maker("hokuyo", "Hokuyo")
 SLAMTEC = Maker("slamtec", "Slamtec")
