@@ -219,7 +219,11 @@ def _recognised(
     """First lidar packet of a capture, its codec and the metadata of the sensor."""
     found = [(codec, *_metadata_for(codec, file, metadata)) for codec in codecs().values()]
     if metadata is not None:
-        found = [one for one in found if one[1] is not None]
+        readable = [one for one in found if one[1] is not None]
+        problem = next((one[2] for one in found if one[2] is not None), None)
+        if not readable and problem is not None:
+            raise problem
+        found = readable
     tests = [(codec.recogniser(known), codec, known) for codec, known, _ in found]
     others: set[int] = set()
     for datagram in datagrams:
@@ -242,10 +246,10 @@ def _recognised(
 def _metadata_for(
     codec: Codec, file: Path, given: str | PathLike[str] | None
 ) -> tuple[Metadata | None, FormatError | None]:
-    """Metadata of a capture, or the error if the .json file next to it is not metadata."""
-    if given is not None and codec.uses_metadata:
-        return codec.read_metadata(given), None
-    beside = codec.metadata_beside(file)
+    """Metadata of a capture, given or next to it, or the error if the file is not metadata of this maker."""
+    if given is not None and not (codec.uses_metadata or codec.takes_metadata):
+        return None, None
+    beside = codec.metadata_beside(file) if given is None else Path(given)
     if beside is None:
         return None, None
     try:

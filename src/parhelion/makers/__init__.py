@@ -86,7 +86,7 @@ class Maker:
 _OWN = {
     "velodyne": "parhelion.makers.velodyne:MAKER",
     "ouster": "parhelion.makers.ouster:MAKER",
-    "hesai": "parhelion.makers.others:HESAI",
+    "hesai": "parhelion.makers.hesai:MAKER",
     "robosense": "parhelion.makers.others:ROBOSENSE",
     "livox": "parhelion.makers.livox:MAKER",
     **{name: f"parhelion.makers.others:{name.upper()}" for name in ("sick", "hokuyo", "slamtec")},
