@@ -73,7 +73,7 @@ def test_built_in_makers_stay() -> None:
     with pytest.raises(ConfigError, match="'velodyne' is a built-in maker"):
         ph.register_maker(Maker("velodyne", "Mine"))
     assert tuple(makers.makers()) == OWN
-    assert tuple(codecs()) == ("velodyne", "ouster", "hesai", "livox")
+    assert tuple(codecs()) == ("velodyne", "ouster", "hesai", "robosense", "livox")
     with pytest.raises(ConfigError, match="packets of the maker 'nobody' are not known"):
         maker_called("nobody").load_codec()
     with pytest.raises(ConfigError, match="its datagrams are encrypted"):

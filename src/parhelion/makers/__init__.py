@@ -87,7 +87,7 @@ _OWN = {
     "velodyne": "parhelion.makers.velodyne:MAKER",
     "ouster": "parhelion.makers.ouster:MAKER",
     "hesai": "parhelion.makers.hesai:MAKER",
-    "robosense": "parhelion.makers.others:ROBOSENSE",
+    "robosense": "parhelion.makers.robosense:MAKER",
     "livox": "parhelion.makers.livox:MAKER",
     **{name: f"parhelion.makers.others:{name.upper()}" for name in ("sick", "hokuyo", "slamtec")},
 }

@@ -81,7 +81,8 @@ def read_angles(path: str | PathLike[str]) -> dict[str, Any]:
         raise FormatError(f"{path}: too large for an angle correction file")
     try:
         lines = list(csv.reader(io.StringIO(raw.decode("utf-8-sig"))))
-        rows = [[float(value) for value in line[:3]] for line in lines if line and line[0].strip().isdigit()]
+        known = bool(lines) and "elev" in ",".join(lines[0]).lower()
+        rows = [[float(value) for value in line[:3]] for line in lines if known and line and line[0].strip().isdigit()]
     except (UnicodeDecodeError, ValueError, csv.Error):
         rows = []
     order = sorted(rows)
