@@ -9,6 +9,7 @@ counts clockwise. The block's azimuth is taken as that of the head at the start 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -182,7 +183,8 @@ def model_of(payload: bytes) -> HesaiModel | None:
             if all(payload[at : at + 2] == b"\xff\xee" for at in range(0, model.blocks * step, step)):
                 return model
         elif payload[:2] == b"\xee\xff":
-            fields, expected = model.packet.fields or {}, dict(model.head)
+            fields: Mapping[str, Any] = model.packet.fields or {}
+            expected = dict(model.head)
             names = [name for name in ("lasers", "blocks_held", "major") if name in expected]
             if all(payload[fields[name][1]] == expected[name] for name in names):
                 return model

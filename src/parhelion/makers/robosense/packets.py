@@ -127,7 +127,7 @@ def sequences_in(payloads: list[bytes], rotor: Rotor, model: RoboSenseModel, mod
     """Firing sequences of packets; the return mode is by default that of the packets' azimuths."""
     data = np.frombuffer(b"".join(payloads), model.packet)
     blocks = data["blocks"]
-    head = (blocks["azimuth"].astype(np.int64) % 36000) * 0.01
+    head = (blocks["azimuth"].astype(np.float64) % 36000.0) * 0.01
     distance, intensity = blocks["records"]["distance"].astype(np.uint16), blocks["records"]["intensity"]
     lasers = rotor.channels
     if model is AIRY:
