@@ -214,8 +214,8 @@ def names_bag_file(path: Path) -> bool:
 def bag_to_clouds(source: Path, target: Path, writing: Writing) -> None:
     """Write every cloud of a bag as a numbered file; several topics get one folder each."""
     from parhelion.io import format_of, write_noting_drops
-    from parhelion.io.recordings import cloud_topics
-    from parhelion.io.ros import BagReader, cloud_of
+    from parhelion.io.recordings import cloud_topics, clouds_of_topic
+    from parhelion.io.ros import BagReader
 
     if target.is_file():
         raise FormatError(f"{target}: is a file; the clouds of a bag need a folder")
@@ -228,24 +228,21 @@ def bag_to_clouds(source: Path, target: Path, writing: Writing) -> None:
     for folder in folders.values():
         make_folder(folder)
     done, skipped = 0, 0
-    numbers = dict.fromkeys(folders, 0)
     dropped: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     with screen.progress("converting", sum(one.count for one in topics)) as advance:
-        for message in bag.messages(list(folders)):
-            file = folders[message.topic] / f"{numbers[message.topic]:06d}{kind.endings[0]}"
-            numbers[message.topic] += 1
-            if file.exists() and not writing.force:
-                skipped += 1
-            else:
-                try:
-                    cloud = cloud_of(message)
-                except FormatError as error:
-                    failed[str(error)] += 1
+        for topic, folder in folders.items():
+            for number, found in enumerate(clouds_of_topic(bag, topic, sensor=writing.sensor)):
+                file = folder / f"{number:06d}{kind.endings[0]}"
+                if file.exists() and not writing.force:
+                    skipped += 1
+                elif isinstance(found, FormatError):
+                    failed[str(found)] += 1
                     continue
-                dropped.update(write_noting_drops(cloud, file, kind.name))
-                done += 1
-            advance()
+                else:
+                    dropped.update(write_noting_drops(found, file, kind.name))
+                    done += 1
+                advance()
     warn_dropped_fields(dropped)
     clouds = "cloud" if done == 1 else "clouds"
     screen.print_line(f"converted {done} {clouds} of {', '.join(folders)} to {target}{writing.skipped(skipped)}")
@@ -291,6 +288,8 @@ class Writing:
     layout: str = "all"
     rate_hz: float = DEFAULT_RATE_HZ
     """Clouds per second in a new bag, for clouds without time stamps."""
+    sensor: str | None = None
+    """Model of packets that do not state it."""
 
     def refuse_existing(self, target: Path) -> None:
         """Raise if the file exists and may not be replaced."""

@@ -179,16 +179,18 @@ def read_frames(
     """
     file = Path(path)
     datagrams = read_pcap(file)  # raises here if the file is not a capture
-    return _frames(file, datagrams, model, metadata, source)
+    return frames_of(file, datagrams, model=model, metadata=metadata, source=source)
 
 
-def _frames(
+def frames_of(
     file: Path,
     datagrams: Iterator[Datagram],
-    model: str | None,
-    metadata: str | PathLike[str] | None,
-    source: str | None,
+    *,
+    model: str | None = None,
+    metadata: str | PathLike[str] | None = None,
+    source: str | None = None,
 ) -> Iterator[Scan]:
+    """Frames of the datagrams of a capture or bag; see `read_frames`."""
     problems: list[FormatError] = []
 
     def readable() -> Iterator[Datagram]:
