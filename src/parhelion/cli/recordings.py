@@ -318,10 +318,11 @@ def write_clouds(clouds: Iterator[tuple[str, PointCloud]], source: Path, target:
     """
     from parhelion.io.ros import Message
     from parhelion.io.ros.messages import POINT_CLOUD, point_cloud2
+    from parhelion.io.ros.returns import CLOUD_MESSAGES
     from parhelion.makers.layouts import layouts
 
     layout, rate_hz = writing.layout, writing.rate_hz
-    known = [*layouts(), "all"]
+    known = [*layouts(), *CLOUD_MESSAGES, "all"]
     if layout not in known:
         raise typer.BadParameter(f"must be one of {', '.join(known)}, got {layout!r}", param_hint="--layout")
     if not (math.isfinite(rate_hz) and rate_hz > 0):
@@ -339,8 +340,12 @@ def write_clouds(clouds: Iterator[tuple[str, PointCloud]], source: Path, target:
             if stamp <= last:
                 raise ConfigError(f"{file}: its time {stamp / 1e9:g} s is not later than that of the previous cloud")
             last = stamp
-            data = point_cloud2(cloud, writing.frame or _frame_of(cloud), stamp, layout)
-            writer.write(Message(name, POINT_CLOUD, stamp, data))
+            frame = writing.frame or _frame_of(cloud)
+            if layout in CLOUD_MESSAGES:
+                kind, encode = CLOUD_MESSAGES[layout]
+                writer.write(Message(name, kind, stamp, encode(cloud, frame, stamp)))
+            else:
+                writer.write(Message(name, POINT_CLOUD, stamp, point_cloud2(cloud, frame, stamp, layout)))
     return number + 1
 
 

@@ -13,7 +13,8 @@ from parhelion.core.errors import FormatError
 from parhelion.io.recordings import clouds_of, clouds_of_topic
 from parhelion.io.ros import BagReader, BagWriter, Message
 from parhelion.io.ros.clouds import POINT_CLOUD, point_cloud2
-from parhelion.io.ros.types import encode, header, new
+from parhelion.io.ros.returns import livox_message
+from parhelion.io.ros.types import decode, encode, header, new
 from parhelion.makers import codecs
 
 needs_recordings = pytest.mark.skipif(not rig.NEBULA.exists(), reason="needs nebula_packets of ../shared/data")
@@ -102,3 +103,33 @@ def test_clouds_come_before_packets(tmp_path: Path) -> None:
     with pytest.raises(ph.ConfigError, match="several topics with point clouds"):
         list(clouds_of(tmp_path / "drive.mcap"))
     assert len(list(clouds_of(tmp_path / "drive.mcap", topic="/livox/lidar"))) == 1
+
+
+def test_clouds_as_custom_messages(tmp_path: Path) -> None:
+    """A capture becomes a bag of CustomMsg, which rosbags' own decoder reads, and clouds again."""
+    world = ph.World()
+    world.add(ph.shapes.box(20, 20, 6), material="concrete")
+    scan = ph.Lidar("livox/mid-360").scan(world, pose=ph.Pose(), seed=1)
+    data = livox_message(scan, "livox_frame", 1_700_000_000_250_000_000)
+    read = decode(LIVOX, data)
+    assert (read.point_num, read.timebase, read.header.frame_id) == (
+        len(scan),
+        1_700_000_000_250_000_000,
+        "livox_frame",
+    )
+    order = np.argsort(scan.time, kind="stable")
+    np.testing.assert_array_equal([(one.x, one.y, one.z) for one in read.points[:500]], scan.xyz[order[:500]])
+    np.testing.assert_array_equal([one.line for one in read.points], scan.ring[order])
+    np.testing.assert_array_equal([one.reflectivity for one in read.points], scan.intensity[order])
+    np.testing.assert_allclose([1e-9 * one.offset_time for one in read.points], scan.time[order], atol=1e-9)
+    run = {
+        "duration_s": 0.11, "world": "mixed-objects", "report": False,
+        "sensors": [{"name": "top", "type": "lidar", "model": "livox/mid-360"}],
+        "outputs": [{"kind": "bag", "layout": "livox-custom"}],
+    }  # fmt: skip
+    ph.Scenario.from_mapping(run).run(tmp_path / "run")
+    (bag,) = (path.parent for path in (tmp_path / "run").rglob("*.mcap"))
+    assert BagReader(bag).topics["/livox/lidar"].type == LIVOX
+    assert [len(cloud) for _, cloud in clouds_of(bag)] == [
+        len(ph.PointCloud.load(tmp_path / "run" / "top" / f"{k:06d}.pcd")) for k in range(1)
+    ]

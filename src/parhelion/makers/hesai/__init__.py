@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from parhelion.makers import Maker, RosDriver
+from parhelion.makers.layouts import CLOCK_XYZIRT
 from parhelion.makers.scales import Percent, RootByte
 
 MAKER = Maker(
@@ -10,6 +11,6 @@ MAKER = Maker(
     "Hesai",
     # Manuals: one count per percent of reflectance, up to 255; 176 times its root in recordings of two Pandar64.
     scales={"hesai": Percent(), "hesai-pandar64": RootByte(176.0)},
-    ros=RosDriver("/lidar_points", "hesai_lidar"),
+    ros=RosDriver("/lidar_points", "hesai_lidar", CLOCK_XYZIRT),
     codec="parhelion.makers.hesai.codec:CODEC",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from parhelion.makers import Maker, RosDriver
+from parhelion.makers.livox.layout import LivoxPoints
 from parhelion.makers.scales import DiffuseThenRetro
 
 MAKER = Maker(
@@ -10,6 +11,6 @@ MAKER = Maker(
     "Livox",
     # User manuals: 0-150 for diffuse targets of 0-100 %, 151-255 for total reflection.
     scales={"livox": DiffuseThenRetro(150.0)},
-    ros=RosDriver("/livox/lidar", "livox_frame"),
+    ros=RosDriver("/livox/lidar", "livox_frame", LivoxPoints()),
     codec="parhelion.makers.livox.codec:CODEC",
 )
