@@ -154,7 +154,7 @@ def read(
     file = Path(path)
     frames = read_frames(file, model=model, metadata=metadata, source=source)
     if scan is None:
-        return _as_one(list(frames), file)
+        return as_one(list(frames), file)
     last = -1
     for last, frame in enumerate(frames):
         if last == scan:
@@ -286,7 +286,8 @@ def _several(file: Path, seen: set[str], source: str | None) -> FormatError:
     return FormatError(f"{file}: has packets of the sensors {there}; pass one of them as source, got {source!r}")
 
 
-def _as_one(scans: list[Scan], file: Path) -> PointCloud:
+def as_one(scans: list[Scan], file: Path) -> PointCloud:
+    """Frames as one cloud, whose field `turn` is the number of the frame."""
     if not scans:
         raise FormatError(f"{file}: the capture contains no complete frame")
     if len(scans) == 1:
