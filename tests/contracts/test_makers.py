@@ -74,8 +74,8 @@ def test_built_in_makers_stay() -> None:
         ph.register_maker(Maker("velodyne", "Mine"))
     assert tuple(makers.makers()) == OWN
     assert tuple(codecs()) == ("velodyne", "ouster", "hesai", "robosense", "livox")
-    with pytest.raises(ConfigError, match="packets of the maker 'nobody' are not known"):
-        maker_called("nobody").load_codec()
+    with pytest.raises(ConfigError, match="packets of the maker 'unheard' are not known"):
+        maker_called("unheard").load_codec()
     with pytest.raises(ConfigError, match="its datagrams are encrypted"):
         Maker("other", "Other", no_codec="its datagrams are encrypted").load_codec()
 

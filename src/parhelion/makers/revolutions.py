@@ -104,7 +104,8 @@ def _turning_deg_s(sequences: Sequences) -> float:
 
 def _columns(sequences: Sequences, rotor: Rotor) -> NDArray[np.int64]:
     """Number of each sequence in its frame, including those of lost packets."""
-    step = np.rint(np.diff(sequences.time_s) * (1e6 / rotor.period_us))
+    # Lost packets leave whole periods; between two simulated scans, the head pauses for less than one.
+    step = np.floor(np.diff(sequences.time_s) * (1e6 / rotor.period_us) + 0.1)
     step = np.clip(np.nan_to_num(step), 1, _MOST_COLUMNS).astype(np.int64)
     return np.minimum(np.concatenate([[0], np.cumsum(step)]), _MOST_COLUMNS)
 
