@@ -199,8 +199,8 @@ def livox_message(cloud: PointCloud, frame_id: str, time_ns: int) -> bytes:
     for ours, theirs in (("intensity", "reflectivity"), ("ring", "line"), ("tag", "tag")):
         if ours in fields:
             rows[theirs] = whole(fields[ours][order], "u1")
-    name = frame_id.encode() + b"\0"
-    head = struct.pack("<iII", time_ns // 1_000_000_000, time_ns % 1_000_000_000, len(name)) + name
+    frame = frame_id.encode() + b"\0"
+    head = struct.pack("<iII", time_ns // 1_000_000_000, time_ns % 1_000_000_000, len(frame)) + frame
     head += bytes(-len(head) % 8)
     head += struct.pack("<QIB3xI", time_ns, len(rows), 1, len(rows))
     return b"\0\1\0\0" + head + rows.tobytes()[:-1]

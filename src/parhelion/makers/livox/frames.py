@@ -97,7 +97,7 @@ def cut(parts: Iterable[Dots]) -> Iterator[Dots]:
 def scan_of(dots: Dots, model: LivoxModel) -> Scan | None:
     """Scan of a frame; None if it contains only the padding of a packet."""
     metres = np.linalg.norm(dots.xyz.astype(np.float64), axis=-1)
-    valid: NDArray[np.bool_] = np.asarray(metres > 0.0)
+    valid = np.asarray(metres > 0.0, np.bool_)
     # Firmware fills the returns that a dot lacks with zeros or with copies.
     for later in range(1, valid.shape[1]):
         for before in range(later):
