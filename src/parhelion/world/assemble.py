@@ -68,7 +68,7 @@ class Bases:
         return EditedGeometry(whole, added, actors, surface)
 
     def _remainder(self, indices: tuple[int, ...]) -> Remainder | None:
-        """How these objects follow from those of a geometry that is known, if they are a part of them."""
+        """Relation to the objects of a known geometry, if these are a part of them."""
         for known, whole in reversed(self._known.items()):
             kept = np.isin(known, indices)
             if np.array_equal(np.array(known)[kept], indices):
