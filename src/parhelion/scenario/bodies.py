@@ -385,7 +385,9 @@ def _follower(entry: VehicleEntry, vehicle: Vehicle, start: Pose) -> Follower | 
     """Controller of an entry's route, which starts at the vehicle."""
     if entry.follow is None:
         return None
-    route = [tuple(start.xyz), *entry.follow.points]
+    points = entry.follow.points
+    # A route may name the start of the vehicle as its first point.
+    route = [tuple(start.xyz), *(points[1:] if len(points) > 1 and np.array_equal(points[0], start.xyz) else points)]
     return follow(vehicle, route, entry.follow.speed_m_s, closed=entry.follow.repeat)
 
 
