@@ -92,10 +92,9 @@ class History:
         assert self._file is not None
         if sys.platform != "win32":
             return os.pread(self._file.fileno(), size, start)
-        end = self._file.tell()
         self._file.seek(start)
         stored: bytes = self._file.read(size)
-        self._file.seek(end)
+        self._file.seek(0, os.SEEK_END)  # where the next rows go
         return stored
 
     def around(self, low: float, high: float) -> tuple[int, NDArray[Any]]:

@@ -1,4 +1,4 @@
-"""Where the engine finds LLVM, which device it takes, and both mesh interfaces of Mitsuba, with stand-ins."""
+"""Search for LLVM, choice of the device, and both mesh interfaces of Mitsuba, with stand-ins."""
 
 from __future__ import annotations
 
