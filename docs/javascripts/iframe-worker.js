@@ -17,7 +17,8 @@ if (location.protocol === "file:") {
       document.body.append(frame);
     }
     postMessage(data) {
-      this.frame.then(target => target.postMessage(data, "*"));
+      // The function of the page: that of the frame is the worker's own, which sends to the page.
+      this.frame.then(target => window.postMessage.call(target, data, "*"));
     }
   };
 }
