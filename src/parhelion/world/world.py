@@ -70,6 +70,8 @@ class World(HasEmitters):
         """Colours of the textures that are not grey, by row of `textures`: sRGB, each of shape (height, width, 3)."""
         self.texture_files: dict[int, Path] = self._textures.files
         """Image files of the textures that came from a file, by row of `textures`."""
+        self.patterns = False
+        """True if materials vary over their surfaces, such as the bricks of a wall; see `surfaces.pattern`."""
         self.origin: GeoOrigin | None = None
         """Position of the world on Earth; None if it is unknown. GNSS receivers use it."""
         self.contents: Contents | None = None
@@ -191,7 +193,8 @@ class World(HasEmitters):
         if materials is not None:
             raise ConfigError(f"world {name!r}: materials is for mesh files; a built-in world has its own materials")
         world: World = builtin.build(name, seed=0 if seed is None else seed, **params)
-        world.base = Base(name, 0 if seed is None else seed, params, tuple(world._objects), world.path, world.lamps)
+        objects = tuple(world._objects)
+        world.base = Base(name, 0 if seed is None else seed, params, objects, world.path, world.lamps, world.patterns)
         return world
 
     def save(self, path: str | PathLike[str]) -> None:
