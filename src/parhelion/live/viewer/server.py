@@ -10,6 +10,7 @@ import sys
 import time as clock
 import traceback
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from http import HTTPStatus
 from threading import Lock
 from typing import Any
@@ -20,8 +21,9 @@ from parhelion.core.deprecation import deprecated_method
 from parhelion.core.errors import ConfigError, MissingDependencyError
 from parhelion.core.interrupts import uninterrupted
 from parhelion.core.pose import Floats, Pose
+from parhelion.live.viewer.opening import first_camera, roof_cut
 from parhelion.live.viewer.panel import Actions, Panel
-from parhelion.live.viewer.scene import Scene, first_camera
+from parhelion.live.viewer.scene import Scene
 from parhelion.live.viewer.session import Session, Shown
 from parhelion.live.viewer.stages import ViewSource
 from parhelion.live.web import REFUSED, is_allowed_origin
@@ -133,10 +135,17 @@ class Viewer:
         self._follows = True
         self._server = _start(viser, host, port, f"Parhelion · {stage.title}")
         self.host, self.port = host, int(self._server.get_port())
-        self._camera = first_camera(first.measured)
+        self._cut_m = roof_cut(stage.world, first.measured.pose)
+        self._camera = first_camera(first.measured, stage.world, self._cut_m)
         self._set_camera()
-        self._scene = Scene(self._server, stage.world)
-        self._panel = Panel(self._server, self.session, preset_names("lidar") if stage.world else (), self._actions())
+        self._scene = Scene(self._server, stage.world, cut_m=self._cut_m, plain=stage.plain_bodies)
+        self._panel = Panel(
+            self._server,
+            self.session,
+            preset_names("lidar") if stage.world else (),
+            self._actions(),
+            roof=self._cut_m is not None,
+        )
         if self._scene.left_out:
             self._panel.notes = (f"{self._scene.left_out} of the smallest triangles are not drawn",)
         self._scene.show(first)
@@ -226,11 +235,16 @@ class Viewer:
         return Actions(
             point_size=lambda size: self._later("size", lambda: self._scene.point_size(size)),
             show_world=lambda visible: self._later("world", lambda: self._scene.show_world(visible)),
+            show_roof=lambda visible: self._later("roof", lambda: self._show_roof(visible)),
             follow=self._set_follows,
             show_beams=lambda visible: self._later("beams", lambda: self._scene.show_beams(visible, self._shown)),
             save=self._save,
             home=self._go_home,
         )
+
+    def _show_roof(self, visible: bool) -> None:
+        self._scene.show_roof(visible)
+        self._scene.show(replace(self._shown, new_cloud=True))
 
     def _clicked(self, event: Any) -> None:
         origin, direction = (np.asarray(ray, np.float64) for ray in (event.ray_origin, event.ray_direction))
@@ -238,7 +252,8 @@ class Viewer:
             return
 
         def pick() -> None:
-            found = self.session.pick(origin, direction)
+            hidden_from = self._cut_m if self._scene.hides_roof else None
+            found = self.session.pick(origin, direction, below_m=hidden_from)
             self._scene.mark(found)
             self._panel.show_pick(found)
 
@@ -249,6 +264,20 @@ class Viewer:
         camera = self._server.initial_camera
         camera.position, camera.look_at, camera.up = position, target, np.array([0.0, 0.0, 1.0])
         camera.fov, camera.near, camera.far = float(np.radians(60.0)), 0.05, _FARTHEST_VIEW_M
+
+    def on_camera(self, moved: Callable[[Any, Any, Any], None]) -> None:
+        """Call a function with position, target and upward direction when a camera of this viewer moves."""
+
+        def watch(client: Any) -> None:
+            client.camera.on_update(lambda camera: moved(camera.position, camera.look_at, camera.up_direction))
+
+        self._server.on_client_connect(watch)
+
+    def set_cameras(self, position: Any, target: Any, up: Any) -> None:
+        """Place the cameras of all pages of this viewer."""
+        for client in self._server.get_clients().values():
+            with client.atomic():
+                client.camera.up_direction, client.camera.position, client.camera.look_at = up, position, target
 
     def _welcome(self, client: Any) -> None:
         """Place the camera of a new page that missed the message of viser, as slow pages sometimes do."""
@@ -275,7 +304,7 @@ class Viewer:
     def _go_home(self, client: Any) -> None:
         if client is None:
             return
-        self._place(client, *first_camera(self._shown.measured))
+        self._place(client, *first_camera(self._shown.measured, self.session.stage.world, self._cut_m))
 
     @staticmethod
     def _place(client: Any, position: Floats, target: Floats) -> None:
