@@ -10,6 +10,9 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
+import numpy as np
+
+from parhelion.core.pose import Pose
 from parhelion.live.viewer.server import LOOPBACK, PORT, Viewer, check_port
 from parhelion.live.viewer.session import Session
 from parhelion.live.viewer.stages import ViewSource
@@ -121,10 +124,11 @@ class Pair:
     def _moved(self, viewer: Viewer, other: Viewer, position: Any, target: Any, up: Any) -> None:
         """Move the cameras of the other viewer with one of this viewer."""
         now = clock.monotonic()
-        if now - self._driven[viewer] < _HELD_S:
+        if now - self._driven[viewer] < _HELD_S or viewer.is_home(position):
             return
         self._driven[other] = now
-        other.set_cameras(position, target, up)
+        there = _between(viewer, other)
+        other.set_cameras(there.apply(position), there.apply(target), there.rotation @ np.asarray(up))
 
     def document(self, host: str) -> str:
         """The page, for a browser that reached this machine as `host`."""
@@ -136,6 +140,14 @@ class Pair:
         )
         title = " | ".join(one.session.stage.title for one in self.viewers)
         return _PAGE.format(title=html.escape(f"Parhelion · {title}"), frames=frames)
+
+
+def _between(viewer: Viewer, other: Viewer) -> Pose:
+    """Transformation of screen coordinates: by the pose of the lidar if only one of the clouds is in the world."""
+    here, there = viewer.lidar_pose, other.lidar_pose
+    if (here is None) == (there is None):
+        return Pose()
+    return here.inverse() if here is not None else there or Pose()
 
 
 class _Handler(LocalHandler):

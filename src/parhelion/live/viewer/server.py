@@ -273,6 +273,16 @@ class Viewer:
 
         self._server.on_client_connect(watch)
 
+    def is_home(self, position: Any) -> bool:
+        """Return whether a camera position [m] is the initial one."""
+        return bool(np.allclose(position, self._camera[0], atol=1e-3) or np.allclose(position, _UNPLACED))
+
+    @property
+    def lidar_pose(self) -> Pose | None:
+        """Pose of the lidar in screen coordinates; None for clouds in the frame of their sensor."""
+        measured = self._shown.measured
+        return None if measured.pose is None else Pose(measured.pose.xyz - measured.offset, measured.pose.quat_xyzw)
+
     def set_cameras(self, position: Any, target: Any, up: Any) -> None:
         """Place the cameras of all pages of this viewer."""
         for client in self._server.get_clients().values():

@@ -192,6 +192,21 @@ class Session:
         time_s = self.request.time_s + min(seconds, _LONGEST_TICK_S) * self.speed
         self.change(time_s=time_s, playing=time_s < self.stage.duration_s)
 
+    def renew(self, stage: ViewSource) -> None:
+        """Show another version of the source, with the mounts that it defines; time and weather remain."""
+        with self._changed:
+            self.stage = stage
+            first = stage.places.get(self._request.place) or next(iter(stage.places.values()))
+            self._request = replace(
+                self._request,
+                place=first.place,
+                mount_xyz=first.mount_xyz,
+                mount_rpy_deg=first.mount_rpy_deg,
+                model=self._request.model if first.place == self._request.place else first.model,
+            )
+            self._done = None
+            self._changed.notify_all()
+
     def take_over(self, values: dict[str, Any]) -> None:
         """Change settings to those of another session, unless they are the same already."""
         with self._changed:

@@ -266,6 +266,7 @@ class WorldStage:
         self._lidars = LidarCache()
         self._lidars.get(model)
         rides = pose is None and world.path is not None
+        self._rides = rides
         self._body: Trajectory = world.path if rides and world.path is not None else Fixed(Pose())
         mount = Pose() if rides else free_place(world) if pose is None else pose
         times = getattr(world.path, "times", None) if rides else None
@@ -276,6 +277,18 @@ class WorldStage:
         self.media = tuple(media.table())
         self.base_weather = world.weather
         self._placed_at = _ahead(pose_at(Mounted(self._body, mount), 0.0))
+
+    @property
+    def viewpoint(self) -> Pose | None:
+        """Pose of the lidar in the world; None if it drives along the path of the world."""
+        return None if self._rides else self.places[""].mount
+
+    def replace_world(self, world: World) -> None:
+        """Show another version of the world; a viewpoint that it defines replaces that of the lidar."""
+        self.world = self._world = world
+        if world.has_own_viewpoint and not self._rides:
+            first = self.places[""]
+            self.places = {"": _request("", first.model, world.viewpoint, first.time_s)}
 
     def period_s(self, request: Request) -> float:
         """Time between scans [s]."""
