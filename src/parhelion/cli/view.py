@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from parhelion.cli import screen
-from parhelion.cli.measure import ParamOption, ScaleOption, UpOption, load_world, parse_pose
+from parhelion.cli.measure import ParamOption, ScaleOption, UpOption, load_world, parse_params, parse_pose
 from parhelion.cli.screen import start_engine, stop_if_interrupted, warn
 from parhelion.cli.weather_options import (
     WeatherOptions,
     weather_options,
 )
-
 from parhelion.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from parhelion.live.viewer.gizmos import MakeDocument
     from parhelion.live.viewer.recordings import RecordingStage
     from parhelion.live.viewer.stages import ViewSource
 
@@ -104,9 +104,14 @@ def view(
         raise typer.BadParameter(f"applies to a world, not to the file {sources[0]}", param_hint="--world")
     else:
         stages = [_stage_of(source, scene, weather) for source in sources]
+    edit = (
+        None
+        if len(stages) == 2
+        else _document(sources[0] if sources else Path(world or DEFAULT_WORLD), stages[0], scene)
+    )
     title = " | ".join(stage.title for stage in stages)
     with (
-        Viewer(stages[0], host=address, port=port, colour_by=colour)
+        Viewer(stages[0], host=address, port=port, colour_by=colour, edit=edit)
         if len(stages) == 1
         else Pair(stages[0], stages[1], host=address, port=port, colour_by=colour)
     ) as viewer:
@@ -188,6 +193,20 @@ def _stage_of(source: Path, options: _Options, weather: WeatherOptions) -> ViewS
     if stage.base_weather is not None and not stage.media:
         raise ConfigError(f"{source}: weather needs the model of the lidar: give it with --sensor")
     return stage
+
+
+def _document(source: Path, stage: ViewSource, options: _Options) -> MakeDocument | None:
+    """Function that makes the document for edits of a world or a scenario; None for recordings."""
+    from parhelion.live.viewer.editing import ScenarioDocument, WorldDocument
+    from parhelion.live.viewer.stages import ScenarioStage, WorldStage
+
+    if isinstance(stage, ScenarioStage):
+        return lambda: ScenarioDocument.of_file(source)
+    if not isinstance(stage, WorldStage):
+        return None
+    given = {"material": options.material, "up": options.up, "scale": options.scale}
+    params = parse_params(options.param or []) | {key: one for key, one in given.items() if one is not None}
+    return lambda: WorldDocument.of_source(str(source), None, params)
 
 
 def _is_scenario(source: Path) -> bool:

@@ -191,7 +191,9 @@ class World(HasEmitters):
         if materials is not None:
             raise ConfigError(f"world {name!r}: materials is for mesh files; a built-in world has its own materials")
         world: World = builtin.build(name, seed=0 if seed is None else seed, **params)
-        world.base = Base(name, 0 if seed is None else seed, params, tuple(world._objects.values()), world.path, world.lamps)
+        world.base = Base(
+            name, 0 if seed is None else seed, params, tuple(world._objects.values()), world.path, world.lamps
+        )
         return world
 
     def save(self, path: str | PathLike[str]) -> None:

@@ -30,7 +30,6 @@ from parhelion.world.file import build_world, pose_fields
 from parhelion.world.parts import WorldObject
 from parhelion.world.schema import PoseEntry, WorldFile
 from parhelion.world.sources import source_of
-from parhelion.world.world import World
 
 MOST_STEPS = 200
 """Number of edits that can be undone."""
@@ -279,7 +278,9 @@ class ScenarioDocument:
         row = self._sensor_row(name)
         sensor = self.scenario.sensors[row]
         if fields["sensors"][row].get("link"):
-            raise ConfigError(f"{name}: is mounted on the link {fields['sensors'][row]['link']!r}; edit its mount there")
+            raise ConfigError(
+                f"{name}: is mounted on the link {fields['sensors'][row]['link']!r}; edit its mount there"
+            )
         carrier = Pose() if sensor.body is None else pose_at(sensor.body.motion, 0.0)
         fields["sensors"][row]["mount"] = pose_fields(carrier.inverse() @ pose)
         return self.with_fields(fields)
@@ -306,7 +307,7 @@ class ScenarioDocument:
         entry["name"] = next(new for k in range(2, 1000) if (new := f"{name}-{k}") not in used)
         entry.pop("folder", None)
         mount = config.parse(PoseEntry, entry.get("mount") or {}, self.home).pose()
-        entry["mount"] = pose_fields(Pose(mount.xyz + (0.0, 0.0, 0.5), mount.quat_xyzw))
+        entry["mount"] = pose_fields(Pose(mount.xyz + np.array([0.0, 0.0, 0.5]), mount.quat_xyzw))
         fields["sensors"].append(entry)
         return self.with_fields(fields)
 
@@ -456,7 +457,7 @@ class Edits:
         """Copy a target, beside it."""
         document, item = self.document, target.item
         if target.kind == "object" and item is not None:
-            pose = Pose(item.pose.xyz + (1.0, 1.0, 0.0), item.pose.quat_xyzw)
+            pose = Pose(item.pose.xyz + np.array([1.0, 1.0, 0.0]), item.pose.quat_xyzw)
             self._on_world(lambda place: place.copied(item, pose))
         elif isinstance(document, ScenarioDocument) and target.kind == "sensor":
             self.apply(document.copied_sensor(target.name.partition(" ")[2]))
@@ -464,7 +465,7 @@ class Edits:
             sensor, name = _anchor(target)
             used = {one.name for one in document.targets()}
             new = next(one for k in range(2, 1000) if f"anchor {sensor}/{(one := f'{name}-{k}')}" not in used)
-            self.apply(document.with_anchor(sensor, new, target.pose.xyz + (0.5, 0.5, 0.0)))
+            self.apply(document.with_anchor(sensor, new, target.pose.xyz + np.array([0.5, 0.5, 0.0])))
 
     def add(self, kind: str, pose: Pose, *, material: str = "plastic", label: str = "object") -> None:
         """Place one of `SHAPES`; its lower face is at the pose."""
@@ -472,7 +473,7 @@ class Edits:
             raise unknown_name("shape", kind, SHAPES)
         shape = SHAPES[kind]
         size = shape.get("size_m", [0, 0, shape.get("height_m", 2.0 * shape.get("radius_m", 0.0))])
-        raised = Pose(pose.xyz + (0.0, 0.0, float(size[2]) / 2.0), pose.quat_xyzw)
+        raised = Pose(pose.xyz + np.array([0.0, 0.0, float(size[2]) / 2.0]), pose.quat_xyzw)
 
         def edit(place: WorldDocument) -> WorldDocument:
             name = place.free_name(kind)

@@ -168,7 +168,7 @@ _SIZES_M = ((0.0, 0.15), (15.0, 0.25), (30.0, 0.4))
 """Diameters of points by minimum signal over noise [dB]."""
 
 
-def _sizes(points: FramePoints) -> NDArray[np.float64]:
+def _sizes(points: PointCloud) -> NDArray[np.float64]:
     step = np.searchsorted([least for least, _ in _SIZES_M], points.fields["snr"], side="right") - 1
     return np.array([size for _, size in _SIZES_M])[np.maximum(step, 0)]
 

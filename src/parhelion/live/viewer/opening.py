@@ -4,6 +4,7 @@ through buildings, so that a camera above sees into them.
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +24,10 @@ _UP_RAYS = 64
 _INDOORS = 0.85
 _TARGETS = 160
 _SEES_M = 0.3
-_GOOD_ENOUGH = 0.85
+_FRAMED_DEG = 35.0
+"""Half the field of view of a camera that must contain a target."""
+_FREE_SIGHT, _GOOD_ENOUGH = 0.7, 0.85
+"""Free sight with which the default camera is kept, and share of the best other one."""
 _FREE_M = 1.5
 _SPACING_M = 4.0
 _GOLDEN_RAD = np.pi * (3.0 - np.sqrt(5.0))
@@ -86,13 +90,15 @@ _TURNS_DEG = (0.0, 50.0, -50.0, 100.0, -100.0, 150.0, -150.0)
 """Directions of candidate cameras around the sensor, from the default one."""
 _RISES = (1.0, 1.8, 0.5)
 """Heights of candidate cameras over that of the default one."""
+_ARMS = (1.0, 0.45)
+"""Distances of candidate cameras over that of the default one."""
 
 
 def first_camera(measured: ViewFrame, world: World | None = None, cut_m: float | None = None) -> _View:
     """Initial camera position and target in screen coordinates [m].
 
-    The camera is behind and above the sensor. With a world, the first of several places around the sensor that sees
-    most of the cloud is taken; `cut_m` is the height of the cut through a building.
+    The camera is behind and above the sensor. With a world, it is at another place around the sensor if something hides
+    the cloud there; `cut_m` is the height of the cut through a building.
     """
     if measured.pose is None:
         return _of_recording(measured)
@@ -102,20 +108,17 @@ def first_camera(measured: ViewFrame, world: World | None = None, cut_m: float |
     if world is None or not len(targets):
         return default
     position, target = default
-    arm = position - sensor
-    candidates = []
-    for rise in _RISES:
-        for turn in np.radians(_TURNS_DEG):
-            east, north = np.cos(turn) * arm[0] - np.sin(turn) * arm[1], np.sin(turn) * arm[0] + np.cos(turn) * arm[1]
-            candidates.append(sensor + np.array([east, north, arm[2] * rise]))
-    places = np.array(candidates)
-    seen = _share_seen(world, places + measured.offset, targets + measured.offset, cut_m)
-    best = int(np.argmax(seen >= _GOOD_ENOUGH * seen.max()))
-    if best % len(_TURNS_DEG) == 0:
-        return places[best], target
-    forward = sensor - places[best]
-    forward = forward * (1.0, 1.0, 0.0) / max(float(np.linalg.norm(forward[:2])), 1e-6)
-    return places[best], sensor + float(np.linalg.norm((target - sensor)[:2])) * forward
+    arm, ahead = position - sensor, float(np.linalg.norm((target - sensor)[:2]))
+    places, looks = [], []
+    for length, rise, turn in product(_ARMS, _RISES, np.radians(_TURNS_DEG)):
+        east, north = np.cos(turn) * arm[0] - np.sin(turn) * arm[1], np.sin(turn) * arm[0] + np.cos(turn) * arm[1]
+        places.append(sensor + length * np.array([east, north, arm[2] * rise]))
+        looks.append(sensor - ahead * np.array([east, north, 0.0]) / max(float(np.hypot(east, north)), 1e-6))
+    looks[0] = target
+    offset = measured.offset
+    free, framed = _share_seen(world, np.array(places) + offset, np.array(looks) + offset, targets + offset, cut_m)
+    best = 0 if free[0] >= _FREE_SIGHT else int(np.argmax(framed >= _GOOD_ENOUGH * framed.max()))
+    return places[best], looks[best]
 
 
 def _targets(measured: ViewFrame, cut_m: float | None) -> Floats:
@@ -132,9 +135,17 @@ def _targets(measured: ViewFrame, cut_m: float | None) -> Floats:
     return np.concatenate([near[::step], np.repeat(sensor[None], max(1, _TARGETS // 8), axis=0)]).astype(np.float64)
 
 
-def _share_seen(world: World, places: Floats, targets: Floats, cut_m: float | None) -> NDArray[np.float64]:
-    """Fraction of the targets that a camera at each place sees, shape (places,)."""
+def _share_seen(
+    world: World, places: Floats, looks: Floats, targets: Floats, cut_m: float | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Fraction of the targets in free sight of each place, and of those in the picture of a camera, shape (places,)."""
     start = np.repeat(places, len(targets), axis=0)
+    axis = np.repeat(looks - places, len(targets), axis=0)
+    towards = np.tile(targets, (len(places), 1)) - start
+    cosine = np.sum(axis * towards, axis=1) / np.maximum(
+        np.linalg.norm(axis, axis=1) * np.linalg.norm(towards, axis=1), 1e-9
+    )
+    framed = cosine > np.cos(np.radians(_FRAMED_DEG))
     way = np.tile(targets, (len(places), 1)) - start
     if cut_m is not None:
         # A ray from above starts at the cut, because everything over it is hidden.
@@ -145,8 +156,8 @@ def _share_seen(world: World, places: Floats, targets: Floats, cut_m: float | No
     hits = world.cast(start, way / np.maximum(distance, 1e-9)[:, None])
     ranges = np.where(np.isfinite(hits.range), hits.range, np.inf)
     inside = (ranges < _SEES_M).reshape(len(places), -1).all(axis=1)
-    seen = (ranges >= distance - _SEES_M).reshape(len(places), -1).mean(axis=1)
-    return np.where(inside, 0.0, seen)
+    free = (ranges >= distance - _SEES_M) & ~np.repeat(inside, len(targets))
+    return free.reshape(len(places), -1).mean(axis=1), (free & framed).reshape(len(places), -1).mean(axis=1)
 
 
 def _of_recording(measured: ViewFrame) -> _View:

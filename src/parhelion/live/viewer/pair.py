@@ -6,7 +6,8 @@ import html
 import queue
 import threading
 import time as clock
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -57,8 +58,8 @@ class Pair:
             leader = first if left.duration_s >= right.duration_s else second
             for viewer, other in ((first, second), (second, first)):
                 viewer.session.follows = viewer is not leader
-                viewer.session.listeners.append(lambda values, to=other.session: self._queue.put((to, values)))
-                viewer.on_camera(lambda *camera, of=viewer, to=other: self._moved(of, to, *camera))
+                viewer.session.listeners.append(partial(self._pass_on, other.session))
+                viewer.on_camera(partial(self._moved, viewer, other))
             handler = type("Handler", (_Handler,), {"bound": host, "pair": self})
             self._driven = dict.fromkeys(self.viewers, -_HELD_S)
             self._page = Served(host, port, handler, "port", "another with --port")
@@ -114,6 +115,9 @@ class Pair:
 
     # ---- links -------------------------------------------------------------------------------------------------
 
+    def _pass_on(self, session: Session, values: dict[str, Any]) -> None:
+        self._queue.put((session, values))
+
     def _link(self) -> None:
         """Pass on changes in a thread of its own, so that no session waits for the lock of the other."""
         while (entry := self._queue.get()) is not None:
@@ -153,7 +157,7 @@ def _between(viewer: Viewer, other: Viewer) -> Pose:
 class _Handler(LocalHandler):
     pair: Pair
     timeout = 20.0
-    always = {"Cache-Control": "no-store", "X-Frame-Options": "DENY"}
+    always: Mapping[str, str] = {"Cache-Control": "no-store", "X-Frame-Options": "DENY"}
 
     def do_GET(self) -> None:
         if self.path.split("?")[0] != "/":

@@ -6,6 +6,7 @@ import html
 import time as clock
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -125,7 +126,7 @@ class Panel:
         self._legend = gui.add_html("")
         size = gui.add_slider("point [cm]", 1.0, 30.0, 0.5, 100 * POINT_SIZE_M)
         size.on_update(lambda event: self._actions.point_size(event.target.value / 100))
-        _by_hand(self._colour, lambda value: session.change(colour_by=value))
+        by_hand(self._colour, lambda value: session.change(colour_by=value))
         buttons = gui.add_button_group("picture", (SAVE, HOME), hint="download a screenshot; reset the camera")
         buttons.on_click(self._picture)
         self._picked = gui.add_html(_facts_html(None))
@@ -145,37 +146,37 @@ class Panel:
         follow.on_update(lambda event: actions.follow(event.target.value))
         for name in session.stage.lidars:
             shown = gui.add_checkbox(name, name not in session.request.hidden, hint="points of this lidar")
-            _by_hand(shown, lambda value, name=name: self._show_lidar(name, bool(value)))
+            by_hand(shown, partial(self._show_lidar, name))
         if session.stage.cameras:
             self._add_cameras()
 
-    def _show_lidar(self, name: str, shown: bool) -> None:
+    def _show_lidar(self, name: str, shown: Any) -> None:
         hidden = [one for one in self._session.request.hidden if one != name]
         self._session.change(hidden=tuple(hidden if shown else [*hidden, name]))
 
     def _add_cameras(self) -> None:
         gui, session = self._gui, self._session
         taken = gui.add_checkbox("pictures", session.request.pictures, hint="off is faster")
-        _by_hand(taken, lambda value: session.change(pictures=bool(value)))
+        by_hand(taken, lambda value: session.change(pictures=bool(value)))
         over = gui.add_checkbox(
             "points over",
             session.request.points_over,
             hint="project lidar points onto the image; near points are red",
         )
-        _by_hand(over, lambda value: session.change(points_over=bool(value)))
+        by_hand(over, lambda value: session.change(points_over=bool(value)))
         for name in session.stage.cameras:
             self._pictures[name] = gui.add_image(_BLANK, label=name, format="jpeg", visible=False)
 
     def _add_time(self) -> None:
         gui, session = self._gui, self._session
         self._time = gui.add_slider("time [s]", 0.0, session.stage.duration_s, 0.01, round(session.request.time_s, 2))
-        _by_hand(self._time, lambda value: session.change(time_s=value))
+        by_hand(self._time, lambda value: session.change(time_s=value))
         self._play = gui.add_button("play")
         self._play.on_click(lambda _: session.toggle())
         steps = gui.add_button_group("step", ("− 1 scan", "+ 1 scan"))
         steps.on_click(lambda event: session.step(1 if event.target.value.startswith("+") else -1))
         self._speed = gui.add_dropdown("speed", tuple(f"{value:g}" for value in SPEEDS), initial_value="1")
-        _by_hand(self._speed, lambda value: session.change(speed=float(value)))
+        by_hand(self._speed, lambda value: session.change(speed=float(value)))
 
     def _add_weather(self) -> None:
         weather, time = self._session.stage.base_weather, self._session.request.time_s
@@ -209,7 +210,7 @@ class Panel:
             self._air[medium.name].moved_s = clock.monotonic()
             self._session.change(amounts={medium.name: chosen})
 
-        _by_hand(slider, change)
+        by_hand(slider, change)
         self._air[medium.name] = _Slider(slider, shown.low, top, shown.scale)
 
     def _add_daylight(self, values: Mapping[str, float]) -> None:
@@ -228,7 +229,7 @@ class Panel:
                     self._air[name].moved_s = clock.monotonic()
                     self._session.change(daylight={name: float(new)})
 
-                _by_hand(slider, change)
+                by_hand(slider, change)
                 self._air[name] = _Slider(slider, low, high, 1.0)
 
     def _show_air(self, measured: ViewFrame) -> None:
@@ -245,14 +246,14 @@ class Panel:
         request = session.request
         if len(session.stage.places) > 1:
             self._place = gui.add_dropdown("lidar", tuple(session.stage.places), initial_value=request.place)
-            _by_hand(self._place, self._go_to)
+            by_hand(self._place, self._go_to)
         options = tuple(models) if request.model in models else (request.model, *models)
         self._model = gui.add_dropdown("model", options, initial_value=request.model)
-        _by_hand(self._model, lambda value: session.change(model=value))
+        by_hand(self._model, lambda value: session.change(model=value))
         at = gui.add_vector3("x y z [m]", request.mount_xyz, step=0.1)
         turn = gui.add_vector3("r p y [°]", request.mount_rpy_deg, step=1.0, hint="roll, pitch, yaw")
-        _by_hand(at, lambda value: session.change(mount_xyz=tuple(map(float, value))))
-        _by_hand(turn, lambda value: session.change(mount_rpy_deg=tuple(map(float, value))))
+        by_hand(at, lambda value: session.change(mount_xyz=tuple(map(float, value))))
+        by_hand(turn, lambda value: session.change(mount_rpy_deg=tuple(map(float, value))))
         self._mount = (at, turn)
 
     def _go_to(self, place: str) -> None:
@@ -332,7 +333,7 @@ class Panel:
         self._picked.content = _facts_html(pick)
 
 
-def _by_hand(control: Any, change: Callable[[Any], None]) -> None:
+def by_hand(control: Any, change: Callable[[Any], None]) -> None:
     """Call `change` with the new value if a person changed it, not if the program did."""
 
     def changed(event: Any) -> None:

@@ -1,4 +1,4 @@
-"""View sources of recorded clouds: one cloud, or the frames of a capture, a bag or a folder, with weather on request."""
+"""View sources of recorded clouds: one cloud, or those of a capture, a bag or a folder, with weather on request."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +25,7 @@ from parhelion.io.recordings import cloud_files, cloud_topics, is_capture, numbe
 from parhelion.io.ros import BagReader, Message, cloud_of, decode, is_bag
 from parhelion.live.viewer.frames import MOST_COLUMNS, CameraFrame
 from parhelion.live.viewer.layers import Segments
-from parhelion.live.viewer.stages import PLACED_AHEAD_M, PlainBody, Request, ViewFrame, ViewSource, joined, weather_of
+from parhelion.live.viewer.stages import PLACED_AHEAD_M, PlainBody, Request, ViewFrame, joined, weather_of
 from parhelion.weather import Weather, media
 from parhelion.world.world import World
 
@@ -36,6 +38,7 @@ MOST_POINTS = 2_000_000
 _FAR_M = 1000.0
 _FRAMES_KEPT = 8
 _DEFAULT_PERIOD_S = 0.1
+Item = TypeVar("Item")
 PATH_COLOUR = (255, 180, 84)
 
 
@@ -71,27 +74,37 @@ class Track(Protocol):
         ...
 
 
+class InOrder(Generic[Item]):
+    """Items that can only be read in order, such as the frames of a capture; going back reads from the beginning."""
+
+    def __init__(self, read: Callable[[], Iterator[Item]], count: int) -> None:
+        self._read = read
+        self._ahead: Iterator[Item] = iter(())
+        self._next = count
+
+    def item(self, number: int) -> Item:
+        """Read one item."""
+        if number < self._next:
+            self._ahead, self._next = self._read(), 0
+        found = next(islice(self._ahead, number - self._next, None), None)
+        self._next = number + 1
+        if found is None:
+            raise FormatError("the recording ended early: it changed while it was shown")
+        return found
+
+
 class ReadTrack:
-    """Clouds that can only be read in order, such as those of a capture; going back reads from the beginning."""
+    """Clouds that can only be read in order."""
 
     def __init__(
         self, starts: Sequence[float], read: Callable[[], Iterator[PointCloud]], motion: Trajectory | None = None
     ) -> None:
-        self.starts, self.motion, self._read = starts, motion, read
-        self._ahead: Iterator[PointCloud] = iter(())
-        self._next = len(starts)
+        self.starts, self.motion = starts, motion
+        self._clouds = InOrder(read, len(starts))
 
     def cloud(self, number: int) -> PointCloud:
         """Read one cloud."""
-        if number < self._next:
-            self._ahead, self._next = self._read(), 0
-        found: PointCloud | None = None
-        while self._next <= number:
-            found = next(self._ahead, None)
-            self._next += 1
-        if found is None:
-            raise FormatError("the recording ended early: it changed while it was shown")
-        return found
+        return self._clouds.item(number)
 
 
 class FileTrack:
@@ -340,7 +353,6 @@ class BagStage(RecordingStage):
         from parhelion.io.ros.transforms import TF_MESSAGE, TransformTree
 
         bag = BagReader(path)
-        self._bag = bag
         topics = [one.name for one in cloud_topics(bag, topic) if one.count]
         pictures = [one.name for kind in (IMAGE, COMPRESSED_IMAGE) for one in bag.of_type(kind) if one.count]
         self._pictures: dict[str, list[int]] = {name: [] for name in pictures if "/ground_truth/" not in name}
@@ -364,7 +376,7 @@ class BagStage(RecordingStage):
         tracks = {
             name: ReadTrack(
                 [one * 1e-9 for one in stamps[name]],
-                lambda name=name: (cloud_of(message) for message in bag.messages([name])),  # type: ignore[misc]
+                partial(_clouds_of_topic, bag, name),
                 bag_motion(tree, frames[name], stamps[name]),
             )
             for name in topics
@@ -372,6 +384,9 @@ class BagStage(RecordingStage):
         super().__init__(path.name, tracks, sensor=sensor)
         self.cameras = tuple(self._pictures)
         self._images: dict[str, tuple[int, CameraFrame]] = {}
+        self._image_messages = {
+            name: InOrder(partial(bag.messages, [name]), len(times)) for name, times in self._pictures.items()
+        }
 
     def _with_others(self, found: ViewFrame, request: Request, time_s: float) -> ViewFrame:
         found = super()._with_others(found, request, time_s)
@@ -381,23 +396,22 @@ class BagStage(RecordingStage):
         return replace(found, pictures=shots)
 
     def _picture(self, name: str, time_s: float) -> CameraFrame | None:
-        """Last image of a topic before a time; images are decoded in order, going back reads the bag again."""
+        """Last image of a topic before a time [s]."""
         number = bisect_right(self._pictures[name], round(time_s * 1e9) + 1000) - 1
         if number < 0:
             return None
         known = self._images.get(name)
         if known is None or known[0] != number:
-            message = None
-            for k, message in enumerate(self._bag.messages([name])):
-                if k == number:
-                    break
-            assert message is not None
+            message = self._image_messages[name].item(number)
             pixels = picture_of(message)
             if pixels is None:
                 return None
-            shot = CameraFrame(name, None, pixels, None, message.time_ns * 1e-9)
-            self._images[name] = (number, shot)
+            self._images[name] = (number, CameraFrame(name, None, pixels, None, message.time_ns * 1e-9))
         return self._images[name][1]
+
+
+def _clouds_of_topic(bag: BagReader, name: str) -> Iterator[PointCloud]:
+    return (cloud_of(message) for message in bag.messages([name]))
 
 
 def bag_motion(tree: TransformTree, frame: str, stamps: Sequence[int]) -> Waypoints | None:
@@ -450,7 +464,7 @@ def _step(pixels: NDArray[Any]) -> int:
 
 def recording_stage(
     path: Path, *, read_as: str | None = None, sensor: str | None = None, topic: str | None = None
-) -> ViewSource:
+) -> RecordingStage:
     """View source of a recording: a bag, a capture, a folder of clouds, or a cloud."""
     if is_bag(path):
         return BagStage(path, topic=topic, sensor=sensor)

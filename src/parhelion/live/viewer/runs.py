@@ -1,4 +1,4 @@
-"""View source of a finished run: its clouds, images, other sensors, boxes, trajectories and collisions, from its files."""
+"""View source of a finished run: clouds, images, other sensors, boxes, trajectories and collisions from its files."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class RunStage(RecordingStage):
 
     def _boxes(self, request: Request, time_s: float) -> Segments | None:
         """Boxes of the first shown lidar, as written with `boxes: kitti` or `boxes: nuscenes`."""
-        name, track = next(iter(self._shown(request).items()))
+        track = self._clock(request)
         assert isinstance(track, FileTrack)
         file = track.files[self._number(track, request)]
         place = file.parent.with_name(f"{file.parent.name}-boxes") / file.name.partition(".")[0]
@@ -198,7 +198,9 @@ def _poses(folder: Path, name: str) -> Waypoints | None:
     if not file.is_file():
         return None
     poses = read_tum(file)
-    return Waypoints(poses.times, [Pose(xyz, quat) for xyz, quat in zip(poses.xyz, poses.quat_xyzw, strict=True)])
+    return Waypoints(
+        poses.times.tolist(), [Pose(xyz, quat) for xyz, quat in zip(poses.xyz, poses.quat_xyzw, strict=True)]
+    )
 
 
 def _replayed(vehicle: Mapping[str, Any], folder: Path, bodies: Mapping[str, Waypoints | None]) -> Mapping[str, Any]:

@@ -193,6 +193,20 @@ class Scene:
                 self._add_mesh(f"/world/moving/{number}/{row}", mesh)
             self._bodies.append((body, frame))
 
+    def set_world(self, world: World, plain: Sequence[PlainBody] = ()) -> None:
+        """Draw another version of the world."""
+        shown, roof = self._world is None or self._world.visible, not self.hides_roof
+        with self._server.atomic():
+            for frame in (self._world, *(frame for _, frame in self._plain)):
+                if frame is not None:
+                    frame.remove()
+            self._bodies, self._plain, self._poses = [], [], {}
+            self._add_world(world)
+            for number, body in enumerate(plain):
+                self._add_plain(number, body)
+            self.show_world(shown)
+            self.show_roof(roof)
+
     def _add_mesh(self, name: str, mesh: ScreenMesh) -> None:
         red, green, blue = (int(_DIMMED[0] + _DIMMED[1] * part) for part in mesh.colour)
         self._api.add_mesh_simple(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import logging
 import socket
 import sys
@@ -21,6 +22,7 @@ from parhelion.core.deprecation import deprecated_method
 from parhelion.core.errors import ConfigError, MissingDependencyError
 from parhelion.core.interrupts import uninterrupted
 from parhelion.core.pose import Floats, Pose
+from parhelion.live.viewer.gizmos import EditTab, MakeDocument
 from parhelion.live.viewer.opening import first_camera, roof_cut
 from parhelion.live.viewer.panel import Actions, Panel
 from parhelion.live.viewer.scene import Scene
@@ -102,6 +104,8 @@ class _FewErrors:
 LOOPBACK = "127.0.0.1"
 PORT = 8080
 BACKGROUND = (14, 17, 22)
+_MOST_QUEUED = 100
+"""Maximum number of waiting actions of pages."""
 _IDLE_S = 0.25
 _RENDER_WAIT_S = 20.0
 _FARTHEST_VIEW_M = 5000.0
@@ -116,11 +120,18 @@ class Viewer:
             print(viewer.url)
             viewer.run()                    # until stop() is called, or Ctrl-C
 
-    `port` 0 selects a free port. The first cloud is measured before the page opens.
+    `port` 0 selects a free port. `edit` makes the document that the page can edit; without it there is no tab for that.
+    The first cloud is measured before the page opens.
     """
 
     def __init__(
-        self, stage: ViewSource, *, host: str = LOOPBACK, port: int = PORT, colour_by: str | None = None
+        self,
+        stage: ViewSource,
+        *,
+        host: str = LOOPBACK,
+        port: int = PORT,
+        colour_by: str | None = None,
+        edit: MakeDocument | None = None,
     ) -> None:
         viser = _viser()
         check_port(host, port)
@@ -130,6 +141,8 @@ class Viewer:
             raise ConfigError(self.session.error)
         self._shown: Shown = first
         self._work: dict[str, Callable[[], None]] = {}
+        self._edits, self._edit = itertools.count(), edit
+        self._editor: EditTab | None = None
         self._asked, self._saving = Lock(), Lock()
         self._running = True
         self._follows = True
@@ -145,6 +158,7 @@ class Viewer:
             preset_names("lidar") if stage.world else (),
             self._actions(),
             roof=self._cut_m is not None,
+            more=None if edit is None else self._add_edit_tab,
         )
         if self._scene.left_out:
             self._panel.notes = (f"{self._scene.left_out} of the smallest triangles are not drawn",)
@@ -242,6 +256,36 @@ class Viewer:
             home=self._go_home,
         )
 
+    # ---- editing -----------------------------------------------------------------------------------------------
+
+    def _add_edit_tab(self, tabs: Any) -> None:
+        assert self._edit is not None
+        self._editor = EditTab(
+            self._server, tabs.add_tab("Edit"), self.session, self._edit, self._queue_edit, self._show_edited
+        )
+
+    def _queue_edit(self, work: Callable[[], None]) -> None:
+        """Queue an edit; unlike other actions, none replaces an earlier one."""
+        if len(self._work) < _MOST_QUEUED:
+            self._later(f"edit {next(self._edits)}", work)
+
+    def _show_edited(self) -> None:
+        stage = self.session.stage
+        if stage.world is not None:
+            self._scene.set_world(stage.world, stage.plain_bodies)
+        self._panel.show_mount()
+
+    def _object_at(self, origin: Floats, direction: Floats) -> int | None:
+        """`index` of the object of the world that a ray hits first, below the cut through a building."""
+        world = self.session.stage.world
+        if world is None:
+            return None
+        if self._cut_m is not None and self._scene.hides_roof and direction[2] < 0.0:
+            origin = origin + max(0.0, (self._cut_m - origin[2]) / direction[2]) * direction
+        hits = world.cast(origin[None], direction[None])
+        part = int(hits.part[0])
+        return int(world.parts.object_index[part]) if np.isfinite(hits.range[0]) and part < len(world.parts) else None
+
     def _show_roof(self, visible: bool) -> None:
         self._scene.show_roof(visible)
         self._scene.show(replace(self._shown, new_cloud=True))
@@ -252,6 +296,8 @@ class Viewer:
             return
 
         def pick() -> None:
+            if self._editor is not None and self._editor.selects:
+                self._editor.pick(self._object_at(origin, direction))
             hidden_from = self._cut_m if self._scene.hides_roof else None
             found = self.session.pick(origin, direction, below_m=hidden_from)
             self._scene.mark(found)

@@ -210,7 +210,7 @@ class Session:
     def take_over(self, values: dict[str, Any]) -> None:
         """Change settings to those of another session, unless they are the same already."""
         with self._changed:
-            now = {"time_s": self._request.time_s, "playing": self.playing, "speed": self.speed}
+            now: dict[str, Any] = {"time_s": self._request.time_s, "playing": self.playing, "speed": self.speed}
             now["colour_by"] = self.colour_by
             wanted = dict(values)
             if "time_s" in wanted:

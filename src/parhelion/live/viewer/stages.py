@@ -278,6 +278,10 @@ class WorldStage:
         self.base_weather = world.weather
         self._placed_at = _ahead(pose_at(Mounted(self._body, mount), 0.0))
 
+    def lidar_of(self, request: Request) -> Lidar:
+        """Lidar of a request."""
+        return self._lidars.get(request.model)
+
     @property
     def viewpoint(self) -> Pose | None:
         """Pose of the lidar in the world; None if it drives along the path of the world."""
@@ -376,6 +380,10 @@ class ScenarioStage(_DrivenStage):
         first = next(iter(self._scanners.values()))
         self.lidars = tuple(self._scanners) if len(self._scanners) > 1 else ()
         self._placed_at = _ahead(pose_at(first.motion, 0.0))
+
+    def lidar_of(self, request: Request) -> Lidar:
+        """Lidar of a request."""
+        return self._lidar(request)[1]
 
     def _lidar(self, request: Request) -> tuple[FrameOnBoard, Lidar]:
         return self._scanners[request.place], self._lidars[request.place].get(request.model, request.place)
