@@ -348,7 +348,7 @@ class Edits:
         self._session = session
         self._past: list[WorldDocument | ScenarioDocument] = []
         self._future: list[WorldDocument | ScenarioDocument] = []
-        self.document = document
+        self.document = self._first = document
         self.saved: WorldDocument | ScenarioDocument = document
         """Last saved document."""
         self._show(document)
@@ -372,7 +372,8 @@ class Edits:
             self._session.renew(renewed)
         else:
             assert isinstance(stage, WorldStage)
-            stage.replace_world(document.world)
+            edited = document.fields.get("viewpoint") != self._first.fields.get("viewpoint")
+            stage.replace_world(document.world, document.world.viewpoint if edited else None)
             self._session.renew(stage)
         self.document = document
 

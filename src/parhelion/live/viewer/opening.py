@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.pose import Floats, Pose
+from parhelion.world.assemble import SENSOR_HEIGHT_M
 from parhelion.world.world import World
 
 if TYPE_CHECKING:
@@ -51,10 +52,14 @@ def roof_cut(world: World | None, pose: Pose | None) -> float | None:
 
 
 def free_place(world: World) -> Pose:
-    """Viewpoint of a world, or the nearest place around it with free sight to all sides if it is inside of a body."""
-    pose = world.viewpoint
-    bounds = world.bounds
-    if world.has_own_viewpoint or bounds is None or _sight_m(world, pose) >= _FREE_M:
+    """Viewpoint of a world, or the nearest place with free sight to all sides if it is inside of a body or on a roof."""
+    pose, bounds = world.viewpoint, world.bounds
+    if world.has_own_viewpoint or bounds is None:
+        return pose
+    ground = float(world.height(*pose.xyz[:2]))
+    if np.isfinite(ground) and pose.xyz[2] > ground + 1.5 * SENSOR_HEIGHT_M:
+        pose = Pose((pose.xyz[0], pose.xyz[1], ground + SENSOR_HEIGHT_M), pose.quat_xyzw)
+    if _sight_m(world, pose) >= _FREE_M:
         return pose
     lower, upper = bounds
     reach = float(np.linalg.norm((upper - lower)[:2]) / 2.0)
@@ -65,7 +70,7 @@ def free_place(world: World) -> Pose:
             break
         x, y = pose.xyz[:2] + radius * np.array([np.cos(_GOLDEN_RAD * k), np.sin(_GOLDEN_RAD * k)])
         ground = float(world.height(x, y))
-        place = Pose((x, y, (ground if np.isfinite(ground) else pose.xyz[2] - 2.0) + 2.0), pose.quat_xyzw)
+        place = Pose((x, y, ground + SENSOR_HEIGHT_M if np.isfinite(ground) else pose.xyz[2]), pose.quat_xyzw)
         sight = _sight_m(world, place)
         if sight > best:
             best, found = sight, place

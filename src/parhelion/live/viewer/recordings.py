@@ -302,7 +302,8 @@ class CloudStage(RecordingStage):
     def measure(self, request: Request) -> ViewFrame:
         """The cloud."""
         if weather_of(self.base_weather, request, (0.0, 0.0, 0.0)) is None:
-            return self._cloud_shown
+            notes = (*self._cloud_shown.notes, *((self._unknown,) if self._unknown else ()))
+            return replace(self._cloud_shown, notes=notes)
         return super().measure(request)
 
 

@@ -273,7 +273,7 @@ class WorldStage:
         ends = math.floor(100.0 * float(times[-1])) / 100.0 if times is not None else CLOCK_S
         self.duration_s = max(ends, float(time))
         first = _request("", model, mount, time)
-        self.places = {"": first}
+        self.places, self._opened_at = {"": first}, mount
         self.media = tuple(media.table())
         self.base_weather = world.weather
         self._placed_at = _ahead(pose_at(Mounted(self._body, mount), 0.0))
@@ -287,12 +287,12 @@ class WorldStage:
         """Pose of the lidar in the world; None if it drives along the path of the world."""
         return None if self._rides else self.places[""].mount
 
-    def replace_world(self, world: World) -> None:
-        """Show another version of the world; a viewpoint that it defines replaces that of the lidar."""
+    def replace_world(self, world: World, viewpoint: Pose | None = None) -> None:
+        """Show another version of the world, with the lidar at a new viewpoint or where it was at first."""
         self.world = self._world = world
-        if world.has_own_viewpoint and not self._rides:
+        if not self._rides:
             first = self.places[""]
-            self.places = {"": _request("", first.model, world.viewpoint, first.time_s)}
+            self.places = {"": _request("", first.model, viewpoint or self._opened_at, first.time_s)}
 
     def period_s(self, request: Request) -> float:
         """Time between scans [s]."""
