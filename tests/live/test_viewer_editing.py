@@ -61,15 +61,15 @@ def test_every_edit_of_a_world_is_saved_with_the_same_bits(tmp_path: Path) -> No
     assert a.item is not None
     edits.move(a, a.pose @ ph.Pose((0.3, 0.2, 0.1), rpy_deg=(1 / 3, 2 / 7, 33.3)))
     edits.delete(edits.target(b.name))
-    edits.set_label(edits.target(c.name), "odd thing")
+    edits.set_label(edits.target(c.name), "odd kind")
     edits.add("box", ph.Pose((2.0, 1.0, 0.0)), material="brick")
     box = objects(edits)[-1]
-    edits.set_label(box, "another thing")
+    edits.set_label(box, "another kind")
     name = edits.edit_material(edits.target(box.name), 905.0, reflectance=0.15, brdf=BRDFS["phong"])
     edits.duplicate(edits.target(box.name))
     edited = cloud(session)
     assert not same_bits(edited, before)
-    assert {"odd thing", "another thing"} & set(edited.names["label"].values())
+    assert {"odd kind", "another kind"} & set(edited.names["label"].values())
     (file,) = edits.save(tmp_path / "edited.yaml")
     again = ph.World.load(file)
     assert same_bits(cloud(opened(again)), edited)
@@ -158,7 +158,7 @@ def test_nothing_is_written_over_another_file_without_being_asked(tmp_path: Path
     edits.save(file, replace=True)
     assert "cuboids" in file.read_text()
     with pytest.raises(ConfigError, match="unknown object"):
-        edits.target("no such thing")
+        edits.target("no such object")
     with pytest.raises(ConfigError, match="unknown material"):
         edits.set_material(objects(edits)[1], "gold dust")
     assert edits.counts == (0, 0)  # a failed edit changes nothing
@@ -177,6 +177,6 @@ def test_the_base_must_be_the_one_that_was_edited(tmp_path: Path) -> None:
         ph.World.load(file)
     # A world with changed objects is saved in full by `World.save`.
     world = ph.World.load("cuboids")
-    world.revise(world.objects[1], label="odd thing")
+    world.revise(world.objects[1], label="odd kind")
     world.save(tmp_path / "full.yaml")
-    assert "odd thing" in ph.World.load(tmp_path / "full.yaml").label_names.values()
+    assert "odd kind" in ph.World.load(tmp_path / "full.yaml").label_names.values()

@@ -142,8 +142,8 @@ class WorldDocument:
                 entry.update(values)
             rows.sort(key=lambda one: int(one["object"]))
             return self.with_fields(fields)
-        statics = len(fields.get("objects") or [])
-        listed, at = (fields["objects"], row) if row < statics else (fields["actors"], row - statics)
+        fixed = len(fields.get("objects") or [])
+        listed, at = (fields["objects"], row) if row < fixed else (fields["actors"], row - fixed)
         if values.get("remove"):
             del listed[at]
         else:

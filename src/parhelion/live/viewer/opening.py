@@ -52,7 +52,7 @@ def roof_cut(world: World | None, pose: Pose | None) -> float | None:
 
 
 def free_place(world: World) -> Pose:
-    """Viewpoint of a world, or the nearest place with free sight to all sides if it is inside of a body or on a roof."""
+    """Viewpoint of a world, or the nearest place with free sight if it is inside of a body or on a roof."""
     pose, bounds = world.viewpoint, world.bounds
     if world.has_own_viewpoint or bounds is None:
         return pose
