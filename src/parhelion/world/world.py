@@ -193,7 +193,7 @@ class World(HasEmitters):
         if materials is not None:
             raise ConfigError(f"world {name!r}: materials is for mesh files; a built-in world has its own materials")
         world: World = builtin.build(name, seed=0 if seed is None else seed, **params)
-        objects = tuple(world._objects)
+        objects = tuple(world._objects.values())
         world.base = Base(name, 0 if seed is None else seed, params, objects, world.path, world.lamps, world.patterns)
         return world
 
@@ -327,21 +327,43 @@ class World(HasEmitters):
         self._report("remove", item)
 
     def revise(
-        self, item: WorldObject, *, trajectory: Trajectory | None = None, hidden_from: Collection[str] | None = None
+        self,
+        item: WorldObject,
+        *,
+        trajectory: Trajectory | None = None,
+        hidden_from: Collection[str] | None = None,
+        pose: Pose | None = None,
+        label: str | None = None,
+        material: MaterialLike | None = None,
     ) -> WorldObject:
-        """Give an object another motion, or hide it from other sensors; its index, instance and parts remain.
+        """Give an object another motion, pose, label or material, or hide it from other sensors.
 
-        A static object becomes an actor with `trajectory`. Return the new description of the object.
+        Its index, instance and parts remain. A static object becomes an actor with `trajectory`; `pose` is for static
+        objects. Return the new description of the object.
         """
         with self._lock:
             if self._objects.get(item.index) is not item:
                 raise ConfigError(f"world: {item!r} is not in this world")
+            if pose is not None and (item.is_actor or trajectory is not None):
+                raise ConfigError(f"world: {item.name!r} moves: give it a trajectory instead of a pose")
             changed = item
             if trajectory is not None:
                 parts = tuple(replace(part, placed=part.mesh.vertices) for part in item.parts)
                 changed = replace(changed, trajectory=trajectory, pose=Pose(), parts=parts)
+            if pose is not None:
+                parts = tuple(replace(part, placed=_in_world(part.mesh, pose)) for part in item.parts)
+                changed = replace(changed, pose=pose, parts=parts)
             if hidden_from is not None:
                 changed = replace(changed, hidden_from=hidden_patterns(hidden_from))
+            if material is not None:
+                kind = self._material(material)
+                parts = tuple(replace(part, material=kind, appearance=None) for part in changed.parts)
+                changed = replace(changed, parts=parts)
+            if label is not None:
+                changed = replace(changed, label=label, label_id=self._labels.use(label))
+            for part in changed.parts if material is not None or label is not None else ():
+                number = self._material_numbers[part.material.name]
+                self._rows.change(part.number, material=number, label=changed.label_id)
             self._objects[item.index] = changed
             self._changed()
             return changed
