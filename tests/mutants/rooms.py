@@ -219,6 +219,7 @@ ROOMS: list[tuple[str, list[str]]] = [
      ["unit/calibrate/test_calibrate_numbers.py", "unit/calibrate/test_boards.py",
       "statistics/test_calibrate_profiles.py"]),
     ("evaluate/clouds/", ["unit/evaluate/test_cloud_distances.py", "unit/evaluate/test_cloud_rates.py"]),
+    ("evaluate/realism/", ["unit/evaluate/test_realism.py"]),
     ("evaluate/detections/kitti.py", ["unit/evaluate/test_detections.py"]),
     ("evaluate/detections/nuscenes", ["unit/evaluate/test_nuscenes_detections.py"]),
     ("evaluate/placement/search.py", ["unit/evaluate/test_placement_search.py"]),

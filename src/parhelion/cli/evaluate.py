@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from parhelion.cli import screen
+from parhelion.cli import realism, screen
 from parhelion.cli.recordings import check_file, make_folder
 from parhelion.cli.screen import Command, Group, examples, start_engine
 from parhelion.core.errors import ConfigError, FormatError
@@ -443,7 +443,7 @@ class _Report:
 app = typer.Typer(
     cls=Group,
     no_args_is_help=True,
-    epilog=examples(EXAMPLES[0], DETECTIONS_EXAMPLES[0], PLACEMENT_EXAMPLES[0], SLAM_EXAMPLES[0]),
+    epilog=examples(EXAMPLES[0], DETECTIONS_EXAMPLES[0], PLACEMENT_EXAMPLES[0], SLAM_EXAMPLES[0], realism.EXAMPLES[0]),
 )
 
 for _function, _examples in (
@@ -451,5 +451,6 @@ for _function, _examples in (
     (detections, DETECTIONS_EXAMPLES),
     (placement, PLACEMENT_EXAMPLES),
     (slam, SLAM_EXAMPLES),
+    (realism.realism, realism.EXAMPLES),
 ):
     app.command(cls=Command, epilog=examples(*_examples))(_function)
