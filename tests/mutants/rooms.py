@@ -224,6 +224,8 @@ ROOMS: list[tuple[str, list[str]]] = [
     ("evaluate/detections/nuscenes", ["unit/evaluate/test_nuscenes_detections.py"]),
     ("evaluate/placement/search.py", ["unit/evaluate/test_placement_search.py"]),
     ("evaluate/placement/objectives.py", ["unit/evaluate/test_placement_search.py"]),
+    ("evaluate/slam/maps.py", ["unit/evaluate/test_maps.py"]),
+    ("evaluate/slam/localise.py", ["unit/evaluate/test_maps.py"]),
     ("evaluate/slam/trajectories.py", ["unit/evaluate/test_trajectories.py"]),
     ("campaign/summary.py", ["unit/campaign/test_statistics.py", "unit/campaign/test_store.py"]),
     ("campaign/measures.py", ["unit/campaign/test_measures.py"]),

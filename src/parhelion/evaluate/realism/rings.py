@@ -71,6 +71,7 @@ def frame_of(cloud: PointCloud, name: str = "") -> Frame:
     azimuth = np.arctan2(xyz[:, 1], xyz[:, 0]) % (2.0 * np.pi)
     metres = np.linalg.norm(xyz, axis=1)
     intensity = np.asarray(kept.fields["intensity"], np.float64) if "intensity" in kept.fields else None
+    ring: Numbers | None
     if "ring" in kept.fields:
         ring, source = np.asarray(kept.fields["ring"], np.int64), "field"
     else:

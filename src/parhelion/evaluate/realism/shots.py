@@ -117,7 +117,7 @@ def _by_columns(real: PointCloud, simulated: PointCloud) -> ShotPair:
         known |= bool((~returned).any())
     if not known:
         fired[:] = True
-    return ShotPair(*images, fired, "ring and column")
+    return ShotPair(images[0], images[1], images[2], images[3], fired, "ring and column")
 
 
 def _places(cloud: PointCloud) -> tuple[Numbers, Numbers]:
@@ -143,7 +143,7 @@ def _by_azimuth(a: Frame, b: Frame) -> ShotPair | None:
             images[2 + k][frame.ring, column] = frame.intensity
     # Azimuth without a return in any ring of either frame was not recorded.
     fired = np.broadcast_to((np.isfinite(images[0]) | np.isfinite(images[1])).any(axis=0), (rings, columns))
-    return ShotPair(*images, fired, "ring and azimuth")
+    return ShotPair(images[0], images[1], images[2], images[3], fired, "ring and azimuth")
 
 
 def measures(pairs: Sequence[ShotPair]) -> ShotMeasures:
