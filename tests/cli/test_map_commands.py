@@ -46,7 +46,7 @@ def test_a_map_of_a_run_and_a_drive_in_it(run, fails, run_folder: Path, tmp_path
     # The true trajectory ends at the start of the last scan, so poses at the ends of three scans are scored.
     assert found["summary"][0]["rms_m"]["mean"] < 0.02
     assert "Localisation in a map" in (out / "report.html").read_text()
-    assert (out / "trajectories" / "plane-icp_as-recorded_0.tum").is_file()
+    assert (out / "trajectories" / "plane-icp-as-recorded_0.tum").is_file()
 
     assert "has neither velocities nor labels" in fails("map", run_folder, "-o", cloud, "--static")
     assert "is a recording" in fails("evaluate", "localise", run_folder, "--map", cloud, "--seeds", "2", "-o", out)

@@ -59,7 +59,7 @@ def realism(
     check_file(output, json, picture=png)
     if len(topic or []) > 2:
         raise typer.BadParameter("give one topic, or one for REAL and one for SIM", param_hint="--topic")
-    topics = ((topic or [None])[0], (topic or [None])[-1])
+    topics = (topic[0], topic[-1]) if topic else (None, None)
     options = Options(
         resolution_m=resolution,
         most_frames=frames,
