@@ -161,7 +161,7 @@ def places(result: Realism, most: int = PLACES) -> list[Place]:
     for best in np.argsort(-np.where(count >= _FEWEST, mean, -1.0), kind="stable")[: 50 * most]:
         rows = np.flatnonzero(key == names[best])
         where = (int(cell[0][rows[0]]), int(cell[1][rows[0]]))
-        # Neighbouring cells and further frames show the same thing.
+        # Neighbouring cells and further frames show the same objects.
         if count[best] < _FEWEST or any(abs(where[0] - a) <= 1 and abs(where[1] - e) <= 1 for a, e in taken):
             continue
         taken.add(where)

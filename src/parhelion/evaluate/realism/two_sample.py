@@ -1,4 +1,4 @@
-"""Two-sample test: a classifier that tries to tell the points of two sets of frames apart by local features.
+"""Two-sample test: a classifier that tries to separate the points of two sets of frames by local features.
 
 The area under its ROC curve (AUC) is 0.5 if the sets are indistinguishable and 1 if every point gives its set away
 (Lopez-Paz and Oquab 2017, "Revisiting classifier two-sample tests"). Training and test never share a place: sectors of
