@@ -1,4 +1,4 @@
-"""Realism of simulated frames: a classifier that tries to distinguish them from real ones, and shots compared one by one."""
+"""Realism of simulated frames: a classifier separates them from real ones, and shots are compared one by one."""
 
 from parhelion.evaluate.realism import report
 from parhelion.evaluate.realism.features import FEATURES, Feature
