@@ -7,6 +7,7 @@ Two charts stand alone: the sky over a receiver (`sky_plot`), and a material's s
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -36,6 +37,8 @@ _MOST_POINTS = 320
 """Largest number of points of a line; longer ones become stretches with mean, smallest and largest value."""
 _MOST_DOTS = 1000
 """More dots than this are rounded to whole units, and duplicates are dropped."""
+_MOST_SAVED = 1500
+"""Largest number of points of a curve in the CSV file of a figure."""
 _CAP = 3.5
 """Half the width of a whisker's end."""
 _CLIP_MARGIN = 4
@@ -92,6 +95,14 @@ class Curve:
     def level(cls, value: float, x: ArrayLike, name: str = "", look: str = "line") -> Curve:
         """A grey horizontal line from the smallest to the largest `x`."""
         return cls.of(name, [np.min(x), np.max(x)], [value, value], GREY, look)
+
+    def data(self) -> list[Any]:
+        """Name and coordinates for the CSV file of a figure: x, y, and the ends of bands and whiskers if there are."""
+        rows = np.unique(np.linspace(0, len(self.x) - 1, min(len(self.x), _MOST_SAVED)).astype(np.intp))
+        parts = [self.x, self.mean]
+        if np.any(self.low != self.mean) or np.any(self.high != self.mean):
+            parts += [self.low, self.high]
+        return [self.name, *([float(f"{value:.6g}") for value in part[rows].tolist()] for part in parts)]
 
     def svg(self, across: Scale, down: Scale) -> str:
         """The curve as SVG elements, drawn on the two scales."""
@@ -164,7 +175,8 @@ class Chart:
         limited = self.x_limits is not None or self.y_limits is not None
         parts.append(clipped(curves, box) if limited else curves)
         names = ", ".join(curve.name for curve in drawn if curve.name)
-        return svg("plot", width, height, f"{names} [{self.y_label}] over {self.x_label}", *parts)
+        words = f"{names} [{self.y_label}] over {self.x_label}".strip()
+        return svg("plot", width, height, words, *parts, data=[curve.data() for curve in drawn])
 
     def key(self) -> str:
         """The legend; '' for a single curve."""
@@ -200,9 +212,14 @@ class Chart:
         return self.x_limits or x_span, self.y_limits or y_span
 
 
-def svg(kind: str, width: float, height: float, words: str, *parts: str) -> str:
-    """An SVG element that fills the width of its frame; `kind` is its class and `words` its alternative text."""
+def svg(kind: str, width: float, height: float, words: str, *parts: str, data: Sequence[Any] = ()) -> str:
+    """An SVG element that fills the width of its frame; `kind` is its class and `words` its alternative text.
+
+    `data` are the curves that a reader can save as CSV, each as `Curve.data`.
+    """
     box = f'viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(words, quote=True)}"'
+    if data:
+        box += f' data-curves="{escape(json.dumps(data, separators=(",", ":"), allow_nan=False), quote=True)}"'
     return f'<svg class="{kind}" {box}>{"".join(parts)}</svg>'
 
 
