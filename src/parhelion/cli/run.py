@@ -235,7 +235,9 @@ def _compare(file: Path, output: Path, variants: list[dict[str, Any]], force: bo
             screen.print_line(f"{output}: all {len(variants)} runs are finished and unchanged; --force repeats them")
             screen.print_line(f"look at {report}")
             return
+    from parhelion.core.explain import in_yaml
     from parhelion.outputs.report.variants import Variant, write_comparison
+    from parhelion.scenario.fields import value_in_words
 
     compared = []
     name = file.stem
@@ -243,7 +245,8 @@ def _compare(file: Path, output: Path, variants: list[dict[str, Any]], force: bo
         summary = _run(file, output / folder, changes, False, None, force)
         screen.print_line()
         if summary.collected is not None:
-            compared.append(Variant.of(title, folder, summary.collected))
+            words = ", ".join(value_in_words(path, in_yaml(changes[path])) for path in varied)
+            compared.append(Variant.of(words or title, folder, summary.collected))
             name = summary.collected.scenario.settings.name or name
     if compared:
         write_comparison(output, name, compared, screen.command_line())
