@@ -22,8 +22,8 @@ const offer = (blob, name) => {
 const named = (words, end) => (words.trim().toLowerCase().replace(/[^\p{L}\p{N}.]+/gu, "-").replace(/^-+|-+$/g, "")
   || "figure").slice(0, 80) + end;
 const cell = (value) => /[",\n]/.test(value) ? '"' + value.replaceAll('"', '""') + '"' : value;
-const sheet = (rows, name) => offer(new Blob([rows.map((row) => row.map((one) => cell(String(one))).join(",")).join("\n")
-  + "\n"], {type: "text/csv"}), name);
+const line = (row) => row.map((one) => cell(String(one))).join(",") + "\n";
+const sheet = (rows, name) => offer(new Blob(rows.map(line), {type: "text/csv"}), name);
 const copied = (from) => {
   const to = from.cloneNode(true), inner = [...from.querySelectorAll("*")];
   [...to.querySelectorAll("*")].forEach((one, k) => {
@@ -69,8 +69,8 @@ const drawing = (figure) => {
       all.append(mark, text(entry.textContent, x + 15, y, 12, page.color, 400)); x += long;
     }
   }
-  for (const [name, value] of [["xmlns", NS], ["viewBox", `0 0 ${wide} ${y + 10}`], ["width", wide], ["height", y + 10]])
-    all.setAttribute(name, value);
+  all.setAttribute("xmlns", NS); all.setAttribute("viewBox", `0 0 ${wide} ${y + 10}`);
+  all.setAttribute("width", wide); all.setAttribute("height", y + 10);
   return all;
 };
 const canvas = (wide, tall) => {
@@ -96,7 +96,10 @@ const pngOfPictures = (figure, name) => {
   const on = canvas(Math.max(...rows.flat().map(([one, at]) => at + one.naturalWidth)),
     tall.reduce((sum, one) => sum + one + 8, -8));
   let y = 0;
-  rows.forEach((row, k) => { row.forEach(([one, at]) => on.getContext("2d").drawImage(one, at, y)); y += tall[k] + 8; });
+  rows.forEach((row, k) => {
+    for (const [one, at] of row) on.getContext("2d").drawImage(one, at, y);
+    y += tall[k] + 8;
+  });
   on.toBlob((blob) => offer(blob, name));
 };
 const rowsOfCurves = (figure) => {
@@ -111,18 +114,21 @@ const buttons = (beside, where, entries) => {
   const bar = document.createElement("div"); bar.className = "save";
   for (const [word, action, what] of entries) {
     const one = document.createElement("button");
-    one.type = "button"; one.textContent = word; one.title = `Save ${what} as ${word}`; one.onclick = action; bar.append(one);
+    one.type = "button"; one.textContent = word; one.title = `Save ${what} as ${word}`;
+    one.onclick = action; bar.append(one);
   }
   beside.insertAdjacentElement(where, bar);
 };
 for (const figure of document.querySelectorAll("figure")) {
-  const words = figure.querySelector("b") || figure.closest("section")?.querySelector("h2") || document.querySelector("h1");
+  const words = figure.querySelector("b") || figure.closest("section")?.querySelector("h2")
+    || document.querySelector("h1");
   const plots = figure.querySelector("svg"), entries = [];
   const name = (end) => named(words.textContent, end);
   if (plots) entries.push(["SVG", () => offer(new Blob([new XMLSerializer().serializeToString(drawing(figure))],
     {type: "image/svg+xml"}), name(".svg")), "this figure"]);
   if (plots) entries.push(["PNG", () => pngOfDrawing(figure, name(".png")), "this figure"]);
-  else if (figure.querySelector("img")) entries.push(["PNG", () => pngOfPictures(figure, name(".png")), "this picture"]);
+  else if (figure.querySelector("img"))
+    entries.push(["PNG", () => pngOfPictures(figure, name(".png")), "this picture"]);
   if (figure.querySelector("[data-curves]")) entries.push(["CSV", () => sheet(rowsOfCurves(figure), name(".csv")),
     "the curves"]);
   if (entries.length) buttons(figure, "afterbegin", entries);
