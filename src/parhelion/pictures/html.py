@@ -40,7 +40,8 @@ p { margin: .3rem 0; } .lead, .note, figcaption { color: var(--muted); } .note, 
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(8.2rem, 1fr)); gap: .7rem; margin: 1.3rem 0; }
 .tiles div, figure, .wide { background: var(--card); border: 1px solid var(--line); border-radius: 10px; }
 .tiles div { padding: .65rem .9rem; } .tiles b { display: block; font-size: 1.25rem; font-weight: 600;
-  white-space: nowrap; font-variant-numeric: tabular-nums; letter-spacing: -.01em; } .tiles span { color: var(--muted); font-size: .84rem; }
+  white-space: nowrap; font-variant-numeric: tabular-nums; letter-spacing: -.01em; }
+.tiles span { color: var(--muted); font-size: .84rem; }
 figure { margin: 0 0 .9rem; padding: .8rem; min-width: 0; } figcaption { margin-top: .45rem; }
 figure > b { display: block; margin-bottom: .4rem; font-weight: 600; overflow-wrap: anywhere; }
 img, :not(svg) > svg { display: block; width: 100%; height: auto; border-radius: 6px; }
