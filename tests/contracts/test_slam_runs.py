@@ -233,7 +233,7 @@ def test_methods_that_fail_are_named(folder: Path) -> None:
     assert method_maker(f"{__name__}:KnowsTheWay")(Setup(0.1)).register is not None
 
 
-# ---- settings, and runs that do not follow the motion -----------------------------------------------------------------
+# ---- settings, and runs that do not follow the motion ---------------------------------------------------------------
 
 
 class StandsStill:

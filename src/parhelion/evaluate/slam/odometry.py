@@ -84,8 +84,8 @@ METHODS = {
 def method_maker(text: str) -> Callable[[Setup], Odometry]:
     """Factory of a method, by its name or as 'module:Class' for a custom one.
 
-    Settings follow after a colon: 'kiss-icp:voxel_size=0.2,max_range=30', 'module:Class:depth=3'. Those of a custom class
-    are arguments of its constructor.
+    Settings follow after a colon: 'kiss-icp:voxel_size=0.2,max_range=30', 'module:Class:depth=3'. Those of a custom
+    class are arguments of its constructor.
     """
     name, settings = name_and_settings(text)
     if ":" in name:

@@ -430,7 +430,7 @@ def _all(runs: Sequence[RunResult]) -> str:
         for run in runs
     ]
     columns = (
-        "method", "weather", "seed", "scans", "tracked", "points per scan", "drift [%]", "ATE [m]", "RPE [m]", "end error [%]",
-        "ms per scan",
+        "method", "weather", "seed", "scans", "tracked", "points per scan", "drift [%]", "ATE [m]", "RPE [m]",
+        "end error [%]", "ms per scan",
     )  # fmt: skip
     return html.table(columns, rows, kinds="--nn-nnnnnn")
