@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from os import PathLike
@@ -156,13 +156,43 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         time: float | Sequence[float] = 0.0,
         seed: int = 0,
         frames: Sequence[int] | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> list[Scan]:
         """Measure many scans in few launches, one per pose or trajectory; each equals the result of `scan` alone.
 
-        Scans of equal time and pose differ in their noise; the first of them equals `scan`.
+        Scans of equal time and pose differ in their noise; the first of them equals `scan`. `progress` is called after
+        each launch with the number of finished scans and of all.
         """
         motions, times = _motions(poses, time, frames)
-        return self._scans(world, motions, times, seed, self._numbered(motions, times, seed, frames))
+        return self._scans(world, motions, times, seed, self._numbered(motions, times, seed, frames), progress)
+
+    def scan_iter(
+        self,
+        world: World,
+        poses: Iterable[Pose | Trajectory],
+        *,
+        time: float | Sequence[float] = 0.0,
+        seed: int = 0,
+        frames: Sequence[int] | None = None,
+        at_once: int = 16,
+    ) -> Iterator[Scan]:
+        """Yield the scans of `scan_many` one after the other, so that only `at_once` of them are in memory.
+
+        Edits of the world in between apply to scans that are not measured yet.
+
+        >>> world = ph.World()
+        >>> _ = world.add(ph.shapes.box(2, 2, 2), material="concrete", pose=ph.Pose(xyz=(5, 0, 0)))
+        >>> lidar = ph.Lidar("velodyne/vlp-16")
+        >>> [len(scan) > 0 for scan in lidar.scan_iter(world, [ph.Pose()] * 3)]
+        [True, True, True]
+        """
+        if at_once < 1:
+            raise ConfigError(f"at_once: must be at least 1, got {at_once}")
+        motions, times = _motions(poses, time, frames)
+        streams = self._numbered(motions, times, seed, frames)
+        for first in range(0, len(motions), at_once):
+            part = slice(first, first + at_once)
+            yield from self._scans(world, motions[part], times[part], seed, streams[part])
 
     @locked
     def scan_tensors(
@@ -244,7 +274,13 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
 
     @locked
     def _scans(
-        self, world: World, motions: list[Trajectory], times: list[float], seed: int, streams: list[Stream]
+        self,
+        world: World,
+        motions: list[Trajectory],
+        times: list[float],
+        seed: int,
+        streams: list[Stream],
+        progress: Callable[[int, int], None] | None = None,
     ) -> list[Scan]:
         scans: list[Scan] = []
         for launch in self._launches(world, motions, times, streams):
@@ -263,6 +299,8 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
                 for start in launch.times
             ]
             scans += self._device(launch.target).scan(launch, metadata)
+            if progress is not None:
+                progress(len(scans), len(motions))
         return scans
 
     def _launches(
