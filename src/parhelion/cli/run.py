@@ -95,6 +95,8 @@ def _run(
     from parhelion.scenario import Scenario
 
     whole = Scenario.load(file, changes)
+    for note in whole.notes:
+        warn(f"{file}: {note}")
     replayed = None if events is None else _replay(whole, events, output)
     start_engine()
     with screen.progress_to("running", max(1, whole.frame_count)) as progress:
@@ -151,6 +153,8 @@ def _check(file: Path, changes: dict[str, Any]) -> None:
     from parhelion.scenario.sensors import FrameOnBoard
 
     whole = Scenario.load(file, changes)
+    for note in whole.notes:
+        warn(f"{file}: {note}")
     settings, world = whole.settings, whole.world
     sensors = []
     for one in whole.sensors:

@@ -93,6 +93,8 @@ def serve(
     if events is not None and events.exists():
         raise typer.BadParameter(f"{events} exists; choose another file", param_hint="--events")
     whole = Scenario.load(scenario)
+    for note in whole.notes:
+        screen.warn(f"{scenario}: {note}")
     start_engine()
     control = Control(whole, playing=not paused, speed=speed or math.inf, check=lambda: uninterrupted.pressed)
     # Ctrl-C ends the run like a client that quits, so that files and log are complete.

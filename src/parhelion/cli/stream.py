@@ -333,6 +333,8 @@ def stream(
     from parhelion.scenario.scenario import Scenario
 
     whole = Scenario.load(scenario)
+    for note in whole.notes:
+        screen.warn(f"{scenario}: {note}")
     if weather:
         whole.world.weather = weather.weather(whole.world.weather)
     drivers = [_driver(whole, text) for text in cmd_vel or []]

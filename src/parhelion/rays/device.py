@@ -285,6 +285,12 @@ def _started() -> Engine:
     elif wanted == "cuda" and not _has_cuda(dr):
         raise EngineError("PARHELION_DEVICE=cuda, but no usable NVIDIA GPU and driver were found")
     if device == "cpu" and not dr.has_backend(dr.JitBackend.LLVM):
+        given = os.environ.get("DRJIT_LIBLLVM_PATH", "")
+        if given and not Path(given).is_file():
+            raise MissingDependencyError(
+                f"DRJIT_LIBLLVM_PATH: {given} does not exist; set it to the LLVM library of version 15 or later, or "
+                "unset it to search the default locations"
+            )
         raise MissingDependencyError(LLVM_ADVICE)
     current = mi.variant()
     if current is None or not current.startswith(_VARIANT[device].split("_")[0]):

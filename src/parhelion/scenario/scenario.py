@@ -283,6 +283,13 @@ class Scenario:
         found = {one.name: validity_in(one.sensor, self.world.weather) for one in self.sensors}
         return {name: grades for name, grades in found.items() if grades}
 
+    @property
+    def notes(self) -> list[str]:
+        """Sentences on fields that are valid but probably not meant: speeds, places, mounts and missing noise."""
+        from parhelion.scenario.plausible import notes_on
+
+        return notes_on(self)
+
     # ---- building ----------------------------------------------------------------------------------------------
 
     def _at(self, where: str, make: Callable[..., Any], *arguments: Any) -> Any:

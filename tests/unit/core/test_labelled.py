@@ -12,6 +12,7 @@ from parhelion.core.errors import ConfigError, MissingDependencyError
 from parhelion.core.streams import ImuData, OdometryData
 
 
+@pytest.mark.slow
 def test_samples_points_and_pixels_have_named_dimensions_and_units() -> None:
     pytest.importorskip("xarray")
     time, three = np.arange(4) * 0.01, np.arange(12.0).reshape(4, 3)
@@ -51,6 +52,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         ph.PointCloud(np.zeros((1, 3)), {}).to_xarray()
 
 
+@pytest.mark.slow
 def test_scans_come_one_after_the_other_with_the_bits_of_all_at_once() -> None:
     world = ph.World("wall")
     world.add(ph.shapes.box(1, 8, 3), material="brick", label="wall", pose=ph.Pose(xyz=(5, 0, 0)))

@@ -33,7 +33,7 @@ from parhelion.sensors.optics.lidar.patterns import ShotTable, repeats, shot_tab
 from parhelion.sensors.optics.lidar.points import DEFAULT_TENSORS, ScanTensors, chosen_fields
 from parhelion.sensors.optics.lidar.validity import Validity, weather_validity
 from parhelion.sensors.optics.scene import LightScene, light_scene
-from parhelion.sensors.sheets import open_sheet
+from parhelion.sensors.sheets import open_sheet, unstated_noise
 from parhelion.world.world import World
 
 if TYPE_CHECKING:
@@ -89,6 +89,10 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         is_own_file = sheet.preset is None and sheet.file is not None
         config = _chosen(sheet.config, returns=returns, max_returns=max_returns, sub_rays=sub_rays)
         config = with_rated_table(config)
+        self.unstated_noise = unstated_noise(sheet.config)
+        """Noise fields that the data sheet does not give and that are 0."""
+        self.not_offered = _not_offered(sheet.config, returns)
+        """Sentence on a return mode that the sensor does not offer; '' otherwise."""
         if sampling not in ("adaptive", "fixed"):
             raise ConfigError(f"sampling: must be 'adaptive' or 'fixed', got {sampling!r}")
         if isinstance(bounces, bool) or not isinstance(bounces, int) or not 0 <= bounces <= 8:
@@ -364,6 +368,18 @@ def _one_per_scan(time: float | Sequence[float], count: int) -> list[float]:
     if times.ndim > 1 or (times.ndim == 1 and len(times) != count):
         raise ConfigError(f"time: got {len(times)} times for {count} scans; pass one, or one per scan")
     return [float(one) for one in np.broadcast_to(times, (count,))]
+
+
+def _not_offered(config: LidarConfig, returns: str | None) -> str:
+    """Sentence on a return mode that the data sheet does not list."""
+    receiver = config.receiver
+    offered = list(dict.fromkeys([receiver.returns, *receiver.returns_offered]))
+    if returns is None or returns in offered:
+        return ""
+    return (
+        f"{config.name} does not offer the return mode {returns!r}, only {', '.join(offered)}; points are those of a "
+        "receiver that does"
+    )
 
 
 def _chosen(
