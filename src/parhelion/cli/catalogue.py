@@ -61,7 +61,7 @@ def _draw(kind: SensorKind, name: str, file: Path) -> None:
     """Draw a data sheet: a lidar by its numbers, other kinds by samples at rest or a frame in the warehouse."""
     if kind.name == "lidar":
         from parhelion import Lidar
-        from parhelion.pictures.sheet import draw_sheet
+        from parhelion.calibrate.sheet_picture import draw_sheet
 
         draw_sheet(Lidar(name), file)
         return

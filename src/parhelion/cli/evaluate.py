@@ -334,6 +334,10 @@ def slam(
     from parhelion.evaluate.slam.study import weather_fields
     from parhelion.io.recordings import existing
 
+    if not estimate:
+        _makers(method or [_DEFAULT_METHOD])  # report wrong names and settings before any folder is made
+        for text in weather or []:
+            weather_fields(text)
     report = _Report(existing(source), output, json)
     if estimate:
         if method or weather:

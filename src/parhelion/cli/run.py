@@ -92,10 +92,10 @@ def _run(
     """Run a scenario with other values at some paths, and print what it did."""
     from parhelion.core.clouds import Scan
     from parhelion.outputs.collisions import listed
-    from parhelion.scenario import Scenario
+    from parhelion.scenario import Scenario, notes_on
 
     whole = Scenario.load(file, changes)
-    for note in whole.notes:
+    for note in notes_on(whole):
         warn(f"{file}: {note}")
     replayed = None if events is None else _replay(whole, events, output)
     start_engine()
@@ -149,11 +149,11 @@ def _is_finished(file: Path, output: Path, changes: dict[str, Any], *, quiet: bo
 
 def _check(file: Path, changes: dict[str, Any]) -> None:
     """Build a scenario, and print what it would run."""
-    from parhelion.scenario import Scenario
+    from parhelion.scenario import Scenario, notes_on
     from parhelion.scenario.sensors import FrameOnBoard
 
     whole = Scenario.load(file, changes)
-    for note in whole.notes:
+    for note in notes_on(whole):
         warn(f"{file}: {note}")
     settings, world = whole.settings, whole.world
     sensors = []

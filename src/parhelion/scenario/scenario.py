@@ -18,7 +18,7 @@ from parhelion.contact.jointed import JointedDriver
 from parhelion.core import config
 from parhelion.core.checks import vector
 from parhelion.core.clouds import Scan
-from parhelion.core.errors import ConfigError, FormatError
+from parhelion.core.errors import ConfigError, FormatError, at_field
 from parhelion.core.pose import Pose
 from parhelion.core.reading import files_read
 from parhelion.core.streams import Samples
@@ -283,13 +283,6 @@ class Scenario:
         found = {one.name: validity_in(one.sensor, self.world.weather) for one in self.sensors}
         return {name: grades for name, grades in found.items() if grades}
 
-    @property
-    def notes(self) -> list[str]:
-        """Sentences on fields that are valid but probably not meant: speeds, places, mounts and missing noise."""
-        from parhelion.scenario.plausible import notes_on
-
-        return notes_on(self)
-
     # ---- building ----------------------------------------------------------------------------------------------
 
     def _at(self, where: str, make: Callable[..., Any], *arguments: Any) -> Any:
@@ -297,7 +290,7 @@ class Scenario:
         try:
             return make(*arguments)
         except (ConfigError, FormatError) as error:
-            raise ConfigError(f"{self.source}: {where}: {error}") from None
+            raise ConfigError(f"{self.source}: {at_field(where, error)}") from None
 
     def _driver(self, name: str) -> Driver:
         """Return the driver of a name, made for the first of its bodies."""
