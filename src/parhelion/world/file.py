@@ -235,7 +235,8 @@ def _at(file: Path, field: str) -> Iterator[None]:
     try:
         yield
     except ParhelionError as error:
-        raise type(error)(f"{file}: {field}: {error}") from None
+        inner = ".material" if str(error).startswith("unknown material ") and field.startswith("objects[") else ""
+        raise type(error)(f"{file}: {field}{inner}: {error}") from None
 
 
 def _own_materials(content: WorldFile, file: Path) -> dict[str, Material]:
