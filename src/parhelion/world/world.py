@@ -24,6 +24,7 @@ from parhelion.surfaces import library
 from parhelion.surfaces.material import Material
 from parhelion.weather.daylight import Daylight
 from parhelion.weather.weather import Weather
+from parhelion.world.coverage import Coverage
 from parhelion.world.assemble import Bases, MeshLike, MeshSources, TextureRows, assemble, default_viewpoint
 from parhelion.world.emitters import HasEmitters
 from parhelion.world.guess import adjusted, check_table, read_table
@@ -76,6 +77,8 @@ class World(HasEmitters):
         """Position of the world on Earth; None if it is unknown. GNSS receivers use it."""
         self.contents: Contents | None = None
         """Record of what the loader of a map, of roads or of a floor plan read and omitted; None for other worlds."""
+        self.coverage: Coverage | None = None
+        """Space that the recording of a rebuilt world has observed; None for other worlds."""
         self.lanes: Any = None
         """Graph of lanes (`parhelion.world.roads.LaneGraph`) of a world from OpenDRIVE; None for other worlds."""
         self.base: Any = None
