@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError
+from parhelion.core.labelled import Labelled
 from parhelion.core.pose import Pose
 from parhelion.core.records import Record, column, scalar
 
@@ -162,6 +163,11 @@ class Image(Record):
             right.setflags(write=False)
             object.__setattr__(self, "right", right)
         super().__post_init__()
+
+    def _labelled(self) -> list[Labelled]:
+        axes = ("line", "column", "band")[: self.colour.ndim]
+        labels = {"band": self.bands} if self.bands and self.colour.ndim == 3 else {}
+        return [Labelled("colour", "", "image", self.colour, axes, labels), *super()._labelled()]
 
     def _sizes(self) -> Mapping[str, int]:
         return {"h": self.colour.shape[0], "w": self.colour.shape[1]}

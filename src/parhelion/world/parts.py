@@ -160,6 +160,12 @@ class PartRows:
         self._rows.append(values)
         return len(self._rows) - 1
 
+    def change(self, row: int, *, material: int, label: int) -> None:
+        """Change the material and the label of a row in use."""
+        values = self._rows[row]
+        assert values is not None
+        self._rows[row] = (material, label, *values[2:])
+
     def free(self, row: int) -> None:
         """Free a row."""
         self._rows[row] = None

@@ -222,6 +222,28 @@ class TrajectoryEntry(Config):
         return Fixed(self.fixed.pose())
 
 
+class ChangeEntry(Config):
+    """A change of one object of the base: another pose, label or material, or its removal."""
+
+    object: Annotated[int, Field(ge=0)]
+    """`index` of the object in the base."""
+    name: str
+    """Its name, which must be that of the object in the base."""
+    remove: bool = False
+    pose: PoseEntry | None = None
+    """New pose of a static object."""
+    label: str | None = None
+    material: str | None = None
+    """Material of the library or of this file for all its parts."""
+
+    @model_validator(mode="after")
+    def _something(self) -> ChangeEntry:
+        others = (self.pose, self.label, self.material)
+        if self.remove == any(one is not None for one in others):
+            raise ValueError("give remove: true, or at least one of pose, label and material")
+        return self
+
+
 class ActorEntry(ObjectFields):
     """A moving object."""
 
@@ -291,13 +313,15 @@ class WorldFile(Config):
 
     name: str = ""
     base: str | None = None
-    """Built-in world to start from."""
+    """World to start from: a built-in one, or a file relative to the folder of the world file."""
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
-    """Seed of the built-in world."""
+    """Seed of the base."""
     params: dict[str, Any] = Field(default_factory=dict)
-    """Parameters of the built-in world."""
+    """Parameters of the base."""
     patterns: bool | None = None
-    """Patterns of materials, such as bricks; by default those of the built-in world, and none without one."""
+    """Patterns of materials, such as bricks; by default those of the base, and none without one."""
+    changes: list[ChangeEntry] = Field(default_factory=list)
+    """Changed and removed objects of the base."""
     materials: dict[str, MaterialEntry] = Field(default_factory=dict)
     objects: list[ObjectEntry] = Field(default_factory=list)
     actors: list[ActorEntry] = Field(default_factory=list)
@@ -319,4 +343,6 @@ class WorldFile(Config):
     def _params_of_something(self) -> WorldFile:
         if self.params and self.base is None:
             raise ValueError("params are those of a built-in world: give base as well")
+        if self.changes and self.base is None:
+            raise ValueError("changes are those of the objects of a base: give base as well")
         return self

@@ -25,6 +25,7 @@ from parhelion.core.streams import (
 from parhelion.io.ros import messages as ros
 from parhelion.io.ros.clouds import POINT_CLOUD, point_cloud2
 from parhelion.io.ros.messages import RADAR_SCAN, RANGE, radar_scan, range_message
+from parhelion.io.ros.returns import CLOUD_MESSAGES
 from parhelion.io.ros.types import HUMBLE, Message
 from parhelion.makers import maker_called
 from parhelion.makers.layouts import XYZIRT, driver_called
@@ -252,6 +253,8 @@ def rule_of(sensor: OnBoard) -> RosRule | None:
 
 
 def _lidar_topics(context: TopicContext) -> dict[str, str]:
+    if context.layout in CLOUD_MESSAGES:
+        return {context.topic: CLOUD_MESSAGES[context.layout][0]}
     flat = context.layout == "driver" and is_flat(context.sensor)
     return {context.topic: ros.LASER_SCAN if flat else ros.POINT_CLOUD}
 
@@ -271,6 +274,10 @@ def _scan(scan: Scan, context: TopicContext) -> Iterator[Message]:
             scan_time_s=1.0 / lidar.rate_hz,
         )
         yield Message(context.topic, ros.LASER_SCAN, over, data)
+        return
+    if layout in CLOUD_MESSAGES:
+        kind, message = CLOUD_MESSAGES[layout]
+        yield Message(context.topic, kind, over, message(scan, context.frame, stamp))
         return
     if layout == "all":
         yield Message(context.topic, ros.POINT_CLOUD, over, ros.point_cloud2(scan, context.frame, stamp))
