@@ -209,7 +209,7 @@ class Surfaces:
         if self.patterns is not None:
             factor: Any = 1.0
             if spot is not None:
-                (factor,) = self.patterns.factors(part, spot.place, spot.normal, spot.width, active)
+                (factor,) = self.patterns.factors(part, spot.place, spot.normal, spot.width, active, bilinear=False)
             texture = factor if texture is None else texture * factor
         return cast("Float", reflected(cos_theta, material, self.reflection, texture=texture, active=active))
 
