@@ -71,21 +71,38 @@ class CloudFiles:
         """Name of a numbered cloud, or the one file."""
         from parhelion.io import FORMATS
 
-        return self.path / f"{number:06d}{FORMATS[self.format].endings[0]}" if self.numbered else self.path
+        folder = self.path / "labels" if self.format == "semantickitti" else self.path
+        return folder / f"{number:06d}{FORMATS[self.format].endings[0]}" if self.numbered else self.path
 
     def write(self, cloud: PointCloud, number: int = 0) -> None:
-        """Write one cloud, completely or not at all."""
-        file = self.file(number)
-        from parhelion.io import write_noting_drops
-
-        self.dropped.update(write_noting_drops(cloud, file, self.format))
-        self.written.append(file)
+        """Write one cloud, completely or not at all; labels of SemanticKITTI together with their points."""
+        notes, files = write_cloud_files(cloud, self.file(number), self.format)
+        self.dropped.update(notes)
+        self.written += files
 
     def finish(self) -> None:
         """Warn once per kind of loss, and once about older files among the new ones."""
         warn_dropped_fields(self.dropped)
         if self.numbered:
-            warn_leftovers(self.path, self.written, self.file(0).suffix)
+            warn_leftovers(self.file(0).parent, self.written, self.file(0).suffix)
+
+
+def write_cloud_files(cloud: PointCloud, file: Path, format: str) -> tuple[list[str], list[Path]]:
+    """Write a cloud; return notes on skipped fields, and the files.
+
+    Labels of SemanticKITTI are written with their points: in `../velodyne` for a folder `labels`, as in that data set,
+    otherwise in the same folder.
+    """
+    from parhelion.io import write_noting_drops
+
+    if format != "semantickitti":
+        return write_noting_drops(cloud, file, format), [file]
+    points = file.with_suffix(".bin")
+    if file.parent.name == "labels":
+        points = file.parent.parent / "velodyne" / points.name
+    for place in {points.parent, file.parent}:
+        make_folder(place)
+    return write_noting_drops(cloud, points, "kitti", labels=file), [points, file]
 
 
 def warn_dropped_fields(dropped: dict[str, int]) -> None:

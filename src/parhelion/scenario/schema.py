@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from parhelion.core.config import Config
 from parhelion.core.errors import nearest_name
+from parhelion.core.explain import got
 from parhelion.io.ros.returns import CLOUD_MESSAGES
 from parhelion.makers.layouts import layouts
 from parhelion.scenario.actors import (
@@ -304,7 +305,9 @@ class ScenarioFile(Config):
     @classmethod
     def _name_or_fields(cls, value: Any) -> Any:
         if not isinstance(value, (str, dict, WorldEntry)):
-            raise ValueError("give the name or file of a world, or its name with seed and params")
+            raise ValueError(
+                f"expected the name or file of a world, or {{name: ..., seed: ..., params: ...}}, {got(value)}"
+            )
         return value
 
     @model_validator(mode="after")
