@@ -160,7 +160,7 @@ def _missing(column: NDArray[np.uint16]) -> int:
 
 def _directions(xyz: NDArray[np.float32], valid: NDArray[np.bool_], line: NDArray[np.uint8]) -> NDArray[np.float32]:
     """Unit vectors along the shots. Lost dots have none; theirs are interpolated along their line."""
-    found = valid.any(axis=1)
+    found: NDArray[np.bool_] = np.any(valid, axis=1)
     direction = np.zeros((len(xyz), 3))
     direction[:, 0] = 1.0
     farthest = np.argmax(np.where(valid, np.linalg.norm(xyz.astype(np.float64), axis=-1), -1.0), axis=1)
