@@ -22,7 +22,7 @@ from parhelion.rays.geometry import (
     risen,
 )
 from parhelion.rays.lock import DeviceOwned, locked
-from parhelion.rays.moving import Atlas, MovingScene, off_planes, rotate, triangle_scene
+from parhelion.rays.moving import Atlas, MovingScene, off_planes, rotate, set_vertices, triangle_scene
 from parhelion.rays.origin import likely_zero, warn_of_far_rays, warn_of_long_sides
 from parhelion.rays.records import Hits, Rays
 from parhelion.rays.replay import CoveredScene, SceneArrays, addresses
@@ -103,7 +103,7 @@ class SurfaceScene:
             padded[: len(faces)] = faces
             self._parameters[f"{self._prefix}.faces"] = self.engine.table(padded)
             self._faces_of = where
-        self._parameters[f"{self._prefix}.vertex_positions"] = self.engine.table(vertices)
+        set_vertices(self.engine, self._parameters, vertices, f"{self._prefix}.")
         self._parameters.update()
         # One row per face: two components of its normal (the third is positive), its rise, and the bits of its part.
         rows = np.zeros((self._capacity, 4), np.float32)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from parhelion.contact.chassis import chassis_of
 from parhelion.contact.driver import ContactDriver
 from parhelion.contact.jointed import JointedDriver
-from parhelion.core.errors import ConfigError
+from parhelion.core.errors import ConfigError, FieldError
 from parhelion.core.history import History
 from parhelion.core.pose import Floats, Pose, quat_multiply, quat_rotate
 from parhelion.core.trajectory import Trajectory
@@ -409,7 +409,10 @@ def _jointed(entry: VehicleEntry, folder: Path, driver: Callable[[str], Driver],
 def _vehicle(entry: VehicleEntry, folder: Path, water: Any) -> Vehicle:
     """Vehicle of a preset or, without one, of a URDF file."""
     if entry.model is not None:
-        floats = isinstance(vehicle_sheet(entry.model), VesselConfig)
+        try:
+            floats = isinstance(vehicle_sheet(entry.model), VesselConfig)
+        except ConfigError as error:
+            raise FieldError(f"model: {error}") from None
         return vehicle_preset(entry.model, water=water if floats else None)
     assert entry.urdf is not None
     try:

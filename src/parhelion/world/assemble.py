@@ -17,7 +17,7 @@ from parhelion.rays.geometry import EditedGeometry, MovingTriangles, Remainder, 
 from parhelion.world.loaders import LoadedMesh, LoadedPart, Up, from_trimesh, load_mesh
 from parhelion.world.mesh import Mesh
 from parhelion.world.part_materials import TextureLike, texture_image
-from parhelion.world.parts import DescribedShape, Origin, WorldObject, WorldPart
+from parhelion.world.parts import DescribedShape, Origin, PartedShape, WorldObject, WorldPart
 from parhelion.world.water_surface import WaterSurface, Waves, is_sheet, sheet_corners
 
 if TYPE_CHECKING:
@@ -199,6 +199,9 @@ class MeshSources:
             return mesh, Origin()
         if isinstance(mesh, Mesh):
             return LoadedMesh((LoadedPart(mesh, None),), "mesh"), Origin()
+        if isinstance(mesh, PartedShape):
+            parts = tuple(LoadedPart(one, name) for name, one in mesh.meshes().items())
+            return LoadedMesh(parts, "shape"), Origin(shape=mesh.description())
         if isinstance(mesh, DescribedShape):
             return LoadedMesh((LoadedPart(mesh.mesh(), None),), "shape"), Origin(shape=mesh.description())
         if isinstance(mesh, (str, PathLike)):
