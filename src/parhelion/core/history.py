@@ -49,7 +49,12 @@ class History:
 
     def append(self, row: ArrayLike) -> None:
         """Add a row."""
-        self.extend(np.asarray(row, self._buffer.dtype)[None])
+        place = self._count - self._stored
+        if place < len(self._buffer):
+            self._buffer[place] = row
+            self._count += 1
+        else:
+            self.extend(np.asarray(row, self._buffer.dtype)[None])
 
     def extend(self, rows: NDArray[Any]) -> None:
         """Add rows, shape (n, ...)."""

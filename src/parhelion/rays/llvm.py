@@ -45,6 +45,12 @@ _COMMANDS = {
 
 def advice(platform: str = sys.platform) -> str:
     """One sentence with the command for this machine."""
+    given = os.environ.get(VARIABLE, "")
+    if given and not Path(given).is_file():
+        return (
+            f"{VARIABLE}: {given} does not exist; set it to the LLVM library of version {OLDEST} or later, or unset it to "
+            "search the default locations"
+        )
     if os.environ.get("CONDA_PREFIX"):
         manager = "conda"
     elif platform in ("darwin", "win32"):
