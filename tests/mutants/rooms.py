@@ -33,6 +33,8 @@ ROOMS: list[tuple[str, list[str]]] = [
      ["unit/motion/test_actor_numbers.py", "physics/test_reacting_actors.py", "physics/test_lane_changes.py"]),
     ("motion/actors/live.py", ["unit/motion/test_actor_numbers.py", "physics/test_reacting_actors.py"]),
     ("motion/drivers.py", ["unit/motion/test_vehicles_by_hand.py", "physics/test_vehicles_drive.py"]),
+    ("rays/llvm.py", ["unit/rays/test_platforms.py"]),
+    ("scenario/airsim.py", ["unit/scenario/test_airsim.py"]),
     ("scenario/bodies.py",
      ["unit/contact/test_contact_closed_forms.py",
       "unit/scenario/test_live_motion.py", "contracts/test_contact_scenario.py"]),
