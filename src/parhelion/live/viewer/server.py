@@ -264,10 +264,10 @@ class Viewer:
             self._server, tabs.add_tab("Edit"), self.session, self._edit, self._queue_edit, self._show_edited
         )
 
-    def _queue_edit(self, work: Callable[[], None]) -> None:
-        """Queue an edit; unlike other actions, none replaces an earlier one."""
+    def _queue_edit(self, work: Callable[[], None], kind: str) -> None:
+        """Queue an edit; it replaces a waiting one of the same kind, unless the kind is empty."""
         if len(self._work) < _MOST_QUEUED:
-            self._later(f"edit {next(self._edits)}", work)
+            self._later(f"edit {kind or next(self._edits)}", work)
 
     def _show_edited(self) -> None:
         stage = self.session.stage
