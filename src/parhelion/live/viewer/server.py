@@ -319,6 +319,12 @@ class Viewer:
 
         self._server.on_client_connect(watch)
 
+    def open_like(self, other: Viewer) -> None:
+        """Use the initial camera of another viewer with the same kind of coordinates."""
+        if (self.lidar_pose is None) == (other.lidar_pose is None):
+            self._camera = other._camera
+            self._set_camera()
+
     def is_home(self, position: Any) -> bool:
         """Return whether a camera position [m] is the initial one."""
         return bool(np.allclose(position, self._camera[0], atol=1e-3) or np.allclose(position, _UNPLACED))
