@@ -92,7 +92,7 @@ def main(run: str, images: Path) -> None:
                 "-o",
                 str(foggy),
                 "--visibility",
-                "40",
+                "200",
             ]
             subprocess.run(command, check=True)
             with viewing(str(clouds), str(foggy), "--colour", "range") as url:
