@@ -64,6 +64,11 @@ PACKAGES = (
         "core makers surfaces io world sensors pictures",
     ),
     _package(
+        "rebuild",
+        "recordings → worlds: poses, surfels, votes of shots, reflectance, and the folder of the place",
+        "core makers rays io world sensors pictures calibrate",
+    ),
+    _package(
         "scenario",
         "worlds, vehicles and sensors on one clock: the scenario file, and the simulation in time steps",
         "core makers surfaces weather io world motion contact sensors",
@@ -96,7 +101,7 @@ PACKAGES = (
     _package(
         "cli",
         "thin commands: parse, call, print",
-        "core makers rays surfaces weather io world motion contact sensors pictures calibrate scenario outputs "
+        "core makers rays surfaces weather io world motion contact sensors pictures calibrate rebuild scenario outputs "
         "campaign evaluate live gym " + PUBLIC,
     ),
 )

@@ -18,7 +18,7 @@ from parhelion.contact.jointed import JointedDriver
 from parhelion.core import config
 from parhelion.core.checks import vector
 from parhelion.core.clouds import Scan
-from parhelion.core.errors import ConfigError, FormatError
+from parhelion.core.errors import ConfigError, FormatError, at_field
 from parhelion.core.pose import Pose
 from parhelion.core.reading import files_read
 from parhelion.core.streams import Samples
@@ -292,7 +292,7 @@ class Scenario:
         try:
             return make(*arguments)
         except (ConfigError, FormatError) as error:
-            raise ConfigError(f"{self.source}: {where}: {error}") from None
+            raise ConfigError(f"{self.source}: {at_field(where, error)}") from None
 
     def _driver(self, name: str) -> Driver:
         """Return the driver of a name, made for the first of its bodies."""

@@ -116,6 +116,8 @@ class Base:
     """Its drive."""
     lamps: tuple[WorldLamp, ...] = ()
     """Its lamps."""
+    patterns: bool = False
+    """True if it was built with patterns."""
 
     def is_whole(self, world: World) -> bool:
         """Return True if the world still has all objects and lamps of the built-in world, unchanged."""
@@ -170,6 +172,8 @@ def build_world(
     if content.daylight is not None:
         world.daylight = content.daylight
     world.origin = content.origin or world.origin
+    if content.patterns is not None:
+        world.patterns = content.patterns
     if isinstance(content.weather, dict):
         world.weather = Weather.from_mapping(content.weather, config.At(file, "weather"))
     elif content.weather is not None:
@@ -231,7 +235,8 @@ def _at(file: Path, field: str) -> Iterator[None]:
     try:
         yield
     except ParhelionError as error:
-        raise type(error)(f"{file}: {field}: {error}") from None
+        inner = ".material" if str(error).startswith("unknown material ") and field.startswith("objects[") else ""
+        raise type(error)(f"{file}: {field}{inner}: {error}") from None
 
 
 def _own_materials(content: WorldFile, file: Path) -> dict[str, Material]:
@@ -287,6 +292,8 @@ def save_world(world: World, path: str | PathLike[str]) -> None:
     if world.path is not None and (base is None or world.path is not base.path):
         content["path"] = trajectory_fields(world.path, "path")
     content = {name: value for name, value in content.items() if value not in ("", [], {})}
+    if world.patterns != (base is not None and base.patterns):
+        content["patterns"] = world.patterns
     if world.weather is not None:
         content["weather"] = world.weather.to_mapping()
     if world.daylight is not None:
@@ -324,6 +331,8 @@ def _entries(world: World, item: WorldObject, folder: MeshFolder) -> list[dict[s
     scale = {} if item.origin.scale == 1.0 else {"scale": item.origin.scale}
     if item.origin.shape is not None:
         source = {"shape": item.origin.shape, **scale}
+        if item.parts[0].file_material is not None:  # a shape of several materials
+            return [{**source, **common, "materials": {p.file_material: p.material.name for p in item.parts}}]
         return [{**source, **common, **_surface(world, item.parts[0], folder)}]
     if item.origin.file is not None:
         up = {} if item.origin.up == "auto" else {"up": item.origin.up}

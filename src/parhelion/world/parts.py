@@ -33,6 +33,15 @@ class DescribedShape(Protocol):
         ...
 
 
+@runtime_checkable
+class PartedShape(DescribedShape, Protocol):
+    """A shape of several materials."""
+
+    def meshes(self) -> dict[str, Mesh]:
+        """Return the triangles of each library material."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class WorldPart:
     """The triangles of one object with one material."""

@@ -13,10 +13,12 @@ from pydantic import BeforeValidator, Field, model_validator
 from parhelion.core.config import Config
 from parhelion.core.pose import Pose
 from parhelion.core.trajectory import ConstantTwist, Fixed, Trajectory, Waypoints
-from parhelion.surfaces.material import Brdf, LambertModel, Material, Retro, SpectrumTable, Specular
+from parhelion.surfaces.material import Brdf, Glow, LambertModel, Material, Retro, SpectrumTable, Specular
+from parhelion.surfaces.pattern import Pattern
 from parhelion.weather.daylight import Daylight
 from parhelion.world import shapes
 from parhelion.world.emitters import Lamp, Sound
+from parhelion.world.markers import Family, marker_cells, marker_meshes
 from parhelion.world.mesh import LARGEST_COORDINATE_M, Mesh
 from parhelion.world.sources import GeoOrigin
 
@@ -119,8 +121,31 @@ class BoardShape(ShapeEntry):
     thickness_m: Length = 0.01
 
 
+class MarkerShape(ShapeEntry):
+    """A fiducial marker on a white plate: its face is at x = 0 and points along +x. Its materials are its own."""
+
+    kind: Literal["marker"] = "marker"
+    family: Family = "aruco"
+    dictionary: str | None = None
+    """Dictionary of the family, such as 4x4_50 or 36h11; None for these two."""
+    number: Annotated[int, Field(ge=0, le=100_000)] = 0
+    """Number of the marker in its dictionary."""
+    size_m: Length = 0.2
+    """Side of the dark square."""
+    margin_cells: Annotated[int, Field(ge=1, le=100)] = 1
+    """Width of the bright margin in cells."""
+
+    def meshes(self) -> dict[str, Mesh]:
+        """Return the triangles of each library material."""
+        return marker_meshes(marker_cells(self.family, self.dictionary, self.number), self.size_m, self.margin_cells)
+
+    def mesh(self) -> Mesh:
+        return Mesh.merged(list(self.meshes().values()))
+
+
 Shape = Annotated[
-    BoxShape | CylinderShape | ConeShape | SphereShape | PlaneShape | BoardShape, Field(discriminator="kind")
+    BoxShape | CylinderShape | ConeShape | SphereShape | PlaneShape | BoardShape | MarkerShape,
+    Field(discriminator="kind"),
 ]
 
 
@@ -238,6 +263,10 @@ class MaterialEntry(Config):
     specular: Specular | None = None
     emissivity_thermal: Annotated[float, Field(ge=0, le=1)] | None = None
     """Mean emissivity from 8 to 14 um."""
+    glow: Glow | None = None
+    """Light that the surface emits."""
+    pattern: Pattern | None = None
+    """Variation of the reflectance over the surface, in worlds with patterns."""
     description: str = ""
     sources: list[str] = Field(default_factory=list)
 
@@ -265,6 +294,8 @@ class MaterialEntry(Config):
             "retro": self.retro,
             "specular": self.specular,
             "emissivity_thermal": self.emissivity_thermal,
+            "glow": self.glow,
+            "pattern": self.pattern,
         }
 
 
@@ -287,6 +318,8 @@ class WorldFile(Config):
     """Seed of the base."""
     params: dict[str, Any] = Field(default_factory=dict)
     """Parameters of the base."""
+    patterns: bool | None = None
+    """Patterns of materials, such as bricks; by default those of the base, and none without one."""
     changes: list[ChangeEntry] = Field(default_factory=list)
     """Changed and removed objects of the base."""
     materials: dict[str, MaterialEntry] = Field(default_factory=dict)

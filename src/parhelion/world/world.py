@@ -25,6 +25,7 @@ from parhelion.surfaces.material import Material
 from parhelion.weather.daylight import Daylight
 from parhelion.weather.weather import Weather
 from parhelion.world.assemble import Bases, MeshLike, MeshSources, TextureRows, assemble, default_viewpoint
+from parhelion.world.coverage import Coverage
 from parhelion.world.emitters import HasEmitters
 from parhelion.world.guess import adjusted, check_table, read_table
 from parhelion.world.labels import GROUND_LABELS, LabelTable
@@ -70,10 +71,14 @@ class World(HasEmitters):
         """Colours of the textures that are not grey, by row of `textures`: sRGB, each of shape (height, width, 3)."""
         self.texture_files: dict[int, Path] = self._textures.files
         """Image files of the textures that came from a file, by row of `textures`."""
+        self.patterns = False
+        """True if materials vary over their surfaces, such as the bricks of a wall; see `surfaces.pattern`."""
         self.origin: GeoOrigin | None = None
         """Position of the world on Earth; None if it is unknown. GNSS receivers use it."""
         self.contents: Contents | None = None
         """Record of what the loader of a map, of roads or of a floor plan read and omitted; None for other worlds."""
+        self.coverage: Coverage | None = None
+        """Space that the recording of a rebuilt world has observed; None for other worlds."""
         self.lanes: Any = None
         """Graph of lanes (`parhelion.world.roads.LaneGraph`) of a world from OpenDRIVE; None for other worlds."""
         self.base: Any = None
@@ -191,9 +196,8 @@ class World(HasEmitters):
         if materials is not None:
             raise ConfigError(f"world {name!r}: materials is for mesh files; a built-in world has its own materials")
         world: World = builtin.build(name, seed=0 if seed is None else seed, **params)
-        world.base = Base(
-            name, 0 if seed is None else seed, params, tuple(world._objects.values()), world.path, world.lamps
-        )
+        objects = tuple(world._objects.values())
+        world.base = Base(name, 0 if seed is None else seed, params, objects, world.path, world.lamps, world.patterns)
         return world
 
     def save(self, path: str | PathLike[str]) -> None:
