@@ -131,6 +131,7 @@ ROOMS: list[tuple[str, list[str]]] = [
     ("sensors/optics/camera/electronics.py",
      ["unit/sensors/test_sensor_numbers.py::test_pictures", "unit/sensors/camera/test_camera_electronics.py",
       "unit/sensors/camera/test_exposure.py", "unit/sensors/camera/test_bayer.py", "statistics/test_camera_noise.py"]),
+    ("sensors/optics/camera/glare.py", ["unit/sensors/camera/test_glare.py"]),
     ("sensors/optics/camera/lens_drops.py",
      ["unit/sensors/test_sensor_numbers.py::test_pictures", "unit/sensors/camera/test_wet_and_lens_drops.py"]),
     ("sensors/optics/camera/thermal.py",
