@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from parhelion.cli import localise, realism, screen
+from parhelion.cli import localise, objects, realism, screen
 from parhelion.cli.recordings import check_file, make_folder
 from parhelion.cli.screen import Command, Group, examples, start_engine
 from parhelion.core.errors import ConfigError
@@ -443,5 +443,6 @@ for _function, _examples in (
     (slam, SLAM_EXAMPLES),
     (realism.realism, realism.EXAMPLES),
     (localise.localise, localise.EXAMPLES),
+    (objects.objects, objects.EXAMPLES),
 ):
     app.command(cls=Command, epilog=examples(*_examples))(_function)
