@@ -12,7 +12,7 @@ from parhelion.cli import screen
 from parhelion.cli.recordings import check_file
 
 EXAMPLES = (
-    "parhelion evaluate objects real/ run/roof --json out.json -o report.html    # run/roof-boxes, or labels beside clouds",
+    "parhelion evaluate objects real/ run/roof --json out.json -o report.html    # labels in run/roof-boxes",
     "parhelion evaluate objects velodyne/ run/roof --real-boxes label_2/ --sim-boxes labels/ --distances 0,40,80,120",
 )
 
@@ -31,7 +31,7 @@ def objects(
     json: Annotated[Path | None, typer.Option("--json", help="All numbers as JSON.")] = None,
     real_boxes: Annotated[
         Path | None,
-        typer.Option("--real-boxes", help="KITTI label file or folder. Default: NAME-boxes, or beside the clouds."),
+        typer.Option("--real-boxes", help="KITTI label file or folder. Default: NAME-boxes or beside REAL."),
     ] = None,
     sim_boxes: Annotated[Path | None, typer.Option("--sim-boxes", help="The same for SIM.")] = None,
     axes: Annotated[
