@@ -221,6 +221,7 @@ ROOMS: list[tuple[str, list[str]]] = [
     ("evaluate/clouds/cutouts.py", ["unit/evaluate/test_cutouts.py"]),
     ("evaluate/clouds/baselines.py", ["unit/evaluate/test_cutouts.py"]),
     ("evaluate/clouds/", ["unit/evaluate/test_cloud_distances.py", "unit/evaluate/test_cloud_rates.py"]),
+    ("evaluate/dossier/", ["unit/evaluate/test_dossier.py"]),
     ("evaluate/realism/", ["unit/evaluate/test_realism.py"]),
     ("evaluate/detections/kitti.py", ["unit/evaluate/test_detections.py"]),
     ("evaluate/detections/nuscenes", ["unit/evaluate/test_nuscenes_detections.py"]),

@@ -32,14 +32,14 @@ def sensors(
     if name is None:
         _list()
         return
-    kind = _kind_of(name)
+    kind = kind_of_name(name)
     if kind.name == "lidar":
         _show(name)
     else:
         _show_sheet(kind.sensor(name), name)
 
 
-def _kind_of(name: str) -> SensorKind:
+def kind_of_name(name: str) -> SensorKind:
     """Sensor kind that a preset or a data sheet describes."""
     from parhelion.sensors.kinds import kind_of_sheet, kinds
     from parhelion.sensors.sheets import RENAMED, YAML_SUFFIXES
