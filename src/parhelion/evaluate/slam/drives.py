@@ -180,7 +180,7 @@ class BagDrive:
         from parhelion.io import poses as tum
 
         self._bag = BagReader(path)
-        self._clouds = cloud_topic(self._bag, topic)
+        self._clouds = cloud_topic(self._bag, topic, (ros.POINT_CLOUD,))
         imus = self._bag.of_type(ros.IMU)
         self._imu = imus[0].name if imus else None
         mounts, stamps, frames = self._read_frames()
