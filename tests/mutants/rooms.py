@@ -225,6 +225,7 @@ ROOMS: list[tuple[str, list[str]]] = [
     ("calibrate/boards/profile.py",
      ["unit/calibrate/test_calibrate_numbers.py", "unit/calibrate/test_boards.py",
       "statistics/test_calibrate_profiles.py"]),
+    ("evaluate/clouds/drops.py", ["unit/evaluate/test_drops.py"]),
     ("evaluate/clouds/cutouts.py", ["unit/evaluate/test_cutouts.py"]),
     ("evaluate/clouds/baselines.py", ["unit/evaluate/test_cutouts.py"]),
     ("evaluate/clouds/", ["unit/evaluate/test_cloud_distances.py", "unit/evaluate/test_cloud_rates.py"]),
