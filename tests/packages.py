@@ -64,6 +64,11 @@ PACKAGES = (
         "core makers surfaces io world sensors pictures",
     ),
     _package(
+        "rebuild",
+        "recordings → worlds: poses, surfels, votes of shots, reflectance, and the folder of the place",
+        "core makers rays io world sensors pictures calibrate",
+    ),
+    _package(
         "scenario",
         "worlds, vehicles and sensors on one clock: the scenario file, and the simulation in time steps",
         "core makers surfaces weather io world motion contact sensors",
@@ -86,7 +91,7 @@ PACKAGES = (
     _package(
         "live",
         "ROS 2, packets over UDP, Foxglove, browser viewer",
-        "core makers weather io world motion contact sensors pictures scenario outputs",
+        "core surfaces makers weather io world motion contact sensors pictures scenario outputs",
     ),
     _package(
         "gym",
@@ -96,7 +101,7 @@ PACKAGES = (
     _package(
         "cli",
         "thin commands: parse, call, print",
-        "core makers rays surfaces weather io world motion contact sensors pictures calibrate scenario outputs "
+        "core makers rays surfaces weather io world motion contact sensors pictures calibrate rebuild scenario outputs "
         "campaign evaluate live gym " + PUBLIC,
     ),
 )

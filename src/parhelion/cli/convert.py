@@ -71,7 +71,7 @@ def convert(
     from parhelion.io.recordings import clouds_of, existing, is_capture
     from parhelion.io.ros import is_bag
 
-    writing = Writing("converting", "--force", force, format, topic, frame, layout, rate)
+    writing = Writing("converting", "--force", force, format, topic, frame, layout, rate, sensor)
     to_bag = recordings.is_bag_storage(format) or recordings.names_bag_file(target)
     if is_bag(existing(source)):
         (recordings.bag_to_bag if to_bag else recordings.bag_to_clouds)(source, target, writing)

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from parhelion.cli import screen
+from parhelion.cli import localise, realism, screen
 from parhelion.cli.recordings import check_file, make_folder
 from parhelion.cli.screen import Command, Group, examples, start_engine, warn
 from parhelion.core.errors import ConfigError, FormatError
 
 if TYPE_CHECKING:
-    from parhelion.evaluate.slam.drives import Drive
     from parhelion.evaluate.slam.study import RunResult
 
 # ---- `parhelion evaluate clouds`: simulated clouds against real ones ------------------------------------------------
@@ -383,20 +382,11 @@ def _study(
 
 
 def _recorded(source: Path, names: list[str], truth: Path | None, topic: str | None, report: _Report) -> None:
-    from parhelion.evaluate.slam.drives import BagDrive, FolderDrive
+    from parhelion.evaluate.slam.drives import recorded_drive
     from parhelion.evaluate.slam.study import run_methods
-    from parhelion.io.ros import is_bag
 
     makers = _makers(names)
-    drive: Drive
-    if is_bag(source):
-        drive = BagDrive(source, truth, topic=topic)
-    elif source.is_dir():
-        drive = FolderDrive(source, truth)
-    else:
-        raise FormatError(
-            f"{source}: give a scenario (.yaml), a bag, a folder of clouds, or two TUM files with --estimate"
-        )
+    drive = recorded_drive(source, truth, topic)
     with screen.progress("driving", drive.count) as advance:
         report.add(*run_methods(drive, makers, advance=advance))
 
@@ -455,7 +445,7 @@ class _Report:
 app = typer.Typer(
     cls=Group,
     no_args_is_help=True,
-    epilog=examples(EXAMPLES[0], DETECTIONS_EXAMPLES[0], PLACEMENT_EXAMPLES[0], SLAM_EXAMPLES[0]),
+    epilog=examples(EXAMPLES[0], DETECTIONS_EXAMPLES[0], PLACEMENT_EXAMPLES[0], SLAM_EXAMPLES[0], realism.EXAMPLES[0]),
 )
 
 for _function, _examples in (
@@ -463,5 +453,7 @@ for _function, _examples in (
     (detections, DETECTIONS_EXAMPLES),
     (placement, PLACEMENT_EXAMPLES),
     (slam, SLAM_EXAMPLES),
+    (realism.realism, realism.EXAMPLES),
+    (localise.localise, localise.EXAMPLES),
 ):
     app.command(cls=Command, epilog=examples(*_examples))(_function)

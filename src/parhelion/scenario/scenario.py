@@ -181,6 +181,7 @@ class Scenario:
         source: str = "scenario",
         *,
         world: World | None = None,
+        place: World | None = None,
     ) -> None:
         """Build a scenario from checked settings; `Scenario.load` reads a file.
 
@@ -189,6 +190,7 @@ class Scenario:
             folder: Folder to which file names in the settings are relative.
             source: Name of the file in error messages.
             world: A world that was loaded for the same fields; only its weather is set.
+            place: A world that replaces that of the settings; the scenario adds its water and its objects.
         """
         self.settings, self.folder, self.source = settings, Path(folder), source
         self.seed = settings.seed
@@ -200,7 +202,7 @@ class Scenario:
         self.water = _water(settings, self.seed)
         self._live: LiveActors | None = None
         self._raising: list[Any] = []
-        self.world = self._load_world() if world is None else world
+        self.world = self._load_world(place) if world is None else world
         self._set_weather()
         self._drivers: dict[str, Driver] = {}
         self._ended: tuple[float, str] | None = None
@@ -321,12 +323,12 @@ class Scenario:
             if reaction == "end" and self._ended is None:
                 self._ended = (time, f"{one.body} hit {one.other}")
 
-    def _load_world(self) -> World:
+    def _load_world(self, place: World | None) -> World:
         entry = self.settings.world
         entry = WorldEntry(name=entry) if isinstance(entry, str) else entry
         name = entry.name
         is_file = Path(name).suffix != ""
-        world: World = self._at(
+        world: World = place or self._at(
             "world", lambda: World.load(self.folder / name if is_file else name, seed=entry.seed, **entry.params)
         )
         if self.settings.daylight is not None:

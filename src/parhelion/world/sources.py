@@ -150,6 +150,7 @@ SOURCES = (
     Source("CityJSON", (".city.json", ".cityjson"), "maps.cityjson:load_cityjson", "city model with surfaces"),
     Source("OpenDRIVE", (".xodr",), "roads.load:load_opendrive", "roads with lanes"),
     Source("ROS map", (), "maps.floorplan:load_ros_map", "occupancy grid (.yaml with an image)"),
+    Source("rebuilt world", (), "rebuilt:load_rebuilt", "folder that `parhelion rebuild` writes"),
     Source("floor plan image", (".png", ".pgm", ".bmp"), "maps.floorplan:load_plan_image", "walls of a picture"),
     Source("SVG", (".svg",), "maps.floorplan:load_svg", "walls of a drawing"),
     Source("DXF", (".dxf",), "maps.floorplan:load_dxf", "walls of a drawing"),
@@ -166,6 +167,8 @@ def source_of(path: str | PathLike[str]) -> Source | None:
     found = [source for source in SOURCES if name.endswith(source.suffixes)] if name else []
     if found:
         return found[0]
+    if Path(path).is_dir():
+        return by_name["rebuilt world"] if (Path(path) / "world.yaml").is_file() else None
     if name.endswith(".json"):
         head = _head(path)
         if re.search(rb'"type"\s*:\s*"CityJSON"', head):
@@ -173,6 +176,8 @@ def source_of(path: str | PathLike[str]) -> Source | None:
         return by_name["GeoJSON"] if re.search(rb'"type"\s*:\s*"Feature(Collection)?"', head) else None
     if name.endswith((".yaml", ".yml")):
         keys = set(re.findall(rb"^([a-z_]+)\s*:", _head(path), re.MULTILINE))
+        if re.search(rb"^kind\s*:\s*rebuilt\s*$", _head(path), re.MULTILINE):
+            return by_name["rebuilt world"]
         return by_name["ROS map"] if {b"image", b"resolution"} <= keys or b"occupied_thresh" in keys else None
     return None
 

@@ -120,7 +120,7 @@ def _one_pass(frames: Sequence[FlatPixels], seed: int, typical_step: Pose | None
     step: Pose = typical_step or (np.eye(3), np.zeros(3))
     lost = True
     for number, frame in enumerate(frames):
-        some = frame.rows(_even_sample(frame.normal, random))
+        some = frame.rows(even_sample(frame.normal, random))
         if number == 0:
             placed = _Fit((np.eye(3), np.zeros(3)), STILL, 0.0, 0.0)
         else:
@@ -168,7 +168,7 @@ def _fit(
             rotated_by = Rotation.from_matrix(before[0].T @ rotation).as_rotvec()
             during = skew * rotated_by, skew * (before[0].T @ (shift - before[1]))
         here, facing = _placed(points, (rotation, shift), during)
-        rotated, moved, apart, cost = _match(here, facing, places, normals, tree, near)
+        rotated, moved, apart, cost = match_planes(here, facing, places, normals, tree, near)
         after = rotated @ shift + moved
         settled = near <= NEAREST_M and float(np.linalg.norm(after - shift)) < SETTLED_M
         rotation, shift = rotated @ rotation, after
@@ -178,7 +178,7 @@ def _fit(
     return _Fit((rotation, shift), during, apart, cost)
 
 
-def _even_sample(normal: Floats, random: np.random.Generator) -> NDArray[np.int64]:
+def even_sample(normal: Floats, random: np.random.Generator) -> NDArray[np.int64]:
     """Sample of points whose normals are spread over all directions (after Rusinkiewicz and Levoy 2001).
 
     Most points lie on the road, which does not constrain the horizontal position.
@@ -202,7 +202,7 @@ def _placed(points: FlatPixels, pose: Pose, during: tuple[Floats, Floats]) -> tu
     return point @ pose[0].T + pose[1], normal @ pose[0].T
 
 
-def _match(
+def match_planes(
     here: Floats, facing: Floats, places: Floats, normals: Floats, tree: object, near: float
 ) -> tuple[Floats, Floats, float, float]:
     """Small rotation and shift that move points onto the planes of their nearest neighbours.

@@ -175,7 +175,7 @@ def _class_at(place: str) -> Any:
 # ---- Adapters of odometry packages. Each package is imported when its method is created -----------------------------
 
 
-def _points(scan: PointCloud, most_m: float, least_m: float = 1.0) -> tuple[Floats, Floats]:
+def scan_points(scan: PointCloud, most_m: float, least_m: float = 1.0) -> tuple[Floats, Floats]:
     """Points (n, 3) [m] within the ranges and their times [s], float64."""
     xyz = np.asarray(scan.xyz, np.float64)
     ranges = np.linalg.norm(xyz, axis=1)
@@ -212,7 +212,7 @@ class _FrameIcp:
             setattr(getattr(config, section), name, value)
 
     def register(self, scan: PointCloud, imu: ImuData | None) -> Pose:
-        points, times = _points(scan, self._most_m, self._least_m)
+        points, times = scan_points(scan, self._most_m, self._least_m)
         self._icp.register_frame(points, times / self._period_s)
         return Pose.from_matrix(self._icp.last_pose)
 
@@ -283,7 +283,7 @@ class SmallGicp:
         self._empty = True
 
     def register(self, scan: PointCloud, imu: ImuData | None) -> Pose:
-        points, times = _points(scan, self._most_m)
+        points, times = scan_points(scan, self._most_m)
         if len(points) <= self._neighbours:
             raise ConfigError(f"small-gicp: a scan has {len(points)} points, too few to register")
         still = carried(points, times / self._period_s - 1.0, self._step)
@@ -338,7 +338,7 @@ class RkoLio:
             self._lio.add_imu_measurement(
                 imu.specific_force[row], imu.angular_rate[row], _nanoseconds(time), self._lidar_from_imu
             )
-        points, times = _points(scan, self._most_m)
+        points, times = scan_points(scan, self._most_m)
         stamps = np.round((start + times) * self._NS).astype(np.int64) + _EPOCH_NS
         self._lio.register_scan(points, stamps, np.eye(4), _nanoseconds(start), _nanoseconds(start + self._period_s))
         return Pose.from_matrix(self._lio.pose())
