@@ -13,7 +13,7 @@ import typer
 from parhelion.cli import localise, realism, screen
 from parhelion.cli.recordings import check_file, make_folder
 from parhelion.cli.screen import Command, Group, examples, start_engine, warn
-from parhelion.core.errors import ConfigError, FormatError
+from parhelion.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from parhelion.evaluate.slam.study import RunResult
