@@ -25,7 +25,7 @@ DEVELOPMENT = {"dev", "docs", "bench", "devkits", "oracles"}
 DISTRIBUTIONS = {
     "PIL": "pillow", "yaml": "pyyaml", "lzf": "python-neo-lzf", "ot": "pot", "distributed": "dask",
     "foxglove": "foxglove-sdk", "sionna": "sionna-rt", "mujoco": "mujoco-core",
-    "pxr": "usd-core", "zenoh": "eclipse-zenoh", "sklearn": "scikit-learn",
+    "pxr": "usd-core", "zenoh": "eclipse-zenoh", "sklearn": "scikit-learn", "cv2": "opencv-python-headless",
 }  # fmt: skip
 """Distribution of a module, if its name is another one."""
 INDIRECT = {

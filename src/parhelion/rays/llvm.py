@@ -48,8 +48,8 @@ def advice(platform: str = sys.platform) -> str:
     given = os.environ.get(VARIABLE, "")
     if given and not Path(given).is_file():
         return (
-            f"{VARIABLE}: {given} does not exist; set it to the LLVM library of version {OLDEST} or later, or unset it to "
-            "search the default locations"
+            f"{VARIABLE}: {given} does not exist; set it to the LLVM library of version {OLDEST} or later, or unset it "
+            "to search the default locations"
         )
     if os.environ.get("CONDA_PREFIX"):
         manager = "conda"
