@@ -29,8 +29,8 @@ VOTE_ROUNDS = 3
 REFLECTANCE_CELL_VOXELS = 4.0
 COVERAGE_CELL_M = 0.5
 COVERAGE_REACH_M = 60.0
-COVERAGE_EVERY = 4
-"""Every n-th shot marks the space that it passed."""
+COVERAGE_EVERY = 3
+"""Every n-th shot marks the space that it passed; coprime with the number of rings of common sensors."""
 LEAST_PATH_M = 0.3
 LEAST_SEEN = 4
 """Smallest number of votes that make a surfel thin."""
@@ -245,8 +245,8 @@ def _voted(
         surfels = after
     votes = count_votes(surfels, frames, path, usable)
     confirmed, passed = votes.confirmed.sum(axis=1), votes.passed.sum(axis=1)
-    share = (confirmed + 1.0) / (confirmed + passed + 1.0)
-    thin = (confirmed + passed >= LEAST_SEEN) & (share < THIN_COVER)
+    share = (confirmed + 0.5) / (confirmed + passed + 0.5)
+    thin = (votes.shots >= LEAST_SEEN) & (share < THIN_COVER)
     removed["thin"] = int(thin.sum())
     return surfels, np.where(thin, share, 1.0).astype(np.float32), removed
 

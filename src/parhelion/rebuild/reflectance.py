@@ -20,8 +20,8 @@ from parhelion.makers.scales import scale_called
 from parhelion.rebuild.frames import Floats, Frame, Mask, Path, Singles
 from parhelion.rebuild.surfels import Surfels
 from parhelion.rebuild.votes import SurfelScene, margin_m
-from parhelion.sensors.optics.lidar.link_budget import LEAST_OVERLAP, overlap_share, threshold_photons
 from parhelion.sensors.optics.lidar.lidar import Lidar
+from parhelion.sensors.optics.lidar.link_budget import LEAST_OVERLAP, overlap_share, threshold_photons
 from parhelion.world.coverage import packed_cells
 
 ROUNDS = 4

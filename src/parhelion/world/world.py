@@ -24,8 +24,8 @@ from parhelion.surfaces import library
 from parhelion.surfaces.material import Material
 from parhelion.weather.daylight import Daylight
 from parhelion.weather.weather import Weather
-from parhelion.world.coverage import Coverage
 from parhelion.world.assemble import Bases, MeshLike, MeshSources, TextureRows, assemble, default_viewpoint
+from parhelion.world.coverage import Coverage
 from parhelion.world.emitters import HasEmitters
 from parhelion.world.guess import adjusted, check_table, read_table
 from parhelion.world.labels import GROUND_LABELS, LabelTable
