@@ -16,8 +16,8 @@ from parhelion.rebuild.rebuild import Place, rebuilt
 
 FRAMES, PERIOD_S = 9, 0.4
 DRIVE = ph.ConstantTwist(ph.Pose((0.0, 0.0, 1.5)), (1.5, 0.2, 0.0), (0.0, 0.0, 0.2))
-BOX_PATH = ph.Waypoints([0.0, 4.0], [ph.Pose((5.0, -3.0, 0.5)), ph.Pose((5.0, 3.0, 0.5))])
-STANDING = np.array([3.0, 2.5, 0.5])
+BOX_PATH = ph.Waypoints([0.0, 4.0], [ph.Pose((5.5, 0.9, 0.5)), ph.Pose((10.5, 0.9, 0.5))])
+STANDING = np.array([8.0, -0.9, 0.5])
 
 
 @cache

@@ -25,7 +25,9 @@ from parhelion.world.coverage import Coverage, packed_cells
 
 LEAST_VOXEL_M, MOST_VOXEL_M, RANGE_PER_VOXEL = 0.05, 0.1, 125.0
 """Limits of the voxel size [m], and the median range of the returns in voxels."""
-VOTE_ROUNDS = 3
+VOTE_ROUNDS = 5
+FEW_CHANGES = 0.002
+"""Share of surfels whose removal ends the votes."""
 REFLECTANCE_CELL_VOXELS = 4.0
 COVERAGE_CELL_M = 0.5
 COVERAGE_REACH_M = 60.0
@@ -242,7 +244,10 @@ def _voted(
         after, keep = decided(surfels, votes)
         removed["removed"] += len(surfels) - len(after)
         removed["shrunk"] += int(np.sum(after.radius < surfels.radius[keep]))
+        settled = len(surfels) - len(after) < FEW_CHANGES * len(surfels)
         surfels = after
+        if settled:
+            break
     votes = count_votes(surfels, frames, path, usable)
     confirmed, passed = votes.confirmed.sum(axis=1), votes.passed.sum(axis=1)
     share = (confirmed + 0.5) / (confirmed + passed + 0.5)

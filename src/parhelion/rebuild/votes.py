@@ -8,7 +8,7 @@ reach beyond the edge of their surface become smaller.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,6 +24,10 @@ from parhelion.world.rebuilt import TRIANGLES
 MARGIN_M, MARGIN_SLANT_M, MOST_MARGIN_M = 0.04, 0.04, 0.3
 """Distance before the recorded return from which a surfel is contradicted: constant part [m], part that is divided by
 the cosine of incidence [m], and largest value [m]."""
+LAYERS = 8
+"""Largest number of surfels that one shot contradicts in a round."""
+BEYOND_M = 1e-3
+"""Distance behind a surfel from which a shot continues [m]."""
 RIMS = 4
 """Number of zones of equal width between the centre and the rim of a disk."""
 LEAST_PASSED = 0.5
@@ -104,27 +108,42 @@ def count_votes(surfels: Surfels, frames: Sequence[Frame], path: Path, usable: S
         start, along = path.rays(number, frame)
         if usable is not None:
             start, along, frame = start[usable[number]], along[usable[number]], frame.rows(usable[number])
-        hit = scene.cast(start, along)
-        seen = hit.surfel >= 0
-        ahead = frame.range_m - hit.range_m
-        with np.errstate(invalid="ignore"):
-            margin = margin_m(hit.cos)
-            kinds = (np.abs(ahead) <= margin, ahead > margin, ~frame.returned)
-        place = np.maximum(hit.surfel, 0) * RIMS + np.minimum((hit.rim * RIMS).astype(np.int64), RIMS - 1)
-        near, through, gone = (
-            np.bincount(place[seen & kind], minlength=count * RIMS).reshape(-1, RIMS) for kind in kinds
-        )
+        near, through, gone = (np.zeros((count, RIMS)) for _ in range(3))
+        for ahead, hit in _layers(scene, start, along, frame.range_m.astype(np.float64)):
+            with np.errstate(invalid="ignore"):
+                margin = margin_m(hit.cos)
+                kinds = (np.abs(ahead) <= margin, ahead > margin, np.isnan(ahead))
+            place = hit.surfel * RIMS + np.minimum((hit.rim * RIMS).astype(np.int64), RIMS - 1)
+            for table, kind in zip((near, through, gone), kinds, strict=True):
+                table += np.bincount(place[kind], minlength=count * RIMS).reshape(-1, RIMS)
+            behind += np.bincount(hit.surfel[kinds[0]], (ahead * hit.cos)[kinds[0]], count)
         total = near.sum(axis=1) + through.sum(axis=1)
-        weight = 1.0 / np.maximum(total, 1)
+        weight = 1.0 / np.maximum(total, 1.0)
         confirmed += weight[:, None] * near
         passed += weight[:, None] * through
         lost += gone
         shots += total
         returns += near.sum(axis=1)
-        chosen = seen & kinds[0]
-        behind += np.bincount(hit.surfel[chosen], (ahead * hit.cos)[chosen], count)
     mean = behind / (returns + PRIOR_SHOTS)
     return Votes(confirmed, passed, lost.astype(np.int64), shots.astype(np.int64), mean)
+
+
+def _layers(scene: SurfelScene, start: Floats, along: Floats, range_m: Floats) -> Iterator[tuple[Floats, Cast]]:
+    """Surfels that shots meet one after the other, up to their returns, and the distance from there to the return."""
+    passed = np.zeros(len(range_m))
+    for _ in range(LAYERS):
+        hit = scene.cast(start + passed[:, None] * along, along)
+        rows = np.flatnonzero(hit.surfel >= 0)
+        hit = Cast(hit.surfel[rows], hit.range_m[rows], hit.rim[rows], hit.cos[rows])
+        ahead = range_m[rows] - passed[rows] - hit.range_m
+        yield ahead, hit
+        with np.errstate(invalid="ignore"):
+            onward = ahead > margin_m(hit.cos)
+        if not onward.any():
+            return
+        rows = rows[onward]
+        passed = passed[rows] + hit.range_m[onward] + BEYOND_M
+        start, along, range_m = start[rows], along[rows], range_m[rows]
 
 
 def decided(surfels: Surfels, votes: Votes) -> tuple[Surfels, NDArray[np.int64]]:
