@@ -131,9 +131,8 @@ def test_the_floor_carries_and_unobserved_places_have_none(world: ph.World) -> N
 def test_rays_into_unobserved_space_are_unknown(world: ph.World) -> None:
     assert world.coverage is not None
     start = np.array([[1.0, 0.1, 1.5], [1.0, 0.1, 1.5], [1.0, 0.1, 40.0]])
-    along = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]])
-    ahead = float(world.cast(start[0], along[0]).range[0])
-    unknown = world.coverage.unknown(start, along, [ahead, 60.0, 5.0])
+    along = np.array([[1.0, 0.0, 0.05], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]])
+    unknown = world.coverage.unknown(start, along / np.linalg.norm(along, axis=1)[:, None], [5.0, 60.0, 5.0])
     assert unknown.tolist() == [False, True, True]
     scan = lidar().scan(world, pose=ph.Pose((0.9, 0.1, 1.5)), seed=5)
     assert world.coverage.unknown_shots(scan).mean() < 0.05
@@ -195,9 +194,9 @@ def test_poses_are_estimated_and_deskewed() -> None:
 
 
 def test_poses_that_disagree_are_reported_with_the_place() -> None:
-    xyz, quat = (part[:5].copy() for part in true_poses())
+    xyz, quat = (part[:4].copy() for part in true_poses())
     xyz[2, 0] += 0.2
-    made = rebuilt(frames()[:5], lidar(), (xyz, quat))
+    made = rebuilt(frames()[:4], lidar(), (xyz, quat))
     assert any("disagree" in note and "frame 2" in note for note in made.notes)
     assert np.linalg.norm(made.path.xyz[2] - true_poses()[0][2]) < 0.05
 
@@ -213,8 +212,8 @@ def test_one_revolution_and_a_stationary_sensor() -> None:
 
 
 def test_the_same_drive_gives_the_same_place() -> None:
-    xyz, quat = (part[:3] for part in true_poses())
-    first, second = (rebuilt(frames()[:3], lidar(), (xyz, quat)) for _ in range(2))
+    xyz, quat = (part[:2] for part in true_poses())
+    first, second = (rebuilt(frames()[:2], lidar(), (xyz, quat)) for _ in range(2))
     assert np.array_equal(first.surfels.centre, second.surfels.centre)
     assert np.array_equal(first.reflectances.value, second.reflectances.value)
 
