@@ -61,9 +61,7 @@ def kitti(numbers: range = range(60, 86)) -> list[Frame]:
     return frames
 
 
-def _frame(
-    name: str, time_s: float, points: Floats, ring: NDArray[Any], step: float, period_s: float = 0.0
-) -> Frame:
+def _frame(name: str, time_s: float, points: Floats, ring: NDArray[Any], step: float, period_s: float = 0.0) -> Frame:
     xyz = points[:, :3]
     range_m = np.linalg.norm(xyz, axis=1)
     azimuth, elevation = np.arctan2(xyz[:, 1], xyz[:, 0]), np.arcsin(xyz[:, 2] / range_m)
@@ -108,7 +106,7 @@ def _between(azimuth: Floats, elevation: Floats, ring: NDArray[Any], step: float
 def _rings_by_elevation(elevation: Floats, template: Floats | None) -> tuple[NDArray[np.int64], Floats]:
     """Rings of points in order of firing, -1 for none, and the elevations of the rings [deg].
 
-    The correction of motion shifts the rings smoothly by up to 1.5 degrees; the shift is followed from window to window.
+    The correction of motion shifts the rings by up to 1.5 degrees; the shift is followed from window to window.
     """
     windows = np.array_split(np.arange(len(elevation)), len(elevation) // WINDOW)
     groups = []

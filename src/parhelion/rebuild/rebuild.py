@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from parhelion.core.errors import ConfigError
 from parhelion.rebuild.frames import Floats, Frame, Mask, Path, Singles
 from parhelion.rebuild.poses import MOST_APART_M, Registered, estimated, refined, with_motion
-from parhelion.rebuild.reading import blind_cells, cell_of, scaled_delays
-from parhelion.rebuild.reflectance import Reflectances, fitted_reflectances
+from parhelion.rebuild.reading import LEAST_FRAMES_OF_MASK, blind_cells, cell_of, scaled_delays
+from parhelion.rebuild.reflectance import LOST_CELL, Reflectances, fitted_reflectances, shadowed
 from parhelion.rebuild.surfels import Surfels, Voxels, fitted
 from parhelion.rebuild.votes import SurfelScene, count_votes, decided
 from parhelion.sensors.optics.lidar.lidar import Lidar
@@ -74,8 +74,10 @@ class Place:
     voxel_m: float
     ring_bias_m: Floats
     """Range error of each ring that was corrected [m]; empty without rings."""
+    blind: Mask
+    """Mask of the directions that never return anything, or that the carrier of the sensor hides."""
     blind_share: float
-    """Share of the shots in directions that never return anything."""
+    """Share of the shots in these directions."""
     removed: dict[str, int]
     """Counts of surfels that were removed or shrunk, by reason."""
     notes: list[str] = field(default_factory=list)
@@ -113,6 +115,9 @@ def rebuilt(
     surfels, cover, removed = _voted(surfels, frames, registered.path, usable, options)
     watch("reflectance")
     cell_m = REFLECTANCE_CELL_VOXELS * voxel_m
+    if len(frames) >= LEAST_FRAMES_OF_MASK:
+        blind = shadowed(surfels, frames, registered.path, blind, LOST_CELL * cell_m)
+        usable = [~blind[cell_of(frame.direction)] for frame in frames]
     reflectances = fitted_reflectances(surfels, frames, registered.path, lidar, cell_m, usable)
     if not reflectances.known:
         notes.append("the recording has no intensities that determine the reflectance; surfaces are uniformly grey")
@@ -121,7 +126,19 @@ def rebuilt(
     blind_share = float(np.mean(np.concatenate([~mask for mask in usable])))
     ground = ground_of(surfels, registered.path)
     return Place(
-        surfels, cover, ground, reflectances, coverage, frames, registered, voxel_m, bias, blind_share, removed, notes
+        surfels,
+        cover,
+        ground,
+        reflectances,
+        coverage,
+        frames,
+        registered,
+        voxel_m,
+        bias,
+        blind,
+        blind_share,
+        removed,
+        notes,
     )
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from parhelion.makers.scales import scale_called
 from parhelion.rebuild.frames import Floats, Frame, Mask, Path, Singles
+from parhelion.rebuild.reading import cell_of
 from parhelion.rebuild.surfels import Surfels
 from parhelion.rebuild.votes import SurfelScene, margin_m
 from parhelion.sensors.optics.lidar.lidar import Lidar
@@ -33,6 +34,8 @@ TYPICAL = 0.2
 DARKEST, BRIGHTEST = 0.002, 0.98
 ABOVE, BELOW = 1.5, 0.5
 """Factors between the reflectance at the detection threshold and that of surfaces that mostly return, or mostly not."""
+SHADOW = 0.5
+"""Share of the expected returns below which the carrier of the sensor hides a direction."""
 LOST_CELL = 2.0
 """Size of the cells in which returned and lost shots are counted, in cells of the reflectance."""
 
@@ -172,6 +175,31 @@ def _censored(surfels: Surfels, shots: _Shots, white: Floats, cell_m: float) -> 
     rate = (back + 0.66) / (total + 1.0)
     limit = grouped_median(np.log(1.0 / (white * np.maximum(shots.cos, LEAST_COS))), where, len(number))
     return rate[inverse], np.exp(limit)[inverse]
+
+
+def shadowed(surfels: Surfels, frames: Sequence[Frame], path: Path, blind: Mask, cell_m: float) -> NDArray[np.bool_]:
+    """Directions in which the carrier of the sensor hides the place, in addition to those that are blind.
+
+    Shots there are lost, although the surfaces behind return shots of other directions.
+    """
+    scene, (number, group) = SurfelScene(surfels), cells(surfels, cell_m)
+    where, way, back = [], [], []
+    for row, frame in enumerate(frames):
+        hit = scene.cast(*path.rays(row, frame))
+        met = hit.surfel >= 0
+        where.append(group[hit.surfel[met]])
+        way.append(cell_of(frame.direction[met]))
+        back.append(frame.returned[met])
+    surface, direction, returned = (np.concatenate(part) for part in (where, way, back))
+    found = blind.copy()
+    for _ in range(2):
+        free = ~found[direction]
+        total = np.bincount(surface[free], minlength=len(number))
+        rate = (np.bincount(surface[free & returned], minlength=len(number)) + 0.66) / (total + 1.0)
+        expected = np.bincount(direction, rate[surface], len(blind))
+        observed = np.bincount(direction[returned], minlength=len(blind))
+        found = blind | ((expected > 2 * len(frames)) & (observed < SHADOW * expected))
+    return found
 
 
 def cells(surfels: Surfels, size_m: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
