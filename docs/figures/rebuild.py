@@ -84,7 +84,7 @@ def draw_held_out(sets: dict[str, Rebuilt], target: str) -> None:
 
 
 def draw_map(made: Rebuilt, target: str) -> None:
-    """Where a sensor may go in one place."""
+    """Map of the places with observed surroundings."""
     image, (wide, high) = free_map(made[0])
     figure, (axes,) = sheet(6.0, 6.0 * high / wide, 1)
     axes.imshow(image, interpolation="nearest", extent=(0.0, wide, 0.0, high))

@@ -171,7 +171,9 @@ def _predicted(xyz: Floats, quat: Floats, times: Floats, number: int) -> tuple[F
         return xyz[-1], quat[-1]
     share = (times[number] - times[number - 1]) / (times[number - 1] - times[number - 2])
     turn = _vector(quat_multiply(quat_conjugate(quat[-2]), quat[-1]))
-    return np.asarray(xyz[-1] + share * (xyz[-1] - xyz[-2])), quat_multiply(quat[-1], _quaternion(share * turn))
+    ahead: Floats = xyz[-1] + share * (xyz[-1] - xyz[-2])
+    turned: Floats = quat_multiply(quat[-1], _quaternion(share * turn))
+    return ahead, turned
 
 
 def _fit(
@@ -285,4 +287,4 @@ def _quaternion(turn: Floats) -> Floats:
     """Quaternion of a rotation vector [rad]."""
     angle = float(np.linalg.norm(turn))
     half = np.sinc(0.5 * angle / np.pi) * 0.5
-    return np.append(half * turn, np.cos(0.5 * angle))
+    return np.asarray(np.append(half * turn, np.cos(0.5 * angle)), np.float64)

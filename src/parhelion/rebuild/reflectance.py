@@ -88,7 +88,7 @@ def fitted_reflectances(
     shots = _cast(surfels, frames, path, usable)
     cell, inverse = cells(surfels, cell_m)
     white = white_power(lidar, shots.range_m)
-    observed = _observed(shots, lidar, white)
+    observed = _observed(shots, lidar, white, frames[0].is_reflectance)
     seen = shots.returned & np.isfinite(observed) & (observed > 0.0) & (shots.cos > LEAST_COS)
     value = np.full(len(surfels), TYPICAL)
     spread = np.full(len(surfels), np.nan)
@@ -133,8 +133,10 @@ def _cast(surfels: Surfels, frames: Sequence[Frame], path: Path, usable: Sequenc
     return _Shots(surfel, np.maximum(range_m, 0.1), cos, value.astype(np.float64), returned)
 
 
-def _observed(shots: _Shots, lidar: Lidar, white: Floats) -> Floats:
+def _observed(shots: _Shots, lidar: Lidar, white: Floats, is_reflectance: bool) -> Floats:
     """Reflectance that each return implies; NaN where its intensity does not determine one."""
+    if is_reflectance:
+        return np.asarray(shots.value / np.maximum(shots.cos, LEAST_COS))
     scale = scale_called(lidar.config.intensity.scale)
     if scale.typical_reflectance is not None:
         return np.full(len(white), np.nan)

@@ -8,6 +8,7 @@ from pathlib import Path as File
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import parhelion as ph
 from parhelion.core.errors import ConfigError, FormatError
@@ -92,7 +93,8 @@ def test_the_rebuilt_world_is_scanned_as_the_true_one(world: ph.World) -> None:
     pose = ph.Pose((0.9, 0.1, 1.5))
     static = ph.World.load("warehouse")
     real, again = (lidar().scan(one, pose=pose, seed=5) for one in (static, world))
-    ranges, levels = [], []
+    ranges: list[NDArray[np.float64]] = []
+    levels: list[NDArray[np.float64]] = []
     for scan in (real, again):
         for values, name in ((ranges, "range"), (levels, "intensity")):
             image = np.full(len(scan.shots), np.nan)
@@ -120,6 +122,7 @@ def test_other_sensors_weather_and_objects_work_in_a_rebuilt_world(world: ph.Wor
     world.weather = None
     assert np.median(foggy.fields["intensity"]) < np.median(clear.fields["intensity"])
     image = ph.Camera("generic/vga", width=40, height=30).shoot(world, pose=high, seed=1)
+    assert image.depth is not None
     assert np.isfinite(image.depth).mean() > 0.5
 
 
