@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 CONSTRAINTS ?=
 PIP_INSTALL := pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
 
-.PHONY: demo check test test-deps test-devkits test-oracles test-salts fuzz soak mutants bench bench-quick lint lock docs clean
+.PHONY: demo check test test-deps test-wheel test-devkits test-oracles test-salts fuzz soak mutants bench bench-quick lint lock docs clean
 
 demo: $(VENV)/.installed engine
 	$(BIN)/parhelion demo
@@ -49,6 +49,12 @@ test-deps: $(VENV)-newest/.installed $(VENV)-oldest/.installed
 		sh tools/ensure-engine.sh $(VENV)-$$versions/bin/python || exit 1; \
 		$(VENV)-$$versions/bin/python -m pytest -n 2 --dist loadfile $(BASE_TESTS) || exit 1; \
 	done
+
+# The wheel in an environment without development tools: commands of the tutorials, in a copy of the shipped examples.
+test-wheel: $(VENV)-wheel/.installed
+	sh tools/ensure-engine.sh $(VENV)-wheel/bin/python
+	PATH="$(abspath $(VENV)-wheel/bin):$$PATH" parhelion doctor
+	PATH="$(abspath $(VENV)-wheel/bin):$$PATH" $(VENV)-wheel/bin/python -I tools/tutorials.py --jobs 2
 
 # nuScenes' own development kit wants NumPy below 2, so it gets its own environment, too.
 test-devkits: $(VENV)-devkits/.installed engine-devkits
@@ -116,7 +122,7 @@ docs: $(VENV)/.installed-docs
 	$(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf $(VENV) $(VENV)-bench $(VENV)-devkits $(VENV)-oracles $(VENV)-newest $(VENV)-oldest site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-bench $(VENV)-devkits $(VENV)-oracles $(VENV)-newest $(VENV)-oldest $(VENV)-wheel site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # System libraries that no Python package carries: LLVM compiles the CPU kernels.
 .PHONY: engine engine-bench engine-devkits engine-oracles
@@ -159,6 +165,14 @@ $(VENV)-newest/.installed $(VENV)-oldest/.installed: pyproject.toml
 	$(@D)/bin/pip install --quiet --disable-pip-version-check uv
 	$(@D)/bin/uv pip install --quiet --python $(@D)/bin/python --resolution $(RESOLUTION) -e .
 	$(@D)/bin/uv pip install --quiet --python $(@D)/bin/python pytest pytest-xdist hypothesis
+	touch $@
+
+$(VENV)-wheel/.installed: pyproject.toml $(shell find src examples -type f -not -name '*.pyc')
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check uv
+	$(@D)/bin/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $(@D)/dist .
+	$(@D)/bin/uv pip install --quiet --python $(@D)/bin/python $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS)) \
+		"$$(echo $(@D)/dist/parhelion-*.whl)[ros,campaign,cluster,gym]" kiss-icp
 	touch $@
 
 $(VENV)-oracles/.installed: pyproject.toml

@@ -91,7 +91,7 @@ PACKAGES = (
     _package(
         "live",
         "ROS 2, packets over UDP, Foxglove, browser viewer",
-        "core makers weather io world motion contact sensors pictures scenario outputs",
+        "core surfaces makers weather io world motion contact sensors pictures scenario outputs",
     ),
     _package(
         "gym",

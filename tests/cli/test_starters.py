@@ -96,6 +96,21 @@ def test_new_overwrites_nothing(run: Callable[..., Any], fails: Callable[..., st
     assert sorted(one.name for one in tmp_path.iterdir()) == ["mine.yaml"]
 
 
+def test_a_scenario_from_settings_of_airsim(run: Callable[..., Any], fails: Callable[..., str], tmp_path: Path) -> None:
+    lidar = {"SensorType": 6, "NumberOfChannels": 4, "MeasurementsPerCycle": 64, "DrawDebugPoints": True}
+    car = {"VehicleType": "PhysXCar", "Sensors": {"top": lidar}}
+    (tmp_path / "settings.json").write_text(json.dumps({"Vehicles": {"car": car}}), encoding="utf-8")
+    made = run("new", "scenario", "--from", tmp_path / "settings.json", "-o", tmp_path / "a.yaml")
+    assert "Vehicles.car.Sensors.top: DrawDebugPoints" in made.stdout
+    assert "wrote" in made.stdout
+    assert (tmp_path / "a-top.yaml").is_file()
+    assert run("run", tmp_path / "a.yaml", "--check").exit_code == 0
+    assert "already exists" in fails("new", "scenario", "--from", tmp_path / "settings.json", "-o", tmp_path / "a.yaml")
+    assert run("new", "world", "--from", tmp_path / "settings.json", "-o", tmp_path / "b.yaml").exit_code == 2
+    missing = fails("new", "scenario", "--from", tmp_path / "no.json", "-o", tmp_path / "b.yaml")
+    assert "no.json: cannot be read" in missing
+
+
 def test_examples_are_listed_shown_and_copied(
     run: Callable[..., Any], fails: Callable[..., str], tmp_path: Path
 ) -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
 
 import parhelion as ph
 from parhelion.rays.device import engine
-from parhelion.rays.geometry import EditedGeometry, SceneGeometry
+from parhelion.rays.geometry import EditedGeometry, Remainder, SceneGeometry, Triangles
 from parhelion.rays.records import Rays
-from parhelion.rays.scene import RayScene, StandingPart
+from parhelion.rays.scene import RayScene, StandingPart, _standing_part
 from parhelion.world.assemble import MOST_ADDED
 
 LIDAR = {"sub_rays": 5}
@@ -71,6 +72,8 @@ def edited(world: ph.World, look: Callable[[], Any]) -> None:
     look()
     world.remove(first)
     box(world, 5.5, 2.0, 503)
+    look()
+    world.remove(next(one for one in world.objects if one.name == "post-3"))
     look()
     cat(world)
 
@@ -147,6 +150,22 @@ def test_edits_build_only_what_changed(lidar: ph.Lidar) -> None:
     world.remove(item)
     box(world, 3.5, 3.0, 511)
     assert look() == 12
+
+
+def test_tables_of_what_remains_are_those_of_a_new_part() -> None:
+    rng = np.random.default_rng(4)
+    vertices, faces = rng.normal(size=(300, 3)), rng.integers(0, 300, (500, 3)).astype(np.int32)
+    faces[::7, 2] = faces[::7, 1]  # without an area
+    every = Triangles(vertices, faces, np.arange(500, dtype=np.uint32), rng.random((500, 3, 2), np.float32))
+    whole, kept = SceneGeometry(every), rng.random(500) < 0.8
+    rest = SceneGeometry(every.chosen(np.flatnonzero(kept)), remainder=Remainder(ref(whole), kept))
+    _standing_part(whole)
+    cut, new = _standing_part(rest), StandingPart(rest.static)
+    np.testing.assert_array_equal(cut.rows, new.rows)
+    np.testing.assert_array_equal(cut.table, new.table)
+    np.testing.assert_array_equal(cut.solid.faces, new.solid.faces)
+    np.testing.assert_array_equal(cut.solid.part, new.solid.part)
+    np.testing.assert_array_equal(every.bounds, [vertices.min(axis=0), vertices.max(axis=0)])
 
 
 def test_many_additions_are_built_as_one(lidar: ph.Lidar) -> None:

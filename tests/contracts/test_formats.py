@@ -88,7 +88,7 @@ def held(case: Case, cloud: PointCloud) -> list[str]:
 def test_every_format_is_under_the_contract() -> None:
     # Labels alone are no cloud; tests/unit/io/test_kitti.py has them. Captures need scans, which
     # tests/unit/io/test_velodyne.py has.
-    assert {case.format for case in CASES} | {"semantickitti", "pcap"} == set(FORMATS)
+    assert {case.format for case in CASES} | {"semantickitti", "pcap", "lvx2"} == set(FORMATS)
 
 
 @every_case

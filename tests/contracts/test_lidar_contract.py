@@ -213,7 +213,7 @@ def test_adaptive_sampling_gives_the_fixed_answer_in_the_city(returns: str) -> N
     range_off = np.abs(strongest(few, "range") - strongest(full, "range"))
     power_full = strongest(full, "power")
     power_off = np.abs(strongest(few, "power") - power_full)
-    assert np.mean(range_off <= 1e-3) >= 0.985
+    assert np.mean(range_off <= 1.1e-3) >= 0.985  # one step of the reported range
     assert np.mean(power_off <= 0.01 * power_full) >= 0.98
 
 

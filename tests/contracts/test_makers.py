@@ -73,9 +73,9 @@ def test_built_in_makers_stay() -> None:
     with pytest.raises(ConfigError, match="'velodyne' is a built-in maker"):
         ph.register_maker(Maker("velodyne", "Mine"))
     assert tuple(makers.makers()) == OWN
-    assert tuple(codecs()) == ("velodyne", "ouster")
-    with pytest.raises(ConfigError, match="packets of the maker 'hesai' are not known"):
-        maker_called("hesai").load_codec()
+    assert tuple(codecs()) == ("velodyne", "ouster", "hesai", "robosense", "livox")
+    with pytest.raises(ConfigError, match="packets of the maker 'unheard' are not known"):
+        maker_called("unheard").load_codec()
     with pytest.raises(ConfigError, match="its datagrams are encrypted"):
         Maker("other", "Other", no_codec="its datagrams are encrypted").load_codec()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import copy
+import hashlib
 import io
 import json
 import re
@@ -19,6 +20,7 @@ import yaml
 import parhelion as ph
 from parhelion.outputs.report.collect import RunReport
 from parhelion.outputs.report.frames import ScanCounts
+from parhelion.pictures import export
 from parhelion.scenario import Scenario
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -144,7 +146,11 @@ def test_its_numbers_are_those_of_the_files(page: str, folder: Path) -> None:
 def test_words_of_a_scenario_do_not_run_and_nothing_is_fetched(page: str) -> None:
     found = Elements(page)
     assert HOSTILE in "".join(found.text)
-    assert not [tag for tag, _ in found.tags if tag in ("script", "link", "iframe", "object", "embed", "base", "form")]
+    assert not [tag for tag, _ in found.tags if tag in ("link", "iframe", "object", "embed", "base", "form")]
+    assert page.count("<script") == page.count(f"<script>{export.SCRIPT}</script>") == 1
+    sha = base64.b64encode(hashlib.sha256(export.SCRIPT.encode()).digest()).decode()
+    (policy,) = (one for _, one in found.tags if one.get("http-equiv") == "Content-Security-Policy")
+    assert f"script-src 'sha256-{sha}'" in (policy["content"] or "")
     for tag, attributes in found.tags:
         assert not any(name.startswith("on") for name in attributes), tag
         for name in ("src", "href", "srcset", "action"):

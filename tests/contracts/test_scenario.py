@@ -142,6 +142,18 @@ def test_another_scenario_is_not_mixed_into_a_folder(folder: Path) -> None:
     other.run(folder / "out")
 
 
+def test_a_route_may_begin_with_the_start_of_the_vehicle(folder: Path) -> None:
+    ends = []
+    for first in ([], [[0, 0, 0]]):
+        fields = copy.deepcopy(DRIVE)
+        fields["vehicles"][0]["follow"]["points"][:0] = first
+        fields["sensors"] = fields["sensors"][1:2]
+        *_, last = Scenario.from_mapping(fields, folder)
+        ends.append(last.state("husky").xyz.tolist())
+    assert ends[0] == ends[1]
+    assert ends[0][0][0] > 0.1
+
+
 def test_commands_drive_a_vehicle(folder: Path) -> None:
     fields = copy.deepcopy(DRIVE)
     del fields["vehicles"][0]["follow"]

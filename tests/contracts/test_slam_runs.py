@@ -231,3 +231,68 @@ def test_methods_that_fail_are_named(folder: Path) -> None:
     with pytest.raises(ConfigError, match="has no function register"):
         method_maker("pathlib:Path")
     assert method_maker(f"{__name__}:KnowsTheWay")(Setup(0.1)).register is not None
+
+
+# ---- settings, and runs that do not follow the motion ---------------------------------------------------------------
+
+
+class StandsStill:
+    """Odometry that never leaves its place, as with voxels that are too large."""
+
+    voxel_m = 3.0
+
+    def __init__(self, setup: Setup, jitter_m: float = 0.0) -> None:
+        self.draws, self.jitter_m = np.random.default_rng(0), jitter_m
+
+    def register(self, scan: PointCloud, imu: ImuData | None) -> Pose:
+        return Pose(self.jitter_m * self.draws.standard_normal(3))
+
+
+def test_a_run_that_does_not_follow_the_motion_is_flagged_with_a_hint(folder: Path) -> None:
+    from parhelion.evaluate.slam.study import lost, summary, table_rows
+
+    drive = FolderDrive(folder / "out" / "top")
+    makers = {
+        "known": lambda setup: KnowsTheWay(setup),
+        "still": lambda setup: StandsStill(setup),
+        "jitter": lambda setup: StandsStill(setup, 0.05),
+    }
+    known, still, jitter = (run for run, _ in run_methods(drive, makers))
+    assert (known.tracked, known.hint) == (True, "")
+    assert known.estimated_m == pytest.approx(1.01 * known.path_m, rel=1e-6)
+    # Nine steps of 0.2 m; the jitter alone adds up to a path of about 9 x 0.05 x sqrt(6) x 0.9 = 1 m, half of the true
+    # one, but its end stays away from the true end.
+    assert not still.tracked
+    assert not jitter.tracked
+    assert still.estimated_m == 0.0
+    assert "voxels of 3 m are large" in still.hint
+    assert "still:voxel_size=0." in still.hint
+    (first, second) = lost([known, still, jitter])
+    assert "still" in first
+    assert f"0 m of {still.path_m:.3g} m" in first
+    assert "jitter" in second
+    assert [row[3] for row in table_rows(summary([known, still, jitter]))] == ["1 of 1", "0 of 1", "0 of 1"]
+
+
+def test_settings_of_methods() -> None:
+    from parhelion.evaluate.slam.odometry import name_and_settings
+
+    assert name_and_settings("kiss-icp") == ("kiss-icp", {})
+    assert name_and_settings("a.b:Own") == ("a.b:Own", {})
+    assert name_and_settings("a.b:Own:depth=3,deskew=false") == ("a.b:Own", {"depth": 3, "deskew": False})
+    for text, words in (
+        ("kiss-icp:voxels=0.2", "did you mean 'voxel_size'"),
+        ("kiss-icp:voxel_size=big", "a number of at least 0"),
+        ("kiss-icp:deskew=1", "true or false"),
+        ("kiss-icp:voxel_size=", "expected NAME=VALUE"),
+        ("kiss-icp:voxel_size=1,voxel_size=2", "twice"),
+        ("test_slam_runs:StandsStill:shake=1", "unknown setting"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            method_maker(text)
+    own = method_maker("test_slam_runs:StandsStill:jitter_m=0.5")(Setup(0.1))
+    assert getattr(own, "jitter_m", None) == 0.5
+    oracle("kiss_icp")
+    made = method_maker("kiss-icp:voxel_size=0.2,min_range=0.3,deskew=false")(Setup(0.1))
+    config = made._icp.config  # type: ignore[attr-defined]
+    assert (config.mapping.voxel_size, config.data.min_range, config.data.deskew) == (0.2, 0.3, False)

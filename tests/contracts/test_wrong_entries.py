@@ -102,7 +102,7 @@ WRONG = [
      "sensors[0].mount.rpy: unknown field; did you mean 'rpy_deg'?"),
     ("scenario", "weather", "{rain_rate: 10}", "weather.rain_rate: unknown field; did you mean 'rain_rate_mm_h'?"),
     ("scenario", "sensors.0.options", "{sub_ray: 3}",
-     "sensors[0]: unknown option of this sensor 'sub_ray': did you mean 'sub_rays'?"),
+     "sensors[0].options.sub_ray: unknown option of this sensor 'sub_ray': did you mean 'sub_rays'?"),
     ("lidar", "beam.divergence", "3", "beam.divergence: unknown field; did you mean 'divergence_mrad'?"),
     ("study", "vary.duration_s", "{gauss: [0, 1]}",
      "vary.duration_s.gauss: unknown field; known: uniform, loguniform, normal, choice, count, seed, within, whole"),

@@ -154,7 +154,9 @@ def _scans(folder: Path) -> list[Seed]:
     write_cloud(ouster, folder / "ouster.pcap")
     _first_frames(folder / "velodyne.pcap", 6)
     _first_frames(folder / "ouster.pcap", 30)
-    seeds = [Seed(folder / name, read_cloud) for name in ("stored.npz", "packed.npz", "velodyne.pcap", "ouster.pcap")]
+    write_cloud(made_up_scan(Lidar("livox/mid-360")), folder / "livox.lvx2")
+    names = ("stored.npz", "packed.npz", "velodyne.pcap", "ouster.pcap", "livox.lvx2")
+    seeds = [Seed(folder / name, read_cloud) for name in names]
     shutil.copy(folder / "ouster.json", folder / "sensor.json")
     return [*seeds, Seed(folder / "sensor.json", read_metadata)]
 

@@ -79,6 +79,7 @@ class Visit:
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.goto(url)
         self.page.wait_for_selector("text=points of")
+        self.page.get_by_role("tab", name="Weather").click()
 
     def points(self) -> int:
         """Number of points shown in the panel."""
@@ -146,6 +147,7 @@ def test_two_pages_share_one_state(first: Visit, browser: Any, url: str) -> None
 
 
 def test_a_click_reads_a_point(first: Visit) -> None:
+    first.page.get_by_role("tab", name="View").click()
     first.page.locator("canvas[data-engine]").click(position={"x": 240, "y": 380})
     assert eventually(lambda: first.page.locator("td").count() > 20)
     cells = first.page.locator("td").all_inner_texts()

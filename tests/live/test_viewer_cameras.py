@@ -93,6 +93,9 @@ class Handle:
     options: tuple[str, ...] = ()
     visible, label = False, ""
 
+    def add_tab(self, *_: Any) -> Handle:
+        return Handle()
+
     def __enter__(self) -> Handle:
         return self
 
@@ -122,7 +125,7 @@ def test_the_picture_is_in_the_scene_and_in_the_panel() -> None:
     w, x, y, z = options["wxyz"]
     assert ph.Pose(quat_xyzw=(x, y, z, w)).apply((0, 0, 1)) == pytest.approx((1, 0, 0), abs=1e-9)
     assert options["position"] == pytest.approx((0, 0, 1.4))
-    nothing = Actions(*[lambda *_: None] * 6)
+    nothing = Actions(*[lambda *_: None] * 7)
     panel = Panel(server, session, ["velodyne/vlp-16"], nothing)
     panel.show(shown.painted.legend)
     labels = [call[2].get("label") for call in server.calls if call[0] == "add_image"]  # type: ignore[misc]

@@ -59,9 +59,10 @@ def test_unknown_names(cloud: Path) -> None:
 
 
 def test_options_that_do_not_go_together(cloud: Path) -> None:
-    for options in (("--world", "city"), ("--sensor", "velodyne/vlp-16"), ("--seed", "3"), ("--rain", "5")):
+    for options in (("--world", "city"), ("--pose", "0,0,2"), ("--seed", "3"), (str(cloud), str(cloud))):
         result = view(cloud, *options, "--port", 0)
         assert result.exit_code == 2, result.output
+    assert "needs the model of the lidar: give it with --sensor" in the_error(cloud, "--rain", 5, "--port", 0)
 
 
 def test_other_hosts_are_warned_of(cloud: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

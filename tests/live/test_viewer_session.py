@@ -13,7 +13,8 @@ from parhelion.core.clouds import ORIGINS
 from parhelion.core.errors import ConfigError
 from parhelion.live.viewer import CloudStage, Request, ScenarioStage, Session, ViewFrame, WorldStage
 from parhelion.live.viewer.colours import Ramp
-from parhelion.live.viewer.scene import first_camera, moving_bodies, part_colour, standing_meshes
+from parhelion.live.viewer.opening import first_camera
+from parhelion.live.viewer.scene import moving_bodies, part_colour, standing_meshes
 from parhelion.live.viewer.server import check_port, png_of
 from parhelion.live.viewer.session import point_facts
 from parhelion.live.viewer.stages import beams_of, weather_of
@@ -23,7 +24,12 @@ from parhelion.live.web import is_loopback
 class CountingStage:
     """A stage whose cloud contains its time, and that counts its measurements."""
 
-    title, world, duration_s, cameras = "counting", None, 2.0, ()
+    title, world, duration_s = "counting", None, 2.0
+    cameras: tuple[str, ...] = ()
+    lidars: tuple[str, ...] = ()
+    media: tuple[str, ...] = ()
+    plain_bodies: tuple[Any, ...] = ()
+    base_weather = None
 
     def __init__(self, fails_from: float = math.inf) -> None:
         self.places = {

@@ -141,6 +141,26 @@ def test_the_site_builds_without_warnings_and_fetches_nothing(tmp_path: Path) ->
     # Links to elsewhere are for people to follow; scripts, styles and pictures would be fetched.
     fetched = re.compile(r"""(?:src=|<link[^>]*href=|url\()["']?(?:https?:)?//""")
     assert [file.name for file in built if fetched.search(text_of(file))] == []
+    _search_from_disk(tmp_path / "site" / "index.html")
+
+
+def _search_from_disk(page: Path) -> None:
+    """Search the site in a browser, without a server."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    playwright = pytest.importorskip("playwright.sync_api", reason="the package playwright is not installed")
+    if chromium is None:
+        pytest.skip("no Chromium: the search was not tried")
+    with playwright.sync_playwright() as control:
+        program = control.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        try:
+            window = program.new_page()
+            window.goto(page.as_uri())
+            window.click("input.md-search__input")
+            window.keyboard.type("fog")
+            window.wait_for_selector(".md-search-result__item", timeout=60_000)
+            assert "matching documents" in window.inner_text(".md-search-result__meta")
+        finally:
+            program.close()
 
 
 def nav_files(entry: object) -> Iterator[str]:

@@ -25,12 +25,12 @@ DEVELOPMENT = {"dev", "docs", "bench", "devkits", "oracles"}
 DISTRIBUTIONS = {
     "PIL": "pillow", "yaml": "pyyaml", "lzf": "python-neo-lzf", "ot": "pot", "distributed": "dask",
     "foxglove": "foxglove-sdk", "sionna": "sionna-rt", "mujoco": "mujoco-core",
-    "pxr": "usd-core", "zenoh": "eclipse-zenoh",
+    "pxr": "usd-core", "zenoh": "eclipse-zenoh", "sklearn": "scikit-learn", "cv2": "opencv-python-headless",
 }  # fmt: skip
 """Distribution of a module, if its name is another one."""
 INDIRECT = {
     "lazrs": "laspy", "lz4": "rosbags", "zstandard": "rosbags", "pydantic_core": "pydantic",
-    "typing_extensions": "pydantic",
+    "typing_extensions": "pydantic", "threadpoolctl": "scikit-learn",
 }  # fmt: skip
 """Distribution that installs a module as its own dependency."""
 NOT_ON_THE_INDEX = {"rclpy"}

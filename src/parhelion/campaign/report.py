@@ -12,9 +12,12 @@ from parhelion.campaign.trial import identity, version_words
 from parhelion.outputs.report.tables import validity_table
 from parhelion.pictures import html
 from parhelion.pictures.charts import Chart, Curve
+from parhelion.scenario.fields import path_in_words, value_in_words
 
 _MOST_FAILURES = 20
 _MOST_CELLS = 200
+_ASIDE = 0.08
+"""Distance of the marks of one category."""
 _LOG_FROM = 30.0
 """Ratio of the largest to the smallest value from which positive parameters have a logarithmic axis."""
 
@@ -61,40 +64,50 @@ def _against(study: Study, results: dict[int, dict[str, Any]], path: str, comman
     for name, number in study.numbers.items():
         curves = curves_of(study, results, path, name)
         other = parted_by(study, path)
-        names = [f"{other} {series.name}" if other else "" for series in curves]
-        drawn = [curve for k, one in enumerate(curves) if (curve := _curve(names[k], one, k))]
+        names = [value_in_words(other, series.name) if other else "" for series in curves]
+        numeric = study.is_numeric(path)
+        # Categories have no line between them; their marks lie beside each other.
+        aside = [0.0 if numeric else _ASIDE * (k - (len(curves) - 1) / 2) for k in range(len(curves))]
+        drawn = [curve for k, one in enumerate(curves) if (curve := _curve(names[k], one, k, numeric, aside[k]))]
         if not drawn:
             continue
         caption = f"{html.text(number.words.capitalize())}; error bars are intervals of the mean."
         caption += f"<br>{html.code(command)}" if command else ""
-        log = "x" if study.is_numeric(path) and _spans_decades(drawn) else ""
+        log = "x" if numeric and _spans_decades(drawn) else ""
         unit = "share of 1" if number.unit == "1" else number.unit
-        chart = Chart(drawn, unit, _axis(study, path), log=log, size=(480, 230))
-        figures.append(chart.figure(name, html.Raw(caption)))
-    return html.section(f"vary-{path}", f"Against {path}", html.pair(*figures))
+        categories = [] if numeric else list(dict.fromkeys(words_of(value) for value in study.options(path)))
+        chart = Chart(drawn, unit, in_words(path), log=log, size=(480, 230), categories=categories)
+        figures.append(chart.figure(number_in_words(name), html.Raw(caption)))
+    note = html.paragraph(html.Raw(f"Field {html.code(path)} of the scenario."))
+    return html.section(f"vary-{path}", f"Against {path_in_words(path)[0]}", note, html.pair(*figures))
 
 
-def _curve(name: str, series: Series, colour: int) -> Curve | None:
+def in_words(path: str) -> str:
+    """Name of a varied field with its unit: 'rain rate [mm/h]'."""
+    words, unit = path_in_words(path)
+    return f"{words} [{unit}]" if unit else words
+
+
+def number_in_words(name: str) -> str:
+    """Name of a number for headings: 'range p95' for `range_p95_m`."""
+    words = path_in_words(name)[0]
+    return words[:1].upper() + words[1:]
+
+
+def _curve(name: str, series: Series, colour: int, joined: bool, aside: float) -> Curve | None:
     points = [point for point in series.points if np.isfinite(point.interval.mean)]
     if not points:
         return None
-    part = [(point.x, point.interval.mean, point.interval.low, point.interval.high) for point in points]
+    part = [(point.x + aside, point.interval.mean, point.interval.low, point.interval.high) for point in points]
     x, mean, low, high = np.array(part, np.float64).T
     known = np.isfinite(low) & np.isfinite(high)
     ends = np.where(known, low, mean), np.where(known, high, mean)
-    return Curve(name, x, mean, *ends, colour, "joined")
+    return Curve(name, x, mean, *ends, colour, "joined" if joined else "dots")
 
 
 def _spans_decades(curves: list[Curve]) -> bool:
     x = np.concatenate([curve.x for curve in curves])
     return bool(x.min() > 0.0 and x.max() >= _LOG_FROM * x.min())
-
-
-def _axis(study: Study, path: str) -> str:
-    if study.is_numeric(path):
-        return path
-    distinct = list(dict.fromkeys(words_of(value) for value in study.options(path)))
-    return f"{path}: " + ", ".join(f"{k + 1} is {value}" for k, value in enumerate(distinct[:6]))
 
 
 def _failures(failed: list[dict[str, Any]]) -> str:
@@ -117,5 +130,6 @@ def _cells(study: Study, summary: dict[str, Any]) -> str:
         for cell in summary["cells"][:_MOST_CELLS]
         for of_cell in [[cell["numbers"][name] for name in numbers]]
     ]
-    table = html.table([*paths, "rows", *numbers], rows, kinds="n" * (len(paths) + 1) + "m" * len(numbers))
+    columns = [*map(in_words, paths), "rows", *map(in_words, numbers)]
+    table = html.table(columns, rows, kinds="n" * (len(paths) + 1) + "m" * len(numbers))
     return html.section("cells", "Means and intervals", html.folded("All cells", table))

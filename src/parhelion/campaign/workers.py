@@ -12,6 +12,7 @@ import logging
 import multiprocessing
 import os
 import signal
+import sys
 import time
 import uuid
 import warnings
@@ -33,7 +34,21 @@ _END_S = 5.0
 
 def usable_cores() -> int:
     """Number of cores that this process may use."""
-    return len(os.sched_getaffinity(0))
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Block Ctrl-C, which a terminal sends to all processes. A new process inherits the mask until it ignores it."""
+    if sys.platform == "win32":  # no signal masks
+        yield
+        return
+    resource_tracker.ensure_running()  # its own start unblocks the signal
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _serve(connection: Connection, threads: int) -> None:
@@ -76,13 +91,8 @@ class LocalWorkers:
         ours, theirs = self._spawn.Pipe()
         threads = max(1, usable_cores() // self.count)
         process = self._spawn.Process(target=_serve, args=(theirs, threads), daemon=True)
-        # A terminal sends Ctrl-C to all processes. The new one inherits the mask until `_serve` ignores the signal.
-        resource_tracker.ensure_running()  # its own start unblocks the signal
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
+        with _without_interrupts():
             process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
         return _Worker(process, ours)
 

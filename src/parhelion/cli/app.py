@@ -16,6 +16,7 @@ from parhelion.cli import (
     demo,
     doctor,
     evaluate,
+    localise,
     measure,
     rebuild,
     run,
@@ -91,6 +92,7 @@ _COMMANDS = (
     (calibrate.identify, calibrate.IDENTIFY_EXAMPLES, Command),
     (rebuild.rebuild, rebuild.EXAMPLES, Command),
     (convert.convert, convert.EXAMPLES, Command),
+    (localise.map_, localise.MAP_EXAMPLES, Command),
     (catalogue.sensors, catalogue.SENSORS_EXAMPLES, Command),
     (catalogue.worlds, catalogue.WORLDS_EXAMPLES, Command),
     (catalogue.materials, catalogue.MATERIALS_EXAMPLES, Command),
@@ -100,10 +102,10 @@ _COMMANDS = (
     (doctor.doctor, doctor.EXAMPLES, Command),
 )
 for _function, _examples, _kind in _COMMANDS:
-    app.command(cls=_kind, epilog=examples(*_examples))(_function)
+    app.command(_function.__name__.rstrip("_"), cls=_kind, epilog=examples(*_examples))(_function)
 
 app.add_typer(
     evaluate.app,
     name="evaluate",
-    help="Score clouds against clouds, detections against labels, odometry.",
+    help="Score clouds against clouds, realism, detections against labels, odometry, localisation.",
 )

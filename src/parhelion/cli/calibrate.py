@@ -38,22 +38,28 @@ EXAMPLES = (
     "parhelion calibrate a.pcap b.pcap --sensor ouster/os0-32 -o my-lidar.yaml --report report.html   # side by side",
     "parhelion calibrate drive.pcap --sensor ouster/os0-32 -o my-lidar.yaml --view   # watch it in the browser",
     "parhelion calibrate boards.yaml --sensor velodyne/vlp-16 -o my-lidar.yaml --view",
+    "parhelion calibrate --live /scan --material plywood             # record a board; adds it to boards.yaml",
+    "parhelion calibrate --live udp://:2368 --material epoxy --width 0.6 --distance 1.2",
     "parhelion scan --world city --sensor my-lidar.yaml -o scan.pcd            # scan with it",
 )
 
 
 def calibrate(
     sources: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Argument(
             metavar="RECORDING...",
             help="Drives (.pcap, bag, clouds or a folder of them), or one boards file (.yaml).",
+            show_default=False,
         ),
-    ],
+    ] = None,
     sensor: Annotated[
-        str, typer.Option("--sensor", "-s", help="Sensor that recorded the data: a preset or a YAML file.")
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The sensor's new data sheet (.yaml).")],
+        str | None,
+        typer.Option("--sensor", "-s", help="Sensor that recorded the data: a preset or a YAML file. [required]"),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The sensor's new data sheet (.yaml). [required]")
+    ] = None,
     report: Annotated[Path | None, typer.Option(help="Report (.html) with every curve and its error.")] = None,
     index: Annotated[
         int | None,
@@ -72,6 +78,29 @@ def calibrate(
     ] = False,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of that page; 0 selects any free port.")] = 8080,
     seed: Annotated[int, typer.Option(help="Seed of the random draws behind the error estimates.")] = 1,
+    live: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SOURCE",
+            help="Record a board in front of the running sensor: a ROS 2 topic such as /scan, or udp://:PORT.",
+        ),
+    ] = None,
+    material: Annotated[str | None, typer.Option(help="Material of the board (--live).")] = None,
+    width: Annotated[
+        float | None, typer.Option(min=0.01, help="Width of the board in m (--live). Default: its edges are detected.")
+    ] = None,
+    distance: Annotated[
+        float | None, typer.Option(min=0.01, help="Distance of the board in m (--live). Default: the nearest board.")
+    ] = None,
+    boards_file: Annotated[
+        Path, typer.Option("--boards", metavar="FILE", help="Boards file to which a live recording is added.")
+    ] = Path("boards.yaml"),
+    shots: Annotated[int, typer.Option(min=1, help="Shots per bin of incidence after which --live ends.")] = 300,
+    seconds: Annotated[float, typer.Option(min=0.1, help="Longest duration of --live in s.")] = 60.0,
+    domain: Annotated[int, typer.Option(min=0, max=232, help="ROS domain of --live.")] = 0,
+    anywhere: Annotated[
+        bool, typer.Option("--anywhere", help="Also receive packets of other machines (--live udp://HOST:PORT).")
+    ] = False,
 ) -> None:
     """Create the data sheet of your own lidar from its recordings.
 
@@ -83,6 +112,22 @@ def calibrate(
     from parhelion.sensors.optics.lidar.config import LidarConfig
     from parhelion.sensors.sheets import load_sheet
 
+    if live is not None:
+        from parhelion.cli.calibrate_live import LiveBoard
+
+        if sources:
+            raise typer.BadParameter("records; it reads no recordings", param_hint="--live")
+        LiveBoard(live, boards_file, material, width, distance, shots, seconds, domain, seed, anywhere).run()
+        if output is None or sensor is None:
+            screen.print_line(f"next: parhelion calibrate {boards_file} --sensor SENSOR -o my-lidar.yaml")
+            return
+        sources = [boards_file]
+    if not sources:
+        raise typer.BadParameter("name at least one recording, or use --live", param_hint="RECORDING...")
+    if sensor is None:
+        raise typer.BadParameter("name the sensor that recorded the data", param_hint="--sensor")
+    if output is None:
+        raise typer.BadParameter("name the new data sheet", param_hint="--output")
     if output.suffix.lower() not in (".yaml", ".yml"):
         raise ConfigError(f"{output}: a data sheet needs a name that ends in .yaml")
     check_file(output, report)

@@ -19,6 +19,7 @@ EXAMPLES = (
     "parhelion campaign study.yaml -o out              # on all cores of this machine",
     "parhelion campaign study.yaml -o out              # again: resumes where it stopped",
     "parhelion campaign study.yaml -o out --row 17     # one run again, alone: the same numbers",
+    "parhelion campaign study.yaml --dry-run           # time and storage, from a few runs",
     "parhelion campaign study.yaml -o s3://bucket/out --dask tcp://10.0.0.1:8786",
     "parhelion campaign --schema > study.schema.json   # for editors that know YAML schemas",
 )
@@ -39,6 +40,9 @@ def campaign(
         int | None, typer.Option("--row", min=0, help="Repeat only this row and compare it with the table.")
     ] = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Repeat rows that failed.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Run a few rows, report the time and storage of all, and write nothing.")
+    ] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of study files.")] = False,
 ) -> None:
     """Run a study: one scenario with many values and seeds. Writes one Parquet table and a report.
@@ -50,11 +54,17 @@ def campaign(
     if schema:
         screen.print_schema(json_schema())
         return
-    if study is None or output is None:
+    if study is None or (output is None and not dry_run):
         raise typer.BadParameter("give the study's file and -o with a folder", param_hint="STUDY")
     if workers is not None and dask is not None:
         raise typer.BadParameter("give --workers or --dask, not both", param_hint="--dask")
     whole = Study.load(study)
+    if dry_run:
+        if dask is not None or row is not None:
+            raise typer.BadParameter("runs rows on this machine; omit --dask and --row", param_hint="--dry-run")
+        _estimate(whole, output, workers)
+        return
+    assert output is not None
     if row is not None:
         _repeat(whole, output, row)
         return
@@ -69,6 +79,32 @@ def campaign(
             command=shlex.join(["parhelion", "campaign", str(study), "-o", output]),
         )
     _print(whole, summary)
+
+
+def _estimate(study: Study, output: str | None, workers: int | None) -> None:
+    """Print the expected time and storage of a study."""
+    from parhelion.campaign.dry_run import dry_run
+    from parhelion.outputs.report.tables import seconds, size_of
+
+    with screen.progress_to("dry run", 1) as progress:
+        found = dry_run(study, output, workers=workers, progress=progress)
+    for error in found.errors:
+        warn(error)
+    least, mean, most = found.row_s
+    rows = [
+        ("runs", f"{screen.count(found.rows)} in {screen.count(found.cells)} cells"),
+        ("varied", ", ".join(study.settings.vary) or "seeds alone"),
+        ("numbers", ", ".join(study.numbers)),
+        ("tried", f"{found.tried} runs of {mean:.2g} s each, from {least:.2g} to {most:.2g} s"),
+        ("time", f"about {seconds(float(f'{found.seconds:.2g}'))} with {found.workers} workers on this machine"),
+        ("storage", f"about {size_of(found.storage_bytes)}"),
+    ]
+    if found.free_bytes is not None:
+        rows.append(("free", f"{size_of(found.free_bytes)} at {output}"))
+    screen.facts(study.title, rows)
+    if found.free_bytes is not None and found.storage_bytes > found.free_bytes:
+        warn(f"{output}: has less free space than the campaign needs")
+    screen.print_line("\nthe study is valid; nothing was written")
 
 
 def _print(study: Study, summary: CampaignSummary) -> None:

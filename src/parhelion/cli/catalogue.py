@@ -22,21 +22,63 @@ SENSORS_EXAMPLES = (
     "parhelion sensors ouster/os1-128        # one data sheet, with sources and assumptions",
     "parhelion sensors bosch/bmi160",
     "parhelion sensors my-imu.yaml           # your own data sheet, of any kind",
+    "parhelion sensors my-lidar.yaml --png my-lidar.png   # its pattern, link budget and noise",
 )
 
 
 def sensors(
     name: Annotated[str | None, typer.Argument(help="Preset name or YAML file whose data sheet is shown.")] = None,
+    png: Annotated[
+        Path | None,
+        typer.Option("--png", help="Picture: pattern, link budget and noise of a lidar; samples or a frame of others."),
+    ] = None,
 ) -> None:
     """List all kinds of sensors with their presets, or show one data sheet with its sources and assumptions."""
     if name is None:
+        if png is not None:
+            raise typer.BadParameter("draws one sensor; give its name or file", param_hint="--png")
         _list()
         return
+    if png is not None:
+        from parhelion.pictures.style import check_picture
+
+        check_file(check_picture(png))
     kind = _kind_of(name)
     if kind.name == "lidar":
         _show(name)
     else:
         _show_sheet(kind.sensor(name), name)
+    if png is not None:
+        _draw(kind, name, png)
+        screen.print_line(f"wrote {png}")
+
+
+_AT_REST_S = 60.0
+"""Length of the samples in the picture of a stream sensor."""
+
+
+def _draw(kind: SensorKind, name: str, file: Path) -> None:
+    """Draw a data sheet: a lidar by its numbers, other kinds by samples at rest or a frame in the warehouse."""
+    if kind.name == "lidar":
+        from parhelion import Lidar
+        from parhelion.calibrate.sheet_picture import draw_sheet
+
+        draw_sheet(Lidar(name), file)
+        return
+    import parhelion as ph
+
+    sensor = kind.sensor(name)
+    start_engine()
+    world = ph.World.load("warehouse")
+    if kind.output == "samples":
+        sensor.run(world, ph.Fixed(world.viewpoint), duration=_AT_REST_S, seed=0).plot(file)
+    else:
+        sensor.measure(world, pose=world.viewpoint, seed=0).plot(file)
+
+
+def _warn_noise(name: str, left: list[str]) -> None:
+    if left:
+        screen.warn(f"{name}: the sheet does not give {', '.join(left)}; they are 0")
 
 
 def _kind_of(name: str) -> SensorKind:
@@ -68,6 +110,8 @@ def _list() -> None:
 
 def _show_sheet(sensor: Any, name: str) -> None:
     """Print the fields of a data sheet and their sources."""
+    from parhelion.sensors.sheets import unstated_noise
+
     sheet = sensor.config.model_dump(mode="json")
     sources, assumed = sheet.pop("sources", []), sheet.pop("assumed", {})
     rows = []
@@ -78,6 +122,7 @@ def _show_sheet(sensor: Any, name: str) -> None:
             rows.append((key, str(value)))
     screen.facts(f"{sheet.get('name', name)}  ({name})", rows)
     _say_sources(sources, assumed)
+    _warn_noise(name, unstated_noise(sensor.config))
 
 
 def _list_lidars(presets: list[str]) -> None:
@@ -154,6 +199,7 @@ def _show(name: str) -> None:
     )
     sheet = config.model_dump(mode="json")
     _say_sources(sheet["sources"], sheet["assumed"])
+    _warn_noise(name, lidar.unstated_noise)
 
 
 def _say_sources(sources: list[dict[str, Any]], assumed: dict[str, str]) -> None:

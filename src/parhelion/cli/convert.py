@@ -71,7 +71,7 @@ def convert(
     from parhelion.io.recordings import clouds_of, existing, is_capture
     from parhelion.io.ros import is_bag
 
-    writing = Writing("converting", "--force", force, format, topic, frame, layout, rate)
+    writing = Writing("converting", "--force", force, format, topic, frame, layout, rate, sensor)
     to_bag = recordings.is_bag_storage(format) or recordings.names_bag_file(target)
     if is_bag(existing(source)):
         (recordings.bag_to_bag if to_bag else recordings.bag_to_clouds)(source, target, writing)
@@ -155,7 +155,7 @@ class _Captures:
 
 def _convert_all(jobs: list[Job], read_as: str | None, *, as_folder: bool) -> tuple[Counter[str], int]:
     """Convert each job. Return what was lost, in how many files, and how many files could not be read."""
-    from parhelion.io import read_cloud, write_noting_drops
+    from parhelion.io import read_cloud
 
     dropped: Counter[str] = Counter()
     unreadable = 0
@@ -169,6 +169,6 @@ def _convert_all(jobs: list[Job], read_as: str | None, *, as_folder: bool) -> tu
                 warn(str(error))
                 unreadable += 1
                 continue
-            dropped.update(write_noting_drops(cloud, job.target, job.format))
+            dropped.update(recordings.write_cloud_files(cloud, job.target, job.format)[0])
             advance()
     return dropped, unreadable

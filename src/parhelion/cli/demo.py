@@ -80,7 +80,7 @@ class Trip:
         from parhelion.pictures import Drive
 
         self.lidar = scenario.giving(Scan)[0]
-        self.tally, self._drive = Tally(), Drive()
+        self.tally, self._drive = Tally(), Drive(scenario.world)
         self.scenario_file, self.trajectory, self.picture = (
             folder / name for name in ("scenario.yaml", "trajectory.tum", "demo.png")
         )

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from parhelion.cli import screen
+from parhelion.cli import localise, realism, screen
 from parhelion.cli.recordings import check_file, make_folder
-from parhelion.cli.screen import Command, Group, examples, start_engine
-from parhelion.core.errors import ConfigError, FormatError
+from parhelion.cli.screen import Command, Group, examples, start_engine, warn
+from parhelion.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from parhelion.evaluate.slam.drives import Drive
     from parhelion.evaluate.slam.study import RunResult
 
 # ---- `parhelion evaluate clouds`: simulated clouds against real ones ------------------------------------------------
@@ -293,6 +292,7 @@ def _command(file: Path, output: Path | None, choose: int | None, method: str | 
 SLAM_EXAMPLES = (
     "parhelion evaluate slam examples/city-loop.yaml -m kiss-icp --weather clear --weather rain=25 --seeds 10 -o out",
     "parhelion evaluate slam examples/city-loop.yaml --method kiss-icp --method my_package:MyOdometry -o out",
+    "parhelion evaluate slam hall.yaml -m kiss-icp -m kiss-icp:voxel_size=0.2,max_range=30 -o out   # settings",
     "parhelion evaluate slam out/bag --method kiss-icp -o scores            # a ROS 2 bag with ground truth",
     "parhelion evaluate slam run/roof --method genz-icp -o scores           # clouds of a run with ground truth",
     "parhelion evaluate slam truth.tum --estimate estimate.tum -o scores    # two trajectories",
@@ -307,7 +307,12 @@ def slam(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for page, JSON and trajectories.")],
     method: Annotated[
         list[str] | None,
-        typer.Option("--method", "-m", help="kiss-icp, genz-icp, small-gicp, rko-lio, or module:Class. Repeatable."),
+        typer.Option(
+            "--method",
+            "-m",
+            metavar="METHOD[:NAME=VALUE,...]",
+            help="kiss-icp, genz-icp, small-gicp, rko-lio, or module:Class, with settings. Repeatable.",
+        ),
     ] = None,
     weather: Annotated[
         list[str] | None,
@@ -328,6 +333,10 @@ def slam(
     from parhelion.evaluate.slam.study import weather_fields
     from parhelion.io.recordings import existing
 
+    if not estimate:
+        _makers(method or [_DEFAULT_METHOD])  # report wrong names and settings before any folder is made
+        for text in weather or []:
+            weather_fields(text)
     report = _Report(existing(source), output, json)
     if estimate:
         if method or weather:
@@ -373,20 +382,11 @@ def _study(
 
 
 def _recorded(source: Path, names: list[str], truth: Path | None, topic: str | None, report: _Report) -> None:
-    from parhelion.evaluate.slam.drives import BagDrive, FolderDrive
+    from parhelion.evaluate.slam.drives import recorded_drive
     from parhelion.evaluate.slam.study import run_methods
-    from parhelion.io.ros import is_bag
 
     makers = _makers(names)
-    drive: Drive
-    if is_bag(source):
-        drive = BagDrive(source, truth, topic=topic)
-    elif source.is_dir():
-        drive = FolderDrive(source, truth)
-    else:
-        raise FormatError(
-            f"{source}: give a scenario (.yaml), a bag, a folder of clouds, or two TUM files with --estimate"
-        )
+    drive = recorded_drive(source, truth, topic)
     with screen.progress("driving", drive.count) as advance:
         report.add(*run_methods(drive, makers, advance=advance))
 
@@ -428,10 +428,12 @@ class _Report:
         write_json(self.json, str(self.source), self.runs)
 
     def finish(self) -> None:
-        from parhelion.evaluate.slam.study import COLUMNS, page_of, summary, table_rows
+        from parhelion.evaluate.slam.study import COLUMNS, lost, page_of, summary, table_rows
         from parhelion.pictures.html import write_page
 
         screen.table(str(self.source), COLUMNS, table_rows(summary(self.runs)), numbers=COLUMNS[2:])
+        for text in lost(self.runs):
+            warn(text)
         write_page(self.folder / "report.html", page_of(str(self.source), self.runs, screen.command_line()))
         screen.print_line(f"wrote {self.json}")
         screen.print_line(f"look at {self.folder / 'report.html'}")
@@ -443,7 +445,7 @@ class _Report:
 app = typer.Typer(
     cls=Group,
     no_args_is_help=True,
-    epilog=examples(EXAMPLES[0], DETECTIONS_EXAMPLES[0], PLACEMENT_EXAMPLES[0], SLAM_EXAMPLES[0]),
+    epilog=examples(EXAMPLES[0], DETECTIONS_EXAMPLES[0], PLACEMENT_EXAMPLES[0], SLAM_EXAMPLES[0], realism.EXAMPLES[0]),
 )
 
 for _function, _examples in (
@@ -451,5 +453,7 @@ for _function, _examples in (
     (detections, DETECTIONS_EXAMPLES),
     (placement, PLACEMENT_EXAMPLES),
     (slam, SLAM_EXAMPLES),
+    (realism.realism, realism.EXAMPLES),
+    (localise.localise, localise.EXAMPLES),
 ):
     app.command(cls=Command, epilog=examples(*_examples))(_function)

@@ -128,6 +128,8 @@ def scan(
 
         check_file(check_picture(png))
     lidar = _lidar(sensor, returns, sub_rays, sampling, noise, rate, columns)
+    if lidar.not_offered:
+        screen.warn(f"--returns: {lidar.not_offered}")
     scene = load_world(world, material, up, scale, param)
     scene.weather = weather.weather(scene.weather)
     start_engine()

@@ -71,21 +71,38 @@ class CloudFiles:
         """Name of a numbered cloud, or the one file."""
         from parhelion.io import FORMATS
 
-        return self.path / f"{number:06d}{FORMATS[self.format].endings[0]}" if self.numbered else self.path
+        folder = self.path / "labels" if self.format == "semantickitti" else self.path
+        return folder / f"{number:06d}{FORMATS[self.format].endings[0]}" if self.numbered else self.path
 
     def write(self, cloud: PointCloud, number: int = 0) -> None:
-        """Write one cloud, completely or not at all."""
-        file = self.file(number)
-        from parhelion.io import write_noting_drops
-
-        self.dropped.update(write_noting_drops(cloud, file, self.format))
-        self.written.append(file)
+        """Write one cloud, completely or not at all; labels of SemanticKITTI together with their points."""
+        notes, files = write_cloud_files(cloud, self.file(number), self.format)
+        self.dropped.update(notes)
+        self.written += files
 
     def finish(self) -> None:
         """Warn once per kind of loss, and once about older files among the new ones."""
         warn_dropped_fields(self.dropped)
         if self.numbered:
-            warn_leftovers(self.path, self.written, self.file(0).suffix)
+            warn_leftovers(self.file(0).parent, self.written, self.file(0).suffix)
+
+
+def write_cloud_files(cloud: PointCloud, file: Path, format: str) -> tuple[list[str], list[Path]]:
+    """Write a cloud; return notes on skipped fields, and the files.
+
+    Labels of SemanticKITTI are written with their points: in `../velodyne` for a folder `labels`, as in that data set,
+    otherwise in the same folder.
+    """
+    from parhelion.io import write_noting_drops
+
+    if format != "semantickitti":
+        return write_noting_drops(cloud, file, format), [file]
+    points = file.with_suffix(".bin")
+    if file.parent.name == "labels":
+        points = file.parent.parent / "velodyne" / points.name
+    for place in {points.parent, file.parent}:
+        make_folder(place)
+    return write_noting_drops(cloud, points, "kitti", labels=file), [points, file]
 
 
 def warn_dropped_fields(dropped: dict[str, int]) -> None:
@@ -214,8 +231,8 @@ def names_bag_file(path: Path) -> bool:
 def bag_to_clouds(source: Path, target: Path, writing: Writing) -> None:
     """Write every cloud of a bag as a numbered file; several topics get one folder each."""
     from parhelion.io import format_of, write_noting_drops
-    from parhelion.io.recordings import cloud_topics
-    from parhelion.io.ros import BagReader, cloud_of
+    from parhelion.io.recordings import cloud_topics, clouds_of_topic
+    from parhelion.io.ros import BagReader
 
     if target.is_file():
         raise FormatError(f"{target}: is a file; the clouds of a bag need a folder")
@@ -228,24 +245,21 @@ def bag_to_clouds(source: Path, target: Path, writing: Writing) -> None:
     for folder in folders.values():
         make_folder(folder)
     done, skipped = 0, 0
-    numbers = dict.fromkeys(folders, 0)
     dropped: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     with screen.progress("converting", sum(one.count for one in topics)) as advance:
-        for message in bag.messages(list(folders)):
-            file = folders[message.topic] / f"{numbers[message.topic]:06d}{kind.endings[0]}"
-            numbers[message.topic] += 1
-            if file.exists() and not writing.force:
-                skipped += 1
-            else:
-                try:
-                    cloud = cloud_of(message)
-                except FormatError as error:
-                    failed[str(error)] += 1
+        for topic, folder in folders.items():
+            for number, found in enumerate(clouds_of_topic(bag, topic, sensor=writing.sensor)):
+                file = folder / f"{number:06d}{kind.endings[0]}"
+                if file.exists() and not writing.force:
+                    skipped += 1
+                elif isinstance(found, FormatError):
+                    failed[str(found)] += 1
                     continue
-                dropped.update(write_noting_drops(cloud, file, kind.name))
-                done += 1
-            advance()
+                else:
+                    dropped.update(write_noting_drops(found, file, kind.name))
+                    done += 1
+                advance()
     warn_dropped_fields(dropped)
     clouds = "cloud" if done == 1 else "clouds"
     screen.print_line(f"converted {done} {clouds} of {', '.join(folders)} to {target}{writing.skipped(skipped)}")
@@ -291,6 +305,8 @@ class Writing:
     layout: str = "all"
     rate_hz: float = DEFAULT_RATE_HZ
     """Clouds per second in a new bag, for clouds without time stamps."""
+    sensor: str | None = None
+    """Model of packets that do not state it."""
 
     def refuse_existing(self, target: Path) -> None:
         """Raise if the file exists and may not be replaced."""
@@ -319,10 +335,11 @@ def write_clouds(clouds: Iterator[tuple[str, PointCloud]], source: Path, target:
     """
     from parhelion.io.ros import Message
     from parhelion.io.ros.messages import POINT_CLOUD, point_cloud2
+    from parhelion.io.ros.returns import CLOUD_MESSAGES
     from parhelion.makers.layouts import layouts
 
     layout, rate_hz = writing.layout, writing.rate_hz
-    known = [*layouts(), "all"]
+    known = [*layouts(), *CLOUD_MESSAGES, "all"]
     if layout not in known:
         raise typer.BadParameter(f"must be one of {', '.join(known)}, got {layout!r}", param_hint="--layout")
     if not (math.isfinite(rate_hz) and rate_hz > 0):
@@ -340,8 +357,12 @@ def write_clouds(clouds: Iterator[tuple[str, PointCloud]], source: Path, target:
             if stamp <= last:
                 raise ConfigError(f"{file}: its time {stamp / 1e9:g} s is not later than that of the previous cloud")
             last = stamp
-            data = point_cloud2(cloud, writing.frame or _frame_of(cloud), stamp, layout)
-            writer.write(Message(name, POINT_CLOUD, stamp, data))
+            frame = writing.frame or _frame_of(cloud)
+            if layout in CLOUD_MESSAGES:
+                kind, encode = CLOUD_MESSAGES[layout]
+                writer.write(Message(name, kind, stamp, encode(cloud, frame, stamp)))
+            else:
+                writer.write(Message(name, POINT_CLOUD, stamp, point_cloud2(cloud, frame, stamp, layout)))
     return number + 1
 
 

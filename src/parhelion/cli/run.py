@@ -92,9 +92,11 @@ def _run(
     """Run a scenario with other values at some paths, and print what it did."""
     from parhelion.core.clouds import Scan
     from parhelion.outputs.collisions import listed
-    from parhelion.scenario import Scenario
+    from parhelion.scenario import Scenario, notes_on
 
     whole = Scenario.load(file, changes)
+    for note in notes_on(whole):
+        warn(f"{file}: {note}")
     replayed = None if events is None else _replay(whole, events, output)
     start_engine()
     with screen.progress_to("running", max(1, whole.frame_count)) as progress:
@@ -147,10 +149,12 @@ def _is_finished(file: Path, output: Path, changes: dict[str, Any], *, quiet: bo
 
 def _check(file: Path, changes: dict[str, Any]) -> None:
     """Build a scenario, and print what it would run."""
-    from parhelion.scenario import Scenario
+    from parhelion.scenario import Scenario, notes_on
     from parhelion.scenario.sensors import FrameOnBoard
 
     whole = Scenario.load(file, changes)
+    for note in notes_on(whole):
+        warn(f"{file}: {note}")
     settings, world = whole.settings, whole.world
     sensors = []
     for one in whole.sensors:
@@ -235,7 +239,9 @@ def _compare(file: Path, output: Path, variants: list[dict[str, Any]], force: bo
             screen.print_line(f"{output}: all {len(variants)} runs are finished and unchanged; --force repeats them")
             screen.print_line(f"look at {report}")
             return
+    from parhelion.core.explain import in_yaml
     from parhelion.outputs.report.variants import Variant, write_comparison
+    from parhelion.scenario.fields import value_in_words
 
     compared = []
     name = file.stem
@@ -243,7 +249,8 @@ def _compare(file: Path, output: Path, variants: list[dict[str, Any]], force: bo
         summary = _run(file, output / folder, changes, False, None, force)
         screen.print_line()
         if summary.collected is not None:
-            compared.append(Variant.of(title, folder, summary.collected))
+            words = ", ".join(value_in_words(path, in_yaml(changes[path])) for path in varied)
+            compared.append(Variant.of(words or title, folder, summary.collected))
             name = summary.collected.scenario.settings.name or name
     if compared:
         write_comparison(output, name, compared, screen.command_line())

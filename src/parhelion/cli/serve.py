@@ -88,11 +88,14 @@ def serve(
     from parhelion.live.control_server import ControlServer
     from parhelion.scenario.control import Control
     from parhelion.scenario.events import EventLog, log_in
+    from parhelion.scenario.plausible import notes_on
     from parhelion.scenario.scenario import Scenario
 
     if events is not None and events.exists():
         raise typer.BadParameter(f"{events} exists; choose another file", param_hint="--events")
     whole = Scenario.load(scenario)
+    for note in notes_on(whole):
+        warn(f"{scenario}: {note}")
     start_engine()
     control = Control(whole, playing=not paused, speed=speed or math.inf, check=lambda: uninterrupted.pressed)
     # Ctrl-C ends the run like a client that quits, so that files and log are complete.

@@ -121,7 +121,11 @@ def shoot(
     for file in (truth, ndvi):
         if file is not None:
             check_file(file)
-    wanted = ("depth", "normal", "label", "instance", "flow", "objects") if truth is not None else ("depth", "label")
+    wanted = (
+        ("depth", "normal", "label", "instance", "mobility", "flow", "objects")
+        if truth is not None
+        else ("depth", "label")
+    )
     eye = Camera(
         camera,
         width=width,

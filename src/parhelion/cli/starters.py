@@ -248,6 +248,7 @@ NEW_EXAMPLES = (
     "parhelion new scenario                          # scenario.yaml with comments, ready to run",
     "parhelion new world -o my-hall.yaml",
     "parhelion new sensor --like velodyne/vlp-16 -o my-lidar.yaml",
+    "parhelion new scenario --from settings.json     # vehicles and sensors of AirSim and Cosys-AirSim",
     "parhelion new study",
 )
 STARTERS = Path(__file__).resolve().parent / "starters"
@@ -258,6 +259,12 @@ def new(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write; by default KIND.yaml.")] = None,
     like: Annotated[
         str | None, typer.Option("--like", metavar="PRESET", help="Data sheet that a new sensor starts from.")
+    ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", metavar="FILE", help="settings.json of AirSim or Cosys-AirSim that a scenario starts from."
+        ),
     ] = None,
 ) -> None:
     """Write a commented file to start from. An existing file is never overwritten."""
@@ -273,6 +280,11 @@ def new(
         raise typer.BadParameter(f"expected a .yaml file, got {str(target)!r}", param_hint="--output")
     if target.exists():
         raise ConfigError(f"{target}: already exists; choose another name with -o")
+    if source is not None:
+        if kind != "scenario":
+            raise typer.BadParameter("applies to scenarios", param_hint="--from")
+        _import_settings(source, target)
+        return
     text, name = _sensor_starter(like or "velodyne/vlp-16") if kind == "sensor" else (_starter(kind), kind)
     head = f"# yaml-language-server: $schema={name}.schema.json\n"
     head += f"# Completion in editors: parhelion schema {name} -o {name}.schema.json\n"
@@ -284,6 +296,28 @@ def new(
         "sensor": f"parhelion sensors {target}",
     }
     screen.print_line(f"wrote {target}; next: {follow[kind]}")
+
+
+def _import_settings(source: Path, target: Path) -> None:
+    """Write a scenario and its data sheets from the settings of another simulator, and list what is left out."""
+    from parhelion.core.files import write_whole
+    from parhelion.scenario.airsim import imported, read_settings
+
+    found = imported(read_settings(source), target.stem, source.name)
+    for name in found.files:
+        if (target.parent / name).exists():
+            raise ConfigError(f"{target.parent / name}: already exists; choose another name with -o")
+    for name, text in reversed(found.files.items()):
+        write_whole(target if name == f"{target.stem}.yaml" else target.parent / name, text.encode("utf-8"))
+    if found.left_out:
+        screen.print_line(f"not imported from {source}:")
+        for line in found.left_out:
+            screen.print_line(f"  {line}")
+    sheets = len(found.files) - 1
+    screen.print_line(
+        f"wrote {target}: {found.vehicles} vehicles, {found.sensors} sensors, {sheets} data sheets beside it; "
+        f"next: parhelion run {target} -o out"
+    )
 
 
 def _starter(kind: str) -> str:

@@ -330,9 +330,12 @@ def stream(
     from parhelion.live.dds import DdsNode
     from parhelion.live.pacing import PacedRun
     from parhelion.live.ros import AirControl
+    from parhelion.scenario.plausible import notes_on
     from parhelion.scenario.scenario import Scenario
 
     whole = Scenario.load(scenario)
+    for note in notes_on(whole):
+        warn(f"{scenario}: {note}")
     if weather:
         whole.world.weather = weather.weather(whole.world.weather)
     drivers = [_driver(whole, text) for text in cmd_vel or []]

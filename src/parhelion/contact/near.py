@@ -53,8 +53,8 @@ class NearLists:
 
     def update(self, state: Floats, duration: float, substep: float) -> bool:
         """Renew the lists of hulls with states (13, n) that may leave them within `duration` [s]; True if any was."""
-        squares = state[7:13] ** 2
-        fast = np.sqrt(squares[:3].sum(axis=0)) + np.sqrt(squares[3:].sum(axis=0)) * self.lever + _UNKNOWN_M_S
+        speed, turn = np.sqrt(np.add.reduce((state[7:13] ** 2).reshape(2, 3, -1), axis=1))
+        fast = speed + turn * self.lever + _UNKNOWN_M_S
         # The way that it may have gone since the last exact check is longer than the distance it moved.
         self._left -= fast * duration
         reach = fast * substep + kernel.SLOP_M

@@ -18,6 +18,8 @@ Rows = NDArray[np.int64]
 
 FASTEST_M_S, FASTEST_RAD_S = 150.0, 100.0
 """Largest speed [m/s] and rate of turn [rad/s] of a body."""
+_SLOW = 50.0
+"""Component of a speed or rate of turn below which both are within their limits."""
 
 
 @dataclass
@@ -216,6 +218,10 @@ def limit_speeds(state: Floats) -> bool:
 
     A body that is squeezed between others gains speed without end. No vehicle of the sheets comes near the limits.
     """
+    if np.abs(state[7:13]).max(initial=0.0) < _SLOW:
+        return False
+    if np.abs(state[7:13]).max(initial=0.0) < _SLOW:
+        return False
     changed = False
     for rows, most in ((slice(7, 10), FASTEST_M_S), (slice(10, 13), FASTEST_RAD_S)):
         speed = np.sqrt((state[rows] ** 2).sum(axis=0))

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError
+from parhelion.core.labelled import Labelled
 from parhelion.core.pose import Floats, Pose
 from parhelion.core.records import ROW, Column, Record, as_html, cloud_repr_parts, column, components, scalar
 from parhelion.core.trajectory import Fixed, Trajectory, Waypoints
@@ -170,6 +171,14 @@ class PointCloud(Record):
         xyz, units = [Column(axis, "m", self.xyz[:, k]) for k, axis in enumerate("xyz")], self.units
         fields = self.fields.items()
         return [*xyz, *(part for name, values in fields for part in components(name, units.get(name, ""), values))]
+
+    def _labelled(self) -> list[Labelled]:
+        found = [Labelled("xyz", "m", self.frame, self.xyz, ("point", "axis"), {"axis": "xyz"})]
+        units = self.units
+        for name, values in self.fields.items():
+            axes = ["point", *(f"{name}_axis{k or ''}" for k in range(values.ndim - 1))]
+            found.append(Labelled(name, units.get(name, ""), "", values, axes, {}))
+        return found
 
     def _repr_html_(self) -> str:
         return as_html(self, FIELDS)

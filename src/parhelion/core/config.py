@@ -204,7 +204,8 @@ def _text(file: Path) -> str:
 def parse(model: type[Model], data: Any, source: str | PathLike[str]) -> Model:
     """Validate `data` against `model`; `source` is the file name, or a description of the origin of the data."""
     if not isinstance(data, dict):
-        raise ConfigError(f"{source}: expected a mapping of fields, {got(data)}")
+        empty = "; the file is empty: `parhelion new` writes a commented start" if data is None else ""
+        raise ConfigError(f"{source}: expected a mapping of fields, {got(data)}{empty}")
     with reading(source, ConfigError):
         return cast(Model, check(model, data, source))
 

@@ -26,6 +26,15 @@ class ConfigError(ParhelionError):
     """
 
 
+class FieldError(ConfigError):
+    """A ConfigError whose text begins with the path of a field, relative to the entry that is checked."""
+
+
+def at_field(path: str, error: ParhelionError) -> str:
+    """Text of an error in an entry: 'sensors[0].model: ...' if it names the field, otherwise 'sensors[0]: ...'."""
+    return f"{path}.{error}" if isinstance(error, FieldError) else f"{path}: {error}"
+
+
 class FormatError(ParhelionError):
     """A data file is truncated, empty or of another kind, or its format cannot hold the data to write.
 

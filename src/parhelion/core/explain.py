@@ -94,7 +94,7 @@ class _Slot:
         """Slot of the field or entry with a name or number."""
         if self.model is not None:
             field = _field(self.model, str(part), value)
-            return replace(field, name=self.name) if _unit(self.name) and not _unit(field.name) else field
+            return replace(field, name=self.name) if unit_of(self.name) and not unit_of(field.name) else field
         origin, inner = get_origin(self.annotation), get_args(self.annotation)
         if origin is tuple and inner[-1:] != (Ellipsis,):
             return _slot(inner[part], name=self.name) if isinstance(part, int) and part < len(inner) else _Slot()
@@ -263,7 +263,7 @@ def _of_union(
 def _unknown(slot: _Slot, value: Any, path: Location, name: str) -> _Problem:
     model = slot.model or BaseModel
     fields = list(model.model_fields)
-    with_unit = [field for field in fields if field.startswith(f"{name}_") and _unit(field)]
+    with_unit = [field for field in fields if field.startswith(f"{name}_") and unit_of(field)]
     nearest = next(iter(with_unit), None) or nearest_name(name, fields)
     if nearest is not None:
         return _Problem((*path, name), f"unknown field; did you mean {nearest!r}?", (*path, nearest))
@@ -439,7 +439,7 @@ def _list_in_words(slot: _Slot, many: bool) -> str:
 
 
 def _range_in_words(slot: _Slot) -> str:
-    unit = _unit(slot.name)
+    unit = unit_of(slot.name)
     low, above = slot.limit("ge"), slot.limit("gt")
     high, below = slot.limit("le"), slot.limit("lt")
     if low is not None and high is not None:
@@ -459,7 +459,7 @@ def _number(value: float) -> str:
     return f"{value:.12g}" if abs(value) < 1e7 else f"{value:.6g}".replace("e+", "e").replace("e0", "e")
 
 
-_UNITS = {
+UNITS = {
     "1_rad": "1/rad", "1_s": "1/s", "c": "degrees Celsius", "cd": "cd", "db": "dB", "dba": "dB(A)", "dbhz": "dB-Hz",
     "dbi": "dBi", "dbm": "dBm", "deg": "degrees", "deg_h": "degrees/h", "deg_s": "degrees/s",
     "deg_s_g": "degrees/s/g", "deg_s_sqrt_hz": "degrees/s/sqrt(Hz)", "n_s2_m": "N s^2/m", "n_s2_m2": "N s^2/m^2",
@@ -473,11 +473,11 @@ _UNITS = {
 """Units by suffix of field names."""
 
 
-def _unit(name: str) -> str:
+def unit_of(name: str) -> str:
     """Unit in the suffix of a field name; empty without one."""
     words = name.split("_")
     ends = ("_".join(words[start:]) for start in range(max(0, len(words) - 4), len(words)))
-    return next((_UNITS[end] for end in ends if end in _UNITS), "")
+    return next((UNITS[end] for end in ends if end in UNITS), "")
 
 
 def _one_of(options: list[Any]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from os import PathLike
@@ -35,7 +36,8 @@ def sync(file: Path) -> None:
     A file system may store a rename before the contents of the file. Without this call, a power failure after the
     rename can leave an empty file under the final name.
     """
-    descriptor = os.open(file, os.O_RDONLY)
+    # Windows flushes writable files only.
+    descriptor = os.open(file, os.O_RDWR if sys.platform == "win32" else os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
@@ -48,8 +50,6 @@ def only_writer(folder: Path) -> Iterator[None]:
 
     The operating system releases the lock when the program ends, even if it is killed.
     """
-    import fcntl
-
     place = folder / ".writing"
     try:
         lock = os.open(place, os.O_CREAT | os.O_RDWR, 0o644)
@@ -57,7 +57,7 @@ def only_writer(folder: Path) -> Iterator[None]:
         raise ConfigError(f"{folder}: cannot be written to ({error.strerror})") from None
     try:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(lock)
         except OSError:
             raise ConfigError(
                 f"{folder}: another program is writing into this folder; wait for it, or choose another folder"
@@ -65,9 +65,25 @@ def only_writer(folder: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            place.unlink(missing_ok=True)
+            if sys.platform != "win32":  # Windows does not delete an open file
+                place.unlink(missing_ok=True)
     finally:
         os.close(lock)
+    if sys.platform == "win32":
+        with suppress(OSError):  # the next program has it open
+            place.unlink()
+
+
+def _lock(descriptor: int) -> None:
+    """Lock an open file until it is closed; raise OSError if another program has locked it."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 _TEMPORARY = re.compile(r"\.parhelion-[0-9a-f]{12}-.*", re.DOTALL)

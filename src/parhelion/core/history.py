@@ -6,6 +6,7 @@ A run of any length thus needs the same memory, and everything that was recorded
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from typing import IO, Any
 
@@ -48,7 +49,12 @@ class History:
 
     def append(self, row: ArrayLike) -> None:
         """Add a row."""
-        self.extend(np.asarray(row, self._buffer.dtype)[None])
+        place = self._count - self._stored
+        if place < len(self._buffer):
+            self._buffer[place] = row
+            self._count += 1
+        else:
+            self.extend(np.asarray(row, self._buffer.dtype)[None])
 
     def extend(self, rows: NDArray[Any]) -> None:
         """Add rows, shape (n, ...)."""
@@ -83,9 +89,18 @@ class History:
             return recent.copy()
         assert self._file is not None
         size = (min(end, self._stored) - begin) * self._row_bytes
-        stored = os.pread(self._file.fileno(), size, begin * self._row_bytes)
+        stored = self._read(size, begin * self._row_bytes)
         older = np.frombuffer(stored, self._buffer.dtype).reshape(-1, *self._buffer.shape[1:])
         return np.concatenate([older, recent])
+
+    def _read(self, size: int, start: int) -> bytes:
+        assert self._file is not None
+        if sys.platform != "win32":
+            return os.pread(self._file.fileno(), size, start)
+        self._file.seek(start)
+        stored: bytes = self._file.read(size)
+        self._file.seek(0, os.SEEK_END)  # where the next rows go
+        return stored
 
     def around(self, low: float, high: float) -> tuple[int, NDArray[Any]]:
         """Rows that enclose the numbers `low` to `high`, which may be fractions, and the number of the first of them.

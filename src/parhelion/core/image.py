@@ -10,14 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError
+from parhelion.core.labelled import Labelled
 from parhelion.core.pose import Pose
 from parhelion.core.records import Record, column, scalar
 
 LENS_MODELS = ("plumb_bob", "rational_polynomial", "equidistant")
 """Lens models by ROS name: Brown-Conrady with 5 and with 8 coefficients, and the Kannala-Brandt fisheye with 4."""
 
-TRUTH = ("depth", "measured_depth", "normal", "label", "instance", "flow")
+TRUTH = ("depth", "measured_depth", "normal", "label", "instance", "mobility", "flow")
 """Ground-truth and depth arrays of an image; each is None unless it was requested."""
+
+MOBILITY = {0: "none", 1: "static", 2: "movable", 3: "moving"}
+"""Codes of mobility: nothing visible; built in; at rest but able to move, such as a parked car; in motion."""
 
 OPTICAL = Pose(quat_xyzw=(-0.5, 0.5, -0.5, 0.5))
 """Pose of the optical frame (x right, y down, z forward) in the sensor frame (x forward, y left, z up)."""
@@ -120,6 +124,8 @@ class Image(Record):
     """Class of the visible surface, 0 for none, shape (h, w)."""
     instance: NDArray[np.uint32] | None = field(default=None, metadata=column("", "", "h", "w", dtype="uint32"))
     """Number of the visible object, 0 for none, shape (h, w)."""
+    mobility: NDArray[np.uint8] | None = field(default=None, metadata=column("", "", "h", "w", dtype="uint8"))
+    """Mobility of the visible object, a code of MOBILITY, shape (h, w)."""
     flow: NDArray[np.float32] | None = field(
         default=None, metadata=column("pixel", "image", "h", "w", 2, dtype="float32", finite=False)
     )
@@ -157,6 +163,11 @@ class Image(Record):
             right.setflags(write=False)
             object.__setattr__(self, "right", right)
         super().__post_init__()
+
+    def _labelled(self) -> list[Labelled]:
+        axes = ("line", "column", "band")[: self.colour.ndim]
+        labels = {"band": self.bands} if self.bands and self.colour.ndim == 3 else {}
+        return [Labelled("colour", "", "image", self.colour, axes, labels), *super()._labelled()]
 
     def _sizes(self) -> Mapping[str, int]:
         return {"h": self.colour.shape[0], "w": self.colour.shape[1]}

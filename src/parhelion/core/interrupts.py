@@ -113,9 +113,12 @@ class Interrupts:
 
     def _repeat(self) -> None:
         self._waiting, self._repeated = False, self._owned
-        # To the main thread itself, so that a system call in which it waits ends.
-        target = threading.main_thread().ident
-        timer = threading.Timer(_REPEAT_S, signal.pthread_kill, (target, signal.SIGINT))
+        if sys.platform == "win32":
+            timer = threading.Timer(_REPEAT_S, signal.raise_signal, (signal.SIGINT,))
+        else:
+            # To the main thread itself, so that a system call in which it waits ends.
+            target = threading.main_thread().ident
+            timer = threading.Timer(_REPEAT_S, signal.pthread_kill, (target, signal.SIGINT))
         timer.daemon = True
         timer.start()
 

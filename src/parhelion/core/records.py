@@ -19,10 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError, MissingDependencyError
+from parhelion.core.labelled import Labelled, as_dataset
 
 if TYPE_CHECKING:
     from pandas import DataFrame
     from typing_extensions import Self
+    from xarray import Dataset
 
     from parhelion.core.clouds import FieldSpec, PointCloud
 
@@ -100,6 +102,8 @@ def _row(kind: str, cells: tuple[str, ...]) -> str:
 
 ROW = "n"
 """Letter in shapes for the number of rows: samples, points, directions."""
+_AXES = {ROW: "row", "h": "line", "a": "anchor"}
+"""Names of dimensions of labelled arrays, by their letter in shapes."""
 
 
 def column(unit: str, frame: str, *shape: str | int, dtype: str = "float64", finite: bool = True) -> dict[str, Any]:
@@ -189,6 +193,14 @@ class Record:
         frame.attrs["units"] = {one.name: one.unit for one in table}
         return frame
 
+    def to_xarray(self) -> Dataset:
+        """Return an xarray Dataset with named dimensions and the unit of every array in its attributes.
+
+        Rows are the dimension `row`; components have names: `angular_rate_axis` is x, y, z. Values are shared.
+        """
+        metadata = getattr(self, "metadata", {})
+        return as_dataset(self._labelled(), metadata if isinstance(metadata, Mapping) else {})
+
     def plot(self, path: str | PathLike[str] | None = None, *, ax: Any = None) -> Any:
         """Draw the record and return the Matplotlib figure.
 
@@ -255,6 +267,24 @@ class Record:
         if not self._columns():
             return _summary(self)
         return [part for name in self._columns() for part in self._components(name)]
+
+    def _labelled(self) -> list[Labelled]:
+        """Arrays with names for their axes."""
+        found, names = [], self._labels()
+        for one in fields(self):  # type: ignore[arg-type]
+            values, sizes = getattr(self, one.name), one.metadata.get("shape")
+            if not sizes or values is None:
+                continue
+            letters = {**_AXES, "w": "column" if "h" in sizes else "wheel", **({"s": "satellite"} if names else {})}
+            axes = [letters.get(size, str(size)) if isinstance(size, str) else "" for size in sizes]
+            labels: dict[str, Sequence[str]] = {}
+            for k, size in enumerate(sizes):
+                axes[k] = axes[k] or f"{one.name}_axis{k if sizes.count(size) > 1 else ''}"
+                words = names.get(size) or (_axis(size) if isinstance(size, int) else None)
+                if words:
+                    labels[axes[k]] = words
+            found.append(Labelled(one.name, one.metadata["unit"], one.metadata["frame"], values, axes, labels))
+        return found
 
     def _components(self, name: str) -> list[Column]:
         """Columns of one array, one per component."""

@@ -154,7 +154,7 @@ def read(
     file = Path(path)
     frames = read_frames(file, model=model, metadata=metadata, source=source)
     if scan is None:
-        return _as_one(list(frames), file)
+        return as_one(list(frames), file)
     last = -1
     for last, frame in enumerate(frames):
         if last == scan:
@@ -179,16 +179,18 @@ def read_frames(
     """
     file = Path(path)
     datagrams = read_pcap(file)  # raises here if the file is not a capture
-    return _frames(file, datagrams, model, metadata, source)
+    return frames_of(file, datagrams, model=model, metadata=metadata, source=source)
 
 
-def _frames(
+def frames_of(
     file: Path,
     datagrams: Iterator[Datagram],
-    model: str | None,
-    metadata: str | PathLike[str] | None,
-    source: str | None,
+    *,
+    model: str | None = None,
+    metadata: str | PathLike[str] | None = None,
+    source: str | None = None,
 ) -> Iterator[Scan]:
+    """Frames of the datagrams of a capture or bag; see `read_frames`."""
     problems: list[FormatError] = []
 
     def readable() -> Iterator[Datagram]:
@@ -219,7 +221,11 @@ def _recognised(
     """First lidar packet of a capture, its codec and the metadata of the sensor."""
     found = [(codec, *_metadata_for(codec, file, metadata)) for codec in codecs().values()]
     if metadata is not None:
-        found = [one for one in found if one[1] is not None]
+        readable = [one for one in found if one[1] is not None]
+        problem = next((one[2] for one in found if one[2] is not None), None)
+        if not readable and problem is not None:
+            raise problem
+        found = readable
     tests = [(codec.recogniser(known), codec, known) for codec, known, _ in found]
     others: set[int] = set()
     for datagram in datagrams:
@@ -242,10 +248,10 @@ def _recognised(
 def _metadata_for(
     codec: Codec, file: Path, given: str | PathLike[str] | None
 ) -> tuple[Metadata | None, FormatError | None]:
-    """Metadata of a capture, or the error if the .json file next to it is not metadata."""
-    if given is not None and codec.uses_metadata:
-        return codec.read_metadata(given), None
-    beside = codec.metadata_beside(file)
+    """Metadata of a capture, given or next to it, or the error if the file is not metadata of this maker."""
+    if given is not None and not (codec.uses_metadata or codec.takes_metadata):
+        return None, None
+    beside = codec.metadata_beside(file) if given is None else Path(given)
     if beside is None:
         return None, None
     try:
@@ -280,7 +286,8 @@ def _several(file: Path, seen: set[str], source: str | None) -> FormatError:
     return FormatError(f"{file}: has packets of the sensors {there}; pass one of them as source, got {source!r}")
 
 
-def _as_one(scans: list[Scan], file: Path) -> PointCloud:
+def as_one(scans: list[Scan], file: Path) -> PointCloud:
+    """Frames as one cloud, whose field `turn` is the number of the frame."""
     if not scans:
         raise FormatError(f"{file}: the capture contains no complete frame")
     if len(scans) == 1:

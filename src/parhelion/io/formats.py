@@ -13,7 +13,7 @@ from typing import Any
 from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import ConfigError, FormatError, unknown_name
 from parhelion.core.reading import reading
-from parhelion.io import captures, csv_table, las, npz, pcd, ply, raw_scans
+from parhelion.io import captures, csv_table, las, lvx2, npz, pcd, ply, raw_scans
 from parhelion.io.columns import FieldsDroppedWarning
 
 
@@ -74,6 +74,14 @@ _ALL = (
         captures.write,
         captures.FIELDS_HELD,
     ),
+    Format(
+        "lvx2",
+        (".lvx2",),
+        "recording of Livox Viewer 2; written from scans of a Mid-360 or HAP only",
+        lvx2.read,
+        lvx2.write,
+        captures.FIELDS_HELD,
+    ),
 )
 
 FORMATS: dict[str, Format] = {entry.name: entry for entry in _ALL}
@@ -110,7 +118,7 @@ def read_cloud(path: str | PathLike[str], *, format: str | None = None, **option
     """Read a point cloud file; the file extension selects the format unless `format` names it.
 
     Options: `labels=PATH` for KITTI scans, `points=PATH` for SemanticKITTI labels; `model=`, `metadata=`, `source=` and
-    `scan=` for captures (see `parhelion.io.captures.read`).
+    `scan=` for captures (see `parhelion.io.captures.read`), `device=` and `scan=` for LVX2.
     Raise FormatError, which names the file and the problem.
     """
     file = Path(path)

@@ -6,12 +6,17 @@ from collections.abc import Collection, Iterator
 from os import PathLike
 from pathlib import Path
 
+import numpy as np
+
 from parhelion.core.clouds import PointCloud, Scan
 from parhelion.core.errors import ConfigError, FormatError, unknown_name
-from parhelion.io.captures import named_models, read_frames
+from parhelion.io.captures import frames_of, named_models, read_frames
 from parhelion.io.formats import FORMATS, format_of, read_cloud
-from parhelion.io.ros import BagReader, Topic, cloud_of, is_bag
+from parhelion.io.ros import BagReader, Message, Topic, cloud_of, is_bag
 from parhelion.io.ros.messages import POINT_CLOUD
+from parhelion.io.ros.packets import PACKET_MESSAGES, datagrams_of
+from parhelion.io.ros.returns import LIVOX_MESSAGES, livox_cloud
+from parhelion.makers import Datagram
 
 
 def clouds_of(
@@ -24,15 +29,18 @@ def clouds_of(
 ) -> Iterator[tuple[str, PointCloud]]:
     """Iterate over the clouds of a recording, each with a label for messages.
 
-    `topic` selects the topic of a bag that has several. `sensor` is the model of a capture whose packets do not state
-    it. `read_as` is the format of files with a misleading extension. With `keep_lost`, frames of captures include shots
+    `topic` selects the topic of a bag that has several. `sensor` is the model of packets that do not state it.
+    `read_as` is the format of files with a misleading extension. With `keep_lost`, frames of packets include shots
     without a return, as NaN.
     """
     file = existing(path)
     if is_bag(file):
         bag = BagReader(file)
-        for message in bag.messages([cloud_topic(bag, topic)]):
-            yield f"{file}: {message.topic}", cloud_of(message)
+        name = cloud_topic(bag, topic)
+        for found in clouds_of_topic(bag, name, sensor=sensor):
+            if isinstance(found, FormatError):
+                raise found
+            yield f"{file}: {name}", found.with_lost_shots() if keep_lost and isinstance(found, Scan) else found
     elif file.is_dir():
         for one in cloud_files(file, read_as):
             yield from clouds_of(one, sensor=sensor, read_as=read_as, keep_lost=keep_lost)
@@ -96,22 +104,56 @@ def cloud_files(
     return found
 
 
-def cloud_topics(bag: BagReader, topic: str | None = None, types: Collection[str] = (POINT_CLOUD,)) -> list[Topic]:
-    """Topics with point clouds, or the one called `topic`."""
+CLOUD_TYPES = (POINT_CLOUD, *LIVOX_MESSAGES, *PACKET_MESSAGES)
+"""Message types that are read as clouds: PointCloud2, CustomMsg of Livox, and raw packets."""
+
+
+def clouds_of_topic(bag: BagReader, topic: str, *, sensor: str | None = None) -> Iterator[PointCloud | FormatError]:
+    """Clouds of a topic, one per message, or one per revolution of packets; errors in place of damaged messages."""
+    kind = bag.topics[topic].type
+    if kind in PACKET_MESSAGES:
+        problems: list[FormatError] = []
+
+        def packets() -> Iterator[Datagram]:
+            for message in bag.messages([topic]):
+                try:
+                    yield from datagrams_of(message)
+                except FormatError as error:
+                    problems.append(error)
+
+        yield from frames_of(bag.path, packets(), model=sensor if sensor in named_models() else None)
+        yield from problems
+        return
+    convert = cloud_of if kind == POINT_CLOUD else _livox_returns
+    for message in bag.messages([topic]):
+        try:
+            yield convert(message)
+        except FormatError as error:
+            yield error
+
+
+def _livox_returns(message: Message) -> PointCloud:
+    cloud = livox_cloud(message)
+    return cloud.select(np.any(cloud.xyz != 0.0, axis=1))
+
+
+def cloud_topics(bag: BagReader, topic: str | None = None, types: Collection[str] = CLOUD_TYPES) -> list[Topic]:
+    """Topics with point clouds, or the one called `topic`; those with packets only if there are no others."""
     if topic is not None:
         if topic not in bag.topics:
             raise unknown_name(f"topic of {bag.path}", topic, bag.topics)
         if bag.topics[topic].type not in types:
             raise ConfigError(f"{bag.path}: {topic} has the type {bag.topics[topic].type}, not {' or '.join(types)}")
         return [bag.topics[topic]]
-    found = [one for name in types for one in bag.of_type(name)]
+    ready = [one for name in types if name not in PACKET_MESSAGES for one in bag.of_type(name)]
+    found = ready or [one for name in types for one in bag.of_type(name)]
     if not found:
         there = ", ".join(f"{name} ({one.type})" for name, one in bag.topics.items()) or "none"
         raise FormatError(f"{bag.path}: has no topic with point clouds; its topics: {there}")
     return found
 
 
-def cloud_topic(bag: BagReader, topic: str | None = None, types: Collection[str] = (POINT_CLOUD,)) -> str:
+def cloud_topic(bag: BagReader, topic: str | None = None, types: Collection[str] = CLOUD_TYPES) -> str:
     """Name of the only topic with point clouds, or `topic` itself."""
     found = [one.name for one in cloud_topics(bag, topic, types)]
     if len(found) > 1:

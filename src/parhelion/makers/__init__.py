@@ -86,10 +86,10 @@ class Maker:
 _OWN = {
     "velodyne": "parhelion.makers.velodyne:MAKER",
     "ouster": "parhelion.makers.ouster:MAKER",
-    **{
-        name: f"parhelion.makers.others:{name.upper()}"
-        for name in ("hesai", "robosense", "livox", "sick", "hokuyo", "slamtec")
-    },
+    "hesai": "parhelion.makers.hesai:MAKER",
+    "robosense": "parhelion.makers.robosense:MAKER",
+    "livox": "parhelion.makers.livox:MAKER",
+    **{name: f"parhelion.makers.others:{name.upper()}" for name in ("sick", "hokuyo", "slamtec")},
 }
 _registered: dict[str, Maker] = {}
 

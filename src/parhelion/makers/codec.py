@@ -85,6 +85,8 @@ class Codec(ABC):
     """Fields of points that packets carry in addition to `FIELDS_HELD`."""
     uses_metadata: bool = False
     """True if packets cannot be decoded without metadata."""
+    takes_metadata: bool = False
+    """True if packets can be decoded without metadata, but better with that of the individual unit."""
     has_imu: bool = False
     """True if the sensor has an IMU inside, whose samples it sends."""
     carries_angles: bool = False

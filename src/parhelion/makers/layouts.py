@@ -37,6 +37,10 @@ class CloudLayout(ABC):
         """Points in the driver's order, and (height, width). `echo` selects the return for one-return layouts."""
         return self.points(cloud), (1, len(cloud))
 
+    def stamped(self, rows: NDArray[Any], time_ns: int) -> NDArray[Any]:
+        """Rows of `rows` in a message with that stamp, for drivers whose points have times on the sensor's clock."""
+        return rows
+
     def matches(self, dtype: np.dtype[Any]) -> bool:
         """True if a message of this structure needs the layout's own conversion (`columns`)."""
         return False
@@ -62,6 +66,34 @@ class PackedXyzirt(CloudLayout):
 
 XYZIRT = PackedXyzirt()
 """Default layout."""
+
+
+class ClockXyzirt(CloudLayout):
+    """Packed points of 26 bytes with `timestamp` on the sensor's clock [s], as hesai_ros_driver and rslidar_sdk do."""
+
+    dtype = np.dtype(
+        [("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("intensity", "<f4"), ("ring", "<u2"), ("timestamp", "<f8")]
+    )
+    unit_s: float = 1.0
+    """Unit of `timestamp`."""
+
+    def points(self, cloud: PointCloud, height: int = 0) -> NDArray[Any]:
+        """See `CloudLayout.points`; times count from the start of the cloud."""
+        rows = with_xyz(self.dtype, cloud)
+        for name, ours in (("intensity", "intensity"), ("ring", "ring"), ("timestamp", "time")):
+            if ours in cloud.fields and name in (self.dtype.names or ()):
+                rows[name] = cloud.fields[ours]
+        rows["timestamp"] /= self.unit_s
+        return rows
+
+    def stamped(self, rows: NDArray[Any], time_ns: int) -> NDArray[Any]:
+        """See `CloudLayout.stamped`."""
+        rows["timestamp"] += time_ns * (1e-9 / self.unit_s)
+        return rows
+
+
+CLOCK_XYZIRT = ClockXyzirt()
+"""Layout of the drivers of Hesai and RoboSense."""
 
 
 def with_xyz(dtype: np.dtype[Any], cloud: PointCloud) -> NDArray[Any]:

@@ -186,7 +186,9 @@ class Route:
             points = np.concatenate([points, points[:1]])
         lengths = np.linalg.norm(np.diff(points, axis=0), axis=1)
         if not np.all(lengths > 1e-9):
-            raise ConfigError("follow: waypoints must differ from their neighbours")
+            raise ConfigError(
+                "follow: waypoints must differ from their neighbours; the first leg begins at the start of the vehicle"
+            )
         self.closed = closed
         self.length_m = float(np.sum(lengths))
         self._points: list[list[float]] = points.tolist()

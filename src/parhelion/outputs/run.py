@@ -92,6 +92,8 @@ def run(
     began = wall.perf_counter()
     try:
         folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise FormatError(f"{folder}: is a file; give a folder for the outputs") from None
     except OSError as error:
         raise FormatError(f"{folder}: the folder cannot be created ({error.strerror})") from None
     with only_writer(folder), files_read() as inputs:

@@ -7,6 +7,8 @@ Two charts stand alone: the sky over a receiver (`sky_plot`), and a material's s
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -36,6 +38,10 @@ _MOST_POINTS = 320
 """Largest number of points of a line; longer ones become stretches with mean, smallest and largest value."""
 _MOST_DOTS = 1000
 """More dots than this are rounded to whole units, and duplicates are dropped."""
+_LETTER, _LINE, _MOST_LINES = 6.6, 13, 3
+"""Width of a letter and height of a line below an axis of categories, and the most lines of a name."""
+_MOST_SAVED = 1500
+"""Largest number of points of a curve in the CSV file of a figure."""
 _CAP = 3.5
 """Half the width of a whisker's end."""
 _CLIP_MARGIN = 4
@@ -93,6 +99,14 @@ class Curve:
         """A grey horizontal line from the smallest to the largest `x`."""
         return cls.of(name, [np.min(x), np.max(x)], [value, value], GREY, look)
 
+    def data(self) -> list[Any]:
+        """Name and coordinates for the CSV file of a figure: x, y, and the ends of bands and whiskers if there are."""
+        rows = np.unique(np.linspace(0, len(self.x) - 1, min(len(self.x), _MOST_SAVED)).astype(np.intp))
+        parts = [self.x, self.mean]
+        if np.any(self.low != self.mean) or np.any(self.high != self.mean):
+            parts += [self.low, self.high]
+        return [self.name, *([float(f"{value:.6g}") for value in part[rows].tolist()] for part in parts)]
+
     def svg(self, across: Scale, down: Scale) -> str:
         """The curve as SVG elements, drawn on the two scales."""
         stroke, fill = f"s{self.colour % COLOURS}", f"f{self.colour % COLOURS}"
@@ -141,6 +155,8 @@ class Chart:
     equal: bool = False
     """Give both axes the same scale: a flat chart is lower than `size`, and the shorter axis is extended."""
     size: tuple[int, int] = (_WIDTH, _HEIGHT)
+    categories: Sequence[str] = ()
+    """Names at x = 1, 2, ... of an axis of categories instead of numbers."""
 
     def svg(self) -> str:
         """The chart as an SVG element; '' without data."""
@@ -148,15 +164,17 @@ class Chart:
         if not drawn:
             return ""
         width, height = self.size
+        height += _LINE * (_lines_of(self.categories, width) - 1)
         x_span, y_span = self._spans(drawn)
         if self.equal:
             flat = (y_span[1] - y_span[0]) / (x_span[1] - x_span[0])
             height = round(min(max(flat * (width - _LEFT - _RIGHT), _LEAST_HEIGHT) + _TOP + _BOTTOM, height))
-        box = (_LEFT, width - _RIGHT, _TOP, height - _BOTTOM)
+        below = _BOTTOM + _LINE * (_lines_of(self.categories, width) - 1)
+        box = (_LEFT, width - _RIGHT, _TOP, height - below)
         if self.equal:
             x_span, y_span = _equal(x_span, y_span, (box[1] - box[0]) / (box[3] - box[2]))
         across, down = scale_of(x_span, box[:2], log="x" in self.log), scale_of(y_span, box[:1:-1], log="y" in self.log)
-        parts = frame(across, down, x_span, y_span, box, log=self.log)
+        parts = frame(across, down, x_span, y_span, box, log=self.log, categories=self.categories)
         middle = (box[0] + box[1]) / 2
         parts.append(f'<text class="mid unit" x="{middle:.0f}" y="{height - 4}">{escape(self.x_label)}</text>')
         parts.append(f'<text class="unit" x="4" y="12">{escape(self.y_label)}</text>')
@@ -164,7 +182,8 @@ class Chart:
         limited = self.x_limits is not None or self.y_limits is not None
         parts.append(clipped(curves, box) if limited else curves)
         names = ", ".join(curve.name for curve in drawn if curve.name)
-        return svg("plot", width, height, f"{names} [{self.y_label}] over {self.x_label}", *parts)
+        words = f"{names} [{self.y_label}] over {self.x_label}".strip()
+        return svg("plot", width, height, words, *parts, data=[curve.data() for curve in drawn])
 
     def key(self) -> str:
         """The legend; '' for a single curve."""
@@ -197,12 +216,19 @@ class Chart:
         if "x" in self.log:
             factor = (x_span[1] / x_span[0]) ** space
             x_span = x_span[0] / factor, x_span[1] * factor
+        if self.categories:
+            x_span = 0.5, len(self.categories) + 0.5
         return self.x_limits or x_span, self.y_limits or y_span
 
 
-def svg(kind: str, width: float, height: float, words: str, *parts: str) -> str:
-    """An SVG element that fills the width of its frame; `kind` is its class and `words` its alternative text."""
+def svg(kind: str, width: float, height: float, words: str, *parts: str, data: Sequence[Any] = ()) -> str:
+    """An SVG element that fills the width of its frame; `kind` is its class and `words` its alternative text.
+
+    `data` are the curves that a reader can save as CSV, each as `Curve.data`.
+    """
     box = f'viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(words, quote=True)}"'
+    if data:
+        box += f' data-curves="{escape(json.dumps(data, separators=(",", ":"), allow_nan=False), quote=True)}"'
     return f'<svg class="{kind}" {box}>{"".join(parts)}</svg>'
 
 
@@ -237,19 +263,58 @@ def frame(
     log: str = "",
     grid: str = "grid",
     y_step: float = 32.0,
+    categories: Sequence[str] = (),
 ) -> list[str]:
-    """Grid lines of class `grid` and tick labels around a box of left, right, top and bottom."""
+    """Grid lines of class `grid` and tick labels around a box of left, right, top and bottom.
+
+    `categories` are names at x = 1, 2, ... instead of numbers.
+    """
     left, right, top, bottom = box
     parts = []
     for tick in log_ticks(*y_span) if "y" in log else ticks(*y_span, max(2.0, (bottom - top) / y_step)):
         y = float(down(tick))
         parts.append(f'<path class="{grid}" d="M{left} {y:.1f}H{right}"/>')
         parts.append(f'<text class="end" x="{left - 6}" y="{y + 4:.1f}">{number(tick)}</text>')
+    if categories:
+        return [*parts, *_named_ticks(categories, across, box), f'<path class="axis" d="M{left} {bottom}H{right}"/>']
     for tick in log_ticks(*x_span) if "x" in log else ticks(*x_span, max(2.0, (right - left) / _X_STEP)):
         x = float(across(tick))
         parts.append(f'<path class="{grid}" d="M{x:.1f} {top}V{bottom}"/>')
         parts.append(f'<text class="mid" x="{x:.1f}" y="{bottom + 15}">{number(tick)}</text>')
     return [*parts, f'<path class="axis" d="M{left} {bottom}H{right}"/>']
+
+
+def _named_ticks(names: Sequence[str], across: Scale, box: Sequence[float]) -> list[str]:
+    """Names of categories below their places, each in a few lines, with the whole name as a tooltip."""
+    parts = []
+    room = (box[1] - box[0]) / len(names)
+    for k, name in enumerate(names):
+        x = float(across(k + 1))
+        rows = _wrapped(name, room)
+        spans = "".join(
+            f'<tspan x="{x:.1f}" y="{box[3] + 15 + _LINE * row}">{escape(words)}</tspan>'
+            for row, words in enumerate(rows)
+        )
+        parts.append(f'<text class="mid"><title>{escape(name)}</title>{spans}</text>')
+    return parts
+
+
+def _lines_of(names: Sequence[str], width: float) -> int:
+    """Number of lines below an axis of categories; 1 for numbers."""
+    return max((len(_wrapped(name, (width - _LEFT - _RIGHT) / len(names))) for name in names), default=1)
+
+
+def _wrapped(name: str, room: float) -> list[str]:
+    """A name in at most three lines of a width, broken after slashes, hyphens, underscores and spaces."""
+    most = max(3, int(room / _LETTER))
+    rows = [""]
+    for part in re.findall(r"[^/_\s-]*[/_\s-]?", name):
+        if rows[-1] and len(rows[-1]) + len(part.rstrip()) > most:
+            rows.append("")
+        rows[-1] += part
+    if len(rows) > _MOST_LINES:
+        rows = [*rows[: _MOST_LINES - 1], "".join(rows[_MOST_LINES - 1 :])]
+    return [row.strip() if len(row.strip()) <= most else row.strip()[: most - 1] + "…" for row in rows]
 
 
 def polyline(points: Floats) -> str:

@@ -1,4 +1,5 @@
-"""Report pages: headings, tables, figures, legends. All text is escaped; a page loads and executes nothing.
+"""Report pages: headings, tables, figures, legends. All text is escaped; a page loads nothing and executes nothing
+but the script that saves its figures.
 
 html.write_page(path, html.page("Title", html.section("anchor", "Heading", html.table(columns, rows))))
 """
@@ -12,14 +13,17 @@ from typing import Any
 from urllib.parse import quote
 
 from parhelion.core.files import atomic_write
+from parhelion.pictures import export
 
 LIGHT = ("#c2600c", "#2069c4", "#178050", "#b02a6b", "#6a4bc4", "#0b7f8f", "#8a6a00", "#606a78")
 """Curve colours by number on a light page."""
 DARK = ("#ffb454", "#62adff", "#54c98a", "#ff7ab6", "#b294ff", "#4fd0dd", "#e6d055", "#c3cad3")
 """Curve colours by number on a dark page, and on maps, which are always dark."""
 
-# The browser loads and executes nothing, regardless of the text of a page.
-_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+# The browser loads nothing, and executes only a script with this hash, regardless of the text of a page.
+_POLICY = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src '{export.HASH}'"
+_STACKED_FROM = 4
+"""Tables of at least this many columns show each row as a list on narrow pages."""
 
 _STYLE = """
 :root { color-scheme: light dark; --sheet: #f6f7f9; --card: #ffffff; --ink: #1b2330; --muted: #5d6978;
@@ -33,10 +37,11 @@ main { max-width: 72rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
 h1 { font-size: 1.8rem; line-height: 1.2; margin: 0 0 .35rem; letter-spacing: -.01em; overflow-wrap: anywhere; }
 h2 { font-size: 1.15rem; margin: 2.4rem 0 .7rem; } h3 { font-size: .95rem; margin: 1.2rem 0 .4rem; }
 p { margin: .3rem 0; } .lead, .note, figcaption { color: var(--muted); } .note, figcaption { font-size: .86rem; }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(7.6rem, 1fr)); gap: .7rem; margin: 1.3rem 0; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(8.2rem, 1fr)); gap: .7rem; margin: 1.3rem 0; }
 .tiles div, figure, .wide { background: var(--card); border: 1px solid var(--line); border-radius: 10px; }
-.tiles div { padding: .65rem .9rem; } .tiles b { display: block; font-size: 1.32rem; font-weight: 600;
-  font-variant-numeric: tabular-nums; letter-spacing: -.01em; } .tiles span { color: var(--muted); font-size: .84rem; }
+.tiles div { padding: .65rem .9rem; } .tiles b { display: block; font-size: 1.25rem; font-weight: 600;
+  white-space: nowrap; font-variant-numeric: tabular-nums; letter-spacing: -.01em; }
+.tiles span { color: var(--muted); font-size: .84rem; }
 figure { margin: 0 0 .9rem; padding: .8rem; min-width: 0; } figcaption { margin-top: .45rem; }
 figure > b { display: block; margin-bottom: .4rem; font-weight: 600; overflow-wrap: anywhere; }
 img, :not(svg) > svg { display: block; width: 100%; height: auto; border-radius: 6px; }
@@ -58,7 +63,13 @@ img.scan { height: 84px; margin-bottom: .35rem; } .cloud, .scan, .frame, .shot {
 .key i.dots { border-radius: 50%; width: .5rem; height: .5rem; } .key i.rings { border-radius: 50%; background: none;
   border: 2px solid var(--k); } .key i.crosses { background: none; width: auto; height: auto; }
 .key i.crosses::before { content: "×"; color: var(--k); font: 700 1.1em/0 system-ui; }
-.wide { overflow-x: auto; padding: .2rem .9rem; }
+.wide { overflow-x: auto; padding: .2rem .9rem; background: linear-gradient(90deg, var(--card) 40%, #0000) 0 0/2rem 100%
+  no-repeat local, linear-gradient(270deg, var(--card) 40%, #0000) 100% 0/2rem 100% no-repeat local,
+  linear-gradient(90deg, var(--line), #0000) 0 0/.7rem 100% no-repeat scroll,
+  linear-gradient(270deg, var(--line), #0000) 100% 0/.7rem 100% no-repeat scroll, var(--card); }
+.save { display: flex; justify-content: flex-end; gap: .1rem; font-size: .74rem; } figure > .save { float: right; }
+.save button { all: unset; cursor: pointer; color: var(--muted); padding: .1rem .35rem; border-radius: 4px; }
+.save button:hover, .save button:focus-visible { color: var(--accent); background: var(--sheet); }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .92rem; }
 th, td { text-align: left; vertical-align: top; padding: .36rem 1.1rem .36rem 0; border-bottom: 1px solid var(--line); }
 tr:last-child td { border-bottom: 0; } th { color: var(--muted); font-weight: 500; white-space: nowrap; }
@@ -87,12 +98,18 @@ COLOURS
   svg text { font-size: 14px; } .panels svg text { font-size: 11.5px; } svg.map text { font-size: 21px; }
   svg.map .way { stroke-width: 5; } svg.map .halo { stroke-width: 9; } figure { padding: .6rem; }
   .tiles { grid-template-columns: repeat(3, 1fr); gap: .5rem; }
-  .tiles div { padding: .45rem .6rem; } .tiles b { font-size: 1.05rem; }
+  .tiles div { padding: .45rem .6rem; } .tiles b { font-size: .95rem; }
   table { font-size: .86rem; } th, td { padding-right: .7rem; } td.long { min-width: 8rem; }
+  .stack, .stack tbody, .stack tr { display: block; } .stack thead, .stack td:empty { display: none; }
+  .stack tr { padding: .45rem 0; border-bottom: 1px solid var(--line); } .stack tr:last-child { border-bottom: 0; }
+  .stack td { display: flow-root; width: auto; min-width: 0; padding: .1rem 0; border-bottom: 0; text-align: right;
+    white-space: normal; overflow-wrap: anywhere; }
+  .stack td::before { content: attr(data-th); float: left; padding-right: 1rem; color: var(--muted); }
+  .stack td:first-child { font-weight: 600; text-align: left; } .stack td:first-child::before { display: none; }
   .facts td:first-child { white-space: normal; width: 40%; padding-right: .8rem; }
   figure:has(.sheet) { overflow-x: auto; } img.sheet { width: 54rem; }
   .cloud { min-height: 13rem; object-fit: cover; } }
-@media print { body { background: #fff; } figure, .wide { break-inside: avoid; } }
+@media print { body { background: #fff; } .save { display: none; } figure, .wide { break-inside: avoid; } }
 """
 
 
@@ -150,11 +167,13 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, kinds: str =
     head = "".join(
         f"<th{look[k] if kinds[k : k + 1] in ('n', 'm') else ''}>{text(name)}</th>" for k, name in enumerate(columns)
     )
-    lines = ["".join(f"<td{look[k]}>{text(cell)}</td>" for k, cell in enumerate(row)) for row in rows]
+    stacked = len(columns) >= _STACKED_FROM
+    named = [f' data-th="{escape(str(name), quote=True)}"' if stacked and name else "" for name in columns] or [""] * 32
+    lines = ["".join(f"<td{look[k]}{named[k]}>{text(cell)}</td>" for k, cell in enumerate(row)) for row in rows]
     if not lines:
         return ""
     top = f"<thead><tr>{head}</tr></thead>" if columns else ""
-    kind = "" if columns else ' class="facts"'
+    kind = (' class="stack"' if stacked else "") if columns else ' class="facts"'
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     return f'<div class="wide"><table{kind}>{top}<tbody>{body}</tbody></table></div>'
 
@@ -258,7 +277,7 @@ def page(
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{text(title)}</title><style>{style}</style></head>\n"
-        f"<body><main>\n<header>{head}</header>\n{''.join(parts)}</main></body></html>\n"
+        f"<body><main>\n<header>{head}</header>\n{''.join(parts)}</main><script>{export.SCRIPT}</script></body></html>\n"
     )
 
 

@@ -13,8 +13,16 @@ from numpy.typing import NDArray
 from parhelion.core.clouds import Scan, origin_names
 from parhelion.core.pose import Pose
 from parhelion.pictures.grids import azimuth_elevation, field_image, is_organised, panorama
-from parhelion.pictures.scan import Camera, render
-from parhelion.pictures.style import INTENSITY_COLOURS, RANGE_COLOURS, colour_labels, colour_table, robust_limits
+from parhelion.pictures.relief import Relief
+from parhelion.pictures.scan import Camera, behind_points, render
+from parhelion.pictures.style import (
+    INTENSITY_COLOURS,
+    RANGE_COLOURS,
+    colour_labels,
+    colour_table,
+    rgb,
+    robust_limits,
+)
 from parhelion.weather import media
 
 FIELD_COLOURS = {"range": RANGE_COLOURS, "intensity": INTENSITY_COLOURS}
@@ -108,21 +116,27 @@ def points_uri(
     brightness: NDArray[Any],
     names: Mapping[int, str],
     ways: Sequence[NDArray[Any]],
+    relief: Relief | None = None,
+    start: NDArray[Any] | None = None,
 ) -> str:
     """Perspective view of points (n, 3) [m] from behind and above the sensor paths, as a `data:` URI.
 
-    Colour shows the label and brightness the reflectance (`brightness`); echoes of the air have their own colours
+    Colour shows the label and brightness the reflectance (`brightness`); echoes of the air have their own pale colours
     (`origin`, numbers of `origin_names`). Ceilings are omitted. `ways` holds the path (m, 3) [m] of each sensor.
+    `relief` is the world for a dark background; all positions are relative to `start` (3,) [m] in it.
     """
     shown = ~np.isin(label, [number for number, word in names.items() if word == "ceiling"])
     points, label, origin, brightness = (values[shown] for values in (points, label, origin, brightness))
-    light = 0.42 + 0.7 * np.sqrt(np.clip(brightness, 0.0, 1.0))
+    if relief is not None and relief.ceiling is not None and start is not None:
+        shown = points[:, 2] + start[2] < relief.ceiling
+        points, label, origin, brightness = (values[shown] for values in (points, label, origin, brightness))
+    light = 0.5 + 0.62 * np.sqrt(np.clip(brightness, 0.0, 1.0))
     colour = np.clip(colour_labels(label, names) * light[:, None], 0.0, 1.0)
-    shades = {**media.colours(), **_FALSE_POINTS}
+    shades = air_colours()
     for code, word in origin_names().items():
         if word in shades:
             # Many near points would hide the others.
-            colour[origin == code] = 0.62 * np.array(bytearray.fromhex(shades[word][1:])) / 255.0
+            colour[origin == code] = 0.8 * rgb(shades[word])
     gone = [way[-1, :2] - way[0, :2] for way in ways]
     ahead = max(gone, key=lambda step: float(np.linalg.norm(step)))
     places = np.concatenate(list(ways))
@@ -136,6 +150,14 @@ def points_uri(
     heading = float(np.arctan2(ahead[1], ahead[0])) + np.radians(180.0 - 38.0)
     eye = middle + 1.55 * size * np.array([np.cos(heading), np.sin(heading), 0.62])
     camera = Camera(Pose.look_at(eye, middle - np.array([0.0, 0.0, 0.08 * size])), _WIDTH, _HEIGHT, 55.0)
-    return rgb_uri(
-        render(points, colour, camera, background=_BACKGROUND, point_size_m=0.0028 * size, fade_m=7.0 * size)
-    )
+    background: Any = _BACKGROUND
+    if relief is not None and start is not None:
+        background = behind_points(relief, camera, start, 7.0 * size)
+    picture = render(points, colour, camera, background=background, point_size_m=0.0028 * size, fade_m=7.0 * size)
+    return rgb_uri(picture) if relief is None else photo_uri(np.round(255.0 * np.clip(picture, 0, 1)).astype(np.uint8))
+
+
+def air_colours() -> dict[str, str]:
+    """Colour '#rrggbb' of points that are not from a surface, by origin: pale for media, bright for false points."""
+    pale = {name: 255.0 * (0.4 * rgb(colour) + 0.6) for name, colour in media.colours().items()}
+    return {name: "#" + "".join(f"{round(part):02x}" for part in value) for name, value in pale.items()} | _FALSE_POINTS

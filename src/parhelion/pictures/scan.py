@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from os import PathLike
@@ -16,6 +15,7 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
 from parhelion.pictures import panels
 from parhelion.pictures.grids import is_organised, panorama
+from parhelion.pictures.relief import Relief
 from parhelion.pictures.style import (
     ACCENT,
     HEIGHT_COLOURS,
@@ -28,14 +28,20 @@ from parhelion.pictures.style import (
     save,
     sheet,
 )
+from parhelion.world.world import World
 
 _WIDTH_IN, _HEIGHT_IN = 15.0, 10.6
 _FLAT_M = 0.05
 _DRIVE_HEIGHT_IN = 15.4
 _MOST_POINTS = 3_000_000
 _NEAREST_M = 0.5
-_WIDEST_PIXELS = 3
-"""Pixels that a near point covers on each side of its own."""
+_WIDEST_PIXELS = 7
+"""Side of the square of a near point."""
+_FADE_M = 140.0
+_GOLDEN = 0.6180339887498949
+_SKY = "#1b2531"
+_SURFACE_LIGHT = 0.42
+"""Brightness of the surfaces behind points, as a share of that of the points."""
 
 
 def draw_scan(scan: Scan, path: str | PathLike[str], title: str | None = None) -> None:
@@ -125,9 +131,12 @@ class Drive:
     for scan in scans:
         drive.add(scan)
     drive.draw("drive.png")
+
+    With a `world`, its surfaces are the dark background of the perspective view.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, world: World | None = None) -> None:
+        self.world = world
         self.scan_count = 0
         self.point_count = 0
         self._places: list[Pose] = []
@@ -209,9 +218,13 @@ class Drive:
         eye = size * (np.array([0.0, 0.0, 6.5]) - 9.0 * forward)
         aim = size * 26.0 * forward
         camera = Camera(Pose.look_at(eye, aim), width, height, 75.0)
-        light = 0.35 + 0.75 * np.sqrt(np.clip(points["brightness"], 0.0, 1.0))
+        light = 0.5 + 0.62 * np.sqrt(np.clip(points["brightness"], 0.0, 1.0))
         colour = np.clip(colour_labels(points["label"], names) * light[:, None], 0.0, 1.0)
-        image = render(points["xyz"], colour, camera, background=rgb("#0a0c10"), point_size_m=0.06 * size, fade_m=140.0)
+        background: Any = rgb("#0a0c10")
+        if self.world is not None and self.world.bounds is not None:
+            below = np.array([place.xyz for place in self._places])
+            background = behind_points(Relief(self.world, below=below), camera, self._origin, _FADE_M)
+        image = render(points["xyz"], colour, camera, background=background, point_size_m=0.06 * size, fade_m=_FADE_M)
         axes.imshow(image, interpolation="nearest", aspect="auto")
         quiet(axes)
         axes.set(xticks=[], yticks=[])
@@ -266,6 +279,11 @@ class Camera:
     field_of_view_deg: float
     """Horizontal angle of view."""
 
+    @property
+    def focal(self) -> float:
+        """Focal length [pixels]."""
+        return float(0.5 * self.width / np.tan(0.5 * np.radians(self.field_of_view_deg)))
+
 
 def render(
     points: NDArray[Any], colour: NDArray[Any], camera: Camera, *, background: Any, point_size_m: float, fade_m: float
@@ -273,22 +291,24 @@ def render(
     """An image (height, width, 3) in [0, 1] of points (n, 3) [m] with colours (n, 3) in [0, 1].
 
     A point covers a square of `point_size_m` at its distance, 1 to 7 pixels wide; its colour falls towards
-    `background` as exp(-distance / `fade_m`).
+    `background`, a colour or a picture of that size, as exp(-distance / `fade_m`).
     """
     local = (points - camera.pose.xyz) @ camera.pose.rotation
-    focal = 0.5 * camera.width / np.tan(0.5 * np.radians(camera.field_of_view_deg))
     ahead = np.flatnonzero(local[:, 0] > _NEAREST_M)
     ahead = ahead[
         np.argsort(-local[ahead, 0], kind="stable")
     ]  # far points first: the last point drawn on a pixel remains
     depth = local[ahead, 0]
-    column = np.floor(0.5 * camera.width - focal * local[ahead, 1] / depth)
-    row = np.floor(0.5 * camera.height - focal * local[ahead, 2] / depth)
+    column = 0.5 * camera.width - camera.focal * local[ahead, 1] / depth
+    row = 0.5 * camera.height - camera.focal * local[ahead, 2] / depth
     framed = (np.abs(column) < 2 * camera.width) & (np.abs(row) < 2 * camera.height)
     ahead, depth, column, row = (values[framed] for values in (ahead, depth, column, row))
-    reach = np.clip(0.5 * focal * point_size_m / depth, 0.0, _WIDEST_PIXELS)
-    owner = _nearest_owner(column, row, depth, reach, camera)
-    image = np.tile(np.asarray(background, np.float64), (camera.height * camera.width, 1))
+    side = np.clip(camera.focal * point_size_m / depth, 1.0, _WIDEST_PIXELS)
+    # Rounded up or down by a sequence of equal shares: a common rounding would change the size of all points at one
+    # distance, which is visible as a seam.
+    side = np.floor(side + ahead * _GOLDEN % 1.0)
+    owner = _nearest_owner(np.round(column - side / 2), np.round(row - side / 2), depth, side, camera)
+    image = np.array(np.broadcast_to(background, (camera.height, camera.width, 3)), np.float64).reshape(-1, 3)
     drawn = owner >= 0
     fade = np.exp(-depth[owner[drawn]] / fade_m)[:, None]
     image[drawn] = colour[ahead[owner[drawn]]] * fade + image[drawn] * (1.0 - fade)
@@ -296,16 +316,17 @@ def render(
 
 
 def _nearest_owner(
-    column: NDArray[Any], row: NDArray[Any], depth: NDArray[Any], reach: NDArray[Any], camera: Camera
+    left: NDArray[Any], top: NDArray[Any], depth: NDArray[Any], side: NDArray[Any], camera: Camera
 ) -> NDArray[np.intp]:
-    """Row number of the nearest point that covers each pixel, or -1; points are sorted from far to near."""
+    """Row number of the nearest point whose square covers each pixel, or -1; points are sorted from far to near."""
     owner = np.full(camera.height * camera.width, -1, np.intp)
     nearest = np.full(owner.shape, np.inf)
     candidate = np.empty(owner.shape, np.intp)
-    for distance in range(_WIDEST_PIXELS + 1):
-        wide = np.flatnonzero(reach >= distance)
-        for down, right in _ring(distance):
-            x, y = column[wide] + right, row[wide] + down
+    for step in range(int(side.max(initial=0.0))):
+        wide = np.flatnonzero(side > step)
+        # One more row and column of the squares that are wide enough.
+        for down, right in [(step, k) for k in range(step + 1)] + [(k, step) for k in range(step)]:
+            x, y = left[wide] + right, top[wide] + down
             inside = (x >= 0) & (x < camera.width) & (y >= 0) & (y < camera.height)
             covers = wide[inside]
             pixel = (y[inside] * camera.width + x[inside]).astype(np.intp)
@@ -319,7 +340,13 @@ def _nearest_owner(
     return owner
 
 
-def _ring(distance: int) -> list[tuple[int, int]]:
-    """Steps down and right to all pixels at this distance, counted along the farther axis."""
-    steps = range(-distance, distance + 1)
-    return [pair for pair in itertools.product(steps, steps) if max(map(abs, pair)) == distance]
+def behind_points(relief: Relief, camera: Camera, origin: NDArray[Any], fade_m: float) -> NDArray[np.float64]:
+    """Surfaces of a world as a dark background (height, width, 3) for `render`, with a sky above the horizon.
+
+    `origin` (3,) [m] is the position in the world from which the camera and the points are counted.
+    """
+    pose = Pose(camera.pose.xyz + origin, camera.pose.quat_xyzw)
+    colour, distance = relief.in_perspective(pose, camera.width, camera.height, camera.focal)
+    sky = np.linspace(0.5, 1.0, camera.height)[:, None, None] * rgb(_SKY)
+    near = (_SURFACE_LIGHT * np.exp(-distance / fade_m))[..., None]
+    return np.asarray(np.where(np.isfinite(distance)[..., None], colour * near + sky * (1.0 - near), sky))

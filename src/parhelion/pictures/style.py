@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import colorsys
+import zlib
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -26,8 +29,9 @@ HEIGHT_COLOURS = "viridis"
 DPI = 120
 PICTURE_ENDINGS = (".png", ".jpg", ".pdf", ".svg")
 
-# Hue shows the kind of object (ground grey, buildings sand, plants green, vehicles blue, people red). Neighbours in a
-# scene also differ in lightness, so that they are distinguishable without hue.
+# The colour of every label, for reports, pictures, data sets, the viewer and Foxglove. Hue shows the kind of object:
+# ground grey, buildings sand, plants green, people red, and vehicles blue (cars), violet (trucks), magenta (buses) and
+# turquoise (vessels). Neighbours in a scene also differ in lightness, so that they are distinguishable without hue.
 LABEL_COLOURS: Mapping[str, str] = {
     "road": "#6e7686",
     "parking": "#7d7391",
@@ -37,45 +41,76 @@ LABEL_COLOURS: Mapping[str, str] = {
     "ground": "#7c8088",
     "floor": "#7c8088",
     "terrain": "#9aa356",
+    "rock": "#8f8577",
     "building": "#d9a566",
     "wall": "#c79a72",
     "roof": "#b5714f",
     "ceiling": "#5f6672",
     "window": "#8fd3e8",
     "door": "#8a5a44",
+    "stairs": "#b3a394",
+    "column": "#ddc9a8",
     "fence": "#b08968",
     "railing": "#b08968",
+    "other-structure": "#a68a64",
     "vegetation": "#4fae62",
     "trunk": "#8c6239",
     "car": "#4aa3ff",
-    "truck": "#2f6fdb",
-    "bus": "#2f6fdb",
-    "other-vehicle": "#6f8cff",
-    "vessel": "#4aa3ff",
-    "bicycle": "#45d6c8",
-    "motorcycle": "#45d6c8",
+    "truck": "#7a5cff",
+    "bus": "#e56df2",
+    "other-vehicle": "#5f7fae",
+    "on-rails": "#e05ca8",
+    "vessel": "#1fc7a8",
+    "bicycle": "#9be15d",
+    "motorcycle": "#6fbf3a",
     "person": "#ff5d5d",
     "bicyclist": "#ff7ab6",
+    "motorcyclist": "#e0487f",
     "pole": "#f2d64b",
     "traffic-sign": "#ff9f1c",
     "traffic-light": "#ffe066",
-    "other-object": "#c77dff",
-    "object": "#c77dff",
+    "cone": "#ff7a1c",
+    "other-object": "#c99be8",
+    "object": "#c99be8",
+    "box": "#c99be8",
+    "outlier": "#cfdcec",
     "water": "#2b6f9e",
     "quay": "#a79f91",
     "bridge": "#c3b091",
     "crane": "#ff9f1c",
     "container": "#e4572e",
     "buoy": "#ff5d5d",
+    "rail": "#6d8f8a",
+    "ladder": "#d8b45a",
+    "machine": "#e0703a",
+    "shelf": "#4f8fb8",
+    "pallet": "#b98a4e",
+    "furniture": "#9c7bb0",
+    "pipe": "#86a3a8",
+    "cable": "#5a6a78",
+    "tank": "#9fb4b0",
     "board": "#e9c46a",
     "cuboid": "#e9c46a",
     "cylinder": "#e9c46a",
+    "sphere": "#e9c46a",
     "target": "#e9c46a",
-    "in the air": "#86b6e8",
+    "in the air": "#cfdcec",
     "unlabeled": "#777777",
 }
-# Other labels use the palette of Okabe and Ito, which colour-blind people can distinguish.
-_FURTHER = ("#e69f00", "#56b4e9", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7")
+
+
+def label_colour(name: str) -> str:
+    """Colour '#rrggbb' of a label: the same in every world; moving classes have the colour of their kind."""
+    word = name.removeprefix("moving-")
+    return LABEL_COLOURS.get(word) or further_colour(zlib.crc32(word.encode()))
+
+
+@lru_cache(maxsize=4096)
+def further_colour(number: int) -> str:
+    """Colour of a number: hues in steps of the golden angle, so that neighbours differ, and three lightness levels."""
+    hue = (0.11 + number * 0.618033988749895) % 1.0
+    parts = colorsys.hls_to_rgb(hue, (0.62, 0.74, 0.5)[number % 3], 0.68)
+    return "#" + "".join(f"{round(255 * part):02x}" for part in parts)
 
 
 def rgb(colour: str) -> NDArray[np.float64]:
@@ -84,13 +119,8 @@ def rgb(colour: str) -> NDArray[np.float64]:
 
 
 def label_colours(names: Mapping[int, str]) -> dict[int, NDArray[np.float64]]:
-    """Colour of each label number as red, green, blue in [0, 1]; moving classes have the colour of their kind."""
-    unknown = iter(range(10**9))
-    chosen = {}
-    for number, name in sorted(names.items()):
-        colour = LABEL_COLOURS.get(name.removeprefix("moving-"))
-        chosen[number] = rgb(colour or _FURTHER[next(unknown) % len(_FURTHER)])
-    return chosen
+    """Colour of each label number as red, green, blue in [0, 1]."""
+    return {number: rgb(label_colour(name)) for number, name in sorted(names.items())}
 
 
 def colour_labels(label: NDArray[Any], names: Mapping[int, str]) -> NDArray[np.float64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
@@ -12,26 +12,33 @@ from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
-from parhelion.pictures import panels
+from parhelion.pictures import html, panels
 from parhelion.pictures.charts import COLOURS, clipped, frame, polyline, scale_of, svg
 from parhelion.pictures.images import rgb_uri
-from parhelion.pictures.style import ACCENT, SHEET, check_picture, colour_labels, quiet, save, sheet
-from parhelion.rays.records import Hits, Rays
-from parhelion.rays.scene import RayScene
+from parhelion.pictures.relief import Relief, from_above
+from parhelion.pictures.style import (
+    ACCENT,
+    SHEET,
+    check_picture,
+    label_colour,
+    label_shares,
+    quiet,
+    save,
+    sheet,
+)
 from parhelion.world.world import World
 
 _HEIGHT_IN = 9.5
-_LIGHT = np.array([-0.45, 0.35, 0.82])  # from the upper left, as maps are shaded
-_BELOW_CEILING_M = 0.02
-_LIFT_M = 0.3
-"""Height [m] above a position at which the search for a ceiling starts."""
 _MAP_WIDTH = 860
 _MAP_LEFT, _MAP_RIGHT, _MAP_TOP, _MAP_BOTTOM = 52, 12, 8, 32
 _MAP_STEP = 75.0
 """Rough distance of grid lines."""
-_AROUND_M = 18.0
+_AROUND_M = 30.0
 """Smallest margin around a path."""
 _MOST_POINTS = 600
+_MOST_LABELS = 14
+_LEAST_SHARE = 2e-4
+"""Labels with a smaller share of a picture are not in its legend."""
 
 
 def draw_world(world: World, path: str | PathLike[str], title: str | None = None) -> None:
@@ -57,50 +64,6 @@ def draw_world(world: World, path: str | PathLike[str], title: str | None = None
     panels.label_legend(axes, label, world.label_names, most=14, loc="upper right")
     _marks(axes, world, extent)
     save(figure, path)
-
-
-def from_above(
-    world: World, extent: panels.Extent, columns: int, rows: int, time: float = 0.0, below: Floats | None = None
-) -> tuple[NDArray[np.float32], NDArray[Any]]:
-    """Colours (rows, columns, 4) of the world at a time [s], and the label of each pixel that hit a surface.
-
-    A ceiling above most of the positions `below` (n, 3) [m] is removed; by default above the viewpoint.
-    """
-    bounds = world.bounds
-    lower, upper = bounds if bounds is not None else (np.zeros(3), np.zeros(3))
-    x = extent[0] + (np.arange(columns) + 0.5) * (extent[1] - extent[0]) / columns
-    y = extent[3] - (np.arange(rows) + 0.5) * (extent[3] - extent[2]) / rows
-    scene = RayScene(world.geometry())
-    top = _ceiling(world, scene, world.viewpoint.xyz[None, :] if below is None else below)
-    start = np.empty((rows * columns, 3))
-    start[:, 0], start[:, 1] = np.tile(x, rows), np.repeat(y, columns)
-    start[:, 2] = upper[2] + 1.0 if top is None else top - _BELOW_CEILING_M
-    hits = scene.cast(Rays.of(start, (0.0, 0.0, -1.0), time))
-    label = world.parts.label[np.maximum(hits.part, 0)]
-    colour = colour_labels(label, world.label_names) * _light(hits, start[:, 2] - hits.range, lower, upper)[:, None]
-    image = np.concatenate([np.clip(colour, 0.0, 1.0), hits.found[:, None]], axis=1)
-    return image.reshape(rows, columns, 4).astype(np.float32), label[hits.found]
-
-
-def _light(hits: Hits, height: NDArray[Any], lower: NDArray[Any], upper: NDArray[Any]) -> NDArray[Any]:
-    """Brightness per pixel: by the slope towards the light, and brighter with height."""
-    up = np.where(hits.normal[:, 2:] < 0.0, -hits.normal, hits.normal)
-    slope = np.clip(up @ (_LIGHT / np.linalg.norm(_LIGHT)), 0.0, 1.0)
-    rise = np.clip(np.nan_to_num((height - lower[2]) / max(upper[2] - lower[2], 1e-3), neginf=0.0), 0.0, 1.0)
-    light: NDArray[Any] = (0.35 + 0.75 * slope) * (0.8 + 0.2 * rise)
-    return light
-
-
-def _ceiling(world: World, scene: RayScene, places: Floats) -> float | None:
-    """Height [m] of a ceiling above most of the positions, or None."""
-    ceilings = [number for number, word in world.label_names.items() if word == "ceiling"]
-    if not ceilings:
-        return None
-    hits = scene.cast(Rays.of(places + np.array([0.0, 0.0, _LIFT_M]), (0.0, 0.0, 1.0)))
-    under = hits.found & np.isin(world.parts.label[np.maximum(hits.part, 0)], ceilings)
-    if np.mean(under) <= 0.5:
-        return None
-    return float(np.min(places[under, 2] + _LIFT_M + hits.range[under]))
 
 
 def _marks(axes: Any, world: World, extent: panels.Extent) -> None:
@@ -132,19 +95,29 @@ class Way:
         return float(np.linalg.norm(np.diff(self.xyz, axis=0), axis=1).sum())
 
 
-def way_map(world: World, ways: Sequence[Way]) -> str:
-    """SVG element with the top view of the world, without its ceiling, and the paths.
+def places_of(ways: Sequence[Way]) -> Floats | None:
+    """Some positions (n, 3) [m] of the paths with a colour; None without any."""
+    own = [_thinned(way.xyz)[::40] for way in ways if way.colour is not None]
+    return np.concatenate(own) if own else None
 
-    Paths with a colour determine the visible part of the world; without any, all of it is shown.
+
+def way_map(world: World, ways: Sequence[Way], relief: Relief | None = None) -> str:
+    """SVG element with the top view of the world, without its ceiling, and the paths, followed by a legend of labels.
+
+    Paths with a colour determine the visible part of the world; without any, all of it is shown. `relief` is that of
+    the world, if there is one already.
     """
     extent = _extent(world, [way for way in ways if way.colour is not None])
     columns = _MAP_WIDTH - _MAP_LEFT - _MAP_RIGHT
     rows = round(columns * (extent[3] - extent[2]) / (extent[1] - extent[0]))
     box = (_MAP_LEFT, _MAP_LEFT + columns, _MAP_TOP, _MAP_TOP + rows)
     parts = []
+    legend = ""
     if world.bounds is not None:
-        places = np.concatenate([_thinned(way.xyz)[::40] for way in ways]) if ways else None
-        picture = rgb_uri(from_above(world, extent, columns, rows, below=places)[0])
+        relief = relief or Relief(world, below=places_of(ways))
+        image, label = relief.from_above(extent, columns, rows)
+        picture = rgb_uri(image)
+        legend = label_key(label, world.label_names)
         parts.append(f'<image x="{_MAP_LEFT}" y="{_MAP_TOP}" width="{columns}" height="{rows}" href="{picture}"/>')
     across, down = scale_of(extent[:2], box[:2]), scale_of(extent[2:], box[:1:-1])
     parts += frame(across, down, extent[:2], extent[2:], box, grid="mapgrid", y_step=_MAP_STEP)
@@ -154,7 +127,14 @@ def way_map(world: World, ways: Sequence[Way]) -> str:
         drawn.append(_drawn(way.colour, np.stack([across(xyz[:, 0]), down(xyz[:, 1])], axis=1)))
     parts.append(clipped("".join(drawn), box, margin=0))
     parts.append(f'<text class="end unit" x="{_MAP_LEFT - 6}" y="{box[3] + 26}">[m]</text>')
-    return svg("map", _MAP_WIDTH, box[3] + _MAP_BOTTOM, "Map of the world with the paths of the vehicles", *parts)
+    drawn_map = svg("map", _MAP_WIDTH, box[3] + _MAP_BOTTOM, "Map of the world with the paths of the vehicles", *parts)
+    return drawn_map + legend
+
+
+def label_key(label: NDArray[Any], names: Mapping[int, str]) -> str:
+    """Legend of the most common labels of a picture."""
+    found = [word for _, word, share in label_shares(label, names, _MOST_LABELS) if share >= _LEAST_SHARE]
+    return html.key([(word, label_colour(word)) for word in found])
 
 
 def _drawn(colour: int | None, points: Floats) -> str:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from parhelion.core.arrays import DrJit, Float, Int, Mitsuba
 from parhelion.core.errors import ConfigError, EngineError, MissingDependencyError
 from parhelion.core.interrupts import uninterrupted
-from parhelion.rays import kernel_cache
+from parhelion.rays import kernel_cache, llvm
 from parhelion.rays.lock import engine_lock
 
 _Result = TypeVar("_Result")
@@ -38,13 +38,8 @@ _ROWS_AT_A_TIME = 2048
 _LANES = 16
 # Number of cached numbers after which those that nothing uses are dropped.
 _NUMBERS = 1024
-DEVICES = ("auto", "cpu", "cuda")
-_VARIANT = {"cpu": "llvm_ad_rgb", "cuda": "cuda_ad_rgb"}
-
-LLVM_ADVICE = (
-    "no LLVM shared library of version 15 or later was found, which the CPU engine needs: run "
-    "'sudo apt-get install libllvm15' (or a later version), or set DRJIT_LIBLLVM_PATH to the file"
-)
+DEVICES = ("auto", "cpu", "cuda", "metal")
+_VARIANT = {"cpu": "llvm_ad_rgb", "cuda": "cuda_ad_rgb", "metal": "metal_ad_rgb"}
 
 
 @dataclass(frozen=True)
@@ -56,7 +51,7 @@ class Engine:
     dr: DrJit
     """The module `drjit`."""
     device: str
-    """'cpu' or 'cuda'."""
+    """'cpu', 'cuda' or 'metal'."""
     _numbers: dict[float, Float] = field(default_factory=dict, compare=False, repr=False)
     _integers: dict[int, Int] = field(default_factory=dict, compare=False, repr=False)
     _counting: dict[int, Int] = field(default_factory=dict, compare=False, repr=False)
@@ -256,7 +251,7 @@ def _aligned(size: int, dtype: Any) -> NDArray[Any]:
 
 
 def requested_device() -> str:
-    """Value of PARHELION_DEVICE: auto (the default), cpu or cuda."""
+    """Value of PARHELION_DEVICE: auto (the default), cpu, cuda or metal."""
     device = os.environ.get("PARHELION_DEVICE", "auto").strip().lower() or "auto"
     if device not in DEVICES:
         raise ConfigError(f"PARHELION_DEVICE: must be one of {', '.join(DEVICES)}, got {device!r}")
@@ -274,18 +269,13 @@ def engine() -> Engine:
 def _started() -> Engine:
     # A second cache: two threads may both find the first one empty and then enter here one after the other.
     wanted = requested_device()
+    llvm.provide()
     try:
         import drjit as dr
         import mitsuba as mi
     except (ImportError, NameError) as error:  # Dr.Jit turns a missing system library into a NameError
         raise _missing(error) from None
-    device = wanted
-    if wanted == "auto":
-        device = "cuda" if _has_cuda(dr) else "cpu"
-    elif wanted == "cuda" and not _has_cuda(dr):
-        raise EngineError("PARHELION_DEVICE=cuda, but no usable NVIDIA GPU and driver were found")
-    if device == "cpu" and not dr.has_backend(dr.JitBackend.LLVM):
-        raise MissingDependencyError(LLVM_ADVICE)
+    device = _chosen_device(wanted, dr, mi)
     current = mi.variant()
     if current is None or not current.startswith(_VARIANT[device].split("_")[0]):
         mi.set_variant(_VARIANT[device])
@@ -299,6 +289,26 @@ def _started() -> Engine:
     kernel_cache.prune(kernel_cache.folder())
     engine_lock.settle = dr.sync_thread
     return Engine(mi, dr, device)
+
+
+def _chosen_device(wanted: str, dr: DrJit, mi: Mitsuba) -> str:
+    """Return the device to use. By default, CUDA precedes LLVM, and Metal serves where both are missing."""
+    works: dict[str, Callable[[], bool]] = {
+        "cuda": lambda: _has_cuda(dr),
+        "cpu": lambda: bool(dr.has_backend(dr.JitBackend.LLVM)),
+        "metal": lambda: _has_metal(dr, mi),
+    }
+    reasons: dict[str, Exception] = {
+        "cuda": EngineError("PARHELION_DEVICE=cuda, but no usable NVIDIA GPU and driver were found"),
+        "cpu": MissingDependencyError(llvm.advice()),
+        "metal": EngineError(
+            "PARHELION_DEVICE=metal, but Mitsuba has no Metal variant here, or no Apple GPU was found"
+        ),
+    }
+    for device in works if wanted == "auto" else (wanted,):
+        if works[device]():
+            return device
+    raise reasons["cpu" if wanted == "auto" else wanted]
 
 
 def _share_work_evenly(dr: DrJit) -> None:
@@ -327,6 +337,11 @@ def _missing(error: BaseException) -> MissingDependencyError:
     return MissingDependencyError(
         f"the ray engine needs the packages mitsuba and drjit ({error}): run 'pip install mitsuba drjit'"
     )
+
+
+def _has_metal(dr: DrJit, mi: Mitsuba) -> bool:
+    backend = getattr(dr.JitBackend, "Metal", None)
+    return backend is not None and _VARIANT["metal"] in mi.variants() and bool(dr.has_backend(backend))
 
 
 def _has_cuda(dr: DrJit) -> bool:

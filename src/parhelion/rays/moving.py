@@ -29,7 +29,7 @@ from parhelion.core.arrays import (
     Vectors4,
     namespace,
 )
-from parhelion.core.errors import ConfigError
+from parhelion.core.errors import ConfigError, EngineError
 from parhelion.core.pose import quat_rotate
 from parhelion.rays.device import Engine
 from parhelion.rays.geometry import MovingTriangles, Triangles
@@ -219,7 +219,7 @@ class MovingScene:
         swept = quat_rotate(knots.quat[:, :, None, :], self.corners[:, None]) + local[:, :, None, :]
         corners = _corners(swept.reshape(len(swept), -1, 3), pad=0.02 + 0.1 * _largest_step(swept))
         if self.boxes is not None:
-            self._box_parameters["shape0.vertex_positions"] = self.engine.table(corners)
+            set_vertices(self.engine, self._box_parameters, corners, "shape0.")
             self._box_parameters.update()
         diagonal = float(np.linalg.norm(corners[:, 7] - corners[:, 0], axis=1).max())
         self.step_back = dr.opaque(mi.Float, 1.001 * diagonal)
@@ -369,11 +369,24 @@ def triangle_scene(engine: Engine, *meshes: Triangles) -> Any:
     for number, triangles in enumerate(meshes):
         mesh = mi.Mesh(f"shape{number}", len(triangles.vertices), len(triangles.faces))
         parameters = mi.traverse(mesh)
-        parameters["vertex_positions"] = engine.table(triangles.vertices)
+        set_vertices(engine, parameters, triangles.vertices)
         parameters["faces"] = engine.table(triangles.faces)
         parameters.update()
         parts[f"shape{number}"] = mesh
     return mi.load_dict(parts)
+
+
+# Vertex positions of a mesh among its parameters: the name up to Mitsuba 3.9, and that of later versions.
+_POSITIONS = ("vertex_positions", "positions")
+
+
+def set_vertices(engine: Engine, parameters: Any, vertices: NDArray[Any], prefix: str = "") -> None:
+    """Set the vertices (n, 3) [m] of a mesh among the traversed parameters of a mesh or a scene."""
+    for name in _POSITIONS:
+        if prefix + name in parameters:
+            parameters[prefix + name] = engine.table(vertices)
+            return
+    raise EngineError("this version of Mitsuba has another mesh interface: run 'pip install \"mitsuba>=3.9,<3.10\"'")
 
 
 def _corners(points: NDArray[np.float64], pad: NDArray[np.float64] | float = 0.0) -> NDArray[np.float64]:

@@ -72,7 +72,7 @@ def warn_of_far_rays(origin: NDArray[np.float64], zero: NDArray[np.float64]) -> 
 
 def warn_of_long_sides(triangles: Triangles) -> None:
     """Warn if triangles are so large that ranges on them lose accuracy."""
-    if not len(triangles) or np.ptp(triangles.vertices, axis=0).max() <= LONGEST_SIDE_M:
+    if not len(triangles) or np.subtract(*triangles.bounds[::-1]).max() <= LONGEST_SIDE_M:
         return
     corners = triangles.vertices[triangles.faces]
     sides = np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2).max(axis=1)

@@ -22,7 +22,7 @@ from parhelion.rays.geometry import (
     risen,
 )
 from parhelion.rays.lock import DeviceOwned, locked
-from parhelion.rays.moving import Atlas, MovingScene, off_planes, rotate, triangle_scene
+from parhelion.rays.moving import Atlas, MovingScene, off_planes, rotate, set_vertices, triangle_scene
 from parhelion.rays.origin import likely_zero, warn_of_far_rays, warn_of_long_sides
 from parhelion.rays.records import Hits, Rays
 from parhelion.rays.replay import CoveredScene, SceneArrays, addresses
@@ -103,7 +103,7 @@ class SurfaceScene:
             padded[: len(faces)] = faces
             self._parameters[f"{self._prefix}.faces"] = self.engine.table(padded)
             self._faces_of = where
-        self._parameters[f"{self._prefix}.vertex_positions"] = self.engine.table(vertices)
+        set_vertices(self.engine, self._parameters, vertices, f"{self._prefix}.")
         self._parameters.update()
         # One row per face: two components of its normal (the third is positive), its rise, and the bits of its part.
         rows = np.zeros((self._capacity, 4), np.float32)
@@ -182,15 +182,30 @@ class StandingPart(DeviceOwned):
     built = 0
     """Number of triangles for which structures were built in this process, as a measure of the work."""
 
-    def __init__(self, given: Triangles) -> None:
+    def __init__(self, given: Triangles, cut: tuple[StandingPart, NDArray[np.bool_]] | None = None) -> None:
         self.given = given
-        self.solid, self.rows = given.solid()
-        self.table = _table(self.solid)
-        warn_of_long_sides(self.solid)
+        if cut is None:
+            self.solid, self.rows = given.solid()
+            self.table = _table(self.solid)
+            warn_of_long_sides(self.solid)
+        else:
+            # These triangles are the kept ones of a part that is known.
+            whole, kept = cut
+            if whole.solid is whole.given:
+                self.solid, self.rows, left = given, np.arange(len(given)), kept
+            else:
+                left = kept[whole.rows]
+                self.rows = (np.cumsum(kept) - 1)[whole.rows[left]]
+                self.solid = given.chosen(self.rows)
+            # Few blocks of rows are missing, and copies of blocks are fast.
+            edges = np.flatnonzero(np.diff(left, prepend=False, append=False)).reshape(-1, 2).tolist()
+            self.table = np.concatenate([whole.table[:0], *(whole.table[first:end] for first, end in edges)])
         self._scenes: dict[tuple[float, ...], Any] = {}
 
     def local(self, origin: NDArray[np.float64]) -> Triangles:
         """Triangles relative to an origin [m]."""
+        if not origin.any():
+            return self.solid
         return Triangles(self.solid.vertices - origin, self.solid.faces, self.solid.part)
 
     def scene_at(self, engine: Engine, origin: NDArray[np.float64]) -> Any:
@@ -215,7 +230,13 @@ _NO_ROW = np.zeros((1, 4), np.float32)
 def _standing_part(geometry: SceneGeometry) -> StandingPart:
     """Static triangles of a geometry, prepared once."""
     if geometry not in _parts:
-        _parts[geometry] = StandingPart(geometry.static)
+        rest = geometry.remainder
+        whole = None if rest is None else rest.whole()
+        if rest is not None and whole is not None and whole in _parts:
+            made = StandingPart(geometry.static, (_parts[whole], rest.kept))
+        else:
+            made = StandingPart(geometry.static)
+        _parts[geometry] = made
     return _parts[geometry]
 
 
@@ -257,7 +278,8 @@ class RayScene(DeviceOwned):
         self._build(standing, actors)
         # One row per triangle: normal, and the bits of its part number. A single gather fetches all four.
         tables = [one.table for one in standing] + [_table(actor.triangles) for actor in actors]
-        self.table = self.engine.table(np.concatenate([*tables, *([] if self._before_surface else [_NO_ROW])]))
+        tables += [] if self._before_surface else [_NO_ROW]
+        self.table = self.engine.table(tables[0] if len(tables) == 1 else np.concatenate(tables))
         self._first_added = self.engine.dr.opaque(self.engine.mi.UInt32, counts[0])
         self._first_moving = self.engine.dr.opaque(self.engine.mi.UInt32, sum(counts))
         self._first_of_surface = self.engine.dr.opaque(self.engine.mi.UInt32, self._before_surface)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from numpy.typing import ArrayLike
 from parhelion.contact.chassis import chassis_of
 from parhelion.contact.driver import ContactDriver
 from parhelion.contact.jointed import JointedDriver
-from parhelion.core.errors import ConfigError
+from parhelion.core.errors import ConfigError, FieldError
 from parhelion.core.history import History
 from parhelion.core.pose import Floats, Pose, quat_multiply, quat_rotate
 from parhelion.core.trajectory import Trajectory
@@ -119,10 +118,14 @@ class DrivenBody(LiveBody):
         self._command: Command | None = None
         self.chassis = chassis_of(vehicle.config) if isinstance(driver, ContactDriver) else None  # type: ignore[attr-defined]
         """Chassis of a vehicle on wheels in contact with the ground."""
-        self._times, self._turned = [0.0], [self._no_turns()]
+        self._encoders = [] if self.chassis is None else _encoders(self.chassis.wheels)
+        self._begin_turns()
 
-    def _no_turns(self) -> Floats:
-        return np.zeros(0 if self.chassis is None else len(self.chassis.wheels))
+    def _begin_turns(self) -> None:
+        """Angles [rad] by which the wheels have turned since the start, one row per row of the motion."""
+        self._angle = np.zeros(0 if self.chassis is None else len(self.chassis.wheels))
+        self._turned = History(self._angle.shape)
+        self._turned.append(self._angle)
 
     def restart(self) -> None:
         """Forget commands, route and motion, after the driver has restarted."""
@@ -130,7 +133,7 @@ class DrivenBody(LiveBody):
         if self.follower is not None:
             self.follower.reset()
         super().restart()
-        self._times, self._turned = [self._row()[0]], [self._no_turns()]
+        self._begin_turns()
 
     def command(self, command: Command | None) -> None:
         """Choose the command for the next step."""
@@ -146,20 +149,21 @@ class DrivenBody(LiveBody):
         """Record the state and the turning wheels after the driver's step."""
         row, rates = self._row(), None
         if self.chassis is not None and isinstance(self.driver, ContactDriver):
-            own = self.driver.wheel_rates()[self.number, : len(self.chassis.wheels)]
-            rates = _encoded(self.chassis.wheels, own)
-            self._turned.append(self._turned[-1] + own * (row[0] - self._times[-1]))
-            self._times.append(row[0])
+            own = self.driver.wheel_rates()[self.number, : len(self._angle)]
+            each = own.tolist()
+            # Encoders measure the mean rate [rad/s] of their wheels.
+            rates = np.array([sum(each[k] for k in some) / max(len(some), 1) for some in self._encoders])
+            self._angle = self._angle + own * (row[0] - self.motion.last_s)
+            self._turned.append(self._angle)
         self.motion.append(row, rates)
 
     def wheel(self, number: int, sign: float = 1.0) -> Callable[[Floats], Floats]:
         """Return the angle (n,) [rad] by which a wheel has turned, times a sign, as a function of times (n,) [s]."""
 
         def angles(times: Floats) -> Floats:
-            low, high = (float(times.min()), float(times.max())) if times.size else (0.0, 0.0)
-            # Steps around the times only: the drive may be long.
-            first, last = max(bisect_right(self._times, low) - 1, 0), bisect_right(self._times, high) + 1
-            found: Floats = np.interp(times, self._times[first:last], [one[number] for one in self._turned[first:last]])
+            begin, rows = self.motion.around(times)
+            turned = self._turned.rows(begin, begin + len(rows))
+            found: Floats = np.interp(times, rows[:, 0], turned[:, number])
             return sign * found
 
         return angles
@@ -259,25 +263,23 @@ def mounted_row(row: Floats, mount: Pose) -> Row:
     return tuple(np.concatenate(parts).tolist())
 
 
-def _encoded(wheels: Sequence[WheelConfig], rates: Floats) -> Floats:
-    """Rates [rad/s] that encoders measure.
+def _encoders(wheels: Sequence[WheelConfig]) -> list[list[int]]:
+    """Numbers of the wheels of each encoder.
 
-    Of a car: rear left, rear right, front left, front right; otherwise the means of the left and of the right wheels.
+    Of a car: rear left, rear right, front left, front right; otherwise those of the left and of the right wheels.
     """
     steered = any(wheel.steered for wheel in wheels)
-    sides = [wheel.y_m > 0.0 for wheel in wheels]
     groups = (
         [(False, True), (False, False), (True, True), (True, False)] if steered else [(False, True), (False, False)]
     )
-    found = []
-    for front, left in groups:
-        own = [
-            float(rate)
-            for wheel, side, rate in zip(wheels, sides, rates, strict=True)
-            if side == left and not wheel.caster and (wheel.steered == front or not steered)
+    return [
+        [
+            k
+            for k, wheel in enumerate(wheels)
+            if (wheel.y_m > 0.0) == left and not wheel.caster and (wheel.steered == front or not steered)
         ]
-        found.append(sum(own) / max(len(own), 1))
-    return np.array(found)
+        for front, left in groups
+    ]
 
 
 Body = MovedBody | LiveBody
@@ -316,6 +318,11 @@ class LiveMotion:
         begin, rows = self.around(times)
         angles = self._angles.rows(begin, begin + len(rows))
         return np.stack([np.interp(times, rows[:, 0], angles[:, k]) for k in range(wheels)], axis=1)
+
+    @property
+    def last_s(self) -> float:
+        """Time of the last step [s]."""
+        return self._last_s
 
     def latest(self) -> BodyState:
         """Return the state after the last step."""
@@ -378,7 +385,9 @@ def _follower(entry: VehicleEntry, vehicle: Vehicle, start: Pose) -> Follower | 
     """Controller of an entry's route, which starts at the vehicle."""
     if entry.follow is None:
         return None
-    route = [tuple(start.xyz), *entry.follow.points]
+    points = entry.follow.points
+    # A route may name the start of the vehicle as its first point.
+    route = [tuple(start.xyz), *(points[1:] if len(points) > 1 and np.array_equal(points[0], start.xyz) else points)]
     return follow(vehicle, route, entry.follow.speed_m_s, closed=entry.follow.repeat)
 
 
@@ -400,7 +409,10 @@ def _jointed(entry: VehicleEntry, folder: Path, driver: Callable[[str], Driver],
 def _vehicle(entry: VehicleEntry, folder: Path, water: Any) -> Vehicle:
     """Vehicle of a preset or, without one, of a URDF file."""
     if entry.model is not None:
-        floats = isinstance(vehicle_sheet(entry.model), VesselConfig)
+        try:
+            floats = isinstance(vehicle_sheet(entry.model), VesselConfig)
+        except ConfigError as error:
+            raise FieldError(f"model: {error}") from None
         return vehicle_preset(entry.model, water=water if floats else None)
     assert entry.urdf is not None
     try:

@@ -15,6 +15,7 @@ from typing import Any, get_args
 
 from parhelion.core import config
 from parhelion.core.errors import ConfigError, nearest_name
+from parhelion.core.explain import UNITS, unit_of
 from parhelion.scenario.schema import ScenarioFile
 from parhelion.sensors.kinds import kinds
 from parhelion.weather.weather import weather_fields
@@ -89,6 +90,32 @@ def check_path(fields: Mapping[str, Any], path: str, source: str) -> None:
             raise ConfigError(f"{source}: {path!r} is not in the scenario; {_advice(steps, k, known)}")
         models = _models_below(models, here, steps[: k + 1])
         here = _child(here, step)
+
+
+_IMPLIED = ("weather", "options", "world", "params")
+"""Steps of a path that its name in a report omits."""
+
+
+def path_in_words(path: str) -> tuple[str, str]:
+    """Name of a field for reports, and its unit: 'rain rate', 'mm/h' for `weather.rain_rate_mm_h`.
+
+    Fields of a named sensor or vehicle name it: 'sub rays of top' for `sensors.top.options.sub_rays`.
+    """
+    *way, last = path.split(".")
+    words = last.split("_")
+    end = next((k for k in range(1, len(words)) if "_".join(words[k:]) in UNITS), len(words))
+    unit = unit_of(last).replace("degrees Celsius", "°C").replace("degrees", "°")
+    owner = ""
+    if len(way) > 1 and way[0] in ("sensors", "vehicles"):
+        owner, way = f" of {way[1]}", way[2:]
+    inner = [step.replace("_", " ") for step in way if step not in _IMPLIED]
+    return " ".join([*inner, *words[:end]]) + owner, unit
+
+
+def value_in_words(path: str, value: str) -> str:
+    """A value of a varied field with its name and unit: 'rain rate 25 mm/h'."""
+    words, unit = path_in_words(path)
+    return f"{words} {value} {unit}".rstrip()
 
 
 def _advice(steps: list[str], k: int, known: list[str]) -> str:

@@ -18,7 +18,7 @@ from parhelion.contact.jointed import JointedDriver
 from parhelion.core import config
 from parhelion.core.checks import vector
 from parhelion.core.clouds import Scan
-from parhelion.core.errors import ConfigError, FormatError
+from parhelion.core.errors import ConfigError, FormatError, at_field
 from parhelion.core.pose import Pose
 from parhelion.core.reading import files_read
 from parhelion.core.streams import Samples
@@ -181,6 +181,7 @@ class Scenario:
         source: str = "scenario",
         *,
         world: World | None = None,
+        place: World | None = None,
     ) -> None:
         """Build a scenario from checked settings; `Scenario.load` reads a file.
 
@@ -189,6 +190,7 @@ class Scenario:
             folder: Folder to which file names in the settings are relative.
             source: Name of the file in error messages.
             world: A world that was loaded for the same fields; only its weather is set.
+            place: A world that replaces that of the settings; the scenario adds its water and its objects.
         """
         self.settings, self.folder, self.source = settings, Path(folder), source
         self.seed = settings.seed
@@ -200,7 +202,7 @@ class Scenario:
         self.water = _water(settings, self.seed)
         self._live: LiveActors | None = None
         self._raising: list[Any] = []
-        self.world = self._load_world() if world is None else world
+        self.world = self._load_world(place) if world is None else world
         self._set_weather()
         self._drivers: dict[str, Driver] = {}
         self._ended: tuple[float, str] | None = None
@@ -290,7 +292,7 @@ class Scenario:
         try:
             return make(*arguments)
         except (ConfigError, FormatError) as error:
-            raise ConfigError(f"{self.source}: {where}: {error}") from None
+            raise ConfigError(f"{self.source}: {at_field(where, error)}") from None
 
     def _driver(self, name: str) -> Driver:
         """Return the driver of a name, made for the first of its bodies."""
@@ -321,12 +323,12 @@ class Scenario:
             if reaction == "end" and self._ended is None:
                 self._ended = (time, f"{one.body} hit {one.other}")
 
-    def _load_world(self) -> World:
+    def _load_world(self, place: World | None) -> World:
         entry = self.settings.world
         entry = WorldEntry(name=entry) if isinstance(entry, str) else entry
         name = entry.name
         is_file = Path(name).suffix != ""
-        world: World = self._at(
+        world: World = place or self._at(
             "world", lambda: World.load(self.folder / name if is_file else name, seed=entry.seed, **entry.params)
         )
         if self.settings.daylight is not None:

@@ -9,6 +9,8 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from parhelion.core.config import Config
 from parhelion.core.errors import nearest_name
+from parhelion.core.explain import got
+from parhelion.io.ros.returns import CLOUD_MESSAGES
 from parhelion.makers.layouts import layouts
 from parhelion.scenario.actors import (
     MachineEntry,
@@ -198,7 +200,7 @@ class SensorEntry(Config):
 
 
 def _known_layout(name: str) -> str:
-    known = ["driver", *layouts(), "all"]
+    known = ["driver", *layouts(), *CLOUD_MESSAGES, "all"]
     if name not in known:
         raise ValueError(f"expected {', '.join(map(repr, known))}")
     return name
@@ -210,8 +212,8 @@ class BagOutput(Config):
     kind: Literal["bag"]
     storage: Literal["mcap", "sqlite3"] = "mcap"
     layout: Annotated[str, AfterValidator(_known_layout)] = "driver"
-    """Fields of point clouds: `driver` for those of the sensor's driver, a maker's name for those of its driver, or
-    `all`."""
+    """Fields of point clouds: `driver` for those of the sensor's driver, a maker's name for those of its driver, `all`
+    for every field, or `livox-custom` for CustomMsg instead of PointCloud2."""
     images: Literal["raw", "png", "jpeg", "raw+png", "raw+jpeg"] = "raw"
     """Images as sensor_msgs/Image (raw), CompressedImage (png is lossless, jpeg is not), or both."""
     objects: bool = True
@@ -303,7 +305,9 @@ class ScenarioFile(Config):
     @classmethod
     def _name_or_fields(cls, value: Any) -> Any:
         if not isinstance(value, (str, dict, WorldEntry)):
-            raise ValueError("give the name or file of a world, or its name with seed and params")
+            raise ValueError(
+                f"expected the name or file of a world, or {{name: ..., seed: ..., params: ...}}, {got(value)}"
+            )
         return value
 
     @model_validator(mode="after")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 from inspect import signature
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from parhelion.core.clouds import PointCloud
 from parhelion.core.consumers import Consumer
-from parhelion.core.errors import ConfigError, unknown_name
+from parhelion.core.errors import ConfigError, FieldError, unknown_name
 from parhelion.core.image import Image
 from parhelion.core.pose import Floats, Pose, quat_multiply, quat_rotate
 from parhelion.core.streams import Samples
@@ -24,7 +25,7 @@ from parhelion.scenario.bodies import Body
 from parhelion.scenario.robots import RobotOnBoard
 from parhelion.scenario.schema import SensorEntry
 from parhelion.sensors.base import SampleStream
-from parhelion.sensors.kinds import SensorKind, kind_named
+from parhelion.sensors.kinds import SensorKind, kind_named, kinds
 from parhelion.world.world import World
 
 SAMPLE_FORMATS = ("csv", "npz")
@@ -184,5 +185,23 @@ def _made(kind: SensorKind, entry: SensorEntry, model: str, options: dict[str, A
         taken = signature(kind.sensor).parameters
         unknown = next((name for name in entry.options if name not in taken), None)
         if unknown is not None:
-            raise unknown_name("option of this sensor", unknown, [name for name in taken if name != "model"]) from None
-        raise ConfigError(f"options do not fit a {entry.type} ({error})") from None
+            known = [name for name in taken if name != "model"]
+            raise FieldError(f"options.{unknown}: {unknown_name('option of this sensor', unknown, known)}") from None
+        raise FieldError(f"options: do not fit a {entry.type} ({error})") from None
+    except ConfigError as error:
+        raise _in_entry(str(error), kind, entry, model) from None
+
+
+def _in_entry(text: str, kind: SensorKind, entry: SensorEntry, model: str) -> ConfigError:
+    """Error of a sensor with the field of its entry: the model, the rate, or an option."""
+    for other in kinds().values():
+        if other is not kind and entry.model.lower() in other.preset_names():
+            return FieldError(f"model: {entry.model!r} is a {other.name}, not a {kind.name}; write type: {other.name}")
+    if text.startswith((f"unknown {kind.name} ", model)):
+        return FieldError(f"model: {text}")
+    named = re.match(r"(?:[^:]*: )?(?:\w+\.)?(\w+): ", text)
+    if named is not None and named[1] in entry.options:
+        return FieldError(f"options.{named[1]}: {text[named.end() :]}")
+    if named is not None and named[1] == "rate_hz":
+        return FieldError(f"rate_hz: {text[named.end() :]}")
+    return ConfigError(text)

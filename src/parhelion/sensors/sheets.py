@@ -6,6 +6,7 @@ load_sheet("imu", ImuConfig, "bosch/bmi160")     # or the path of a YAML file
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from os import PathLike
@@ -123,3 +124,33 @@ def _unknown(kind: str, text: str) -> ConfigError:
 def _load(model: type[BaseModel], file: Path, modified_ns: int, size: int) -> BaseModel:
     """`modified_ns` and `size` are part of the key only, so that an edited file is read again."""
     return config.load(model, file)
+
+
+# ---- noise that a sheet leaves out -----------------------------------------------------------------------------------
+
+_NOISE = re.compile(
+    "noise|sigma|jitter|bias|instability|_error_|drift|misalignment|scale_factor|slip|steering_offset|offset_p|hard_iron|soft_iron|"
+    "dark_current|prnu|dsnu|dropout|false_alarm|sensitivity_deg|shadowing"
+)
+"""Parts of the names of fields that describe errors of a sensor."""
+
+
+def unstated_noise(config: BaseModel, path: str = "") -> list[str]:
+    """Paths of the noise fields of a data sheet that it does not give and whose default is 0.
+
+    A table of range noise stands for the two numbers of its law.
+    """
+    found = []
+    for name in type(config).model_fields:
+        value = getattr(config, name)
+        if isinstance(value, BaseModel):
+            found += unstated_noise(value, f"{path}{name}.")
+        elif (
+            name not in config.model_fields_set
+            and isinstance(value, float)
+            and value == 0.0
+            and _NOISE.search(f"{name}_")
+            and not (name.startswith("range_sigma") and getattr(config, "range_sigma_table", None))
+        ):
+            found.append(f"{path}{name}")
+    return found

@@ -248,6 +248,24 @@ def planck_radiance(wavelength_nm: ArrayLike, temperature_k: ArrayLike) -> Float
     return np.asarray(front * np.exp(-exponent) / -np.expm1(-exponent))
 
 
+def glow_radiance(materials: Sequence[Material], bands: Sequence[Band], *, night: bool) -> NDArray[np.float32]:
+    """Radiance of luminous materials in bands [W/(m^2 sr)], shape (materials, bands); 0 for those that are not lit."""
+    found = np.zeros((len(materials), len(bands)), np.float32)
+    for row, material in zip(found, materials, strict=True):
+        glow = material.glow
+        if glow is None or (glow.lit == "night" and not night):
+            continue
+        colour = np.ones(len(bands))
+        if glow.filtered:
+            grid = np.arange(400.0, 701.0, 5.0)
+            light = planck_radiance(grid, glow.colour_temperature_k)
+            passed = np.interp(grid * 1e-3, material.spectrum.wavelength_um, material.spectrum.reflectance)
+            share = float(luminous(grid, light * passed)) / float(luminous(grid, light))
+            colour = np.array([band_reflectance(material, band) for band in bands]) / share
+        row[:] = colour * [glow.luminance_cd_m2 * radiant_per_lumen(glow.colour_temperature_k, band) for band in bands]
+    return found
+
+
 def radiant_per_lumen(colour_temperature_k: float, band: Band) -> float:
     """Power in a band [W] of a lamp of 1 lm with a black-body spectrum."""
     visible = np.arange(380.0, 781.0, 5.0)

@@ -28,6 +28,7 @@ from parhelion.surfaces.brdf import (
     retro_lobe,
     thin_pane,
 )
+from parhelion.surfaces.pattern import Pattern
 
 RefractiveIndex = Annotated[float, Field(gt=1, le=4)]
 
@@ -127,6 +128,21 @@ class WaterSurface(Config):
 Specular = Annotated[MirrorFinish | GlassPane | WaterSurface, Field(discriminator="kind")]
 
 
+class Glow(Config):
+    """Light of a luminous surface, such as the lens of a lamp: the same in all directions.
+
+    Cameras see it directly, in mirrors and through panes. Light on other surfaces comes from the lamps of the world.
+    """
+
+    luminance_cd_m2: Annotated[float, Field(gt=0, le=1e9)]
+    colour_temperature_k: Annotated[float, Field(ge=1000, le=20000)] = 3000.0
+    """Temperature of a black body with the same spectrum."""
+    lit: Literal["night", "always"] = "night"
+    """Times when it is lit."""
+    filtered: bool = False
+    """True if the light passes through the material, whose spectrum colours it."""
+
+
 class Material(Config):
     """Surface material. Library files contain this model in YAML.
 
@@ -151,6 +167,10 @@ class Material(Config):
     """Reflected and transmitted paths of a smooth surface, in addition to the diffuse return of spectrum and BRDF."""
     emissivity_thermal: Fraction | None = None
     """Mean emissivity in 8 to 14 um; None uses the table of `surfaces/thermal.py`."""
+    glow: Glow | None = None
+    """Light that the surface emits, as cameras see it; None for none."""
+    pattern: Pattern | None = None
+    """Variation of the diffuse reflectance over the surface, in worlds with patterns; None for uniform surfaces."""
 
     @field_validator("sources")
     @classmethod

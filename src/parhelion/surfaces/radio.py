@@ -155,9 +155,11 @@ _LIBRARY = {
     "water": "water sea-foam",
     "dry-snow": "snow snow-fresh",
     "wet-snow": "snow-wet",
-    "plastic": "plastic epoxy retro-sheeting olive-paint white-paint",
+    "plastic": "plastic plastic-black lamp-clear lamp-clear-lit lamp-red lamp-red-lit street-lens epoxy "
+    "retro-sheeting olive-paint white-paint",
     "rubber": "rubber",
-    "cloth": "cotton fabric fabric-blue fabric-green fabric-red foam paper",
+    "cloth": "cotton curtain-lit fabric fabric-black fabric-blue fabric-green fabric-red foam hair-dark hair-fair "
+    "paper",
     "skin": "skin huang-person",
     "foliage": "leaf needles",
 }

@@ -68,7 +68,8 @@ def wet_factor(dry: Any, *, porous: Any = 1.0, model: str = "lekner-dorf", water
 POROUS = frozenset({
     "asphalt", "asphalt-dark", "asphaltic-concrete", "concrete", "brick", "plaster", "soil", "sand", "gravel",
     "limestone", "granite", "roof-tile", "roofing-felt", "shingle", "slate", "wood", "plywood", "bark", "cardboard",
-    "cotton", "fabric", "fabric-blue", "fabric-green", "fabric-red", "paper", "road-paint", "road-paint-yellow",
+    "curtain-lit", "fabric-black", "hair-dark", "hair-fair", "cotton", "fabric",
+    "fabric-blue", "fabric-green", "fabric-red", "paper", "road-paint", "road-paint-yellow",
 })  # fmt: skip
 """Library materials that absorb water or hold a film of it; paint, metal and leaves shed it."""
 

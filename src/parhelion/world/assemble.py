@@ -6,17 +6,18 @@ from collections.abc import Iterable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose
-from parhelion.rays.geometry import EditedGeometry, MovingTriangles, SceneGeometry, Triangles
+from parhelion.rays.geometry import EditedGeometry, MovingTriangles, Remainder, SceneGeometry, Triangles
 from parhelion.world.loaders import LoadedMesh, LoadedPart, Up, from_trimesh, load_mesh
 from parhelion.world.mesh import Mesh
 from parhelion.world.part_materials import TextureLike, texture_image
-from parhelion.world.parts import DescribedShape, Origin, WorldObject, WorldPart
+from parhelion.world.parts import DescribedShape, Origin, PartedShape, WorldObject, WorldPart
 from parhelion.world.water_surface import WaterSurface, Waves, is_sheet, sheet_corners
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class Bases:
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, ...], SceneGeometry] = {}
+        self._counts: WeakKeyDictionary[SceneGeometry, NDArray[np.int64]] = WeakKeyDictionary()
+        """Number of triangles of each object."""
 
     def geometry(
         self, static: Sequence[WorldObject], actors: list[MovingTriangles], surface: WaterSurface | None
@@ -53,14 +56,24 @@ class Bases:
         added = self._few(static[count:]) if count else None
         if added is None:
             count, added = len(static), Triangles.empty()
-        whole = SceneGeometry(merged([part for item in static[:count] for part in item.parts]))
+        remainder = self._remainder(indices[:count])
+        whole = SceneGeometry(merged([part for item in static[:count] for part in item.parts]), remainder=remainder)
         if len(whole.static) < LARGE_BASE:
             every = whole.static if count == len(static) else merged([part for item in static for part in item.parts])
             return SceneGeometry(every, actors, surface)
         while len(self._known) >= _MOST_BASES:
             del self._known[next(iter(self._known))]
         self._known[indices[:count]] = whole
+        self._counts[whole] = np.array([item.triangle_count for item in static[:count]])
         return EditedGeometry(whole, added, actors, surface)
+
+    def _remainder(self, indices: tuple[int, ...]) -> Remainder | None:
+        """Relation to the objects of a known geometry, if these are a part of them."""
+        for known, whole in reversed(self._known.items()):
+            kept = np.isin(known, indices)
+            if np.array_equal(np.array(known)[kept], indices):
+                return Remainder(ref(whole), np.repeat(kept, self._counts[whole]))
+        return None
 
     @staticmethod
     def _few(rest: Sequence[WorldObject]) -> Triangles | None:
@@ -186,6 +199,9 @@ class MeshSources:
             return mesh, Origin()
         if isinstance(mesh, Mesh):
             return LoadedMesh((LoadedPart(mesh, None),), "mesh"), Origin()
+        if isinstance(mesh, PartedShape):
+            parts = tuple(LoadedPart(one, name) for name, one in mesh.meshes().items())
+            return LoadedMesh(parts, "shape"), Origin(shape=mesh.description())
         if isinstance(mesh, DescribedShape):
             return LoadedMesh((LoadedPart(mesh.mesh(), None),), "shape"), Origin(shape=mesh.description())
         if isinstance(mesh, (str, PathLike)):

@@ -8,6 +8,7 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -30,7 +31,7 @@ from parhelion.weather.weather import Weather
 from parhelion.world.emitters import WorldLamp, lamp_fields, sound_fields
 from parhelion.world.mesh import Mesh
 from parhelion.world.parts import WorldObject, WorldPart
-from parhelion.world.schema import ObjectFields, WorldFile
+from parhelion.world.schema import ChangeEntry, ObjectFields, WorldFile
 
 if TYPE_CHECKING:
     from parhelion.world.world import World
@@ -109,17 +110,19 @@ class Base:
     name: str
     seed: int
     params: Mapping[str, Any]
-    objects: tuple[int, ...]
-    """`index` of each of its objects."""
+    objects: tuple[WorldObject, ...]
+    """Its objects."""
     path: Trajectory | None = None
     """Its drive."""
     lamps: tuple[WorldLamp, ...] = ()
     """Its lamps."""
+    patterns: bool = False
+    """True if it was built with patterns."""
 
     def is_whole(self, world: World) -> bool:
-        """Return True if the world still has all objects and lamps of the built-in world."""
-        objects, lamps = {item.index for item in world.objects}, {id(entry) for entry in world.lamps}
-        return objects.issuperset(self.objects) and lamps.issuperset(map(id, self.lamps))
+        """Return True if the world still has all objects and lamps of the built-in world, unchanged."""
+        objects, lamps = {id(item) for item in world.objects}, {id(entry) for entry in world.lamps}
+        return objects.issuperset(map(id, self.objects)) and lamps.issuperset(map(id, self.lamps))
 
 
 # ---- reading -----------------------------------------------------------------------------------------------------
@@ -128,24 +131,24 @@ class Base:
 @file_reader(ConfigError)
 def load_world(path: str | PathLike[str], *, seed: int | None = None, params: Mapping[str, Any] | None = None) -> World:
     """Read a world file; `seed` and `params` override those of the file for its built-in base."""
-    from parhelion.world.world import World
-
     file = Path(path)
-    content = config.load(WorldFile, file)
+    return build_world(config.load(WorldFile, file), file, seed=seed, params=params)
+
+
+def build_world(
+    content: WorldFile, file: Path, *, seed: int | None = None, params: Mapping[str, Any] | None = None
+) -> World:
+    """Build the world of checked fields; paths in them are relative to the folder of `file`."""
     if params and content.base is None:
         raise ConfigError(f"{file}: it has no built-in base that accepts the parameters {', '.join(params)}")
-    if content.base is None:
-        world = World(content.name)
-    else:
-        with _at(file, "base"):
-            if Path(content.base).suffix:
-                raise ConfigError(f"must be the name of a built-in world, got {content.base!r}")
-            chosen = content.seed if seed is None else seed
-            world = World.load(content.base, seed=chosen, **{**content.params, **(params or {})})
-        world.name = content.name or world.name
+    world = _base_world(content, file, seed, params)
+    own = _own_materials(content, file)
+    objects = {item.index: item for item in world.objects}
+    for row, change in enumerate(content.changes):
+        with _at(file, f"changes[{row}]"):
+            _apply_change(world, objects, change, own)
     shapes = [entry.shape for entry in (*content.objects, *content.actors) if entry.shape is not None]
     check_budget("triangles", sum(shape.many_triangles() for shape in shapes), str(file))  # before any is built
-    own = _own_materials(content, file)
     for row, entry in enumerate(content.objects):
         with _at(file, f"objects[{row}]"):
             mesh, options = mesh_and_options(entry, file, own)
@@ -169,6 +172,8 @@ def load_world(path: str | PathLike[str], *, seed: int | None = None, params: Ma
     if content.daylight is not None:
         world.daylight = content.daylight
     world.origin = content.origin or world.origin
+    if content.patterns is not None:
+        world.patterns = content.patterns
     if isinstance(content.weather, dict):
         world.weather = Weather.from_mapping(content.weather, config.At(file, "weather"))
     elif content.weather is not None:
@@ -177,13 +182,61 @@ def load_world(path: str | PathLike[str], *, seed: int | None = None, params: Ma
     return world
 
 
+_LOADING: ContextVar[tuple[Path, ...]] = ContextVar("loading", default=())
+"""World files that are being read, each the base of the one before."""
+
+
+def _base_world(content: WorldFile, file: Path, seed: int | None, params: Mapping[str, Any] | None) -> World:
+    """World to start from: empty, built-in, or from another file."""
+    from parhelion.world.world import World
+
+    if content.base is None:
+        return World(content.name)
+    with _at(file, "base"):
+        is_file = Path(content.base).suffix != ""
+        place = file.parent / content.base if is_file else None
+        chain = (*_LOADING.get(), file.resolve())
+        if place is not None and place.resolve() in chain:
+            raise ConfigError(f"{content.base!r} starts from this file itself")
+        chosen = content.seed if seed is None else seed
+        given = {} if is_file and seed is None and not content.seed else {"seed": chosen}
+        options: dict[str, Any] = {**given, **content.params, **(params or {})}
+        token = _LOADING.set(chain)
+        try:
+            world = World.load(content.base if place is None else place, **options)
+        finally:
+            _LOADING.reset(token)
+    world.name = content.name or world.name
+    return world
+
+
+def _apply_change(
+    world: World, objects: Mapping[int, WorldObject], change: ChangeEntry, own: Mapping[str, Material]
+) -> None:
+    """Change or remove one object of the base."""
+    item = objects.get(change.object)
+    if item is None or item.name != change.name:
+        found = "there is none" if item is None else f"it is {item.name!r}"
+        raise ConfigError(f"object {change.object} must be {change.name!r}, but {found}: the base has changed")
+    if change.remove:
+        world.remove(item)
+        return
+    world.revise(
+        item,
+        pose=None if change.pose is None else change.pose.pose(),
+        label=change.label,
+        material=None if change.material is None else own.get(change.material, change.material),
+    )
+
+
 @contextmanager
 def _at(file: Path, field: str) -> Iterator[None]:
     """Prefix errors with the file and the field."""
     try:
         yield
     except ParhelionError as error:
-        raise type(error)(f"{file}: {field}: {error}") from None
+        inner = ".material" if str(error).startswith("unknown material ") and field.startswith("objects[") else ""
+        raise type(error)(f"{file}: {field}{inner}: {error}") from None
 
 
 def _own_materials(content: WorldFile, file: Path) -> dict[str, Material]:
@@ -223,7 +276,8 @@ def save_world(world: World, path: str | PathLike[str]) -> None:
         raise ConfigError(f"{file}: the name of a world file must end in .yaml")
     folder = MeshFolder(file)
     base = world.base if isinstance(world.base, Base) and world.base.is_whole(world) else None
-    written = [item for item in world.objects if base is None or item.index not in base.objects]
+    of_base_objects = set() if base is None else {item.index for item in base.objects}
+    written = [item for item in world.objects if item.index not in of_base_objects]
     content: dict[str, Any] = {"name": world.name}
     if base is not None:
         content |= {"base": base.name, "seed": base.seed, "params": _plain(dict(base.params))}
@@ -238,6 +292,8 @@ def save_world(world: World, path: str | PathLike[str]) -> None:
     if world.path is not None and (base is None or world.path is not base.path):
         content["path"] = trajectory_fields(world.path, "path")
     content = {name: value for name, value in content.items() if value not in ("", [], {})}
+    if world.patterns != (base is not None and base.patterns):
+        content["patterns"] = world.patterns
     if world.weather is not None:
         content["weather"] = world.weather.to_mapping()
     if world.daylight is not None:
@@ -275,6 +331,8 @@ def _entries(world: World, item: WorldObject, folder: MeshFolder) -> list[dict[s
     scale = {} if item.origin.scale == 1.0 else {"scale": item.origin.scale}
     if item.origin.shape is not None:
         source = {"shape": item.origin.shape, **scale}
+        if item.parts[0].file_material is not None:  # a shape of several materials
+            return [{**source, **common, "materials": {p.file_material: p.material.name for p in item.parts}}]
         return [{**source, **common, **_surface(world, item.parts[0], folder)}]
     if item.origin.file is not None:
         up = {} if item.origin.up == "auto" else {"up": item.origin.up}

@@ -33,6 +33,15 @@ class DescribedShape(Protocol):
         ...
 
 
+@runtime_checkable
+class PartedShape(DescribedShape, Protocol):
+    """A shape of several materials."""
+
+    def meshes(self) -> dict[str, Mesh]:
+        """Return the triangles of each library material."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class WorldPart:
     """The triangles of one object with one material."""
@@ -150,6 +159,12 @@ class PartRows:
                 return row
         self._rows.append(values)
         return len(self._rows) - 1
+
+    def change(self, row: int, *, material: int, label: int) -> None:
+        """Change the material and the label of a row in use."""
+        values = self._rows[row]
+        assert values is not None
+        self._rows[row] = (material, label, *values[2:])
 
     def free(self, row: int) -> None:
         """Free a row."""

@@ -13,10 +13,12 @@ from pydantic import BeforeValidator, Field, model_validator
 from parhelion.core.config import Config
 from parhelion.core.pose import Pose
 from parhelion.core.trajectory import ConstantTwist, Fixed, Trajectory, Waypoints
-from parhelion.surfaces.material import Brdf, LambertModel, Material, Retro, SpectrumTable, Specular
+from parhelion.surfaces.material import Brdf, Glow, LambertModel, Material, Retro, SpectrumTable, Specular
+from parhelion.surfaces.pattern import Pattern
 from parhelion.weather.daylight import Daylight
 from parhelion.world import shapes
 from parhelion.world.emitters import Lamp, Sound
+from parhelion.world.markers import Family, marker_cells, marker_meshes
 from parhelion.world.mesh import LARGEST_COORDINATE_M, Mesh
 from parhelion.world.sources import GeoOrigin
 
@@ -119,8 +121,31 @@ class BoardShape(ShapeEntry):
     thickness_m: Length = 0.01
 
 
+class MarkerShape(ShapeEntry):
+    """A fiducial marker on a white plate: its face is at x = 0 and points along +x. Its materials are its own."""
+
+    kind: Literal["marker"] = "marker"
+    family: Family = "aruco"
+    dictionary: str | None = None
+    """Dictionary of the family, such as 4x4_50 or 36h11; None for these two."""
+    number: Annotated[int, Field(ge=0, le=100_000)] = 0
+    """Number of the marker in its dictionary."""
+    size_m: Length = 0.2
+    """Side of the dark square."""
+    margin_cells: Annotated[int, Field(ge=1, le=100)] = 1
+    """Width of the bright margin in cells."""
+
+    def meshes(self) -> dict[str, Mesh]:
+        """Return the triangles of each library material."""
+        return marker_meshes(marker_cells(self.family, self.dictionary, self.number), self.size_m, self.margin_cells)
+
+    def mesh(self) -> Mesh:
+        return Mesh.merged(list(self.meshes().values()))
+
+
 Shape = Annotated[
-    BoxShape | CylinderShape | ConeShape | SphereShape | PlaneShape | BoardShape, Field(discriminator="kind")
+    BoxShape | CylinderShape | ConeShape | SphereShape | PlaneShape | BoardShape | MarkerShape,
+    Field(discriminator="kind"),
 ]
 
 
@@ -197,6 +222,28 @@ class TrajectoryEntry(Config):
         return Fixed(self.fixed.pose())
 
 
+class ChangeEntry(Config):
+    """A change of one object of the base: another pose, label or material, or its removal."""
+
+    object: Annotated[int, Field(ge=0)]
+    """`index` of the object in the base."""
+    name: str
+    """Its name, which must be that of the object in the base."""
+    remove: bool = False
+    pose: PoseEntry | None = None
+    """New pose of a static object."""
+    label: str | None = None
+    material: str | None = None
+    """Material of the library or of this file for all its parts."""
+
+    @model_validator(mode="after")
+    def _something(self) -> ChangeEntry:
+        others = (self.pose, self.label, self.material)
+        if self.remove == any(one is not None for one in others):
+            raise ValueError("give remove: true, or at least one of pose, label and material")
+        return self
+
+
 class ActorEntry(ObjectFields):
     """A moving object."""
 
@@ -216,6 +263,10 @@ class MaterialEntry(Config):
     specular: Specular | None = None
     emissivity_thermal: Annotated[float, Field(ge=0, le=1)] | None = None
     """Mean emissivity from 8 to 14 um."""
+    glow: Glow | None = None
+    """Light that the surface emits."""
+    pattern: Pattern | None = None
+    """Variation of the reflectance over the surface, in worlds with patterns."""
     description: str = ""
     sources: list[str] = Field(default_factory=list)
 
@@ -243,6 +294,8 @@ class MaterialEntry(Config):
             "retro": self.retro,
             "specular": self.specular,
             "emissivity_thermal": self.emissivity_thermal,
+            "glow": self.glow,
+            "pattern": self.pattern,
         }
 
 
@@ -260,11 +313,15 @@ class WorldFile(Config):
 
     name: str = ""
     base: str | None = None
-    """Built-in world to start from."""
+    """World to start from: a built-in one, or a file relative to the folder of the world file."""
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
-    """Seed of the built-in world."""
+    """Seed of the base."""
     params: dict[str, Any] = Field(default_factory=dict)
-    """Parameters of the built-in world."""
+    """Parameters of the base."""
+    patterns: bool | None = None
+    """Patterns of materials, such as bricks; by default those of the base, and none without one."""
+    changes: list[ChangeEntry] = Field(default_factory=list)
+    """Changed and removed objects of the base."""
     materials: dict[str, MaterialEntry] = Field(default_factory=dict)
     objects: list[ObjectEntry] = Field(default_factory=list)
     actors: list[ActorEntry] = Field(default_factory=list)
@@ -286,4 +343,6 @@ class WorldFile(Config):
     def _params_of_something(self) -> WorldFile:
         if self.params and self.base is None:
             raise ValueError("params are those of a built-in world: give base as well")
+        if self.changes and self.base is None:
+            raise ValueError("changes are those of the objects of a base: give base as well")
         return self

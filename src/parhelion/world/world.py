@@ -71,6 +71,8 @@ class World(HasEmitters):
         """Colours of the textures that are not grey, by row of `textures`: sRGB, each of shape (height, width, 3)."""
         self.texture_files: dict[int, Path] = self._textures.files
         """Image files of the textures that came from a file, by row of `textures`."""
+        self.patterns = False
+        """True if materials vary over their surfaces, such as the bricks of a wall; see `surfaces.pattern`."""
         self.origin: GeoOrigin | None = None
         """Position of the world on Earth; None if it is unknown. GNSS receivers use it."""
         self.contents: Contents | None = None
@@ -194,7 +196,8 @@ class World(HasEmitters):
         if materials is not None:
             raise ConfigError(f"world {name!r}: materials is for mesh files; a built-in world has its own materials")
         world: World = builtin.build(name, seed=0 if seed is None else seed, **params)
-        world.base = Base(name, 0 if seed is None else seed, params, tuple(world._objects), world.path, world.lamps)
+        objects = tuple(world._objects.values())
+        world.base = Base(name, 0 if seed is None else seed, params, objects, world.path, world.lamps, world.patterns)
         return world
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -327,21 +330,43 @@ class World(HasEmitters):
         self._report("remove", item)
 
     def revise(
-        self, item: WorldObject, *, trajectory: Trajectory | None = None, hidden_from: Collection[str] | None = None
+        self,
+        item: WorldObject,
+        *,
+        trajectory: Trajectory | None = None,
+        hidden_from: Collection[str] | None = None,
+        pose: Pose | None = None,
+        label: str | None = None,
+        material: MaterialLike | None = None,
     ) -> WorldObject:
-        """Give an object another motion, or hide it from other sensors; its index, instance and parts remain.
+        """Give an object another motion, pose, label or material, or hide it from other sensors.
 
-        A static object becomes an actor with `trajectory`. Return the new description of the object.
+        Its index, instance and parts remain. A static object becomes an actor with `trajectory`; `pose` is for static
+        objects. Return the new description of the object.
         """
         with self._lock:
             if self._objects.get(item.index) is not item:
                 raise ConfigError(f"world: {item!r} is not in this world")
+            if pose is not None and (item.is_actor or trajectory is not None):
+                raise ConfigError(f"world: {item.name!r} moves: give it a trajectory instead of a pose")
             changed = item
             if trajectory is not None:
                 parts = tuple(replace(part, placed=part.mesh.vertices) for part in item.parts)
                 changed = replace(changed, trajectory=trajectory, pose=Pose(), parts=parts)
+            if pose is not None:
+                parts = tuple(replace(part, placed=_in_world(part.mesh, pose)) for part in item.parts)
+                changed = replace(changed, pose=pose, parts=parts)
             if hidden_from is not None:
                 changed = replace(changed, hidden_from=hidden_patterns(hidden_from))
+            if material is not None:
+                kind = self._material(material)
+                parts = tuple(replace(part, material=kind, appearance=None) for part in changed.parts)
+                changed = replace(changed, parts=parts)
+            if label is not None:
+                changed = replace(changed, label=label, label_id=self._labels.use(label))
+            for part in changed.parts if material is not None or label is not None else ():
+                number = self._material_numbers[part.material.name]
+                self._rows.change(part.number, material=number, label=changed.label_id)
             self._objects[item.index] = changed
             self._changed()
             return changed

@@ -115,7 +115,7 @@ _VLP_16 = list(MODELS["velodyne/vlp-16"].elevation_deg)
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"maker": "robosense"}, "packets of the maker 'robosense' are not known"),
+        ({"maker": "robosense"}, "because it fires every 55.296 us, not every 55.5 us"),
         ({"maker": "unknown"}, "packets of the maker 'unknown' are not known"),
         ({"elevation_deg": [*_VLP_16[:-1], 14.0]}, "because channel 15 is 1.00 deg off its elevation"),
         ({"azimuth_deg": [0.0] * 15 + [1.0]}, "because channel 15 is 1.00 deg off its azimuth"),

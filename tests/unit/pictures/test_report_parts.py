@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import parhelion as ph
 from parhelion.outputs.report.frames import CountsFile, ScanCounts, counts_of
 from parhelion.outputs.report.tables import files_table, seconds, size_of
-from parhelion.pictures import html
+from parhelion.pictures import export, html
 from parhelion.pictures.charts import Chart, Curve, number, ticks
 from parhelion.pictures.images import field_limits, field_uri, points_uri, rgb_uri
 from parhelion.pictures.top_view import Way, way_map
@@ -109,7 +109,7 @@ def test_words_never_become_tags(words: str) -> None:
         Chart([Curve.of(hostile, [0, 1], [0, 1])], hostile, hostile).svg(),
     ]  # fmt: skip
     for one in made:
-        assert "<script" not in one
+        assert "<script" not in one.replace(f"<script>{export.SCRIPT}</script>", "")
         assert "<img src=x" not in one
         # A quote must not end an attribute either.
         assert not re.search(r"=\"[^\"]*\"'><", one)

@@ -261,7 +261,11 @@ def test_a_built_in_base_is_saved_by_name(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("base: tinny\n", r"w\.yaml: base: unknown world 'tinny': did you mean 'tiny'"),
-        ("base: other.yaml\n", "name of a built-in world"),
+        ("base: other.yaml\n", r"base: .*other\.yaml: no such file"),
+        ("base: w.yaml\n", "starts from this file itself"),
+        ("changes: [{object: 0, name: a, remove: true}]\n", "give base as well"),
+        ("base: tiny\nchanges: [{object: 999, name: a, remove: true}]\n", "there is none: the base has changed"),
+        ("base: tiny\nchanges: [{object: 0, name: a}]\n", "give remove: true, or at least one of"),
         ("params: {count: 3}\n", "give base as well"),
         ("seed: -1\n", "seed: expected a whole number from 0"),
         ("objcts: []\n", "objcts: unknown field; did you mean 'objects'"),

@@ -93,6 +93,7 @@ class ToyCamera:
             "depth": (hits.range * along[:, 0]).astype(np.float32).reshape(size),
             "normal": normal.astype(np.float32).reshape(*size, 3),
             "label": label.reshape(size),
+            "mobility": np.where(hits.found, 1, 0).astype(np.uint8).reshape(size),
             "instance": np.where(hits.found, world.parts.instance[part], 0).astype(np.uint32).reshape(size),
         }
 

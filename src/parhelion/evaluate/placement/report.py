@@ -18,8 +18,8 @@ from parhelion.evaluate.placement.search import Found
 from parhelion.evaluate.placement.study import Answer, Candidate
 from parhelion.pictures import html, panels
 from parhelion.pictures.images import rgb_uri
+from parhelion.pictures.relief import from_above
 from parhelion.pictures.style import ACCENT, INK, MUTED, PANEL, SHEET, colour_bar, legend, pixels_of, quiet, rgb, sheet
-from parhelion.pictures.top_view import from_above
 
 GREEDY_SHARE = 1.0 - math.exp(-1.0)
 PLACE, TURN = ("x_m", "y_m", "z_m"), ("roll_deg", "pitch_deg", "yaw_deg")

@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from parhelion.core.config import Config
+from parhelion.core.explain import got
 from parhelion.core.pose import Pose
 from parhelion.scenario.motions import Name, Positive, Seed
 from parhelion.scenario.schema import BodyShape, WorldEntry
@@ -238,7 +239,9 @@ class PlacementFile(Config):
     @classmethod
     def _name_or_fields(cls, value: Any) -> Any:
         if value is not None and not isinstance(value, (str, dict, WorldEntry)):
-            raise ValueError("give the name or file of a world, or its name with seed and params")
+            raise ValueError(
+                f"expected the name or file of a world, or {{name: ..., seed: ..., params: ...}}, {got(value)}"
+            )
         return value
 
     @field_validator("candidates")

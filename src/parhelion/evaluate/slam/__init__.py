@@ -1,4 +1,4 @@
-"""Odometry evaluation: trajectory scores, adapters of methods, and studies over weather and seeds."""
+"""Odometry and localisation: trajectory scores, adapters of methods, maps, and studies over weather and seeds."""
 
 from parhelion.evaluate.slam.odometry import METHODS, Method, Odometry, Setup, method_maker
 from parhelion.evaluate.slam.trajectories import Errors, ate, end_drift_percent, kitti_drift, matched, path_length, rpe

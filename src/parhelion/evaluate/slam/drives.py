@@ -180,7 +180,7 @@ class BagDrive:
         from parhelion.io import poses as tum
 
         self._bag = BagReader(path)
-        self._clouds = cloud_topic(self._bag, topic)
+        self._clouds = cloud_topic(self._bag, topic, (ros.POINT_CLOUD,))
         imus = self._bag.of_type(ros.IMU)
         self._imu = imus[0].name if imus else None
         mounts, stamps, frames = self._read_frames()
@@ -255,3 +255,28 @@ def _samples(rows: list[tuple[float, list[float], list[float]]]) -> ImuData:
 
 def _pose(place: Any, turn: Any) -> Pose:
     return Pose((place.x, place.y, place.z), (turn.x, turn.y, turn.z, turn.w))
+
+
+# ---- recordings -----------------------------------------------------------------------------------------------------
+
+
+def recorded_drive(source: Path, truth: Path | None = None, topic: str | None = None) -> FolderDrive | BagDrive:
+    """Drive of a bag, a folder of clouds, or the folder of a run with one lidar."""
+    from parhelion.io.ros import is_bag
+
+    if is_bag(source):
+        return BagDrive(source, truth, topic=topic)
+    if not source.is_dir():
+        raise FormatError(f"{source}: give a scenario (.yaml), a bag, a folder of clouds, or the folder of a run")
+    if truth is None and (source / "truth").is_dir():
+        inside = [part for part in sorted(source.iterdir()) if (source / "truth" / f"{part.name}.tum").is_file()]
+        folders = [part for part in inside if part.is_dir()]
+        if len(folders) == 1:
+            return FolderDrive(folders[0])
+        if folders:
+            names = ", ".join(str(part) for part in folders)
+            raise ConfigError(f"{source}: contains clouds of several lidars; give one of {names}")
+        bag = source / "bag"
+        if bag.exists() and is_bag(bag):
+            return BagDrive(bag, topic=topic)
+    return FolderDrive(source, truth)

@@ -57,6 +57,12 @@ class RunResult:
     """Path length at each pose."""
     error_m: list[float] = field(default_factory=list)
     """Distance from the truth along the path, with the first poses aligned."""
+    estimated_m: float = 0.0
+    """Length of the estimated path, over the same stretches as `path_m`."""
+    tracked: bool = True
+    """False if the estimate did not follow the motion, so that the other numbers do not measure accuracy."""
+    hint: str = ""
+    """Likely cause if the estimate did not follow the motion."""
     true_xy: list[list[float]] = field(default_factory=list)
     estimated_xy: list[list[float]] = field(default_factory=list)
 
@@ -112,9 +118,12 @@ def run_methods(
     took = dict.fromkeys(methods, 0.0)
     starts: list[float] = []
     points = 0
+    ranges: list[float] = []
     for frame in drive.frames():
         starts.append(frame.time)
         points += len(frame.scan)
+        if len(frame.scan):
+            ranges.append(float(np.median(np.linalg.norm(np.asarray(frame.scan.xyz, np.float64), axis=1))))
         for name, method in methods.items():
             before = wall.perf_counter()
             poses[name].append(_registered(name, method, frame.scan, frame.imu, len(starts) - 1))
@@ -128,8 +137,58 @@ def run_methods(
         estimate = as_poses([start + later for start in starts], poses[name])
         result = scored(estimate, drive.truth(), name, weather, seed)
         result.scans, result.mean_points, result.seconds = len(starts), points / len(starts), took[name]
+        if not result.tracked:
+            result.hint = _hint(result, method, float(np.median(ranges)) if ranges else 0.0)
         found.append((result, estimate))
     return found
+
+
+_LEAST_PATH_M = 0.3
+"""Shorter paths do not show whether a method follows them."""
+_STRETCHES = 20
+_FOLLOWS = (0.5, 2.0)
+"""Ratio of the estimated to the true path length of a method that follows the motion."""
+_LOST_PERCENT, _LOST_M = 25.0, 0.2
+"""End error, or error over 10 m of path, from which a method did not follow the motion; working methods stay below a
+few percent. Smaller end errors than `_LOST_M` never count."""
+_WIDE_VOXELS = 0.1
+"""Ratio of voxel size to median range from which a map has too few voxels around the sensor."""
+_FEW_POINTS = 500
+_LONG_STEP = 0.2
+"""Motion between scans as a share of the median range from which neighbours are hard to find."""
+
+
+def _follows(found: TimedPoses, true: TimedPoses, end_percent: float, relative_percent: float) -> tuple[float, bool]:
+    """Length of the estimated path, and whether it follows the true one.
+
+    Lengths are those of a few long stretches, because the noise of every pose would add up to a path of its own.
+    """
+    way = tracks.distances_along(true)
+    rows = np.unique(np.searchsorted(way, np.linspace(0.0, way[-1], _STRETCHES + 1)).clip(0, len(way) - 1))
+    lengths = [float(np.linalg.norm(np.diff(one.xyz[rows], axis=0), axis=1).sum()) for one in (found, true)]
+    if way[-1] < _LEAST_PATH_M or lengths[1] <= 0.0:
+        return lengths[0], True
+    in_length = _FOLLOWS[0] <= lengths[0] / lengths[1] <= _FOLLOWS[1]
+    at_end = end_percent <= max(_LOST_PERCENT, 100.0 * _LOST_M / way[-1])
+    return lengths[0], bool(in_length and at_end and relative_percent <= _LOST_PERCENT)
+
+
+def _hint(run: RunResult, method: Odometry, median_range_m: float) -> str:
+    """Likely cause of a run that did not follow the motion."""
+    voxel = getattr(method, "voxel_m", None)
+    if voxel is not None and voxel > _WIDE_VOXELS * median_range_m:
+        smaller = max(0.05, float(f"{0.04 * median_range_m:.1g}"))
+        name = run.method.partition(":")[0]
+        return (
+            f"the voxels of {voxel:g} m are large for points at {median_range_m:.1f} m (median); try --method "
+            f"{name}:voxel_size={smaller:g}"
+        )
+    if run.mean_points < _FEW_POINTS:
+        return f"scans have {run.mean_points:.0f} points on average, which is few to register"
+    step = run.path_m / max(run.scans - 1, 1)
+    if step > _LONG_STEP * median_range_m:
+        return f"the lidar moves {step:.2g} m from scan to scan, far for points at {median_range_m:.1f} m (median)"
+    return "the surroundings may look the same all along the path, or moving objects may cover most of the view"
 
 
 def _registered(name: str, method: Odometry, scan: Any, imu: Any, number: int) -> Pose:
@@ -154,6 +213,8 @@ def scored(estimate: TimedPoses, truth: Any, method: str, weather: str = "as rec
     drift = tracks.kitti_drift(found, true)
     laid = tracks.from_first_pose(found, true)
     rows = np.unique(np.linspace(0, len(way) - 1, _CURVE_POINTS).astype(np.int64))
+    end = tracks.end_drift_percent(found, true)
+    estimated_m, tracked = _follows(found, true, end, 100.0 * relative.translation / RPE_METRES if long_enough else 0.0)
     return RunResult(
         method,
         weather,
@@ -167,12 +228,14 @@ def scored(estimate: TimedPoses, truth: Any, method: str, weather: str = "as rec
         relative.rotation,
         None if drift is None else drift.translation,
         None if drift is None else drift.rotation,
-        tracks.end_drift_percent(found, true),
+        end,
         0.0,
         way[rows].tolist(),
         tracks.position_errors(laid, true)[rows].tolist(),
-        true.xyz[rows, :2].tolist(),
-        laid.xyz[rows, :2].tolist(),
+        estimated_m,
+        tracked,
+        true_xy=true.xyz[rows, :2].tolist(),
+        estimated_xy=laid.xyz[rows, :2].tolist(),
     )
 
 
@@ -214,6 +277,8 @@ def summary(runs: Sequence[RunResult]) -> list[dict[str, Any]]:
             "runs": len(members),
             "path_m": float(np.mean([run.path_m for run in members])),
             "points": float(np.mean([run.mean_points for run in members])),
+            "estimated_m": float(np.mean([run.estimated_m for run in members])),
+            "tracked": sum(run.tracked for run in members),
         }
         for name in MEASURES:
             values = [getattr(run, name) for run in members]
@@ -247,7 +312,8 @@ def table_rows(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
             row["method"],
             row["weather"],
             str(row["runs"]),
-            f"{row['path_m']:.0f}",
+            f"{row['tracked']} of {row['runs']}",
+            f"{row['path_m']:.3g}",
             f"{row['points']:.0f}",
             *(with_interval(row[name]) for name in MEASURES),
         )
@@ -255,7 +321,7 @@ def table_rows(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
     ]
 
 
-COLUMNS = ("method", "weather", "runs", "path [m]", "points per scan", *MEASURES.values())
+COLUMNS = ("method", "weather", "runs", "tracked", "path [m]", "points per scan", *MEASURES.values())
 
 
 def page_of(source: str, runs: Sequence[RunResult], command: str = "") -> str:
@@ -264,16 +330,18 @@ def page_of(source: str, runs: Sequence[RunResult], command: str = "") -> str:
     best = min(rows, key=lambda row: row["end_drift_percent"]["mean"])
     tiles = [
         ("runs", len(runs)),
-        ("way [m]", f"{rows[0]['path_m']:.0f}"),
+        ("tracked", f"{sum(run.tracked for run in runs)} of {len(runs)}"),
+        ("way [m]", f"{rows[0]['path_m']:.3g}"),
         ("smallest end error [%]", f"{best['end_drift_percent']['mean']:.2g}"),
     ]
     note = html.paragraph(
         "Means over the seeds; in brackets the 95 % bootstrap interval over the runs. ATE: root mean square after the "
         "best rigid alignment. KITTI drift: mean over segments of 100 to 800 m."
     )
-    table = html.table(COLUMNS, table_rows(rows), kinds="--nnn" + "m" * len(MEASURES))
+    table = html.table(COLUMNS, table_rows(rows), kinds="--nnnn" + "m" * len(MEASURES))
     return html.page(
         "Odometry on a drive",
+        html.section("lost", "Did not track", *(html.paragraph(words, "") for words in lost(runs))),
         html.section("summary", "By method and weather", table, note),
         html.section("error", "Error along the path", html.pair(*_error_plots(runs))),
         html.section("ways", "From above", html.pair(*_maps(runs))),
@@ -282,6 +350,22 @@ def page_of(source: str, runs: Sequence[RunResult], command: str = "") -> str:
         facts=tiles,
         command=command,
     )
+
+
+def lost(runs: Sequence[RunResult]) -> list[str]:
+    """A sentence for each method and weather with runs that did not follow the motion, with the likely cause."""
+    found = []
+    for (method, weather), members in _by(runs, "method", "weather").items():
+        failed = [run for run in members if not run.tracked]
+        if not failed:
+            continue
+        first = failed[0]
+        text = (
+            f"{method}, {weather}: did not track in {len(failed)} of {len(members)} runs: it estimated "
+            f"{first.estimated_m:.3g} m of {first.path_m:.3g} m with an end error of {first.end_drift_percent:.0f} %"
+        )
+        found.append(text + (f"; {first.hint}" if first.hint else ""))
+    return found
 
 
 def _by(runs: Sequence[RunResult], *names: str) -> dict[tuple[Any, ...], list[RunResult]]:
@@ -335,6 +419,7 @@ def _all(runs: Sequence[RunResult]) -> str:
             run.weather,
             run.seed,
             run.scans,
+            "yes" if run.tracked else "no",
             f"{run.mean_points:.0f}",
             shown(run.drift_percent),
             shown(run.ate_m),
@@ -345,7 +430,7 @@ def _all(runs: Sequence[RunResult]) -> str:
         for run in runs
     ]
     columns = (
-        "method", "weather", "seed", "scans", "points per scan", "drift [%]", "ATE [m]", "RPE [m]", "end error [%]",
-        "ms per scan",
+        "method", "weather", "seed", "scans", "tracked", "points per scan", "drift [%]", "ATE [m]", "RPE [m]",
+        "end error [%]", "ms per scan",
     )  # fmt: skip
-    return html.table(columns, rows, kinds="--nnnnnnnn")
+    return html.table(columns, rows, kinds="--nn-nnnnnn")

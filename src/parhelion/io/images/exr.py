@@ -2,7 +2,7 @@
 
 Colour channels are R, G, B (and A) if the bands are red, green, blue (and alpha), otherwise the names of the bands.
 Ground truth is in layers: depth.Z, measured_depth.Z, normal.X normal.Y normal.Z, flow.X flow.Y, label.Y, instance.Y,
-right.R, ... Values are stored unchanged; integers are exact up to 2^24.
+mobility.Y, right.R, ... Values are stored unchanged; integers are exact up to 2^24.
 
 The codec follows the public OpenEXR file layout: single-part scan-line images without compression, with run-length or
 with ZIP compression. Compiled readers hang or crash on some damaged files; this one raises an error.
@@ -25,9 +25,17 @@ from parhelion.core.image import Image
 from parhelion.core.reading import UnpackingBudget, read_bytes
 from parhelion.io.images import metadata
 
-_LAYERS = {"depth": "Z", "measured_depth": "Z", "normal": "XYZ", "flow": "XY", "label": "Y", "instance": "Y"}
+_LAYERS = {
+    "depth": "Z",
+    "measured_depth": "Z",
+    "normal": "XYZ",
+    "flow": "XY",
+    "label": "Y",
+    "instance": "Y",
+    "mobility": "Y",
+}
 """Channels of each ground-truth array."""
-_TYPES = {"label": np.uint16, "instance": np.uint32}
+_TYPES = {"label": np.uint16, "instance": np.uint32, "mobility": np.uint8}
 _MOST_EXACT = 1 << 24
 _RGB = ("red", "green", "blue")
 _CHANNELS = {"red": "R", "green": "G", "blue": "B", "alpha": "A"}

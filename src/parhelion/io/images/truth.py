@@ -5,6 +5,7 @@
 | depth | PNG, 16 bits: metres times 256; 0 without a surface and from 256 m on (KITTI's depth maps) |
 | normal | PNG, 3 x 16 bits: x, y, z as (n + 1) times 32767.5; all 0 without a surface |
 | label | PNG, 16 bits: the number of the class |
+| mobility | PNG, 8 bits: 0 none, 1 static, 2 movable, 3 moving |
 | instance | PNG, 3 x 8 bits: one colour per instance, see `instance_colours` |
 | flow | PNG, 3 x 16 bits: (u, v) times 64 plus 32768, and 1 where known (KITTI's flow maps) |
 """

@@ -55,7 +55,8 @@ def point_cloud2(
     if layout == "all":
         return _message(_all_rows(cloud), (1, len(cloud)), frame_id, time_ns)
     chosen = (driver_called(layout).layout or XYZIRT) if isinstance(layout, str) else layout
-    return _message(*chosen.rows(cloud, echo), frame_id, time_ns)
+    rows, shape = chosen.rows(cloud, echo)
+    return _message(chosen.stamped(rows, time_ns), shape, frame_id, time_ns)
 
 
 def _message(rows: NDArray[Any], shape: tuple[int, int], frame_id: str, time_ns: int) -> bytes:

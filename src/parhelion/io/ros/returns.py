@@ -187,6 +187,30 @@ def like_livox(message: Message, cloud: PointCloud) -> bytes:
     return bytes(data + rows.tobytes()[:-1])
 
 
+def livox_message(cloud: PointCloud, frame_id: str, time_ns: int) -> bytes:
+    """CDR bytes of a CustomMsg with the points of a cloud in order of time; lost shots are left out."""
+    fields = cloud.fields
+    time = fields["time"].astype(np.float64) if "time" in fields else np.zeros(len(cloud))
+    order = np.argsort(time, kind="stable")
+    rows = np.zeros(len(cloud), _livox_type("<"))
+    for axis, name in enumerate("xyz"):
+        rows[name] = cloud.xyz[order, axis]
+    rows["offset_time"] = whole(time[order] * 1e9, "u4")
+    for ours, theirs in (("intensity", "reflectivity"), ("ring", "line"), ("tag", "tag")):
+        if ours in fields:
+            rows[theirs] = whole(fields[ours][order], "u1")
+    frame = frame_id.encode() + b"\0"
+    head = struct.pack("<iII", time_ns // 1_000_000_000, time_ns % 1_000_000_000, len(frame)) + frame
+    head += bytes(-len(head) % 8)
+    head += struct.pack("<QIB3xI", time_ns, len(rows), 1, len(rows))
+    return b"\0\1\0\0" + head + rows.tobytes()[:-1]
+
+
+CLOUD_MESSAGES: dict[str, tuple[str, Callable[[PointCloud, str, int], bytes]]] = {
+    "livox-custom": (LIVOX_MESSAGES[0], livox_message)
+}
+"""Messages other than PointCloud2 that drivers publish clouds in, by the name of the layout: type and encoder."""
+
 RETURN_MESSAGES: dict[str, ReturnMessage] = {
     POINT_CLOUD: ReturnMessage(lambda message: cloud_of(message, keep_missing=True), like),
     LASER_SCAN: ReturnMessage(scan_cloud, like_scan),

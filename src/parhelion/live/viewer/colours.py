@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.clouds import FIELDS, PointCloud
 from parhelion.core.errors import unknown_name
-from parhelion.pictures.style import LABEL_COLOURS
+from parhelion.pictures.style import LABEL_COLOURS, further_colour, label_colour
 from parhelion.weather import media
 
 Colours = NDArray[np.uint8]
@@ -38,7 +38,7 @@ _LEGEND_ROWS = 10
 _BY_SQUARE = ("intensity", "reflectivity", "power", "near_ir")
 
 _ORIGIN_COLOURS = {"surface": "#5f6b7a", "multipath": "#ff7ab6", "noise": "#45d6c8"}
-_WORD_COLOURS = {**LABEL_COLOURS, "none": UNKNOWN, "unlabeled": UNKNOWN}
+_NO_LABEL = {"none": UNKNOWN, "unlabeled": UNKNOWN}
 
 
 @dataclass(frozen=True)
@@ -149,17 +149,9 @@ def _coded(values: NDArray[Any], field: str, names: Mapping[int, str]) -> Painte
 def _colour_of(word: str, number: int, field: str) -> str:
     if field == "origin":
         return _ORIGIN_COLOURS.get(word) or media.colours().get(word, UNKNOWN)
-    known = _WORD_COLOURS.get(word.removeprefix("moving-"))
-    return known if known is not None else _further(number)
-
-
-@lru_cache(maxsize=4096)
-def _further(number: int) -> str:
-    """Colour of a number: hues in steps of the golden angle, so that neighbours differ, and three lightness levels."""
-    import colorsys
-
-    hue = (0.11 + number * 0.618033988749895) % 1.0
-    return hexadecimal(255.0 * np.array(colorsys.hls_to_rgb(hue, (0.62, 0.74, 0.5)[number % 3], 0.68)))
+    if field == "label" and word != f"label {number}":
+        return _NO_LABEL.get(word) or label_colour(word)
+    return LABEL_COLOURS.get(word) or _NO_LABEL.get(word) or further_colour(number)
 
 
 @lru_cache(maxsize=16)

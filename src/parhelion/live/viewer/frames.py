@@ -25,8 +25,8 @@ class CameraFrame:
     """Image of a camera in the scene."""
 
     name: str
-    pose: Pose
-    """Camera pose in the world, x forward."""
+    pose: Pose | None
+    """Camera pose in the world, x forward; None if it is unknown."""
     pixels: NDArray[np.uint8]
     """Red, green, blue, shape (h, w, 3)."""
     lens: Intrinsics | None

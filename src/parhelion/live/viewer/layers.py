@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.contact.bodies import Collision
-from parhelion.core.clouds import Scan
+from parhelion.core.clouds import PointCloud, Scan
 from parhelion.core.consumers import Consumer
 from parhelion.core.frames import EchoScan, FramePoints, RadarScan
 from parhelion.core.image import Image
@@ -168,7 +168,7 @@ _SIZES_M = ((0.0, 0.15), (15.0, 0.25), (30.0, 0.4))
 """Diameters of points by minimum signal over noise [dB]."""
 
 
-def _sizes(points: FramePoints) -> NDArray[np.float64]:
+def _sizes(points: PointCloud) -> NDArray[np.float64]:
     step = np.searchsorted([least for least, _ in _SIZES_M], points.fields["snr"], side="right") - 1
     return np.array([size for _, size in _SIZES_M])[np.maximum(step, 0)]
 
@@ -177,16 +177,21 @@ def _by_ramp(name: str, share: NDArray[Any]) -> NDArray[np.uint8]:
     return ramp(name)[np.round(255.0 * np.clip(share, 0.0, 1.0)).astype(np.intp)]
 
 
-def detections(scan: RadarScan) -> Dots:
+def _in_world(scan: PointCloud) -> PointCloud:
+    """Points in the world frame; recorded ones are placed there by the view source."""
+    return scan.in_world() if isinstance(scan, FramePoints) else scan
+
+
+def detections(scan: RadarScan | PointCloud) -> Dots:
     """Radar detections, coloured by radial velocity; size grows with the signal over noise."""
     share = 0.5 + 0.5 * scan.fields["radial_velocity"].astype(np.float64) / FASTEST_M_S
-    return Dots(np.asarray(scan.in_world().xyz, np.float64), _by_ramp("coolwarm", share), _sizes(scan))
+    return Dots(np.asarray(_in_world(scan).xyz, np.float64), _by_ramp("coolwarm", share), _sizes(scan))
 
 
-def echoes(scan: EchoScan) -> Dots:
+def echoes(scan: EchoScan | PointCloud) -> Dots:
     """Echoes of a pulse-echo sensor; colour and size show the level over noise."""
     share = scan.fields["snr"].astype(np.float64) / LOUDEST_DB
-    return Dots(np.asarray(scan.in_world().xyz, np.float64), _by_ramp("viridis", share), _sizes(scan))
+    return Dots(np.asarray(_in_world(scan).xyz, np.float64), _by_ramp("viridis", share), _sizes(scan))
 
 
 def _detected(name: str, scan: RadarScan) -> list[str]:

@@ -6,6 +6,7 @@ import html
 import time as clock
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,8 @@ class Actions:
     point_size: Callable[[float], None]
     """Set the diameter of points [m]."""
     show_world: Callable[[bool], None]
+    show_roof: Callable[[bool], None]
+    """Show or hide what is above the cut through a building."""
     show_beams: Callable[[bool], None]
     follow: Callable[[bool], None]
     """Set whether cameras follow the sensor."""
@@ -68,7 +71,17 @@ class Actions:
 class Panel:
     """All controls and status texts."""
 
-    def __init__(self, server: Any, session: Session, models: Sequence[str], actions: Actions) -> None:
+    def __init__(
+        self,
+        server: Any,
+        session: Session,
+        models: Sequence[str],
+        actions: Actions,
+        *,
+        roof: bool = False,
+        more: Callable[[Any], None] | None = None,
+    ) -> None:
+        """`roof` offers to hide the roof, `more` adds tabs to the group of tabs."""
         self._gui, self._session, self._actions = server.gui, session, actions
         self.notes: tuple[str, ...] = ()
         """Additional status lines."""
@@ -81,82 +94,97 @@ class Panel:
             dark_mode=True, show_logo=False, show_share_button=False, brand_color=rgb(_BRAND), control_width="medium"
         )
         self._status = self._gui.add_html(_status_html("measuring …"))
-        self._drawings, self._drawn = self._gui.add_html("", visible=False), ""
-        self._add_view()
-        with self._gui.add_folder("Point"):
-            self._picked = self._gui.add_html(_facts_html(None))
         self._pictures: dict[str, Any] = {}
         self._shown_pictures: dict[str, CameraFrame] = {}
-        if session.stage.cameras:
-            self._add_cameras()
+        self._drawn = ""
         if session.stage.duration_s > 0:
             self._add_time()
-        if session.stage.world is not None:
-            self._add_weather()
-            if daylight := getattr(session.stage, "daylight", None):
-                self._add_daylight(daylight)
-            if session.request.model:
+        # Tabs keep the panel short enough for small screens.
+        tabs = self._gui.add_tab_group()
+        with tabs.add_tab("View"):
+            self._add_view()
+        with tabs.add_tab("Layers"):
+            self._add_layers(roof)
+        daylight: Mapping[str, float] | None = getattr(session.stage, "daylight", None)
+        if session.stage.media or daylight:
+            with tabs.add_tab("Weather"):
+                self._add_weather()
+                if daylight:
+                    self._add_daylight(daylight)
+        with tabs.add_tab("Sensor"):
+            self._drawings = self._gui.add_html("", visible=False)
+            if session.stage.world is not None and session.request.model:
                 self._add_sensor(models)
+        if more is not None:
+            more(tabs)
 
     # ---- folders -----------------------------------------------------------------------------------------------
 
     def _add_view(self) -> None:
         gui, session = self._gui, self._session
-        with gui.add_folder("View"):
-            self._colour = gui.add_dropdown("colour", tuple(session.choices), initial_value=session.colour_by)
-            self._legend = gui.add_html("")
-            size = gui.add_slider("point [cm]", 1.0, 30.0, 0.5, 100 * POINT_SIZE_M)
-            size.on_update(lambda event: self._actions.point_size(event.target.value / 100))
-            _by_hand(self._colour, lambda value: session.change(colour_by=value))
-            if session.stage.world is not None:
-                world = gui.add_checkbox("world", True)
-                world.on_update(lambda event: self._actions.show_world(event.target.value))
-                beams = gui.add_checkbox("beams", True)
-                beams.on_update(lambda event: self._actions.show_beams(event.target.value))
-                follow = gui.add_checkbox("follow", True, hint="the camera follows the sensor")
-                follow.on_update(lambda event: self._actions.follow(event.target.value))
-            buttons = gui.add_button_group("picture", (SAVE, HOME), hint="download a screenshot; reset the camera")
-            buttons.on_click(self._picture)
+        self._colour = gui.add_dropdown("colour", tuple(session.choices), initial_value=session.colour_by)
+        self._legend = gui.add_html("")
+        size = gui.add_slider("point [cm]", 1.0, 30.0, 0.5, 100 * POINT_SIZE_M)
+        size.on_update(lambda event: self._actions.point_size(event.target.value / 100))
+        by_hand(self._colour, lambda value: session.change(colour_by=value))
+        buttons = gui.add_button_group("picture", (SAVE, HOME), hint="download a screenshot; reset the camera")
+        buttons.on_click(self._picture)
+        self._picked = gui.add_html(_facts_html(None))
+
+    def _add_layers(self, roof: bool) -> None:
+        gui, session, actions = self._gui, self._session, self._actions
+        if session.stage.world is not None:
+            world = gui.add_checkbox("world", True)
+            world.on_update(lambda event: actions.show_world(event.target.value))
+            if roof:
+                over = gui.add_checkbox("roof", False, hint="what is above the lidar's room")
+                over.on_update(lambda event: actions.show_roof(event.target.value))
+        if session.request.model:
+            beams = gui.add_checkbox("beams", True)
+            beams.on_update(lambda event: actions.show_beams(event.target.value))
+        follow = gui.add_checkbox("follow", True, hint="the camera follows the sensor")
+        follow.on_update(lambda event: actions.follow(event.target.value))
+        for name in session.stage.lidars:
+            shown = gui.add_checkbox(name, name not in session.request.hidden, hint="points of this lidar")
+            by_hand(shown, partial(self._show_lidar, name))
+        if session.stage.cameras:
+            self._add_cameras()
+
+    def _show_lidar(self, name: str, shown: Any) -> None:
+        hidden = [one for one in self._session.request.hidden if one != name]
+        self._session.change(hidden=tuple(hidden if shown else [*hidden, name]))
 
     def _add_cameras(self) -> None:
         gui, session = self._gui, self._session
-        with gui.add_folder("Cameras"):
-            taken = gui.add_checkbox("pictures", session.request.pictures, hint="off is faster")
-            _by_hand(taken, lambda value: session.change(pictures=bool(value)))
-            if session.request.model:
-                over = gui.add_checkbox(
-                    "points over",
-                    session.request.points_over,
-                    hint="project lidar points onto the image; near points are red",
-                )
-                _by_hand(over, lambda value: session.change(points_over=bool(value)))
-            for name in session.stage.cameras:
-                self._pictures[name] = gui.add_image(_BLANK, label=name, format="jpeg", visible=False)
+        taken = gui.add_checkbox("pictures", session.request.pictures, hint="off is faster")
+        by_hand(taken, lambda value: session.change(pictures=bool(value)))
+        over = gui.add_checkbox(
+            "points over",
+            session.request.points_over,
+            hint="project lidar points onto the image; near points are red",
+        )
+        by_hand(over, lambda value: session.change(points_over=bool(value)))
+        for name in session.stage.cameras:
+            self._pictures[name] = gui.add_image(_BLANK, label=name, format="jpeg", visible=False)
 
     def _add_time(self) -> None:
         gui, session = self._gui, self._session
-        with gui.add_folder("Time"):
-            self._time = gui.add_slider(
-                "time [s]", 0.0, session.stage.duration_s, 0.01, round(session.request.time_s, 2)
-            )
-            _by_hand(self._time, lambda value: session.change(time_s=value))
-            self._play = gui.add_button("play")
-            self._play.on_click(lambda _: session.toggle())
-            steps = gui.add_button_group("step", ("− 1 scan", "+ 1 scan"))
-            steps.on_click(lambda event: session.step(1 if event.target.value.startswith("+") else -1))
-            speed = gui.add_dropdown("speed", tuple(f"{value:g}" for value in SPEEDS), initial_value="1")
-            _by_hand(speed, lambda value: session.change(speed=float(value)))
+        self._time = gui.add_slider("time [s]", 0.0, session.stage.duration_s, 0.01, round(session.request.time_s, 2))
+        by_hand(self._time, lambda value: session.change(time_s=value))
+        self._play = gui.add_button("play")
+        self._play.on_click(lambda _: session.toggle())
+        steps = gui.add_button_group("step", ("− 1 scan", "+ 1 scan"))
+        steps.on_click(lambda event: session.step(1 if event.target.value.startswith("+") else -1))
+        self._speed = gui.add_dropdown("speed", tuple(f"{value:g}" for value in SPEEDS), initial_value="1")
+        by_hand(self._speed, lambda value: session.change(speed=float(value)))
 
     def _add_weather(self) -> None:
-        world, time = self._session.stage.world, self._session.request.time_s
-        weather = None if world is None else world.weather
+        weather, time = self._session.stage.base_weather, self._session.request.time_s
         present = {} if weather is None else {one.medium.name: one.amount for one in weather.present(time)}
-        with self._gui.add_folder("Weather"):
-            offered = getattr(self._session.stage, "media", tuple(media.table()))
-            for name, medium in ((name, media.table()[name]) for name in offered):
-                # The slider of a placed medium adds a part, so it starts at zero.
-                now = present.get(name, medium.amount.clear) if medium.place is None else medium.amount.clear
-                self._add_amount(medium, now)
+        for name, medium in ((name, media.table()[name]) for name in self._session.stage.media):
+            # The slider of a placed medium adds a part, so it starts at zero.
+            now = present.get(name, medium.amount.clear) if medium.place is None else medium.amount.clear
+            self._add_amount(medium, now)
 
     def _add_amount(self, medium: Medium, now: float) -> None:
         """Slider of one medium; `now` is its amount in the weather of the world."""
@@ -182,7 +210,7 @@ class Panel:
             self._air[medium.name].moved_s = clock.monotonic()
             self._session.change(amounts={medium.name: chosen})
 
-        _by_hand(slider, change)
+        by_hand(slider, change)
         self._air[medium.name] = _Slider(slider, shown.low, top, shown.scale)
 
     def _add_daylight(self, values: Mapping[str, float]) -> None:
@@ -201,7 +229,7 @@ class Panel:
                     self._air[name].moved_s = clock.monotonic()
                     self._session.change(daylight={name: float(new)})
 
-                _by_hand(slider, change)
+                by_hand(slider, change)
                 self._air[name] = _Slider(slider, low, high, 1.0)
 
     def _show_air(self, measured: ViewFrame) -> None:
@@ -216,21 +244,24 @@ class Panel:
     def _add_sensor(self, models: Sequence[str]) -> None:
         gui, session = self._gui, self._session
         request = session.request
-        with gui.add_folder("Sensor"):
-            if len(session.stage.places) > 1:
-                places = gui.add_dropdown("lidar", tuple(session.stage.places), initial_value=request.place)
-                _by_hand(places, self._go_to)
-            options = tuple(models) if request.model in models else (request.model, *models)
-            self._model = gui.add_dropdown("model", options, initial_value=request.model)
-            _by_hand(self._model, lambda value: session.change(model=value))
-            at = gui.add_vector3("x y z [m]", request.mount_xyz, step=0.1)
-            turn = gui.add_vector3("r p y [°]", request.mount_rpy_deg, step=1.0, hint="roll, pitch, yaw")
-            _by_hand(at, lambda value: session.change(mount_xyz=tuple(map(float, value))))
-            _by_hand(turn, lambda value: session.change(mount_rpy_deg=tuple(map(float, value))))
-            self._mount = (at, turn)
+        if len(session.stage.places) > 1:
+            self._place = gui.add_dropdown("lidar", tuple(session.stage.places), initial_value=request.place)
+            by_hand(self._place, self._go_to)
+        options = tuple(models) if request.model in models else (request.model, *models)
+        self._model = gui.add_dropdown("model", options, initial_value=request.model)
+        by_hand(self._model, lambda value: session.change(model=value))
+        at = gui.add_vector3("x y z [m]", request.mount_xyz, step=0.1)
+        turn = gui.add_vector3("r p y [°]", request.mount_rpy_deg, step=1.0, hint="roll, pitch, yaw")
+        by_hand(at, lambda value: session.change(mount_xyz=tuple(map(float, value))))
+        by_hand(turn, lambda value: session.change(mount_rpy_deg=tuple(map(float, value))))
+        self._mount = (at, turn)
 
     def _go_to(self, place: str) -> None:
         self._session.change(place=place)
+        self.show_mount()
+
+    def show_mount(self) -> None:
+        """Show the model and the mount of the current request."""
         request = self._session.request
         if self._mount is not None:
             if request.model not in self._model.options:
@@ -250,6 +281,7 @@ class Panel:
         measured = session.measured
         if self._time is not None:
             self._time.value = round(min(session.request.time_s, session.stage.duration_s), 2)
+            self._speed.value = f"{session.speed:g}"
         self.show_playing()
         if measured is None:
             return
@@ -301,7 +333,7 @@ class Panel:
         self._picked.content = _facts_html(pick)
 
 
-def _by_hand(control: Any, change: Callable[[Any], None]) -> None:
+def by_hand(control: Any, change: Callable[[Any], None]) -> None:
     """Call `change` with the new value if a person changed it, not if the program did."""
 
     def changed(event: Any) -> None:
@@ -316,7 +348,8 @@ def _count(number: int) -> str:
 
 
 def _status_html(content: str) -> str:
-    return f'<div style="padding:0.2em 1em 0.6em;font-size:0.85em;line-height:1.5">{content}</div>'
+    style = "padding:0.2em 1em 0.4em;font-size:0.8em;line-height:1.4;max-height:9.9em;overflow-y:auto"
+    return f'<div style="{style}">{content}</div>'
 
 
 def legend_html(legend: Legend) -> str:
@@ -353,12 +386,14 @@ def drawings_html(drawings: Sequence[tuple[str, str]]) -> str:
 
 
 def _facts_html(pick: Pick | None) -> str:
-    style = "padding:0.2em 1em 0.6em;font-size:0.75em;line-height:1.3"
+    style = "padding:0.2em 1em 0.6em;font-size:0.72em;line-height:1.25"
     if pick is None:
         return f'<div style="{style};color:{_MUTED}">{_NO_PICK}</div>'
-    rows = "".join(
-        f'<tr><td style="color:{_MUTED};padding-right:0.8em">{html.escape(name)}</td>'
-        f"<td>{html.escape(value)} <span style='color:{_MUTED}'>{html.escape(unit)}</span></td></tr>"
+    cells = [
+        f'<td style="color:{_MUTED};padding-right:0.5em">{html.escape(name)}</td><td style="padding-right:0.5em">'
+        f"{html.escape(value)} <span style='color:{_MUTED}'>{html.escape(unit)}</span></td>"
         for name, value, unit in pick.facts
-    )
-    return f'<div style="{style}"><table>{rows}</table></div>'
+    ]
+    # Two facts per row keep the panel short.
+    rows = "".join(f"<tr>{''.join(cells[k : k + 2])}</tr>" for k in range(0, len(cells), 2))
+    return f'<div style="{style};max-height:19em;overflow-y:auto"><table>{rows}</table></div>'

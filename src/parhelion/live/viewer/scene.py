@@ -14,7 +14,7 @@ from parhelion.core.pose import Pose
 from parhelion.core.trajectory import Trajectory, pose_at
 from parhelion.live.viewer.colours import Colours
 from parhelion.live.viewer.session import Pick, Shown
-from parhelion.live.viewer.stages import Beams, ViewFrame
+from parhelion.live.viewer.stages import Beams, PlainBody, ViewFrame
 from parhelion.outputs.foxglove.scene import linear_colour
 from parhelion.world.parts import WorldPart
 from parhelion.world.world import World
@@ -38,6 +38,16 @@ class ScreenMesh:
     """Shape (m, 3)."""
     colour: tuple[int, int, int]
     opacity: float | None = None
+
+    def split(self, cut_m: float) -> tuple[ScreenMesh, ScreenMesh]:
+        """Triangles that reach below a height [m], and those entirely above it."""
+        above = self.vertices[self.faces, 2].min(axis=1) >= cut_m
+        return self._only(~above), self._only(above)
+
+    def _only(self, kept: NDArray[np.bool_]) -> ScreenMesh:
+        used, rows = np.unique(self.faces[kept], return_inverse=True)
+        faces = rows.reshape(-1, 3).astype(np.uint32)
+        return ScreenMesh(self.name, self.vertices[used], faces, self.colour, self.opacity)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +121,7 @@ POINT_SIZE_M = 0.05
 BODY_COLOUR = (222, 226, 232)
 PICK_COLOUR = (255, 64, 160)
 LOST_COLOUR = (24, 28, 36)
+PLAIN_COLOUR, PLAIN_OPACITY = (120, 132, 148), 0.55
 _DIMMED = (22.0, 0.38)
 """Surfaces are displayed darker and with less contrast, so that points stand out."""
 _AXES_M = 0.8
@@ -121,10 +132,19 @@ _ROUND: dict[str, Any] = {"point_shape": "circle", "point_shading": "flat", "pre
 
 
 class Scene:
-    """Scene in the browser. Only the measuring thread calls it."""
+    """Scene in the browser. Only the measuring thread calls it.
 
-    def __init__(self, server: Any, world: World | None) -> None:
+    `cut_m` is the height [m] of a cut through a building: what is above is hidden until `show_roof`. `plain` are
+    vehicles without a body, drawn as boxes.
+    """
+
+    def __init__(
+        self, server: Any, world: World | None, *, cut_m: float | None = None, plain: Sequence[PlainBody] = ()
+    ) -> None:
         self._server, self._api = server, server.scene
+        self.cut_m = cut_m
+        self._roof: Any = None
+        self._plain: list[tuple[PlainBody, Any]] = []
         self._bodies: list[tuple[ScreenBody, Any]] = []
         self._poses: dict[str, Pose] = {}
         self._cloud: Any = None
@@ -142,6 +162,8 @@ class Scene:
         self._add_light()
         if world is not None:
             self._add_world(world)
+        for number, body in enumerate(plain):
+            self._add_plain(number, body)
 
     def _add_light(self) -> None:
         """Simple light from above: the default of viser, with environment and shadows, delays pages by seconds."""
@@ -157,13 +179,33 @@ class Scene:
     def _add_world(self, world: World) -> None:
         self._world = self._api.add_frame("/world", show_axes=False)
         meshes, self.left_out = standing_meshes(world)
+        if self.cut_m is not None:
+            self._roof = self._api.add_frame("/world/roof", show_axes=False, visible=False)
         for number, mesh in enumerate(meshes):
-            self._add_mesh(f"/world/standing/{number}", mesh)
+            below, above = (mesh, None) if self.cut_m is None else mesh.split(self.cut_m)
+            if len(below.faces):
+                self._add_mesh(f"/world/standing/{number}", below)
+            if above is not None and len(above.faces):
+                self._add_mesh(f"/world/roof/{number}", above)
         for number, body in enumerate(moving_bodies(world)):
             frame = self._api.add_frame(f"/world/moving/{number}", show_axes=False)
             for row, mesh in enumerate(body.meshes):
                 self._add_mesh(f"/world/moving/{number}/{row}", mesh)
             self._bodies.append((body, frame))
+
+    def set_world(self, world: World, plain: Sequence[PlainBody] = ()) -> None:
+        """Draw another version of the world."""
+        shown, roof = self._world is None or self._world.visible, not self.hides_roof
+        with self._server.atomic():
+            for frame in (self._world, *(frame for _, frame in self._plain)):
+                if frame is not None:
+                    frame.remove()
+            self._bodies, self._plain, self._poses = [], [], {}
+            self._add_world(world)
+            for number, body in enumerate(plain):
+                self._add_plain(number, body)
+            self.show_world(shown)
+            self.show_roof(roof)
 
     def _add_mesh(self, name: str, mesh: ScreenMesh) -> None:
         red, green, blue = (int(_DIMMED[0] + _DIMMED[1] * part) for part in mesh.colour)
@@ -184,13 +226,35 @@ class Scene:
         if self._world is not None:
             self._world.visible = visible
 
+    def _add_plain(self, number: int, body: PlainBody) -> None:
+        """Box of a vehicle without a body, with a wedge at its front."""
+        frame = self._api.add_frame(f"/plain/{number}", show_axes=False)
+        length, width, height = body.size_m
+        options: dict[str, Any] = {"cast_shadow": False, "receive_shadow": False, "opacity": PLAIN_OPACITY}
+        middle = (0.0, 0.0, height / 2.0)
+        self._api.add_box(f"/plain/{number}/box", PLAIN_COLOUR, body.size_m, position=middle, **options)
+        nose = (0.12 * length, 0.5 * width, 0.5 * height)
+        ahead = (0.56 * length, 0.0, height / 2.0)
+        self._api.add_box(f"/plain/{number}/front", FRUSTUM_COLOUR, nose, position=ahead, **options)
+        self._plain.append((body, frame))
+
+    def show_roof(self, visible: bool) -> None:
+        """Show or hide everything above the cut."""
+        if self._roof is not None:
+            self._roof.visible = visible
+
+    @property
+    def hides_roof(self) -> bool:
+        """True while triangles and points above the cut are hidden."""
+        return self._roof is not None and not self._roof.visible
+
     # ---- cloud -------------------------------------------------------------------------------------------------
 
     def show(self, shown: Shown) -> None:
         """Show a new cloud, or new colours of the same one."""
         measured = shown.measured
         with self._server.atomic():
-            if shown.new_cloud or self._cloud is None:
+            if shown.new_cloud or self._cloud is None or self.hides_roof:
                 self._show_cloud(measured, shown.painted.colours)
                 self._show_sensor(measured)
                 self._show_pictures(measured)
@@ -206,7 +270,11 @@ class Scene:
     def _show_cloud(self, measured: ViewFrame, colours: Colours) -> None:
         # Single precision relative to the sensor: half precision has steps of 6 cm at 100 m.
         centre = measured.offset if measured.pose is None else measured.pose.xyz
-        points = (measured.cloud.xyz - centre).astype(np.float32)
+        xyz = measured.cloud.xyz
+        if self.cut_m is not None and self.hides_roof:
+            below = xyz[:, 2] < self.cut_m
+            xyz, colours = xyz[below], colours[below]
+        points = (xyz - centre).astype(np.float32)
         position = tuple(float(v) for v in centre - measured.offset)
         # Points and colours share one message, so that no viewer combines new points with old colours.
         self._cloud = self._api.add_point_cloud(
@@ -224,6 +292,9 @@ class Scene:
                 self._beams.remove()
                 self._beams = None
             return
+        if self.cut_m is not None and self.hides_roof:
+            below = (beams.point < 0) | (beams.ends[:, 1, 2] < self.cut_m)
+            beams = Beams(beams.ends[below], beams.point[below])
         far = np.tile(np.array(LOST_COLOUR, dtype=np.uint8), (len(beams.point), 1))
         met = beams.point >= 0
         far[met] = colours[beams.point[met]] // 2
@@ -261,6 +332,8 @@ class Scene:
         for name in set(self._frustums) - {shot.name for shot in measured.pictures}:
             self._frustums.pop(name).remove()
         for number, shot in enumerate(measured.pictures):
+            if shot.pose is None:
+                continue
             place = Pose(shot.pose.xyz - measured.offset, shot.pose.quat_xyzw) @ OPTICAL
             x, y, z, w = (float(v) for v in place.quat_xyzw)
             height, width = shot.pixels.shape[:2]
@@ -325,6 +398,8 @@ class Scene:
             if self._poses.get(body.name) != pose:
                 self._poses[body.name] = pose
                 _place(frame, pose)
+        for plain, frame in self._plain:
+            _place(frame, pose_at(plain.motion, time_s))
 
     def mark(self, pick: Pick | None) -> None:
         """Mark a point with a short label, or remove the mark."""
@@ -347,33 +422,3 @@ def _place(frame: Any, pose: Pose) -> None:
     x, y, z, w = (float(v) for v in pose.quat_xyzw)
     frame.wxyz = (w, x, y, z)
     frame.position = tuple(float(v) for v in pose.xyz)
-
-
-def first_camera(measured: ViewFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Initial camera position and target in screen coordinates [m]: from behind and above the sensor."""
-    cloud = measured.cloud.xyz - measured.offset
-    if measured.pose is None:
-        if len(cloud) == 0:
-            return np.array([-10.0, -6.0, 6.0]), np.zeros(3)
-        centre = np.median(cloud, axis=0)
-        reach = float(np.percentile(np.linalg.norm(cloud - centre, axis=1), 75)) if len(cloud) else 10.0
-        reach = max(reach, 0.5)
-        return centre + reach * np.array([-1.3, -0.9, 0.9]), centre
-    sensor = measured.pose.xyz - measured.offset
-    forward = measured.pose.rotation[:, 0] * (1.0, 1.0, 0.0)
-    length = float(np.linalg.norm(forward))
-    forward = forward / length if length > 1e-6 else np.array([1.0, 0.0, 0.0])
-    left = np.array([-forward[1], forward[0], 0.0])
-    up = np.array([0.0, 0.0, 1.0])
-    if "origin" in measured.cloud.fields:
-        cloud = cloud[measured.cloud.fields["origin"] == 0]  # drops around the sensor are irrelevant for the view
-    offset = cloud - sensor
-    ranges = np.linalg.norm(offset, axis=1)
-    reach = float(np.clip(np.median(ranges), 3.0, 20.0)) if len(cloud) else 12.0
-    height = 0.75 * reach
-    overhead = offset[:, 2] > 0.6 * ranges
-    if np.count_nonzero(overhead) > 0.02 * max(1, len(cloud)):
-        # Stay below a roof.
-        height = min(height, 0.6 * float(np.percentile(offset[overhead, 2], 20)))
-        reach = min(reach, 6.0)
-    return sensor - 1.3 * reach * forward + 0.55 * reach * left + height * up, sensor + 0.35 * reach * forward

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import logging
 import socket
 import sys
 import time as clock
 import traceback
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from http import HTTPStatus
 from threading import Lock
 from typing import Any
@@ -20,8 +22,10 @@ from parhelion.core.deprecation import deprecated_method
 from parhelion.core.errors import ConfigError, MissingDependencyError
 from parhelion.core.interrupts import uninterrupted
 from parhelion.core.pose import Floats, Pose
+from parhelion.live.viewer.gizmos import EditTab, MakeDocument
+from parhelion.live.viewer.opening import first_camera, roof_cut
 from parhelion.live.viewer.panel import Actions, Panel
-from parhelion.live.viewer.scene import Scene, first_camera
+from parhelion.live.viewer.scene import Scene
 from parhelion.live.viewer.session import Session, Shown
 from parhelion.live.viewer.stages import ViewSource
 from parhelion.live.web import REFUSED, is_allowed_origin
@@ -100,6 +104,8 @@ class _FewErrors:
 LOOPBACK = "127.0.0.1"
 PORT = 8080
 BACKGROUND = (14, 17, 22)
+_MOST_QUEUED = 100
+"""Maximum number of waiting actions of pages."""
 _IDLE_S = 0.25
 _RENDER_WAIT_S = 20.0
 _FARTHEST_VIEW_M = 5000.0
@@ -114,11 +120,18 @@ class Viewer:
             print(viewer.url)
             viewer.run()                    # until stop() is called, or Ctrl-C
 
-    `port` 0 selects a free port. The first cloud is measured before the page opens.
+    `port` 0 selects a free port. `edit` makes the document that the page can edit; without it there is no tab for that.
+    The first cloud is measured before the page opens.
     """
 
     def __init__(
-        self, stage: ViewSource, *, host: str = LOOPBACK, port: int = PORT, colour_by: str | None = None
+        self,
+        stage: ViewSource,
+        *,
+        host: str = LOOPBACK,
+        port: int = PORT,
+        colour_by: str | None = None,
+        edit: MakeDocument | None = None,
     ) -> None:
         viser = _viser()
         check_port(host, port)
@@ -128,15 +141,25 @@ class Viewer:
             raise ConfigError(self.session.error)
         self._shown: Shown = first
         self._work: dict[str, Callable[[], None]] = {}
+        self._edits, self._edit = itertools.count(), edit
+        self._editor: EditTab | None = None
         self._asked, self._saving = Lock(), Lock()
         self._running = True
         self._follows = True
         self._server = _start(viser, host, port, f"Parhelion · {stage.title}")
         self.host, self.port = host, int(self._server.get_port())
-        self._camera = first_camera(first.measured)
+        self._cut_m = roof_cut(stage.world, first.measured.pose)
+        self._camera = first_camera(first.measured, stage.world, self._cut_m)
         self._set_camera()
-        self._scene = Scene(self._server, stage.world)
-        self._panel = Panel(self._server, self.session, preset_names("lidar") if stage.world else (), self._actions())
+        self._scene = Scene(self._server, stage.world, cut_m=self._cut_m, plain=stage.plain_bodies)
+        self._panel = Panel(
+            self._server,
+            self.session,
+            preset_names("lidar") if stage.world else (),
+            self._actions(),
+            roof=self._cut_m is not None,
+            more=None if edit is None else self._add_edit_tab,
+        )
         if self._scene.left_out:
             self._panel.notes = (f"{self._scene.left_out} of the smallest triangles are not drawn",)
         self._scene.show(first)
@@ -226,11 +249,46 @@ class Viewer:
         return Actions(
             point_size=lambda size: self._later("size", lambda: self._scene.point_size(size)),
             show_world=lambda visible: self._later("world", lambda: self._scene.show_world(visible)),
+            show_roof=lambda visible: self._later("roof", lambda: self._show_roof(visible)),
             follow=self._set_follows,
             show_beams=lambda visible: self._later("beams", lambda: self._scene.show_beams(visible, self._shown)),
             save=self._save,
             home=self._go_home,
         )
+
+    # ---- editing -----------------------------------------------------------------------------------------------
+
+    def _add_edit_tab(self, tabs: Any) -> None:
+        assert self._edit is not None
+        self._editor = EditTab(
+            self._server, tabs.add_tab("Edit"), self.session, self._edit, self._queue_edit, self._show_edited
+        )
+
+    def _queue_edit(self, work: Callable[[], None]) -> None:
+        """Queue an edit; unlike other actions, none replaces an earlier one."""
+        if len(self._work) < _MOST_QUEUED:
+            self._later(f"edit {next(self._edits)}", work)
+
+    def _show_edited(self) -> None:
+        stage = self.session.stage
+        if stage.world is not None:
+            self._scene.set_world(stage.world, stage.plain_bodies)
+        self._panel.show_mount()
+
+    def _object_at(self, origin: Floats, direction: Floats) -> int | None:
+        """`index` of the object of the world that a ray hits first, below the cut through a building."""
+        world = self.session.stage.world
+        if world is None:
+            return None
+        if self._cut_m is not None and self._scene.hides_roof and direction[2] < 0.0:
+            origin = origin + max(0.0, (self._cut_m - origin[2]) / direction[2]) * direction
+        hits = world.cast(origin[None], direction[None])
+        part = int(hits.part[0])
+        return int(world.parts.object_index[part]) if np.isfinite(hits.range[0]) and part < len(world.parts) else None
+
+    def _show_roof(self, visible: bool) -> None:
+        self._scene.show_roof(visible)
+        self._scene.show(replace(self._shown, new_cloud=True))
 
     def _clicked(self, event: Any) -> None:
         origin, direction = (np.asarray(ray, np.float64) for ray in (event.ray_origin, event.ray_direction))
@@ -238,7 +296,10 @@ class Viewer:
             return
 
         def pick() -> None:
-            found = self.session.pick(origin, direction)
+            if self._editor is not None and self._editor.selects:
+                self._editor.pick(self._object_at(origin, direction))
+            hidden_from = self._cut_m if self._scene.hides_roof else None
+            found = self.session.pick(origin, direction, below_m=hidden_from)
             self._scene.mark(found)
             self._panel.show_pick(found)
 
@@ -249,6 +310,30 @@ class Viewer:
         camera = self._server.initial_camera
         camera.position, camera.look_at, camera.up = position, target, np.array([0.0, 0.0, 1.0])
         camera.fov, camera.near, camera.far = float(np.radians(60.0)), 0.05, _FARTHEST_VIEW_M
+
+    def on_camera(self, moved: Callable[[Any, Any, Any], None]) -> None:
+        """Call a function with position, target and upward direction when a camera of this viewer moves."""
+
+        def watch(client: Any) -> None:
+            client.camera.on_update(lambda camera: moved(camera.position, camera.look_at, camera.up_direction))
+
+        self._server.on_client_connect(watch)
+
+    def is_home(self, position: Any) -> bool:
+        """Return whether a camera position [m] is the initial one."""
+        return bool(np.allclose(position, self._camera[0], atol=1e-3) or np.allclose(position, _UNPLACED))
+
+    @property
+    def lidar_pose(self) -> Pose | None:
+        """Pose of the lidar in screen coordinates; None for clouds in the frame of their sensor."""
+        measured = self._shown.measured
+        return None if measured.pose is None else Pose(measured.pose.xyz - measured.offset, measured.pose.quat_xyzw)
+
+    def set_cameras(self, position: Any, target: Any, up: Any) -> None:
+        """Place the cameras of all pages of this viewer."""
+        for client in self._server.get_clients().values():
+            with client.atomic():
+                client.camera.up_direction, client.camera.position, client.camera.look_at = up, position, target
 
     def _welcome(self, client: Any) -> None:
         """Place the camera of a new page that missed the message of viser, as slow pages sometimes do."""
@@ -275,7 +360,7 @@ class Viewer:
     def _go_home(self, client: Any) -> None:
         if client is None:
             return
-        self._place(client, *first_camera(self._shown.measured))
+        self._place(client, *first_camera(self._shown.measured, self.session.stage.world, self._cut_m))
 
     @staticmethod
     def _place(client: Any, position: Floats, target: Floats) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time as clock
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from threading import Condition
 from typing import Any
@@ -124,6 +125,10 @@ class Session:
         self._steps = 0
         self.playing = False
         self.speed = 1.0
+        self.follows = False
+        """True if the clock of another session drives this one."""
+        self.listeners: list[Callable[[dict[str, Any]], None]] = []
+        """Functions that are called with the values of every change, with the lock held: they must not wait."""
         self.error = ""
         """Error of the last measurement, or an empty string."""
         self.colour_by = colour_by or "intensity"
@@ -137,6 +142,12 @@ class Session:
         `amounts` maps names of media to their new amounts, and `daylight` its fields to their new values; others stay
         unchanged.
         """
+        with self._changed:
+            for listen in self.listeners:
+                listen(dict(values))
+            self._take(values)
+
+    def _take(self, values: dict[str, Any]) -> None:
         with self._changed:
             asked = {name: values.pop(name) for name in list(values) if name in _REQUEST_FIELDS}
             for name, value in values.items():
@@ -175,11 +186,39 @@ class Session:
 
     def tick(self, seconds: float) -> None:
         """Advance the clock by wall time while playing; it stops at the end."""
-        if not self.playing:
+        if not self.playing or self.follows:
             return
         # After a long measurement the clock continues from the displayed time and does not jump.
         time_s = self.request.time_s + min(seconds, _LONGEST_TICK_S) * self.speed
         self.change(time_s=time_s, playing=time_s < self.stage.duration_s)
+
+    def renew(self, stage: ViewSource) -> None:
+        """Show another version of the source, with the mounts that it defines; time and weather remain."""
+        with self._changed:
+            self.stage = stage
+            first = stage.places.get(self._request.place) or next(iter(stage.places.values()))
+            self._request = replace(
+                self._request,
+                place=first.place,
+                mount_xyz=first.mount_xyz,
+                mount_rpy_deg=first.mount_rpy_deg,
+                model=self._request.model if first.place == self._request.place else first.model,
+            )
+            self._done = None
+            self._changed.notify_all()
+
+    def take_over(self, values: dict[str, Any]) -> None:
+        """Change settings to those of another session, unless they are the same already."""
+        with self._changed:
+            now: dict[str, Any] = {"time_s": self._request.time_s, "playing": self.playing, "speed": self.speed}
+            now["colour_by"] = self.colour_by
+            wanted = dict(values)
+            if "time_s" in wanted:
+                wanted["time_s"] = min(max(0.0, float(wanted["time_s"])), self.stage.duration_s)
+            if "colour_by" in wanted and wanted["colour_by"] not in self.choices:
+                del wanted["colour_by"]
+            if any(now[name] != value for name, value in wanted.items()):
+                self._take(wanted)
 
     def stop(self) -> None:
         """Make `wait` return immediately from now on."""
@@ -284,12 +323,14 @@ class Session:
             self._limits[key] = (painted.legend.low, painted.legend.high)
         return painted
 
-    def pick(self, origin: ArrayLike, direction: ArrayLike) -> Pick | None:
-        """Pick the point nearest to a ray in screen coordinates."""
+    def pick(self, origin: ArrayLike, direction: ArrayLike, *, below_m: float | None = None) -> Pick | None:
+        """Pick the point nearest to a ray in screen coordinates; points at `below_m` or higher are hidden."""
         measured = self._measured
         if measured is None:
             return None
         local = measured.cloud.xyz - measured.offset
+        if below_m is not None:
+            local = np.where((measured.cloud.xyz[:, 2] < below_m)[:, None], local, np.nan)
         row = nearest_to_ray(local, origin, direction)
         if row is None:
             return None

@@ -1,14 +1,11 @@
-"""View sources: a world with a lidar, a scenario, a recorded cloud, or the frames of a capture."""
+"""View sources of simulated clouds: a world with a lidar, and a scenario. `recordings.py` has the recorded ones."""
 
 from __future__ import annotations
 
 import math
 import time as clock
-from bisect import bisect_right
-from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,10 +18,10 @@ from parhelion.core.image import Image
 from parhelion.core.pose import Pose, quat_rotate
 from parhelion.core.streams import Samples
 from parhelion.core.trajectory import Fixed, Mounted, Trajectory, pose_at
-from parhelion.io.recordings import numbered_frames
 from parhelion.live.viewer.colours import IN_THE_AIR
 from parhelion.live.viewer.frames import CameraFrame, Cameras, Points
 from parhelion.live.viewer.layers import VIEWER, Dots, Segments, collision_marks
+from parhelion.live.viewer.opening import free_place
 from parhelion.pictures.camera import image_colours
 from parhelion.scenario.scenario import Scenario, Step
 from parhelion.scenario.sensors import FrameOnBoard
@@ -76,13 +73,10 @@ PLACED_AHEAD_M = 15.0
 PLACED_HALF_SIZE_M = (12.0, 12.0, 5.0)
 CLOCK_S = 60.0
 """Length of the time slider [s] for worlds without a finite path."""
-MOST_POINTS = 2_000_000
-"""Maximum number of displayed points of a recording."""
 READING_S = 0.1
 """Reading interval of the other sensors [s]."""
 MARKED_S = 1.0
 """Time [s] for which a collision is marked."""
-_FAR_M = 1000.0
 _LIDARS_KEPT = 3
 
 Triple = tuple[float, float, float]
@@ -109,6 +103,8 @@ class Request:
     """Fields of daylight and their values, in a stream."""
     points_over: bool = False
     """True if the cloud is projected onto the images."""
+    hidden: tuple[str, ...] = ()
+    """Names of the lidars that are not shown."""
 
     @property
     def mount(self) -> Pose:
@@ -145,6 +141,32 @@ class ViewFrame:
     """Values that the sliders of weather and daylight show, if something else may change them."""
 
 
+@dataclass(frozen=True, eq=False)
+class PlainBody:
+    """Box on the screen for a vehicle without a body; no sensor sees it."""
+
+    name: str
+    size_m: Triple
+    motion: Trajectory
+
+
+PLAIN_SIZE_M: Triple = (0.8, 0.5, 0.3)
+"""Size of the box of a vehicle without a data sheet [m]."""
+
+
+def plain_bodies(scenario: Scenario, models: Mapping[str, str | None]) -> tuple[PlainBody, ...]:
+    """Boxes for the vehicles that have neither body nor URDF; `models` are the names of their data sheets."""
+    from parhelion.motion.vehicles.library import vehicle_sheet
+
+    found = []
+    for entry in scenario.settings.vehicles:
+        if entry.body is None and entry.urdf is None:
+            model = models.get(entry.name)
+            size = PLAIN_SIZE_M if model is None else tuple(float(v) for v in vehicle_sheet(model).size_m)
+            found.append(PlainBody(entry.name, size, scenario.bodies[entry.name].motion))  # type: ignore[arg-type]
+    return tuple(found)
+
+
 class ViewSource(Protocol):
     """Source of a view."""
 
@@ -156,6 +178,14 @@ class ViewSource(Protocol):
     """Lidars by name in their initial state; empty for recordings."""
     cameras: tuple[str, ...]
     """Names of cameras whose images are shown."""
+    lidars: tuple[str, ...]
+    """Names of lidars that are shown together, if there are several."""
+    media: tuple[str, ...]
+    """Names of the media with a slider."""
+    base_weather: Weather | None
+    """Weather without the changes of the sliders."""
+    plain_bodies: tuple[PlainBody, ...]
+    """Vehicles without a body of their own."""
 
     def measure(self, request: Request) -> ViewFrame:
         """Measure the requested cloud."""
@@ -202,10 +232,32 @@ def weather_of(base: Weather | None, request: Request, placed_at: Triple) -> Wea
     return None if weather.is_clear() else weather
 
 
+def joined(clouds: Mapping[str, PointCloud]) -> PointCloud:
+    """Clouds of several lidars as one, with their common fields and the field `lidar`; a single one is unchanged."""
+    parts = list(clouds.values())
+    if len(parts) == 1:
+        return parts[0]
+    shared = [
+        name
+        for name, values in parts[0].fields.items()
+        if all(name in one.fields and one.fields[name].shape[1:] == values.shape[1:] for one in parts)
+    ]
+    fields = {name: np.concatenate([one.fields[name] for one in parts]) for name in shared}
+    fields["lidar"] = np.repeat(np.arange(len(parts), dtype=np.uint8), [len(one) for one in parts])
+    names: dict[str, dict[int, str]] = {"lidar": dict(enumerate(clouds))}
+    for one in parts:
+        for field_name, words in one.names.items():
+            names.setdefault(field_name, {}).update(words)
+    xyz = np.concatenate([np.asarray(one.xyz, np.float64) for one in parts])
+    return PointCloud(xyz, fields, parts[0].frame, names, parts[0].metadata)
+
+
 class WorldStage:
     """World with one lidar, at a given pose or on the path of the world."""
 
     cameras: tuple[str, ...] = ()
+    lidars: tuple[str, ...] = ()
+    plain_bodies: tuple[PlainBody, ...] = ()
 
     def __init__(self, world: World, model: str, *, pose: Pose | None = None, time: float = 0.0, seed: int = 0) -> None:
         self.world: World | None = world
@@ -214,15 +266,33 @@ class WorldStage:
         self._lidars = LidarCache()
         self._lidars.get(model)
         rides = pose is None and world.path is not None
+        self._rides = rides
         self._body: Trajectory = world.path if rides and world.path is not None else Fixed(Pose())
-        mount = Pose() if rides else world.viewpoint if pose is None else pose
+        mount = Pose() if rides else free_place(world) if pose is None else pose
         times = getattr(world.path, "times", None) if rides else None
         ends = math.floor(100.0 * float(times[-1])) / 100.0 if times is not None else CLOCK_S
         self.duration_s = max(ends, float(time))
         first = _request("", model, mount, time)
-        self.places = {"": first}
-        self._base = world.weather
+        self.places, self._opened_at = {"": first}, mount
+        self.media = tuple(media.table())
+        self.base_weather = world.weather
         self._placed_at = _ahead(pose_at(Mounted(self._body, mount), 0.0))
+
+    def lidar_of(self, request: Request) -> Lidar:
+        """Lidar of a request."""
+        return self._lidars.get(request.model)
+
+    @property
+    def viewpoint(self) -> Pose | None:
+        """Pose of the lidar in the world; None if it drives along the path of the world."""
+        return None if self._rides else self.places[""].mount
+
+    def replace_world(self, world: World, viewpoint: Pose | None = None) -> None:
+        """Show another version of the world, with the lidar at a new viewpoint or where it was at first."""
+        self.world = self._world = world
+        if not self._rides:
+            first = self.places[""]
+            self.places = {"": _request("", first.model, viewpoint or self._opened_at, first.time_s)}
 
     def period_s(self, request: Request) -> float:
         """Time between scans [s]."""
@@ -235,7 +305,7 @@ class WorldStage:
 
     def measure(self, request: Request) -> ViewFrame:
         """One scan."""
-        self._world.weather = weather_of(self._base, request, self._placed_at)
+        self._world.weather = weather_of(self.base_weather, request, self._placed_at)
         lidar = self._lidars.get(request.model)
         motion = Mounted(self._body, request.mount)
         begun = clock.perf_counter()
@@ -250,8 +320,11 @@ class _DrivenStage:
         self._scenario = scenario
         self.world: World | None = scenario.world
         self.title = scenario.settings.name or title or "scenario"
+        self.media = tuple(media.table())
+        self.lidars: tuple[str, ...] = ()
+        self.plain_bodies = plain_bodies(scenario, {entry.name: entry.model for entry in scenario.settings.vehicles})
         self.duration_s = scenario.duration_s
-        self._base = scenario.world.weather
+        self.base_weather = scenario.world.weather
         self._cameras = Cameras(scenario)
         self.cameras: tuple[str, ...] = self._cameras.names
         self._walk: Iterator[Any] = scenario.walk(lambda sensor, number: False, batch_s=batch_s)
@@ -305,7 +378,12 @@ class ScenarioStage(_DrivenStage):
         self._points = Points(scenario)
         self._samples: dict[str, list[Samples]] = {sensor.name: [] for sensor in scenario.stream_sensors}
         first = next(iter(self._scanners.values()))
+        self.lidars = tuple(self._scanners) if len(self._scanners) > 1 else ()
         self._placed_at = _ahead(pose_at(first.motion, 0.0))
+
+    def lidar_of(self, request: Request) -> Lidar:
+        """Lidar of a request."""
+        return self._lidar(request)[1]
 
     def _lidar(self, request: Request) -> tuple[FrameOnBoard, Lidar]:
         return self._scanners[request.place], self._lidars[request.place].get(request.model, request.place)
@@ -325,28 +403,47 @@ class ScenarioStage(_DrivenStage):
         return self._scanners[request.place].entry.phase_s + self._number(request) * self.period_s(request)
 
     def measure(self, request: Request) -> ViewFrame:
-        """Measure one scan, numbered as in a run of the scenario."""
-        scanner, lidar = self._lidar(request)
+        """Measure one scan of each shown lidar, numbered as in a run of the scenario."""
         begun = clock.perf_counter()
+        shown = [name for name in self._scanners if name not in request.hidden or name == request.place]
+        others = [replace(self.places[name], time_s=request.time_s) for name in shown if name != request.place]
         start = self.scan_start(request)
         over = self._cameras.over_at(start) if request.pictures else 0.0
-        self._drive_until(max(start + _length_s(lidar), over, self._points.over_at(start)))
-        world = self._scenario.world
-        world.weather = weather_of(self._base, request, self._placed_at)
-        mount = request.mount
-        if request == _request(request.place, lidar.model, scanner.mount, request.time_s, like=request):
-            mount = scanner.mount  # not through angles, which would round it
-        motion: Trajectory = Fixed(mount) if scanner.body is None else Mounted(scanner.body.motion, mount)
-        scan = lidar.scan(world, trajectory=motion, time=start, seed=self._scenario.seed, frame=self._number(request))
-        found = measured(scan, begun)
+        ends = [self.scan_start(one) + _length_s(self._lidar(one)[1]) for one in (request, *others)]
+        self._drive_until(max(*ends, over, self._points.over_at(start)))
+        self._scenario.world.weather = weather_of(self.base_weather, request, self._placed_at)
+        found = measured(self._scan(request), begun)
+        if others:
+            of_others = {one.place: measured(self._scan(one)).cloud for one in others}
+            found = replace(
+                found,
+                cloud=joined({name: of_others.get(name, found.cloud) for name in shown}),
+                beams=None,
+                seconds=clock.perf_counter() - begun,
+            )
         shots = self._shots(request, found, start)
-        found = self._with_readings(found, start + _length_s(lidar))
+        found = self._with_readings(found, ends[0])
         points = list(self._points.at(start, request.amounts))
         described = [line for _, lines in points for line in lines]
         notes = [*found.notes, *described, *(line for shot in shots for line in shot.lines)]
         dots = tuple(one for one, _ in points)
         found = replace(found, notes=tuple(notes), pictures=shots, dots=dots)
-        return self._with_collisions(found, start + _length_s(lidar))
+        return self._with_collisions(found, ends[0])
+
+    def _scan(self, request: Request) -> Scan:
+        """Scan of the lidar of a request."""
+        scanner, lidar = self._lidar(request)
+        mount = request.mount
+        if request == _request(request.place, lidar.model, scanner.mount, request.time_s, like=request):
+            mount = scanner.mount  # not through angles, which would round it
+        motion: Trajectory = Fixed(mount) if scanner.body is None else Mounted(scanner.body.motion, mount)
+        return lidar.scan(
+            self._scenario.world,
+            trajectory=motion,
+            time=self.scan_start(request),
+            seed=self._scenario.seed,
+            frame=self._number(request),
+        )
 
     def _shots(self, request: Request, found: ViewFrame, start: float) -> tuple[CameraFrame, ...]:
         """Images that accompany a scan."""
@@ -375,41 +472,6 @@ class ScenarioStage(_DrivenStage):
                 text = "" if layer.drawing is None else layer.drawing(latest)
                 drawings += [(sensor.name, text)] if text else []
         return replace(found, notes=tuple(lines), segments=tuple(segments), drawings=tuple(drawings))
-
-
-class CloudStage:
-    """Recorded cloud."""
-
-    cameras: tuple[str, ...] = ()
-
-    def __init__(self, cloud: PointCloud, title: str = "cloud") -> None:
-        self.world: World | None = None
-        self.title, self.duration_s = title, 0.0
-        self.places: dict[str, Request] = {}
-        there = np.isfinite(cloud.xyz).all(axis=1)
-        notes = []
-        if not there.all():
-            notes.append(f"{np.count_nonzero(~there)} rows without coordinates omitted")
-            cloud = cloud.select(there)
-        if len(cloud) > MOST_POINTS:
-            every = math.ceil(len(cloud) / MOST_POINTS)
-            notes.append(f"every {every}th of {len(cloud)} points shown")
-            cloud = cloud.select(slice(None, None, every))
-        middle = np.median(cloud.xyz, axis=0) if len(cloud) else np.zeros(3)
-        offset = np.round(middle) if np.abs(middle).max() > _FAR_M else np.zeros(3)
-        self._measured = ViewFrame(cloud, offset=offset.astype(np.float64), notes=tuple(notes))
-
-    def period_s(self, request: Request) -> float:
-        """Return 0: a cloud has no time."""
-        return 1.0
-
-    def scan_start(self, request: Request) -> float:
-        """Return 0: a cloud has no time."""
-        return 0.0
-
-    def measure(self, request: Request) -> ViewFrame:
-        """The cloud."""
-        return self._measured
 
 
 def _request(place: str, model: str, mount: Pose, time: float, like: Request | None = None) -> Request:
@@ -484,7 +546,7 @@ class PicturesStage(_DrivenStage):
         begun = clock.perf_counter()
         start = self.scan_start(request)
         self._drive_until(self._cameras.over_at(start))
-        self._scenario.world.weather = weather_of(self._base, request, (0.0, 0.0, 0.0))
+        self._scenario.world.weather = weather_of(self.base_weather, request, (0.0, 0.0, 0.0))
         air = request.amounts
         shots = tuple(self._cameras.at(start, air)) if request.pictures else ()
         image = self._cameras.image(request.place, start, air)
@@ -522,82 +584,3 @@ def points_of(image: Image) -> PointCloud:
             fields[name] = values[v, u][known]
     local = along[known] * distance[known, None]
     return PointCloud(image.pose.apply(local), fields, "world", image.names, image.metadata)
-
-
-# ---- frames of a capture, on the clock of the recording -------------------------------------------------------------
-
-
-_TURNS_KEPT = 8
-_DEFAULT_PERIOD_S = 0.1
-
-
-class FramesStage:
-    """Frames of a capture, read on demand; going back reads the file from its beginning."""
-
-    cameras: tuple[str, ...] = ()
-
-    def __init__(self, path: Path, *, sensor: str | None = None) -> None:
-        self._path, self._sensor = path, sensor
-        self.world: World | None = None
-        self.title = path.name
-        self.places: dict[str, Request] = {}
-        # One pass for the times of all frames, with one frame in memory at a time.
-        self._starts: list[float] = []
-        for _, turn in self._read():
-            at = turn.start_time
-            # The clock of a sensor may be reset while it runs; the clock of the page continues.
-            self._starts.append(
-                at if not self._starts or at > self._starts[-1] else self._starts[-1] + _DEFAULT_PERIOD_S
-            )
-        first, last = self._starts[0], self._starts[-1]
-        self._period_s = (last - first) / (len(self._starts) - 1) if last > first else _DEFAULT_PERIOD_S
-        self.duration_s = last - first
-        self._kept: OrderedDict[int, ViewFrame] = OrderedDict()
-        self._ahead: Iterator[tuple[int, Scan]] = iter(())
-        self._next = len(self._starts)
-
-    def _read(self) -> Iterator[tuple[int, Scan]]:
-        return numbered_frames(self._path, sensor=self._sensor)
-
-    def _number(self, request: Request) -> int:
-        now = self._starts[0] + request.time_s + 1e-6
-        return max(bisect_right(self._starts, now) - 1, 0)
-
-    def period_s(self, request: Request) -> float:
-        """Time from this frame to the next [s]."""
-        number = self._number(request)
-        if number + 1 < len(self._starts):
-            return max(self._starts[number + 1] - self._starts[number], 1e-3)
-        return self._period_s
-
-    def scan_start(self, request: Request) -> float:
-        """Start [s] of the frame that covers the requested time."""
-        return self._starts[self._number(request)] - self._starts[0]
-
-    def measure(self, request: Request) -> ViewFrame:
-        """Recorded frame at that time."""
-        number = self._number(request)
-        if number not in self._kept:
-            self._kept[number] = self._measured(number)
-            while len(self._kept) > _TURNS_KEPT:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(number)
-        return self._kept[number]
-
-    def _measured(self, number: int) -> ViewFrame:
-        begun = clock.perf_counter()
-        if number < self._next:
-            self._ahead, self._next = self._read(), 0
-        turn = next(turn for k, turn in self._ahead if k == number)
-        self._next = number + 1
-        shown = CloudStage(turn).measure(Request())
-        notes = [f"frame {number} of {len(self._starts)}, {int(turn.lost.sum())} shots without a return"]
-        if turn.metadata.get("missing_columns"):
-            notes.append(f"{turn.metadata['missing_columns']} columns are missing: packets were lost")
-        return ViewFrame(
-            shown.cloud,
-            time_s=self._starts[number] - self._starts[0],
-            shots=len(turn.shots),
-            seconds=clock.perf_counter() - begun,
-            notes=(*notes, *shown.notes),
-        )

@@ -13,7 +13,7 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.trajectory import pose_at
 from parhelion.live.ros import DAYLIGHT, DAYLIGHT_FIELDS, WEATHER, AirControl
 from parhelion.live.viewer.server import LOOPBACK, PORT, Viewer
-from parhelion.live.viewer.stages import Request, ViewFrame, measured
+from parhelion.live.viewer.stages import Request, ViewFrame, measured, plain_bodies
 from parhelion.scenario.scenario import Scenario
 from parhelion.weather import media
 from parhelion.world.world import World
@@ -25,6 +25,7 @@ class StreamStage:
     """Latest scans of a stream. Changes of amounts and daylight in a request are passed to the stream."""
 
     cameras: tuple[str, ...] = ()
+    lidars: tuple[str, ...] = ()
 
     def __init__(self, scenario: Scenario, air: AirControl) -> None:
         scanners = scenario.giving(Scan)
@@ -32,6 +33,8 @@ class StreamStage:
             raise ConfigError(f"{scenario.source}: has no lidar, so there is no cloud to show")
         self.title = scenario.settings.name or "stream"
         self.world: World | None = scenario.world
+        self.base_weather = scenario.world.weather
+        self.plain_bodies = plain_bodies(scenario, {entry.name: entry.model for entry in scenario.settings.vehicles})
         self.duration_s = 0.0
         self.places = {one.name: Request(place=one.name) for one in scanners}
         self.media = tuple(name for name, medium in media.table().items() if medium.place is None)

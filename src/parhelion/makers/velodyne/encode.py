@@ -24,6 +24,7 @@ from parhelion.core.clouds import PointCloud, Scan
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.streams import ImuData
 from parhelion.makers import Datagram
+from parhelion.makers.spinning import measured, places
 from parhelion.makers.velodyne.models import BLOCKS_PER_PACKET, RETURN_MODES, VelodyneModel, velodyne_model
 
 Floats = NDArray[np.float64]
@@ -32,6 +33,7 @@ BLOCK_FLAG = 0xEEFF
 """Flag of a block: the bytes 0xFF 0xEE, read as a little-endian word."""
 HOUR_US = 3_600_000_000
 DATA_PORT = 2368
+TITLE = "Velodyne"
 
 RECORD = np.dtype([("distance", "<u2"), ("reflectivity", "u1")])
 BLOCK = np.dtype([("flag", "<u2"), ("azimuth", "<u2"), ("records", RECORD, (32,))])
@@ -144,7 +146,7 @@ class VelodyneEncoder:
             raise ConfigError(
                 "Velodyne packets: the scan must be in the frame 'sensor' and have fields 'range' and 'shot'"
             )
-        laser, column = _places(scan, model)
+        laser, column = places(scan, model, TITLE)
         first = np.empty(len(scan.shots) // model.channels, np.int64)
         first[column[laser == 0]] = np.flatnonzero(laser == 0)
         direction = scan.shots.direction[first].astype(np.float64)
@@ -153,7 +155,7 @@ class VelodyneEncoder:
         if len(azimuth) > 1:
             self._step_deg = float(np.median(np.diff(azimuth)))
         time = scan.start_time + scan.shots.time[first].astype(np.float64)
-        distance, reflectivity = _measured(scan, laser, column, model, mode == "dual")
+        distance, reflectivity = measured(scan, laser, column, model, TITLE, mode == "dual")
         return _Sequences(time, azimuth, distance, reflectivity), mode
 
     def _packets(self, sequences: _Sequences) -> Packets:
@@ -226,49 +228,6 @@ def _finite(name: str, value: float) -> float:
     if not np.isfinite(value):
         raise ConfigError(f"{name}: must be finite, got {value!r}")
     return float(value)
-
-
-def _places(scan: Scan, model: VelodyneModel) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Laser and firing sequence of each shot; every sequence must contain every laser once."""
-    shots = scan.shots
-    columns = len(shots) // model.channels
-    fits = len(shots) > 0 and len(shots) == columns * model.channels and int(shots.ring.max()) < model.channels
-    if fits:
-        laser = model.laser_of_ring[shots.ring]
-        column = shots.column.astype(np.int64)
-        fits = bool((np.bincount(column * model.channels + laser, minlength=len(shots)) == 1).all())
-    if not fits:
-        raise ConfigError(
-            f"Velodyne packets: the scan's {len(shots)} shots are not complete firing sequences of the "
-            f"{model.channels} lasers of a {model.name}"
-        )
-    return laser, column
-
-
-def _measured(
-    scan: Scan, laser: NDArray[np.int64], column: NDArray[np.int64], model: VelodyneModel, dual: bool
-) -> tuple[NDArray[np.uint16], NDArray[np.uint8]]:
-    """Distances and reflectivities in counts, of shape (sequences, returns, lasers); last returns come first."""
-    n = len(scan.shots)
-    shot = scan.fields["shot"].astype(np.int64)
-    if len(shot) and int(shot.max()) >= n:
-        raise ConfigError(f"Velodyne packets: a point refers to shot {int(shot.max())}, but the scan has {n} shots")
-    counts = scan.fields["range"].astype(np.float64) / model.unit_m
-    held = np.isfinite(counts) & (counts < 65535.5)
-    shot, counts = shot[held], np.rint(counts[held]).astype(np.uint16)
-    intensity = scan.fields.get("intensity", np.zeros(len(scan)))[held]
-    shade = np.rint(np.clip(np.nan_to_num(intensity), 0.0, 255.0)).astype(np.uint8)
-    # Points of a shot may be in any order. In order of range, the farthest is written last and remains.
-    by_range = np.argsort(counts, kind="stable")
-    orders = (by_range, by_range[::-1]) if dual else (by_range,)
-    shape = (n // model.channels, len(orders), model.channels)
-    distance, reflectivity = np.zeros(shape, np.uint16), np.zeros(shape, np.uint8)
-    for number, order in enumerate(orders):
-        rows = shot[order]
-        distance[column[rows], number, laser[rows]] = counts[order]
-        reflectivity[column[rows], number, laser[rows]] = shade[order]
-    reflectivity[distance == 0] = 0
-    return distance, reflectivity
 
 
 # ---- position packets -----------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError, unknown_name
+from parhelion.makers import spinning
 from parhelion.makers.codec import ShotPattern
 
 RETURN_MODES = {"strongest": 0x37, "last": 0x38, "dual": 0x39}
@@ -162,66 +163,6 @@ def model_of_product(product: int, spacing_us: float | None = None) -> VelodyneM
     raise ConfigError(f"Velodyne packets: unknown product code 0x{product:02x}; known: {known}")
 
 
-# ---- matching -------------------------------------------------------------------------------------------------------
-# Packets contain neither angles nor times of single lasers; decoders use those of the model that the packet names. A
-# sensor may therefore send the packets of a model only if it has that model's lasers and firing sequence, within the
-# calibration tolerance of a single unit.
-
-Floats = NDArray[np.float64]
-
-ANGLE_TOLERANCE_DEG = 0.15
-"""Tolerance of beam angles: units differ from the nominal angles by about 0.01 deg; neighbouring lasers of a VLP-32C
-are 0.333 deg apart."""
-PERIOD_TOLERANCE_US = 0.05
-FIRE_TOLERANCE_US = 0.3
-"""Tolerance of firing times; firings of an HDL-32E are 1.152 us apart."""
-
-
 def matching_model(shots: ShotPattern) -> VelodyneModel:
     """Model whose packets can hold these shots; the error states the difference from each candidate."""
-    channels = int(shots.ring.max()) + 1 if len(shots.ring) else 0
-    known = [model for model in MODELS.values() if model.channels == channels]
-    if not known:
-        numbers = ", ".join(f"{model.channels} ({model.name})" for model in MODELS.values())
-        raise ConfigError(f"it has {channels} channels, but Velodyne packets exist for {numbers}")
-    sequences = len(shots.ring) // channels
-    order = np.lexsort((shots.ring, shots.column))
-    whole = np.tile(np.arange(channels), sequences)
-    if sequences < 2 or len(order) != len(whole) or not np.array_equal(shots.ring[order], whole):
-        raise ConfigError(f"its {len(shots.ring)} shots are not complete firing sequences of {channels} channels")
-    shape = (sequences, channels)
-    time_us = 1e6 * shots.time[order].astype(np.float64).reshape(shape)
-    direction = shots.direction[order].astype(np.float64).reshape(*shape, 3)
-    reasons = [_difference(model, time_us, direction) for model in known]
-    for model, reason in zip(known, reasons, strict=True):
-        if not reason:
-            return model
-    differences = (f"of a {model.name}, because {reason}" for model, reason in zip(known, reasons, strict=True))
-    raise ConfigError(f"it cannot send the packets {', nor '.join(differences)}")
-
-
-def _difference(model: VelodyneModel, time_us: Floats, direction: Floats) -> str:
-    """Difference of shots, by firing sequence and ring, from a model; empty if they agree."""
-    laser = model.laser_of_ring
-    first = int(model.ring[0])
-    elevation = np.degrees(np.arcsin(np.clip(direction[..., 2], -1.0, 1.0))).mean(axis=0)
-    off = np.abs(elevation - np.asarray(model.elevation_deg)[laser])
-    if off.max() > ANGLE_TOLERANCE_DEG:
-        return f"channel {int(off.argmax())} is {off.max():.2f} deg off its elevation"
-    period = (time_us[-1, first] - time_us[0, first]) / (len(time_us) - 1)
-    if abs(period - model.period_us) > PERIOD_TOLERANCE_US:
-        return f"it fires every {period:.3f} us, not every {model.period_us:g} us"
-    late = np.abs(np.median(time_us - time_us[:, [first]], axis=0) - 1e6 * model.fire_time_s[laser])
-    if late.max() > FIRE_TOLERANCE_US:
-        return f"channel {int(late.argmax())} fires {late.max():.2f} us off its time"
-    # The head rotates uniformly, so azimuths minus its rotation are the lasers' own.
-    azimuth = np.degrees(np.unwrap(np.arctan2(direction[..., 1], direction[..., 0]), axis=0))
-    rate = (azimuth[-1, first] - azimuth[0, first]) / (time_us[-1, first] - time_us[0, first])
-    if rate >= 0.0:
-        return "it rotates counter-clockwise"
-    own = azimuth - rate * time_us
-    apart = np.median((own - own[:, [first]] + 180.0) % 360.0 - 180.0, axis=0)
-    aside = np.abs(apart - (model.offset_deg[laser] - model.offset_deg[0]))
-    if aside.max() > ANGLE_TOLERANCE_DEG:
-        return f"channel {int(aside.argmax())} is {aside.max():.2f} deg off its azimuth"
-    return ""
+    return spinning.matching_model(shots, MODELS.values(), "Velodyne")

@@ -15,7 +15,7 @@ from parhelion.core.schedule import eased
 from parhelion.core.trajectory import ConstantTwist, Trajectory
 from parhelion.motion.actors.body import Actor, Builder, Span, about, heading_of, span_of, trajectory_of
 from parhelion.world.kit.instances import struts
-from parhelion.world.kit.props import KitPart
+from parhelion.world.kit.props import KitPart, hair_and_face
 from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import loft, pipe, sphere, spindle
 from parhelion.world.world import World
@@ -474,27 +474,30 @@ def add_person(
     name: str = "person",
     clothes: str = "cotton",
     trousers: str = "fabric-blue",
+    hair: str = "hair-dark",
     times: tuple[float, float] | None = None,
 ) -> Actor:
     """Add a person who walks along a motion (its frame on the ground, x forward), and stands while it rests.
 
     Steps follow from speed and height, planted feet do not slide, legs and arms swing. Valid for walking up to about
-    2.5 m/s; running is only approximate. `height_m` is from 0.8 to 2.3; `clothes` and `trousers` are materials. `times`
-    (first, last) [s] limits the walk, for motions without a `start_time` and `end_time`.
+    2.5 m/s; running is only approximate. `height_m` is from 0.8 to 2.3; `clothes`, `trousers` and `hair` are materials.
+    `times` (first, last) [s] limits the walk, for motions without a `start_time` and `end_time`.
     """
     height = within("person: height_m", height_m, 0.8, 2.3)
-    return show_person(world, Walk(trajectory_of("person", motion), height, times), name, clothes, trousers)
+    return show_person(world, Walk(trajectory_of("person", motion), height, times), name, clothes, trousers, hair)
 
 
-def show_person(world: World, walk: Walk, name: str, clothes: str, trousers: str = "fabric-blue") -> Actor:
+def show_person(
+    world: World, walk: Walk, name: str, clothes: str, trousers: str = "fabric-blue", hair: str = "hair-dark"
+) -> Actor:
     """Add the body of a person whose walk is given."""
     builder = Builder(world, name, "person", "dynamic")
-    for part, pieces in _pieces(walk, clothes, trousers).items():
+    for part, pieces in _pieces(walk, clothes, trousers, hair).items():
         builder.add(part, pieces, PartMotion(walk, part))
     return builder.done()
 
 
-def _pieces(walk: Walk, clothes: str, trousers: str) -> dict[str, list[KitPart]]:
+def _pieces(walk: Walk, clothes: str, trousers: str, hair: str) -> dict[str, list[KitPart]]:
     """Meshes of each part in its own frame, whose origin is the joint nearest to the hips."""
     height = walk.height_m
     s = height / 1.75
@@ -502,7 +505,9 @@ def _pieces(walk: Walk, clothes: str, trousers: str) -> dict[str, list[KitPart]]
     def piece(name: str, mesh: Mesh, material: str) -> KitPart:
         return KitPart(name, mesh, material, "person")
 
-    parts = {"torso": [piece("torso", _torso(walk, s), clothes), piece("head", _head(walk, s), "skin")]}
+    covered, bare = _head(walk, s)
+    torso = [piece("torso", _torso(walk, s), clothes), piece("head", bare, "skin"), piece("hair", covered, hair)]
+    parts = {"torso": torso}
     upper, lower = UPPER_ARM * height, FOREARM * height
     foot = walk.toe_m + walk.heel_m
     sole = shoe(foot, 0.09 * s, walk.ankle_m + 0.015 * s).transformed(
@@ -537,10 +542,13 @@ def _torso(walk: Walk, s: float) -> Mesh:
     return spindle(half_depth, half_width, z, 14)
 
 
-def _head(walk: Walk, s: float) -> Mesh:
-    head = sphere(1.0, 2).scaled((0.095 * s, 0.078 * s, 0.12 * s)).transformed(Pose((0.01, 0.0, 1.63 * s - walk.hip_m)))
+def _head(walk: Walk, s: float) -> tuple[Mesh, Mesh]:
+    """Hair, and face with neck."""
+    middle = (0.01, 0.0, 1.63 * s - walk.hip_m)
+    head = sphere(1.0, 2).scaled((0.095 * s, 0.078 * s, 0.12 * s)).transformed(Pose(middle))
+    hair, face = hair_and_face(head, middle, s)
     neck = struts([[0.0, 0.0, 1.44 * s - walk.hip_m]], [[0.01, 0.0, 1.55 * s - walk.hip_m]], 0.05 * s, 8)
-    return Mesh.merged([head, neck])
+    return hair, Mesh.merged([face, neck])
 
 
 def shoe(length: float, width: float, height: float) -> Mesh:

@@ -77,7 +77,7 @@ def add_car(
     if model not in CAR_MODELS:
         raise unknown_name("car model", model, CAR_MODELS)
     shape = CAR_MODELS[model]
-    parts = lorry(paint) if shape == "lorry" else car(shape, paint)
+    parts = lorry(paint) if shape == "lorry" else car(shape, paint, lit=not isinstance(motion, Pose))
     rolls = wheels and shape != "lorry"
     label = parts[0].label
     builder = Builder(world, name, label, "movable" if isinstance(motion, Pose) else "dynamic")

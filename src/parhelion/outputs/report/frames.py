@@ -25,6 +25,7 @@ from parhelion.pictures.grids import is_organised
 from parhelion.pictures.html import count
 from parhelion.pictures.images import field_limits, field_uri, gradient, photo_uri, rgb_uri
 from parhelion.pictures.radar import frame_pixels
+from parhelion.pictures.top_view import label_key
 
 if TYPE_CHECKING:
     from parhelion.outputs.manifest import EarlierRun, Journal
@@ -87,15 +88,16 @@ def images_section(name: str, model: str, images: Mapping[int | str, Image]) -> 
         for number, image in images.items()
     ]
     middle = list(images.values())[len(images) // 2]
-    truth = []
+    truth, legend = [], ""
     if middle.depth is not None:
         truth.append(html.cell(_picture(depth_colours(middle.depth), f"Depth of {name}"), "depth, near is light"))
     if middle.label is not None:
         shown = label_colours_of(middle.label, middle.names.get("label", {}))
         truth.append(html.cell(_picture(shown, f"Labels of {name}"), "labels"))
+        legend = label_key(middle.label[middle.label > 0], middle.names.get("label", {}))
     parts = html.figure(f"{name}, {model}", html.contact_sheet(*cells))
     if truth:
-        parts += html.figure(f"{name}, ground truth at {middle.start_time:.2f} s", html.contact_sheet(*truth))
+        parts += html.figure(f"{name}, ground truth at {middle.start_time:.2f} s", html.contact_sheet(*truth) + legend)
     return parts
 
 

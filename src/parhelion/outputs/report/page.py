@@ -28,9 +28,10 @@ from parhelion.outputs.report.tables import (
 from parhelion.pictures import html
 from parhelion.pictures.charts import Chart, Curve
 from parhelion.pictures.html import count
-from parhelion.pictures.images import points_uri
-from parhelion.pictures.style import label_colours
-from parhelion.pictures.top_view import Way, way_map
+from parhelion.pictures.images import air_colours, points_uri
+from parhelion.pictures.relief import Relief
+from parhelion.pictures.style import label_colour, rgb
+from parhelion.pictures.top_view import Way, label_key, places_of, way_map
 
 if TYPE_CHECKING:
     from parhelion.outputs.report.collect import RunReport
@@ -49,9 +50,12 @@ def page_of(report: RunReport, hashes: Mapping[str, str], found: int, more: str)
     settings = report.scenario.settings
     title = settings.name or "Run of a scenario"
     moving = moving_objects(report.scenario)
+    ways = _ways(report)
+    world = report.scenario.world
+    relief = Relief(world, below=places_of(ways)) if world.bounds is not None else None
     parts = [
-        _points(report),
-        _map(report, moving),
+        _points(report, relief),
+        _map(report, moving, ways, relief),
         _frames(report),
         _over_time(report),
         _streams(report),
@@ -157,7 +161,19 @@ def _timings(report: RunReport, found: int, drawing: float) -> str:
 # ---- pictures ------------------------------------------------------------------------------------------------------
 
 
-def _points(report: RunReport) -> str:
+def _ways(report: RunReport) -> list[Way]:
+    """Paths of the vehicles, and places of the sensors that stand in the world."""
+    scenario = report.scenario
+    times = _times(report, _TIMES)
+    ways = [Way(name, body.state(times).xyz, k) for k, (name, body) in enumerate(scenario.bodies.items())]
+    standing = [sensor for sensor in scenario.sensors if sensor.body is None]
+    return ways + [
+        Way(sensor.name, np.array([sensor.mount.xyz] * 2, np.float64), len(scenario.bodies) + k)
+        for k, sensor in enumerate(standing)
+    ]
+
+
+def _points(report: RunReport, relief: Relief | None) -> str:
     batches = report.points()
     if not batches or not sum(len(batch["xyz"]) for batch in batches):
         return ""
@@ -166,33 +182,35 @@ def _points(report: RunReport) -> str:
     ways = [np.asarray(scanner.motion.sample(times)[0], np.float64) for scanner in report.scenario.giving(Scan)]
     names = report.scenario.world.label_names
     # Relative to the first position, because map coordinates would exceed the precision of the renderer.
+    start = ways[0][0]
     address = points_uri(
-        points["xyz"] - ways[0][0],
+        points["xyz"] - start,
         points["label"],
         points["origin"],
         points["brightness"],
         names,
-        [way - ways[0][0] for way in ways],
+        [way - start for way in ways],
+        relief,
+        start,
     )
     caption = (
         f"{count(len(points['xyz']))} points of {count(len(batches))} scans spread over the run, seen from behind and "
         "above. Colour shows the label, brightness the reflectance."
     )
-    if np.any(points["origin"]):
+    caption += " The dark background shows the surfaces of the world." if relief is not None else ""
+    surface = points["origin"] == 0
+    legend = label_key(points["label"][surface], names)
+    if not np.all(surface):
         caption += " Points that are not from a surface are pale; multipath points are pink."
+        words = [origin_names().get(int(code), "") for code in np.unique(points["origin"])]
+        shades = air_colours()
+        legend += html.key([(word, shades[word], "dots") for word in words if word in shades])
     picture = html.image(address, "Points of the run from behind and above", "cloud")
-    return html.section("points", "Points", html.figure("", picture, caption))
+    return html.section("points", "Points", html.figure("", picture + legend, caption))
 
 
-def _map(report: RunReport, moving: list[MovingObject]) -> str:
+def _map(report: RunReport, moving: list[MovingObject], ways: list[Way], relief: Relief | None) -> str:
     scenario = report.scenario
-    times = _times(report, _TIMES)
-    ways = [Way(name, body.state(times).xyz, k) for k, (name, body) in enumerate(scenario.bodies.items())]
-    standing = [sensor for sensor in scenario.sensors if sensor.body is None]
-    ways += [
-        Way(sensor.name, np.array([sensor.mount.xyz] * 2, np.float64), len(scenario.bodies) + k)
-        for k, sensor in enumerate(standing)
-    ]
     # The body of a vehicle follows the track of the vehicle, which is drawn already.
     own = {robot.instance for robot in scenario.robots.values()}
     own |= {item.instance for item in moving if item.name in scenario.bodies}
@@ -204,7 +222,7 @@ def _map(report: RunReport, moving: list[MovingObject]) -> str:
     caption = "Ring: start. Dot: end."
     if others:
         caption += f" Dotted: {count(len(others))} other moving objects."
-    content = way_map(scenario.world, [*ways, *others[:_MOST_TRACKS]]) + html.key(entries, on_map=True)
+    content = way_map(scenario.world, [*ways, *others[:_MOST_TRACKS]], relief) + html.key(entries, on_map=True)
     return html.section("map", "From above", html.figure("", content, caption))
 
 
@@ -288,14 +306,10 @@ def _labels(report: RunReport) -> str:
     for row in report.tally.rows.values():
         totals.update(row.labels)
     whole = max(sum(totals.values()), 1)
-    # The number of a label selects its colour, as in the pictures.
-    names = report.scenario.world.label_names
-    colours = {names[number]: colour for number, colour in label_colours(names).items()}
-    pale = np.array([0.62, 0.70, 0.78])
     largest = max(totals.values(), default=1)
     rows = [
         (
-            html.swatch(word, colours.get(word, pale)),
+            html.swatch(word, rgb(label_colour(word))),
             count(points),
             percent(points / whole),
             html.share_bar(points / largest),

@@ -22,7 +22,7 @@ class Variant:
     """One run in a comparison."""
 
     title: str
-    """Values that distinguish the run, for example 'weather.rain_rate_mm_h=25'."""
+    """Values that distinguish the run, for example 'rain rate 25 mm/h'."""
     folder: str
     """Folder of the run, relative to the comparison."""
     models: dict[str, str]

@@ -25,6 +25,7 @@ from parhelion.core.streams import (
 from parhelion.io.ros import messages as ros
 from parhelion.io.ros.clouds import POINT_CLOUD, point_cloud2
 from parhelion.io.ros.messages import RADAR_SCAN, RANGE, radar_scan, range_message
+from parhelion.io.ros.returns import CLOUD_MESSAGES
 from parhelion.io.ros.types import HUMBLE, Message
 from parhelion.makers import maker_called
 from parhelion.makers.layouts import XYZIRT, driver_called
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 # /front/camera_info
 # /front/depth/image_raw               measurement of a depth camera; for other cameras the true depth, if requested
 # /front/right/image_raw, camera_info  second lens of a stereo pair
-# /front/ground_truth/depth/image_raw  true depth of a depth camera; likewise label, instance
+# /front/ground_truth/depth/image_raw  true depth of a depth camera; likewise label, instance, mobility
 # /front/ground_truth/objects          vision_msgs/Detection2DArray of the visible objects, if requested
 #
 # Pictures are in the frame front_optical_frame (x right, y down, z forward), a child of front in /tf_static.
@@ -100,6 +101,8 @@ def image_messages(image: Image, context: TopicContext) -> Iterator[Message]:
         yield Message(f"{base}/ground_truth/label/{IMAGE_TOPIC}", ros.IMAGE, over, data)
     if image.instance is not None:
         yield plain(f"{base}/ground_truth/instance/{IMAGE_TOPIC}", image.instance)
+    if image.mobility is not None:
+        yield plain(f"{base}/ground_truth/mobility/{IMAGE_TOPIC}", image.mobility)
     requested = getattr(context.sensor.sensor, "truth", ())
     # An empty list is sent, too: it differs from objects that were not requested.
     if image.objects or (isinstance(requested, tuple) and "objects" in requested):
@@ -250,6 +253,8 @@ def rule_of(sensor: OnBoard) -> RosRule | None:
 
 
 def _lidar_topics(context: TopicContext) -> dict[str, str]:
+    if context.layout in CLOUD_MESSAGES:
+        return {context.topic: CLOUD_MESSAGES[context.layout][0]}
     flat = context.layout == "driver" and is_flat(context.sensor)
     return {context.topic: ros.LASER_SCAN if flat else ros.POINT_CLOUD}
 
@@ -269,6 +274,10 @@ def _scan(scan: Scan, context: TopicContext) -> Iterator[Message]:
             scan_time_s=1.0 / lidar.rate_hz,
         )
         yield Message(context.topic, ros.LASER_SCAN, over, data)
+        return
+    if layout in CLOUD_MESSAGES:
+        kind, message = CLOUD_MESSAGES[layout]
+        yield Message(context.topic, kind, over, message(scan, context.frame, stamp))
         return
     if layout == "all":
         yield Message(context.topic, ros.POINT_CLOUD, over, ros.point_cloud2(scan, context.frame, stamp))

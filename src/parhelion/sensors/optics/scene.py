@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import UNSET, Bool, Float, Int
+from parhelion.core.arrays import UNSET, Bool, Float, Int, Vectors
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.lock import DeviceOwned
 from parhelion.rays.origin import Cell
 from parhelion.rays.scene import NOTHING, RayScene, Trace
 from parhelion.sensors.optics.appearance import LUMINANCE, Holes, appearances, corner_uv
+from parhelion.sensors.optics.surface_patterns import SurfacePatterns
 from parhelion.sensors.scene import NO_MATERIAL, Covered, covered_parts, part_numbers, scene_cache, shared_scene
-from parhelion.surfaces.material import COLUMNS, material_table, reflected, reflection_table, specular_split
+from parhelion.surfaces.material import COLUMNS, Material, material_table, reflected, reflection_table, specular_split
 from parhelion.surfaces.texture import TextureAtlas, linear_srgb, sample_texture
 from parhelion.world.world import World
 
@@ -160,6 +162,17 @@ class Columns:
         return values
 
 
+@dataclass
+class Spot:
+    """Footprint of rays on a surface, as kernel variables."""
+
+    place: Vectors
+    """Hit point in the scene's local frame [m]."""
+    normal: Vectors
+    width: Float
+    """Width of the footprint [m]."""
+
+
 @kernel_tree()
 @dataclass
 class Surfaces:
@@ -177,19 +190,27 @@ class Surfaces:
     """Twice the Lambertian BRDF of the brightest part [1/sr]; only glints and retro-reflectors exceed it."""
     textures: PartTextures | None
     holes: Holes | None = None
+    patterns: SurfacePatterns | None = None
 
     def material(self, part: Int, active: Bool) -> Int:
         """Material numbers of parts."""
         return running_engine().dr.gather(running_engine().mi.UInt32, self.materials, part, active)
 
-    def reflected(self, part: Int, material: Int, cos_theta: Float, hit: Trace | None, active: Bool) -> Float:
-        """BRDF towards the sensor times the cosine of incidence [1/sr], textures included.
+    def reflected(
+        self, part: Int, material: Int, cos_theta: Float, hit: Trace | None, active: Bool, spot: Spot | None = None
+    ) -> Float:
+        """BRDF towards the sensor times the cosine of incidence [1/sr], textures and patterns included.
 
         Sub-rays that were filled in have no hit of their own (None), but are never on textured parts.
         """
-        if self.textures is None:
-            return cast("Float", reflected(cos_theta, material, self.reflection, active=active))
-        texture = 1.0 if hit is None else self.textures.factor(part, hit, active)
+        texture: Any = None
+        if self.textures is not None:
+            texture = 1.0 if hit is None else self.textures.factor(part, hit, active)
+        if self.patterns is not None:
+            factor: Any = 1.0
+            if spot is not None:
+                (factor,) = self.patterns.factors(part, spot.place, spot.normal, spot.width, active)
+            texture = factor if texture is None else texture * factor
         return cast("Float", reflected(cos_theta, material, self.reflection, texture=texture, active=active))
 
     @property
@@ -266,10 +287,14 @@ class LightScene(DeviceOwned):
         looked_up = part_numbers(world, rows)
         table = material_table(materials, wavelength_nm)
         textures = PartTextures.of(self.scene, world) if np.any(self.parts.texture >= 0) else None
+        patterns = SurfacePatterns.of(
+            self.scene, world, materials, rows, partial(_diffuse, wavelength_nm=wavelength_nm)
+        )
         # Kernels cannot read from empty arrays, even if all lanes are inactive, so there is at least one row.
         reflection = np.zeros(2, np.float32)
         if materials:
-            reflection = reflection_table(materials, wavelength_nm, textured=textures is not None)
+            varied = textures is not None or patterns is not None
+            reflection = reflection_table(materials, wavelength_nm, textured=varied)
         diffuse = (table["diffuse"] + table["curve_level"])[rows]
         diffuse = diffuse if len(rows) else np.zeros(1, np.float32)
         self.names = PartNames(self.engine.table(looked_up), self.engine.table(diffuse))
@@ -283,7 +308,15 @@ class LightScene(DeviceOwned):
             brightest=self.engine.number(2.0 * float(np.max(albedo[rows], initial=0.0)) / np.pi),
             textures=textures,
             holes=Holes.of(self.scene, appearances(world, rows), len(rows)),
+            patterns=patterns,
         )
+
+
+def _diffuse(materials: list[Material], *, wavelength_nm: float) -> NDArray[np.float32]:
+    """Diffuse reflectance of materials, shape (materials, 1)."""
+    table = material_table(materials, wavelength_nm)
+    found: NDArray[np.float32] = (table["diffuse"] + table["curve_level"])[:, None]
+    return found
 
 
 def light_scene(
@@ -295,7 +328,7 @@ def light_scene(
     """
     cache = scene_cache(world, cell)
     covered = () if world.weather is None else world.weather.covered
-    key = (id(world.geometry(kind, *names)), wavelength_nm, covered, cell)
+    key = (id(world.geometry(kind, *names)), wavelength_nm, covered, world.patterns, cell)
     if key not in cache:
         cache[key] = LightScene(
             world, kind, names=names, wavelength_nm=wavelength_nm, covered=covered, scenes=cache, cell=cell

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from parhelion.world.world import World
 
 
+_PATTERNS = "whether surfaces have patterns, such as bricks and aggregate (true)"
+
+
 @dataclass(frozen=True)
 class BuiltinWorld:
     """One entry of the table of built-in worlds."""
@@ -25,6 +28,12 @@ class BuiltinWorld:
     """Builder in this package, `module:function`; its arguments are a seed and `params`."""
     params: Mapping[str, str] = field(default_factory=dict)
     """Parameters of the builder, each with its description and default."""
+    patterned: bool = False
+    """True if its materials have patterns by default; it then also has the parameter `patterns`."""
+
+    def __post_init__(self) -> None:
+        if self.patterned:
+            object.__setattr__(self, "params", {**self.params, "patterns": _PATTERNS})
 
     @property
     def builder(self) -> Callable[..., World]:
@@ -53,6 +62,7 @@ _ENTRIES = (
             "signs": "traffic signs (none: one on each side of each street)",
             "target_triangles": "total number of triangles to reach with leaves (none: 1600 leaves per tree)",
         },
+        patterned=True,
     ),
     BuiltinWorld(
         "harbour",
@@ -69,6 +79,7 @@ _ENTRIES = (
             "people": "people on the quays (16)",
             "trees": "trees on the north quay (14)",
         },
+        patterned=True,
     ),
     BuiltinWorld(
         "test-range",
@@ -125,6 +136,7 @@ _ENTRIES = (
             "density": "share of rack and floor places that are taken, 0 to 1 (0.7)",
             "roof": "whether the hall has its roof (true)",
         },
+        patterned=True,
     ),
     BuiltinWorld(
         "forest",
@@ -135,6 +147,7 @@ _ENTRIES = (
             "density_per_ha": "trees per hectare, 0 to 1500 (500)",
             "roughness_m": "standard deviation of the ground's height in m, 0 to 8 (0.8)",
         },
+        patterned=True,
     ),
     BuiltinWorld(
         "off-road",
@@ -151,30 +164,35 @@ _ENTRIES = (
             "height_map": "image, .npy or table of heights in place of the generated ones (none)",
             "height_range_m": "heights of an image's black and white in m (none)",
         },
+        patterned=True,
     ),
     BuiltinWorld(
         "highway",
         "a closed motorway of two lanes in each direction with banked bends and hills (OpenDRIVE); lanes for traffic",
         "roads:build_highway",
         _ROAD_PARAMS,
+        patterned=True,
     ),
     BuiltinWorld(
         "park",
         "a winding lit path among trees and benches (OpenDRIVE)",
         "roads:build_park",
         _ROAD_PARAMS,
+        patterned=True,
     ),
     BuiltinWorld(
         "roundabout",
         "a roundabout with four arms and sidewalks (OpenDRIVE); lanes for traffic",
         "roads:build_roundabout",
         _ROAD_PARAMS,
+        patterned=True,
     ),
     BuiltinWorld(
         "suburb",
         "residential streets with junctions, houses, parked cars and lamps (OpenDRIVE); lanes for traffic",
         "roads:build_suburb",
         _ROAD_PARAMS,
+        patterned=True,
     ),
 )
 
@@ -192,13 +210,16 @@ def build(name: str, *, seed: int = 0, **params: Any) -> World:
             known = ", ".join(entry.params) or "none"
             raise unknown_name(f"parameter of world {name!r}", param, entry.params, f"(it accepts: {known})")
     _check_types(entry, entry.builder, params)
-    return entry.builder(seed, **params)
+    patterns = params.pop("patterns", True) if entry.patterned else False
+    world = entry.builder(seed, **params)
+    world.patterns = patterns
+    return world
 
 
 def _check_types(entry: BuiltinWorld, builder: Callable[..., World], params: Mapping[str, Any]) -> None:
     """Refuse values of the wrong type; the builders check ranges."""
     from parhelion.core.config import At, check
 
-    hints = get_type_hints(builder)
+    hints = {"patterns": bool, **get_type_hints(builder)}
     for param, value in params.items():
         check(hints[param], value, At(f"world {entry.name!r}", param), strict=not isinstance(value, (list, tuple)))

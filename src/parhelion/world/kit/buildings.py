@@ -12,6 +12,8 @@ from parhelion.world.kit.props import KitPart
 from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import split_quads
 
+LIT_EVERY = 3
+"""One of so many curtains is lit at night."""
 _ROOF_UNITS = 3
 """Number of units on a flat roof."""
 
@@ -73,8 +75,11 @@ def building(
         KitPart("bars", quads(pieces["bars"]), "plastic", "building"),
         *_roof(rng, roof, length, width, height, wall),
     ]
-    if len(pieces["curtains"]):
-        parts.append(KitPart("curtains", quads(pieces["curtains"]), "fabric", "building"))
+    # Every third curtain belongs to a room that is lit at night.
+    lit = np.arange(len(pieces["curtains"])) % LIT_EVERY == 0
+    for name, chosen, cloth in (("curtains", ~lit, "fabric"), ("lit-curtains", lit, "curtain-lit")):
+        if chosen.any():
+            parts.append(KitPart(name, quads(pieces["curtains"][chosen]), cloth, "building"))
     if balconies:
         parts += _balconies(bands, length, width)
     return parts

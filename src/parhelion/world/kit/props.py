@@ -51,7 +51,30 @@ def grouped(parts: Iterable[KitPart]) -> list[KitPart]:
     return [KitPart(name, Mesh.merged(meshes), material, label) for (name, material, label), meshes in groups.items()]
 
 
-def person(height: float = 1.75, stride: float = 0.3, clothes: str = "cotton") -> list[KitPart]:
+class Outfit(NamedTuple):
+    """Materials of a person's clothes and hair."""
+
+    clothes: str = "cotton"
+    trousers: str = "fabric-blue"
+    hair: str = "hair-dark"
+    long_hair: bool = False
+    """True for hair to the shoulders."""
+
+
+OUTFITS = (
+    Outfit(),
+    Outfit("fabric-red", "fabric-black"),
+    Outfit("fabric-black", "fabric-blue", "hair-fair"),
+    Outfit("fabric", "fabric-black"),
+    Outfit("fabric-green", "cotton"),
+    Outfit("fabric-blue", "fabric-black", "hair-fair"),
+    Outfit("fabric-black", "fabric"),
+    Outfit("cotton", "fabric-black"),
+)
+"""Outfits of the people in built-in worlds."""
+
+
+def person(height: float = 1.75, stride: float = 0.3, outfit: Outfit = OUTFITS[0]) -> list[KitPart]:
     """A walking adult `height` [m] tall; `stride` [m] is half the step length. Proportions are round figures."""
     s = height / 1.75
     torso_z = [0.86, 0.95, 1.10, 1.28, 1.40, 1.46]
@@ -69,12 +92,34 @@ def person(height: float = 1.75, stride: float = 0.3, clothes: str = "cotton") -
     neck = struts([[0, 0, 1.44]], [[0.01, 0, 1.55]], 0.05, 8)
     hands = copies(sphere(0.045, 1), [[swing, 0.24, 0.87], [-swing, -0.24, 0.85]])
     shoes = boxes([[-stride + 0.05, 0.09, 0.04], [stride + 0.05, -0.09, 0.04]], (0.26, 0.09, 0.08))
+    hair, face = hair_and_face(head, (0.01, 0.0, 1.63), 1.0)
+    if outfit.long_hair:
+        hair = Mesh.merged([hair, long_hair((0.01, 0.0, 1.63), 1.0)])
     meshes = {
-        "clothes": (Mesh.merged([torso, left_arm, right_arm, *legs]), clothes),
-        "skin": (Mesh.merged([head, neck, hands]), "skin"),
+        "clothes": (Mesh.merged([torso, left_arm, right_arm]), outfit.clothes),
+        "trousers": (Mesh.merged(legs), outfit.trousers),
+        "skin": (Mesh.merged([face, neck, hands]), "skin"),
+        "hair": (hair, outfit.hair),
         "shoes": (shoes, "rubber"),
     }
     return [KitPart(name, mesh.scaled(s), material, "person") for name, (mesh, material) in meshes.items()]
+
+
+def hair_and_face(head: Mesh, middle: tuple[float, float, float], scale: float) -> tuple[Mesh, Mesh]:
+    """Triangles of a head that are covered by hair (the top and the back) and the others; x is forward.
+
+    `middle` is that of the head [m], and `scale` is 1 for a person of 1.75 m.
+    """
+    x, _, z = ((head.vertices[head.faces].mean(axis=1) - middle) / scale).T
+    covered = (z > 0.06) | ((x < -0.01) & (z > -0.07))
+    return head.select(np.flatnonzero(covered)), head.select(np.flatnonzero(~covered))
+
+
+def long_hair(middle: tuple[float, float, float], scale: float) -> Mesh:
+    """Hair from the back of the head to the shoulders; arguments as for `hair_and_face`."""
+    depth, width = np.array([0.035, 0.045, 0.04, 0.02]) * scale, np.array([0.06, 0.085, 0.09, 0.06]) * scale
+    fall = spindle(depth, width, np.array([-0.22, -0.15, 0.0, 0.08]) * scale, 12)
+    return fall.transformed(Pose((middle[0] - 0.065 * scale, middle[1], middle[2])))
 
 
 def lamp_pole(height: float = 7.0, arm: float = 1.6) -> list[KitPart]:
@@ -86,7 +131,8 @@ def lamp_pole(height: float = 7.0, arm: float = 1.6) -> list[KitPart]:
     lens = boxes([[arm + 0.28, 0, height - 0.045]], (0.5, 0.2, 0.03))
     return [
         KitPart("pole", Mesh.merged([pole, bracket, foot]), "galvanised-steel", "pole"),
-        KitPart("head", Mesh.merged([head, lens]), "aluminium", "pole"),
+        KitPart("head", head, "aluminium", "pole"),
+        KitPart("lens", lens, "street-lens", "pole"),
     ]
 
 

@@ -48,11 +48,15 @@ CAR_SHAPES = {
 """Round figures typical of each class; no particular model."""
 
 
-def car(shape: str = "saloon", paint: str = "car-paint-silver") -> list[KitPart]:
-    """A parked car: body with wheel arches, glazed cabin with seats behind the glass, wheels, lights and plates."""
+def car(shape: str = "saloon", paint: str = "car-paint-silver", *, lit: bool = False) -> list[KitPart]:
+    """A car: body with wheel arches, glazed cabin with seats behind the glass, wheels, lamps and plates.
+
+    With `lit`, its lamps are on at night.
+    """
     if shape not in CAR_SHAPES:
         raise unknown_name("car shape", shape, CAR_SHAPES)
-    return [part._replace(material=paint) if part.name == "body" else part for part in _unpainted(shape)]
+    own = {"body": paint, **({"front-lamps": "lamp-clear-lit", "rear-lamps": "lamp-red-lit"} if lit else {})}
+    return [part._replace(material=own.get(part.name, part.material)) for part in _unpainted(shape)]
 
 
 @cache
@@ -72,7 +76,9 @@ def _unpainted(shape: str) -> tuple[KitPart, ...]:
         KitPart("windows", _windows(foot, head), "glass", "car"),
         KitPart("tyres", wheels, "rubber", "car"),
         KitPart("rims", rims, "aluminium", "car"),
-        KitPart("trim", _trim(s), "plastic", "car"),
+        KitPart("trim", _trim(s), "plastic-black", "car"),
+        KitPart("front-lamps", _front_lamps(s), "lamp-clear", "car"),
+        KitPart("rear-lamps", _rear_lamps(s), "lamp-red", "car"),
         KitPart("plates", _plates(s), "retro-sheeting", "car"),
         KitPart("seats", _seats(s), "fabric", "car"),
     )
@@ -179,25 +185,19 @@ def _mirrors(s: CarShape) -> Mesh:
 
 
 def _trim(s: CarShape) -> Mesh:
-    """Grille, lamps and bumper strips."""
-    half, side = s.length / 2, s.width / 2 - 0.24
-    at = [
-        [half - 0.02, 0.0, 0.50],
-        [half - 0.075, side, 0.64],
-        [half - 0.075, -side, 0.64],
-        [-half + 0.03, side + 0.02, 0.72],
-        [-half + 0.03, -side - 0.02, 0.72],
-        [-half + 0.02, 0.0, 0.40],
-    ]
-    sizes = [
-        [0.06, 0.8, 0.14],
-        [0.12, 0.3, 0.12],
-        [0.12, 0.3, 0.12],
-        [0.12, 0.22, 0.16],
-        [0.12, 0.22, 0.16],
-        [0.06, 1.2, 0.1],
-    ]
-    return boxes(at, sizes)
+    """Grille and bumper strip."""
+    half = s.length / 2
+    return boxes([[half - 0.02, 0.0, 0.50], [-half + 0.02, 0.0, 0.40]], [[0.06, 0.8, 0.14], [0.06, 1.2, 0.1]])
+
+
+def _front_lamps(s: CarShape) -> Mesh:
+    x, y = s.length / 2 - 0.075, s.width / 2 - 0.24
+    return boxes([[x, y, 0.64], [x, -y, 0.64]], (0.12, 0.3, 0.12))
+
+
+def _rear_lamps(s: CarShape) -> Mesh:
+    x, y = -s.length / 2 + 0.03, s.width / 2 - 0.22
+    return boxes([[x, y, 0.72], [x, -y, 0.72]], (0.12, 0.22, 0.16))
 
 
 def _plates(s: CarShape) -> Mesh:

@@ -54,6 +54,7 @@ class LayoutWorld(World):
 
     def __init__(self, layout: Layout) -> None:
         super().__init__(layout.name)
+        self.patterns = True
         self.layout = layout
         """Layout from which the world was built."""
         self._mobility: dict[int, Mobility] = {}

@@ -28,7 +28,7 @@ from parhelion.world.procedural.kinds import BuildingParams, FenceParams, Params
 from parhelion.world.procedural.layout import Drive, Layout, LayoutObject, LayoutPose, Route
 from parhelion.world.procedural.object_parts import parts_of
 from parhelion.world.procedural.placing import natural, placed, without_clashes
-from parhelion.world.procedural.town_parts import drawn_tree, pass_over_building, streets_side
+from parhelion.world.procedural.town_parts import drawn_tree, dressed, pass_over_building, streets_side
 
 # ---- Lots: corner buildings, a small square, parks ------------------------------------------------------------------
 
@@ -399,7 +399,13 @@ def _people(rng: np.random.Generator, blocks: int, wanted: int) -> list[LayoutOb
         turn = float(yaw[row] + back[number])
         at = points[row] + side[number] * np.array([-np.sin(turn), np.cos(turn)])
         items.append(
-            natural("person", f"person-{number}", (*at, KERB_HEIGHT), np.degrees(turn), figures[figure[number]])
+            natural(
+                "person",
+                f"person-{number}",
+                (*at, KERB_HEIGHT),
+                np.degrees(turn),
+                dressed(figures[figure[number]], number),
+            )
         )
     return items
 

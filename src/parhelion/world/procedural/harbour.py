@@ -24,7 +24,7 @@ from parhelion.world.procedural.footprints import BRIDGE_ROAD_M
 from parhelion.world.procedural.kinds import place_of
 from parhelion.world.procedural.layout import Drive, Layout, LayoutObject, LayoutPose, Route
 from parhelion.world.procedural.placing import natural, number, placed, without_clashes
-from parhelion.world.procedural.town_parts import drawn_tree, pass_over_building
+from parhelion.world.procedural.town_parts import drawn_tree, dressed, pass_over_building
 
 # ---- canal ----------------------------------------------------------------------------------------------------------
 # Dimensions of the canal and the pattern of its quays; their equipment, the bridge, and the houses behind them.
@@ -433,7 +433,7 @@ def _people(canal: Canal, rng: np.random.Generator, shift: float, wanted: int, f
         yaw = float(rng.uniform(0, 360))
         if canal.fits(float(at[0]) + shift):
             xyz = (at[0] + shift, at[1], QUAY_M)
-            items.append(natural("person", f"person-{first + k}", xyz, yaw, figures[k % 3]))
+            items.append(natural("person", f"person-{first + k}", xyz, yaw, dressed(figures[k % 3], first + k)))
     return items
 
 

@@ -92,6 +92,7 @@ VehiclePaint = Literal[
     "car-paint-green",
     "car-paint-yellow",
 ]
+Cloth = Literal["cotton", "fabric", "fabric-black", "fabric-blue", "fabric-green", "fabric-red"]
 
 
 class StreetsParams(Params):
@@ -205,6 +206,11 @@ class PersonParams(Params):
     height_m: Annotated[float, Field(ge=0.5, le=2.5)] = 1.75
     stride_m: Annotated[float, Field(ge=0.0, le=0.6)] = 0.3
     """Half the length of a step."""
+    clothes: Cloth = "cotton"
+    trousers: Cloth = "fabric-blue"
+    hair: Literal["hair-dark", "hair-fair"] = "hair-dark"
+    long_hair: bool = False
+    """True for hair to the shoulders."""
 
 
 class PlantedTreeParams(Params):
@@ -412,9 +418,14 @@ class DoorParams(Params):
 
 
 class MarkerParams(Params):
-    """A plate that faces +x of its frame."""
+    """A plate that faces +x of its frame: one sheet, or a fiducial marker if it has a family."""
 
     material: str = "retro-sheeting"
+    family: Literal["aruco", "apriltag"] | None = None
+    dictionary: str | None = None
+    """Dictionary of the family, such as 4x4_50 or 36h11; None for these two."""
+    number: Annotated[int, Field(ge=0, le=100_000)] = 0
+    """Number of the marker in its dictionary."""
 
 
 class TreeParams(Params):

@@ -13,6 +13,7 @@ from parhelion.core.pose import Floats, Pose
 from parhelion.core.random import Stream
 from parhelion.world.kit.instances import boxes, copies, struts
 from parhelion.world.kit.props import KitPart
+from parhelion.world.markers import INK, PAPER, marker_cells, marker_meshes
 from parhelion.world.mesh import Mesh
 from parhelion.world.procedural import kinds
 from parhelion.world.procedural.footprints import beside_line, to_line
@@ -346,8 +347,15 @@ def _door(length: float, width: float, height: float, params: kinds.DoorParams) 
 
 
 def _marker(length: float, width: float, height: float, params: kinds.MarkerParams) -> list[KitPart]:
-    """Thin sheet on the +x face of a plate."""
+    """Thin sheet on the +x face of a plate, or a fiducial marker as large as the plate."""
     middle = height / 2
+    if params.family is not None:
+        cells = marker_cells(params.family, params.dictionary, params.number)
+        side = min(width, height) * len(cells) / (len(cells) + 2)
+        at = Pose((length / 2, 0.0, middle))
+        sheet = marker_meshes(cells, side, thickness_m=length)
+        names = {PAPER: "plate", INK: "ink"}
+        return [KitPart(names[one], mesh.transformed(at), one, "target") for one, mesh in sheet.items()]
     plate = boxes([[-length / 4, 0.0, middle]], (length / 2, width, height))
     sheet = boxes([[length / 4, 0.0, middle]], (length / 2, 0.96 * width, 0.96 * height))
     return [KitPart("plate", plate, "aluminium", "target"), KitPart("sheet", sheet, params.material, "target")]

@@ -59,7 +59,7 @@ _NATURAL: dict[str, Callable[[Any], list[KitPart]]] = {
     "shelter": lambda _: props.shelter(),
     "car": lambda p: vehicles.car(p.shape, p.paint),
     "lorry": lambda p: vehicles.lorry(p.paint),
-    "person": lambda p: props.person(p.height_m, p.stride_m),
+    "person": lambda p: props.person(p.height_m, p.stride_m, props.Outfit(p.clothes, p.trousers, p.hair, p.long_hair)),
     "vessel": _vessel,
     "crane": lambda p: waterfront.crane(p.reach_m, p.lift_deg),
     "containers": _containers,
@@ -143,6 +143,11 @@ def pass_over_building(rng: np.random.Generator, length: float, width: float, pa
     bands = bands_of(height, params)
     rng.random(building_draws(length, width, bands, roof=params.roof, blind_sides=params.blind_sides))
     return height
+
+
+def dressed(params: kinds.PersonParams, number: int) -> kinds.PersonParams:
+    """Person with the outfit of a number."""
+    return params.model_copy(update=props.OUTFITS[number % len(props.OUTFITS)]._asdict())
 
 
 _drawn: dict[tuple[Size, kinds.PlantedTreeParams], list[KitPart]] = {}

@@ -30,7 +30,7 @@ from parhelion.sensors.optics.camera.readout import AutoExposure, Exposure
 from parhelion.sensors.optics.camera.scene import camera_target
 from parhelion.sensors.optics.camera.shot import Shot
 from parhelion.sensors.optics.camera.thermal import ThermalElectronics
-from parhelion.sensors.optics.camera.truth import TRUTH, ObjectFinder
+from parhelion.sensors.optics.camera.truth import TRUTH, ObjectFinder, mobility_codes
 from parhelion.sensors.optics.lighting import lighting
 from parhelion.sensors.sheets import open_sheet
 from parhelion.surfaces import library
@@ -239,7 +239,7 @@ class Camera(FrameSensor[CameraConfig, Image]):
         height: Image height [pixel], for another resolution of the same field of view.
         samples: Rays per pixel.
         bounces: Maximum number of scattering events after the first surface.
-        truth: Ground-truth images to return: depth, normal, label, instance, flow, objects.
+        truth: Ground-truth images to return: depth, normal, label, instance, mobility, flow, objects.
         picture: False omits the colour image and returns ground truth only.
         developed: False returns band radiance [W/(m^2 sr)] as float32, before lens falloff and sensor.
         exposure_s: Exposure time [s]; replaces automatic exposure.
@@ -352,10 +352,13 @@ class Camera(FrameSensor[CameraConfig, Image]):
             target = camera_target(world, self.visibility_keys, self.bands, cell)
             weather, daylight = world.weather, world.daylight
             finder = self._objects(world) if "objects" in self.truth else None
+            codes = mobility_codes(world, start, 1.0 / self.rate_hz) if "mobility" in self.truth else None
         if self._on_device is None:
             self._on_device = CameraOnDevice(engine(), lens.corner_directions(self.intrinsics), self.bands)
         day = Daylight() if daylight is None else daylight
-        shot = Shot(self, self._on_device, self._electronics, target, weather, day, motion, start, stream, finder)
+        shot = Shot(
+            self, self._on_device, self._electronics, target, weather, day, motion, start, stream, finder, codes
+        )
         return shot.photograph(self._exposure, int(seed), world.name)
 
     def _objects(self, world: World) -> ObjectFinder:

@@ -55,6 +55,9 @@ class CameraOnDevice(DeviceOwned):
 
     def __init__(self, engine: Engine, corners: NDArray[np.float32], bands: tuple[Band, ...]) -> None:
         self.engine, self.corners, self.bands = engine, corners, bands
+        row, column = (n // 2 for n in corners.shape[:2])
+        self.pixel_rad = float(np.linalg.norm(corners[row, column] - corners[row, column - 1]))
+        """Angle of a pixel in the middle of the picture [rad]."""
         self._tables = upload(engine, corners)
         self._coarse = _thinned(corners)
         self._coarse_tables = upload(engine, self._coarse)
@@ -111,14 +114,15 @@ class CameraOnDevice(DeviceOwned):
         bounces: int,
     ) -> RenderInputs:
         """Inputs of the renderer for one exposure."""
-        engine, lamps = self.engine, target.lamps(night=lamps_lit(sky))
+        engine, night = self.engine, lamps_lit(sky)
+        surfaces, lamps = target.surfaces_at(night=night), target.lamps(night=night)
         reach = engine.number(REACH_M)
         air = self._air(target, view, sky, weather, time)
-        assert target.surfaces is not None
+        assert surfaces is not None
         return RenderInputs(
             bounces,
             view,
-            target.surfaces,
+            surfaces,
             target.textures,
             self._sky(sky),
             lamps,
@@ -126,6 +130,8 @@ class CameraOnDevice(DeviceOwned):
             reach,
             target.looks,
             target.holes,
+            target.patterns,
+            engine.number(self.pixel_rad),
         )
 
     def _sky(self, sky: SkyLight) -> SkyOnDevice:

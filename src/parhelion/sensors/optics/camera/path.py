@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from parhelion.core.arrays import Bool, Float, Int, Keys, State, Vectors, namespace
+from parhelion.core.arrays import UNSET, Bool, Float, Int, Keys, State, Vectors, namespace
 from parhelion.core.random import to_unit, words
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.device import kernel_tree
@@ -24,12 +24,15 @@ from parhelion.sensors.optics.camera.lights import Lamps, SkyOnDevice
 from parhelion.sensors.optics.camera.scene import BandSurfaces, Surface
 from parhelion.sensors.optics.camera.view import Ray, View
 from parhelion.sensors.optics.scene import BandTextures
+from parhelion.sensors.optics.surface_patterns import SurfacePatterns
 
 # Rays start this far off a surface along its normal, so that they do not hit it again.
 _STEP_OFF_M = 2e-4
 _STEP_OFF_PER_M = 1e-5
 _STEPS = tuple(round(alpha * 2**32) | 1 for alpha in (0.7548776662466927, 0.5698402909980532, 2**0.5 - 1, 3**0.5 - 1))
 """Steps of the Kronecker sequences in units of 2^-32: the first two are Roberts' two-dimensional sequence R2."""
+_BLURRED_RAD = 0.05
+"""Width of the footprint of indirect light on patterns, per distance."""
 _MOST_PANES = 3
 """Largest number of glass panes between a surface and the sun or a lamp."""
 
@@ -52,6 +55,10 @@ class RenderInputs:
     looks: Looks | None = None
     """Appearance of model files; None without any."""
     holes: Holes | None = None
+    patterns: SurfacePatterns | None = None
+    """Patterns of materials; None without any."""
+    pixel_rad: Float = UNSET
+    """Angle of a pixel [rad]."""
     guide: Guide | None = None
     """Directions of indirect light at the first surface; None draws them by the BRDF alone."""
 
@@ -199,23 +206,12 @@ def _sample(scene: RenderInputs, cast: SceneArrays, draws: RenderDraws, index: I
     zero = [mi.Float(0.0) for _ in range(bands)]
     path = _Path(ray.origin, ray.direction, mi.Bool(True), mi.Bool(True), [mi.Float(1.0) for _ in range(bands)])
     pixel = None if scene.guide is None else (row, column)
-    path, light, met, length = _step(scene, cast, draws, mi.UInt32(2), path, zero, ray.time, coherent=True, pixel=pixel)
-    more = zero
-    if scene.bounces:
-
-        def step(depth: Int, *state: Any) -> Any:
-            origin, direction, sees_sun, active = state[:4]
-            now = _Path(origin, direction, sees_sun, active, list(state[4 : 4 + bands]))
-            draw = mi.UInt32(2) + depth * 3
-            after, more, *_ = _step(scene, cast, draws, draw, now, list(state[4 + bands :]), ray.time, coherent=False)
-            after.active &= depth < scene.bounces
-            return depth + 1, after.origin, after.direction, after.sees_sun, after.active, *after.share, *more
-
-        state = (mi.UInt32(1), path.origin, path.direction, path.sees_sun, path.active, *path.share, *zero)
-        done: State = dr.while_loop(state, lambda *s: s[4], step)
-        more = list(done[5 + bands :])
-    # Paths that see the sun were reflected or transmitted by a smooth surface.
-    scatters = met.found & ~path.sees_sun
+    path, mirrored, light, met, length = _step(
+        scene, cast, draws, mi.UInt32(2), path, zero, ray.time, coherent=True, pixel=pixel, split=True
+    )
+    more = _followed(scene, cast, draws, path, mirrored, ray.time) if scene.bounces else zero
+    # Light that smooth surfaces reflect and transmit is not filtered.
+    scatters = met.found if mirrored is None else met.found & ~mirrored.active
     direct = [a + dr.select(scatters, 0.0, b) for a, b in zip(light, more, strict=True)]
     indirect = [dr.select(scatters, b, 0.0) for b in more]
     reflected = [dr.select(scatters, band["diffuse"], 0.0) for band in met.surface.bands]
@@ -225,6 +221,47 @@ def _sample(scene: RenderInputs, cast: SceneArrays, draws: RenderDraws, index: I
         indirect, reflected = ([a * b for a, b in zip(one, passed, strict=True)] for one in (indirect, reflected))
     normal, place = (dr.select(scatters, one, 0.0) for one in (met.normal, met.place - ray.origin))
     return _Sample(direct, indirect, reflected, normal, place)
+
+
+def _followed(
+    scene: RenderInputs, cast: SceneArrays, draws: RenderDraws, path: _Path, mirrored: _Path | None, time: Float
+) -> list[Float]:
+    """Light along a path after its first surface, for each band; `mirrored` is followed when the first path ends."""
+    dr, mi = running_engine().dr, running_engine().mi
+    bands, width = scene.surfaces.bands, 4 + scene.surfaces.bands
+
+    def flat(one: _Path) -> list[Any]:
+        return [one.origin, one.direction, one.sees_sun, one.active, *one.share]
+
+    def path_of(values: Any) -> _Path:
+        return _Path(*values[:4], list(values[4:width]))
+
+    def taken(one: _Path, other: _Path) -> tuple[Bool, list[Any]]:
+        """Mask of the lanes that change to the other path, and the path to follow."""
+        change = ~one.active & other.active
+        return change, [dr.select(change, b, a) for a, b in zip(flat(one), flat(other), strict=True)]
+
+    def step(draw: Int, level: Int, *state: Any) -> Any:
+        now, light = path_of(state), list(state[width : width + bands])
+        after, _, light, *_ = _step(scene, cast, draws, mi.UInt32(2) + draw * 3, now, light, time, coherent=False)
+        after.active &= level < scene.bounces
+        if mirrored is None:
+            return draw + 1, level + 1, *flat(after), *light
+        other = path_of(state[width + bands :])
+        change, values = taken(after, other)
+        other.active &= ~change
+        return draw + 1, dr.select(change, 1, level + 1), *values, *light, *flat(other)
+
+    start, rest = flat(path), []
+    if mirrored is not None:
+        other = _Path(mirrored.origin, mirrored.direction, mirrored.sees_sun, mirrored.active, mirrored.share)
+        change, start = taken(path, other)
+        other.active = other.active & ~change
+        rest = flat(other)
+    zero = [mi.Float(0.0) for _ in range(bands)]
+    state = (mi.UInt32(1), mi.UInt32(1), *start, *zero, *rest)
+    done: State = dr.while_loop(state, lambda *s: s[5], step)
+    return list(done[2 + width : 2 + width + bands])
 
 
 def start_of_sample(view: View, draws: RenderDraws, row: Int, column: Int) -> Ray:
@@ -255,10 +292,12 @@ def _step(
     *,
     coherent: bool,
     pixel: tuple[Int, Int] | None = None,
-) -> tuple[_Path, list[Any], _Met, Any]:
+    split: bool = False,
+) -> tuple[_Path, _Path | None, list[Any], _Met, Any]:
     """Trace paths to the next surface: continued paths, accumulated light, the surface, and the distance to it [m].
 
-    With `pixel` (row, column), the continued direction is guided.
+    With `pixel` (row, column), the continued direction is guided. With `split`, smooth surfaces continue the path
+    twice: the second one is mirrored. It is None if the scene has no smooth surfaces.
     """
     dr = running_engine().dr
     hit = trace_through(
@@ -280,10 +319,16 @@ def _step(
     texture = None
     if scene.textures is not None:
         texture = scene.textures.factors(part, hit, hit.found)
-    surface = scene.surfaces.at(part, texture, hit.found)
     wo = -path.direction
     normal = dr.select(dr.dot(hit.normal, wo) < 0.0, -hit.normal, hit.normal)
     place = dr.fma(path.direction, hit.t, path.origin)
+    if scene.patterns is not None:
+        # Indirect light needs no details.
+        angle = scene.pixel_rad if coherent else _BLURRED_RAD
+        width = hit.t * angle / dr.sqrt(namespace(hit.t).maximum(dr.dot(normal, wo), 0.01))
+        pattern = scene.patterns.factors(part, place, hit.normal, width, hit.found)
+        texture = pattern if texture is None else [a * b for a, b in zip(texture, pattern, strict=True)]
+    surface = scene.surfaces.at(part, texture, hit.found)
     off = normal * step_off(hit.t)
     if scene.looks is not None:
         look = scene.looks.at(cast, hit, time, hit.found)
@@ -295,7 +340,9 @@ def _step(
     met = _Met(surface, hit.found, normal, wo, place, off, time, coherent)
     first, second, third = draws.four(draw), draws.four(draw + 1), draws.four(draw + 2)
     if "emits" in scene.surfaces.features:
-        own = [dr.select(hit.found, band["emitted"], 0.0) for band in surface.bands]
+        # Light of luminous materials on other surfaces comes from lamps; that of model files has no lamps.
+        seen = path.sees_sun if surface.look is None else path.sees_sun | surface.look.there
+        own = [dr.select(hit.found & seen, band["emitted"], 0.0) for band in surface.bands]
         light = [a + share * b for a, share, b in zip(light, path.share, own, strict=True)]
     direct = _from_sun(scene, cast, met, first[:2])
     if scene.lamps is not None:
@@ -304,7 +351,8 @@ def _step(
     tile = None
     if scene.guide is not None and pixel is not None:
         tile = scene.guide.tile(*pixel, (third[2], third[3]))
-    return _go_on(scene, path, met, second, first[2], tile, third[1]), light, met, hit.t
+    on, mirrored = _go_on(scene, path, met, second, first[2], tile, third[1], split)
+    return on, mirrored, light, met, hit.t
 
 
 def guide_rays(
@@ -332,7 +380,7 @@ def guide_rays(
     wi = side * (level * cosine) + up * (level * sine) + normal * height
     path = _Path(start, wi, mi.Bool(False), hit.found, [mi.Float(1.0) for _ in range(bands)])
     zero = [mi.Float(0.0) for _ in range(bands)]
-    _, light, *_ = _step(scene, cast, draws, mi.UInt32(2), path, zero, ray.time, coherent=False)
+    _, _, light, *_ = _step(scene, cast, draws, mi.UInt32(2), path, zero, ray.time, coherent=False)
     total = sum(light[1:], start=light[0])
     results = bin_of(wi), dr.select(hit.found, total, 0.0)
     dr.eval(results)
@@ -405,9 +453,19 @@ def _unblocked(
 
 
 def _go_on(
-    scene: RenderInputs, path: _Path, met: _Met, u: tuple[Float, ...], choice: Float, tile: Int | None, guided: Float
-) -> _Path:
-    """Continue paths from the surface that they hit; with a `tile`, `guided` below SHARE draws from the guide."""
+    scene: RenderInputs,
+    path: _Path,
+    met: _Met,
+    u: tuple[Float, ...],
+    choice: Float,
+    tile: Int | None,
+    guided: Float,
+    split: bool,
+) -> tuple[_Path, _Path | None]:
+    """Continue paths from the surface that they hit; with a `tile`, `guided` below SHARE draws from the guide.
+
+    With `split`, the second path is the mirrored one, and the first one chooses among the others.
+    """
     dr, mi = running_engine().dr, running_engine().mi
     surface, normal, wo = met.surface, met.normal, met.wo
     cos_o = dr.dot(normal, wo)
@@ -428,13 +486,19 @@ def _go_on(
     if "specular" not in scene.surfaces.features:
         active = met.found & (cos_i > 0.0)
         share = [a * b for a, b in zip(path.share, scattered, strict=True)]
-        return _Path(met.start, wi, mi.Bool(False), path.active & active, share)
+        return _Path(met.start, wi, mi.Bool(False), path.active & active, share), None
     mirrored, through = surface.split(cos_o)
     # The diffuse body is sampled in proportion to its reflectance: dark water shows the sky, white paint itself.
     bright = sum((band["diffuse"] for band in surface.bands[1:]), start=surface.bands[0]["diffuse"])
     body = namespace(mirrored).maximum(bright * (1.0 / len(surface.bands)), 0.02)
-    total = mirrored + through + body
     smooth = mirrored + through > 0.0
+    second = None
+    if split:
+        reflection = 2.0 * cos_o * normal - wo
+        share = [a * mirrored for a in path.share]
+        second = _Path(met.start, reflection, mi.Bool(True), path.active & met.found & smooth, share)
+        mirrored = mi.Float(0.0)
+    total = mirrored + through + body
     pick = choice * total
     is_mirror = smooth & (pick < mirrored)
     is_through = smooth & ~is_mirror & (pick < mirrored + through)
@@ -446,4 +510,4 @@ def _go_on(
     share = [a * b for a, b in zip(path.share, factors, strict=True)]
     start = met.place + dr.select(is_through, -met.off, met.off)
     active = path.active & met.found & (is_smooth | (cos_i > 0.0))
-    return _Path(mi.Point3f(start), direction, is_smooth, active, share)
+    return _Path(mi.Point3f(start), direction, is_smooth, active, share), second

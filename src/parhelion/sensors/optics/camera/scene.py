@@ -18,6 +18,7 @@ from parhelion.rays.origin import Cell
 from parhelion.sensors.optics.appearance import Holes, Look, Looks, appearances
 from parhelion.sensors.optics.camera.lights import Lamps, lamp_table
 from parhelion.sensors.optics.scene import BandTextures, PartNames
+from parhelion.sensors.optics.surface_patterns import SurfacePatterns
 from parhelion.sensors.scene import Covered, covered_parts, part_numbers, scene_cache, shared_scene
 from parhelion.surfaces.appearance import (
     Appearance,
@@ -27,7 +28,7 @@ from parhelion.surfaces.appearance import (
     facet_reflectance,
     facet_shape,
 )
-from parhelion.surfaces.bands import THERMAL_FROM_NM, Band, material_band_table
+from parhelion.surfaces.bands import THERMAL_FROM_NM, Band, glow_radiance, material_band_table
 from parhelion.surfaces.brdf import (
     INV_PI,
     coat_factor_between,
@@ -214,13 +215,22 @@ class BandSurfaces:
     rows: Any
 
     @classmethod
-    def of(cls, engine: Engine, table: dict[str, NDArray[Any]], looks: Collection[Appearance] = ()) -> BandSurfaces:
-        """Copy the columns of `surfaces.bands.material_band_table` per part; `looks` are the appearances in use."""
+    def of(
+        cls,
+        engine: Engine,
+        table: dict[str, NDArray[Any]],
+        looks: Collection[Appearance] = (),
+        glow: NDArray[np.float32] | None = None,
+    ) -> BandSurfaces:
+        """Copy the columns of `surfaces.bands.material_band_table` per part; `looks` are the appearances in use.
+
+        `glow` (parts, bands) is the radiance of luminous materials [W/(m^2 sr)].
+        """
         bands = table["diffuse"].shape[1]
         count = max(1, len(table["diffuse"]))
         values: dict[str, NDArray[Any]] = dict(table)
         values["diffuse"] = table["diffuse"] + table["curve_level"]
-        values["emitted"] = np.zeros_like(table["diffuse"])
+        values["emitted"] = np.zeros_like(table["diffuse"]) if glow is None else glow
         lobes = np.maximum(table["phong_specular"], table["ct_f0"]).mean(axis=1)
         has_facets = (table["ct_weight"] > 0) & (table["ct_f0"].max(axis=1, initial=0.0) > 0)
         glossy = has_facets | (table["phong_specular"].max(axis=1, initial=0.0) > 0)
@@ -242,7 +252,7 @@ class BandSurfaces:
             "retro": np.any(table["retro_gain"] > 0),
             "specular": np.any(table["mirror"] + table["transmits"] > 0),
             "panes": np.any(table["transmits"] > 0),
-            "emits": any(max(look.emission_cd_m2) > 0.0 for look in looks),
+            "emits": any(max(look.emission_cd_m2) > 0.0 for look in looks) or np.any(values["emitted"] > 0.0),
         }
         return cls(bands, frozenset(name for name, there in present.items() if there), engine.table(packed))
 
@@ -296,10 +306,13 @@ class CameraScene(DeviceOwned):
         self.textures = BandTextures.of(self.scene, world, names_of_bands) if textured else None
         self.surfaces: BandSurfaces | None = None
         """Reflectance of parts; None for thermal cameras, which use `material_rows`."""
+        self._at_night: BandSurfaces | None = None
         self.heat: Any = None
         """Temperature rise of each triangle by engines and rolling tyres [K], on the device; None without any."""
         self.looks: Looks | None = None
         self.holes: Holes | None = None
+        self.patterns: SurfacePatterns | None = None
+        """Patterns of materials; None without any, and for thermal cameras."""
         self._lamps: dict[bool, Lamps | None] = {}
         numbers = engine.table(part_numbers(world, rows))
         # Kernels cannot read from empty arrays, so there is at least one row.
@@ -308,6 +321,13 @@ class CameraScene(DeviceOwned):
             heat = vehicle_heat(world, self.scene.geometry, materials, rows)
             self.heat = None if heat is None else engine.table(heat)
             return
+
+        def diffuse_of(some: list[Material]) -> NDArray[Any]:
+            columns = material_band_table(some, bands)
+            found: NDArray[Any] = columns["diffuse"] + columns["curve_level"]
+            return found
+
+        self.patterns = SurfacePatterns.of(self.scene, world, materials, rows, diffuse_of)
         table = material_band_table(materials, bands)
         if wet:
             table = wetted(table, materials)
@@ -321,10 +341,19 @@ class CameraScene(DeviceOwned):
             wetness = (of_parts["diffuse"].sum(axis=1) / np.maximum(dry.sum(axis=1), 1e-9)).clip(0.0, 1.0)
             wetness[dry.sum(axis=1) <= 0.0] = 1.0
             self.looks = Looks.of(self.scene, looks, bands, wetness)
-        self.surfaces = BandSurfaces.of(engine, of_parts, looks.values())
+        self.surfaces = BandSurfaces.of(
+            engine, of_parts, looks.values(), glow_radiance(materials, bands, night=False)[rows]
+        )
+        at_night = glow_radiance(materials, bands, night=True)[rows]
+        if at_night.any():
+            self._at_night = BandSurfaces.of(engine, of_parts, looks.values(), at_night)
         for night in (False, True):
             lamps = lamp_table(world, bands, night=night, sensor=visibility_keys)
             self._lamps[night] = Lamps.of(engine, lamps, self.scene.origin) if len(lamps) else None
+
+    def surfaces_at(self, *, night: bool) -> BandSurfaces | None:
+        """Surfaces, with those that glow by night or by day."""
+        return self.surfaces if self._at_night is None or not night else self._at_night
 
     def lamps(self, *, night: bool) -> Lamps | None:
         """Lamps that are lit by night, or by day, in the current time window."""
@@ -372,7 +401,7 @@ def camera_target(
     wet = world.weather is not None and world.weather.is_wet
     # Lamps can change while the geometry stays the same, so they are part of the key.
     lamps = tuple(id(entry) for entry in world.lamps)
-    key = ("camera", id(world.geometry(kind, *names)), bands, covered, wet, lamps, cell)
+    key = ("camera", id(world.geometry(kind, *names)), bands, covered, wet, lamps, world.patterns, cell)
     if key not in cache:
         cache[key] = CameraScene(world, visibility_keys, bands, covered, wet, cache, cell)
     target: CameraScene = cache[key]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.image import Image
+from parhelion.core.image import MOBILITY, Image
 from parhelion.core.pose import Pose
 from parhelion.core.random import Stream
 from parhelion.core.trajectory import Fixed, Mounted, Trajectory, pose_at
@@ -25,7 +25,7 @@ from parhelion.sensors.optics.camera.readout import AutoExposure, Exposure, auto
 from parhelion.sensors.optics.camera.scene import CameraScene
 from parhelion.sensors.optics.camera.streaks import layer_of, streaks_of, vane_blend, with_layer
 from parhelion.sensors.optics.camera.thermal import ThermalElectronics, develop_thermal
-from parhelion.sensors.optics.camera.truth import ObjectFinder, PixelTruth, flow
+from parhelion.sensors.optics.camera.truth import ObjectFinder, PixelTruth, flow, mobility_mask
 from parhelion.sensors.optics.camera.view import View
 from parhelion.sensors.optics.lighting import lighting, mean_radiance
 from parhelion.sensors.optics.sky import SkyLight
@@ -63,6 +63,8 @@ class Shot:
     start: float
     stream: Stream
     finder: ObjectFinder | None
+    mobility: dict[int, int] | None = None
+    """Code of mobility of each instance; None if it is not requested."""
 
     def photograph(self, exposure: Exposure | AutoExposure, seed: int, world: str) -> Image:
         """Take the picture."""
@@ -92,6 +94,7 @@ class Shot:
                 truth["measured_depth"] = self._measured_depth(taken, seen, None if right is None else (colour, right))
         start_pose = self.motion.pose if isinstance(self.motion, Fixed) else pose_at(self.motion, self.start)
         bands = camera.config.sensor.band_names if camera.picture else ()
+        moves = {} if self.mobility is None else {"mobility": MOBILITY}
         return Image(
             colour=colour,
             right=right,
@@ -99,7 +102,7 @@ class Shot:
             intrinsics=intrinsics,
             start_time=self.start,
             pose=start_pose,
-            names={"label": {0: "none", **self.target.label_names}},
+            names={"label": {0: "none", **self.target.label_names}, **moves},
             metadata=metadata,
             **truth,
         )
@@ -292,6 +295,8 @@ class Shot:
         found: dict[str, Any] = {
             name: getattr(seen, name) for name in ("depth", "normal", "label", "instance") if name in camera.truth
         }
+        if self.mobility is not None:
+            found["mobility"] = mobility_mask(seen, self.mobility)
         if "flow" in camera.truth:
             middles, scene = self.device.middles, self.target.scene
             times = self.start + 0.5 * taken.time_s + line_time * np.arange(len(middles))

@@ -5,6 +5,7 @@ Ground truth ends at the first surface: it does not continue behind glass or in 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +30,7 @@ from parhelion.sensors.optics.scene import PartNames
 from parhelion.world.parts import WorldObject
 from parhelion.world.world import World
 
-TRUTH = ("depth", "normal", "label", "instance", "flow", "objects")
+TRUTH = ("depth", "normal", "label", "instance", "mobility", "flow", "objects")
 """Available kinds of ground truth."""
 
 
@@ -128,6 +129,35 @@ def _see(
             results.append(picture)
     dr.eval(results)
     return tuple(results)
+
+
+AT_REST_M, AT_REST_RAD = 1e-4, 1e-4
+"""Largest motion of a body from one frame to the next that counts as rest."""
+
+
+def mobility_codes(world: World, start: float, period_s: float) -> dict[int, int]:
+    """Code of `core.image.MOBILITY` of each instance of a world at a time [s].
+
+    An instance moves if one of its bodies changes its pose within `period_s`. One that can move, but rests, is movable.
+    """
+    table = {**getattr(world, "mobility", {}), **vars(world).get("mobility", {})}
+    codes = {number: 1 if kind == "static" else 2 for number, kind in table.items()}
+    for item in world.objects:
+        codes.setdefault(item.instance, 1)
+        if item.trajectory is not None:
+            (first, last), (before, after) = item.trajectory.sample(np.array([start, start + period_s]))
+            # |q1 . q2| is the cosine of half the angle between two attitudes.
+            turned = 2.0 * np.arccos(min(1.0, abs(float(before @ after))))
+            moves = float(np.linalg.norm(last - first)) > AT_REST_M or turned > AT_REST_RAD
+            codes[item.instance] = 3 if moves else max(codes[item.instance], 2)
+    return codes
+
+
+def mobility_mask(seen: PixelTruth, codes: Mapping[int, int]) -> NDArray[np.uint8]:
+    """Code of mobility of each pixel, shape (h, w); 0 where no surface is visible."""
+    numbers, place = np.unique(seen.instance, return_inverse=True)
+    found = np.array([codes.get(number, 1) for number in numbers.tolist()], np.uint8)
+    return np.where(np.isfinite(seen.range_m), found[place].reshape(seen.instance.shape), np.uint8(0))
 
 
 def flow(

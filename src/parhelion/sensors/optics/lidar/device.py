@@ -90,6 +90,8 @@ class LidarOnDevice(DeviceOwned):
             extinction=opaque(constant.gamma_per_m),
             min_range=opaque(limits.min_m),
             max_range=opaque(limits.max_m),
+            exit_m=opaque(config.beam.exit_diameter_mm * 1e-3),
+            spread=opaque(float(np.mean(config.beam.divergence_mrad)) * 1e-3),
             overlap=overlap_curve(engine, limits.overlap),
         )
         self.noise_sigma = noise_sigma(config, sun_klx)

@@ -26,7 +26,7 @@ from parhelion.sensors.optics.lidar.echoes import (
 from parhelion.sensors.optics.lidar.emit import ALL_PROBES, MIDDLE, PROBES, SECTORS, SubRays
 from parhelion.sensors.optics.lidar.link_budget import received_power
 from parhelion.sensors.optics.lidar.profiles import ACTOR_BITS, ANGLE_SHIFT, ProfiledParts, angle_code
-from parhelion.sensors.optics.scene import Surfaces
+from parhelion.sensors.optics.scene import Spot, Surfaces
 
 
 @kernel_tree()
@@ -40,6 +40,10 @@ class Optics:
     """One-way extinction of the air [1/m]."""
     min_range: Float
     max_range: Float
+    exit_m: Float
+    """Width of the beam at its exit [m]."""
+    spread: Float
+    """Growth of the beam's width with range."""
     overlap: RangeCurve | None
     """Overlap of emitter and receiver by range; None if it is 1."""
 
@@ -78,8 +82,12 @@ class Reflection:
         share: Reals = 1.0,
         material: Int | None = None,
         near: Local | None = None,
+        place: Vectors | None = None,
+        normal: Vectors | None = None,
     ) -> Float:
         """Received power of one sub-ray [P_min]; 0 below the sensor's shortest range.
+
+        `place` and `normal` are the hit point in the scene's local frame and the normal there, for patterns.
 
         `material` is the part's material if it is known already; `near` is valid for a short interval of range.
         """
@@ -88,9 +96,14 @@ class Reflection:
         overlap = 1.0 if curve is None else curve(range_m, active)
         material = self.surfaces.material(part, active) if material is None else material
         overlap = overlap if aim.gain is None else overlap * aim.gain
+        spot = None
+        if self.surfaces.patterns is not None and place is not None and normal is not None:
+            # The geometric mean of the footprint's two widths on an inclined surface.
+            width = (optics.exit_m + optics.spread * range_m) / dr.sqrt(namespace(cosine).maximum(cosine, 0.01))
+            spot = Spot(place, normal, width)
         power = received_power(
             weight=share * self.sub_rays.weight,
-            reflected=self.surfaces.reflected(part, material, cosine, hit, active),
+            reflected=self.surfaces.reflected(part, material, cosine, hit, active, spot),
             range_m=range_m,
             optical_depth=air.depth(aim, range_m),
             threshold=optics.threshold,
@@ -130,10 +143,24 @@ class Reflection:
             coherent=True,
         )
         cosine = dr.abs(dr.dot(hit.normal, direction))
-        power = self.power(aim, dr.select(hit.found, hit.part, 0), cosine, hit.t, hit, hit.found)
+        place = _on_axis(aim, dr.fma(direction, hit.t, aim.origin + offset), hit.normal, hit.t)
+        power = self.power(
+            aim, dr.select(hit.found, hit.part, 0), cosine, hit.t, hit, hit.found, place=place, normal=hit.normal
+        )
         actor = mi.UInt32(NO_ACTOR) if hit.actor is None else hit.actor & NO_ACTOR
         echo = ReturnEcho(dr.select(hit.found, hit.t, NO_ECHO), power, hit.part, self.marked(actor, cosine))
         return echo, hit.normal
+
+
+def _on_axis(aim: BeamAim, place: Vectors, normal: Vectors, range_m: Float) -> Vectors:
+    """Point of the beam's axis on the plane through a hit.
+
+    Patterns are filtered to the width of the beam, so all sub-rays on a plane have the factor of its centre.
+    """
+    dr = running_engine().dr
+    along = dr.dot(normal, place - aim.origin) / dr.dot(normal, aim.axis)
+    near = dr.abs(along - range_m) < 0.05 + 0.05 * range_m
+    return dr.select(near, dr.fma(aim.axis, along, aim.origin), place)
 
 
 def illuminate_all(light: Reflection, scene: SceneArrays, beams: Beams) -> Echoes:
@@ -294,7 +321,18 @@ def _on_plane(
     slope = dr.dot(probe.normal, direction)
     range_m = dr.dot(probe.normal, probe.point - offset) / slope
     met = (part < DISAGREE) & (range_m > 0) & (range_m < light.optics.max_range)
-    power = light.power(aim, dr.select(met, part, 0), dr.abs(slope), range_m, None, met, material=material, near=near)
+    power = light.power(
+        aim,
+        dr.select(met, part, 0),
+        dr.abs(slope),
+        range_m,
+        None,
+        met,
+        material=material,
+        near=near,
+        place=_on_axis(aim, dr.fma(direction, range_m, aim.origin + offset), probe.normal, range_m),
+        normal=probe.normal,
+    )
     there = ReturnEcho(range_m, power, part, probe.echo.actor)
     return met, choose(dr, met, there, ReturnEcho.none(running_engine()))
 

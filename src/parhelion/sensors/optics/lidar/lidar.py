@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from os import PathLike
@@ -33,7 +33,7 @@ from parhelion.sensors.optics.lidar.patterns import ShotTable, repeats, shot_tab
 from parhelion.sensors.optics.lidar.points import DEFAULT_TENSORS, ScanTensors, chosen_fields
 from parhelion.sensors.optics.lidar.validity import Validity, weather_validity
 from parhelion.sensors.optics.scene import LightScene, light_scene
-from parhelion.sensors.sheets import open_sheet
+from parhelion.sensors.sheets import open_sheet, unstated_noise
 from parhelion.world.world import World
 
 if TYPE_CHECKING:
@@ -89,6 +89,10 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         is_own_file = sheet.preset is None and sheet.file is not None
         config = _chosen(sheet.config, returns=returns, max_returns=max_returns, sub_rays=sub_rays)
         config = with_rated_table(config)
+        self.unstated_noise = unstated_noise(sheet.config)
+        """Noise fields that the data sheet does not give and that are 0."""
+        self.not_offered = _not_offered(sheet.config, returns)
+        """Sentence on a return mode that the sensor does not offer; '' otherwise."""
         if sampling not in ("adaptive", "fixed"):
             raise ConfigError(f"sampling: must be 'adaptive' or 'fixed', got {sampling!r}")
         if isinstance(bounces, bool) or not isinstance(bounces, int) or not 0 <= bounces <= 8:
@@ -156,13 +160,43 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         time: float | Sequence[float] = 0.0,
         seed: int = 0,
         frames: Sequence[int] | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> list[Scan]:
         """Measure many scans in few launches, one per pose or trajectory; each equals the result of `scan` alone.
 
-        Scans of equal time and pose differ in their noise; the first of them equals `scan`.
+        Scans of equal time and pose differ in their noise; the first of them equals `scan`. `progress` is called after
+        each launch with the number of finished scans and of all.
         """
         motions, times = _motions(poses, time, frames)
-        return self._scans(world, motions, times, seed, self._numbered(motions, times, seed, frames))
+        return self._scans(world, motions, times, seed, self._numbered(motions, times, seed, frames), progress)
+
+    def scan_iter(
+        self,
+        world: World,
+        poses: Iterable[Pose | Trajectory],
+        *,
+        time: float | Sequence[float] = 0.0,
+        seed: int = 0,
+        frames: Sequence[int] | None = None,
+        at_once: int = 16,
+    ) -> Iterator[Scan]:
+        """Yield the scans of `scan_many` one after the other, so that only `at_once` of them are in memory.
+
+        Edits of the world in between apply to scans that are not measured yet.
+
+        >>> world = ph.World()
+        >>> _ = world.add(ph.shapes.box(2, 2, 2), material="concrete", pose=ph.Pose(xyz=(5, 0, 0)))
+        >>> lidar = ph.Lidar("velodyne/vlp-16")
+        >>> [len(scan) > 0 for scan in lidar.scan_iter(world, [ph.Pose()] * 3)]
+        [True, True, True]
+        """
+        if at_once < 1:
+            raise ConfigError(f"at_once: must be at least 1, got {at_once}")
+        motions, times = _motions(poses, time, frames)
+        streams = self._numbered(motions, times, seed, frames)
+        for first in range(0, len(motions), at_once):
+            part = slice(first, first + at_once)
+            yield from self._scans(world, motions[part], times[part], seed, streams[part])
 
     @locked
     def scan_tensors(
@@ -244,7 +278,13 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
 
     @locked
     def _scans(
-        self, world: World, motions: list[Trajectory], times: list[float], seed: int, streams: list[Stream]
+        self,
+        world: World,
+        motions: list[Trajectory],
+        times: list[float],
+        seed: int,
+        streams: list[Stream],
+        progress: Callable[[int, int], None] | None = None,
     ) -> list[Scan]:
         scans: list[Scan] = []
         for launch in self._launches(world, motions, times, streams):
@@ -263,6 +303,8 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
                 for start in launch.times
             ]
             scans += self._device(launch.target).scan(launch, metadata)
+            if progress is not None:
+                progress(len(scans), len(motions))
         return scans
 
     def _launches(
@@ -326,6 +368,18 @@ def _one_per_scan(time: float | Sequence[float], count: int) -> list[float]:
     if times.ndim > 1 or (times.ndim == 1 and len(times) != count):
         raise ConfigError(f"time: got {len(times)} times for {count} scans; pass one, or one per scan")
     return [float(one) for one in np.broadcast_to(times, (count,))]
+
+
+def _not_offered(config: LidarConfig, returns: str | None) -> str:
+    """Sentence on a return mode that the data sheet does not list."""
+    receiver = config.receiver
+    offered = list(dict.fromkeys([receiver.returns, *receiver.returns_offered]))
+    if returns is None or returns in offered:
+        return ""
+    return (
+        f"{config.name} does not offer the return mode {returns!r}, only {', '.join(offered)}; points are those of a "
+        "receiver that does"
+    )
 
 
 def _chosen(

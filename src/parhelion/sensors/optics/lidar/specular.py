@@ -213,9 +213,9 @@ def _follow(light: Reflection, scene: SceneArrays, path: _Path, aim: BeamAim, bo
         cosine = dr.abs(dr.dot(hit.normal, now.direction))
         actor = mi.UInt32(NO_ACTOR) if hit.actor is None else hit.actor & NO_ACTOR
         actor = light.marked(actor, cosine) | dr.select(now.ghost, mi.UInt32(GHOST_BIT), 0)
-        last = ReturnEcho(
-            length, light.power(aim, surface, cosine, length, hit, ends, share=now.share), hit.part, actor
-        )
+        place = dr.fma(now.direction, hit.t, now.origin)
+        power = light.power(aim, surface, cosine, length, hit, ends, share=now.share, place=place, normal=hit.normal)
+        last = ReturnEcho(length, power, hit.part, actor)
         echo = choose(dr, ends, last, echo)
         reflected, transmitted = light.surfaces.specular_split(surface, cosine, hit.found)
         following = _go_on(light, now, hit, aim, reflected > transmitted)

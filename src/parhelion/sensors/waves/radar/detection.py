@@ -81,7 +81,8 @@ class _Levels:
         count, size = max(500, _DRAWN // (training * looks)), training * looks
         generator = Stream(0, "radar/threshold").generator()
         values, vectors = np.linalg.eigh(correlation)
-        mix = vectors * np.sqrt(np.maximum(values, 0.0))
+        # The symmetric root: eigenvectors of equal eigenvalues differ between processors, but this product does not.
+        mix = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
         drawn, total = np.zeros((count, training)), np.zeros(count)
         for _ in range(looks):
             white = generator.normal(scale=np.sqrt(0.5), size=(2, count, training))
