@@ -36,6 +36,8 @@ class Frame:
     """Intensity on the scale of the recording; NaN for lost shots and recordings without intensity, shape (n,)."""
     knows_lost: bool = True
     """The frame contains lost shots."""
+    is_reflectance: bool = False
+    """`intensity` is the calibrated reflectivity of the sensor: 1 for a white diffuser that faces it, at any range."""
 
     def __len__(self) -> int:
         return len(self.range_m)

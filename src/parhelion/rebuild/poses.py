@@ -32,6 +32,8 @@ STEPS = 20
 REFINE_ROUNDS = 3
 REFINE_STEPS = 6
 SETTLED_M = 0.002
+ALIKE = 1.15
+"""Ratio of residuals that do not decide about the deskewing."""
 MOST_APART_M = 0.15
 """Largest root mean square distance from matched planes of a frame whose pose agrees with the scans."""
 CELL_M = 0.25
@@ -124,7 +126,7 @@ def refined(frames: Sequence[Frame], path: Path, rounds: int = REFINE_ROUNDS) ->
 def _preferred(tried: list[tuple[float, float]]) -> float:
     """Skew with the smallest residual; the recorded order of shots is preferred where residuals are alike."""
     best = min(apart for apart, _ in tried)
-    return next(skew for apart, skew in tried if apart <= 1.05 * best or not np.isfinite(best))
+    return next(skew for apart, skew in tried if apart <= ALIKE * best or not np.isfinite(best))
 
 
 def _times(frames: Sequence[Frame]) -> Floats:
@@ -141,7 +143,7 @@ def _skew(planes: Sequence[Planes], times: Floats) -> float:
     for skew in (1.0, 0.0, -1.0):
         some = [replace(one, delay_s=np.float32(skew) * one.delay_s) for one in planes[:TRIED_FRAMES]]
         path = _odometry(some, times, lambda: None)
-        apart = _refined(some, times[: len(some)], path, skew, 1).apart_m
+        apart = _refined(some, times[: len(some)], path, skew).apart_m
         tried.append((float(np.median(apart)), skew))
     return _preferred(tried)
 
@@ -150,15 +152,15 @@ def _odometry(planes: Sequence[Planes], times: Floats, advance: Advance) -> Path
     """Register each frame to a local map of the preceding ones."""
     xyz, quat = np.zeros((1, 3)), np.array([[0.0, 0.0, 0.0, 1.0]])
     path = with_motion(xyz, quat, times[:1])
-    mapped = [placed(planes[0], path, 0)]
     advance()
     for number in range(1, len(planes)):
         guess_xyz, guess_quat = _predicted(xyz, quat, times, number)
         near = START_NEAR_M if number < 3 else NEAR_M
+        # Placed again for every frame: the motion during a frame is known only from the frames around it.
+        mapped = [placed(planes[k], path, k) for k in range(max(0, number - MAP_FRAMES), number)]
         found_xyz, found_quat = _fit(planes[number], (xyz, quat), (guess_xyz, guess_quat), times, mapped, near)
         xyz, quat = np.vstack([xyz, found_xyz]), np.vstack([quat, found_quat])
         path = with_motion(xyz, quat, times[: number + 1])
-        mapped = [*mapped, placed(planes[number], path, number)][-MAP_FRAMES:]
         advance()
     return path
 
@@ -169,7 +171,9 @@ def _predicted(xyz: Floats, quat: Floats, times: Floats, number: int) -> tuple[F
         return xyz[-1], quat[-1]
     share = (times[number] - times[number - 1]) / (times[number - 1] - times[number - 2])
     turn = _vector(quat_multiply(quat_conjugate(quat[-2]), quat[-1]))
-    return xyz[-1] + share * (xyz[-1] - xyz[-2]), quat_multiply(quat[-1], _quaternion(share * turn))
+    ahead: Floats = xyz[-1] + share * (xyz[-1] - xyz[-2])
+    turned: Floats = quat_multiply(quat[-1], _quaternion(share * turn))
+    return ahead, turned
 
 
 def _fit(
@@ -283,4 +287,4 @@ def _quaternion(turn: Floats) -> Floats:
     """Quaternion of a rotation vector [rad]."""
     angle = float(np.linalg.norm(turn))
     half = np.sinc(0.5 * angle / np.pi) * 0.5
-    return np.append(half * turn, np.cos(0.5 * angle))
+    return np.asarray(np.append(half * turn, np.cos(0.5 * angle)), np.float64)

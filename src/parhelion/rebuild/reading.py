@@ -129,7 +129,8 @@ def frame_of(cloud: PointCloud, lidar: Lidar, name: str, number: int, notes: lis
     direction = vector / np.maximum(length, 1e-9)[:, None]
     exits = shots.exits(every)
     origin = np.zeros((shots.count, 3)) if exits is None else exits
-    value = np.full(shots.count, np.nan) if shots.intensity is None else shots.intensity[alike].astype(np.float64)
+    level = shots.reflectance if shots.intensity is None else shots.intensity
+    value = np.full(shots.count, np.nan) if level is None else level[alike].astype(np.float64)
     time = of_shots("time", np.nan).astype(np.float64)
     if not np.isfinite(time[known]).all():
         time = _times_by_azimuth(direction, lidar)
@@ -145,6 +146,7 @@ def frame_of(cloud: PointCloud, lidar: Lidar, name: str, number: int, notes: lis
         of_shots("ring", -1).astype(np.int16),
         np.where(lost, np.nan, value).astype(np.float32),
         bool(lost.any()),
+        shots.intensity is None,
     )
     return frame.rows(known)
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from parhelion.core.errors import ConfigError
 from parhelion.rebuild.frames import Floats, Frame, Mask, Path, Singles
 from parhelion.rebuild.poses import MOST_APART_M, Registered, estimated, refined, with_motion
-from parhelion.rebuild.reading import blind_cells, cell_of, scaled_delays
-from parhelion.rebuild.reflectance import Reflectances, fitted_reflectances
+from parhelion.rebuild.reading import LEAST_FRAMES_OF_MASK, blind_cells, cell_of, scaled_delays
+from parhelion.rebuild.reflectance import LOST_CELL, Reflectances, fitted_reflectances, shadowed
 from parhelion.rebuild.surfels import Surfels, Voxels, fitted
 from parhelion.rebuild.votes import SurfelScene, count_votes, decided
 from parhelion.sensors.optics.lidar.lidar import Lidar
@@ -25,12 +25,14 @@ from parhelion.world.coverage import Coverage, packed_cells
 
 LEAST_VOXEL_M, MOST_VOXEL_M, RANGE_PER_VOXEL = 0.05, 0.1, 125.0
 """Limits of the voxel size [m], and the median range of the returns in voxels."""
-VOTE_ROUNDS = 3
+VOTE_ROUNDS = 5
+FEW_CHANGES = 0.002
+"""Share of surfels whose removal ends the votes."""
 REFLECTANCE_CELL_VOXELS = 4.0
 COVERAGE_CELL_M = 0.5
 COVERAGE_REACH_M = 60.0
-COVERAGE_EVERY = 4
-"""Every n-th shot marks the space that it passed."""
+COVERAGE_EVERY = 3
+"""Every n-th shot marks the space that it passed; coprime with the number of rings of common sensors."""
 LEAST_PATH_M = 0.3
 LEAST_SEEN = 4
 """Smallest number of votes that make a surfel thin."""
@@ -72,8 +74,10 @@ class Place:
     voxel_m: float
     ring_bias_m: Floats
     """Range error of each ring that was corrected [m]; empty without rings."""
+    blind: Mask
+    """Mask of the directions that never return anything, or that the carrier of the sensor hides."""
     blind_share: float
-    """Share of the shots in directions that never return anything."""
+    """Share of the shots in these directions."""
     removed: dict[str, int]
     """Counts of surfels that were removed or shrunk, by reason."""
     notes: list[str] = field(default_factory=list)
@@ -111,6 +115,9 @@ def rebuilt(
     surfels, cover, removed = _voted(surfels, frames, registered.path, usable, options)
     watch("reflectance")
     cell_m = REFLECTANCE_CELL_VOXELS * voxel_m
+    if len(frames) >= LEAST_FRAMES_OF_MASK:
+        blind = shadowed(surfels, frames, registered.path, blind, LOST_CELL * cell_m)
+        usable = [~blind[cell_of(frame.direction)] for frame in frames]
     reflectances = fitted_reflectances(surfels, frames, registered.path, lidar, cell_m, usable)
     if not reflectances.known:
         notes.append("the recording has no intensities that determine the reflectance; surfaces are uniformly grey")
@@ -119,7 +126,19 @@ def rebuilt(
     blind_share = float(np.mean(np.concatenate([~mask for mask in usable])))
     ground = ground_of(surfels, registered.path)
     return Place(
-        surfels, cover, ground, reflectances, coverage, frames, registered, voxel_m, bias, blind_share, removed, notes
+        surfels,
+        cover,
+        ground,
+        reflectances,
+        coverage,
+        frames,
+        registered,
+        voxel_m,
+        bias,
+        blind,
+        blind_share,
+        removed,
+        notes,
     )
 
 
@@ -242,11 +261,14 @@ def _voted(
         after, keep = decided(surfels, votes)
         removed["removed"] += len(surfels) - len(after)
         removed["shrunk"] += int(np.sum(after.radius < surfels.radius[keep]))
+        settled = len(surfels) - len(after) < FEW_CHANGES * len(surfels)
         surfels = after
+        if settled:
+            break
     votes = count_votes(surfels, frames, path, usable)
     confirmed, passed = votes.confirmed.sum(axis=1), votes.passed.sum(axis=1)
-    share = (confirmed + 1.0) / (confirmed + passed + 1.0)
-    thin = (confirmed + passed >= LEAST_SEEN) & (share < THIN_COVER)
+    share = (confirmed + 0.5) / (confirmed + passed + 0.5)
+    thin = (votes.shots >= LEAST_SEEN) & (share < THIN_COVER)
     removed["thin"] = int(thin.sum())
     return surfels, np.where(thin, share, 1.0).astype(np.float32), removed
 

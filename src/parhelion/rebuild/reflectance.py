@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from parhelion.makers.scales import scale_called
 from parhelion.rebuild.frames import Floats, Frame, Mask, Path, Singles
+from parhelion.rebuild.reading import cell_of
 from parhelion.rebuild.surfels import Surfels
 from parhelion.rebuild.votes import SurfelScene, margin_m
 from parhelion.sensors.optics.lidar.lidar import Lidar
@@ -33,6 +34,8 @@ TYPICAL = 0.2
 DARKEST, BRIGHTEST = 0.002, 0.98
 ABOVE, BELOW = 1.5, 0.5
 """Factors between the reflectance at the detection threshold and that of surfaces that mostly return, or mostly not."""
+SHADOW = 0.5
+"""Share of the expected returns below which the carrier of the sensor hides a direction."""
 LOST_CELL = 2.0
 """Size of the cells in which returned and lost shots are counted, in cells of the reflectance."""
 
@@ -85,7 +88,7 @@ def fitted_reflectances(
     shots = _cast(surfels, frames, path, usable)
     cell, inverse = cells(surfels, cell_m)
     white = white_power(lidar, shots.range_m)
-    observed = _observed(shots, lidar, white)
+    observed = _observed(shots, lidar, white, frames[0].is_reflectance)
     seen = shots.returned & np.isfinite(observed) & (observed > 0.0) & (shots.cos > LEAST_COS)
     value = np.full(len(surfels), TYPICAL)
     spread = np.full(len(surfels), np.nan)
@@ -130,8 +133,10 @@ def _cast(surfels: Surfels, frames: Sequence[Frame], path: Path, usable: Sequenc
     return _Shots(surfel, np.maximum(range_m, 0.1), cos, value.astype(np.float64), returned)
 
 
-def _observed(shots: _Shots, lidar: Lidar, white: Floats) -> Floats:
+def _observed(shots: _Shots, lidar: Lidar, white: Floats, is_reflectance: bool) -> Floats:
     """Reflectance that each return implies; NaN where its intensity does not determine one."""
+    if is_reflectance:
+        return np.asarray(shots.value / np.maximum(shots.cos, LEAST_COS))
     scale = scale_called(lidar.config.intensity.scale)
     if scale.typical_reflectance is not None:
         return np.full(len(white), np.nan)
@@ -172,6 +177,31 @@ def _censored(surfels: Surfels, shots: _Shots, white: Floats, cell_m: float) -> 
     rate = (back + 0.66) / (total + 1.0)
     limit = grouped_median(np.log(1.0 / (white * np.maximum(shots.cos, LEAST_COS))), where, len(number))
     return rate[inverse], np.exp(limit)[inverse]
+
+
+def shadowed(surfels: Surfels, frames: Sequence[Frame], path: Path, blind: Mask, cell_m: float) -> NDArray[np.bool_]:
+    """Directions in which the carrier of the sensor hides the place, in addition to those that are blind.
+
+    Shots there are lost, although the surfaces behind return shots of other directions.
+    """
+    scene, (number, group) = SurfelScene(surfels), cells(surfels, cell_m)
+    where, way, back = [], [], []
+    for row, frame in enumerate(frames):
+        hit = scene.cast(*path.rays(row, frame))
+        met = hit.surfel >= 0
+        where.append(group[hit.surfel[met]])
+        way.append(cell_of(frame.direction[met]))
+        back.append(frame.returned[met])
+    surface, direction, returned = (np.concatenate(part) for part in (where, way, back))
+    found = blind.copy()
+    for _ in range(2):
+        free = ~found[direction]
+        total = np.bincount(surface[free], minlength=len(number))
+        rate = (np.bincount(surface[free & returned], minlength=len(number)) + 0.66) / (total + 1.0)
+        expected = np.bincount(direction, rate[surface], len(blind))
+        observed = np.bincount(direction[returned], minlength=len(blind))
+        found = blind | ((expected > 2 * len(frames)) & (observed < SHADOW * expected))
+    return found
 
 
 def cells(surfels: Surfels, size_m: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

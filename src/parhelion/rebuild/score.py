@@ -11,7 +11,7 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import quat_slerp
 from parhelion.rebuild.frames import Floats, Frame, Path
 from parhelion.rebuild.poses import localised
-from parhelion.rebuild.reading import blind_cells, cell_of, scaled_delays
+from parhelion.rebuild.reading import cell_of, scaled_delays
 from parhelion.rebuild.rebuild import Options, Place, corrected, rebuilt
 from parhelion.rebuild.votes import SurfelScene
 from parhelion.sensors.optics.lidar.lidar import Lidar
@@ -46,7 +46,6 @@ def score(place: Place, frames: Sequence[Frame], path: Path) -> Score:
     which the sensor is not blind.
     """
     scene = SurfelScene(place.surfels)
-    blind = blind_cells(place.frames)
     near = both = returns = hits = lost = lost_hits = same = shots = 0
     errors = []
     for number, frame in enumerate(frames):
@@ -55,7 +54,7 @@ def score(place: Place, frames: Sequence[Frame], path: Path) -> Score:
         found, back = hit.surfel >= 0, own.returned
         off = np.abs(hit.range_m - own.range_m)[found & back]
         likely = found & (place.reflectances.return_rate[np.maximum(hit.surfel, 0)] > 0.5)
-        likely &= ~blind[cell_of(own.direction)]
+        likely &= ~place.blind[cell_of(own.direction)]
         errors.append(off)
         near += int((off < NEAR_M).sum())
         both, returns, hits = both + len(off), returns + int(back.sum()), hits + int((found & back).sum())

@@ -8,7 +8,7 @@ reach beyond the edge of their surface become smaller.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,10 +24,14 @@ from parhelion.world.rebuilt import TRIANGLES
 MARGIN_M, MARGIN_SLANT_M, MOST_MARGIN_M = 0.04, 0.04, 0.3
 """Distance before the recorded return from which a surfel is contradicted: constant part [m], part that is divided by
 the cosine of incidence [m], and largest value [m]."""
+LAYERS = 8
+"""Largest number of surfels that one shot contradicts in a round."""
+BEYOND_M = 1e-3
+"""Distance behind a surfel from which a shot continues [m]."""
 RIMS = 4
 """Number of zones of equal width between the centre and the rim of a disk."""
-LEAST_PASSES = 2
-"""Smallest number of contradictions that shrink a disk."""
+LEAST_PASSED = 0.5
+"""Smallest number of contradicting frames that shrink a disk."""
 PRIOR_SHOTS = 2.0
 """Weight of the fitted plane against confirming returns, in returns, when a disk moves to them."""
 REACH_M = 200.0
@@ -73,12 +77,18 @@ class SurfelScene:
 
 @dataclass(frozen=True, eq=False)
 class Votes:
-    """Votes on each surfel by zone, from the centre to the rim, shape (n, RIMS)."""
+    """Votes on each surfel by zone, from the centre to the rim, shape (n, RIMS).
 
-    confirmed: NDArray[np.int64]
-    passed: NDArray[np.int64]
+    A frame has one vote per surfel that it sees, divided between its shots: otherwise near frames, which have more
+    shots, would decide.
+    """
+
+    confirmed: Floats
+    passed: Floats
     lost: NDArray[np.int64]
     """Lost shots that hit the surfel: its surface may be dark, or absent."""
+    shots: NDArray[np.int64]
+    """Number of shots that confirm or contradict each surfel, shape (n,)."""
     behind_m: Floats
     """Mean distance of the confirming returns behind the disk, along its normal [m], shape (n,)."""
 
@@ -91,25 +101,49 @@ def margin_m(cos: Floats) -> Floats:
 def count_votes(surfels: Surfels, frames: Sequence[Frame], path: Path, usable: Sequence[Mask] | None = None) -> Votes:
     """Votes of all shots of frames; `usable` masks shots that may vote."""
     scene = SurfelScene(surfels)
-    tables = [np.zeros(len(surfels) * RIMS, np.int64) for _ in range(3)]
-    behind = np.zeros(len(surfels))
+    count = len(surfels)
+    confirmed, passed, lost = (np.zeros((count, RIMS)) for _ in range(3))
+    shots, returns, behind = np.zeros(count), np.zeros(count), np.zeros(count)
     for number, frame in enumerate(frames):
         start, along = path.rays(number, frame)
         if usable is not None:
             start, along, frame = start[usable[number]], along[usable[number]], frame.rows(usable[number])
-        hit = scene.cast(start, along)
-        seen = hit.surfel >= 0
-        ahead = frame.range_m - hit.range_m
+        near, through, gone = (np.zeros((count, RIMS)) for _ in range(3))
+        for ahead, hit in _layers(scene, start, along, frame.range_m.astype(np.float64)):
+            with np.errstate(invalid="ignore"):
+                margin = margin_m(hit.cos)
+                kinds = (np.abs(ahead) <= margin, ahead > margin, np.isnan(ahead))
+            place = hit.surfel * RIMS + np.minimum((hit.rim * RIMS).astype(np.int64), RIMS - 1)
+            for table, kind in zip((near, through, gone), kinds, strict=True):
+                table += np.bincount(place[kind], minlength=count * RIMS).reshape(-1, RIMS)
+            behind += np.bincount(hit.surfel[kinds[0]], (ahead * hit.cos)[kinds[0]], count)
+        total = near.sum(axis=1) + through.sum(axis=1)
+        weight = 1.0 / np.maximum(total, 1.0)
+        confirmed += weight[:, None] * near
+        passed += weight[:, None] * through
+        lost += gone
+        shots += total
+        returns += near.sum(axis=1)
+    mean = behind / (returns + PRIOR_SHOTS)
+    return Votes(confirmed, passed, lost.astype(np.int64), shots.astype(np.int64), mean)
+
+
+def _layers(scene: SurfelScene, start: Floats, along: Floats, range_m: Floats) -> Iterator[tuple[Floats, Cast]]:
+    """Surfels that shots meet one after the other, up to their returns, and the distance from there to the return."""
+    passed = np.zeros(len(range_m))
+    for _ in range(LAYERS):
+        hit = scene.cast(start + passed[:, None] * along, along)
+        rows = np.flatnonzero(hit.surfel >= 0)
+        hit = Cast(hit.surfel[rows], hit.range_m[rows], hit.rim[rows], hit.cos[rows])
+        ahead = range_m[rows] - passed[rows] - hit.range_m
+        yield ahead, hit
         with np.errstate(invalid="ignore"):
-            margin = margin_m(hit.cos)
-            kinds = (np.abs(ahead) <= margin, ahead > margin, ~frame.returned)
-        place = np.maximum(hit.surfel, 0) * RIMS + np.minimum((hit.rim * RIMS).astype(np.int64), RIMS - 1)
-        for table, kind in zip(tables, kinds, strict=True):
-            table += np.bincount(place[seen & kind], minlength=len(table))
-        near = seen & kinds[0]
-        behind += np.bincount(hit.surfel[near], (ahead * hit.cos)[near], len(surfels))
-    confirmed, passed, lost = (table.reshape(-1, RIMS) for table in tables)
-    return Votes(confirmed, passed, lost, behind / (confirmed.sum(axis=1) + PRIOR_SHOTS))
+            onward = ahead > margin_m(hit.cos)
+        if not onward.any():
+            return
+        rows = rows[onward]
+        passed = passed[rows] + hit.range_m[onward] + BEYOND_M
+        start, along, range_m = start[rows], along[rows], range_m[rows]
 
 
 def decided(surfels: Surfels, votes: Votes) -> tuple[Surfels, NDArray[np.int64]]:
@@ -120,8 +154,8 @@ def decided(surfels: Surfels, votes: Votes) -> tuple[Surfels, NDArray[np.int64]]
     """
     gain = np.cumsum(votes.confirmed - votes.passed, axis=1)
     zones = np.argmax(np.concatenate([np.zeros((len(surfels), 1)), gain], axis=1), axis=1)
-    # Zones beyond the best one that nobody contradicts are kept as well.
-    whole = votes.passed.sum(axis=1) < LEAST_PASSES
+    # Zones beyond the best one without contradictions are kept as well.
+    whole = votes.passed.sum(axis=1) < LEAST_PASSED
     zones = np.where(whole, RIMS, zones)
     keep = np.flatnonzero(zones > 0)
     share = (zones[keep] / RIMS).astype(np.float32)

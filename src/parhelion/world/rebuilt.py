@@ -1,13 +1,14 @@
 """Worlds rebuilt from recordings, for `World.load`: a folder with surfels, the path of the sensor and the coverage.
 
 `parhelion rebuild` writes the folder. Surfels are disks on surfaces; here each becomes a hexagon of four triangles.
-Their reflectance is one texel each. Surfels of thin structures, which only part of the light meets, let rays pass with
-the probability that the recording shows.
+Their reflectance is one texel each. Of thin structures, which only part of the light meets, the hexagons have the share
+of the area that the recording shows.
 """
 
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -23,11 +24,9 @@ from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.pose import Floats, Pose
 from parhelion.core.reading import file_reader
 from parhelion.core.trajectory import Waypoints
-from parhelion.surfaces.appearance import Appearance
 from parhelion.surfaces.material import Material, SpectrumTable
 from parhelion.surfaces.texture import LARGEST_SIDE
 from parhelion.world.coverage import Coverage
-from parhelion.world.loaders import LoadedMesh, LoadedPart
 from parhelion.world.mesh import Mesh
 from parhelion.world.world import World
 
@@ -41,10 +40,7 @@ LABELS = ("object", "ground")
 """Labels of surfels by number."""
 NORMAL_STEPS = 32767
 """Steps of a stored normal component."""
-SOLID = 0.9
-"""Cover from which a surfel stops every ray."""
-COVER_CLASSES = 4
-REFLECTANCE_CLASSES = 6
+LEAST_RADIUS_M = 1e-3
 _LARGEST_BYTES = 4 * 1024**3
 _COLUMNS = {"centre": 3, "normal": 3, "radius": 0, "reflectance": 0, "cover": 0, "label": 0}
 
@@ -92,15 +88,14 @@ def load_rebuilt(path: str | PathLike[str], seed: int = 0) -> World:
     normal /= length[:, None]
     cover = surfels["cover"] / 255.0
     reflectance = np.clip(surfels["reflectance"].astype(np.float32), 0.0, 1.0)
-    solid = cover >= SOLID
+    centre, radius = _thinned(centre, normal, surfels["radius"].astype(np.float64), cover)
     with world.edits():
         for number, label in enumerate(LABELS):
-            rows = np.flatnonzero(solid & (surfels["label"] == number))
+            rows = np.flatnonzero(surfels["label"] == number)
             if len(rows):
                 texture, uv = _one_texel_each(reflectance[rows])
-                mesh = Mesh(*hexagons(centre[rows], normal[rows], surfels["radius"][rows]), uv)
-                world.add(mesh, material=_material(1.0), label=label, name=f"rebuilt {label}", texture=texture)
-        _add_thin(world, centre, normal, surfels["radius"], reflectance, cover, np.flatnonzero(~solid))
+                mesh = Mesh(*hexagons(centre[rows], normal[rows], radius[rows]), uv)
+                world.add(mesh, material=_material(), label=label, name=f"rebuilt {label}", texture=texture)
     if sheet.path:
         if len(sheet.times) != len(sheet.path):
             raise ConfigError(
@@ -116,32 +111,29 @@ def load_rebuilt(path: str | PathLike[str], seed: int = 0) -> World:
     return world
 
 
-def _add_thin(
-    world: World, centre: Floats, normal: Floats, radius: Any, reflectance: Any, cover: Floats, rows: NDArray[np.int64]
-) -> None:
-    """Add surfels that stop only part of the light, in classes of cover and of reflectance."""
-    level = np.clip((cover[rows] / SOLID * COVER_CLASSES).astype(int), 0, COVER_CLASSES - 1)
-    edges = np.quantile(reflectance[rows], np.linspace(0.0, 1.0, REFLECTANCE_CLASSES + 1)[1:-1]) if len(rows) else []
-    shade = np.searchsorted(edges, reflectance[rows])
-    parts: list[LoadedPart] = []
-    materials: dict[str, str | Material] = {}
-    for key in np.unique(level * REFLECTANCE_CLASSES + shade):
-        own = rows[level * REFLECTANCE_CLASSES + shade == key]
-        name = f"thin-{key}"
-        materials[name] = _material(float(np.mean(reflectance[own])), f"rebuilt {name}")
-        look = Appearance(opacity=float(np.mean(cover[own])), alpha_mode="blend", base=(0.5, 0.5, 0.5))
-        mesh = Mesh(*hexagons(centre[own], normal[own], radius[own]))
-        parts.append(LoadedPart(mesh, name, look))
-    if parts:
-        world.add(LoadedMesh(tuple(parts), "rebuilt thin"), materials=materials, label="object", name="rebuilt thin")
+def _thinned(
+    centre: Floats, normal: Floats, radius: NDArray[Any], cover: Floats, seed: int = 1
+) -> tuple[Floats, Floats]:
+    """Centres and radii of surfels of which only a share of the area exists: a smaller disk somewhere in the larger.
+
+    Rays that meet the disk at random places are stopped with a probability of `cover`, for every sensor alike.
+    """
+    scale = np.sqrt(np.clip(cover, 0.0, 1.0))
+    random = np.random.default_rng(seed)
+    angle = 2.0 * np.pi * random.random(len(radius))
+    away = (1.0 - scale) * radius * np.sqrt(random.random(len(radius)))
+    across, up = tangents(normal)
+    moved = centre + away[:, None] * (np.cos(angle)[:, None] * across + np.sin(angle)[:, None] * up)
+    return moved, np.maximum(scale * radius, LEAST_RADIUS_M)
 
 
-def _material(reflectance: float, name: str = "rebuilt") -> Material:
+def _material() -> Material:
+    """White diffuser, which the texture darkens to the reflectance of each surfel."""
     return Material(
-        name=name,
-        description="Surface of a recording; the reflectance is that of the recording sensor's wavelength.",
+        name="rebuilt",
+        description="Surface of a recording; the texture is the reflectance at the wavelength of its sensor.",
         sources=["measured in the recording; assumed to be Lambertian, and the same at all wavelengths"],
-        spectrum=SpectrumTable(wavelength_um=[0.25, 15.0], reflectance=[reflectance, reflectance]),
+        spectrum=SpectrumTable(wavelength_um=[0.25, 15.0], reflectance=[1.0, 1.0]),
     )
 
 
@@ -181,7 +173,7 @@ def tangents(normal: Floats) -> tuple[Floats, Floats]:
     return first, np.stack([b, sign + y * y * a, -y], axis=1)
 
 
-def _read(file: Path, columns: dict[str, int | None]) -> dict[str, NDArray[Any]]:
+def _read(file: Path, columns: Mapping[str, int | None]) -> dict[str, NDArray[Any]]:
     """Arrays of an .npz file: `columns` maps each name to the width of its rows, 0 for numbers, None for one number."""
     if not file.exists():
         raise FormatError(f"{file}: no such file; the folder of a rebuilt world contains it")
