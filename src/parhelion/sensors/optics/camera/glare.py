@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import fftconvolve
 
 Array = NDArray[np.float32]
 
@@ -29,6 +28,8 @@ def spread_kernel(height: int, width: int) -> NDArray[np.float64]:
 
 def with_glare(radiance: Array, share: float) -> Array:
     """Radiance (h, w, bands) of which a lens scatters this share over the picture."""
+    from scipy.signal import fftconvolve
+
     kernel = spread_kernel(*radiance.shape[:2])
     inside = fftconvolve(np.ones(radiance.shape[:2]), kernel, mode="same")
     found = np.empty_like(radiance)
