@@ -1,6 +1,6 @@
 """Table and picture of docs/realism.md: real, built-in and broken frames, from KITTI and Hilti in ../shared/data.
 
-python docs/figures/realism.py [city|warehouse]
+python docs/figures/realism.py [city|warehouse|rebuilt-kitti|rebuilt-hilti]
 """
 
 from __future__ import annotations
@@ -8,14 +8,20 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from PIL import Image
 
 import parhelion as ph
+from parhelion.core.pose import quat_from_matrix
 from parhelion.evaluate.realism import Options, compare
 from parhelion.evaluate.realism.report import place_picture, places, score_picture, verdict
 from parhelion.pictures.style import pixels_of
+from parhelion.rebuild.place import SHEET_FILE, write_place
+from parhelion.rebuild.reading import frame_of
+from parhelion.rebuild.rebuild import rebuilt
+from parhelion.rebuild.score import held_out, score
 
 IMAGES = Path(__file__).resolve().parents[1] / "images"
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -76,6 +82,44 @@ def hall() -> None:
     _shown("warehouse / Hilti", compare(real, made, Options(paired=False)))
 
 
+def rebuilt_place(name: str) -> None:
+    """A place rebuilt without every third frame, against these frames."""
+    hilti = name == "hilti"
+    lidar = ph.Lidar("ouster/os0-64", columns=2048) if hilti else ph.Lidar("velodyne/hdl-64e-s2")
+    folder, numbers, near_m = ("hilti2021_os0_64", range(40, 60), 0.5) if hilti else (
+        "kitti0005_hdl64_pose", range(60, 86), 3.0
+    )  # fmt: skip
+    clouds = [_beyond(cloud, near_m) for cloud in recorded(folder, numbers)]
+    frames = [frame_of(cloud, lidar, f"{name} {k}", k, []) for k, cloud in enumerate(clouds)]
+    test = np.arange(1, len(frames), 3)
+    train = np.setdiff1d(np.arange(len(frames)), test)
+    poses = None
+    if hilti:
+        text = (DATA / folder / "alidarPose.csv").read_text().splitlines()
+        rows = np.array([[float(word) for word in line.strip(", ").split(",")] for line in text]).reshape(-1, 4, 4)
+        rows = rows[np.array(numbers)[train]]
+        poses = rows[:, :3, 3], np.stack([quat_from_matrix(row[:3, :3]) for row in rows])
+    place = rebuilt([frames[k] for k in train], lidar, poses)
+    own, path = held_out(place, [frames[k] for k in test])
+    print(score(place, own, path), flush=True)
+    with TemporaryDirectory() as parent:
+        write_place(place, Path(parent) / "place", lidar, name)
+        world = ph.World.load(str(Path(parent) / "place"))
+        unit = ph.Lidar(str(Path(parent) / "place" / SHEET_FILE), **({"columns": 2048} if hilti else {}))
+        made = []
+        for k in range(len(test)):
+            turn, velocity = ph.Pose(quat_xyzw=path.quat_xyzw[k]), place.registered.skew * path.velocity[k]
+            start = ph.Pose(path.xyz[k] - 0.5 / unit.rate_hz * velocity, path.quat_xyzw[k])
+            motion = ph.ConstantTwist(start, velocity=tuple(turn.rotation.T @ velocity))
+            scan = _beyond(unit.scan(world, trajectory=motion, time=0.0, seed=k), LEAST_HILTI_M if hilti else near_m)
+            made.append(ph.PointCloud(scan.xyz, {word: scan.fields[word] for word in ("intensity", "ring")}))
+    _shown(f"rebuilt {name}", compare([clouds[k] for k in test], made))
+
+
+def _beyond(cloud: ph.PointCloud, near_m: float) -> ph.PointCloud:
+    return cloud.select(np.linalg.norm(cloud.xyz, axis=1) > near_m)
+
+
 def _shown(name, result):  # type: ignore[no-untyped-def]
     content = result.as_dict()
     print(name, json.dumps({key: content[key] for key in ("auc", "floor", "range_step_m")}), sep="\n")
@@ -91,3 +135,6 @@ if __name__ == "__main__":
         street()
     if "warehouse" in wanted:
         hall()
+    for word in ("kitti", "hilti"):
+        if f"rebuilt-{word}" in wanted:
+            rebuilt_place(word)
