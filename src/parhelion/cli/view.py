@@ -202,7 +202,7 @@ def _document(source: Path, stage: ViewSource, options: _Options) -> MakeDocumen
 
     if isinstance(stage, ScenarioStage):
         return lambda: ScenarioDocument.of_file(source)
-    if not isinstance(stage, WorldStage):
+    if not isinstance(stage, WorldStage) or source.is_dir():
         return None
     given = {"material": options.material, "up": options.up, "scale": options.scale}
     params = parse_params(options.param or []) | {key: one for key, one in given.items() if one is not None}
@@ -231,6 +231,8 @@ def _is_world(source: Path) -> bool:
     suffix = source.suffix.lower()
     if suffix in (".yaml", ".yml", ".json"):
         return True
-    if source.is_dir() or suffix in (".ply", ".pcd") or is_capture(source):
+    if source.is_dir():  # a rebuilt world, or a recording
+        return source_of(source) is not None
+    if suffix in (".ply", ".pcd") or is_capture(source):
         return False
     return suffix in MESH_SUFFIXES or suffix in (".sdf", ".world", ".xml") or source_of(source) is not None
