@@ -31,8 +31,8 @@ def geometric(world: World, lidar: Lidar, pose: Pose, time: float = 0.0) -> Poin
     metres = np.asarray(hits.range, np.float64)
     found = np.isfinite(metres) & (metres >= lidar.config.range.min_m) & (metres <= lidar.config.range.max_m)
     own = shots.origin[found] + shots.direction[found] * metres[found, None]
-    fields = {"range": metres[found].astype(np.float32), "ring": shots.ring[found], "column": shots.column[found]}
-    return PointCloud(own, fields)
+    ranges = metres[found].astype(np.float32)
+    return PointCloud(own, {"range": ranges, "ring": shots.ring[found], "column": shots.column[found]})
 
 
 def random_drop(cloud: PointCloud, share: float, seed: int = 0) -> PointCloud:

@@ -115,7 +115,7 @@ class SurfacePatterns:
             word = dr.gather(mi.UInt32, words, at, there)
             return mi.Vector2f(mi.Float(word & 0xFFFF), mi.Float(word >> 16)) * (LARGEST / 65535.0)
 
-        def channels(inverse: Float, level: Int, number: Int) -> Any:
+        def channels(inverse: Float, level: Any, number: Int) -> Any:
             place = (u * inverse, v * inverse, level, number * TILE_WORDS)
             return channels_at(*place, self.words, read, bilinear=bilinear)
 
