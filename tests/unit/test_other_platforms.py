@@ -90,18 +90,14 @@ def test_everything_imports_and_scans_without_unix(tmp_path: Path) -> None:
     assert done.stdout.split() == ["True"]
 
 
-def test_modules_of_unix_are_imported_inside_functions_that_check_the_platform() -> None:
+@pytest.mark.slow
+def test_sources_are_of_the_oldest_python_and_import_modules_of_unix_in_functions_only() -> None:
     """`fcntl` at the top of a module would end every import on Windows."""
     unix = {"fcntl", "resource", "pwd", "grp", "termios", "tty", "pty", "readline", "syslog"}
     found = []
     for file in SOURCES:
-        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        for node in ast.parse(file.read_text(encoding="utf-8"), feature_version=(3, 10)).body:
             names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
             names += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
             found += [f"{file.name}: {name}" for name in names if name.split(".")[0] in unix]
     assert found == []
-
-
-def test_sources_are_of_the_oldest_python() -> None:
-    for file in SOURCES:
-        ast.parse(file.read_text(encoding="utf-8"), feature_version=(3, 10))

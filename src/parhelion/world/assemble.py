@@ -42,6 +42,9 @@ class Bases:
         self._counts: WeakKeyDictionary[SceneGeometry, NDArray[np.int64]] = WeakKeyDictionary()
         """Number of triangles of each object."""
 
+    def __reduce__(self) -> tuple[type[Bases], tuple[()]]:
+        return (Bases, ())  # copies start without geometry; weak references cannot be pickled
+
     def geometry(
         self, static: Sequence[WorldObject], actors: list[MovingTriangles], surface: WaterSurface | None
     ) -> SceneGeometry:

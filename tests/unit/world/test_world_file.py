@@ -278,7 +278,10 @@ def test_a_built_in_base_is_saved_by_name(tmp_path: Path) -> None:
             r"objects\[0\]\.shape\.size_m: expected a list of 3 numbers above 0 and up to 1000000 m, got \[1, 1\]",
         ),
         ("objects: [{shape: {kind: box, size_m: [1, -1, 1]}}]\n", r"size_m\[1\]: expected a number above 0 .*, got -1"),
-        ("objects: [{shape: {kind: box, size_m: [1, 1, 1]}, material: stel}]\n", r"objects\[0\]: unknown .*'steel'"),
+        (
+            "objects: [{shape: {kind: box, size_m: [1, 1, 1]}, material: stel}]\n",
+            r"objects\[0\]\.material: unknown .*'steel'",
+        ),
         ("objects: [{shape: {kind: box, size_m: [1, 1, 1]}, pose: {xyz: [.nan, 0, 0]}}]\n", r"pose\.xyz\[0\]"),
         ("objects: [{shape: {kind: sphere, radius_m: 1}, texture: x.png}]\n", "UV"),
         ("actors: [{shape: {kind: sphere, radius_m: 1}}]\n", r"actors\[0\]\.trajectory: is required"),

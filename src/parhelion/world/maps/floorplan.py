@@ -20,7 +20,7 @@ from parhelion.core.checks import above, within
 from parhelion.core.config import Config, Fraction
 from parhelion.core.errors import ConfigError, MissingDependencyError
 from parhelion.core.pose import Floats, Pose
-from parhelion.core.reading import file_reader, read_bytes
+from parhelion.core.reading import file_reader, read_bytes, shown
 from parhelion.world.kit.props import KitPart
 from parhelion.world.maps.drawing import UNITS_M, drawn_shapes
 from parhelion.world.maps.plane import Ground, polygons, skirt, surface, union
@@ -282,7 +282,7 @@ def load_dxf(
         from ezdxf import path as paths
     except ImportError:
         raise MissingDependencyError(
-            f"{path}: reading .dxf needs the package ezdxf: pip install 'parhelion[cad]'"
+            f"{shown(path)}: reading .dxf needs the package ezdxf: pip install 'parhelion[cad]'"
         ) from None
     file = Path(path)
     text = read_bytes(file, ConfigError, largest=_LARGEST_BYTES, what="a drawing").decode("utf-8", "surrogateescape")
