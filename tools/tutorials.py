@@ -43,7 +43,7 @@ def run(page: Path, work: Path) -> float:
         if name != "PYTHONPATH" or os.environ.get("PARHELION_TUTORIALS_FROM_SOURCE")
     }
     done = subprocess.run(
-        ["bash", "-e", "-o", "pipefail", "-x"], input=commands(page), cwd=work, env=environment, text=True, timeout=300,
+        ["bash", "-e", "-o", "pipefail", "-x"], input=commands(page), cwd=work, env=environment, text=True, timeout=900,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     if done.returncode != 0:

@@ -2,6 +2,7 @@
 
 python docs/figures/contact_sheet.py --save FOLDER            # one picture per scene
 python docs/figures/contact_sheet.py --earlier FOLDER         # pairs: earlier pictures from FOLDER, and those of now
+python docs/figures/contact_sheet.py --night                  # docs/images/camera-night.webp: without and with glare
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from PIL import Image, ImageDraw
 
 import parhelion as ph
+from parhelion.motion.actors import add_car
 
 OUT = Path(__file__).parents[1] / "images" / "worlds-contact-sheet.webp"
 WIDTH, HEIGHT = 350, 234
@@ -43,12 +45,33 @@ def pictures() -> list[Image.Image]:
     return found
 
 
+def night() -> None:
+    """Two cars in the city at night, without and with glare of the lens."""
+    world = ph.World.load("city")
+    world.daylight = ph.Daylight(sun_elevation_deg=-20.0)
+    coming = ph.ConstantTwist(ph.Pose((18.0, 1.75, 0.0), rpy_deg=(0.0, 0.0, 180.0)), velocity=(-5.0, 0.0, 0.0))
+    add_car(world, coming, paint="car-paint-blue")
+    going = ph.ConstantTwist(ph.Pose((6.0, -1.75, 0.0)), velocity=(5.0, 0.0, 0.0))
+    add_car(world, going, "hatchback", name="car2", paint="car-paint-red")
+    sheet, strip = ph.Camera("generic/vga").config, Image.new("RGB", (1280, 400))
+    for number, glare in enumerate((0.0, 0.03)):
+        lens = sheet.lens.model_copy(update={"glare": glare})
+        camera = ph.Camera(sheet.model_copy(update={"lens": lens}), exposure_s=0.03, gain_db=12.0, truth=())
+        colour = camera.shoot(world, pose=ph.Pose((-6.0, -1.0, 1.6)), seed=3).colour
+        strip.paste(Image.fromarray(colour[40:440]), (640 * number, 0))
+    strip.save(OUT.with_name("camera-night.webp"), quality=72, method=6)
+
+
 def main() -> None:
     """Make the pictures, and the sheet."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--save", type=Path)
     parser.add_argument("--earlier", type=Path)
+    parser.add_argument("--night", action="store_true")
     chosen = parser.parse_args()
+    if chosen.night:
+        night()
+        return
     now = pictures()
     if chosen.save is not None:
         chosen.save.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 python docs/figures/evaluation.py rain
 python docs/figures/evaluation.py objects
+python docs/figures/evaluation.py baselines
 python docs/figures/evaluation.py slam results.json     # what `parhelion evaluate slam` wrote
 python docs/figures/evaluation.py causes rain=25 kiss-icp [seed]     # what of a weather changes the drift
 """
@@ -16,11 +17,21 @@ import numpy as np
 from page import BLUE, GREEN, ORANGE, RED, finish, sheet
 
 import parhelion as ph
-from parhelion.evaluate.clouds import objects_in, rates
+from parhelion.evaluate.clouds import (
+    Boxes,
+    chamfer,
+    cut_out,
+    earth_mover,
+    geometric,
+    objects_in,
+    random_drop,
+    rates,
+)
 from parhelion.evaluate.clouds.objects import by_distance, largest_boxes
 from parhelion.evaluate.slam.drives import ScenarioDrive, as_poses
 from parhelion.evaluate.slam.odometry import Setup, method_maker
 from parhelion.evaluate.slam.study import RunResult, error_curve, scored, weather_fields, with_interval
+from parhelion.motion.actors.vehicles import add_car
 
 RATES_MM_H = (0.0, 5.0, 10.0, 25.0, 50.0, 100.0)
 SCANS = 8
@@ -99,6 +110,36 @@ def objects() -> None:
             print(f"{low:g}–{high:g} m, {visibility:g} m: {sparsity:.1f} %, of cars still seen {seen_only}")
 
 
+def baselines() -> None:
+    """Huang's Table IV: one car ahead by distance, by pure geometry, geometry with random drops, and all physics."""
+    lidar, height = ph.Lidar("ouster/os1-128"), 1.9
+    rows = {}
+    for place in (20.0, 37.5, 52.5):
+        world = ph.World()
+        world.add(ph.shapes.plane(200, 200), material="asphalt", label="road")
+        add_car(world, ph.Pose(xyz=(place, 0.0, 0.0), rpy_deg=(0.0, 0.0, 30.0)))
+        world.weather = ph.Weather(visibility_m=1500.0)
+        sensor = ph.Pose(xyz=(0.0, 0.0, height))
+        box = Boxes(("Car",), np.array([[place, 0.0, 0.75 - height]]), np.array([[4.8, 2.0, 1.5]]), np.radians([30.0]))
+        full, real = geometric(world, lidar, sensor), lidar.scan(world, pose=sensor, seed=1)
+        second = lidar.scan(world, pose=sensor, seed=2)
+        own, whole = (cut_out(cloud, box, 5) for cloud in (real, full))
+        share = 1.0 - len(own[0].points) / len(whole[0].points) if own else 0.5
+        for name, cloud in (
+            ("geometric", full),
+            ("random-drop", random_drop(full, max(share, 0.0), 1)),
+            ("all physics, another seed", second),
+        ):
+            rows[place, name] = (cut_out(cloud, box, 5), own)
+    for (place, name), (made, own) in rows.items():
+        a, b = made[0], own[0]
+        print(
+            f"| {place:g} m | {name} | {len(a.points)} / {len(b.points)} | {a.volume_m3:.2f} / {b.volume_m3:.2f} | "
+            f"{100 * chamfer(a.points, b.points):.1f} | {100 * earth_mover(a.points, b.points).mean_m:.1f} |",
+            flush=True,
+        )
+
+
 def slam(results: Path) -> None:
     """Error of odometry along the way, and drift by weather."""
     content = json.loads(results.read_text(encoding="utf-8"))
@@ -159,4 +200,4 @@ if __name__ == "__main__":
     elif sys.argv[1:2] == ["causes"]:
         causes(*sys.argv[2:4], *(int(word) for word in sys.argv[4:5]))
     else:
-        {"rain": rain, "objects": objects}[sys.argv[1]]()
+        {"rain": rain, "objects": objects, "baselines": baselines}[sys.argv[1]]()

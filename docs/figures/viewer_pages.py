@@ -25,14 +25,14 @@ from playwright.sync_api import sync_playwright
 
 SIZE = {"width": 1400, "height": 900}
 FLAGS = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
-EXAMPLES = Path(__file__).parents[2] / "examples"
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @contextmanager
 def viewing(*arguments: str) -> Iterator[str]:
     """Address of a viewer in a separate process."""
     command = [sys.executable, "-m", "parhelion", "view", *arguments, "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
         found = re.search(r"http://\S+", process.stdout.readline())
         assert found is not None
@@ -60,13 +60,11 @@ def ready(page: Any) -> None:
     page.wait_for_selector("text=points")
 
 
-def half_way(page: Any) -> None:
+def at_the_end(page: Any) -> None:
     ready(page)
     page.get_by_role("tab", name="Layers").click()
-    slider = page.locator("[role=slider]").first
-    slider.focus()
-    for _ in range(5):
-        page.keyboard.press("PageUp")
+    page.locator("[role=slider]").first.focus()
+    page.keyboard.press("End")
 
 
 def edited(page: Any) -> None:
@@ -80,9 +78,9 @@ def edited(page: Any) -> None:
 def main(run: str, images: Path) -> None:
     with sync_playwright() as control:
         browser = control.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
-        hall = str(EXAMPLES / "warehouse.yaml")
+        hall = "examples/warehouse.yaml"  # the page shows the path
         with viewing(run) as url:
-            take(browser, url, images / "viewer-run.jpg", half_way)
+            take(browser, url, images / "viewer-run.jpg", at_the_end)
         with tempfile.TemporaryDirectory() as folder:
             clouds, foggy = Path(run) / "clouds", Path(folder) / "foggy"
             command = [
@@ -94,7 +92,7 @@ def main(run: str, images: Path) -> None:
                 "-o",
                 str(foggy),
                 "--visibility",
-                "40",
+                "200",
             ]
             subprocess.run(command, check=True)
             with viewing(str(clouds), str(foggy), "--colour", "range") as url:
@@ -106,4 +104,4 @@ def main(run: str, images: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(str(Path(sys.argv[1]).resolve()), Path(sys.argv[2]).resolve())

@@ -16,6 +16,8 @@ def count(folder: Path, number: int) -> int:
 
 
 def main() -> None:
+    if len(sys.argv) != 3:
+        raise SystemExit("usage: python 02-compare.py LABELS_IN_CLEAR_AIR LABELS_IN_FOG")
     clear, fog = Path(sys.argv[1]), Path(sys.argv[2])
     print(f"{'class':12} {'clear':>8} {'fog':>8}")
     for number, name in CLASSES.items():

@@ -56,6 +56,8 @@ def check(sheet: str, calibrated: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        raise SystemExit("usage: python 04-unit.py SHEET FOLDER, or python 04-unit.py SHEET --check CALIBRATED_SHEET")
     if sys.argv[2] == "--check":
         check(sys.argv[1], sys.argv[3])
     else:

@@ -15,6 +15,8 @@ from distributed import LocalCluster
 
 
 def main() -> int:
+    if len(sys.argv) < 2:
+        raise SystemExit("usage: python 07-cluster.py STUDY -o FOLDER")
     with LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as cluster:
         command = [sys.executable, "-m", "parhelion", "campaign", *sys.argv[1:], "--dask", cluster.scheduler_address]
         return subprocess.run(command, check=False).returncode

@@ -82,7 +82,9 @@ def main() -> None:
 
     world = ph.World()
     world.weather = ph.Weather(rain_rate_mm_h=40)
-    print(sensor.run(world, ph.Fixed(ph.Pose()), duration=5.0, seed=7).rain_rate, "mm/h, true 40 mm/h")
+    samples = sensor.run(world, ph.Fixed(ph.Pose()), duration=60.0, seed=7)
+    print(f"{samples.rain_rate.mean():.1f} mm/h, with a scatter of {samples.rain_rate.std():.1f} mm/h; true 40 mm/h")
+    samples.plot("08-rain.png")  # every record has plot, save, load and to_dataframe
 
     if "-o" in sys.argv:  # the same kind in a scenario: a CSV file and a curve in the report, without further code
         scenario = {

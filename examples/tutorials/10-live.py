@@ -12,6 +12,7 @@ import argparse
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 
 def main() -> int:
@@ -21,7 +22,16 @@ def main() -> int:
     options.add_argument("--domain", default="83")
     given = options.parse_args()
     parhelion = [sys.executable, "-m", "parhelion"]
-    lidar = [*parhelion, "stream", "10-street.yaml", "--ros2", "--reliable", "--loop", "--domain", given.domain]
+    lidar = [
+        *parhelion,
+        "stream",
+        str(Path(__file__).with_name("10-street.yaml")),
+        "--ros2",
+        "--reliable",
+        "--loop",
+        "--domain",
+        given.domain,
+    ]
     node = [*parhelion, "weather", "--ros2", "/velodyne_points", "/wet_points", "--sensor", "velodyne/vlp-16"]
     node += ["--rain", given.rain, "--domain", given.domain, "--duration"]
     publisher = subprocess.Popen(lidar, stdout=subprocess.DEVNULL)

@@ -18,7 +18,8 @@ def write(folder: Path, first: int, **how: float) -> Path:
 def test_a_simulation_without_noise_in_coarse_steps_is_found(run, fails, tmp_path: Path) -> None:
     real, made = write(tmp_path / "real", 100), write(tmp_path / "sim", 200, noise_m=0.0, step_m=0.05)
     page, numbers, picture = (tmp_path / name for name in ("report.html", "out.json", "places.png"))
-    result = run("evaluate", "realism", real, made, "--html", page, "--json", numbers, "--png", picture)
+    files = ("--html", page, "--json", numbers, "--png", picture)
+    result = run("evaluate", "realism", real, made, *files, "--points", 4000)
     assert result.exit_code == 0, result.output
     assert "coarser than the common resolution" in result.stdout
     found = json.loads(numbers.read_text())

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from parhelion.cli.starters import STARTERS, described_schema, schema_kinds
+from parhelion.cli.starters import STARTERS, _command_of, described_schema, schema_kinds
 from parhelion.sensors.sheets import PRESETS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -109,6 +109,20 @@ def test_a_scenario_from_settings_of_airsim(run: Callable[..., Any], fails: Call
     assert run("new", "world", "--from", tmp_path / "settings.json", "-o", tmp_path / "b.yaml").exit_code == 2
     missing = fails("new", "scenario", "--from", tmp_path / "no.json", "-o", tmp_path / "b.yaml")
     assert "no.json: cannot be read" in missing
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"vary", "scenario"}, ["campaign", "F", "-o", "OUT"]),
+        ({"duration_s", "world", "objects"}, ["run", "F", "-o", "OUT"]),
+        ({"objects", "actors"}, ["worlds", "F", "--png", "OUT/world.png"]),
+        ({"choose", "candidates"}, ["evaluate", "placement", "F", "-o", "OUT/report.html"]),
+    ],
+)
+def test_an_example_is_run_by_the_command_for_its_fields(keys: set[str], words: list[str], tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    assert [word.replace(str(output), "OUT") for word in _command_of(keys, "F", output)] == words
 
 
 def test_examples_are_listed_shown_and_copied(

@@ -326,3 +326,32 @@ def test_a_campaign_waits_for_unavailable_workers(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(campaign_module, "_crew", SometimesAway)
     summary = run_campaign(study_in(tmp_path, seeds=2), tmp_path / "out")
     assert (summary.rows, summary.failed) == (6, 0)
+
+
+def test_a_dry_run_estimates_time_and_storage_and_writes_nothing(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from parhelion.campaign import dry_run as module
+
+    calls: list[tuple[int, int]] = []
+    monkeypatch.setattr(module, "LocalWorkers", lambda count: InThisProcess())
+    found = module.dry_run(study, str(tmp_path / "out"), workers=2, progress=lambda *done: calls.append(done))
+    assert (found.rows, found.workers, found.tried) == (len(study), 2, 3)
+    assert calls[-1] == (3, 3)
+    least, mean, most = found.row_s
+    assert 0.0 < least <= mean <= most
+    assert found.seconds == pytest.approx(found.start_s + len(study) * mean / 2)
+    assert 10_000 < found.storage_bytes < 10_000_000
+    assert found.free_bytes is not None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_varied_fields_in_words() -> None:
+    from parhelion.scenario.fields import path_in_words, value_in_words
+
+    assert path_in_words("weather.rain_rate_mm_h") == ("rain rate", "mm/h")
+    assert path_in_words("sensors.top.options.sub_rays") == ("sub rays of top", "")
+    assert path_in_words("vehicles.car.follow.speed_m_s") == ("follow speed of car", "m/s")
+    assert path_in_words("range_p95_m") == ("range p95", "m")
+    assert path_in_words("duration_s") == ("duration", "s")
+    assert value_in_words("weather.temperature_c", "5") == "temperature 5 °C"

@@ -229,6 +229,8 @@ def test_verbs_that_do_not_fit_are_refused() -> None:
         assert refused(call, "spawn", mesh="nothing.obj") == "not_found"
         assert refused(call, "spawn", mesh="a.obj", vertices=[[0, 0, 0]] * 3, faces=[[0, 1, 2]]) == "invalid"
         assert refused(call, "spawn", vertices=[[0, 0, 0]] * 3, faces=[[0, 1, 2]]) == "invalid"
+        assert refused(call, "spawn", vertices=[[0, 0, 0]] * 3, faces=[[0, 1, 10**30]]) == "invalid"
+        assert refused(call, "spawn", vertices=[[0, 0, 0]] * 3) == "invalid"
         assert refused(call, "spawn", name="robot", shape={"kind": "box", "size_m": [1, 1, 1]}) == "name_taken"
         crate = {"shape": {"kind": "box", "size_m": [1, 1, 1]}, "pose": {"xyz": [0.3, 0, 0.5]}}
         assert refused(call, "spawn", **crate) == "invalid"  # inside of the robot

@@ -89,7 +89,7 @@ WRONG = [
      "sensors[0].vehicle: expected the name of a vehicle (cart), got 'car'"),
     ("scenario", "boxes", "true", "boxes: expected 'none', 'kitti' or 'nuscenes', got true"),
     ("world", "objects.0.shape.kind", "cube",
-     "objects[0].shape.kind: expected 'box', 'cylinder', 'cone', 'sphere', 'plane' or 'board', got 'cube'; "
+     "objects[0].shape.kind: expected 'box', 'cylinder', 'cone', 'sphere', 'plane', 'board' or 'marker', got 'cube'; "
      "did you mean 'cone'?"),
     ("lidar", "pattern.direction", "left",
      "pattern.direction: expected 'clockwise' or 'counter-clockwise', got 'left'"),

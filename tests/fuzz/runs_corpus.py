@@ -23,6 +23,8 @@ from parhelion.motion.vehicles.library import FOLDER, vehicle
 from parhelion.outputs.manifest import JOURNAL, MANIFEST, EarlierRun, content_of
 from parhelion.outputs.report.frames import CountsFile, ScanCounts
 from parhelion.outputs.verify import verify
+from parhelion.scenario.control import Control
+from parhelion.scenario.events import read_events
 from parhelion.world.urdf import load_urdf
 from soak.rigs import measured, sensor, yard
 
@@ -133,6 +135,36 @@ def _run(folder: Path) -> list[Seed]:
     ]
 
 
+def _events(folder: Path) -> list[Seed]:
+    """Log of edits, which are repeated."""
+    fields = {
+        "duration_s": 0.1, "world": "cuboids", "report": False,
+        "vehicles": [{"name": "cart", "dynamics": "external"}],
+        "sensors": [{"name": "imu", "type": "imu", "model": "bosch/bmi160", "rate_hz": 100.0, "vehicle": "cart"}],
+    }  # fmt: skip
+    file = folder / "events.jsonl"
+    for step in ph.Scenario.from_mapping(fields).walk(events=file):
+        if step.number == 2:
+            step.world.weather = ph.Weather(rain_rate_mm_h=5.0)
+            crate = step.world.add(ph.shapes.box(1, 1, 1), material="wood", pose=ph.Pose((4, 0, 0.5)))
+            step.world.add(([[0, 0, 0], [1, 0, 0], [0, 1, 1]], [[0, 1, 2]]), material="steel")
+            step.world.daylight = ph.Daylight(sun_elevation_deg=20.0)
+        if step.number == 4:
+            step.world.remove(crate)
+            step.move("cart", ph.Pose((0.1, 0.0, 0.0)))
+            step.attach({"name": "b", "type": "barometer", "model": "bosch/bmp388", "vehicle": "cart"})
+        if step.number == 6:
+            step.detach("b")
+
+    def replay(path: Path) -> None:
+        scenario = ph.Scenario.from_mapping(fields)
+        control = Control(scenario, script=read_events(path, scenario))
+        control.listeners.append(lambda *_: None)
+        control.run()
+
+    return [Seed(file, replay)]
+
+
 def _campaign(folder: Path) -> list[Seed]:
     """Folder of a campaign: its description, results in pieces and table."""
     if find_spec("pyarrow") is None:
@@ -168,5 +200,5 @@ def _records(folder: Path) -> list[Seed]:
     return seeds
 
 
-PARTS = (_vehicles, _robots, _run, _campaign, _records)
+PARTS = (_vehicles, _robots, _run, _events, _campaign, _records)
 """Function that creates each group of files."""

@@ -11,9 +11,11 @@ import pytest
 
 import parhelion as ph
 from parhelion.core.errors import FormatError
-from parhelion.live.viewer import RecordingStage, Session, recording_stage
+from parhelion.live.viewer import CloudStage, RecordingStage, Session, recording_stage
+from parhelion.live.viewer.colours import Ramp
 from parhelion.live.viewer.opening import first_camera, free_place, roof_cut
 from parhelion.live.viewer.runs import RunStage, is_run
+from parhelion.live.viewer.session import share_limits
 from parhelion.live.viewer.stages import ScenarioStage, ViewFrame, WorldStage
 
 LIDAR = {"type": "lidar", "model": "velodyne/vlp-16", "vehicle": "robot"}
@@ -189,3 +191,17 @@ def test_two_sessions_share_a_clock() -> None:
     assert second.playing
     assert second.request.time_s == first.request.time_s == pytest.approx(0.25)
     assert answers == []  # what a session takes over is not sent back
+
+
+def test_two_sessions_share_their_colours() -> None:
+    clouds = [ph.PointCloud(np.eye(3), {"intensity": np.array([0.0, 1.0, top])}) for top in (2.0, 50.0)]
+    sessions = [Session(CloudStage(one)) for one in clouds]
+    for one in sessions:
+        one.update()
+    share_limits(*sessions)
+    shown = [one.update() for _ in range(2) for one in sessions]
+    assert not any(one.is_due for one in sessions)
+    last = [found.painted.legend for found in (shown[2], shown[1]) if found is not None]
+    assert last[0] == last[1]
+    assert isinstance(last[0], Ramp)
+    assert last[0].high > 40.0

@@ -127,6 +127,20 @@ def test_velodyne(weather: ph.Weather) -> None:
         assert len(after[0]) != len(before[0])
 
 
+@pytest.mark.parametrize("model", ["hesai/xt32", "robosense/helios-32", "livox/mid-360"])
+def test_further_makers(model: str) -> None:
+    """Rain drops a part of the returns of each revolution; times and shots stay."""
+    lidar = ph.Lidar(model)
+    scans = [made_up_scan(lidar, start=START_S + 0.1 * k, seed=k) for k in range(3)]
+    before, after, summary = relayed(lidar, ph.Weather(rain_rate_mm_h=80), scans)
+    assert len(after) >= len(before) - 1 >= 2
+    assert not summary.refused
+    for old, new in zip(before[:2], after, strict=False):
+        assert abs(new.start_time - old.start_time) < 1e-4
+        assert abs(len(new.shots) - len(old.shots)) <= 1000  # one packet
+        assert 0.3 * len(old) < len(new) != len(old)
+
+
 def test_ouster_keeps_numbers_and_times() -> None:
     lidar = ph.Lidar("ouster/os0-32")
     metadata = codecs()["ouster"].metadata(lidar)
@@ -146,7 +160,8 @@ def test_bad_settings() -> None:
         (velodyne, (2368, 2368), {}, "cannot be the input and the output"),
         (velodyne, (0, 12368), {}, "udp_in"),
         (velodyne, (2368, 12368), {"host": "192.168.1.5"}, "not on this machine"),
-        (Weathering(rain, ph.Lidar("hesai/xt32")), (2368, 12368), {}, "packets of hesai/xt32 are not known"),
+        (Weathering(rain, ph.Lidar("sick/lms-111")), (2368, 12368), {}, "packets of sick/lms-111 are not known"),
+        (Weathering(rain, ph.Lidar("hesai/at128")), (2368, 12368), {}, "Hesai model with packets"),
         (Weathering(rain, ph.Lidar("ouster/os1-128")), (7502, 17502), {}, "need the sensor's metadata"),
     ):
         with pytest.raises(ConfigError, match=words):

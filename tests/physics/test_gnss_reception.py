@@ -6,6 +6,7 @@ import importlib.util
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,10 @@ from parhelion.core.streams import DIFFERENTIAL, REFLECTED, RTK_FIXED, RTK_FLOAT
 from parhelion.io.gnss import sentences
 from parhelion.sensors.check import same_bits
 from parhelion.sensors.waves.diffraction import knife_edge_loss_db
+from parhelion.sensors.waves.gnss.fix import Fix
 from parhelion.sensors.waves.gnss.paths import SCATTERING, DiffusePaths, find_paths
 from parhelion.sensors.waves.gnss.reception import code_sigma, foliage_db, gain, receive
-from parhelion.sensors.waves.gnss.rtk import _robust, success_rate
+from parhelion.sensors.waves.gnss.rtk import _robust, _solve, success_rate
 from parhelion.sensors.waves.gnss.satellites import band_of
 from parhelion.sensors.waves.gnss.skyline import WIDTH_M, Skyline, skyline_of
 from parhelion.sensors.waves.radio import satellite_scene
@@ -388,6 +390,33 @@ def test_an_inconsistent_range_is_excluded_by_the_chi_square_test() -> None:
     assert 4 not in found[2]
     assert len(found[2]) >= 10
     assert np.linalg.norm(found[0]) < 0.1
+
+
+def test_whole_cycles_of_a_carrier_are_resolved_and_its_fraction_is_not() -> None:
+    # A carrier that is wrong by whole wavelengths gives the same fixed solution; by a third of one, it is excluded.
+    config, draw = ph.Gnss("u-blox/f9p").config, np.random.default_rng(5)
+    assert config.rtk is not None
+    toward = draw.normal((0.0, 0.0, 0.5), 1.0, (14, 3))
+    toward[:, 2] = np.abs(toward[:, 2])
+    toward /= np.linalg.norm(toward, axis=1, keepdims=True)
+    wave, strong, noise = np.array([0.190, 0.244]), np.full((1, 14), 48.0), draw.normal(scale=0.003, size=(2, 1, 14))
+    seen = SimpleNamespace(elevation=np.full((1, 14), 0.7), toward=toward[None])
+    start = Fix(np.zeros(3), 0.0, np.zeros(3), 0.0, np.eye(3), np.ones(4), True, np.arange(14), np.zeros(14))
+
+    def solved(cycles: float) -> Fix:
+        wrong = noise.copy()
+        wrong[:, 0, 3] += cycles * wave
+        wrong[:, 0, 9] -= 2.0 * cycles * wave
+        bands = [SimpleNamespace(cn0=strong, code_error=100.0 * noise[0], carrier_error=one) for one in wrong]
+        found: Any = SimpleNamespace(seen=seen, bands=bands)
+        locked, waves = [np.full(14, True)] * 2, [np.full(14, one) for one in wave]
+        return _solve(found, 0, config.fix, config.rtk, start, np.zeros(3), np.zeros(14), waves, 1.0, locked)  # type: ignore[arg-type]
+
+    plain_fix, whole, third = solved(0.0), solved(3.0), solved(1.0 / 3.0)
+    assert (plain_fix.quality, whole.quality) == (RTK_FIXED, RTK_FIXED)
+    np.testing.assert_allclose(whole.xyz, plain_fix.xyz, atol=1e-9)
+    assert np.linalg.norm(plain_fix.xyz) < 0.01
+    assert not {3, 9} & set(third.used.tolist())
 
 
 def test_success_rate_of_one_ambiguity() -> None:

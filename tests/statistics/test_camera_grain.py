@@ -65,6 +65,17 @@ def test_an_open_scene_needs_no_guide() -> None:
     assert guide.contrast((2, 2), np.zeros(16)) == 1.0
 
 
+def test_a_guide_follows_the_light() -> None:
+    # All light in one bin: a quarter of 95 % of the draws after spreading to the neighbours, and its part of the rest.
+    bright = 7 * guide.AZIMUTHS + 5
+    made = guide.Guide.of(engine(), (1, 1), np.full(128, bright), np.ones(128))
+    share = np.diff(made.cumulative.numpy())
+    assert share[bright] == pytest.approx(0.95 / 4.0 + 0.05 / guide.BINS, abs=1e-6)
+    assert share[bright + 1] == pytest.approx(0.95 / 8.0 + 0.05 / guide.BINS, abs=1e-6)
+    assert share[bright + guide.AZIMUTHS + 1] == pytest.approx(0.95 / 16.0 + 0.05 / guide.BINS, abs=1e-6)
+    assert np.sort(share)[: guide.BINS - 9] == pytest.approx(0.05 / guide.BINS, abs=1e-6)
+
+
 def test_guided_directions_have_the_probability_that_is_stated() -> None:
     e = engine()
     dr, mi = e.dr, e.mi

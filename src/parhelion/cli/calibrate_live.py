@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from parhelion.live.dds import Node
 
 _BAR = 24
-_WIDTH, _HEIGHT = 61, 21
+_WIDTH, _LEAST_HEIGHT, _MOST_HEIGHT = 61, 7, 21
+_FRAME_LINES = 5  # head, border and last line
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,8 @@ class LiveBoard:
                     if view.restarted:
                         source.restart()
                     if show is not None:
-                        show.update(_picture(view, str(asked.material)), refresh=True)
+                        lines = show.console.size.height - _FRAME_LINES - max(len(view.covered), 1)
+                        show.update(_picture(view, str(asked.material), lines), refresh=True)
                     if view.is_complete:
                         break
             except KeyboardInterrupt:
@@ -148,8 +150,8 @@ def _screen() -> Any:
     return Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else nullcontext()
 
 
-def _picture(view: BoardView, material: str) -> RenderableType:
-    """Top view, and a bar per bin."""
+def _picture(view: BoardView, material: str, lines: int) -> RenderableType:
+    """Top view of at most so many lines, and a bar per bin."""
     from rich.console import Group
     from rich.panel import Panel
     from rich.text import Text
@@ -163,5 +165,9 @@ def _picture(view: BoardView, material: str) -> RenderableType:
     for name, count in view.rows():
         full = min(_BAR, int(_BAR * count / view.wanted))
         bars.append(f"{name:>10} {'█' * full}{'·' * (_BAR - full)} {min(count, 10**6)}/{view.wanted}")
-    scene = Panel(Text("\n".join(view.top_view(_WIDTH, _HEIGHT))), title="from above", width=_WIDTH + 4)
+    scene = Panel(
+        Text("\n".join(view.top_view(_WIDTH, min(max(lines, _LEAST_HEIGHT), _MOST_HEIGHT)))),
+        title="from above",
+        width=_WIDTH + 4,
+    )
     return Group(Text(head), scene, Text("\n".join(bars) or "no shots at a board yet"), Text("Ctrl-C stops"))

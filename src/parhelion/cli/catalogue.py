@@ -43,7 +43,7 @@ def sensors(
         from parhelion.pictures.style import check_picture
 
         check_file(check_picture(png))
-    kind = _kind_of(name)
+    kind = kind_of_name(name)
     if kind.name == "lidar":
         _show(name)
     else:
@@ -81,7 +81,7 @@ def _warn_noise(name: str, left: list[str]) -> None:
         screen.warn(f"{name}: the sheet does not give {', '.join(left)}; they are 0")
 
 
-def _kind_of(name: str) -> SensorKind:
+def kind_of_name(name: str) -> SensorKind:
     """Sensor kind that a preset or a data sheet describes."""
     from parhelion.sensors.kinds import kind_of_sheet, kinds
     from parhelion.sensors.sheets import RENAMED, YAML_SUFFIXES

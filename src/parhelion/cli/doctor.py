@@ -109,7 +109,8 @@ def _engine(problems: list[str]) -> Engine | None:
         problems.append(str(error))
         screen.facts("\nray engine", [("engine", "does not start")])
         return None
-    rows = [("device", "NVIDIA GPU (CUDA)" if running.device == "cuda" else "processor (LLVM)")]
+    words = {"cpu": "processor (LLVM)", "cuda": "NVIDIA GPU (CUDA)", "metal": "Apple GPU (Metal), untested"}
+    rows = [("device", words[running.device])]
     if running.device == "cpu":
         rows.append(("LLVM library", _llvm_file(running)))
         rows.append(("threads", str(running.dr.thread_count())))

@@ -38,6 +38,7 @@ def realism(
     frames: Annotated[
         int, typer.Option(min=1, max=10_000, help="Frames of each set, sampled evenly from longer recordings.")
     ] = 20,
+    points: Annotated[int, typer.Option(min=1000, help="Points of each set that are classified.")] = 24_000,
     unpaired: Annotated[
         bool, typer.Option("--unpaired", help="The frames do not correspond: omit the comparison shot by shot.")
     ] = False,
@@ -63,6 +64,7 @@ def realism(
     options = Options(
         resolution_m=resolution,
         most_frames=frames,
+        most_points=points,
         paired=not unpaired,
         sensor=sensor,
         topics=topics,

@@ -230,7 +230,7 @@ def names_bag_file(path: Path) -> bool:
 
 def bag_to_clouds(source: Path, target: Path, writing: Writing) -> None:
     """Write every cloud of a bag as a numbered file; several topics get one folder each."""
-    from parhelion.io import format_of, write_noting_drops
+    from parhelion.io import format_of
     from parhelion.io.recordings import cloud_topics, clouds_of_topic
     from parhelion.io.ros import BagReader
 
@@ -257,7 +257,7 @@ def bag_to_clouds(source: Path, target: Path, writing: Writing) -> None:
                     failed[str(found)] += 1
                     continue
                 else:
-                    dropped.update(write_noting_drops(found, file, kind.name))
+                    dropped.update(write_cloud_files(found, file, kind.name)[0])
                     done += 1
                 advance()
     warn_dropped_fields(dropped)
@@ -532,7 +532,7 @@ def convert_frames(
     form: Form | None = None,
 ) -> Done:
     """Apply `work` to every frame of a capture and write it to a folder, a bag or a capture, or one frame to a file."""
-    from parhelion.io import format_of, write_noting_drops
+    from parhelion.io import format_of
     from parhelion.io.recordings import numbered_frames
 
     done = Done()
@@ -554,7 +554,7 @@ def convert_frames(
             check_file(target)
             kind = format_of(target, writing.format)
             for _, cloud in worked:
-                done.dropped.update(write_noting_drops(cloud, target, kind.name))
+                done.dropped.update(write_cloud_files(cloud, target, kind.name)[0])
         else:
             _to_folder(target, source, frames, work, done, writing, advance)
     return done
@@ -586,7 +586,7 @@ def _to_folder(
     advance: Callable[[], None],
 ) -> None:
     """Write numbered files; existing ones are skipped."""
-    from parhelion.io import format_of, write_noting_drops
+    from parhelion.io import format_of
 
     kind = format_of(target, writing.format or DEFAULT_FORMAT)
     # Read before creating the folder, so that an unreadable capture leaves no empty folder.
@@ -601,7 +601,8 @@ def _to_folder(
                 yield number, scan
 
     for number, cloud in _worked(source, waiting(), work, done, advance):
-        done.dropped.update(write_noting_drops(cloud, target / f"{number:06d}{kind.endings[0]}", kind.name))
+        file = target / f"{number:06d}{kind.endings[0]}"
+        done.dropped.update(write_cloud_files(cloud, file, kind.name)[0])
 
 
 def _to_capture(source: Path, target: Path, clouds: Iterator[tuple[int, PointCloud]]) -> None:

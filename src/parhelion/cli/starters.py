@@ -103,9 +103,7 @@ def _run_example(file: Path, output: Path) -> None:
     text = file.read_text(encoding="utf-8")
     if file.suffix == ".yaml":
         keys = {line.partition(":")[0] for line in text.splitlines() if line[:1].isalpha()}
-        parts = ["campaign"] if "vary" in keys else ["run"] if "duration_s" in keys else ["evaluate", "placement"]
-        target = output if parts != ["evaluate", "placement"] else output / "report.html"
-        command = [sys.executable, "-m", "parhelion", *parts, str(file), "-o", str(target)]
+        command = [sys.executable, "-m", "parhelion", *_command_of(keys, str(file), output)]
     elif file.suffix == ".py":
         given = ["-o", str(output)] if '"-o"' in text else []
         command = [sys.executable, str(file), *given]
@@ -113,6 +111,18 @@ def _run_example(file: Path, output: Path) -> None:
         raise ConfigError(f"{file.name}: is compiled, not run; its first lines state how")
     screen.print_line(f"running {' '.join(command[1:])}")
     raise typer.Exit(subprocess.run(command, check=False).returncode)
+
+
+def _command_of(keys: set[str], file: str, output: Path) -> list[str]:
+    """Words of the command for a YAML file with these fields."""
+    if "vary" in keys:
+        return ["campaign", file, "-o", str(output)]
+    if "duration_s" in keys:
+        return ["run", file, "-o", str(output)]
+    if "objects" in keys:
+        output.mkdir(parents=True, exist_ok=True)
+        return ["worlds", file, "--png", str(output / "world.png")]
+    return ["evaluate", "placement", file, "-o", str(output / "report.html")]
 
 
 # ---- `parhelion schema` ----------------------------------------------------------------------------------------------

@@ -13,7 +13,15 @@ import typer
 
 from parhelion.cli import recordings, screen
 from parhelion.cli.measure import parse_pose
-from parhelion.cli.recordings import Form, Job, Writing, check_file, make_folder, warn_dropped_fields
+from parhelion.cli.recordings import (
+    Form,
+    Job,
+    Writing,
+    check_file,
+    make_folder,
+    warn_dropped_fields,
+    write_cloud_files,
+)
 from parhelion.cli.screen import start_engine, warn
 from parhelion.cli.weather_options import (
     WeatherOptions,
@@ -352,7 +360,10 @@ class _Run:
         if job.format == "kitti" and labels is not None:
             options["labels"] = raw_scans.labels_of(job.target)
             make_folder(options["labels"].parent)
-        self.dropped.update(write_noting_drops(wet, job.target, job.format, **options))
+        if options:
+            self.dropped.update(write_noting_drops(wet, job.target, job.format, **options))
+        else:
+            self.dropped.update(write_cloud_files(wet, job.target, job.format)[0])
         self._note(cloud, wet, job.source.name)
 
     def do_bag(self, source: Path, target: Path, fixed_frame: str | None) -> None:

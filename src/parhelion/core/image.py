@@ -124,8 +124,6 @@ class Image(Record):
     """Class of the visible surface, 0 for none, shape (h, w)."""
     instance: NDArray[np.uint32] | None = field(default=None, metadata=column("", "", "h", "w", dtype="uint32"))
     """Number of the visible object, 0 for none, shape (h, w)."""
-    mobility: NDArray[np.uint8] | None = field(default=None, metadata=column("", "", "h", "w", dtype="uint8"))
-    """Mobility of the visible object, a code of MOBILITY, shape (h, w)."""
     flow: NDArray[np.float32] | None = field(
         default=None, metadata=column("pixel", "image", "h", "w", 2, dtype="float32", finite=False)
     )
@@ -142,6 +140,8 @@ class Image(Record):
     """Names of the codes in `label` and other coded fields."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """Plain values stored with the image: sensor, seed, exposure, ..."""
+    mobility: NDArray[np.uint8] | None = field(default=None, metadata=column("", "", "h", "w", dtype="uint8"))
+    """Mobility of the visible object, a code of MOBILITY, shape (h, w)."""
 
     def __post_init__(self) -> None:
         colour = np.asarray(self.colour).view()

@@ -1,4 +1,4 @@
-"""Evaluation of clouds, realism, detections, odometry and sensor placement, with their reports.
+"""Evaluation of clouds, realism, detections, odometry, sensor placement and sensor models, with their reports.
 
     ph.evaluate.clouds.compare(real, simulated)
     ph.evaluate.slam.ate(estimate, truth)
@@ -11,7 +11,7 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-__all__ = ["clouds", "detections", "placement", "realism", "slam"]
+__all__ = ["clouds", "detections", "dossier", "placement", "realism", "slam"]
 
 
 def __getattr__(name: str) -> ModuleType:

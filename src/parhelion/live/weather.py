@@ -452,6 +452,7 @@ class WeatherUdp:
         self._metadata, self._queue, self._now = known, queue, now
         self._is_lidar = self.codec.recogniser(known)
         self._model = job.lidar.model if self.codec.knows(job.lidar.model) else None
+        self._stream = self.codec.stream(job.lidar.model, metadata=known)
         self._frames: deque[tuple[Scan, float]] = deque()
         self._changed = threading.Condition()
         self._failure: Exception | None = None
@@ -467,7 +468,6 @@ class WeatherUdp:
         except OSError as error:
             self._socket.close()
             raise ConfigError(f"udp_in: the port {port_in} cannot be opened ({error.strerror})") from None
-        self._stream = self.codec.stream(job.lidar.model, metadata=known)
         self._thread = threading.Thread(target=self._receive, name="parhelion-udp-in", daemon=True)
         self._thread.start()
 

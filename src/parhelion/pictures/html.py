@@ -22,7 +22,7 @@ DARK = ("#ffb454", "#62adff", "#54c98a", "#ff7ab6", "#b294ff", "#4fd0dd", "#e6d0
 
 # The browser loads nothing, and executes only a script with this hash, regardless of the text of a page.
 _POLICY = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src '{export.HASH}'"
-_STACKED_FROM = 4
+_STACKED_FROM = 3
 """Tables of at least this many columns show each row as a list on narrow pages."""
 
 _STYLE = """
@@ -105,7 +105,7 @@ COLOURS
   .stack td { display: flow-root; width: auto; min-width: 0; padding: .1rem 0; border-bottom: 0; text-align: right;
     white-space: normal; overflow-wrap: anywhere; }
   .stack td::before { content: attr(data-th); float: left; padding-right: 1rem; color: var(--muted); }
-  .stack td:first-child { font-weight: 600; text-align: left; } .stack td:first-child::before { display: none; }
+  .stack td:first-child { font-weight: 600; text-align: left; } .stack td:first-child:not(.n)::before { display: none; }
   .facts td:first-child { white-space: normal; width: 40%; padding-right: .8rem; }
   figure:has(.sheet) { overflow-x: auto; } img.sheet { width: 54rem; }
   .cloud { min-height: 13rem; object-fit: cover; } }

@@ -19,15 +19,8 @@ from pathlib import Path
 VARIABLE = "DRJIT_LIBLLVM_PATH"
 OLDEST, NEWEST = 15, 22
 """Major versions that Dr.Jit 1.5 works with, and that the search accepts."""
-_OWN = (
-    "usr/lib/x86_64-linux-gnu",
-    "usr/lib/aarch64-linux-gnu",
-    "usr/lib/wsl/lib",
-    "usr/lib64",
-    "usr/lib",
-    "usr/local/lib",
-)
-"""Folders that Dr.Jit or the loader of the system searches on Linux."""
+_OWN = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib/wsl/lib")
+"""Folders in which Dr.Jit looks for versioned files on Linux; elsewhere it finds a plain `libLLVM.so` only."""
 _FILE = re.compile(r"(?:libLLVM[.-].*|libLLVM\.(?:so|dylib)|LLVM-C\.dll)", re.IGNORECASE)
 _NUMBER = re.compile(r"(?:libLLVM[-.](?:so\.|dylib\.)?|llvm[-@]?)(\d{2,})", re.IGNORECASE)
 
@@ -107,7 +100,12 @@ def folders(platform: str = sys.platform, root: Path = Path("/")) -> list[Path]:
     elif platform == "win32":
         named.append(Path(os.environ.get("PROGRAMFILES", "C:/Program Files"), "LLVM", "bin"))
     else:
-        named += sorted(root.glob("usr/lib/llvm-*/lib"))
+        named += [
+            root / "usr/lib64",
+            root / "usr/lib",
+            root / "usr/local/lib",
+            *sorted(root.glob("usr/lib/llvm-*/lib")),
+        ]
         named += [*sorted(root.glob("usr/lib64/llvm*/lib*")), root / "home/linuxbrew/.linuxbrew/lib"]
         named += sorted((root / "home/linuxbrew/.linuxbrew/opt").glob("llvm*/lib"))
     return [one for one in dict.fromkeys(named) if one.is_dir()]

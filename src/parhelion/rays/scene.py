@@ -299,7 +299,7 @@ class RayScene(DeviceOwned):
 
         On a GPU a kernel may use one scene only, so all are in one part there.
         """
-        if isinstance(geometry, EditedGeometry) and not (self.engine.device == "cuda" and len(geometry.added)):
+        if isinstance(geometry, EditedGeometry) and not (self.engine.device != "cpu" and len(geometry.added)):
             return [_standing_part(geometry.base), *([StandingPart(geometry.added)] if len(geometry.added) else [])]
         return [_standing_part(geometry)]
 
@@ -341,7 +341,7 @@ class RayScene(DeviceOwned):
         if self.geometry.surface is not None:
             self.surface = SurfaceScene(self.engine, self.geometry.surface, self.origin)
         count = sum(len(one.solid) for one in standing)
-        joint = self.engine.device == "cuda" and self.changes and count + bool(actors) + bool(self.surface) > 1
+        joint = self.engine.device != "cpu" and self.changes and count + bool(actors) + bool(self.surface) > 1
         if joint:
             self._build_joint(standing[0].local(self.origin), actors)
             return

@@ -24,6 +24,9 @@ MOST_RAYS = 10_000
 """Largest number of rays or places of one query."""
 MOST_VERTICES = 20_000
 """Largest number of vertices or triangles of a mesh in a verb; larger ones are files."""
+Corner = Annotated[int, Field(ge=0, lt=2**31)]
+Face = tuple[Corner, Corner, Corner]
+"""Rows of the vertices of a triangle."""
 
 EntityName = Annotated[str, Field(min_length=1, max_length=128)]
 Speed = Annotated[float, Field(ge=-1000, le=1000)]
@@ -108,7 +111,7 @@ class Spawn(ObjectFields, Edit):
     allow_renaming: bool = False
     """True to append a number to a name that is taken."""
     vertices: Annotated[list[Xyz], Field(min_length=3, max_length=MOST_VERTICES)] | None = None
-    faces: Annotated[list[tuple[int, int, int]], Field(min_length=1, max_length=2 * MOST_VERTICES)] | None = None
+    faces: Annotated[list[Face], Field(min_length=1, max_length=2 * MOST_VERTICES)] | None = None
     pose: PoseEntry = PoseEntry()
     velocity: Velocity = (0.0, 0.0, 0.0)
     """Velocity [m/s] in the world."""
@@ -295,12 +298,14 @@ class AddObject(ObjectFields, Edit):
 
     op: Literal["add"] = "add"
     vertices: list[Xyz] | None = None
-    faces: list[tuple[int, int, int]] | None = None
+    faces: list[Face] | None = None
     pose: PoseEntry = PoseEntry()
     actor: bool = False
 
     @model_validator(mode="after")
     def _one_source(self) -> AddObject:
+        if (self.vertices is None) != (self.faces is None):
+            raise ValueError("give vertices and faces together")
         if sum(given is not None for given in (self.mesh, self.shape, self.vertices)) != 1:
             raise ValueError("give one of shape, mesh, vertices with faces")
         return self

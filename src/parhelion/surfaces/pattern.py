@@ -45,6 +45,8 @@ LARGEST = 4.0
 """Brightness and its product with the share lie below this value."""
 LEVEL_COSINE = 0.9
 """Surfaces within 26 degrees of level use x and y as coordinates."""
+STAIN_LEVEL = 2
+"""Level at which stains are read: 128 texels, of 0.2 m on 25 m."""
 STAIN_SPREAD = 3.0
 """Largest stain, in standard deviations."""
 
@@ -270,12 +272,22 @@ def level_of(footprint: Reals, period: Reals) -> Ints:
     return xp.uint32(xp.minimum(octaves + 0.5, LEVELS - 1.0))
 
 
-def channels_at(u: Reals, v: Reals, level: Ints, start: Ints, words: Any, read: Callable[[Any, Any], Any]) -> Any:
+def channels_at(
+    u: Reals,
+    v: Reals,
+    level: Ints,
+    start: Ints,
+    words: Any,
+    read: Callable[[Any, Any], Any],
+    *,
+    bilinear: bool = True,
+) -> Any:
     """Channels of a tile at (u, v) in periods, interpolated within a level; `start` is the tile's first word.
 
-    `read` reads a word and returns the pair of channels.
+    `read` reads a word and returns the pair of channels. Without `bilinear`, they are those of the nearest texel.
     """
-    side = (0 * level + SIDE) >> level
+    whole: Any = 0 * level + SIDE
+    side = whole >> level
     return sample_texture(
         u,
         v,
@@ -283,6 +295,6 @@ def channels_at(u: Reals, v: Reals, level: Ints, start: Ints, words: Any, read: 
         offset=start + (SIDE * SIDE - side * side) // 3 * 4,
         width=side,
         height=side,
-        bilinear=True,
+        bilinear=bilinear,
         read=read,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -167,7 +168,7 @@ def source_of(path: str | PathLike[str]) -> Source | None:
     found = [source for source in SOURCES if name.endswith(source.suffixes)] if name else []
     if found:
         return found[0]
-    if Path(path).is_dir():
+    if os.path.isdir(path):  # False for names that no file can have, where pathlib raises an error
         return by_name["rebuilt world"] if (Path(path) / "world.yaml").is_file() else None
     if name.endswith(".json"):
         head = _head(path)

@@ -12,7 +12,7 @@ import parhelion as ph
 from calibrate_rigs import changed_sheet
 from parhelion.calibrate.drive.flat_pixels import flat_pixels
 from parhelion.calibrate.drive.registration import register
-from parhelion.calibrate.drive.revisits import _well_apart, overlap_from_revisits
+from parhelion.calibrate.drive.revisits import _packed, _well_apart, overlap_from_revisits
 from parhelion.calibrate.range_images import RangeImage, range_image
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.optics.lidar.link_budget import overlap_share
@@ -121,3 +121,10 @@ def test_frames_without_flat_surfaces_cannot_be_registered() -> None:
     lost = [replace(frame, range=np.full_like(frame.range, np.nan)) for frame in drive()[:5]]
     with pytest.raises(ConfigError, match="motion of the sensor"):
         overlap_from_revisits(lost, 6.5, THRESHOLD, np.inf)
+
+
+def test_cells_of_a_grid_have_numbers_of_their_own() -> None:
+    corners = np.stack(np.meshgrid(*[np.arange(-3, 4)] * 3, indexing="ij"), axis=-1).reshape(-1, 3)
+    low, high = (_packed(0.5 * corners + inside, 0.5) for inside in (0.01, 0.49))
+    np.testing.assert_array_equal(low, high)
+    assert len(np.unique(low)) == 7**3

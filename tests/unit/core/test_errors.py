@@ -59,7 +59,7 @@ def test_the_sentence_for_an_unknown_name() -> None:
 
 def test_every_error_of_ours_has_one_base() -> None:
     ours = [e for e in vars(errors).values() if isinstance(e, type) and issubclass(e, Exception)]
-    assert len(ours) == 5
+    assert len(ours) == 6
     assert all(issubclass(error, ParhelionError) and error.__doc__ for error in ours)
     assert not issubclass(ParhelionError, ValueError)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import xml.etree.ElementTree as ElementTree
+from html import escape, unescape
 
 import numpy as np
 import pytest
@@ -107,3 +109,18 @@ def test_a_legend_names_several_curves_with_their_looks() -> None:
     assert 'class="dashed"' in key
     assert "&lt;b&gt;" in key
     assert Chart(curves[:1], "m").key() == ""
+
+
+def test_categories_are_named_below_their_places_and_have_no_numbers() -> None:
+    names = ("velodyne/vlp-16", "ouster/os1-128", "a name with <many> words, and more of them than fit")
+    marks = Curve.of("", [1, 2, 3], [5.0, 6.0, 7.0], look="dots")
+    drawn = Chart([marks], "points", "model of top", categories=names).svg()
+    for name in names:
+        assert f"<title>{escape(name)}</title>" in drawn
+    assert "<many>" not in drawn
+    ticks = re.findall(r'<text class="mid"><title>[^<]*</title>(.*?)</text>', drawn)
+    assert len(ticks) == 3
+    assert ["velodyne/", "vlp-16"] in [re.findall(r">([^<]*)</tspan>", tick) for tick in ticks] or "vlp-16" in drawn
+    assert not re.search(r">[123](\.\d)?</text>", drawn), "no numbers on the axis of categories"
+    (data,) = json.loads(unescape(re.search(r'data-curves="([^"]*)"', drawn)[1]))  # type: ignore[index]
+    assert data == ["", [1.0, 2.0, 3.0], [5.0, 6.0, 7.0]]

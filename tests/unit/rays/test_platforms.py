@@ -38,6 +38,7 @@ def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     [
         ("linux", "usr/lib/llvm-18/lib/libLLVM.so.1", 18),
         ("linux", "python/lib/libLLVM-17.so", 17),
+        ("linux", "usr/lib64/libLLVM.so.20.1", 20),
         ("linux", "usr/lib64/llvm21/lib64/libLLVM.so.21.1", 21),
         ("linux", "home/linuxbrew/.linuxbrew/opt/llvm@19/lib/libLLVM.so", 19),
         ("darwin", "opt/homebrew/opt/llvm@20/lib/libLLVM.dylib", 20),

@@ -338,3 +338,31 @@ def test_a_street_must_stay_passable() -> None:
     )
     assert any(sentence.startswith("the drive passes stray") for sentence in problems)
     assert not any("street-x-1-left" in sentence for sentence in problems)
+
+
+def test_open_windows_turn_their_panes_inwards() -> None:
+    from parhelion.world.kit.buildings import OPEN_DEG, Band, building
+
+    bands = [Band(0.0, 2, 3.0, 3.0, 1.2, 0.9, 1.5)]
+
+    def made(share: float) -> dict[str, Any]:
+        return {
+            part.name: part.mesh for part in building(np.random.default_rng(1), 12.0, 9.0, bands, open_windows=share)
+        }
+
+    closed, some, every = made(0.0), made(0.3), made(1.0)
+    assert np.array_equal(closed["walls"].vertices, every["walls"].vertices)
+    assert "curtains" not in every
+    panes = [one["windows"].vertices.reshape(-1, 4, 3) for one in (closed, some, every)]
+    assert panes[0].shape == panes[2].shape
+    # A sash keeps its size and its hinge; its free edge moves by the chord of the angle.
+    width = np.linalg.norm(panes[0][:, 1] - panes[0][:, 0], axis=1)
+    moved = np.linalg.norm(panes[2][:, 1] - panes[0][:, 1], axis=1)
+    assert moved == pytest.approx(2.0 * width * np.sin(np.radians(OPEN_DEG) / 2.0))
+    assert np.linalg.norm(panes[2][:, 1] - panes[2][:, 0], axis=1) == pytest.approx(width)
+    assert np.abs(panes[2][:, 0] - panes[0][:, 0]).max() < 1e-9
+    assert np.abs(panes[2][:, 1, :2]).max(axis=0) == pytest.approx([6.0, 4.5], abs=1.5)
+    assert (np.abs(panes[2][:, 1, 0]) < 6.0).all()
+    assert (np.abs(panes[2][:, 1, 1]) < 4.5).all()
+    share = (np.abs(panes[1] - panes[0]).max(axis=(1, 2)) > 1e-9).mean()
+    assert share == pytest.approx(0.3, abs=1.5 / len(width))

@@ -31,11 +31,11 @@ _FEWEST = 50
 _CURVE_POINTS = 200
 MEASURES = {
     "rms_m": "RMS error [m]",
-    "p95_m": "95 % of errors below [m]",
+    "p95_m": "95 % below [m]",
     "rms_deg": "RMS angle [°]",
     "lost_percent": f"beyond {LOST_M:g} m [%]",
 }
-COLUMNS = ("method", "weather", "runs", "points per scan", *MEASURES.values(), "RMS error beyond clear [m]")
+COLUMNS = ("method", "weather", "runs", "points per scan", *MEASURES.values(), "more than clear [m]")
 
 
 @dataclass
@@ -202,8 +202,8 @@ def table_rows(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
             row["weather"],
             str(row["runs"]),
             f"{row['points']:.0f}",
-            *(with_interval(row[name]) for name in MEASURES),
-            with_interval(row["more_than_clear_m"]),
+            *(with_interval(row[name], 2) for name in MEASURES),
+            with_interval(row["more_than_clear_m"], 2),
         )
         for row in rows
     ]

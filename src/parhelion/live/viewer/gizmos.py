@@ -29,7 +29,7 @@ _PARAMETERS = {
 }
 _SAME = "unchanged"
 
-Later = Callable[[Callable[[], None]], None]
+Later = Callable[[Callable[[], None], str], None]
 MakeDocument = Callable[[], "WorldDocument | ScenarioDocument"]
 
 
@@ -61,8 +61,8 @@ class EditTab:
         """True if a click selects an object."""
         return self._edits is not None and bool(self._click.value)
 
-    def _do(self, work: Callable[[], None]) -> None:
-        """Queue work; its errors are shown in the tab."""
+    def _do(self, work: Callable[[], None], kind: str = "") -> None:
+        """Queue work; its errors are shown in the tab. Of waiting work of one kind, only the last is done."""
 
         def guarded() -> None:
             try:
@@ -70,7 +70,7 @@ class EditTab:
             except ParhelionError as error:
                 self._show_state(str(error), wrong=True)
 
-        self._later(guarded)
+        self._later(guarded, kind)
 
     # ---- controls ----------------------------------------------------------------------------------------------
 
@@ -90,9 +90,11 @@ class EditTab:
         self._xyz = gui.add_vector3("position [m]", (0.0, 0.0, 0.0), step=0.1)
         self._rpy = gui.add_vector3("r p y [°]", (0.0, 0.0, 0.0), step=5.0, hint="roll, pitch, yaw")
         for control in (self._xyz, self._rpy):
-            by_hand(control, lambda _: self._do(self._move_to_numbers))
+            by_hand(control, lambda _: self._do(self._move_to_numbers, "numbers"))
         self._label = gui.add_text("label", "")
-        by_hand(self._label, lambda text: self._do(lambda: self._with_target(lambda e, t: e.set_label(t, text))))
+        # Pages send every letter, so the label takes effect with a button.
+        relabel = gui.add_button("set label")
+        relabel.on_click(lambda _: self._do(self._set_label))
         self._material = gui.add_dropdown("material", (_SAME,), initial_value=_SAME, hint="* has a calibrated profile")
         by_hand(self._material, lambda name: self._do(lambda: self._set_material(name)))
         with gui.add_folder("Edit material", expand_by_default=False):
@@ -225,7 +227,7 @@ class EditTab:
             "/edit/gizmo", scale=size, translation_limits=far, depth_test=False, disable_rotations=not target.turns,
             wxyz=(w, x, y, z), position=tuple(float(value) for value in target.pose.xyz),
         )  # fmt: skip
-        self._gizmo.on_drag_end(lambda _: self._do(self._move_to_gizmo))
+        self._gizmo.on_update(lambda event: self._do(self._move_to_gizmo) if event.phase == "end" else None)
         if target.item is not None and target.item.triangle_count <= _GHOST_TRIANGLES:
             self._add_ghost(target)
 
@@ -251,6 +253,9 @@ class EditTab:
     def _move_to_numbers(self) -> None:
         pose = Pose(tuple(map(float, self._xyz.value)), rpy_deg=tuple(map(float, self._rpy.value)))
         self._with_target(lambda edits, target: edits.move(target, pose))
+
+    def _set_label(self) -> None:
+        self._with_target(lambda edits, target: edits.set_label(target, str(self._label.value)))
 
     def _set_material(self, name: str) -> None:
         self._with_target(lambda edits, target: edits.set_material(target, name.removesuffix(" *")))

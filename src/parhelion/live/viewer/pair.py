@@ -15,7 +15,7 @@ import numpy as np
 
 from parhelion.core.pose import Pose
 from parhelion.live.viewer.server import LOOPBACK, PORT, Viewer, check_port
-from parhelion.live.viewer.session import Session
+from parhelion.live.viewer.session import Session, share_limits
 from parhelion.live.viewer.stages import ViewSource
 from parhelion.live.web import LocalHandler, Served
 
@@ -55,6 +55,8 @@ class Pair:
             for stage in (left, right):
                 self.viewers.append(Viewer(stage, host=host, port=0, colour_by=colour_by))
             first, second = self.viewers
+            second.open_like(first)
+            share_limits(first.session, second.session)
             leader = first if left.duration_s >= right.duration_s else second
             for viewer, other in ((first, second), (second, first)):
                 viewer.session.follows = viewer is not leader

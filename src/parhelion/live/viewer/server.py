@@ -264,10 +264,10 @@ class Viewer:
             self._server, tabs.add_tab("Edit"), self.session, self._edit, self._queue_edit, self._show_edited
         )
 
-    def _queue_edit(self, work: Callable[[], None]) -> None:
-        """Queue an edit; unlike other actions, none replaces an earlier one."""
+    def _queue_edit(self, work: Callable[[], None], kind: str) -> None:
+        """Queue an edit; it replaces a waiting one of the same kind, unless the kind is empty."""
         if len(self._work) < _MOST_QUEUED:
-            self._later(f"edit {next(self._edits)}", work)
+            self._later(f"edit {kind or next(self._edits)}", work)
 
     def _show_edited(self) -> None:
         stage = self.session.stage
@@ -318,6 +318,12 @@ class Viewer:
             client.camera.on_update(lambda camera: moved(camera.position, camera.look_at, camera.up_direction))
 
         self._server.on_client_connect(watch)
+
+    def open_like(self, other: Viewer) -> None:
+        """Use the initial camera of another viewer with the same kind of coordinates."""
+        if (self.lidar_pose is None) == (other.lidar_pose is None):
+            self._camera = other._camera
+            self._set_camera()
 
     def is_home(self, position: Any) -> bool:
         """Return whether a camera position [m] is the initial one."""

@@ -109,6 +109,32 @@ class Shown:
     """True if points changed since the previous content, and not only their colours."""
 
 
+class SharedLimits:
+    """Ends of the colour ramps of two sessions: the same value has the same colour in both."""
+
+    def __init__(self, *sessions: Session) -> None:
+        self._sessions = sessions
+        self._own: dict[tuple[int, str], tuple[float, float]] = {}
+
+    def merged(self, session: Session, colour: str, own: tuple[float, float]) -> tuple[float, float]:
+        """Common ends for a colour, from those of a session; the other session is painted again if they changed."""
+        if self._own.get((id(session), colour)) != own:
+            self._own[id(session), colour] = own
+            for other in self._sessions:
+                if other is not session:
+                    other.repaint()
+        all_ends = [self._own[key] for one in self._sessions if (key := (id(one), colour)) in self._own]
+        return min(low for low, _ in all_ends), max(high for _, high in all_ends)
+
+
+def share_limits(*sessions: Session) -> None:
+    """Give the colour ramps of sessions common ends."""
+    shared = SharedLimits(*sessions)
+    for session in sessions:
+        session.shared_limits = shared
+        session.repaint()
+
+
 class Session:
     """State shared by all viewers. Any thread may change it; one thread calls `update` and shows the result."""
 
@@ -119,6 +145,8 @@ class Session:
         self._done: Request | None = None
         self._measured: ViewFrame | None = None
         self._painted_by: str | None = None
+        self._is_painted = True
+        """False if the colours of the cloud are outdated."""
         self._limits: dict[tuple[str, str], tuple[float, float]] = {}
         self._frames: deque[float] = deque(maxlen=32)
         self._stopped = False
@@ -127,6 +155,8 @@ class Session:
         self.speed = 1.0
         self.follows = False
         """True if the clock of another session drives this one."""
+        self.shared_limits: SharedLimits | None = None
+        """Ends of the colour ramps in common with another session."""
         self.listeners: list[Callable[[dict[str, Any]], None]] = []
         """Functions that are called with the values of every change, with the lock held: they must not wait."""
         self.error = ""
@@ -207,6 +237,12 @@ class Session:
             self._done = None
             self._changed.notify_all()
 
+    def repaint(self) -> None:
+        """Colour the cloud again."""
+        self._is_painted = False
+        with self._changed:
+            self._changed.notify_all()
+
     def take_over(self, values: dict[str, Any]) -> None:
         """Change settings to those of another session, unless they are the same already."""
         with self._changed:
@@ -268,7 +304,8 @@ class Session:
     @property
     def is_due(self) -> bool:
         """True if the request is not shown yet."""
-        return self._steps != 0 or self._wanted() != self._done or self.colour_by != self._painted_by
+        outdated = not self._is_painted or self.colour_by != self._painted_by
+        return self._steps != 0 or self._wanted() != self._done or outdated
 
     def wait(self, seconds: float) -> None:
         """Wait for a change, at most `seconds`."""
@@ -283,8 +320,9 @@ class Session:
         self._take_steps()
         wanted = self._wanted()
         new_cloud = wanted != self._done
-        if not new_cloud and self.colour_by == self._painted_by:
+        if not new_cloud and self.colour_by == self._painted_by and self._is_painted:
             return None
+        self._is_painted = True
         if new_cloud:
             self._done = wanted  # also on failure, so that it is not repeated endlessly
             try:
@@ -319,6 +357,9 @@ class Session:
         # The limits are fixed while playing, so that a value has the same colour in all scans.
         key = (model, colour)
         painted = paint(measured.cloud, colour, self._limits.get(key) if self.playing else None)
+        if self.shared_limits is not None and isinstance(painted.legend, Ramp):
+            both = self.shared_limits.merged(self, colour, (painted.legend.low, painted.legend.high))
+            painted = paint(measured.cloud, colour, both)
         if isinstance(painted.legend, Ramp):
             self._limits[key] = (painted.legend.low, painted.legend.high)
         return painted

@@ -97,11 +97,12 @@ def cut(parts: Iterable[Dots]) -> Iterator[Dots]:
 def scan_of(dots: Dots, model: LivoxModel) -> Scan | None:
     """Scan of a frame; None if it contains only the padding of a packet."""
     metres = np.linalg.norm(dots.xyz.astype(np.float64), axis=-1)
-    valid = np.asarray(metres > 0.0, np.bool_)
+    valid = metres > 0.0
     # Firmware fills the returns that a dot lacks with zeros or with copies.
     for later in range(1, valid.shape[1]):
         for before in range(later):
-            valid[:, later] &= (dots.xyz[:, later] != dots.xyz[:, before]).any(axis=1)
+            differs: NDArray[np.bool_] = np.any(dots.xyz[:, later] != dots.xyz[:, before], axis=1)
+            valid[:, later] &= differs
     if not valid.any() and len(dots) <= 100:
         return None
     shot, place = np.nonzero(valid)
@@ -159,7 +160,7 @@ def _missing(column: NDArray[np.uint16]) -> int:
 
 def _directions(xyz: NDArray[np.float32], valid: NDArray[np.bool_], line: NDArray[np.uint8]) -> NDArray[np.float32]:
     """Unit vectors along the shots. Lost dots have none; theirs are interpolated along their line."""
-    found = valid.any(axis=1)
+    found: NDArray[np.bool_] = np.any(valid, axis=1)
     direction = np.zeros((len(xyz), 3))
     direction[:, 0] = 1.0
     farthest = np.argmax(np.where(valid, np.linalg.norm(xyz.astype(np.float64), axis=-1), -1.0), axis=1)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import UNSET, Bool, Float, Int, Vectors
+from parhelion.core.arrays import UNSET, Bool, Float, Int
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.lock import DeviceOwned
@@ -162,17 +162,6 @@ class Columns:
         return values
 
 
-@dataclass
-class Spot:
-    """Footprint of rays on a surface, as kernel variables."""
-
-    place: Vectors
-    """Hit point in the scene's local frame [m]."""
-    normal: Vectors
-    width: Float
-    """Width of the footprint [m]."""
-
-
 @kernel_tree()
 @dataclass
 class Surfaces:
@@ -197,20 +186,24 @@ class Surfaces:
         return running_engine().dr.gather(running_engine().mi.UInt32, self.materials, part, active)
 
     def reflected(
-        self, part: Int, material: Int, cos_theta: Float, hit: Trace | None, active: Bool, spot: Spot | None = None
+        self,
+        part: Int,
+        material: Int,
+        cos_theta: Float,
+        hit: Trace | None,
+        active: Bool,
+        pattern: Float | None = None,
     ) -> Float:
-        """BRDF towards the sensor times the cosine of incidence [1/sr], textures and patterns included.
+        """BRDF towards the sensor times the cosine of incidence [1/sr], textures included.
 
-        Sub-rays that were filled in have no hit of their own (None), but are never on textured parts.
+        Sub-rays that were filled in have no hit of their own (None), but are never on textured parts. `pattern` is the
+        factor of the pattern; None is 1.
         """
         texture: Any = None
-        if self.textures is not None:
-            texture = 1.0 if hit is None else self.textures.factor(part, hit, active)
-        if self.patterns is not None:
-            factor: Any = 1.0
-            if spot is not None:
-                (factor,) = self.patterns.factors(part, spot.place, spot.normal, spot.width, active)
-            texture = factor if texture is None else texture * factor
+        if self.textures is not None or self.patterns is not None:
+            texture = 1.0 if pattern is None else pattern
+        if self.textures is not None and hit is not None:
+            texture = texture * self.textures.factor(part, hit, active)
         return cast("Float", reflected(cos_theta, material, self.reflection, texture=texture, active=active))
 
     @property

@@ -17,6 +17,7 @@ from parhelion.surfaces.library import material
 from parhelion.surfaces.material import Material
 from parhelion.surfaces.pattern import (
     LARGEST,
+    STAIN_LEVEL,
     STAIN_SPREAD,
     TILE_WORDS,
     channels_at,
@@ -95,10 +96,13 @@ class SurfacePatterns:
             *(number(float(one)) for one in scene.origin),
         )
 
-    def factors(self, part: Int, place: Vectors, normal: Vectors, footprint: Float, active: Masks) -> list[Float]:
+    def factors(
+        self, part: Int, place: Vectors, normal: Vectors, footprint: Float, active: Masks, *, bilinear: bool = True
+    ) -> list[Float]:
         """Factor on the diffuse reflectance of each band at hits; 1 for parts without a pattern.
 
-        `place` is in the scene's local frame, and `footprint` is the width of the spot or pixel there [m].
+        `place` is in the scene's local frame, and `footprint` is the width of the spot or pixel there [m]. Without
+        `bilinear`, the nearest texel counts, which takes a quarter of the memory accesses.
         """
         dr, mi = running_engine().dr, running_engine().mi
         row = dr.gather(mi.Vector4f, self.rows, part, active)
@@ -111,12 +115,13 @@ class SurfacePatterns:
             word = dr.gather(mi.UInt32, words, at, there)
             return mi.Vector2f(mi.Float(word & 0xFFFF), mi.Float(word >> 16)) * (LARGEST / 65535.0)
 
-        def channels(inverse: Float, number: Int) -> Any:
-            level = level_of(footprint * inverse, mi.Float(1.0))
-            return channels_at(u * inverse, v * inverse, level, number * TILE_WORDS, self.words, read)
+        def channels(inverse: Float, level: Any, number: Int) -> Any:
+            place = (u * inverse, v * inverse, level, number * TILE_WORDS)
+            return channels_at(*place, self.words, read, bilinear=bilinear)
 
-        own = channels(row.y, mi.UInt32(row.x))
-        stain = channels(row.w, mi.UInt32(_STAINS)).x * (2.0 * STAIN_SPREAD / LARGEST) - STAIN_SPREAD
+        own = channels(row.y, level_of(footprint * row.y, mi.Float(1.0)), mi.UInt32(row.x))
+        stain = channels(row.w, mi.UInt32(STAIN_LEVEL), mi.UInt32(_STAINS)).x
+        stain = stain * (2.0 * STAIN_SPREAD / LARGEST) - STAIN_SPREAD
         stained = 1.0 + row.z * stain
         found = []
         for band in range(self.bands):

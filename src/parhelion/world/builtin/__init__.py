@@ -60,6 +60,7 @@ _ENTRIES = (
             "trees": "trees on sidewalks and lots (84)",
             "people": "people on sidewalks (30)",
             "signs": "traffic signs (none: one on each side of each street)",
+            "open_windows": "share of the windows that are open, 0 to 1 (0)",
             "target_triangles": "total number of triangles to reach with leaves (none: 1600 leaves per tree)",
         },
         patterned=True,

@@ -12,6 +12,10 @@ from parhelion.world.kit.props import KitPart
 from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import split_quads
 
+GOLDEN_RATIO = 0.618033988749895
+"""Fractional part of the golden ratio; its multiples are spread evenly modulo 1."""
+OPEN_DEG = 75.0
+"""Angle of the sash of an open window."""
 LIT_EVERY = 3
 """One of so many curtains is lit at night."""
 _ROOF_UNITS = 3
@@ -48,11 +52,13 @@ def building(
     roof: str = "flat",
     balconies: bool = False,
     blind_sides: tuple[int, ...] = (),
+    open_windows: float = 0.0,
 ) -> list[KitPart]:
     """A building `length` along x by `width` along y [m], centred, its foot on z = 0.
 
     `roof` is flat (parapet and roof units), hip or gable (tiles). Sides are numbered 0 front (-y), 1 right (+x),
-    2 back (+y), 3 left (-x); `blind_sides` have no windows above the first band's pitch of 9 m.
+    2 back (+y), 3 left (-x); `blind_sides` have no windows above the first band's pitch of 9 m. A share `open_windows`
+    of the windows is open: their sashes are turned inwards, and they have no curtains.
     """
     wall_rows, opening_rows = [], []
     for side, run in enumerate((length, width, length, width)):
@@ -62,7 +68,7 @@ def building(
             opening_rows.append(np.column_stack([opening, np.full(len(opening), side)]))
     planes = _Planes(length, width)
     solid, opening = np.concatenate(wall_rows), np.concatenate(opening_rows)
-    pieces = _windows(rng, opening, planes)
+    pieces = _windows(rng, opening, planes, open_windows)
     walls = [planes.rectangles(solid[:, 4], solid, 0.0), pieces["reveals"]]
     height = bands[-1].top
     stone = Mesh.merged([_belts(bands, length, width), _door(width), _sills(opening, planes)])
@@ -145,7 +151,7 @@ def _facade(band: Band, run: float, pitch: float) -> tuple[Floats, Floats]:
     return edges[~is_open], np.column_stack([opening, np.full(len(opening), band.recess)])
 
 
-def _windows(rng: np.random.Generator, opening: Floats, planes: _Planes) -> dict[str, Floats]:
+def _windows(rng: np.random.Generator, opening: Floats, planes: _Planes, open_share: float) -> dict[str, Floats]:
     """Quads of the reveals, panes, bars and some curtains of the openings (k, 6): u0, u1, v0, v1, recess, side."""
     u0, u1, v0, v1, recess, side = opening.T
     corner_u, corner_v = np.stack([u0, u1, u1, u0], axis=1), np.stack([v0, v0, v1, v1], axis=1)
@@ -161,11 +167,24 @@ def _windows(rng: np.random.Generator, opening: Floats, planes: _Planes) -> dict
     ]
     drawn = rng.uniform(size=len(u0)) < 0.35
     low = v0 + rng.uniform(0.0, 0.6, len(u0)) * (v1 - v0)
+    # Spread evenly over the windows, without a draw.
+    stands_open = (np.arange(len(u0)) + 0.5) * GOLDEN_RATIO % 1.0 < open_share
+    drawn &= ~stands_open
     curtains = np.column_stack([u0 - 0.1, u1 + 0.1, low, v1 + 0.1])[drawn]
+
+    def sashes(edges: Floats, proud: float) -> Floats:
+        """Quads of parts of the sashes, `proud` outside of their plane; those of open windows are turned."""
+        u, v = edges[:, [0, 1, 1, 0]], edges[:, [2, 2, 3, 3]]
+        turn = np.where(stands_open, np.radians(OPEN_DEG), 0.0)[:, None]
+        hinge, sine, cosine = u0[:, None], np.sin(turn), np.cos(turn)
+        along = np.where(stands_open[:, None], hinge + (u - hinge) * cosine + proud * sine, u)
+        out = np.where(stands_open[:, None], -(u - hinge) * sine + proud * cosine, proud) - recess[:, None]
+        return planes.points(side, along, v, out)
+
     return {
         "reveals": planes.points(side, edge_u, edge_v, inwards).reshape(-1, 4, 3),
-        "glass": planes.rectangles(side, opening, -recess),
-        "bars": np.concatenate([planes.rectangles(side, bar, 0.03 - recess) for bar in bars]),
+        "glass": sashes(opening, 0.0),
+        "bars": np.concatenate([sashes(bar, 0.03) for bar in bars]),
         "curtains": planes.rectangles(side[drawn], curtains, -recess[drawn] - 0.12),
     }
 

@@ -51,7 +51,7 @@ class Lots:
     """Benches and fences on the lots."""
 
 
-def plan_lots(rng: np.random.Generator, blocks: int) -> Lots:
+def plan_lots(rng: np.random.Generator, blocks: int, open_windows: float = 0.0) -> Lots:
     """Plan four buildings per block around the main crossing, except for one corner with a square; fewer outside."""
     middles = block_middles(blocks)
     green = np.zeros(len(middles), dtype=bool)
@@ -71,7 +71,7 @@ def plan_lots(rng: np.random.Generator, blocks: int) -> Lots:
         footprints = {k: _footprint(rng) for k in built}
         for k in built:
             name = f"building-{len(houses)}"
-            houses.append(_corner_house(rng, name, middle, _QUARTERS[k], footprints[k], high=inner))
+            houses.append(_corner_house(rng, name, middle, _QUARTERS[k], footprints[k], inner, open_windows))
         open_quarters = [k for k in range(4) if k not in built]
         for k in open_quarters:
             trees.append(_scattered_trees(rng, middle, _QUARTERS[k]))
@@ -88,7 +88,7 @@ def _footprint(rng: np.random.Generator) -> Floats:
 
 
 def _corner_house(
-    rng: np.random.Generator, name: str, middle: Floats, quarter: Floats, size: Floats, *, high: bool
+    rng: np.random.Generator, name: str, middle: Floats, quarter: Floats, size: Floats, high: bool, open_windows: float
 ) -> LayoutObject:
     """Building in the outer corner of its quarter of a block, with its door on one of the two streets."""
     at = middle + quarter * (LOT_HALF - size / 2)
@@ -114,6 +114,7 @@ def _corner_house(
         roof=roof,  # type: ignore[arg-type]
         balconies=balconies,
         blind_sides=tuple(k for k in range(4) if k not in outward),
+        open_windows=open_windows,
         seed=place_of(rng),
     )
     height = pass_over_building(rng, length, width, params)
@@ -191,6 +192,7 @@ def city(
     trees: int = 84,
     people: int = 30,
     signs: int | None = None,
+    open_windows: float = 0.0,
     target_triangles: int | None = None,
     seed: int = 0,
 ) -> Layout:
@@ -204,6 +206,7 @@ def city(
         trees: Trees along streets and on lots.
         people: People on sidewalks.
         signs: Signs at the ends of streets; by default one on each side of each street.
+        open_windows: Share of the windows that are open, 0 to 1.
         target_triangles: Approximate total number of triangles, reached by the number of leaves (at least 300 per
             tree).
         seed: The same seed gives the same layout.
@@ -217,7 +220,9 @@ def city(
     if target_triangles is not None:
         whole("city: target_triangles", target_triangles, 0, 10**9)
     blocks, seed = int(blocks), whole("city: seed", seed, 0, 2**63 - 1)
-    lots = plan_lots(Stream(seed, "world/city/lots").generator(), blocks)
+    if isinstance(open_windows, bool) or not 0.0 <= open_windows <= 1.0:
+        raise ConfigError(f"city: open_windows must be from 0 to 1, got {open_windows!r}")
+    lots = plan_lots(Stream(seed, "world/city/lots").generator(), blocks, float(open_windows))
     side = streets_side(blocks)
     lawns = tuple(int(number) for number in np.flatnonzero(lots.green))
     params = street.StreetsParams(blocks=blocks, lawns=lawns, seed=seed)

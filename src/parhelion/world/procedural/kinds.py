@@ -145,6 +145,8 @@ class BuildingParams(Params):
     """Sides with few windows: 0 front, 1 right, 2 back, 3 left."""
     gates: bool = False
     """True for two gates for lorries in the front."""
+    open_windows: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
+    """Share of the windows that are open."""
     seed: ObjectSeed = 0
     """Selects curtains and the units on a flat roof."""
 

@@ -353,9 +353,9 @@ def _marker(length: float, width: float, height: float, params: kinds.MarkerPara
         cells = marker_cells(params.family, params.dictionary, params.number)
         side = min(width, height) * len(cells) / (len(cells) + 2)
         at = Pose((length / 2, 0.0, middle))
-        sheet = marker_meshes(cells, side, thickness_m=length)
+        meshes = marker_meshes(cells, side, thickness_m=length)
         names = {PAPER: "plate", INK: "ink"}
-        return [KitPart(names[one], mesh.transformed(at), one, "target") for one, mesh in sheet.items()]
+        return [KitPart(names[one], mesh.transformed(at), one, "target") for one, mesh in meshes.items()]
     plate = boxes([[-length / 4, 0.0, middle]], (length / 2, width, height))
     sheet = boxes([[length / 4, 0.0, middle]], (length / 2, 0.96 * width, 0.96 * height))
     return [KitPart("plate", plate, "aluminium", "target"), KitPart("sheet", sheet, params.material, "target")]

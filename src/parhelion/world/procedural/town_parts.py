@@ -126,6 +126,7 @@ def _building(size: Size, params: kinds.BuildingParams) -> list[KitPart]:
         roof=params.roof,
         balconies=params.balconies,
         blind_sides=params.blind_sides,
+        open_windows=params.open_windows,
     )
     if params.gates:
         gate = boxes([[s * 0.3 * length, -width / 2 - 0.03, 1.55] for s in (-1, 1)], (3.0, 0.1, 3.1))

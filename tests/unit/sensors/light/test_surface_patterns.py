@@ -14,6 +14,7 @@ from parhelion.surfaces.library import material
 from parhelion.surfaces.material import Glow
 from parhelion.surfaces.pattern import (
     LARGEST,
+    STAIN_LEVEL,
     STAIN_SPREAD,
     Pattern,
     channels_at,
@@ -45,11 +46,12 @@ def expected(place: Any, footprint: Any) -> Any:
 
     def channel(kind: Any, shift: int, period: float) -> Any:
         level = np.clip(np.log2(np.maximum(footprint / period * 512.0, 1.0)) + 0.5, 0.0, 9.0).astype(np.uint32)
+        level = 0 * level + STAIN_LEVEL if kind == "stains" else level
 
         def read(words: Any, at: Any) -> Any:
             return ((words[at] >> shift) & 0xFFFF) * (LARGEST / 65535.0)
 
-        return channels_at(u / period, v / period, level, 0 * level, packed_tile(kind).words, read)
+        return channels_at(u / period, v / period, level, 0 * level, packed_tile(kind).words, read, bilinear=False)
 
     one, other = material("brick").reflectance_at(905.0), material("concrete").reflectance_at(905.0)
     a, b, c = packed_tile("bricks").mix(one, other, STAIN_SPREAD * BRICKS.stains)
@@ -70,8 +72,8 @@ def test_a_lidar_sees_the_factor_of_the_pattern() -> None:
     range_m = np.linalg.norm(varied.xyz, axis=1)
     width = beam.exit_diameter_mm * 1e-3 + np.mean(beam.divergence_mrad) * 1e-3 * range_m
     want = expected(place, width / np.sqrt(varied.xyz[:, 0] / range_m))
-    # Ranges are multiples of 2 mm: 1 mm of 8 mm per texel with steps of 0.2 from texel to texel gives up to 0.02.
-    assert np.quantile(np.abs(factor - want), 0.95) < 0.01
+    # Rounding of ranges to 2 mm moves every fifth point or fewer to the next texel, of 8 mm or more.
+    assert np.quantile(np.abs(factor - want), 0.7) < 1e-3
     assert 0.05 < factor.std() < 0.4
 
 

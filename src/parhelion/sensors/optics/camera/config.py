@@ -189,6 +189,8 @@ class Lens(Config):
     blur_px: Annotated[float, Field(ge=0, le=8)] = 0.0
     """Standard deviation of the Gaussian point spread of lens and optical low-pass filter [pixel]. The modulation
     transfer at the Nyquist frequency is 1.27 exp(-4.93 blur_px^2): 0.37 for 0.5; 0 is a perfectly sharp lens."""
+    glare: Annotated[float, Field(ge=0, le=0.5)] = 0.0
+    """Share of the light that the lens scatters over the picture: halos of lamps; good lenses have 0.01 to 0.03."""
 
     @model_validator(mode="after")
     def _one_scale(self) -> Lens:

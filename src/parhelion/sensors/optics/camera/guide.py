@@ -2,8 +2,8 @@
 
 Indoors, most indirect light comes through doors and windows, or from the sunlit floor next to them. Directions drawn by
 the cosine rarely hit such small bright areas, and the few that do leave white speckles. Rays from the centre of each
-tile estimate the light by direction; half of the directions of a pixel are then drawn from this distribution, and half
-from the BRDF. The mixture leaves the estimate unbiased, whatever the distribution is.
+tile estimate the light by direction; three quarters of the directions of a pixel are then drawn from this distribution,
+and the others from the BRDF. The mixture leaves the estimate unbiased, whatever the distribution is.
 
 Source: the mixture is that of T. Müller, M. Gross, J. Novák, "Practical path guiding for efficient light-transport
 simulation", Computer Graphics Forum 36, 2017, here with a fixed grid of directions and tiles of the image.

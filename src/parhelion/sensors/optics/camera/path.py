@@ -234,7 +234,8 @@ def _followed(
         return [one.origin, one.direction, one.sees_sun, one.active, *one.share]
 
     def path_of(values: Any) -> _Path:
-        return _Path(*values[:4], list(values[4:width]))
+        origin, direction, sees_sun, active, *share = values[:width]
+        return _Path(origin, direction, sees_sun, active, share)
 
     def taken(one: _Path, other: _Path) -> tuple[Bool, list[Any]]:
         """Mask of the lanes that change to the other path, and the path to follow."""

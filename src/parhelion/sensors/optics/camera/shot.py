@@ -18,6 +18,7 @@ from parhelion.sensors.optics.camera.denoise import Layers, filtered, method_of,
 from parhelion.sensors.optics.camera.depth import DepthDraws, StereoCalibration, flight_depth, stereo_depth
 from parhelion.sensors.optics.camera.device import CameraOnDevice
 from parhelion.sensors.optics.camera.electronics import SensorElectronics, axis_cosines, develop
+from parhelion.sensors.optics.camera.glare import with_glare
 from parhelion.sensors.optics.camera.lens import aperture_radius_m, lights
 from parhelion.sensors.optics.camera.lens_drops import lens_drops, through_lens_drops
 from parhelion.sensors.optics.camera.path import RenderInputs
@@ -172,6 +173,10 @@ class Shot:
                 drops = lens_drops(camera.intrinsics, seed=self.stream.seed, count=camera.lens_drops)
                 seen = [through_lens_drops(copied(plane), drops, view.width, view.height) for plane in planes]
                 planes = [device.engine.table(one.astype(np.float32)) for one in seen]
+        share = camera.config.lens.glare
+        if share and not isinstance(electronics, ThermalElectronics):
+            bright = with_glare(_stacked(planes, view), share)
+            planes = [device.engine.table(bright[..., band]) for band in range(bright.shape[2])]
         circle = camera.config.lens.image_circle_deg
         if circle is not None:
             shown = device.engine.table(lights(circle, device.middles).ravel().astype(np.float32))

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from parhelion.sensors.optics.lidar.lidar import Lidar
 
 # Sub-ray slots of one launch: enough to keep the device busy, few enough to bound memory (12 bytes per slot).
-_SLOTS_PER_LAUNCH = {"cpu": 4_000_000, "cuda": 32_000_000}
+_SLOTS_PER_LAUNCH = {"cpu": 4_000_000, "cuda": 32_000_000, "metal": 32_000_000}
 _MOST_SAMPLES = 200_000_000
 """Limit of samples of a digitised signal, all shots together."""
 

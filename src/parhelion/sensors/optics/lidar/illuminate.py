@@ -26,7 +26,7 @@ from parhelion.sensors.optics.lidar.echoes import (
 from parhelion.sensors.optics.lidar.emit import ALL_PROBES, MIDDLE, PROBES, SECTORS, SubRays
 from parhelion.sensors.optics.lidar.link_budget import received_power
 from parhelion.sensors.optics.lidar.profiles import ACTOR_BITS, ANGLE_SHIFT, ProfiledParts, angle_code
-from parhelion.sensors.optics.scene import Spot, Surfaces
+from parhelion.sensors.optics.scene import Surfaces
 
 
 @kernel_tree()
@@ -54,6 +54,8 @@ class Local:
 
     air: Air | LocalAir
     overlap: LocalCurve | None
+    pattern: Float | None = None
+    """Factor of the pattern on the beam's axis; None without patterns."""
 
 
 @kernel_tree()
@@ -96,14 +98,12 @@ class Reflection:
         overlap = 1.0 if curve is None else curve(range_m, active)
         material = self.surfaces.material(part, active) if material is None else material
         overlap = overlap if aim.gain is None else overlap * aim.gain
-        spot = None
-        if self.surfaces.patterns is not None and place is not None and normal is not None:
-            # The geometric mean of the footprint's two widths on an inclined surface.
-            width = (optics.exit_m + optics.spread * range_m) / dr.sqrt(namespace(cosine).maximum(cosine, 0.01))
-            spot = Spot(place, normal, width)
+        pattern = None if near is None else near.pattern
+        if pattern is None and place is not None and normal is not None:
+            pattern = self.pattern(aim, part, place, normal, active)
         power = received_power(
             weight=share * self.sub_rays.weight,
-            reflected=self.surfaces.reflected(part, material, cosine, hit, active, spot),
+            reflected=self.surfaces.reflected(part, material, cosine, hit, active, pattern),
             range_m=range_m,
             optical_depth=air.depth(aim, range_m),
             threshold=optics.threshold,
@@ -115,6 +115,17 @@ class Reflection:
                 least = least * two_way(air, optics.extinction, aim, range_m)
             power = dr.select(power < least, least, power)
         return dr.select(active & (range_m >= optics.min_range), power, 0.0)
+
+    def pattern(self, aim: BeamAim, part: Int, place: Vectors, normal: Vectors, active: Bool) -> Float | None:
+        """Factor of patterns on the diffuse reflectance; None without patterns."""
+        dr, patterns, optics = running_engine().dr, self.surfaces.patterns, self.optics
+        if patterns is None:
+            return None
+        # The geometric mean of the footprint's two widths on an inclined surface.
+        cosine = dr.abs(dr.dot(normal, aim.axis))
+        width = optics.exit_m + optics.spread * dr.norm(place - aim.origin)
+        width = width / dr.sqrt(namespace(cosine).maximum(cosine, 0.01))
+        return patterns.factors(part, place, normal, width, active, bilinear=False)[0]
 
     def marked(self, actor: Int, cosine: Float) -> Int:
         """Actor number that includes the angle of incidence if profiles need it."""
@@ -356,6 +367,10 @@ def _sum_flat_beams(
     middle = first.echo.range  # ranges are summed relative to this one to preserve float32 precision
     # Beams that span more range than the receiver resolves are wide and are evaluated in full.
     near = light.around(aim, dr.select(flat, middle, 1.0))
+    if light.surfaces.patterns is not None:
+        # All sub-rays on the plane have the factor of its point on the axis.
+        place = _on_axis(aim, first.point + aim.origin, first.normal, middle)
+        near.pattern = light.pattern(aim, dr.select(flat, part, 0), place, first.normal, flat)
 
     gentle, quick_power, quick_moment = _five_point_sum(
         light,

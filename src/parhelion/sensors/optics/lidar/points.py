@@ -338,7 +338,7 @@ class ScanTensors(DeviceOwned):
     first: NDArray[np.int64]
     """Row of each scan's first point, followed by the total number of points; on the host, shape (scans + 1,)."""
     device: str
-    """'cpu' or 'cuda'."""
+    """'cpu', 'cuda' or 'metal'."""
     names: dict[str, dict[int, str]] = field(default_factory=dict)
     """Names of the numbers in the fields label and material."""
 
