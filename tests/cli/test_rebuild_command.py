@@ -11,6 +11,7 @@ import pytest
 
 import parhelion as ph
 from parhelion.io.captures import write_capture
+from parhelion.rebuild.reading import read_frames
 
 pytestmark = pytest.mark.slow
 
@@ -58,3 +59,11 @@ def test_wrong_input_is_refused_and_writes_nothing(fails: Callable[..., str], ca
     write_capture([lidar.scan(ph.World.load("warehouse"), pose=ph.Pose((0, 0, 1.5)), seed=1)], single)
     assert "at least two" in fails("rebuild", single, *sensor)
     assert not place.exists()
+
+
+def test_long_drives_are_thinned_while_they_are_read(capture: Path) -> None:
+    drive = read_frames(capture, ph.Lidar("ouster/os0-32", columns=512), most=2)
+    assert drive.read == 3
+    assert len(drive.frames) == 2
+    assert drive.frames[1].time_s - drive.frames[0].time_s == pytest.approx(0.8, abs=0.01)
+    assert any("2 of 3 revolutions" in note for note in drive.notes)

@@ -132,7 +132,7 @@ def _preferred(tried: list[tuple[float, float]]) -> float:
 def _times(frames: Sequence[Frame]) -> Floats:
     times = np.array([frame.time_s for frame in frames])
     if np.any(np.diff(times) <= 0.0):
-        return np.arange(len(frames), dtype=np.float64) * 0.1
+        return 0.1 * np.arange(len(frames), dtype=np.float64)
     return times
 
 

@@ -115,8 +115,8 @@ def count_votes(surfels: Surfels, frames: Sequence[Frame], path: Path, usable: S
                 kinds = (np.abs(ahead) <= margin, ahead > margin, np.isnan(ahead))
             place = hit.surfel * RIMS + np.minimum((hit.rim * RIMS).astype(np.int64), RIMS - 1)
             for table, kind in zip((near, through, gone), kinds, strict=True):
-                table += np.bincount(place[kind], minlength=count * RIMS).reshape(-1, RIMS)
-            behind += np.bincount(hit.surfel[kinds[0]], (ahead * hit.cos)[kinds[0]], count)
+                np.add.at(table.reshape(-1), place[kind], 1.0)
+            np.add.at(behind, hit.surfel[kinds[0]], (ahead * hit.cos)[kinds[0]])
         total = near.sum(axis=1) + through.sum(axis=1)
         weight = 1.0 / np.maximum(total, 1.0)
         confirmed += weight[:, None] * near
