@@ -330,6 +330,8 @@ def test_what_the_demo_writes_runs_as_a_scenario(run, tmp_path: Path) -> None:
 def test_every_format_can_be_written_by_scan(run, tmp_path: Path) -> None:
     for entry in FORMATS.values():
         file = tmp_path / f"cloud{entry.endings[0]}"
-        result = run(*SMALL_SCAN, "-o", file)
+        # Livox's own format holds scans of Livox lidars only.
+        sensor = ["--sensor", "livox/mid-360"] if entry.name == "lvx2" else []
+        result = run(*SMALL_SCAN, *sensor, "-o", file)
         assert result.exit_code == 0, (entry.name, result.output)
         assert file.stat().st_size > 0

@@ -275,7 +275,10 @@ def test_the_shell_has_an_option() -> None:
 
 
 def test_the_viewer_has_a_slider() -> None:
-    stage = SimpleNamespace(cameras=(), duration_s=0.0, world=SimpleNamespace(weather=ph.Weather(ash_density_mg_m3=7)))
+    weather = ph.Weather(ash_density_mg_m3=7)
+    stage = SimpleNamespace(
+        cameras=(), lidars=(), media=tuple(media.table()), duration_s=0.0, base_weather=weather, world=ph.World()
+    )
     session = MagicMock(stage=stage, choices=["range"], colour_by="range", request=Request())
     server = MagicMock()
     Panel(server, session, [], MagicMock())
