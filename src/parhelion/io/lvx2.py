@@ -16,7 +16,7 @@ import numpy as np
 from parhelion.core.clouds import PointCloud, Scan
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.files import write_whole
-from parhelion.core.reading import file_reader, open_file
+from parhelion.core.reading import file_reader, read_bytes
 from parhelion.io.captures import FIELDS_HELD, as_one
 from parhelion.makers.livox.frames import livox_frames, scan_dots
 from parhelion.makers.livox.packets import HEAD_2, MODELS, SDK_2, LivoxModel, packet_2, packets_of
@@ -97,10 +97,7 @@ def _packets(data: bytes, start: int, wanted: int, model: LivoxModel, file: Path
 def read_frames(path: str | PathLike[str], *, device: int | None = None) -> Iterator[Scan]:
     """Scans of 0.1 s of a recording. `device` is the number of the sensor if several were recorded."""
     file = Path(path)
-    with open_file(file) as stream:
-        data = stream.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise FormatError(f"{file}: is larger than {_MOST_BYTES >> 30} GiB")
+    data = read_bytes(file, largest=_MOST_BYTES, what="a recording that fits into memory")
     wanted, model, start = _device(data, file, device)
     try:
         yield from livox_frames(_packets(data, start, wanted, model, file), model)
