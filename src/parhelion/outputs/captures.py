@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,11 +74,16 @@ class _Sensor:
         self.lidar = []
 
 
-PACKETS: Consumer[str] = Consumer(
-    "packets",
-    {Scan: "packets of the lidar's maker, if supported", ImuData: "of lidars with a built-in IMU"},
-)
-"""Packets by type of record, as a description."""
+def _add_scan(sensor: _Sensor, scan: Scan) -> None:
+    sensor.lidar += sensor.packets.stream.add(scan)
+
+
+def _add_imu(sensor: _Sensor, samples: ImuData) -> None:
+    sensor.packets.waiting += sensor.packets.stream.add(samples)
+
+
+PACKETS: Consumer[Callable[[_Sensor, Any], None]] = Consumer("packets", {Scan: _add_scan, ImuData: _add_imu})
+"""Addition of a record to the packets of a lidar, by type of record; samples are those of its built-in IMU."""
 PACKETS.skip(Samples, "no packets of a real sensor are known for it")
 PACKETS.skip(FramePoints, "radars and echo sensors use CAN or serial lines, not network packets")
 PACKETS.skip(Image, "cameras use GigE Vision, USB or CSI, not packets that a capture could replay")
@@ -109,12 +114,12 @@ class PcapSink:
             packets = sensor.packets
             for _, scan in step.scans.get(name, ()):
                 try:
-                    sensor.lidar += packets.stream.add(scan)
+                    PACKETS.require(type(scan))(sensor, scan)
                 except ConfigError as error:
                     raise ConfigError(f"sensors: {name}: {error}") from None
             samples = step.new_samples().get(packets.imu) if packets.imu is not None else None
-            if isinstance(samples, ImuData):
-                packets.waiting += packets.stream.add(samples)
+            if samples is not None:
+                PACKETS.require(type(samples))(sensor, samples)
             if sensor.lidar and (packets.imu is None or samples is not None):
                 sensor.write()
 
