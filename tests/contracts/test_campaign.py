@@ -245,7 +245,7 @@ def test_the_command_reports_its_results(study: Study, finished: Path) -> None:
 def test_a_full_disk_stops_the_campaign_and_it_continues_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import resource
 
-    monkeypatch.setattr(campaign_module, "_crew", InThisProcess)
+    monkeypatch.setattr(campaign_module, "crew_of", InThisProcess)
     study = study_in(tmp_path, seeds=2)
     run_job(campaign_module.job_of(study, 0))  # writes compiled kernels to disk before it fills up
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -269,7 +269,7 @@ def test_a_data_set_has_its_sequences_a_split_by_worlds_and_a_card(
 ) -> None:
     import yaml
 
-    monkeypatch.setattr(campaign_module, "_crew", InThisProcess)
+    monkeypatch.setattr(campaign_module, "crew_of", InThisProcess)
     for name in ("second.yaml", "third.yaml"):
         (tmp_path / name).write_text(yaml.safe_dump(WALL))
     vary = {"world.name": ["wall.yaml", "second.yaml", "third.yaml"]}
@@ -323,7 +323,7 @@ class SometimesAway(InThisProcess):
 
 def test_a_campaign_waits_for_unavailable_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A lost link does not end the campaign; formerly it ended with a table that lacked rows."""
-    monkeypatch.setattr(campaign_module, "_crew", SometimesAway)
+    monkeypatch.setattr(campaign_module, "crew_of", SometimesAway)
     summary = run_campaign(study_in(tmp_path, seeds=2), tmp_path / "out")
     assert (summary.rows, summary.failed) == (6, 0)
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parhelion.campaign.store import TABLE, Pieces, Store, arrow, results_of, store_at, table_bytes
-from parhelion.campaign.study import Study
+from parhelion.campaign.study import Study, StudyRow
 from parhelion.campaign.summary import METHOD, SUMMARY, interval_of_mean, summary_of, validity_of_rows
 from parhelion.campaign.trial import difference, identity, run_job, version_words
 from parhelion.campaign.workers import DaskWorkers, LocalWorkers, usable_cores
@@ -209,7 +209,7 @@ def run_campaign(
             first = plan.next_row()
             if first is not None:
                 plan.hand_back(first)
-                crew = _crew(workers, dask, plan.planned - summary.found, study.packages)
+                crew = crew_of(workers, dask, plan.planned - summary.found, study.packages)
                 _import_packages_of_the_report()
                 campaign.run(crew, progress)
         finally:
@@ -228,7 +228,8 @@ def _import_packages_of_the_report() -> None:
     arrow().array([0.0])  # imports pandas, which takes longer than the table
 
 
-def _crew(workers: int | None, dask: str | None, rows: int, packages: tuple[str, ...] = ()) -> Workers:
+def crew_of(workers: int | None, dask: str | None, rows: int, packages: tuple[str, ...] = ()) -> Workers:
+    """Workers of a Dask scheduler, or processes on this machine."""
     if dask is not None:
         return DaskWorkers(dask, packages=packages)
     if workers is not None and not 1 <= workers <= 4096:
@@ -278,7 +279,7 @@ class _Campaign:
                         return
                     plan.hand_back(row)
                 for result in crew.results():
-                    device = _one_device(device, result)
+                    device = same_device(device, result)
                     if self.files is not None and result["status"] == "done":
                         self.files.add(int(result["row"]))
                     plan.take(result)
@@ -322,7 +323,7 @@ class _Campaign:
         summary.first_error = f"row {failed[0]['row']}: {failed[0]['error']}" if failed else None
 
 
-def _one_device(device: str | None, result: dict[str, Any]) -> str | None:
+def same_device(device: str | None, result: dict[str, Any]) -> str | None:
     """Device of all rows, which must be the same: CPU and GPU agree within tolerances, not to the bit."""
     other = result.get("device")
     if device is not None and other is not None and other != device:
@@ -335,9 +336,13 @@ def _one_device(device: str | None, result: dict[str, Any]) -> str | None:
 
 def job_of(study: Study, number: int, place: str = "") -> str:
     """Job of a row as JSON text for a worker."""
-    row = study.row(number)
+    return job_of_row(study, study.row(number), place)
+
+
+def job_of_row(study: Study, row: StudyRow, place: str = "") -> str:
+    """Job of any row, whose values need not be among those of the study."""
     job: dict[str, Any] = {
-        "row": number,
+        "row": row.number,
         "scenario": study.scenario_of(row),
         "folder": str(study.folder),
         "identity": identity(study.packages),
@@ -347,7 +352,7 @@ def job_of(study: Study, number: int, place: str = "") -> str:
     if study.settings.kind == "dataset":
         from parhelion.campaign.dataset import sequence_folder
 
-        job |= {"dataset": study.settings.dataset, "into": sequence_folder(place, number)}
+        job |= {"dataset": study.settings.dataset, "into": sequence_folder(place, row.number)}
     else:
         job["measures"] = study.measure_names
     return json.dumps(job)

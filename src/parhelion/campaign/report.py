@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from parhelion.outputs.report.tables import validity_table
 from parhelion.pictures import html
 from parhelion.pictures.charts import Chart, Curve
 from parhelion.scenario.fields import path_in_words, value_in_words
+
+if TYPE_CHECKING:
+    from parhelion.campaign.search import Point, Search, SearchSummary
 
 _MOST_FAILURES = 20
 _MOST_CELLS = 200
@@ -133,3 +136,95 @@ def _cells(study: Study, summary: dict[str, Any]) -> str:
     columns = [*map(in_words, paths), "rows", *map(in_words, numbers)]
     table = html.table(columns, rows, kinds="n" * (len(paths) + 1) + "m" * len(numbers))
     return html.section("cells", "Means and intervals", html.folded("All cells", table))
+
+
+# ---- search ---------------------------------------------------------------------------------------------------------
+
+
+def page_of_search(search: Search, summary: SearchSummary, command: str) -> str:
+    """Report of a search as HTML."""
+    seeds = search.study.settings.seed_list
+    facts = [
+        *((in_words(path), f"{value:.5g}") for path, value in summary.values.items()),
+        ("points", len(summary.points)),
+        ("runs", len(summary.points) * len(seeds)),
+        ("broken", sum(one.breaks for one in summary.points)),
+    ]
+    replays = [html.code(f"parhelion run {name} -o out") for name in summary.replays]
+    return html.page(
+        search.study.title,
+        html.section("points", "Points", html.pair(*_search_figures(search, summary, command))),
+        html.section("all", "All points", html.folded("Table", _search_table(search, summary))),
+        html.section("replay", "Repeat a broken run", *(html.paragraph(one) for one in replays)) if replays else "",
+        lead=(outcome_in_words(search, summary), f"Version {version_words(identity())}, {len(seeds)} seeds per point."),
+        facts=facts,
+        command=command,
+    )
+
+
+def outcome_in_words(search: Search, summary: SearchSummary) -> str:
+    """Result of a search as a sentence."""
+    breaks, found, holds = search.settings.breaks, summary.found, summary.holds
+    if found is None:
+        return f"No point was found with {breaks.in_words}."
+    if found is summary.mild:
+        return f"The mild ends already have {breaks.in_words}."
+    text = f"The mildest point with {breaks.in_words}: {_values_in_words(found)}."
+    return text if holds is None else f"{text} It holds at {_values_in_words(holds)}."
+
+
+def _values_in_words(point: Point) -> str:
+    return ", ".join(
+        f"{path_in_words(path)[0]} {value:.5g} {path_in_words(path)[1]}".strip() for path, value in point.values.items()
+    )
+
+
+def _search_figures(search: Search, summary: SearchSummary, command: str) -> list[str]:
+    """The number against each field; for several fields, also each field against the first."""
+    axes, tried = search.settings.search, summary.points
+    paths, broken = list(axes), np.array([one.breaks for one in tried])
+    note = html.Raw(html.code(command)) if command else ""
+    number = search.study.numbers[search.settings.breaks.measure]
+    found = []
+
+    def both(x: np.ndarray, y: np.ndarray, part: np.ndarray) -> list[Curve]:  # type: ignore[type-arg]
+        return [
+            Curve.of("holds", x[~part], y[~part], 0, "rings"),
+            Curve.of("breaks", x[part], y[part], 1, "dots"),
+        ]
+
+    for path, axis in axes.items():
+        each = [
+            (one.values[path], value, bad) for one in tried for value, bad in zip(one.numbers, one.broken, strict=True)
+        ]
+        x, y, bad = np.array(each, np.float64).T
+        log = "x" if axis.scale == "log" else ""
+        curves = both(x, y, bad > 0)
+        limits = {search.settings.breaks.limit(value) for value in summary.mild.numbers}
+        curves += [
+            Curve.level(one, [x.min(), x.max()], "limit" if k == 0 else "", "dashed") for k, one in enumerate(limits)
+        ]
+        unit = "share of 1" if number.unit == "1" else number.unit
+        chart = Chart(curves, unit, in_words(path), log=log, size=(480, 260))
+        found.append(chart.figure(f"{number_in_words(number.name)}, one mark per run", note))
+    for path in paths[1:]:
+        x, y = (np.array([one.values[name] for one in tried], np.float64) for name in (paths[0], path))
+        log = "".join(letter for letter, name in zip("xy", (paths[0], path), strict=True) if axes[name].scale == "log")
+        chart = Chart(both(x, y, broken), in_words(path), in_words(paths[0]), log=log, size=(480, 260))
+        found.append(chart.figure("Points that hold, and points that break", note))
+    return found
+
+
+def _search_table(search: Search, summary: SearchSummary) -> str:
+    rows = [
+        (
+            *(f"{value:.5g}" for value in one.values.values()),
+            f"{one.total:.3f}",
+            ", ".join(html.shown(None if np.isnan(value) else value) for value in one.numbers[:8]),
+            "breaks" if one.breaks else "holds",
+        )
+        for one in sorted(summary.points, key=lambda one: one.total)
+    ]
+    name = number_in_words(search.settings.breaks.measure)
+    columns = [*map(in_words, search.settings.search), "severity", f"{name} by seed", "verdict"]
+    return html.table(columns, rows, kinds="n" * (len(columns) - 2) + "ll")

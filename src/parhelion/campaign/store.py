@@ -42,6 +42,8 @@ class LocalStore:
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file atomically."""
+        if "/" in name:
+            self._make(self.folder / name.rpartition("/")[0])
         with atomic_write(self.folder / name) as temporary:
             temporary.write_bytes(data)
 
@@ -54,13 +56,16 @@ class LocalStore:
         for name in names:
             (self.folder / name).unlink(missing_ok=True)
 
+    def _make(self, folder: Path) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FormatError(f"{self.folder}: the folder cannot be created ({error.strerror})") from None
+
     @contextmanager
     def only_writer(self) -> Iterator[None]:
         """Context that excludes other writers."""
-        try:
-            (self.folder / _PIECES).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise FormatError(f"{self.folder}: the folder cannot be created ({error.strerror})") from None
+        self._make(self.folder)
         with only_writer(self.folder):
             remove_litter(self.folder)
             yield
