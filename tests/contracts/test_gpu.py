@@ -167,7 +167,7 @@ def chosen(**environment: str) -> str:
 
 def test_an_unknown_device_is_refused() -> None:
     assert chosen(PARHELION_DEVICE="bogus") == (
-        "ConfigError PARHELION_DEVICE: must be one of auto, cpu, cuda, got 'bogus'"
+        "ConfigError PARHELION_DEVICE: must be one of auto, cpu, cuda, metal, got 'bogus'"
     )
 
 

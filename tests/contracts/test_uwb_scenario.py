@@ -121,7 +121,7 @@ def test_a_stage_shows_them() -> None:
 
 
 def test_anchors_of_a_scenario_are_checked() -> None:
-    with pytest.raises(ConfigError, match=r"sensors\[\d\]: anchors: the list is empty"):
+    with pytest.raises(ConfigError, match=r"sensors\[\d\]\.options\.anchors: the list is empty"):
         ph.Scenario.from_mapping(scene(anchors=[]))
-    with pytest.raises(ConfigError, match=r"sensors\[\d\]: method: must be two-way"):
+    with pytest.raises(ConfigError, match=r"sensors\[\d\]\.options\.method: must be two-way"):
         ph.Scenario.from_mapping(scene(method="sonar"))
