@@ -189,8 +189,8 @@ def _search_figures(search: Search, summary: SearchSummary, command: str) -> lis
 
     def both(x: np.ndarray, y: np.ndarray, part: np.ndarray) -> list[Curve]:  # type: ignore[type-arg]
         return [
-            Curve.of("holds", x[~part], y[~part], 0, "rings"),
-            Curve.of("breaks", x[part], y[part], 1, "dots"),
+            Curve.of("holds", x[~part], y[~part], 1, "rings"),
+            Curve.of("breaks", x[part], y[part], 0, "dots"),
         ]
 
     for path, axis in axes.items():

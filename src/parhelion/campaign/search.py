@@ -112,7 +112,7 @@ class Failure(Config):
         return mild + (self.rises_by or 0.0) - (self.falls_by or 0.0)
 
     def excess(self, number: float, mild: float) -> float:
-        """How far a number is beyond its limit, in its own unit; NaN counts as infinitely far."""
+        """Distance of a number beyond its limit, in its own unit; NaN counts as infinitely far."""
         if math.isnan(number):
             return math.inf
         upward = self.above is not None or self.rises_by is not None
@@ -134,7 +134,7 @@ class SearchFile(Config):
     search: Annotated[dict[str, SearchAxis], Field(min_length=1, max_length=16)]
     """Ranges of fields, by their path in the scenario."""
     breaks: Failure
-    """What counts as broken."""
+    """Condition for a broken run."""
     seeds: Count | Annotated[list[Seed], Field(min_length=1)] = 1
     """Seeds of the scenario at every point: their number, counted from 0, or a list."""
     points: Annotated[int, Field(ge=3, le=100_000)] = 40
@@ -155,7 +155,7 @@ class Point:
     numbers: tuple[float, ...]
     """The number of each seed; NaN where a run has none."""
     broken: tuple[bool, ...]
-    """Whether the run of each seed broke."""
+    """Verdict on the run of each seed."""
     breaks: bool
     nearness: float
     """0 at the mild ends, 1 at the limit and beyond, as the mean over seeds."""
@@ -236,7 +236,7 @@ def _directions(axes: int, seed: int) -> Iterator[tuple[Floats, Callable[[float]
         length = float(np.linalg.norm(weights))
 
         def report(value: float, trial: Any = trial) -> None:
-            study.tell(trial, value)
+            study.tell(trial, value)  # wording: ok
 
         yield (weights / length if length > 1e-6 else np.full(axes, axes**-0.5)), report
 
@@ -382,7 +382,7 @@ class _Runs:
         self._search, self._store, self._progress = search, store, progress
         self._about = {"search_sha256": search.sha256, "identity": identity(search.study.packages)}
         self._known = _earlier(store, self._about, place)
-        self._start = lambda: crew_of(workers, dask, len(search.study.settings.seed_list), search.study.packages)
+        self._workers, self._dask = workers, dask
         self._crew: Workers | None = None
         self._device: str | None = None
         self.points: list[Point] = []
@@ -416,10 +416,12 @@ class _Runs:
         return found
 
     def _run(self, rows: dict[int, StudyRow], keys: dict[int, str]) -> None:
-        crew = self._crew = self._crew or self._start()
-        waiting, name = dict(rows), self._search.settings.breaks.measure
+        study, name = self._search.study, self._search.settings.breaks.measure
+        if self._crew is None:
+            self._crew = crew_of(self._workers, self._dask, len(study.settings.seed_list), study.packages)
+        crew, waiting = self._crew, dict(rows)
         for number, row in rows.items():
-            crew.submit(number, job_of_row(self._search.study, row))
+            crew.submit(number, job_of_row(study, row))
         while waiting:
             for result in crew.results():
                 row = waiting.pop(int(result["row"]))

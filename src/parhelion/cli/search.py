@@ -21,7 +21,7 @@ EXAMPLES = (
 
 
 class Method(str, Enum):
-    """How points are chosen."""
+    """Choice of points."""
 
     search = "search"
     grid = "grid"
