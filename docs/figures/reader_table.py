@@ -47,6 +47,10 @@ def table() -> str:
         context = TopicContext(sensor, "/a/b", "a", "driver", round)
         return f"`{ROS.require(sensor.record_type).topics(context)['/a/b'].replace('/msg/', '/')}`"
 
+    def first_words(function: Any) -> str:
+        text = function.__doc__.rstrip(".")
+        return text[0].lower() + text[1:]
+
     def report(sensor: OnBoard) -> str:
         rule = REPORT[sensor.kind.output].require(sensor.record_type)
         if not isinstance(sensor, StreamOnBoard):
@@ -74,7 +78,7 @@ def table() -> str:
             "Foxglove", "outputs/foxglove/rules.py", FOXGLOVE,
             lambda s: f"`{FOXGLOVE.require(s.record_type).schemas(s, scenario, '/a/b')['/a/b'].name}`",
         ),
-        ("packets", "outputs/captures.py", PACKETS, lambda s: PACKETS.require(s.record_type)),
+        ("packets", "outputs/captures.py", PACKETS, lambda s: first_words(PACKETS.require(s.record_type))),
         ("data sets", "outputs/datasets/__init__.py", DATASETS, lambda s: DATASETS.require(s.record_type).summary),
         ("report", "outputs/report/", None, report),
         (

@@ -75,10 +75,12 @@ class _Sensor:
 
 
 def _add_scan(sensor: _Sensor, scan: Scan) -> None:
+    """Packets of the lidar's maker, if supported."""
     sensor.lidar += sensor.packets.stream.add(scan)
 
 
 def _add_imu(sensor: _Sensor, samples: ImuData) -> None:
+    """Of lidars with a built-in IMU."""
     sensor.packets.waiting += sensor.packets.stream.add(samples)
 
 

@@ -65,7 +65,7 @@ def test_a_full_disk_is_reported_and_keeps_earlier_files(tmp_path: Path, monkeyp
         with pytest.raises(FormatError, match=r"results.parquet: cannot be written \(No space left on device\)"):
             store.write("results.parquet", b"later")
     assert (tmp_path / "results.parquet").read_bytes() == b"earlier"
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["pieces", "results.parquet"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["results.parquet"]
 
 
 def test_addresses_of_unknown_kinds_are_reported() -> None:
