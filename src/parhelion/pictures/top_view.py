@@ -32,6 +32,7 @@ _HEIGHT_IN = 9.5
 _MAP_WIDTH = 860
 _MAP_LEFT, _MAP_RIGHT, _MAP_TOP, _MAP_BOTTOM = 52, 12, 8, 32
 _MAP_STEP = 75.0
+_JUMP_M = 0.1
 """Rough distance of grid lines."""
 _AROUND_M = 30.0
 """Smallest margin around a path."""
@@ -91,8 +92,19 @@ class Way:
 
     @property
     def length_m(self) -> float:
-        """Length of the path."""
-        return float(np.linalg.norm(np.diff(self.xyz, axis=0), axis=1).sum())
+        """Length of the path, without jumps."""
+        return float(steps_m(self.xyz).sum())
+
+
+def steps_m(xyz: Floats) -> Floats:
+    """Distances [m] between successive positions; 0 for a jump, such as that of a box back to the start of its belt.
+
+    A jump is longer than `_JUMP_M` and more than five times as long as the steps before and after it.
+    """
+    steps = np.linalg.norm(np.diff(xyz, axis=0), axis=1)
+    around = np.pad(steps, 1, constant_values=np.inf)
+    jumps = (steps > _JUMP_M) & (steps > 5.0 * np.maximum(around[:-2], around[2:]))
+    return np.where(jumps, 0.0, steps)
 
 
 def places_of(ways: Sequence[Way]) -> Floats | None:

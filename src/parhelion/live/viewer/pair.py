@@ -47,8 +47,11 @@ class Pair:
         host: str = LOOPBACK,
         port: int = PORT,
         colour_by: str | None = None,
+        names: tuple[str, str] = ("left", "right"),
     ) -> None:
+        """`names` are the captions of sources with the same title."""
         check_port(host, port)
+        self.captions = (left.title, right.title) if left.title != right.title else names
         self.viewers: list[Viewer] = []
         self._queue: queue.SimpleQueue[tuple[Session, dict[str, Any]] | None] = queue.SimpleQueue()
         try:
@@ -140,11 +143,11 @@ class Pair:
         """The page, for a browser that reached this machine as `host`."""
         name = f"[{host}]" if ":" in host else host
         frames = "".join(
-            f'<figure><figcaption>{html.escape(one.session.stage.title)}</figcaption><iframe title="viewer" '
+            f'<figure><figcaption>{html.escape(caption)}</figcaption><iframe title="viewer" '
             f'src="http://{html.escape(name)}:{one.port}/"></iframe></figure>'
-            for one in self.viewers
+            for one, caption in zip(self.viewers, self.captions, strict=True)
         )
-        title = " | ".join(one.session.stage.title for one in self.viewers)
+        title = " | ".join(self.captions)
         return _PAGE.format(title=html.escape(f"Parhelion · {title}"), frames=frames)
 
 

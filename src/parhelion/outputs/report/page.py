@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 _LIDARS_IN_FULL = 3
 """With more lidars, one scan per lidar is drawn instead of three."""
 _MOST_IMAGES = 24
+_ORIGIN_COLOURS = {"multipath": 3}
+"""Curve colours of origins that must not be confused with those of rain and fog; the others have that of their code."""
 _TIMES = 1500
 """Number of times at which tracks and speeds are sampled."""
 _MOST_TRACKS = 60
@@ -277,7 +279,10 @@ def _over_time(report: RunReport) -> str:
         codes = {word: code for code, word in origin_names().items() if code}
         seen = [word for word in codes if any(row.origins.get(word) for row in rows)]
         times_s = [row.time_s for row in rows]
-        curves = [Curve.of(word, times_s, [row.origins.get(word, 0) for row in rows], codes[word]) for word in seen]
+        curves = [
+            Curve.of(word, times_s, [row.origins.get(word, 0) for row in rows], _ORIGIN_COLOURS.get(word, codes[word]))
+            for word in seen
+        ]
         title = f"Points per scan {'from ' + seen[0] if len(seen) == 1 else 'that are not from a surface'}"
         plots.append(Chart(curves, "points", zero=True).figure(title + (f", {name}" if len(by_lidar) > 1 else "")))
     return html.section("time", "Over time", html.pair(*plots))
