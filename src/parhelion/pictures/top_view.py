@@ -15,7 +15,7 @@ from parhelion.core.pose import Floats
 from parhelion.pictures import html, panels
 from parhelion.pictures.charts import COLOURS, clipped, frame, polyline, scale_of, svg
 from parhelion.pictures.images import rgb_uri
-from parhelion.pictures.relief import Relief, from_above
+from parhelion.pictures.relief import Relief, class_names, from_above
 from parhelion.pictures.style import (
     ACCENT,
     SHEET,
@@ -62,7 +62,7 @@ def draw_world(world: World, path: str | PathLike[str], title: str | None = None
     axes.imshow(image, extent=extent, interpolation="nearest", aspect="equal")
     quiet(axes)
     axes.set(xlim=extent[:2], ylim=extent[2:], xlabel="x [m]", ylabel="y [m]")
-    panels.label_legend(axes, label, world.label_names, most=14, loc="upper right")
+    panels.label_legend(axes, label, class_names(world), most=14, loc="upper right")
     _marks(axes, world, extent)
     save(figure, path)
 
@@ -129,7 +129,7 @@ def way_map(world: World, ways: Sequence[Way], relief: Relief | None = None) -> 
         relief = relief or Relief(world, below=places_of(ways))
         image, label = relief.from_above(extent, columns, rows)
         picture = rgb_uri(image)
-        legend = label_key(label, world.label_names)
+        legend = label_key(label, relief.names)
         parts.append(f'<image x="{_MAP_LEFT}" y="{_MAP_TOP}" width="{columns}" height="{rows}" href="{picture}"/>')
     across, down = scale_of(extent[:2], box[:2]), scale_of(extent[2:], box[:1:-1])
     parts += frame(across, down, extent[:2], extent[2:], box, grid="mapgrid", y_step=_MAP_STEP)

@@ -29,7 +29,7 @@ from parhelion.pictures import html
 from parhelion.pictures.charts import Chart, Curve
 from parhelion.pictures.html import count
 from parhelion.pictures.images import air_colours, points_uri
-from parhelion.pictures.relief import Relief
+from parhelion.pictures.relief import Relief, class_names
 from parhelion.pictures.style import label_colour, rgb
 from parhelion.pictures.top_view import Way, label_key, places_of, way_map
 
@@ -182,7 +182,7 @@ def _points(report: RunReport, relief: Relief | None) -> str:
     points = {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
     times = _times(report, 50)
     ways = [np.asarray(scanner.motion.sample(times)[0], np.float64) for scanner in report.scenario.giving(Scan)]
-    names = report.scenario.world.label_names
+    names = class_names(report.scenario.world)
     # Relative to the first position, because map coordinates would exceed the precision of the renderer.
     start = ways[0][0]
     address = points_uri(
@@ -199,6 +199,8 @@ def _points(report: RunReport, relief: Relief | None) -> str:
         f"{count(len(points['xyz']))} points of {count(len(batches))} scans spread over the run, seen from behind and "
         "above. Colour shows the label, brightness the reflectance."
     )
+    if not np.isin(points["label"], list(report.scenario.world.label_names)).all():
+        caption = caption.replace("the label", "the label, of objects without one the material")
     caption += " The dark background shows the surfaces of the world." if relief is not None else ""
     surface = points["origin"] == 0
     legend = label_key(points["label"][surface], names)
