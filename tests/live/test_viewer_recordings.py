@@ -90,7 +90,7 @@ def test_a_run_shows_its_other_sensors_boxes_trajectory_and_collisions(run: Path
     np.testing.assert_allclose(np.sort(edges), np.repeat([1.0, 2.0, 3.0], 4), atol=1e-6)
     assert len(arrows.ends) == len(found.dots[0].xyz) == 1  # contacts that last are one collision
     assert any("collision: robot and van at 0.20 s" in note for note in found.notes)
-    assert any(note.startswith("imu: specific_force_x") for note in found.notes)
+    assert any(note.startswith("imu: specific force ") for note in found.notes)
     assert [body.name for body in session.stage.plain_bodies] == ["robot"]
     assert session.stage.world is not None
 
