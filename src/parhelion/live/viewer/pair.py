@@ -32,8 +32,8 @@ main{{display:grid;grid-template-columns:1fr 1fr;gap:2px;height:100%}}
 figure{{margin:0;display:flex;flex-direction:column;min-width:0;min-height:0}}
 figcaption{{padding:4px 10px;white-space:nowrap;overflow:hidden;text-overflow:ellipsis}}
 iframe{{border:0;flex:1;width:100%;min-height:0}}
-@media(max-width:800px){{main{{grid-template-columns:1fr;grid-template-rows:repeat(2,max(80vh,640px));height:auto}}
-figcaption{{padding:10px}}}}
+@media(max-width:800px){{main{{grid-template-columns:1fr;grid-template-rows:1fr 1fr}}}}
+@media(max-width:500px){{main{{grid-template-rows:repeat(2,max(80vh,640px));height:auto}}figcaption{{padding:10px}}}}
 </style><main>{frames}</main></html>"""
 
 
