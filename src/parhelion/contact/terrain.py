@@ -73,9 +73,9 @@ def soil_of(material: str, *, wet: bool = False) -> Soil | None:
 
 
 def is_wet(world: World, time: float) -> bool:
-    """True if it rains at a time [s]."""
+    """True if the weather wets surfaces at a time [s]."""
     weather = world.weather
-    return weather is not None and weather.at(time).rain_rate_mm_h > 0.0
+    return weather is not None and weather.at(time).is_wet
 
 
 def surfaces_of(world: World, *, wet: bool) -> Floats:
