@@ -178,7 +178,7 @@ class _Drives:
         from parhelion.calibrate.drive.drive import calibrate_drive
         from parhelion.calibrate.drive.report import COLUMNS, write_comparison, write_drive_report
         from parhelion.calibrate.drive.report import comparison_rows as rows_of
-        from parhelion.calibrate.reading import read_drive
+        from parhelion.calibrate.range_images import read_drive
 
         names = [source.name for source in self.sources]
         if len(set(names)) < len(names):

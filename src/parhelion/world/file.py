@@ -19,7 +19,7 @@ import yaml
 from numpy.typing import NDArray
 
 from parhelion.core import config
-from parhelion.core.budgets import check_budget
+from parhelion.core.checks import check_budget
 from parhelion.core.errors import ConfigError, ParhelionError
 from parhelion.core.files import write_whole
 from parhelion.core.pose import Pose

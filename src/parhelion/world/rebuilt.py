@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from parhelion.core import config
-from parhelion.core.budgets import check_budget
+from parhelion.core.checks import check_budget
 from parhelion.core.config import Config
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.pose import Floats, Pose

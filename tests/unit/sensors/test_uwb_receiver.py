@@ -9,9 +9,15 @@ import pytest
 
 import parhelion as ph
 from parhelion.core.errors import ConfigError
-from parhelion.sensors.waves.uwb.channel import level_bias_m, received_share, saturated, shadowing
+from parhelion.sensors.waves.uwb.channel import (
+    level_bias_m,
+    received_share,
+    rooms_at,
+    saturated,
+    shadowing,
+    with_diffuse,
+)
 from parhelion.sensors.waves.uwb.config import UwbConfig
-from parhelion.sensors.waves.uwb.diffuse import rooms_at, with_diffuse
 
 
 def sheet(**changes: object) -> UwbConfig:

@@ -11,19 +11,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import ConfigError, FormatError
-from parhelion.core.pose import Floats
+from parhelion.core.pose import Floats, Pose, quat_rotate
 from parhelion.evaluate.clouds import distances
 from parhelion.evaluate.clouds.objects import DISTANCE_CLASSES_M, FEWEST_POINTS, upright_box
 from parhelion.evaluate.detections.kitti import read_boxes
 from parhelion.pictures import html
 from parhelion.pictures.charts import Chart, Curve
 from parhelion.pictures.html import shown
+
+if TYPE_CHECKING:
+    from parhelion.sensors.optics.lidar.lidar import Lidar
+    from parhelion.world.world import World
 
 Axes = Literal["camera", "lidar"]
 
@@ -250,3 +254,29 @@ def page_of(result: dict[str, Any], real: str, simulated: str, command: str = ""
         facts=[("real objects", result["objects_real"]), ("simulated objects", result["objects_simulated"])],
         command=command,
     )
+
+
+# ---- simpler lidar models to compare with (Huang 2023, Table IV) -----------------------------------------------------
+
+
+def geometric(world: World, lidar: Lidar, pose: Pose, time: float = 0.0) -> PointCloud:
+    """Cloud of a stationary lidar [sensor frame] without noise, reflectance, threshold or weather.
+
+    Every shot returns its nearest surface within the largest range of the data sheet, as Carla's ray casts do.
+    """
+    shots = lidar.shots(time)
+    origin = quat_rotate(pose.quat_xyzw, shots.origin.astype(np.float64)) + pose.xyz
+    direction = quat_rotate(pose.quat_xyzw, shots.direction.astype(np.float64))
+    hits = world.cast(origin, direction, time, lidar.config.range.max_m)
+    metres = np.asarray(hits.range, np.float64)
+    found = np.isfinite(metres) & (metres >= lidar.config.range.min_m) & (metres <= lidar.config.range.max_m)
+    own = shots.origin[found] + shots.direction[found] * metres[found, None]
+    ranges = metres[found].astype(np.float32)
+    return PointCloud(own, {"range": ranges, "ring": shots.ring[found], "column": shots.column[found]})
+
+
+def random_drop(cloud: PointCloud, share: float, seed: int = 0) -> PointCloud:
+    """Cloud without a random share of its points, 0 to 1, regardless of surface and range (LGSVL's noise setting)."""
+    if not 0.0 <= share < 1.0:
+        raise ConfigError(f"random drop: the share must lie from 0 to below 1, got {share:g}")
+    return cloud.select(np.random.default_rng(seed).random(len(cloud)) >= share)
