@@ -134,7 +134,6 @@ def compare_objects(
     simulated: Sequence[CutOut],
     edges_m: Sequence[float] = DISTANCE_CLASSES_M,
     *,
-    exact_points: int = 2000,
     advance: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
     """Table by class and distance of the real objects, as in the JSON file."""
@@ -149,7 +148,7 @@ def compare_objects(
             if not own:
                 continue
             pairs = [(one, twin) for one in own if (twin := nearest_alike(one, simulated)) is not None]
-            moved = [distances.earth_mover(a.points, b.points, exact_points=exact_points) for a, b in pairs]
+            moved = [distances.earth_mover(a.points, b.points) for a, b in pairs]
             rows.append(
                 {
                     "class": kind,
@@ -180,7 +179,7 @@ def _mean(values: Sequence[float]) -> float | None:
     return float(np.mean(values)) if values else None
 
 
-def objects_of(source: Path, labels: Path | None, axes: Axes, topic: str | None = None) -> list[CutOut]:
+def objects_of(source: Path, labels: Path | None, axes: Axes) -> list[CutOut]:
     """Objects of a cloud file and its label file, or of a folder and a folder of labels with the same names."""
     from parhelion.io.recordings import cloud_files, clouds_of, existing, is_capture
 
@@ -192,7 +191,7 @@ def objects_of(source: Path, labels: Path | None, axes: Axes, topic: str | None 
         label = beside if beside.is_file() else beside / f"{file.stem}.txt"
         if label.is_file():
             read += 1
-            for _, cloud in clouds_of(file, topic=topic):
+            for _, cloud in clouds_of(file):
                 found += cut_out(cloud, boxes_of(label, axes))
     if not read:
         raise FormatError(f"{beside}: has no KITTI label file with the name of a cloud, such as {files[0].stem}.txt")

@@ -29,12 +29,9 @@ _MOST_STEPS = 64
 """Largest number drawn by inversion: larger ones have a probability below 1e-17."""
 
 
-def irradiance(radiance: Array, *, f_number: Reals, transmission: Reals, falloff: Reals = 1.0) -> Array:
-    """Irradiance on the sensor [W/m^2] of a scene of radiance L [W/(m^2 sr)]: pi L tau cos^4 / (4 N^2).
-
-    `falloff` is the relative illumination off the axis (`falloff`); the lens is focused at infinity.
-    """
-    return radiance * falloff * (math.pi * transmission / (4.0 * f_number * f_number))
+def irradiance(radiance: Array, *, f_number: Reals, transmission: Reals) -> Array:
+    """Irradiance on the axis [W/m^2] of a scene of radiance L [W/(m^2 sr)], focused at infinity: pi L tau / (4 N^2)."""
+    return radiance * (math.pi * transmission / (4.0 * f_number * f_number))
 
 
 def falloff(cos_axis: Array, strength: float = 1.0) -> Array:
