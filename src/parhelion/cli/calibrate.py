@@ -70,8 +70,7 @@ def calibrate(
     ] = False,
     topic: Annotated[str | None, typer.Option(help="Topic of the clouds, for bags with several.")] = None,
     unknown: Annotated[
-        Unknown | None,
-        typer.Option(help="Profile of materials without one. Default: the nearest calibrated material."),
+        Unknown | None, typer.Option(help="Profile of materials without one. Default: the nearest calibrated material.")
     ] = None,
     view: Annotated[
         bool, typer.Option("--view", help="Watch the calibration in the browser; only this machine can open the page.")

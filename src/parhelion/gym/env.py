@@ -477,7 +477,7 @@ def _scenario(world: Any, model: str, lidar: str, mount: tuple[float, float, flo
                 "vehicle": "robot",
                 "mount": {"xyz": list(mount)},
                 "options": options,
-            },
+            }
         ],
     }
 

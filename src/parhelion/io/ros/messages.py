@@ -197,9 +197,7 @@ def tf_message(transforms: Iterable[Transform]) -> bytes:
             header=header(one.time_ns, one.parent),
             child_frame_id=one.child,
             transform=new(
-                "geometry_msgs/msg/Transform",
-                translation=_vector(one.xyz),
-                rotation=axes("Quaternion", one.quat_xyzw),
+                "geometry_msgs/msg/Transform", translation=_vector(one.xyz), rotation=axes("Quaternion", one.quat_xyzw)
             ),
         )
         for one in transforms

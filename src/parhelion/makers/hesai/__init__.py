@@ -17,6 +17,6 @@ MAKER = Maker(
         "snow": {
             "hesai/pandar64": "60 scans in severe snow: share of shots and ranges of flakes",
             "*": "the Pandar64 was compared in snow",
-        },
+        }
     },
 )

@@ -1,22 +1,19 @@
-"""Worlds from the layouts of `parhelion.world.procedural`, stored as `world.layout`, and from OpenDRIVE files."""
+"""Procedural worlds, built from the layouts of `parhelion.world.procedural`, which are stored as `world.layout`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from importlib.resources import as_file, files
 from typing import Any
 
 import numpy as np
 
-from parhelion.core.pose import Pose
-from parhelion.world.procedural.build import LayoutWorld, timed_path, world_of
+from parhelion.world.procedural.build import LayoutWorld, world_of
 from parhelion.world.procedural.city import city
 from parhelion.world.procedural.countryside import forest, offroad
 from parhelion.world.procedural.harbour import harbour
 from parhelion.world.procedural.layout import Layout
 from parhelion.world.procedural.warehouse import warehouse
-from parhelion.world.world import World
 
 
 def _builder(rule: Callable[..., Layout], **types: Any) -> Callable[..., LayoutWorld]:
@@ -61,44 +58,3 @@ def _light(world: LayoutWorld) -> None:
                 colour_temperature_k=4000.0,
                 lit="always",
             )
-
-
-# ---- worlds from OpenDRIVE files, written by tools/road_worlds.py ----------------------------------------------------
-
-
-_DRIVE_HEIGHT_M = 1.8
-
-
-def _build(name: str, seed: int, margin_m: float, ground: str, objects: bool, speed_m_s: float) -> World:
-    """World of a file, with a drive along the first closed route of its lanes."""
-    from parhelion.world.roads.load import load_opendrive
-
-    with as_file(files("parhelion.world.roads") / "data" / f"{name}.xodr") as file:
-        world = load_opendrive(file, seed, margin_m=margin_m, ground=ground, objects=objects)
-    world.patterns = True
-    line = world.lanes.closed_line(world.lanes.loops()[0], 2.0)
-    world.path = timed_path(line[:, :2], speed_m_s, line[:, 2] + _DRIVE_HEIGHT_M)
-    x, y, z = line[0].tolist()
-    ahead = world.path.sample([0.0])[1][0]
-    world.viewpoint = Pose((x, y, z + _DRIVE_HEIGHT_M), ahead)
-    return world
-
-
-def build_highway(seed: int = 0, *, margin_m: float = 40.0, ground: str = "grass", objects: bool = True) -> World:
-    """Build the motorway."""
-    return _build("highway", seed, margin_m, ground, objects, 25.0)
-
-
-def build_park(seed: int = 0, *, margin_m: float = 40.0, ground: str = "grass", objects: bool = True) -> World:
-    """Build the park."""
-    return _build("park", seed, margin_m, ground, objects, 1.5)
-
-
-def build_roundabout(seed: int = 0, *, margin_m: float = 40.0, ground: str = "grass", objects: bool = True) -> World:
-    """Build the roundabout."""
-    return _build("roundabout", seed, margin_m, ground, objects, 7.0)
-
-
-def build_suburb(seed: int = 0, *, margin_m: float = 40.0, ground: str = "grass", objects: bool = True) -> World:
-    """Build the residential streets."""
-    return _build("suburb", seed, margin_m, ground, objects, 7.0)

@@ -47,13 +47,7 @@ class LensDrops:
     """Transmittance of the drop."""
 
 
-def lens_drops(
-    lens: Intrinsics,
-    *,
-    seed: int,
-    count: int,
-    radius_px: tuple[float, float] = (6.0, 30.0),
-) -> LensDrops:
+def lens_drops(lens: Intrinsics, *, seed: int, count: int, radius_px: tuple[float, float] = (6.0, 30.0)) -> LensDrops:
     """Random drops with log-uniform radii.
 
     Positions depend on the seed only, so they are the same in all frames. Where two drops overlap, the later one covers

@@ -47,12 +47,7 @@ def falloff(cos_axis: Array, strength: float = 1.0) -> Array:
 
 
 def electrons_per_radiance(
-    *,
-    pixel_um: float,
-    wavelength_nm: float,
-    quantum_efficiency: float,
-    f_number: float,
-    transmission: float,
+    *, pixel_um: float, wavelength_nm: float, quantum_efficiency: float, f_number: float, transmission: float
 ) -> float:
     """Electrons per second in an on-axis pixel per radiance [W/(m^2 sr)] of a band: QE E A lambda / (h c)."""
     area = (pixel_um * 1e-6) ** 2
