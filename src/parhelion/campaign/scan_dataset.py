@@ -130,9 +130,7 @@ class ScanDataset:
         extra = ("instance", *(("range", "shot", "origin") if visibility else ())) if boxes else ()
         self._fields = (*self.fields, *(name for name in extra if name not in self.fields))
         self._truth: dict[int, BoxTruth] = {}
-        self.others = {
-            name: one if isinstance(one, tuple) else (one, Pose()) for name, one in (others or {}).items()
-        }
+        self.others = {name: one if isinstance(one, tuple) else (one, Pose()) for name, one in (others or {}).items()}
         if form not in (None, "torch", "arrays"):
             raise ConfigError(f"form: must be 'torch' or 'arrays', got {form!r}")
         self.form: Form = form or ("torch" if find_spec("torch") is not None else "arrays")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from parhelion.cli import drops, localise, objects, realism, screen
+from parhelion.cli import detector, drops, localise, objects, realism, screen
 from parhelion.cli.recordings import check_file, make_folder
 from parhelion.cli.screen import Command, Group, examples, start_engine, warn
 from parhelion.core.errors import ConfigError
@@ -457,5 +457,6 @@ for _function, _examples in (
     (localise.localise, localise.EXAMPLES),
     (objects.objects, objects.EXAMPLES),
     (drops.drops, drops.EXAMPLES),
+    (detector.detector, detector.EXAMPLES),
 ):
     app.command(cls=Command, epilog=examples(*_examples))(_function)

@@ -12,13 +12,13 @@ The network sees the shape only, not the intensity, whose scale differs between 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812 - the usual name in PyTorch
+from torch.nn import functional as F
 
 CLASSES = ("Car", "Pedestrian", "Cyclist")
 HALF_WIDTH_M = 51.2
@@ -101,7 +101,8 @@ class PillarNetwork(nn.Module):
         """Features of the pillars (n, channels, y, x)."""
         points = torch.cat(list(clouds)).float()
         which = torch.repeat_interleave(
-            torch.arange(len(clouds), device=points.device), torch.tensor([len(c) for c in clouds], device=points.device)
+            torch.arange(len(clouds), device=points.device),
+            torch.tensor([len(c) for c in clouds], device=points.device),
         )
         inside = (points[:, :2].abs() < HALF_WIDTH_M).all(1) & (points[:, 2] > LOWEST_M) & (points[:, 2] < HIGHEST_M)
         points, which = points[inside], which[inside]
@@ -139,6 +140,10 @@ class Targets:
     """Box channels of these cells, shape (m, 9)."""
     weight: Tensor
     """Weight of each of these cells, shape (m,)."""
+
+    def to(self, device: torch.device) -> Targets:
+        """Return the targets on a device."""
+        return Targets(*(getattr(self, one.name).to(device, non_blocking=True) for one in fields(self)))
 
 
 def targets_of(boxes: Sequence[np.ndarray], kinds: Sequence[np.ndarray], known: Sequence[np.ndarray]) -> Targets:

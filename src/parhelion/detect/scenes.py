@@ -1,14 +1,20 @@
-"""Streets for training and for tests: built-in cities of any seed with further road users, and places for the lidar."""
+"""Streets for training and tests: built-in cities with further road users, places for the lidar, and settings."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import Annotated, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from pydantic import Field
 
 from parhelion.campaign.scan_dataset import ScanDataset
+from parhelion.core import config
+from parhelion.core.config import Config, Positive
 from parhelion.core.pose import Floats, Pose
 from parhelion.core.random import Stream
 from parhelion.core.trajectory import ConstantTwist, Fixed, Trajectory
@@ -36,7 +42,7 @@ _ALIGNED_SHARE = 0.8
 
 
 def street(seed: int) -> World:
-    """Return a city of two by two blocks with parked cars and people, and further cars, people and cyclists anywhere, all at rest.
+    """Return a city of two by two blocks with road users at rest: parked cars, and cars, people and cyclists anywhere.
 
     The number of road users, their models, paints, sizes, places, headings and speeds depend on the seed only.
     """
@@ -134,7 +140,7 @@ class Mounts:
         ground = roads[int(rng.integers(len(roads)))]
         height = float(rng.uniform(*self.heights_m))
         tilt = rng.normal(0.0, 0.7, 2)
-        return Pose(ground + [0.0, 0.0, height], rpy_deg=(tilt[0], tilt[1], float(np.degrees(_heading(rng)))))
+        return Pose(ground + np.array([0.0, 0.0, height]), rpy_deg=(tilt[0], tilt[1], float(np.degrees(_heading(rng)))))
 
 
 def street_scans(
@@ -146,7 +152,7 @@ def street_scans(
     heights_m: tuple[float, float] = (1.6, 2.0),
     seed: int = 0,
     visibility: bool = False,
-    form: str = "arrays",
+    fields: Sequence[str] = ("xyz",),
 ) -> ScanDataset:
     """Labelled scans in streets with these seeds, with boxes of all classes."""
     return ScanDataset(
@@ -155,9 +161,37 @@ def street_scans(
         length=length,
         weathers=weathers,
         places=Mounts(heights_m, seed),
-        fields=("xyz",),
+        fields=fields,
         boxes=CLASSES,
         visibility=visibility,
         seed=seed,
-        form=form,  # type: ignore[arg-type]
+        form="arrays",
     )
+
+
+# ---- settings of a training run -------------------------------------------------------------------------------------
+
+
+class TrainingStudy(Config):
+    """Settings of a training run."""
+
+    name: str = "detector"
+    sensor: str = "velodyne/hdl-64e-s2"
+    """Preset or data sheet of the lidar."""
+    streets: Annotated[int, Field(ge=1, le=100_000)] = 80
+    """Number of streets, of the seeds 0, 1, 2 and so on."""
+    scans: Annotated[int, Field(ge=1, le=1_000_000)] = 12_000
+    weathers: Annotated[list[dict[str, Any] | None], Field(min_length=1)] = [None]  # noqa: RUF012 - copied by pydantic
+    """Weathers to draw from, as in world files; null is clear air."""
+    heights_m: tuple[Positive, Positive] = (1.6, 2.0)
+    """Lowest and highest mount of the lidar above the road."""
+    epochs: Annotated[int, Field(ge=1, le=1000)] = 4
+    """Passes over all scans."""
+    batch: Annotated[int, Field(ge=1, le=256)] = 16
+    learning_rate: Positive = 2e-3
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> TrainingStudy:
+        """Read a file of settings."""
+        return config.load(cls, Path(path))

@@ -17,7 +17,7 @@ import parhelion as ph
 from parhelion.core.clouds import Scan, Shots
 from parhelion.core.errors import FormatError
 from parhelion.outputs.datasets import kitti, nuscenes_tables
-from parhelion.outputs.datasets.folder import README, DatasetFolder, HiddenShare
+from parhelion.outputs.datasets.folder import README, DatasetFolder, HiddenShare, first_ranges
 from parhelion.world.labels import LABELS, SEMANTIC_KITTI
 
 # ---- folder ----------------------------------------------------------------------------------------------------------
