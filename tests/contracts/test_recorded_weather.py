@@ -276,6 +276,11 @@ def test_reflectivity_stands_for_intensity(counts: bool) -> None:
     kept = [of_origin(c, SURFACE).sum() for c in (wet, reference)]
     assert kept[0] == pytest.approx(kept[1], rel=0.02)
     assert 0 < kept[1] < 0.95 * len(scan)
+    # The driver fills the field intensity with zeros.
+    dark = FOGGY.apply(cloud.with_fields(intensity=np.zeros(len(cloud), np.float32)), sensor=sensor, seed=5)
+    assert not dark.intensity.any()
+    assert np.array_equal(dark.reflectivity, wet.reflectivity)
+    assert "its reflectivity was used" in notes(dark)
     seen = wet.reflectivity[of_origin(wet, SURFACE)]
     assert np.median(seen) < np.median(field)
     assert np.median(seen) > 0

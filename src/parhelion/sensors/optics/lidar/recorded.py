@@ -121,6 +121,9 @@ def assembled(cloud: PointCloud, shots: RecordedShots, found: Found, lidar: Lida
             continue
         rows = fields[name] = np.empty((len(shot), *values.shape[1:]), values.dtype)
         rows[count:] = 0
+        if name == "intensity" and shots.intensity is None:
+            rows[:count] = 0
+            continue
         if (measured := _measured(name, values, found, source, added, cloud, lidar)) is not None:
             rows[:count] = measured
             continue

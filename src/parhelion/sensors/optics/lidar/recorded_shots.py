@@ -208,7 +208,7 @@ def _intensity(
     cloud: PointCloud, lidar: Lidar, finite: NDArray[np.bool_], notes: list[str]
 ) -> tuple[NDArray[np.float32] | None, float]:
     values = cloud.fields.get("intensity")
-    if values is None:
+    if values is None or _is_unrecorded(values, cloud, lidar, finite):
         return None, 1.0
     value = np.where(finite, values, 0).astype(np.float32) if not finite.all() else values.astype(np.float32)
     if not np.isfinite(value).all():
@@ -217,6 +217,17 @@ def _intensity(
         notes.append("intensities from 0 to 1 were interpreted as shares of 255")
         return value * np.float32(255.0), 1.0 / 255.0
     return value, 1.0
+
+
+def _is_unrecorded(values: NDArray[Any], cloud: PointCloud, lidar: Lidar, finite: NDArray[np.bool_]) -> bool:
+    """True for an intensity that is 0 at all points of a cloud with reflectivity.
+
+    ouster-ros writes it for the profile RNG15_RFL8_NIR8, whose packets hold no signal.
+    """
+    if values.any(where=finite):
+        return False
+    known = reflectance_of(cloud, lidar)
+    return known is not None and bool(known.any())
 
 
 def _intensity_step(intensity: NDArray[np.float32] | None, lidar: Lidar, unit: float) -> float:
