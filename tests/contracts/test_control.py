@@ -353,3 +353,24 @@ def test_the_command_repeats_a_run(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["run", str(file), "-o", str(tmp_path / "a")])
     assert result.exit_code == 1
     assert "contains a run of another scenario or version" in result.output
+
+
+@pytest.mark.parametrize(("edit", "words"), [
+    (lambda step: step.command("robot", ph.SteerCommand(1.0, 0.1)), "accepts DriveCommand, got SteerCommand"),
+    (lambda step: step.command("robot", 5), "accepts DriveCommand, got int"),
+    (lambda step: step.command("buggy", ph.DriveCommand(1.0)), "buggy: is moved from outside"),
+    (lambda step: step.move("buggy", (1, 2, 0)), "buggy: pose: must be a Pose, .*, got tuple"),
+    (lambda step: step.mount("top", (0, 0, 1)), "top: pose: must be a Pose, .*, got tuple"),
+    (lambda step: step.attach("low"), "sensor: expected a mapping of fields, got 'low'"),
+    (lambda step: step.world.remove("cuboid-1"), "give the object that add returned, .*, not 'cuboid-1'"),
+])  # fmt: skip
+def test_mistakes_in_a_loop_are_explained_where_they_are_made(edit: Any, words: str) -> None:
+    step = next(iter(yard()))
+    with pytest.raises(ConfigError, match=words):
+        edit(step)
+
+
+def test_weather_of_a_step_is_that_of_its_world() -> None:
+    step = next(iter(yard()))
+    with pytest.raises(AttributeError):
+        step.weather = ph.Weather(rain_rate_mm_h=5)  # type: ignore[attr-defined]
