@@ -397,6 +397,10 @@ def test_reflectance_stands_for_intensity() -> None:
     assert 0 < of_origin(dark, SURFACE).sum() <= of_origin(bright, SURFACE).sum()
     assert "intensity" not in bright.fields
     assert np.array_equal(bright.origin.dtype, np.uint8)
+    # A driver without intensities may write zeros.
+    zeros = bare.with_fields(intensity=np.zeros(len(bare), np.float32))
+    assert np.array_equal(FOGGY.apply(zeros, sensor=lidar(), reflectance=0.9).xyz, bright.xyz)
+    assert "all intensities are 0; pass a reflectance" in notes(FOGGY.apply(zeros, sensor=lidar()))
 
 
 # ---- wrong input ---------------------------------------------------------------------------------------------------

@@ -250,7 +250,7 @@ def weathered(
     air = air_contents(weather, time, lidar.config.wavelength_nm)
     if air.is_clear:
         return unchanged(cloud)
-    shots = recorded_shots(cloud, lidar, no_returns)
+    shots = recorded_shots(cloud, lidar, no_returns, reflectance)
     if shots.count == 0:
         return unchanged(cloud)
     stream = Stream(seed, f"recorded/{lidar.model}", frame)
