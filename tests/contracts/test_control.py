@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -374,3 +375,18 @@ def test_weather_of_a_step_is_that_of_its_world() -> None:
     step = next(iter(yard()))
     with pytest.raises(AttributeError):
         step.weather = ph.Weather(rain_rate_mm_h=5)  # type: ignore[attr-defined]
+
+
+def test_a_reset_ends_the_steps_of_another_client() -> None:
+    control = Control(yard(duration_s=100.0), playing=False, speed=float("inf"))
+    thread = threading.Thread(target=control.run)
+    replies: list[Any] = []
+    thread.start()
+    try:
+        control.submit(verb_of({"op": "step", "steps": 5000}), replies.append)
+        control.call(verb_of({"op": "reset"}), 60.0)
+        control.call(Status(), 60.0)
+    finally:
+        control.call(Quit(), 60.0)
+        thread.join(60.0)
+    assert re.match("reset ended the steps at .* s, .* steps early$", str(replies[0].error))

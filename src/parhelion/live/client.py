@@ -150,7 +150,8 @@ class Client:
         except InvalidURI:
             raise ConfigError(f"{url}: is not an address such as ws://127.0.0.1:{PORT}") from None
         except InvalidHandshake as error:
-            raise ConfigError(f"{url}: refused the connection ({error}); check address and token") from None
+            why = f"{error}; check address and token, and close clients that are not used"
+            raise ConfigError(f"{url}: refused the connection ({why})") from None
         except (OSError, TimeoutError) as error:
             raise ConfigError(f"{url}: cannot connect ({error}); start `parhelion serve` first") from None
         if self._socket.subprotocol != PROTOCOL:

@@ -23,7 +23,6 @@ from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import sphere
 from parhelion.world.world import World
 
-
 # ---- doors -----------------------------------------------------------------------------------------------------------
 
 
