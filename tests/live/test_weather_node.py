@@ -314,7 +314,13 @@ def test_type_and_quality_follow_the_publisher(vlp16: ph.Lidar) -> None:
         other = WeatherNode(StandIn([], Publisher(known, True)), "/points", "/wet", job, type_name=given, now=ticking())
         with pytest.raises(ConfigError, match=words):
             other.run(1.0)
-    for bad in ({"topic_out": "/points"}, {"queue": 0}, {"type_name": "sensor_msgs/msg/Imu"}):
+    for bad in (
+        {"topic_out": "/points"},
+        {"topic_in": "/a b"},
+        {"topic_out": "wet"},
+        {"queue": 0},
+        {"type_name": "sensor_msgs/msg/Imu"},
+    ):
         with pytest.raises(ConfigError):
             WeatherNode(**{"node": node, "topic_in": "/points", "topic_out": "/wet", "job": job, **bad})
 
