@@ -78,6 +78,24 @@ def test_draws_are_joint_and_depend_on_seed_and_path_only(tmp_path: Path) -> Non
     assert alone.drawn[RAIN] == study.drawn[RAIN][:10]
 
 
+def test_limits_of_distributions_are_allowed(tmp_path: Path) -> None:
+    """Ends and deviations below 1, and an interval six standard deviations from the mean."""
+    vary = {
+        RAIN: {"loguniform": [0.5, 0.9], "count": 20, "seed": 1},
+        "weather.visibility_m": {"normal": [100, 0.5], "within": [103, 110]},
+    }
+    found = study_in(tmp_path, vary=vary).drawn
+    assert min(found[RAIN]) >= 0.5
+    assert max(found[RAIN]) <= 0.9
+    assert min(found["weather.visibility_m"]) >= 103
+    with pytest.raises(ConfigError, match="more than six standard deviations"):
+        study_in(tmp_path, vary={RAIN: {"normal": [10, 0.5], "within": [13.1, 20], "count": 3}})
+    with pytest.raises(ConfigError, match="within: applies to normal"):
+        study_in(tmp_path, vary={RAIN: {"uniform": [0, 1], "within": [0, 1], "count": 3}})
+    with pytest.raises(ConfigError, match="whole: does not apply to choices"):
+        study_in(tmp_path, vary={RAIN: {"choice": [1, 2], "whole": True, "count": 3}})
+
+
 def test_a_weather_file_is_read_so_that_its_fields_can_be_varied(tmp_path: Path) -> None:
     (tmp_path / "wet.yaml").write_text("rain_rate_mm_h: 10\nvisibility_m: 500\n")
     study = study_in(tmp_path, {"weather": "wet.yaml"})

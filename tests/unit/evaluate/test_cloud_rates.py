@@ -88,6 +88,27 @@ def test_scan_area_of_a_whole_sphere_and_of_a_small_window() -> None:
     assert rates.density(500, 250.0) == 2.0
 
 
+@pytest.mark.parametrize(
+    "given", [(0.0, 20.0, 5.0), (361.0, 20.0, 5.0), (90.0, 0.0, 5.0), (90.0, 181.0, 5.0), (90.0, 20.0, 0.0)]
+)
+def test_each_number_of_a_scanned_area_is_checked(given: tuple[float, float, float]) -> None:
+    with pytest.raises(ConfigError, match="scan area"):
+        rates.scan_area(*given)
+    assert rates.scan_area(360.0, 180.0, 1.0) == pytest.approx(4.0 * math.pi)
+
+
+def test_shots_that_return_too_rarely_are_left_out_of_the_snr() -> None:
+    """Shot 9 has one return, and shot 4 five of 10, 10, 10, 10, 15: mean 11, variance 4."""
+    scans = [
+        (np.array([4, 9][: 1 + (k == 0)]), np.array([15.0 if k == 4 else 10.0, 3.0][: 1 + (k == 0)])) for k in range(5)
+    ]
+    found = rates.snr_of_shots(scans)
+    assert found == (pytest.approx(-10.0 * math.log10(4.0 / 121.0)), 1)
+    assert rates.snr_of_shots(scans, fewest=1)[1] == 2
+    dark = [(np.array([1, 2]), np.array([0.0, value])) for value in (1.0, 3.0)]
+    assert rates.snr_of_shots(dark, fewest=2) == (pytest.approx(-10.0 * math.log10(1.0 / 4.0)), 1)
+
+
 def test_sparsity_gives_the_figures_of_huangs_table() -> None:
     """Table V, 35 to 70 m and beyond 70 m; the density is printed with two decimals."""
     for clear, foggy, printed in (

@@ -117,7 +117,9 @@ def test_we_read_what_opencv_writes(tmp_path: Path, intrinsics: Intrinsics, flat
 
 
 def test_pictures_have_a_pixel_at_least(tmp_path: Path) -> None:
-    assert load_intrinsics(written(tmp_path, OPENCV.replace("width: 640", "width: 1").replace("3.195", "0.0"))).width == 1
+    assert (
+        load_intrinsics(written(tmp_path, OPENCV.replace("width: 640", "width: 1").replace("3.195", "0.0"))).width == 1
+    )
     for side in ("0", "true", "1.5"):
         with pytest.raises(FormatError, match=r"lens\.yaml: .*image_width"):
             load_intrinsics(written(tmp_path, OPENCV.replace("width: 640", f"width: {side}")))
