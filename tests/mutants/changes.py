@@ -228,11 +228,11 @@ def _sets_a_block(node: ast.expr) -> bool:
 def _is_half(half: ast.expr, whole: ast.expr) -> bool:
     """Return True if `whole` is written as twice `half`, or `half` as one half of `whole`."""
     for one, other, factor in ((whole, half, 2.0), (half, whole, 0.5)):
-        if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Mult) and isinstance(one.left, ast.Constant):
-            if one.left.value == factor and ast.dump(one.right) == ast.dump(other):
-                return True
-    values = [node.value if isinstance(node, ast.Constant) else None for node in (half, whole)]
-    return all(isinstance(value, float) for value in values) and 2.0 * values[0] == values[1]  # type: ignore[operator]
+        product = isinstance(one, ast.BinOp) and isinstance(one.op, ast.Mult) and isinstance(one.left, ast.Constant)
+        if product and one.left.value == factor and ast.dump(one.right) == ast.dump(other):
+            return True
+    numbers = [node.value for node in (half, whole) if isinstance(node, ast.Constant)]
+    return len(numbers) == 2 and 2.0 * numbers[0] == numbers[1]
 
 
 def _is_text(node: ast.expr) -> bool:

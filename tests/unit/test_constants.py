@@ -1,7 +1,7 @@
 """Recorded constants of sensors, calibration, evaluation and campaigns: a changed number of a table or fit is noticed.
 
-The numbers in `tests/constants.json` were checked where they were published; the record only shows that they stay. After
-a change on purpose, run this test with PARHELION_PINS=write and check the difference of the file.
+The record `tests/constants.json` shows only that they stay, not that they are right. After a change on purpose, run
+this test with PARHELION_PINS=write and check the difference of the file.
 """
 
 from __future__ import annotations

@@ -37,13 +37,13 @@ def g(a: "int | None" = None):
 class C:
     def __repr__(self): return "x" * 3
 '''
-WHOLE = b'''
+WHOLE = b"""
 a = max(_BLOCK // n)
 b = (x + np.pi) % (2.0 * np.pi)
 c = (x + 0.5 * p) % p
 d = (x + 180.0) % 360.0
 e = (x + p) % p
-'''
+"""
 
 
 def test_changes_are_single_and_reported_with_their_location() -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import parhelion as ph
+from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import ConfigError
-from parhelion.core.units import SPEED_OF_LIGHT_M_S
 from parhelion.sensors.waves.uwb.channel import (
     impulse_responses,
     level_bias_m,
