@@ -314,7 +314,8 @@ def test_every_column_of_a_record_is_read_as_its_field(version: int, tmp_path: P
         if version == 2:
             week = rinex_nav._row(tmp_path / "a.nav", 9, old, 2.0)["toc_week"]
             assert week == GpsTime.from_calendar(datetime(year, 3, 8)).week
-    for line, start, message in ((0, 4, "no whole number|no such time"), (1, 4 + 19 * 3 + 5, "line 10: .* is no number")):
+    damages = ((0, 4, "no whole number|no such time"), (1, 4 + 19 * 3 + 5, "line 10: .* is no number"))
+    for line, start, message in damages:
         broken = list(lines)
         broken[line] = broken[line][:start] + "x?" + broken[line][start + 2 :]
         with pytest.raises(FormatError, match=message):
