@@ -104,7 +104,8 @@ def test_shots_that_return_too_rarely_are_left_out_of_the_snr() -> None:
     ]
     found = rates.snr_of_shots(scans)
     assert found == (pytest.approx(-10.0 * math.log10(4.0 / 121.0)), 1)
-    assert rates.snr_of_shots(scans, fewest=1)[1] == 2
+    # The single return has no scatter, so it halves the mean square.
+    assert rates.snr_of_shots(scans, fewest=1) == (pytest.approx(-10.0 * math.log10(2.0 / 121.0)), 2)
     dark = [(np.array([1, 2]), np.array([0.0, value])) for value in (1.0, 3.0)]
     assert rates.snr_of_shots(dark, fewest=2) == (pytest.approx(-10.0 * math.log10(1.0 / 4.0)), 1)
 
@@ -212,6 +213,27 @@ def test_lost_shots_are_in_no_measure(value: float, tmp_path: Path) -> None:
     found = compare_files([(tmp_path / "real.npz", tmp_path / "simulated.npz")])
     assert found["wasserstein"] == pytest.approx(plain.wasserstein)
     assert found["points_real"] == found["points_simulated"] == 400
+
+
+def test_the_snr_of_a_still_scene_is_that_of_its_shots(tmp_path: Path) -> None:
+    """Intensities 9 and 11 of each shot, written in another order: 20 dB, and 26 dB for 19 and 21."""
+    random, pairs = np.random.default_rng(1), []
+    ring, column = (part.ravel() for part in np.meshgrid(np.arange(4), np.arange(30), indexing="ij"))
+    xyz = random.uniform(5.0, 9.0, (120, 3))
+    for k in range(6):
+        files = []
+        for name, mean in (("real", 10.0), ("simulated", 20.0)):
+            order = random.permutation(120)
+            sign = (-1.0) ** (k + ring + column)
+            fields = {"ring": ring, "column": column, "intensity": mean + sign}
+            PointCloud(xyz[order], {key: part[order] for key, part in fields.items()}).save(tmp_path / f"{name}{k}.npz")
+            files.append(tmp_path / f"{name}{k}.npz")
+        pairs.append((files[0], files[1]))
+    found = compare_files(pairs, Options(still=True))
+    assert found["snr_db"] == {"real": pytest.approx(20.0), "simulated": pytest.approx(20.0 * math.log10(20.0))}
+    PointCloud(xyz).save(tmp_path / "bare.npz")
+    with pytest.raises(ConfigError, match="--still: the simulated clouds need the fields ring, column"):
+        compare_files([(pairs[0][0], tmp_path / "bare.npz")], Options(still=True))
 
 
 def test_the_scanned_area_is_that_of_the_angles_of_all_points() -> None:
