@@ -11,7 +11,7 @@ import pytest
 from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import ConfigError
 from parhelion.evaluate.clouds import rates
-from parhelion.evaluate.clouds.compare import Options, _scan_area, compare, compare_files
+from parhelion.evaluate.clouds.compare import Options, _histogram, _scan_area, compare, compare_files
 from parhelion.evaluate.clouds.objects import by_distance, objects_in, upright_box
 
 
@@ -213,6 +213,17 @@ def test_lost_shots_are_in_no_measure(value: float, tmp_path: Path) -> None:
     found = compare_files([(tmp_path / "real.npz", tmp_path / "simulated.npz")])
     assert found["wasserstein"] == pytest.approx(plain.wasserstein)
     assert found["points_real"] == found["points_simulated"] == 400
+
+
+def test_histograms_of_two_sets_share_their_bins() -> None:
+    found = _histogram(np.array([0.0, 1.0, 1.0, 10.0]), np.array([2.0, 2.0]))
+    middle, real, simulated = (np.array(found[name]) for name in ("middle", "real", "simulated"))
+    assert np.diff(middle) == pytest.approx(10.0 / len(middle))
+    assert (middle[0] + middle[-1]) / 2.0 == pytest.approx(5.0)
+    assert (real.sum(), simulated.sum()) == (pytest.approx(1.0), pytest.approx(1.0))
+    assert (real[0], real[-1]) == (0.25, 0.25)
+    assert simulated.max() == 1.0
+    assert _histogram(np.ones(3), np.ones(2))["middle"][0] == pytest.approx(1.0 + 0.5 / len(middle))
 
 
 def test_the_snr_of_a_still_scene_is_that_of_its_shots(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -295,6 +296,15 @@ def test_shots_with_a_known_error(numbered: bool) -> None:
     # Twice the intensity is the same scale after medians are made equal.
     assert found.intensity_wasserstein == pytest.approx(0.0, abs=0.01)
     assert found.intensity[0]["recorded"] > 0.5
+
+
+def test_frames_without_rings_are_no_pair() -> None:
+    clouds = [ph.PointCloud(one.xyz, {"ring": one.fields["ring"]}) for one in (frame(5), frame(6))]
+    known = [frame_of(one) for one in clouds]
+    bare = [replace(one, ring=None) for one in known]
+    for frames in ((bare[0], known[1]), (known[0], bare[1]), (replace(known[0], step=0.0), known[1])):
+        assert pair_of(*clouds, frames=frames) is None
+    assert pair_of(*clouds, frames=(known[0], known[1])) is not None
 
 
 def test_frames_of_other_places_are_no_pair_of_shots(real: list[ph.PointCloud]) -> None:
