@@ -99,7 +99,7 @@ LABEL_COLOURS: Mapping[str, str] = {
 }
 
 
-# Colours of materials, where surfaces without a label of their own are told apart by them.
+# Colours of materials, where surfaces without a label of their own differ in nothing else.
 MATERIAL_COLOURS: Mapping[str, str] = {
     "concrete": "#8d939c",
     "asphalt": "#6e7686",
