@@ -113,6 +113,7 @@ def test_sliders_apply_the_weather_of_the_command(run: Path, tmp_path: Path) -> 
     assert "rain" in recording_stage(tmp_path / "scan.pcd", sensor="velodyne/vlp-16").media
 
 
+@pytest.mark.slow
 def test_a_run_is_shown_in_its_world_with_the_files_beside_the_scenario(tmp_path: Path) -> None:
     place, run = tmp_path / "project", tmp_path / "runs" / "out"
     place.mkdir()
