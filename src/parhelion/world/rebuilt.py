@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from parhelion.core import config
-from parhelion.core.budgets import check_budget
+from parhelion.core.checks import check_budget
 from parhelion.core.config import Config
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.pose import Floats, Pose
@@ -114,15 +114,13 @@ def load_rebuilt(path: str | PathLike[str], seed: int = 0) -> World:
     return world
 
 
-def _thinned(
-    centre: Floats, normal: Floats, radius: NDArray[Any], cover: Floats, seed: int = 1
-) -> tuple[Floats, Floats]:
+def _thinned(centre: Floats, normal: Floats, radius: NDArray[Any], cover: Floats) -> tuple[Floats, Floats]:
     """Centres and radii of surfels of which only a share of the area exists: a smaller disk somewhere in the larger.
 
     Rays that meet the disk at random places are stopped with a probability of `cover`, for every sensor alike.
     """
     scale = np.sqrt(np.clip(cover, 0.0, 1.0))
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(1)
     angle = 2.0 * np.pi * random.random(len(radius))
     away = (1.0 - scale) * radius * np.sqrt(random.random(len(radius)))
     across, up = tangents(normal)

@@ -15,12 +15,13 @@ from parhelion.sensors.waves.uwb.channel import (
     level_bias_m,
     links_of,
     received_share,
+    rooms_at,
     saturated,
     sent_dbm,
     shadowing,
+    with_diffuse,
 )
 from parhelion.sensors.waves.uwb.config import UwbConfig
-from parhelion.sensors.waves.uwb.diffuse import rooms_at, with_diffuse
 from parhelion.sensors.waves.uwb.paths import RadioPaths
 
 
