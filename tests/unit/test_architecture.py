@@ -240,6 +240,7 @@ def test_heavy_packages_are_imported_where_they_are_used(module: Path) -> None:
     assert loaded.isdisjoint(HEAVY)
 
 
+@pytest.mark.slow
 def test_names_of_a_module_are_defined_once() -> None:
     """A later constant of the same name would silently replace the first one, as when two modules are joined."""
     for module in MODULES:
