@@ -256,7 +256,6 @@ ROOMS: list[tuple[str, list[str]]] = [
       "statistics/test_calibrate_profiles.py"]),
     ("evaluate/clouds/drops.py", ["unit/evaluate/test_drops.py"]),
     ("evaluate/clouds/cutouts.py", ["unit/evaluate/test_cutouts.py"]),
-    ("evaluate/clouds/cutouts.py", ["unit/evaluate/test_cutouts.py"]),
     ("evaluate/clouds/", ["unit/evaluate/test_cloud_distances.py", "unit/evaluate/test_cloud_rates.py"]),
     ("evaluate/dossier/", ["unit/evaluate/test_dossier.py"]),
     ("evaluate/realism/report.py", ["unit/evaluate/test_realism.py", "cli/test_evaluate_realism.py"]),
