@@ -14,6 +14,7 @@ from parhelion.cli import (
     catalogue,
     convert,
     demo,
+    detector,
     doctor,
     evaluate,
     localise,
@@ -111,3 +112,4 @@ app.add_typer(
     name="evaluate",
     help="Score clouds against clouds, realism, detections against labels, odometry, localisation.",
 )
+app.add_typer(detector.train, name="train", help="Train a detector on simulated scans.")

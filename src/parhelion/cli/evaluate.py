@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from parhelion.cli import localise, realism, screen
+from parhelion.cli import detector, localise, realism, screen
 from parhelion.cli.measure import load_world
 from parhelion.cli.recordings import check_file, make_folder
 from parhelion.cli.screen import Command, Group, examples, start_engine, warn
@@ -569,5 +569,6 @@ for _function, _examples in (
     (localise.localise, localise.EXAMPLES),
     (objects, OBJECTS_EXAMPLES),
     (drops, DROPS_EXAMPLES),
+    (detector.detector, detector.EXAMPLES),
 ):
     app.command(cls=Command, epilog=examples(*_examples))(_function)
