@@ -152,3 +152,14 @@ def test_a_start_on_a_bump_is_raised_until_the_hull_is_free() -> None:
     driver.add("v", vehicle(HUSKY), ph.Pose((0, 0, 0)))
     assert 0.035 < driver.rows()[0][3] < 0.05  # 17 cm less the ground clearance of 13 cm
     assert hull_depths(driver)[0] == 0.0
+
+
+def test_a_start_beside_a_block_is_raised_until_the_wheel_is_hardly_in_it() -> None:
+    """Wheel and hull are free 12 cm higher, more than a start is raised; 7 cm, where the hull is free, are not enough."""
+    world = flat()
+    block = ph.shapes.box(0.25, 0.08, 0.13)
+    world.add(block, material="granite", label="rock", pose=ph.Pose((0.175, 0.16, 0.065)))
+    driver = ContactDriver(world)
+    driver.add("v", vehicle("pioneer/p3-dx"), ph.Pose((0, 0, 0)))
+    assert 0.07 < driver.rows()[0][3] <= 0.1001
+    assert wheel_depths(driver)[0][0] < 0.02
