@@ -155,7 +155,7 @@ def test_a_start_on_a_bump_is_raised_until_the_hull_is_free() -> None:
 
 
 def test_a_start_beside_a_block_is_raised_until_the_wheel_is_hardly_in_it() -> None:
-    """Wheel and hull are free 12 cm higher, more than a start is raised; 7 cm, where the hull is free, are not enough."""
+    """All is free 12 cm higher, which is more than a start is raised; 7 cm, where the hull is free, are not enough."""
     world = flat()
     block = ph.shapes.box(0.25, 0.08, 0.13)
     world.add(block, material="granite", label="rock", pose=ph.Pose((0.175, 0.16, 0.065)))

@@ -46,7 +46,11 @@ def test_all_wheels_of_the_presets_carry_load(name: str) -> None:
     ("field", "value", "text"),
     [
         ("inertia_kg_m2", (1.0, 1.0, 2.1), "inertia_kg_m2: 2.1 exceeds the sum of the other two, 2; no rigid body"),
-        ("centre_of_mass_m", (0.3, 0.0, 0.2), r"centre_of_mass_m\[0\]: 0.3 m is not between the wheels, which are at -0"),
+        (
+            "centre_of_mass_m",
+            (0.3, 0.0, 0.2),
+            r"centre_of_mass_m\[0\]: 0.3 m is not between the wheels, which are at -0",
+        ),
         ("centre_of_mass_m", (0.0, -0.5, 0.2), r"centre_of_mass_m\[1\]: -0.5 m is not between the wheels"),
     ],
 )

@@ -457,7 +457,8 @@ class _Work:
         sizes = [disc[0] for disc in discs]
         shares = [one / xp.maximum(sizes[0] + sizes[1], 1e-9) for one in sizes]
         load = sizes[0] * shares[0] + sizes[1] * shares[1]
-        press, foot = (discs[0][n] * shares[0] + discs[1][n] * shares[1] for n in (1, 2))
+        press = discs[0][1] * shares[0] + discs[1][1] * shares[1]
+        foot = discs[0][2] * shares[0] + discs[1][2] * shares[1]
         deep = discs[0][3] * shares[0] + discs[1][3] * shares[1]
         moment, rigid = load * (shares[0] - shares[1]), xp.maximum(discs[0][4], discs[1][4])
         for far, angle, side in edges:

@@ -102,7 +102,8 @@ class ChassisConfig(Config):
         *small, large = sorted(self.inertia_kg_m2)
         if large > 1.01 * sum(small):
             raise ValueError(
-                f"inertia_kg_m2: {large:g} exceeds the sum of the other two, {sum(small):g}; no rigid body has such moments"
+                f"inertia_kg_m2: {large:g} exceeds the sum of the other two, {sum(small):g}; "
+                "no rigid body has such moments"
             )
         for axis, at in enumerate(self.centre_of_mass_m[:2]):
             places = [(wheel.x_m, wheel.y_m)[axis] for wheel in self.wheels]
