@@ -72,7 +72,7 @@ def test_streets_depend_on_the_seed_only() -> None:
     boxes = BoxTruth(first, labels=["car", "person", "bicyclist"]).at(0.0)
     kinds = [box.label for box in boxes]
     assert min(kinds.count(label) for label in ("car", "person", "bicyclist")) >= 5
-    # Nobody stands in anybody else.
+    # No two road users stand in each other.
     places = np.array([[*box.centre[:2], min(box.size[:2]) / 2] for box in boxes])
     apart = np.hypot(*(places[:, None, :2] - places[None, :, :2]).transpose(2, 0, 1))
     np.fill_diagonal(apart, np.inf)
@@ -123,7 +123,7 @@ def test_a_detector_that_knows_the_truth_scores_100_percent_and_less_when_it_mis
 
 def test_ranges_of_weather() -> None:
     found = study.weathers_of("fog=1000..5000")
-    assert [one.visibility_m for one in found if one] == pytest.approx(np.linspace(1000, 5000, 8))
+    assert [one.fog.visibility_m for one in found if one and one.fog] == pytest.approx(np.linspace(1000, 5000, 8))
     assert study.weathers_of("clear") == [None]
     for text in ("own", "fog=1000..", "fog=a..b", "smog=3"):
         with pytest.raises(ConfigError, match="weather"):
