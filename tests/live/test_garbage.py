@@ -18,7 +18,7 @@ import pytest
 import parhelion as ph
 from dds_rigs import OTHER_DOMAIN
 from parhelion.live.udp import SensorHttp
-from parhelion.makers.ouster.http import OusterApi
+from parhelion.makers.ouster.codec import OusterApi
 from parhelion.makers.ouster.packets import metadata
 
 Lines = Callable[[], int]

@@ -21,7 +21,7 @@ from parhelion.core import config
 from parhelion.core.errors import ConfigError, FormatError, ParhelionError, nearest_name
 from parhelion.core.pose import Pose, quat_rotate
 from parhelion.core.trajectory import Fixed
-from parhelion.motion.placed import PlacedMotion
+from parhelion.motion.pushed import PlacedMotion
 from parhelion.motion.state import state_of
 from parhelion.scenario import verbs
 from parhelion.scenario.bodies import DrivenBody, LiveBody

@@ -52,6 +52,7 @@ from parhelion.sensors.optics.lidar.validity import Validity, validity_in
 from parhelion.weather.daylight import Daylight
 from parhelion.weather.weather import Weather
 from parhelion.world.emitters import Sound
+from parhelion.world.schema import weather_file
 from parhelion.world.world import World
 
 DRIVERS: dict[str, Callable[[], Driver]] = {
@@ -381,7 +382,7 @@ class Scenario:
         if isinstance(weather, dict):
             self.world.weather = Weather.from_mapping(weather, config.At(self.source, "weather"))
         elif weather is not None:
-            self.world.weather = self._at("weather", Weather.load, self.folder / weather)
+            self.world.weather = self._at("weather", lambda: Weather.load(weather_file(self.folder, weather)))
 
     def _show(self, entry: VehicleEntry, shape: BodyShape) -> None:
         """Add a vehicle's body to the world, hidden from the sensors that it carries."""

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from parhelion.core.budgets import check_budget
+from parhelion.core.checks import check_budget
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.pose import Floats, Pose, checked_pose
 from parhelion.core.trajectory import Fixed, Trajectory
@@ -150,7 +150,7 @@ class World(HasEmitters):
                 raise ConfigError(f"{source}: materials is for mesh files; {kind.name} has its own materials")
             return kind.load(source, seed, params)
         if suffix in (".yaml", ".yml", ".json"):
-            from parhelion.world.procedural.files import is_list, load_listed
+            from parhelion.world.procedural.build import is_list, load_listed
 
             if is_list(source):
                 if materials is not None or seed is not None:
