@@ -16,7 +16,7 @@ from parhelion.sensors.waves.diffraction import diffracted_amplitude
 from parhelion.sensors.waves.gnss import earth, vane
 from parhelion.sensors.waves.gnss.earth import Local, Place, geodetic
 from parhelion.sensors.waves.gnss.paths import find_paths
-from parhelion.sensors.waves.gnss.reception import code_sigma, correlation, phase_sigma, track
+from parhelion.sensors.waves.gnss.reception import amplitudes, code_sigma, correlation, gain, phase_sigma, track
 from parhelion.sensors.waves.gnss.rinex_nav import read_navigation
 from parhelion.sensors.waves.gnss.satellites import SYSTEMS, eccentric_anomaly, nominal, states
 from parhelion.sensors.waves.radio import FoliageEllipsoids, satellite_scene
@@ -225,6 +225,11 @@ def test_signals_bend_around_the_edge_of_a_screen() -> None:
     s, c = fresnel((up - R(elevation[:3])) * np.sqrt(2.0 * distance / wave))
     level = 20.0 * np.log10(np.hypot(1 - c - s, c - s) / 2.0)
     assert 20 * np.log10(np.abs(diffracted_amplitude(bent.extra, wave))) == pytest.approx(level, abs=0.2)
+    # The receiver tracks the signal at that level, less the gain of its antenna towards the edge.
+    antenna_sheet = ph.Gnss("u-blox/f9p").config
+    received = amplitudes(bent, np.array([[0.0, 0.0, 0.0, 1.0]]), antenna_sheet, "L1", np.full(3, wave), None)
+    right, _ = gain(antenna_sheet.antenna, bent.arrival)
+    assert 20 * np.log10(np.abs(received) / right) == pytest.approx(level, abs=0.2)
 
 
 def test_two_mirrors_in_a_street() -> None:
