@@ -241,6 +241,22 @@ def test_two_mirrors_in_a_street() -> None:
     assert np.all(np.isfinite(twice.corner))
 
 
+def test_metal_mirrors_reverse_the_hand_of_polarisation() -> None:
+    # One mirror makes a left-handed wave, two make a right-handed one again, each without loss.
+    world = ph.World()
+    world.add(ph.shapes.plane(4000, 4000), material="steel", label="ground")
+    world.add(ph.shapes.box(4000, 0.2, 2000), material="steel", label="wall", pose=ph.Pose((0, 10.1, 0)))
+    found = seen(world, (0.0, 0.0, 2.0), [180.0], [40.0], 2).paths
+    sheet = ph.Gnss("u-blox/f9p").config
+    level = np.abs(
+        amplitudes(found, np.array([[0.0, 0.0, 0.0, 1.0]]), sheet, "L1", np.full(len(found), 0.190294), None)
+    )
+    right, left = gain(sheet.antenna, found.arrival)
+    assert sorted(found.order.tolist()) == [0, 1, 1, 2]
+    assert level == pytest.approx(np.where(found.order == 1, left, right), rel=2e-3)
+    assert np.all(np.abs(right / left - 1.0) > 0.05)
+
+
 def test_small_and_thin_objects_neither_block_nor_mirror() -> None:
     world = plain()
     world.add(ph.shapes.box(0.2, 0.2, 30), material="steel", label="pole", pose=ph.Pose((0, 3, 15)))
