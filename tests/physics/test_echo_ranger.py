@@ -56,6 +56,13 @@ def test_a_ranger_reaches_4_m(distance: float, heard: bool) -> None:
         assert -1.1 * HALF_WAVE_M < nearest - distance < 8 * HALF_WAVE_M
 
 
+def test_the_threshold_ends_the_reach_at_4_m() -> None:
+    # By the sonar equation 4.2 m; the window of the data sheet ends at 4 m in any case.
+    longer = ph.Echo(RANGER).config.model_copy(update={"range_m": (0.02, 8.0)})
+    heard = [np.isfinite(ph.Echo(longer, noise=False).ping(wall(at), pose=ph.Pose()).nearest) for at in (3.9, 4.6)]
+    assert heard == [True, False]
+
+
 def test_a_ranger_does_not_detect_tilted_walls() -> None:
     sensor = ph.Echo(RANGER, noise=False)
     assert np.isfinite(sensor.ping(wall(1.0, 10.0), pose=ph.Pose()).nearest)
