@@ -59,7 +59,7 @@ def draw_sonar(axes: Any) -> None:
     found = ph.Echo("generic/forward-looking-750").ping(world, pose=ph.Pose(rpy_deg=(0, 12, 0)), seed=1)
     # The strongest echo per pixel: a sum over the many cells of the bottom in a pixel would hide the ball.
     place = found.range * np.array([np.sin(found.azimuth), np.cos(found.azimuth)])
-    column, row = np.floor((place + [[13.0], [0.0]]) / 0.2).astype(int)
+    column, row = np.floor((place + np.array([[13.0], [0.0]])) / 0.2).astype(int)
     inside = (column >= 0) & (column < 130) & (row >= 0) & (row < 100)
     image = np.zeros((100, 130))
     np.maximum.at(image, (row[inside], column[inside]), found.snr[inside])

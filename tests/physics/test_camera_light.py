@@ -10,7 +10,6 @@ import pytest
 
 import parhelion as ph
 from camera_rigs import camera_sheet
-from parhelion.core.errors import ConfigError
 from parhelion.core.trajectory import ConstantTwist
 from parhelion.pictures.camera import ndvi
 from parhelion.sensors.optics.camera import shot

@@ -190,7 +190,7 @@ def test_all_cuboids_are_found(height: float) -> None:
 
 
 def test_ground_does_not_end_within_the_beam() -> None:
-    # Rays that ended 15 degrees down, where the beam is 8 dB weaker, made a ring of two thirds of all ground detections.
+    # Rays that ended 15 degrees down, where the beam is 8 dB weaker, made a ring of most ground detections.
     world, pose = cuboids(), ph.Pose((0.0, 0.0, 2.0))
     with unsalted():
         scan = ph.Radar("ti/mmwcas-imaging").scan(world, pose=pose, seed=1)
