@@ -56,6 +56,7 @@ def test_a_ranger_reaches_4_m(distance: float, heard: bool) -> None:
         assert -1.1 * HALF_WAVE_M < nearest - distance < 8 * HALF_WAVE_M
 
 
+@pytest.mark.slow
 def test_the_threshold_ends_the_reach_at_4_m() -> None:
     # By the sonar equation 4.2 m; the window of the data sheet ends at 4 m in any case.
     longer = ph.Echo(RANGER).config.model_copy(update={"range_m": (0.02, 8.0)})

@@ -241,6 +241,7 @@ def test_two_mirrors_in_a_street() -> None:
     assert np.all(np.isfinite(twice.corner))
 
 
+@pytest.mark.slow
 def test_metal_mirrors_reverse_the_hand_of_polarisation() -> None:
     # One mirror makes a left-handed wave, two make a right-handed one again, each without loss.
     world = ph.World()

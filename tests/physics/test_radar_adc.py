@@ -52,6 +52,7 @@ def test_samples_transform_into_the_cube() -> None:
     assert np.median(beams[:20, :, 20:]) / np.log(2.0) == pytest.approx(1.0, abs=0.03)
 
 
+@pytest.mark.slow
 def test_the_phase_of_a_target_is_that_of_its_path_and_of_nothing_else() -> None:
     radar = ti_radar(noise=False)
     wavelength = radar.config.wavelength_m

@@ -189,6 +189,7 @@ def test_all_cuboids_are_found(height: float) -> None:
             assert detected(world, pose.apply(radar.scan(world, pose=pose, seed=seed).xyz)).sum() == 9, seed
 
 
+@pytest.mark.slow
 def test_ground_does_not_end_within_the_beam() -> None:
     # Rays that ended 15 degrees down, where the beam is 8 dB weaker, made a ring of most ground detections.
     world, pose = cuboids(), ph.Pose((0.0, 0.0, 2.0))
