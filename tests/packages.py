@@ -89,6 +89,11 @@ PACKAGES = (
         "core rays weather io world sensors pictures scenario outputs evaluate",
     ),
     _package(
+        "detect",
+        "a detector of road users: training on simulated streets, and scores of any detector by weather",
+        "core weather world motion sensors pictures outputs evaluate campaign",
+    ),
+    _package(
         "live",
         "ROS 2, packets over UDP, Foxglove, browser viewer",
         "core surfaces makers weather io world motion contact sensors pictures scenario outputs",
@@ -102,7 +107,7 @@ PACKAGES = (
         "cli",
         "thin commands: parse, call, print",
         "core makers rays surfaces weather io world motion contact sensors pictures calibrate rebuild scenario outputs "
-        "campaign evaluate live gym " + PUBLIC,
+        "campaign evaluate detect live gym " + PUBLIC,
     ),
 )
 
