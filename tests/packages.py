@@ -86,7 +86,7 @@ PACKAGES = (
     _package(
         "campaign",
         "many runs of a scenario, in processes or on a Dask cluster, collected in one table; large data sets",
-        "core rays weather io world sensors pictures scenario outputs evaluate",
+        "core rays weather io world motion sensors pictures scenario outputs evaluate",
     ),
     _package(
         "detect",

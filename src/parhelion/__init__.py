@@ -122,6 +122,7 @@ __all__ = [*_HOME, *_MODULES, "__version__"]
 
 if TYPE_CHECKING:
     from parhelion import calibrate as calibrate
+    from parhelion import detect as detect
     from parhelion import evaluate as evaluate
     from parhelion import sensors as sensors
     from parhelion.campaign.scan_dataset import ScanDataset as ScanDataset
