@@ -30,7 +30,7 @@ from parhelion.motion.vehicles.base import Command
 from parhelion.motion.vehicles.library import vehicle_sheet
 from parhelion.motion.wake import Wake, WaterWithWakes
 from parhelion.motion.water import CalmWater, GerstnerWater, GerstnerWave, OceanWater, Water
-from parhelion.scenario.bodies import Body, DrivenBody, JointedBody, LiveBody, body_of
+from parhelion.scenario.bodies import Body, DrivenBody, JointedBody, LiveBody, MovedBody, body_of
 from parhelion.scenario.drivers import Driver, ExternalDriver, KinematicDriver, RecordedDriver
 from parhelion.scenario.fields import settings_of
 from parhelion.scenario.populate import Populate, watch
@@ -47,6 +47,7 @@ from parhelion.scenario.schema import (
     WorldEntry,
 )
 from parhelion.scenario.sensors import FrameOnBoard, OnBoard, StreamOnBoard, on_board
+from parhelion.scenario.storyboard import play
 from parhelion.sensors.base import SampleStream, private_key
 from parhelion.sensors.optics.lidar.validity import Validity, validity_in
 from parhelion.weather.daylight import Daylight
@@ -202,12 +203,13 @@ class Scenario:
         self.water = _water(settings, self.seed)
         self._live: LiveActors | None = None
         self._raising: list[Any] = []
+        self._entities: dict[str, Any] | None = None
         self.world = self._load_world(place) if world is None else world
         self._set_weather()
         self._drivers: dict[str, Driver] = {}
         self._ended: tuple[float, str] | None = None
         self.bodies: dict[str, Body] = {
-            entry.name: self._at(f"vehicles[{row}]", body_of, entry, self.folder, self.water, self._driver)
+            entry.name: self._at(f"vehicles[{row}]", self._body, entry)
             for row, entry in enumerate(settings.vehicles)
         }
         self.robots: dict[str, RobotOnBoard] = {
@@ -294,6 +296,18 @@ class Scenario:
         except (ConfigError, FormatError) as error:
             raise ConfigError(f"{self.source}: {at_field(where, error)}") from None
 
+    def _body(self, entry: VehicleEntry) -> Body:
+        if entry.entity is None:
+            return body_of(entry, self.folder, self.water, self._driver)
+        if self._entities is None:
+            assert self.settings.storyboard is not None  # the file's validator
+            storyboard = self.settings.storyboard
+            played = play(self.folder / storyboard.file, self.world, self.settings.duration_s + 1.0, storyboard.parameters)
+            self._entities = played.motions
+        if entry.entity not in self._entities:
+            raise ConfigError(f"entity: the storyboard places no {entry.entity!r}; it places {', '.join(self._entities)}")
+        return MovedBody(entry.name, self._entities[entry.entity], self._driver("recorded"))
+
     def _driver(self, name: str) -> Driver:
         """Return the driver of a name, made for the first of its bodies."""
         if name not in self._drivers:
@@ -339,7 +353,7 @@ class Scenario:
         populate = Populate(world, self.settings, self.folder, self.source)
         populate.all()
         self._live = None if populate.live.empty else populate.live
-        self._raising = populate.raising
+        self._raising, self._entities = populate.raising, populate.entities
         return world
 
     def _raised_plumes(self) -> Plumes:
