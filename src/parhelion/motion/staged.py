@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -29,7 +30,7 @@ class StagedMotion:
     def __init__(self, parts: Sequence[RecordedMotion], hold_s: float = 0.0) -> None:
         self.parts = list(parts)
         starts = [part.start_time for part in self.parts]
-        if not starts or any(b <= a for a, b in zip(starts, starts[1:], strict=False)):
+        if not starts or any(b <= a for a, b in itertools.pairwise(starts)):
             raise ConfigError("staged motion: needs parts whose start times increase")
         self._starts = np.array(starts)
         ends = [part.end_time + hold_s for part in self.parts]

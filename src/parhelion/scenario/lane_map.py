@@ -60,7 +60,9 @@ class LaneMap:
         part = self.roads[road].sections[section]
         share = (min(max(s, part.s), part.end) - part.s) / max(part.end - part.s, 1e-9)
         along = self._along[row]
-        place = float(np.interp((share if self.forward(row) else 1.0 - share) * (len(along) - 1), np.arange(len(along)), along))
+        place = float(
+            np.interp((share if self.forward(row) else 1.0 - share) * (len(along) - 1), np.arange(len(along)), along)
+        )
         return row, place
 
     def _section(self, road: str, s: float) -> int:
@@ -99,7 +101,11 @@ class LaneMap:
             gap = xyz - line[k]
             left = float(ahead[0] * gap[1] - ahead[1] * gap[0])
             turned = np.cos(np.arctan2(ahead[1], ahead[0]) - heading)
-            if turned > 0.5 and abs(left) < 0.5 * self.graph.lanes[row].width_m + 0.5 and (not found or abs(left) < found[0]):
+            if (
+                turned > 0.5
+                and abs(left) < 0.5 * self.graph.lanes[row].width_m + 0.5
+                and (not found or abs(left) < found[0])
+            ):
                 found = abs(left), row, float(np.clip(along[k] + gap @ ahead, 0.0, along[-1])), left
         return None if found is None else found[1:]
 

@@ -99,7 +99,12 @@ def _parsed(file: Path) -> Element:
 
 
 def _resolve(
-    file: Path, element: Element, values: Mapping[str, str], catalogs: _Catalogs, level: int, assigned: Mapping[str, str]
+    file: Path,
+    element: Element,
+    values: Mapping[str, str],
+    catalogs: _Catalogs,
+    level: int,
+    assigned: Mapping[str, str],
 ) -> None:
     """Replace parameters and catalog references in an element and below.
 
@@ -181,7 +186,9 @@ class _Catalogs:
         self._used += 1
         if key not in self._entries:
             folders = ", ".join(str(folder) for folder in dict.fromkeys(self._folders)) or "none"
-            raise ConfigError(f"{self._file}: no catalog {key[0]!r} with an entry {key[1]!r}; folders searched: {folders}")
+            raise ConfigError(
+                f"{self._file}: no catalog {key[0]!r} with an entry {key[1]!r}; folders searched: {folders}"
+            )
         if level >= _DEEPEST or self._used > _MOST_REFERENCES:
             raise ConfigError(f"{self._file}: catalog references are nested too deeply or too many")
         file, entry = self._entries[key]
@@ -212,3 +219,56 @@ def _sheet(node: Node) -> EntitySheet:
         x, y, z = (centre.number(axis, 0.0) for axis in "xyz")
         return EntitySheet(name, kind, (numbers[0], numbers[1], numbers[2]), (x, y, z))
     raise node.fail("needs a <Vehicle>, <Pedestrian>, <MiscObject> or a <CatalogReference> to one")
+
+
+# ---- starter ---------------------------------------------------------------------------------------------------------
+
+
+def scenario_of(file: Path, name: Path) -> str:
+    """Text of a scenario file that plays an OpenSCENARIO file, with a lidar and a camera on its first vehicle.
+
+    `name` is the path that the text uses. Rain, snow and fog of the file's environment at the start are set.
+    """
+    document = read_openscenario(file)
+    if not document.roads:
+        raise ConfigError(f"{file}: names no road network; give <RoadNetwork> a <LogicFile> with an OpenDRIVE file")
+    vehicles = [one for one in document.entities.values() if one.kind not in ("pedestrian", "object")]
+    if not vehicles:
+        raise ConfigError(f"{file}: has no vehicle that could carry sensors")
+    carrier = next((one for one in vehicles if one.name.lower() in ("ego", "hero", "host")), vehicles[0])
+    stop = document.storyboard.child("StopTrigger")
+    times = [] if stop is None else list(stop.element.iter("SimulationTimeCondition"))
+    duration = float(times[0].get("value", "20")) if times else 20.0
+    length, _, height = carrier.size_m
+    front = carrier.centre_m[0] + 0.2 * length
+    lines = [
+        f"# Plays the storyboard of {name.name}; see docs/scenarios.md.",
+        f"duration_s: {duration:g}",
+        f"world: {name.parent / document.roads}",
+        f"storyboard: {{file: {name}}}",
+        *_weather_lines(document.storyboard),
+        "vehicles:",
+        f"  - {{name: ego, entity: {carrier.name}}}   # carries the sensors; its own body is not built",
+        "sensors:",
+        "  - {name: roof, type: lidar, model: velodyne/vlp-16, vehicle: ego, "
+        f"mount: {{xyz: [{carrier.centre_m[0]:.2f}, 0, {height + 0.4:.2f}]}}}}",
+        "  - {name: front, type: camera, model: generic/vga, vehicle: ego, "
+        f"mount: {{xyz: [{front:.2f}, 0, {0.9 * height:.2f}]}}, rate_hz: 2}}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _weather_lines(storyboard: Node) -> list[str]:
+    """Fields of the weather of the environment at the start."""
+    found: dict[str, float] = {}
+    for node in storyboard.element.iterfind("Init//EnvironmentAction//Weather"):
+        rain = node.find("Precipitation")
+        kind = "none" if rain is None else rain.get("precipitationType", "none")
+        if rain is not None and kind in ("rain", "snow"):
+            amount = float(rain.get("precipitationIntensity", rain.get("intensity", "0")))
+            found |= {f"{kind}_rate_mm_h": amount} if amount > 0 else {}
+        fog = node.find("Fog")
+        if fog is not None and float(fog.get("visualRange", "1e9")) < 20_000.0:
+            found["visibility_m"] = float(fog.get("visualRange", "1e9"))
+    rows = ", ".join(f"{name}: {value:g}" for name, value in found.items())
+    return [f"weather: {{{rows}}}"] if rows else []

@@ -219,7 +219,8 @@ class Populate:
             if name not in entry.without and name not in carriers:
                 sheet = played.sheets[name]
                 add_moved(self.world, motion, sheet.kind, sheet.size_m, name, sheet.centre_m, (0.0, self.until_s))
-        _warn_omitted(file, played.omitted)
+        air = self.settings.weather is not None or self.settings.daylight is not None
+        _warn_omitted(file, played.omitted, known=("<EnvironmentAction>",) if air else ())
 
     def _sumo(self, row: int, entry: SumoEntry) -> None:
         file = self.folder / entry.file
@@ -297,8 +298,8 @@ class Populate:
         )
 
 
-def _warn_omitted(file: Path, tally: Tally) -> None:
-    rows = tally.contents(file, "").omitted
+def _warn_omitted(file: Path, tally: Tally, known: tuple[str, ...] = ()) -> None:
+    rows = [row for row in tally.contents(file, "").omitted if row.what not in known]
     if rows:
         what = "; ".join(f"{row.count} {row.what} ({row.reason})" for row in rows)
         warnings.warn(f"{file}: omitted: {what}", stacklevel=2)

@@ -27,10 +27,9 @@ from parhelion.io import format_of
 from parhelion.motion.actors.live import LiveActors
 from parhelion.motion.state import BodyState
 from parhelion.motion.vehicles.base import Command
-from parhelion.motion.vehicles.library import vehicle_sheet
 from parhelion.motion.wake import Wake, WaterWithWakes
 from parhelion.motion.water import CalmWater, GerstnerWater, GerstnerWave, OceanWater, Water
-from parhelion.scenario.bodies import Body, DrivenBody, JointedBody, LiveBody, MovedBody, body_of
+from parhelion.scenario.bodies import Body, DrivenBody, JointedBody, LiveBody, MovedBody, body_of, size_of
 from parhelion.scenario.drivers import Driver, ExternalDriver, KinematicDriver, RecordedDriver
 from parhelion.scenario.fields import settings_of
 from parhelion.scenario.populate import Populate, watch
@@ -209,8 +208,7 @@ class Scenario:
         self._drivers: dict[str, Driver] = {}
         self._ended: tuple[float, str] | None = None
         self.bodies: dict[str, Body] = {
-            entry.name: self._at(f"vehicles[{row}]", self._body, entry)
-            for row, entry in enumerate(settings.vehicles)
+            entry.name: self._at(f"vehicles[{row}]", self._body, entry) for row, entry in enumerate(settings.vehicles)
         }
         self.robots: dict[str, RobotOnBoard] = {
             entry.name: self._at(f"vehicles[{row}].urdf", RobotOnBoard, entry.urdf, self.folder, self.duration_s)
@@ -302,10 +300,14 @@ class Scenario:
         if self._entities is None:
             assert self.settings.storyboard is not None  # the file's validator
             storyboard = self.settings.storyboard
-            played = play(self.folder / storyboard.file, self.world, self.settings.duration_s + 1.0, storyboard.parameters)
+            played = play(
+                self.folder / storyboard.file, self.world, self.settings.duration_s + 1.0, storyboard.parameters
+            )
             self._entities = played.motions
         if entry.entity not in self._entities:
-            raise ConfigError(f"entity: the storyboard places no {entry.entity!r}; it places {', '.join(self._entities)}")
+            raise ConfigError(
+                f"entity: the storyboard places no {entry.entity!r}; it places {', '.join(self._entities)}"
+            )
         return MovedBody(entry.name, self._entities[entry.entity], self._driver("recorded"))
 
     def _driver(self, name: str) -> Driver:
@@ -360,7 +362,7 @@ class Scenario:
         """Dust and spray of vehicles and traffic."""
         plumes = Plumes(self.world)
         for entry in self.settings.vehicles:
-            plumes.add(entry, entry.name, self.bodies[entry.name].motion, **_size(entry))
+            plumes.add(entry, entry.name, self.bodies[entry.name].motion, **size_of(entry))
         for cars, actors in self._raising:
             plumes.add_actors(cars, actors)
         return plumes
@@ -369,7 +371,7 @@ class Scenario:
         """Wake of a vessel."""
         if self.water is None:
             raise ConfigError("there is no water for a wake; add water, for example {kind: calm}")
-        size = {name: value for name, value in _size(entry).items() if name in ("length_m", "width_m")}
+        size = {name: value for name, value in size_of(entry).items() if name in ("length_m", "width_m")}
         return Wake(self.bodies[entry.name].motion, **{"length_m": 6.0, "width_m": 2.0, **size})
 
     @property
@@ -686,15 +688,6 @@ class Scenario:
         from parhelion.outputs.run import run
 
         return run(self, Path(folder), **options)
-
-
-def _size(entry: VehicleEntry) -> dict[str, float]:
-    """Weight [kg] and size [m] of a vehicle with a data sheet."""
-    if entry.model is None:
-        return {}
-    sheet = vehicle_sheet(entry.model)
-    length, width, height = sheet.size_m
-    return {"weight_kg": sheet.mass_kg, "length_m": length, "width_m": width, "height_m": height}
 
 
 def _water(settings: ScenarioFile, seed: int) -> Water | None:

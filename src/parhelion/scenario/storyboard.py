@@ -407,7 +407,9 @@ class _Player:
         timing = None if timing is None else timing.child("Timing")
         times = None
         if timing is not None:
-            times = np.array([row.number("time") for row in rows]) * timing.number("scale", 1.0) + timing.number("offset", 0.0)
+            times = np.array([row.number("time") for row in rows]) * timing.number("scale", 1.0) + timing.number(
+                "offset", 0.0
+            )
             if np.any(np.diff(times) <= 0):
                 raise line.fail("the times of its vertices must increase")
             times = times + (self.time if timing.element.get("domainAbsoluteRelative") == "relative" else 0.0)
@@ -442,7 +444,8 @@ class _Player:
         """Count an element that has no effect, once."""
         if id(node.element) not in self._counted:
             self._counted.add(id(node.element))
-            self.tally.omit(what, "not supported")
+            known = node.tag == "EnvironmentAction"
+            self.tally.omit(what, "set weather and daylight of the scenario" if known else "not supported")
 
     # ---- places ----------------------------------------------------------------------------------------------------
 
@@ -465,7 +468,9 @@ class _Player:
                 other = self.entity(node, node.attribute("entityRef"))
                 if other.place is None:
                     raise node.fail(f"{other.sheet.name} has no place yet; list it first in <Init>")
-                return self._beside(node, other) if kind == "RelativeLanePosition" else self._relative(node, other.place)
+                return (
+                    self._beside(node, other) if kind == "RelativeLanePosition" else self._relative(node, other.place)
+                )
         tags = ", ".join(f"<{one.tag}>" for one in position.children()) or "nothing"
         raise position.fail(
             f"expected a WorldPosition, LanePosition, RoadPosition, or a position relative to an entity, got {tags}"
@@ -521,7 +526,8 @@ class _Player:
         # The probe drives the distance in one step, through the lanes that follow.
         probe.speed = ds / STEP_S
         probe._along_lane()
-        assert probe.place is not None and probe.place.lane is not None
+        assert probe.place is not None
+        assert probe.place.lane is not None
         left = node.number("offset", 0.0) * (way if lanes.forward(probe.place.lane[0]) else -way)
         xyz, ahead = lanes.point(*probe.place.lane, way * left)
         return Place(xyz, math.atan2(way * ahead[1], way * ahead[0]), probe.place.lane, left, way)
@@ -624,7 +630,8 @@ class _Player:
         return self._compared(node, away / speed if speed > 1e-6 else math.inf)
 
     def _distance(self, node: Node, entity: Entity, other: Entity) -> float:
-        assert entity.place is not None and other.place is not None
+        assert entity.place is not None
+        assert other.place is not None
         free, kind = node.element.get("freespace") == "true", node.element.get("relativeDistanceType", "")
         if kind == "longitudinal":
             return abs(self._ahead(entity, other, free))
@@ -634,12 +641,15 @@ class _Player:
             return max(left - free * 0.5 * (entity.sheet.size_m[1] + other.sheet.size_m[1]), 0.0)
         if free:
             a, b = entity.corners(), other.corners()
-            return float(min(np.linalg.norm(a[:, None] - b[None], axis=2).min(), _edge_distance(a, b), _edge_distance(b, a)))
+            return float(
+                min(np.linalg.norm(a[:, None] - b[None], axis=2).min(), _edge_distance(a, b), _edge_distance(b, a))
+            )
         return float(np.linalg.norm(other.place.xyz - entity.place.xyz))
 
     def _ahead(self, entity: Entity, other: Entity, free: bool) -> float:
         """Distance [m] along lanes, otherwise along the heading, from an entity to another one ahead."""
-        assert entity.place is not None and other.place is not None
+        assert entity.place is not None
+        assert other.place is not None
         found = None
         if self.lanes is not None and entity.place.lane and other.place.lane and entity.place.way > 0:
             found = self.lanes.gap(*entity.place.lane, *other.place.lane, entity.route)

@@ -119,7 +119,9 @@ class Entity:
 
     def _along_lane(self) -> None:
         place, lanes = self.place, self.lanes
-        assert place is not None and place.lane is not None and lanes is not None
+        assert place is not None
+        assert place.lane is not None
+        assert lanes is not None
         row, distance = place.lane
         distance += place.way * self.speed * STEP_S
         while not 0.0 <= distance <= lanes.length[row]:

@@ -78,7 +78,11 @@ def add_moved(
         return
     if kind in ("object", "obstacle", "barrier", "none"):
         item = world.add_actor(
-            box(*size_m), material="plastic", label="object", name=name, trajectory=Mounted(middle, Pose((0, 0, size_m[2] / 2)))
+            box(*size_m),
+            material="plastic",
+            label="object",
+            name=name,
+            trajectory=Mounted(middle, Pose((0, 0, size_m[2] / 2))),
         )
         set_mobility(world, item.instance, "movable")
         return
