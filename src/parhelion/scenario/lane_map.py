@@ -84,7 +84,7 @@ class LaneMap:
         return points(self.roads[road], at, np.array([t]))[0], float(headings(self.roads[road], at)[0])
 
     def nearest(self, xyz: Floats, heading: float) -> tuple[int, float, float] | None:
-        """Row, distance and offset to the left of the lane below a point that leads in a direction; None without one."""
+        """Row, distance and offset to the left of the lane at a point that leads in a direction; None without one."""
         from scipy.spatial import cKDTree
 
         if self._index is None:

@@ -68,7 +68,7 @@ class SumoEntry(Config):
     begin_s: Annotated[float, Field(ge=0, le=1e7)] = 0.0
     """SUMO's time at the start of the scenario; the traffic before that fills the roads."""
     offset_m: tuple[float, float] | None = None
-    """Position of the world's origin in SUMO's network; by default the negative `netOffset` of the network is undone."""
+    """Position of the world's origin in SUMO's network; by default the network's `netOffset`."""
     step_s: Annotated[float, Field(ge=0.01, le=1)] = 0.1
     """Step of SUMO."""
     most: Annotated[int, Field(ge=1, le=2000)] = 200

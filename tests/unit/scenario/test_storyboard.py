@@ -104,7 +104,8 @@ def test_route_leads_through_a_junction(tmp_path):
         ('<RelativeDistanceCondition entityRef="Target" value="50.5" rule="lessOrEqual" freespace="true" '
          'relativeDistanceType="longitudinal"/>', 4.5),
         ('<TraveledDistanceCondition value="60"/>', 3.0),
-        (f'<ReachPositionCondition tolerance="2"><Position>{at_lane(80.0, -1)}</Position></ReachPositionCondition>', 3.4),
+        ('<ReachPositionCondition tolerance="2"><Position><WorldPosition x="80" y="-1.75"/></Position>'
+         '</ReachPositionCondition>', 3.4),
         ('<CollisionCondition><EntityRef entityRef="Target"/></CollisionCondition>', 9.55),
         ('<RelativeSpeedCondition entityRef="Target" value="9" rule="greaterThan"/>', 0.0),
     ],
@@ -143,8 +144,8 @@ def test_keeps_its_distance_and_a_walker_follows_timed_points(place):
     )
     walk = (
         f'<RoutingAction><FollowTrajectoryAction><Trajectory name="t" closed="false"><Shape><Polyline>{vertices}'
-        '</Polyline></Shape></Trajectory><TimeReference><Timing domainAbsoluteRelative="relative" scale="1" offset="0"/>'
-        "</TimeReference></FollowTrajectoryAction></RoutingAction>"
+        '</Polyline></Shape></Trajectory><TimeReference><Timing domainAbsoluteRelative="relative" scale="1" '
+        'offset="0"/></TimeReference></FollowTrajectoryAction></RoutingAction>'
     )
     init = begin("Ego", at_lane(10.0, -1), 20.0) + begin("Target", at_lane(40.0, -1), 12.0)
     init += begin("Walker", '<WorldPosition x="200" y="-9" h="1.57"/>')
@@ -197,7 +198,7 @@ def test_unsupported_elements_are_counted_and_errors_name_the_place(place):
     omitted = {row.what for row in played.omitted.contents("a", "b").omitted}
     assert omitted == {"<ActivateControllerAction>", "<UserDefinedValueCondition>, which is never true", "entity"}
     file = file_of(place.folder, {"Ego": CAR}, init, {"Ego": event("e", lane_change(4, "linear", 1.0), after(0.0))})
-    with pytest.raises(ConfigError, match="drive.xosc: .*there is no lane 4 for vehicles beside lane -1 of road '1'"):
+    with pytest.raises(ConfigError, match=r"drive.xosc: .*there is no lane 4 for vehicles beside lane -1 of road '1'"):
         play(file, place.world, 1.0)
     with pytest.raises(ConfigError, match="the world has no lanes; set world to the OpenDRIVE file"):
         play(file, ph.World.load("cuboids"), 1.0)
@@ -212,7 +213,7 @@ def fields(**more) -> dict:
 
 
 def test_scenario_with_a_storyboard_carries_sensors_and_shows_the_others(place):
-    """The carrier moves as its entity; a vehicle that is deleted at 1 s is gone, and the car's frame is in its middle."""
+    """The carrier moves as its entity; a vehicle deleted at 1 s is gone, and the frame of its body is in its middle."""
     gone = '<GlobalAction><EntityAction entityRef="Target"><DeleteEntityAction/></EntityAction></GlobalAction>'
     init = begin("Ego", at_lane(10.0, -1), 20.0) + begin("Target", at_lane(40.0, -2), 0.0)
     init += begin("Walker", '<WorldPosition x="60" y="-9" h="1.57"/>')
@@ -224,8 +225,8 @@ def test_scenario_with_a_storyboard_carries_sensors_and_shows_the_others(place):
     assert middle[0].tolist() == pytest.approx([41.4, -5.25, 0.0])
     assert middle[1, 2] < -1000.0
     assert any(name.startswith("Walker/") for name in bodies)
+    broken = fields(storyboard={"file": file.name}, vehicles=[{"name": "car", "entity": "Egon"}])
     with pytest.raises(ConfigError, match="places no 'Egon'; it places Ego, Target, Walker"):
-        broken = fields(storyboard={"file": file.name}, vehicles=[{"name": "car", "entity": "Egon"}])
         Scenario.from_mapping(broken, place.folder)
     with pytest.raises(ConfigError, match=r"vehicles\[0\].entity: needs a storyboard"):
         Scenario.from_mapping(fields(), place.folder)
@@ -297,9 +298,10 @@ def test_new_scenario_from_a_storyboard_loads(place, tmp_path, monkeypatch):
     from parhelion.scenario.openscenario import scenario_of
 
     street(tmp_path)
-    dull = '<Weather><Precipitation precipitationType="rain" precipitationIntensity="8"/><Fog visualRange="500"/></Weather>'
+    rain = '<Precipitation precipitationType="rain" precipitationIntensity="8"/>'
+    dull = f'<Environment name="e"><Weather>{rain}<Fog visualRange="500"/></Weather></Environment>'
     init = begin("Ego", at_lane(10.0, -1), 20.0) + (
-        f'<GlobalAction><EnvironmentAction><Environment name="e">{dull}</Environment></EnvironmentAction></GlobalAction>'
+        f"<GlobalAction><EnvironmentAction>{dull}</EnvironmentAction></GlobalAction>"
     )
     file = file_of(tmp_path, {"Ego": CAR}, init)
     (tmp_path / "s.yaml").write_text(scenario_of(Path(file), Path(file.name)))
