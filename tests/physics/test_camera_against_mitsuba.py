@@ -26,7 +26,7 @@ SUN = np.array([0.3, -0.5, 0.81]) / np.linalg.norm([0.3, -0.5, 0.81])
 SKY = np.array([20.0, 30.0, 45.0])
 BEAM = np.array([200.0, 180.0, 150.0])
 BOUNCES = {"street": 3, "hills": 3, "room": 6}
-"""Mitsuba counts panes and mirrors, we do not; after 6 bounces walls of 0.3 leave below 0.1 % of the light to either."""
+"""Mitsuba counts panes and mirrors, we do not; walls of 0.3 leave below 0.1 % of the light after 6 bounces."""
 
 
 def even_sky() -> SkyLight:

@@ -112,8 +112,8 @@ def test_two_panes_show_the_card_behind_them(monkeypatch: pytest.MonkeyPatch) ->
     """Panes are no bounces: light reaches a card through two of them, and the camera through both again.
 
     In even light L, the card is L / 2. A pane transmits 0.85 of light along its normal and about 0.78 of diffuse light:
-    0.5 * 0.78^2 * 0.85^2 = 0.22; with 0.08 + 0.06 of the sky reflected by the panes, dust, and light that returns to the
-    card, this is 0.36 to 0.40. Counted as bounces, panes left 0.10.
+    0.5 * 0.78^2 * 0.85^2 = 0.22; with 0.08 + 0.06 of the sky reflected by the panes, dust, and light that returns to
+    the card, this is 0.36 to 0.40. Counted as bounces, panes left 0.10.
     """
     even_light(monkeypatch, 1.0)
     plain, behind = card(), card()

@@ -298,16 +298,13 @@ class Scenario:
         if entry.entity is None:
             return body_of(entry, self.folder, self.water, self._driver)
         if self._entities is None:
-            assert self.settings.storyboard is not None  # the file's validator
-            storyboard = self.settings.storyboard
-            played = play(
-                self.folder / storyboard.file, self.world, self.settings.duration_s + 1.0, storyboard.parameters
-            )
+            story = self.settings.storyboard
+            assert story is not None  # the file's validator
+            played = play(self.folder / story.file, self.world, self.settings.duration_s + 1.0, story.parameters)
             self._entities = played.motions
         if entry.entity not in self._entities:
-            raise ConfigError(
-                f"entity: the storyboard places no {entry.entity!r}; it places {', '.join(self._entities)}"
-            )
+            known = ", ".join(self._entities)
+            raise ConfigError(f"entity: the storyboard places no {entry.entity!r}; it places {known}")
         return MovedBody(entry.name, self._entities[entry.entity], self._driver("recorded"))
 
     def _driver(self, name: str) -> Driver:

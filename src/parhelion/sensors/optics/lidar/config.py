@@ -427,8 +427,8 @@ class Noise(Config):
     """Standard deviation of the rings' constant range errors where those of the unit are unknown: each ring gets one
     random error, the same in all scans of this model. Data sheets count it as accuracy; it is not scatter."""
     channel_elevation_sigma_deg: NonNegative = 0.0
-    """Standard deviation of the rings' constant errors of elevation: what the unit's calibration leaves. Each ring gets one
-    random error, the same in all scans of this model; beams leave at their true elevation, points have the nominal one."""
+    """Standard deviation of the rings' constant errors of elevation, which the calibration of a unit leaves: each ring
+    gets one random error, the same in all scans of this model. Points have the nominal elevation."""
     false_alarm_rate_hz: NonNegative = 0.0
     """False points per second of open receiver, over the whole range gate."""
     background_klx: NonNegative = 0.0
