@@ -139,7 +139,7 @@ def sumo_drives(file: Path, world: World, until_s: float, seed: int, entry: Sumo
     finally:
         libsumo.close()
     tally = Tally()
-    drives = []
+    drives: list[Drive] = []
     for name in sorted(rows, key=lambda one: (rows[one][0][0], one)):
         if len(drives) == entry.most:
             tally.omit("vehicles and people", f"more than most: {entry.most}", len(rows) - len(drives))
