@@ -75,7 +75,7 @@ def test_oncoming_lane_and_overtaking_against_it(place):
 
 
 def test_route_leads_through_a_junction(tmp_path):
-    """A car turns right where its route says so, within 1 cm of the arc of 10 m radius about (-10, -11.75)."""
+    """A car turns right where its route leads, within 1 cm of the arc of 10 m radius about (-10, -11.75)."""
     (tmp_path / "street.xodr").write_text(tee_junction())
     world = ph.World.load(str(tmp_path / "street.xodr"))
     goal = f"<Position>{at_lane(30.0, -1, road_number=3)}</Position>"
@@ -202,8 +202,8 @@ def test_unsupported_elements_are_counted_and_errors_name_the_place(place):
         play(file, place.world, 1.0)
     with pytest.raises(ConfigError, match="the world has no lanes; set world to the OpenDRIVE file"):
         play(file, ph.World.load("cuboids"), 1.0)
-    with pytest.raises(ConfigError, match="has no entity 'Nobody'"):
-        play(file_of(place.folder, {"Ego": CAR}, begin("Nobody", at_lane(0.0, -1))), place.world, 1.0)
+    with pytest.raises(ConfigError, match="has no entity 'Absent'"):
+        play(file_of(place.folder, {"Ego": CAR}, begin("Absent", at_lane(0.0, -1))), place.world, 1.0)
 
 
 def fields(**more) -> dict:
