@@ -73,9 +73,12 @@ def soil_of(material: str, *, wet: bool = False) -> Soil | None:
 
 
 def is_wet(world: World, time: float) -> bool:
-    """True if it rains at a time [s]."""
+    """True if the weather wets surfaces at a time [s]."""
     weather = world.weather
-    return weather is not None and weather.at(time).rain_rate_mm_h > 0.0
+    if weather is None:
+        return False
+    covers = (one.medium.effects.cover(one.part) for one in weather.present(time))
+    return any(cover is not None and cover.wets for cover in covers)
 
 
 def surfaces_of(world: World, *, wet: bool) -> Floats:

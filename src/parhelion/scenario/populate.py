@@ -298,6 +298,13 @@ class Populate:
         )
 
 
+def entity_motions(settings: ScenarioFile, folder: Path, world: World) -> dict[str, Trajectory]:
+    """Motions of the entities of a scenario's storyboard in a world."""
+    story = settings.storyboard
+    assert story is not None  # the file's validator
+    return dict(play(folder / story.file, world, settings.duration_s + 1.0, story.parameters).motions)
+
+
 def _warn_omitted(file: Path, tally: Tally, known: tuple[str, ...] = ()) -> None:
     rows = [row for row in tally.contents(file, "").omitted if row.what not in known]
     if rows:

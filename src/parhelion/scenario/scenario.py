@@ -19,7 +19,7 @@ from parhelion.core import config
 from parhelion.core.checks import vector
 from parhelion.core.clouds import Scan
 from parhelion.core.errors import ConfigError, FormatError, at_field
-from parhelion.core.pose import Pose
+from parhelion.core.pose import Pose, checked_pose
 from parhelion.core.reading import files_read
 from parhelion.core.streams import Samples
 from parhelion.core.trajectory import Mounted
@@ -32,7 +32,7 @@ from parhelion.motion.water import CalmWater, GerstnerWater, GerstnerWave, Ocean
 from parhelion.scenario.bodies import Body, DrivenBody, JointedBody, LiveBody, MovedBody, body_of, size_of
 from parhelion.scenario.drivers import Driver, ExternalDriver, KinematicDriver, RecordedDriver
 from parhelion.scenario.fields import settings_of
-from parhelion.scenario.populate import Populate, watch
+from parhelion.scenario.populate import Populate, entity_motions, watch
 from parhelion.scenario.raises import Plumes
 from parhelion.scenario.robot_sheets import wheel_joints
 from parhelion.scenario.robots import OwnLidar, RobotOnBoard
@@ -46,12 +46,12 @@ from parhelion.scenario.schema import (
     WorldEntry,
 )
 from parhelion.scenario.sensors import FrameOnBoard, OnBoard, StreamOnBoard, on_board
-from parhelion.scenario.storyboard import play
 from parhelion.sensors.base import SampleStream, private_key
 from parhelion.sensors.optics.lidar.validity import Validity, validity_in
 from parhelion.weather.daylight import Daylight
 from parhelion.weather.weather import Weather
 from parhelion.world.emitters import Sound
+from parhelion.world.schema import weather_file
 from parhelion.world.world import World
 
 DRIVERS: dict[str, Callable[[], Driver]] = {
@@ -76,7 +76,7 @@ Edited = Callable[[str, Mapping[str, Any]], None]
 """Function that is called after each edit of a scenario with its name and arguments."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Step:
     """One completed step of a scenario's clock.
 
@@ -298,10 +298,7 @@ class Scenario:
         if entry.entity is None:
             return body_of(entry, self.folder, self.water, self._driver)
         if self._entities is None:
-            story = self.settings.storyboard
-            assert story is not None  # the file's validator
-            played = play(self.folder / story.file, self.world, self.settings.duration_s + 1.0, story.parameters)
-            self._entities = played.motions
+            self._entities = entity_motions(self.settings, self.folder, self.world)
         if entry.entity not in self._entities:
             known = ", ".join(self._entities)
             raise ConfigError(f"entity: the storyboard places no {entry.entity!r}; it places {known}")
@@ -394,7 +391,7 @@ class Scenario:
         if isinstance(weather, dict):
             self.world.weather = Weather.from_mapping(weather, config.At(self.source, "weather"))
         elif weather is not None:
-            self.world.weather = self._at("weather", Weather.load, self.folder / weather)
+            self.world.weather = self._at("weather", lambda: Weather.load(weather_file(self.folder, weather)))
 
     def _show(self, entry: VehicleEntry, shape: BodyShape) -> None:
         """Add a vehicle's body to the world, hidden from the sensors that it carries."""
@@ -492,7 +489,11 @@ class Scenario:
 
     def command(self, vehicle: str, command: Command) -> None:
         """Give a vehicle a command for the next step."""
-        self.body(vehicle)
+        body = self.body(vehicle)
+        if isinstance(body, DrivenBody):
+            body.vehicle.check(command)
+        elif not isinstance(body, JointedBody):
+            body.command(command)  # refused
         self._commands[vehicle] = command
         self._report("command", vehicle=vehicle, command=command)
 
@@ -513,7 +514,7 @@ class Scenario:
             raise ConfigError(f"{vehicle}: is moved by the scenario; set dynamics: external to move it from outside")
         given = ((f"{vehicle}: velocity", velocity), (f"{vehicle}: angular_velocity", angular_velocity))
         rates = [None if value is None else np.array(vector(name, value, 3)) for name, value in given]
-        body.driver.move(body.number, pose, *rates)
+        body.driver.move(body.number, checked_pose(f"{vehicle}: pose", pose), *rates)
         self._report("move", vehicle=vehicle, pose=pose, velocity=rates[0], angular_velocity=rates[1])
 
     # ---- sensors at run time -----------------------------------------------------------------------------------
@@ -532,7 +533,7 @@ class Scenario:
         of attached sensors are written like those of others; captures, data sets, Foxglove recordings and the report
         hold the sensors of the file only.
         """
-        given = sensor.model_dump() if isinstance(sensor, SensorEntry) else dict(sensor)
+        given = sensor.model_dump() if isinstance(sensor, SensorEntry) else sensor
         entry = config.parse(SensorEntry, given, "sensor")
         entry = entry.model_copy(update={"phase_s": max(entry.phase_s, self.now_s)})
         used = [one.name for one in (*self.sensors, *self.detached)]
@@ -578,7 +579,7 @@ class Scenario:
         sensor = self.sensor(name)
         if isinstance(sensor, StreamOnBoard):
             raise ConfigError(f"{name}: the mount of a stream of samples is fixed; detach it and attach another sensor")
-        sensor.remount(self.now_s, pose)
+        sensor.remount(self.now_s, checked_pose(f"{name}: pose", pose))
         self.mount_changes += 1
         self._report("mount", sensor=name, pose=pose)
 
