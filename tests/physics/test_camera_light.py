@@ -107,6 +107,22 @@ def test_light_between_walls_adds_up(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.all(seen == 0.0)
 
 
+def test_two_panes_show_the_card_behind_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Panes are no bounces: light reaches a card through two of them, and the camera through both again.
+
+    In even light L, the card is L / 2. A pane transmits 0.85 of light along its normal and about 0.78 of diffuse light:
+    0.5 * 0.78^2 * 0.85^2 = 0.22; with 0.08 + 0.06 of the sky reflected by the panes, dust, and light that returns to
+    the card, this is 0.36 to 0.40. Counted as bounces, panes left 0.10.
+    """
+    even_light(monkeypatch, 1.0)
+    plain, behind = card(), card()
+    for height in (0.4, 0.8):
+        behind.add(ph.shapes.plane(40.0, 40.0), material="glass", pose=ph.Pose((0.0, 0.0, height)))
+    seen = [light(bounces=1).shoot(world, pose=DOWN, seed=2).colour.mean() for world in (plain, behind)]
+    assert seen[0] == pytest.approx(0.5, rel=0.02)
+    assert 0.33 < seen[1] < 0.43
+
+
 @pytest.mark.parametrize("distance", [20.0, 60.0, 100.0])
 def test_contrast_falls_in_fog_as_koschmieder_says(distance: float) -> None:
     """The difference of a white and a black board falls by exp(-alpha d): to 5 % at the optical range ln 20 / alpha."""

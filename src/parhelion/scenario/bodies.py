@@ -448,6 +448,15 @@ def _dynamics(entry: VehicleEntry, vehicle: Vehicle, driver: Callable[[str], Dri
     return "kinematic"
 
 
+def size_of(entry: VehicleEntry) -> dict[str, float]:
+    """Weight [kg] and size [m] of a vehicle with a data sheet."""
+    if entry.model is None:
+        return {}
+    sheet = vehicle_sheet(entry.model)
+    length, width, height = sheet.size_m
+    return {"weight_kg": sheet.mass_kg, "length_m": length, "width_m": width, "height_m": height}
+
+
 def motion_of(entry: MotionEntry, folder: Path) -> Trajectory:
     """Return the motion of an entry."""
     if entry.recorded is not None:

@@ -27,6 +27,7 @@ from parhelion.sensors.optics.lidar.emit import ShotArrays, SubRays, aim, footpr
 from parhelion.sensors.optics.lidar.illuminate import Optics, Reflection, illuminate_adaptively, illuminate_all
 from parhelion.sensors.optics.lidar.link_budget import (
     channel_biases,
+    channel_elevations,
     channel_gains,
     channel_intensities,
     noise_sigma,
@@ -140,8 +141,9 @@ class LidarOnDevice(DeviceOwned):
     def _upload(self, table: ShotTable) -> tuple[ShotArrays, Readout]:
         if self._table is not table or self._shots is None or self._readout is None:
             self._table, self._group = table, None
-            gains = channel_gains(self.config, int(table.ring.max(initial=0)) + 1)
-            self._shots = ShotArrays.upload(self.engine, table, gains)
+            rings = int(table.ring.max(initial=0)) + 1
+            raised = channel_elevations(self.config.noise, rings, self.config.name) if self.noisy else None
+            self._shots = ShotArrays.upload(self.engine, table, channel_gains(self.config, rings), raised)
             self._readout = self._make_readout(table)
         return self._shots, self._readout
 
