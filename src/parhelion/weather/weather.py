@@ -19,8 +19,11 @@ from parhelion.core.deprecation import deprecated_method
 from parhelion.core.errors import ConfigError
 from parhelion.core.files import write_whole
 from parhelion.core.pose import Pose
+from parhelion.weather.ground import AMOUNTS as GROUND
+from parhelion.weather.ground import FROM_RAIN, HALF_WET, Ground, ground_at, share_check
+from parhelion.weather.ground import is_constant as ground_is_constant
 from parhelion.weather.media import Cover, Medium, Radio, table
-from parhelion.weather.parts import Schedule, WholeNumber, Wind, plain, range_words, seconds, within
+from parhelion.weather.parts import Schedule, WholeNumber, Wind, bounds_of, plain, range_words, seconds, within
 
 if TYPE_CHECKING:
     from parhelion.weather.media.dust import DustCloud, DustTrail
@@ -64,6 +67,8 @@ def _fields(media: tuple[Medium, ...]) -> type[config.Config]:
     fields["wind_m_s"] = (tuple[Wind, Wind, Wind], (0.0, 0.0, 0.0))
     for name, (low, high) in AIR.items():
         fields[name] = (Annotated[float, Field(ge=low, le=high)] | None, None)
+    for name in GROUND:
+        fields[name] = (Annotated[Schedule | str, share_check(name)] | None, None)
     fields["seed"] = (Annotated[WholeNumber, within(0, 2**64 - 1)], 0)
     checks: dict[str, Any] = {"one_form": field_validator(*shorts)(one_form)}
     checks |= {f"list_of_{one.name}": _a_list(one) for one in media if one.place is not None}
@@ -150,6 +155,10 @@ class Weather:
         temperature_c: Temperature of the air [°C]; by default each sensor uses that of its data sheet.
         humidity_percent: Relative humidity of the air [%]; by default that of the data sheet.
         pressure_hpa: Pressure of the air [hPa]; by default that of the data sheet.
+        wetness: Wet share of surfaces, 0 to 1, or 'from-rain'; by default sensors see dry surfaces, and cameras wet ones
+            in rain.
+        puddles: Share of level ground under puddles, 0 to 1, or 'from-rain'.
+        snow_cover: Share of surfaces facing up that snow covers, 0 to 1.
         seed: Selects the random positions of eddies and cells and the motion of dust.
         others: Media of other packages by name.
 
@@ -177,6 +186,12 @@ class Weather:
     """Relative humidity of the air [%]; None leaves it to the sensors."""
     pressure_hpa: float | None
     """Pressure of the air [hPa]; None leaves it to the sensors."""
+    wetness: Schedule | str | None
+    """Wet share of surfaces; None leaves it to the sensors."""
+    puddles: Schedule | str | None
+    """Share of level ground under puddles."""
+    snow_cover: Schedule | None
+    """Share of surfaces facing up that snow covers."""
     seed: int
     """Selects the random positions of eddies and cells and the motion of dust."""
     raised: tuple[tuple[str, RaisedPart], ...]
@@ -197,6 +212,9 @@ class Weather:
         temperature_c: float | None = None,
         humidity_percent: float | None = None,
         pressure_hpa: float | None = None,
+        wetness: Schedule | str | None = None,
+        puddles: Schedule | str | None = None,
+        snow_cover: Schedule | None = None,
         seed: int = 0,
         **others: Any,
     ) -> None:
@@ -216,11 +234,14 @@ class Weather:
             "temperature_c": temperature_c,
             "humidity_percent": humidity_percent,
             "pressure_hpa": pressure_hpa,
+            "wetness": wetness,
+            "puddles": puddles,
+            "snow_cover": snow_cover,
         }
         self._take(config.parse(weather_fields(), plain(given), "weather"))
 
     def _take(self, fields: Any) -> None:
-        values: dict[str, Any] = {name: getattr(fields, name) for name in ("wind_m_s", *AIR, "seed")}
+        values: dict[str, Any] = {name: getattr(fields, name) for name in ("wind_m_s", *AIR, *GROUND, "seed")}
         for name, medium in table().items():
             part = getattr(fields, name)
             if medium.place is not None:
@@ -240,7 +261,7 @@ class Weather:
         raise FrozenInstanceError(f"cannot assign to field {name!r}")
 
     def _key(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, name) for name in (*table(), "wind_m_s", *AIR, "seed", "raised"))
+        return tuple(getattr(self, name) for name in (*table(), "wind_m_s", *AIR, *GROUND, "seed", "raised"))
 
     def __eq__(self, other: object) -> bool:
         return self._key() == other._key() if isinstance(other, Weather) else NotImplemented
@@ -284,7 +305,12 @@ class Weather:
     @property
     def is_constant(self) -> bool:
         """True if the weather is the same at all times."""
-        return not any(self.wind_m_s) and all(part.is_constant(medium.amount) for medium, part, _ in self.parts())
+        still = not any(self.wind_m_s) and all(part.is_constant(medium.amount) for medium, part, _ in self.parts())
+        return still and ground_is_constant(self)
+
+    def ground(self, time: float) -> Ground | None:
+        """Wet and snowy ground at a time [s]; None if it is dry and bare, or if this weather does not state it."""
+        return ground_at(self, float(seconds(time)))
 
     def radio(self, time: float, frequency_hz: float) -> list[tuple[Medium, Radio]]:
         """Effects of media on radio waves at a time [s]."""
@@ -304,7 +330,9 @@ class Weather:
 
     @property
     def is_wet(self) -> bool:
-        """True if porous surfaces are wet."""
+        """True if porous surfaces are wet at some time: as `wetness` states, by default if it rains."""
+        if self.wetness is not None and self.wetness != FROM_RAIN:
+            return bounds_of(self.wetness)[1] >= HALF_WET  # type: ignore[arg-type]
         return any(cover.wets for _, cover in self._covers())
 
     def _covers(self) -> Iterator[tuple[str, Cover]]:
@@ -323,7 +351,7 @@ class Weather:
         """
         wanted = config.parse(weather_fields(), plain(changes), "weather")
         given = wanted.model_fields_set
-        values: dict[str, Any] = {name: getattr(self, name) for name in (*table(), "wind_m_s", *AIR, "seed")}
+        values: dict[str, Any] = {name: getattr(self, name) for name in (*table(), "wind_m_s", *AIR, *GROUND, "seed")}
         values |= {name: getattr(wanted, name) for name in given if name in values}
         for name, medium in table().items():
             field, short, part = medium.amount.field, medium.amount.short, values[name]
@@ -413,7 +441,7 @@ class Weather:
                 content |= {amount.short: fields[amount.field]} if short else {medium.name: fields}
         if any(self.wind_m_s):
             content["wind_m_s"] = list(self.wind_m_s)
-        content |= {name: value for name in AIR if (value := getattr(self, name)) is not None}
+        content |= {name: plain(value) for name in (*AIR, *GROUND) if (value := getattr(self, name)) is not None}
         if self.seed:
             content["seed"] = self.seed
         return content
@@ -446,4 +474,7 @@ class Weather:
             words.append(f"wind ({', '.join(f'{v:g}' for v in self.wind_m_s)}) m/s")
         units = {"temperature_c": "°C", "humidity_percent": "% humidity", "pressure_hpa": "hPa"}
         words += [f"{value:g} {unit}" for name, unit in units.items() if (value := getattr(self, name)) is not None]
+        for name, amount in GROUND.items():
+            if (value := getattr(self, name)) is not None:
+                words.append(f"{amount.word} {value if value == FROM_RAIN else range_words(value)}")
         return f"<Weather {', '.join(words) or 'clear'}>"

@@ -234,8 +234,11 @@ class LidarOnDevice(DeviceOwned):
         beams, keys = self._emit(launch)
         weather = self._launch_weather(launch, beams, keys)
         air = Air(self.optics.extinction) if weather is None else weather.air
-        profiled = self._profiled_parts(target)
-        light = Reflection(target.surfaces, self.sub_rays, self.optics, air, profiled, weathered=weather is not None)
+        ground = None if launch.weather is None else launch.weather.ground(launch.times[0])
+        # Profiles were measured on dry surfaces.
+        profiled = self._profiled_parts(target) if ground is None else None
+        surfaces = target.surfaces_in(ground)
+        light = Reflection(surfaces, self.sub_rays, self.optics, air, profiled, weathered=weather is not None)
         scene = target.scene.for_kernels()
         if self.sampling == "adaptive":
             echoes = illuminate_adaptively(light, scene, beams, self.detector.merge_distance)
@@ -249,7 +252,7 @@ class LidarOnDevice(DeviceOwned):
         shots, readout = self._upload(launch.table)
         reception = Reception(self.detector, readout, beams, keys, in_air, displaced, profiled, dimming)
         behind, more_casts = None, None
-        if self.bounces and target.surfaces.has_specular:
+        if self.bounces and surfaces.has_specular:
             behind, more_casts = trace_specular(light, scene, echoes, beams, self.bounces)
         returns = receive(self.engine, reception, echoes, behind, shots)
         ambient = None
@@ -286,7 +289,8 @@ class LidarOnDevice(DeviceOwned):
         beams, keys = self._emit(launch)
         weather = self._launch_weather(launch, beams, keys)
         air = Air(self.optics.extinction) if weather is None else weather.air
-        light = Reflection(launch.target.surfaces, self.sub_rays, self.optics, air)
+        ground = None if launch.weather is None else launch.weather.ground(launch.times[0])
+        light = Reflection(launch.target.surfaces_in(ground), self.sub_rays, self.optics, air)
         echoes = illuminate_all(light, launch.target.scene.for_kernels(), beams)
         everyone = self.engine.dr.arange(self.engine.mi.UInt32, beams.count)
         blocks = echoes.blocks(self.engine, everyone)
