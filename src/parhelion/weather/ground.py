@@ -33,26 +33,16 @@ STEP = 0.01
 
 
 def _share(name: str, words: str, hint: str) -> Amount:
-    option = f"--{name.replace('_', '-')}"
-    return Amount(name, name, option, "SHARE", words, "", 0.0, 1.0, Slider(1.0, STEP, hint=hint), word=words)
+    option, word = f"--{name.replace('_', '-')}", name.replace("_", " ")
+    return Amount(name, name, option, "SHARE", words, "", 0.0, 1.0, Slider(1.0, STEP, hint=hint), word=word)
 
 
 AMOUNTS = {
-    "wetness": _share("wetness", "wetness", "share of the area that water wets: 1 in rain"),
-    "puddles": _share("puddles", "puddles", "share of level ground under standing water"),
-    "snow_cover": _share("snow_cover", "snow cover", "share of surfaces facing up that snow covers"),
+    "wetness": _share("wetness", "Wet share of surfaces, 0 to 1, or from-rain.", "1 in rain"),
+    "puddles": _share("puddles", "Share of level ground under puddles, 0 to 1, or from-rain.", "0.3 after heavy rain"),
+    "snow_cover": _share("snow_cover", "Share of surfaces facing up that snow covers, 0 to 1.", "patches below 1"),
 }
 """Shares by name, each with limits, shell option and slider."""
-_HELP = {
-    "wetness": "Wet share of surfaces, 0 to 1, or from-rain.",
-    "puddles": "Share of level ground under puddles, 0 to 1, or from-rain.",
-    "snow_cover": "Share of surfaces facing up that snow covers, 0 to 1.",
-}
-
-
-def option_help(name: str) -> str:
-    """Help of the shell option of a share."""
-    return _HELP[name]
 
 
 def share_check(name: str) -> PlainValidator:

@@ -91,7 +91,7 @@ class Conditions:
     The amount of each medium is an attribute: `rain_rate_mm_h`, `visibility_m` (infinite without fog),
     `snow_rate_mm_h` (as melted water), `cloud_density_kg_m3` (at the centre of each dust cloud, trails left out),
     `trails_begun` (dust trails; their dust remains after they end), `spray_density_kg_m3` (at the centre of each cloud
-    of spray), and those of media of other packages. Dust and spray that vehicles raise are left out.
+    of spray), those of media of other packages, and `wetness`, `puddles` and `snow_cover` of the ground. Dust and spray that vehicles raise are left out.
     """
 
     time_s: float
@@ -114,16 +114,17 @@ class Conditions:
 
     @property
     def is_clear(self) -> bool:
-        """True if the air holds nothing. Wind alone is clear air."""
+        """True if the air holds nothing, whatever the ground. Wind alone is clear air."""
         clear = _clear_air()
-        return not any(any(now) if isinstance(now, tuple) else now != clear[name] for name, now in self.amounts.items())
+        air = [(name, now) for name, now in self.amounts.items() if name not in GROUND]
+        return not any(any(now) if isinstance(now, tuple) else now != clear[name] for name, now in air)
 
 
 def _clear_air() -> dict[str, Any]:
     amounts: dict[str, Any] = {}
     for medium in table().values():
         amounts |= medium.effects.conditions(medium, (), 0.0)
-    return amounts
+    return amounts | dict.fromkeys(GROUND, 0.0)
 
 
 class Present(NamedTuple):
@@ -295,6 +296,9 @@ class Weather:
             found = getattr(self, name)
             parts = found if medium.place is not None else () if found is None else (found,)
             amounts |= medium.effects.conditions(medium, parts, now)
+        ground = self.ground(now)
+        if ground is not None:
+            amounts |= {name: getattr(ground, name) for name in GROUND}
         return Conditions(now, wind_m_s=self.wind_m_s, **amounts)
 
     def is_clear(self, time: float | None = None) -> bool:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from parhelion.core.arrays import Reals
 from parhelion.core.clouds import forget_origin, register_origin
 from parhelion.core.errors import ConfigError
+from parhelion.weather.ground import AMOUNTS as GROUND
 from parhelion.weather.parts import Amount as Amount
 from parhelion.weather.parts import MediumPart as MediumPart
 from parhelion.weather.parts import Slider as Slider
@@ -285,6 +286,11 @@ def unregister_medium(name: str) -> None:
     if name not in _table or _table[name].code < 16:
         raise ConfigError(f"media: no medium {name!r} is registered")
     forget_origin(_table.pop(name).code)
+
+
+def whole_amounts() -> dict[str, Amount]:
+    """Amounts that one number states for the whole air or the whole ground, by their name in weather files."""
+    return {one.amount.short: one.amount for one in table().values() if one.place is None} | GROUND
 
 
 def names() -> tuple[str, ...]:
