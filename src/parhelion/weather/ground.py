@@ -186,19 +186,30 @@ SNOW_COS = (math.cos(math.radians(60.0)), math.cos(math.radians(35.0)))
 def patch_tile(seed: int, name: str) -> NDArray[np.float32]:
     """Periodic random field, shape (TILE, TILE): smooth, with values that are uniform in (0, 1).
 
-    Patches lie where the field is below `patch_level`. The field is white noise with the isotropic
-    spectrum exp(-(k / k_0)^2) / (1 + (k / k_0)^2), by rank, with k_0 = 2 pi / size.
+    Patches lie where the field is below `patch_level`.
     """
-    number = np.arange(TILE * TILE)
-    words = Stream(seed, f"weather/ground/{name}").words(number)
-    noise = np.fft.fft2(to_normal(words[0], words[1])[0].reshape(TILE, TILE))
-    k = np.hypot(*np.meshgrid(np.fft.fftfreq(TILE, CELL_M), np.fft.fftfreq(TILE, CELL_M))) * SIZES_M[name]
-    smooth = np.fft.ifft2(noise * np.sqrt(np.exp(-(k**2)) / (1.0 + k**2))).real
-    order = np.empty(TILE * TILE)
-    order[np.argsort(smooth.ravel(), kind="stable")] = (number + 0.5) / (TILE * TILE)
-    tile = order.reshape(TILE, TILE).astype(np.float32)
-    tile.setflags(write=False)
-    return tile
+    return patch_field(Stream(seed, f"weather/ground/{name}"), (TILE, TILE), CELL_M, (SIZES_M[name], SIZES_M[name]))
+
+
+def patch_field(
+    stream: Stream, shape: tuple[int, int], cell: float, sizes: tuple[float, float]
+) -> NDArray[np.float32]:
+    """Periodic random field of smooth patches, by rank: its values are uniform in (0, 1).
+
+    White noise with the spectrum exp(-k^2) / (1 + k^2), where k is the wavenumber times the distance between patches
+    along rows and columns, `sizes`, in the unit of `cell`, over 2 pi.
+    """
+    number = np.arange(shape[0] * shape[1])
+    words = stream.words(number)
+    noise = np.fft.fft2(to_normal(words[0], words[1])[0].reshape(shape))
+    down, along = (np.fft.fftfreq(count, cell) * size for count, size in zip(shape, sizes, strict=True))
+    square = down[:, None] ** 2 + along**2
+    smooth = np.fft.ifft2(noise * np.sqrt(np.exp(-square) / (1.0 + square))).real
+    order = np.empty(len(number))
+    order[np.argsort(smooth.ravel(), kind="stable")] = (number + 0.5) / len(number)
+    field = order.reshape(shape).astype(np.float32)
+    field.setflags(write=False)
+    return field
 
 
 @lru_cache(maxsize=256)

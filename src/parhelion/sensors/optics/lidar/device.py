@@ -14,7 +14,7 @@ from parhelion.core.clouds import Scan, Waveform
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import ConfigError
 from parhelion.core.random import Stream, to_normal, words
-from parhelion.core.trajectory import Fixed, Trajectory
+from parhelion.core.trajectory import Fixed, Trajectory, velocity_at
 from parhelion.makers.scales import scale_called
 from parhelion.rays.device import Engine, copied
 from parhelion.rays.lock import DeviceOwned
@@ -35,12 +35,14 @@ from parhelion.sensors.optics.lidar.link_budget import (
 )
 from parhelion.sensors.optics.lidar.patterns import ShotTable, group_size
 from parhelion.sensors.optics.lidar.points import (
+    NEAR_REFLECTIVITY,
     PointsExpected,
     Received,
     ScanTensors,
     collect,
     scans_of,
     tensors_of,
+    with_near_returns,
 )
 from parhelion.sensors.optics.lidar.profiles import ProfiledParts, ProfileRows, substitute_for, warn_uncalibrated
 from parhelion.sensors.optics.lidar.readout import Readout, ambient_light
@@ -48,6 +50,7 @@ from parhelion.sensors.optics.lidar.reception import Reception, receive
 from parhelion.sensors.optics.lidar.specular import trace_specular
 from parhelion.sensors.optics.lidar.weather import LaunchWeather, LidarWeather
 from parhelion.sensors.optics.scene import LightScene
+from parhelion.sensors.optics.window import RADIUS_MM, through, window_map
 from parhelion.sensors.scene import motion_knots
 from parhelion.weather.air import AirContents, air_contents
 from parhelion.weather.volume_echo import pulse_shape
@@ -107,6 +110,9 @@ class LidarOnDevice(DeviceOwned):
         self._group: int | None = None
         self._still: tuple[Weather, AirContents] | None = None
         self._table: ShotTable | None = None
+        self._through: tuple[ShotTable, tuple[float, ...], NDArray[np.float64]] | None = None
+        self._seen_through: NDArray[np.float64] | None = None
+        self._window, self._aperture_mm = lidar.window, config.beam.exit_diameter_mm
         self._shots: ShotArrays | None = None
         self._readout: Readout | None = None
 
@@ -137,15 +143,41 @@ class LidarOnDevice(DeviceOwned):
             yield first, last
             first = last
 
-    def _upload(self, table: ShotTable) -> tuple[ShotArrays, Readout]:
-        if self._table is not table or self._shots is None or self._readout is None:
-            self._table, self._group = table, None
+    def _upload(self, table: ShotTable, launch: Launch | None = None) -> tuple[ShotArrays, Readout]:
+        """Shots and readout of a table, and with a launch through the window at its start."""
+        seen = self._seen_through if launch is None else self.through_window(launch)
+        is_new = self._table is not table or seen is not self._seen_through
+        if is_new or self._shots is None or self._readout is None:
+            self._group = None if self._table is not table else self._group
+            self._table, self._seen_through = table, seen
             gains = channel_gains(self.config, int(table.ring.max(initial=0)) + 1)
+            gains = None if gains is None else gains[table.ring]
+            if seen is not None:
+                gains = seen[0] if gains is None else gains * seen[0]
             self._shots = ShotArrays.upload(self.engine, table, gains)
-            self._readout = self._make_readout(table)
+            self._readout = self._make_readout(table, None if seen is None else seen[0])
         return self._shots, self._readout
 
-    def _make_readout(self, table: ShotTable) -> Readout:
+    def through_window(self, launch: Launch) -> NDArray[np.float64] | None:
+        """Two-way transmittance of the window, and covered share, of each shot, shape (2, shots); None if clean.
+
+        The last one is returned again while the state of the window and the shots are the same.
+        """
+        if self._window is None:
+            return None
+        motion, time, table = launch.motions[0], launch.times[0], launch.table
+        speed = 0.0 if isinstance(motion, Fixed) else float(np.linalg.norm(velocity_at(motion, time)))
+        shares = self._window.shares(time, launch.weather, speed)
+        if not any(shares):
+            return None
+        known = self._through
+        if known is None or known[0] is not table or known[1] != shares:
+            found = window_map(self._window.seed, shares, self._aperture_mm)
+            passed, near = (through(one, table.direction, RADIUS_MM) for one in (found.transmittance, found.near))
+            known = self._through = (table, shares, np.stack([np.maximum(passed * passed, 1e-9), near]))
+        return known[2]
+
+    def _make_readout(self, table: ShotTable, window: NDArray[np.float64] | None) -> Readout:
         noise, config = self.config.noise, self.config
         jitter_m = noise.time_jitter_ns * 1e-9 * SPEED_OF_LIGHT_M_S / 2.0
         biases = channel_biases(noise, int(table.ring.max(initial=0)) + 1, config.name)
@@ -175,13 +207,14 @@ class LidarOnDevice(DeviceOwned):
             threshold=self.optics.threshold,
             extinction=self.optics.extinction,
             overlap=self.optics.overlap,
+            window=UNSET if window is None else self.engine.table(window),
             direction=in_fours(self.engine, _reported_direction(table, noise.encoder_step_deg)),
             origin=in_fours(self.engine, table.origin),
         )
 
     def _emit(self, launch: Launch) -> tuple[Beams, Keys]:
         scene, times, duration = launch.target.scene, launch.times, launch.table.duration
-        shots, _ = self._upload(launch.table)
+        shots, _ = self._upload(launch.table, launch)
         if scene.changes:
             scene.set_window(times[0], duration, place_at(launch.motions[0], times[0]))
         knots, count = motion_knots(launch.motions, times, duration, scene.origin)
@@ -220,7 +253,19 @@ class LidarOnDevice(DeviceOwned):
         for entry in metadata:
             entry["casts_per_beam"] = (casts + specular) / sent.beams.count
             entry["specular_casts_per_beam"] = specular / sent.beams.count
-        return scans_of(points, launch.table, launch.target, launch.motions, launch.times, metadata)
+        scans = scans_of(points, launch.table, launch.target, launch.motions, launch.times, metadata)
+        return scans if self._seen_through is None else [self._behind_window(scan) for scan in scans]
+
+    def _behind_window(self, scan: Scan) -> Scan:
+        """Scan with the transmittance of the window, and with its echoes if the firmware reports them."""
+        assert self._seen_through is not None and self._window is not None
+        passed, near = self._seen_through
+        scan = replace(scan, shots=replace(scan.shots, window=passed.astype(np.float32)))
+        if not self._window.near_returns:
+            return scan
+        scale = scale_called(self.config.intensity.scale)
+        intensity = scale.encode(np.array([1.0]), np.array([NEAR_REFLECTIVITY]), threshold_photons(self.config))
+        return with_near_returns(scan, near, self.config.range.min_m, float(np.atleast_1d(intensity)[0]))
 
     def tensors(self, launch: Launch, fields: tuple[str, ...]) -> ScanTensors:
         """Measure the same scans and leave the fields on the device."""

@@ -222,13 +222,13 @@ class ShotArrays:
     place: Int
     """Inverse of `order`: position of each shot in tracing order."""
     has_gain: bool = False
-    """True if rings have individual gains, which are then the fourth number of the origins."""
+    """True if shots have individual gains, which are then the fourth number of the origins."""
 
     @classmethod
     def upload(cls, engine: Engine, table: ShotTable, gains: NDArray[np.float64] | None = None) -> ShotArrays:
         """Copy a table to the device and add the horizontal direction to the left of each beam.
 
-        `gains` are those of the rings; None if all rings are equal.
+        `gains` are those of the shots; None if all shots are equal.
         """
         axis = table.direction.astype(np.float64)
         left = np.stack([-axis[:, 1], axis[:, 0], np.zeros(len(axis))], axis=1)
@@ -236,7 +236,7 @@ class ShotArrays:
         left = np.where(length > 1e-6, left / np.maximum(length, 1e-12), [0.0, 1.0, 0.0])
         order = np.lexsort((table.time, table.ring))
         ring_column = table.ring.astype(np.uint32) | (table.column.astype(np.uint32) << 16)
-        origin = table.origin if gains is None else np.c_[table.origin, gains[table.ring]]
+        origin = table.origin if gains is None else np.c_[table.origin, gains]
         rows = (in_fours(engine, values[order]) for values in (np.c_[axis, table.time], left, origin))
         return cls(
             len(axis),

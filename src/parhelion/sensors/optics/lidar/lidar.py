@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from os import PathLike
@@ -33,6 +33,7 @@ from parhelion.sensors.optics.lidar.patterns import ShotTable, repeats, shot_tab
 from parhelion.sensors.optics.lidar.points import DEFAULT_TENSORS, ScanTensors, chosen_fields
 from parhelion.sensors.optics.lidar.validity import Validity, weather_validity
 from parhelion.sensors.optics.scene import LightScene, light_scene
+from parhelion.sensors.optics.window import Window, window_of
 from parhelion.sensors.sheets import open_sheet, unstated_noise
 from parhelion.world.world import World
 
@@ -58,6 +59,7 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         sampling: "adaptive" (further sub-rays only where probes disagree) or "fixed" (all of them).
         bounces: Largest number of mirrors and glass panes on a path; 0 ignores them.
         sun_klx: Sunlight [klx]; by default that of the rated ranges.
+        window: Dirt on the window: a `Window`, or its fields such as {"mud": 0.1}; None is clean.
 
     Example:
         >>> import parhelion as ph
@@ -84,6 +86,7 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         sampling: Sampling = "adaptive",
         bounces: int = 2,
         sun_klx: float | None = None,
+        window: Window | Mapping[str, Any] | None = None,
     ) -> None:
         sheet = open_sheet("lidar", LidarConfig, model)
         is_own_file = sheet.preset is None and sheet.file is not None
@@ -105,6 +108,8 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         rate = float(rate_hz if rate_hz is not None else config.pattern.rate_hz)
         super().__init__(config, str(model) if is_own_file else sheet.name, name=name, rate_hz=rate, noise=noise)
         self.sampling, self.bounces, self.sun_klx = sampling, bounces, sun_klx
+        self.window = window_of(window)
+        """Dirt on the window; None for a clean one."""
         self._pattern_options: dict[str, Any] = {"rate_hz": rate_hz, "columns": columns, "folder": sheet.folder}
         self._repeats = repeats(config.pattern)
         self._table: ShotTable | None = None
@@ -318,7 +323,7 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
             unchanged.enter_context(world.edits())
             weather = world.weather
             # Weather that changes is prepared for one time.
-            same_air = weather is None or weather.is_constant
+            same_air = (weather is None or weather.is_constant) and self.window is None
             cells = list(runs(places))
             for rows, cell in cells:
                 target = self._target(world, cell)

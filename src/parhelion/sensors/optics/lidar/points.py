@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.arrays import UNSET, Bool, DrJit, Float, Int
-from parhelion.core.clouds import FIELDS, Scan, Shots, origin_names
+from parhelion.core.clouds import FIELDS, ORIGINS, Scan, Shots, origin_names
 from parhelion.core.errors import ConfigError, MissingDependencyError, unknown_name
 from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import Engine, copied, kernel_tree
@@ -24,6 +24,7 @@ from parhelion.sensors.optics.lidar.emit import ShotArrays
 from parhelion.sensors.optics.lidar.patterns import ShotTable
 from parhelion.sensors.optics.lidar.readout import Ambient, ReturnRow
 from parhelion.sensors.optics.scene import LightScene, PartNames
+from parhelion.sensors.scene import NO_MATERIAL
 
 
 @dataclass
@@ -301,6 +302,38 @@ def scans_of(
             )
         )
     return scans
+
+
+NEAR_REFLECTIVITY = 0.1
+"""Reflectivity that dirt on the window has in points (assumed)."""
+_BLOCKED = 0.5
+"""Covered share of a beam from which the echo of the window outshines that of the world (assumed)."""
+
+
+def with_near_returns(scan: Scan, near: NDArray[np.float64], range_m: float, intensity: float) -> Scan:
+    """Scan whose shots through mud and ice report one point on the window instead of their returns.
+
+    `near` is the covered share of each shot. The point lies at the shortest range of the sensor.
+    """
+    blocked = np.flatnonzero(near >= _BLOCKED)
+    shots = scan.shots
+    kept = ~np.isin(scan.fields["shot"], blocked)
+    whole = {
+        "range": range_m, "intensity": intensity, "reflectivity": NEAR_REFLECTIVITY, "power": 1.0, "return_count": 1,
+        "material": NO_MATERIAL, "origin": ORIGINS.index("window"), "shot": blocked, "ring": shots.ring[blocked],
+        "column": shots.column[blocked], "time": shots.time[blocked],
+    }  # fmt: skip
+    order = np.argsort(np.concatenate([scan.fields["shot"][kept], blocked]), kind="stable")
+    fields = {}
+    for name, values in scan.fields.items():
+        added = np.zeros((len(blocked), *values.shape[1:]), values.dtype)
+        added[:] = whole.get(name, 0)
+        fields[name] = np.concatenate([values[kept], added])[order]
+    xyz = shots.origin[blocked] + np.float32(range_m) * shots.direction[blocked]
+    counts = shots.return_count.copy()
+    counts[blocked] = 1
+    points = np.concatenate([scan.xyz[kept], xyz.astype(scan.xyz.dtype)])[order]
+    return replace(scan, xyz=points, fields=fields, shots=replace(shots, return_count=counts))
 
 
 # ---- tensors --------------------------------------------------------------------------------------------------------

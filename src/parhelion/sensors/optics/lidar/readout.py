@@ -57,6 +57,8 @@ class Readout:
     extinction: Reals
     overlap: RangeCurve | None
     """Share of the return that the receiver collects, by range; the firmware divides reflectivity by it."""
+    window: Float
+    """Two-way transmittance of the window for each shot, or None; the firmware does not know of it."""
     direction: Float
     """Reported direction of each shot in the sensor frame, in rows of four."""
     origin: Float
@@ -136,6 +138,8 @@ def read_out(reception: Reception, blocks: list[Block], found: list[Return], bea
         if gain is not None:
             # Makers calibrate channel gains and overlap out of reflectivity.
             overlap = overlap * gain
+        if readout.window is not None:
+            overlap = overlap / dr.gather(mi.Float, readout.window, shot)
         equal = reflectivity(
             power, item.range, threshold=readout.threshold, extinction_per_m=readout.extinction, overlap=overlap
         )
