@@ -94,6 +94,7 @@ _HOME = {
     "Waveform": "core.clouds",
     "Waypoints": "core.trajectory",
     "Weather": "weather.weather",
+    "Window": "sensors.optics.window",
     "World": "world.world",
     "check_sensor": "sensors.check",
     "connect": "live.client",
@@ -182,6 +183,7 @@ if TYPE_CHECKING:
     from parhelion.sensors.optics.lidar.config import LidarConfig as LidarConfig
     from parhelion.sensors.optics.lidar.lidar import Lidar as Lidar
     from parhelion.sensors.optics.lidar.points import ScanTensors as ScanTensors
+    from parhelion.sensors.optics.window import Window as Window
     from parhelion.sensors.waves.echo.config import EchoConfig as EchoConfig
     from parhelion.sensors.waves.echo.echo import Echo as Echo
     from parhelion.sensors.waves.gnss.config import GnssConfig as GnssConfig
