@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from parhelion.sensors.optics.lidar.air_echoes import draw_scatterers
 from parhelion.sensors.optics.lidar.detection import Detector
 from parhelion.sensors.optics.lidar.echoes import Block
 from parhelion.sensors.optics.lidar.emit import ShotArrays, SubRays, aim, footprint, in_fours
+from parhelion.sensors.optics.lidar.fmcw import doppler_of, range_sigma_m, snr_at_threshold
 from parhelion.sensors.optics.lidar.illuminate import Optics, Reflection, illuminate_adaptively, illuminate_all
 from parhelion.sensors.optics.lidar.link_budget import (
     channel_biases,
@@ -108,6 +109,7 @@ class LidarOnDevice(DeviceOwned):
         self._profiled: tuple[LightScene, ProfiledParts] | None = None
         self._uncalibrated: set[str] = set()
         self._group: int | None = None
+        self._looks = 0 if config.fmcw is None or not noise else config.fmcw.looks
         self._still: tuple[Weather, AirContents] | None = None
         self._table: ShotTable | None = None
         self._through: tuple[ShotTable, tuple[float, ...], NDArray[np.float64]] | None = None
@@ -187,14 +189,19 @@ class LidarOnDevice(DeviceOwned):
         def optional(value: float | None) -> Any:
             return self._opaque(value) if value else None
 
+        fmcw, sigma_1, ratio = config.fmcw, noise.range_sigma_snr_m, 1.0 / self.noise_sigma
+        if fmcw is not None:
+            bandwidth, chirp = fmcw.bandwidth_ghz * 1e9, fmcw.chirp_us * 1e-6
+            sigma_1 = float(cast(float, range_sigma_m(1.0, bandwidth_hz=bandwidth, chirp_s=chirp)))
+            ratio = snr_at_threshold(fmcw)
         return Readout(
             noisy=self.noisy,
             sigma_0=self._opaque(np.hypot(noise.range_sigma_m, jitter_m)),
-            sigma_1=self._opaque(noise.range_sigma_snr_m),
+            sigma_1=self._opaque(sigma_1),
             sigma_curve=RangeCurve.of(self.engine, "noise.range_sigma_table", noise.range_sigma_table)
             if noise.range_sigma_table
             else None,
-            threshold_to_noise=self._opaque(1.0 / self.noise_sigma),
+            threshold_to_noise=self._opaque(ratio),
             bias=bias,
             resolution=optional(config.range.resolution_m),
             saturation=optional(config.receiver.saturation),
@@ -208,6 +215,8 @@ class LidarOnDevice(DeviceOwned):
             extinction=self.optics.extinction,
             overlap=self.optics.overlap,
             window=UNSET if window is None else self.engine.table(window),
+            coherent=fmcw is not None,
+            looks=self._looks,
             direction=in_fours(self.engine, _reported_direction(table, noise.encoder_step_deg)),
             origin=in_fours(self.engine, table.origin),
         )
@@ -224,7 +233,10 @@ class LidarOnDevice(DeviceOwned):
         keys = self.engine.table(np.array(low, np.uint32)), self.engine.table(np.array(high, np.uint32))
         noise = self.config.noise if self.noisy else None
         varies = LidarWeather.varies_per_pulse(launch.weather)
-        return aim(self.engine, shots, knots, count, duration, keys, noise, varies_per_pulse=varies), keys
+        beams = aim(
+            self.engine, shots, knots, count, duration, keys, noise, varies_per_pulse=varies, looks=self._looks
+        )
+        return beams, keys
 
     def _launch_weather(self, launch: Launch, beams: Beams, keys: Keys) -> LaunchWeather | None:
         """Weather of a launch, or None in clear air."""
@@ -304,7 +316,10 @@ class LidarOnDevice(DeviceOwned):
         if self.sun_klx is not None:
             noise_keys = keys if self.noisy else None
             ambient = ambient_light(self.engine, target.names, echoes, beams, noise_keys, self.sun_klx, self._photons)
-        return Received(returns, beams, shots, ambient, echoes.casts, more_casts)
+        doppler = doppler_of(
+            self.engine, self.config, launch.table, launch.motions, launch.times, launch.streams, noisy=self.noisy
+        )
+        return Received(returns, beams, shots, ambient, echoes.casts, more_casts, doppler)
 
     def _profiled_parts(self, target: LightScene) -> ProfiledParts | None:
         """Parts of a world whose materials are calibrated; None if the sensor's sheet has no profile."""
