@@ -79,6 +79,7 @@ _HOME = {
     "Scenario": "scenario.scenario",
     "Sensor": "sensors.base",
     "SensorKind": "sensors.kinds",
+    "SmokeCloud": "weather.media.smoke",
     "Snow": "weather.media.snow",
     "SplineMotion": "motion.spline",
     "SprayCloud": "weather.media.spray",
@@ -201,6 +202,7 @@ if TYPE_CHECKING:
     from parhelion.weather.media.dust import DustTrail as DustTrail
     from parhelion.weather.media.fog import Fog as Fog
     from parhelion.weather.media.rain import Rain as Rain
+    from parhelion.weather.media.smoke import SmokeCloud as SmokeCloud
     from parhelion.weather.media.snow import Snow as Snow
     from parhelion.weather.media.spray import SprayCloud as SprayCloud
     from parhelion.weather.parts import Heterogeneity as Heterogeneity

@@ -60,7 +60,8 @@ def test_beats_of_range_and_speed() -> None:
 
 @pytest.mark.parametrize("salt", [1, 2])
 def test_frequency_of_a_tone_reaches_its_bound(salt: int) -> None:
-    """Maximum-likelihood frequencies of tones in noise; 400 trials know the deviation to 3.5 %, the bound is 4 times."""
+    """Maximum-likelihood frequencies of tones in noise; 400 trials know the deviation to 3.5 %, the bound is 4
+    times."""
     count, trials, snr = 64, 400, 100.0
     rng = np.random.default_rng(salt)
     time = np.arange(count) - 0.5 * (count - 1)
@@ -128,7 +129,8 @@ def test_speeds_of_walls_and_cars_without_noise() -> None:
     drive = ph.ConstantTwist(ph.Pose(), velocity=(15.0, -2.0, 0.5), angular_velocity=(0.0, 0.0, 0.4))
     scan = ph.Lidar(sheet(), noise=False).scan(world, trajectory=drive, seed=1)
     car = np.any(scan.fields["velocity"] != 0.0, axis=1)
-    assert 20 < car.sum() < len(scan) and scan.fields["radial_velocity"].dtype == np.float32
+    assert 20 < car.sum() < len(scan)
+    assert scan.fields["radial_velocity"].dtype == np.float32
     np.testing.assert_allclose(scan.fields["radial_velocity"], expected_speed(scan), atol=2e-3)
     rest = ph.Lidar(sheet(), noise=False).scan(wall(), pose=ph.Pose(), seed=1)
     assert np.all(rest.fields["radial_velocity"] == 0.0)
@@ -146,7 +148,8 @@ def test_bias_and_deviation_of_measured_speeds(salt: int) -> None:
         errors.append(scan.fields["radial_velocity"] - expected_speed(scan))
         powers.append(scan.fields["power"])
     error, power = np.concatenate(errors), np.concatenate(powers)
-    assert config.fmcw is not None and len(error) > 5000
+    assert config.fmcw is not None
+    assert len(error) > 5000
     snr = power * snr_at_threshold(config.fmcw)
     sigma = speed_sigma_m_s(snr, chirp_s=0.5e-6, wavelength_m=1.55e-6)
     assert abs(error.mean()) < 0.02
@@ -167,7 +170,8 @@ def test_power_speckles_and_range_noise_falls_with_its_root() -> None:
     _, first, second = np.intersect1d(clean.fields["shot"], noisy.fields["shot"], return_indices=True)
     ratio = noisy.fields["power"][second] / clean.fields["power"][first]
     # The weakest speckles are lost, the noise of the receiver is small at this power.
-    assert len(second) > 0.9 * len(clean) and ratio.std() == pytest.approx(1.0, abs=0.12)
+    assert len(second) > 0.9 * len(clean)
+    assert ratio.std() == pytest.approx(1.0, abs=0.12)
     assert config.fmcw is not None
     snr = noisy.fields["power"][second] * snr_at_threshold(config.fmcw)
     sigma = range_sigma_m(snr, bandwidth_hz=0.02e9, chirp_s=5e-6)
@@ -179,10 +183,13 @@ def test_power_speckles_and_range_noise_falls_with_its_root() -> None:
 def test_fast_targets_wrap_around() -> None:
     drive = ph.ConstantTwist(ph.Pose(), velocity=(30.0, 0.0, 0.0))
     whole, wrapped = (
-        ph.Lidar(sheet(max_speed_m_s=most), noise=False).scan(wall(), trajectory=drive, seed=1).fields["radial_velocity"]
+        ph.Lidar(sheet(max_speed_m_s=most), noise=False)
+        .scan(wall(), trajectory=drive, seed=1)
+        .fields["radial_velocity"]
         for most in (None, 20.0)
     )
-    assert whole.min() < -25.0 and np.abs(wrapped).max() <= 20.0
+    assert whole.min() < -25.0
+    assert np.abs(wrapped).max() <= 20.0
     np.testing.assert_allclose((wrapped - whole) % 40.0 % 39.9999, 0.0, atol=1e-3)
 
 
@@ -211,6 +218,7 @@ def test_files_bags_and_tensors_hold_the_speed(tmp_path: Path) -> None:
 def test_pulsed_lidars_have_no_speed() -> None:
     motion = ph.ConstantTwist(ph.Pose(), velocity=(5.0, 0.0, 0.0))
     lidar = ph.Lidar("velodyne/vlp-16")
-    assert lidar.config.fmcw is None and "radial_velocity" not in lidar.scan(wall(), pose=ph.Pose(), seed=1).fields
+    assert lidar.config.fmcw is None
+    assert "radial_velocity" not in lidar.scan(wall(), pose=ph.Pose(), seed=1).fields
     way, own = own_speeds(motion, 0.0, lidar.shots(0.0))
     np.testing.assert_allclose(own, -5.0 * way[:, 0], atol=1e-6)

@@ -68,7 +68,9 @@ def test_weather_derives_the_ground_from_rain() -> None:
     assert [one.wetness for one in wetter if one] == sorted(one.wetness for one in wetter if one)
     after = [shower.ground(1260.0 + hours * 3600.0) for hours in (0.0, 5.0, 10.0)]
     assert [one and (one.wetness, one.puddles > 0.0) for one in after[:2]] == [(1.0, True), (1.0, True)]
-    assert after[1] and after[0] and after[1].puddles < after[0].puddles
+    assert after[1]
+    assert after[0]
+    assert after[1].puddles < after[0].puddles
     assert shower.ground(1260.0 + 48 * 3600.0) is None
     assert shares_of_water(STORE_MM) == (1.0, pytest.approx(0.3))
     # Constant rain has lasted; constant clear air leaves dry ground.
@@ -80,8 +82,10 @@ def test_weather_files_and_errors() -> None:
     weather = ph.Weather(wetness=0.5, puddles=[[0, 0], [10, 0.4]], snow_cover=0.25, seed=4)
     assert ph.Weather.from_mapping(weather.to_mapping()) == weather
     assert weather.ground(5.0) == Ground(0.5, 0.2, 0.25, 4)
-    assert not weather.is_constant and weather.replace(puddles=None).is_constant
-    assert weather.at(5.0).puddles == 0.2 and weather.at(5.0).is_clear
+    assert not weather.is_constant
+    assert weather.replace(puddles=None).is_constant
+    assert weather.at(5.0).puddles == 0.2
+    assert weather.at(5.0).is_clear
     assert repr(weather) == "<Weather wetness 0.5, puddles 0 to 0.4, snow cover 0.25>"
     for changes, words in (
         ({"wetness": 1.5}, "wetness: must be from 0 to 1, got 1.5"),
@@ -115,7 +119,8 @@ def test_patches_cover_their_share(seed: int, name: str) -> None:
     value = tile_value(patch_tile(seed, name).ravel(), x - 320.0, y + 640.0)
     for share in (0.05, 0.3, 0.9):
         assert (value < patch_level(seed, name, share)).mean() == pytest.approx(share, abs=0.004)
-    assert not (value < patch_level(seed, name, 0.0)).any() and (value < patch_level(seed, name, 1.0)).all()
+    assert not (value < patch_level(seed, name, 0.0)).any()
+    assert (value < patch_level(seed, name, 1.0)).all()
 
 
 def test_snow_slides_off_steep_slopes() -> None:
@@ -173,7 +178,9 @@ def test_wetness_changes_porous_materials_only() -> None:
     for name, column in dry.items():
         np.testing.assert_array_equal(wet[name][2:], column[2:])
     ratio = wet["diffuse"][:2] / dry["diffuse"][:2]
-    np.testing.assert_allclose(ratio, wet_factor(dry["diffuse"][:2].astype(float)) * np.exp(-2 * FILM_M * 7.15), rtol=1e-4)
+    np.testing.assert_allclose(
+        ratio, wet_factor(dry["diffuse"][:2].astype(float)) * np.exp(-2 * FILM_M * 7.15), rtol=1e-4
+    )
     same = wet_columns(dry, kinds, 0.0, 905.0)
     for name, column in dry.items():
         np.testing.assert_array_equal(same[name], column)
@@ -200,7 +207,8 @@ def test_lidar_on_wet_flooded_and_snowy_roads() -> None:
     # Puddles show the wall upside down, below the road.
     flooded, _ = scanned(world, ph.Weather(wetness=1.0, puddles=1.0))
     below = flooded.xyz[:, 2] < -1.9
-    assert below.sum() > 50 and dry.xyz[:, 2].min() > -1.9
+    assert below.sum() > 50
+    assert dry.xyz[:, 2].min() > -1.9
     assert set(flooded.fields["origin"][below]) == {ORIGINS.index("multipath")}
     np.testing.assert_allclose(flooded.xyz[below, 0], 29.85, atol=0.15)
     some, _ = scanned(world, ph.Weather(wetness=1.0, puddles=0.3))
@@ -263,7 +271,7 @@ def radiance(world: ph.World, weather: ph.Weather | None, *points: Any) -> list[
     image = camera.shoot(world, pose=ph.Pose(xyz=(0, 0, HEIGHT_M)), seed=3)
     found, inside = camera.project(np.array(points) - [0.0, 0.0, HEIGHT_M])
     assert inside.all()
-    rows = [(int(round(v)), int(round(u))) for u, v in found]
+    rows = [(round(v), round(u)) for u, v in found]
     return [float(image.colour[v - 1 : v + 2, u - 1 : u + 2, 1].mean()) for v, u in rows]
 
 
@@ -323,5 +331,7 @@ def test_scenes_are_shared_by_states() -> None:
     world = road()
     scene = light_scene(world, "lidar", names=(), wavelength_nm=905.0)
     first = scene.surfaces_in(Ground(0.5, 0.0, 0.0, 0))
-    assert first is scene.surfaces_in(Ground(0.5, 0.0, 0.0, 0)) and scene.surfaces_in(None) is scene.surfaces
-    assert first.patches is None and scene.surfaces_in(Ground(0.5, 0.1, 0.0, 0)).patches is not None
+    assert first is scene.surfaces_in(Ground(0.5, 0.0, 0.0, 0))
+    assert scene.surfaces_in(None) is scene.surfaces
+    assert first.patches is None
+    assert scene.surfaces_in(Ground(0.5, 0.1, 0.0, 0)).patches is not None

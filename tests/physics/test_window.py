@@ -84,7 +84,9 @@ def parsed(fields: dict[str, Any]) -> Window:
 
 
 def test_options_and_errors() -> None:
-    assert window_of(None) is None and window_of({}) is None and window_of({"mud": 0.0}) is None
+    assert window_of(None) is None
+    assert window_of({}) is None
+    assert window_of({"mud": 0.0}) is None
     assert parsed({"mud": [[0, 0], [10, 0.5]]}).shares(5.0, None, 0.0)[NAMES.index("mud")] == 0.25
     for wrong, words in (({"mud": 2}, "mud: must be from 0 to 1"), ({"dirt": 1}, "dirt"), (3, "expected fields")):
         with pytest.raises(ConfigError, match=words):
@@ -107,7 +109,8 @@ def test_dirt_covers_its_share(seed: int, name: str) -> None:
 
 def test_kinds_lie_independently_and_conserve_light() -> None:
     found = window_map(3, (0.2, 0.3, 0.1, 0.2, 0.1), 6.0)
-    assert np.all(found.transmittance + found.scattered <= 1.0 + 1e-12) and np.all(found.scattered >= 0.0)
+    assert np.all(found.transmittance + found.scattered <= 1.0 + 1e-12)
+    assert np.all(found.scattered >= 0.0)
     alone = [window_map(3, tuple(0.2 * (name == one) for one in NAMES), 6.0).transmittance for name in NAMES]
     both = window_map(3, (0.2,) * len(NAMES), 6.0).transmittance
     np.testing.assert_allclose(both, np.prod(alone, axis=0), rtol=1e-12)
@@ -149,14 +152,17 @@ def test_shots_lose_what_the_window_takes() -> None:
 def test_echoes_of_the_window() -> None:
     hidden, shown = scan({"mud": 0.3}), scan({"mud": 0.3, "near_returns": True})
     window = shown.fields["origin"] == ORIGINS.index("window")
-    assert window.sum() > 1000 and ORIGINS.index("window") not in hidden.fields["origin"]
+    assert window.sum() > 1000
+    assert ORIGINS.index("window") not in hidden.fields["origin"]
     shortest = ph.Lidar("velodyne/hdl-32e").config.range.min_m
     np.testing.assert_allclose(np.linalg.norm(shown.xyz[window], axis=1), shortest, atol=0.1)
     assert np.all(shown.fields["range"][window] == np.float32(shortest))
     shots = shown.fields["shot"][window]
-    assert len(np.unique(shots)) == len(shots) and np.all(np.diff(shown.fields["shot"].astype(int)) >= 0)
+    assert len(np.unique(shots)) == len(shots)
+    assert np.all(np.diff(shown.fields["shot"].astype(int)) >= 0)
     assert len(shown) == int(shown.shots.return_count.sum())
-    assert shown.shots.window is not None and np.all(shown.shots.window[shots] < 0.3)
+    assert shown.shots.window is not None
+    assert np.all(shown.shots.window[shots] < 0.3)
     np.testing.assert_array_equal(np.isin(shots, shown.fields["shot"][~window]), False)
 
 
@@ -169,7 +175,8 @@ def test_drops_follow_the_motion_of_the_sensor() -> None:
     drive = ph.ConstantTwist(ph.Pose(), velocity=(0.0, 0.0, 20.0))
     assert scan(window, world).shots.window is None
     fast, wiped = (scan(window, world, pose=None, trajectory=drive, time=time) for time in (0.9, 10.0))
-    assert fast.shots.window is not None and 0.9 < fast.shots.window.mean() < 0.999
+    assert fast.shots.window is not None
+    assert 0.9 < fast.shots.window.mean() < 0.999
     assert wiped.shots.window is None
 
 
@@ -205,7 +212,7 @@ def test_number_of_drops_in_a_picture() -> None:
     radius = 6.0 * 5.0 ** rng.random(20 * count)
     place = rng.random((20 * count, 2)) * [640, 480]
     points = rng.random((400, 2)) * [440, 280] + 100
-    inside = np.hypot(*(points[:, None] - place).T).T < radius
+    inside = radius > np.hypot(*(points[:, None] - place).T).T
     hit = inside.reshape(400, 20, count).any(axis=2)
     # 20 pictures of 400 points; points of a picture are correlated over the size of drops, about 100 are independent.
     assert hit.mean() == pytest.approx(0.3, abs=4.0 * np.sqrt(0.3 * 0.7 / 2000))

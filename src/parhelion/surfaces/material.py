@@ -374,8 +374,9 @@ def reflection_table(
 ) -> NDArray[np.float32]:
     """Table of f cos(theta) with STEPS rows per material: value at the row's angle, and difference to the next row.
 
-    `table` are other columns than those of `material_table`, for example of wet surfaces. There are two columns for the whole BRDF; with `textured`, two for the part that a texture multiplies and two for
-    the remainder. Linear interpolation is within 0.3 % of the BRDF for any roughness above 0.02.
+    `table` are other columns than those of `material_table`, for example of wet surfaces. There are two columns for
+    the whole BRDF; with `textured`, two for the part that a texture multiplies and two for the remainder. Linear
+    interpolation is within 0.3 % of the BRDF for any roughness above 0.02.
     """
     cos = 1.0 - np.linspace(0.0, 1.0, STEPS + 1) ** 4
     table = material_table(materials, wavelength_nm) if table is None else table

@@ -272,7 +272,8 @@ def coated(
     found = []
     for weights in ((1.0, 1.0, 1.0), etas):
         sides = [
-            (weights[k + 1] * roots[k] - weights[k] * roots[k + 1]) / (weights[k + 1] * roots[k] + weights[k] * roots[k + 1])
+            (weights[k + 1] * roots[k] - weights[k] * roots[k + 1])
+            / (weights[k + 1] * roots[k] + weights[k] * roots[k + 1])
             for k in range(2)
         ]
         found.append(np.asarray((sides[0] + sides[1] * twice) / (1.0 + sides[0] * sides[1] * twice)))

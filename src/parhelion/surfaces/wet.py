@@ -95,8 +95,8 @@ FILM_ROUGHNESS = 0.3
 """Roughness of the film's surface, which follows the grains of an asphalt (assumed): facets are tilted by about
 FILM_ROUGHNESS^2 = 0.09 rad, so lamps have long bright streaks on a wet road and no sharp mirror images."""
 BEADS = 0.25
-"""Share of retro-reflection that beads under a film of water keep. EN 1436 requires 150 mcd/(m^2 lx) of dry road markings
-of class R3 and 35 of wet ones of class RW2."""
+"""Share of retro-reflection that beads under a film of water keep. EN 1436 requires 150 mcd/(m^2 lx) of dry road
+markings of class R3 and 35 of wet ones of class RW2."""
 
 
 def water_transmittance(depth_m: float, wavelength_nm: ArrayLike) -> NDArray[np.float64]:
@@ -119,9 +119,7 @@ def _like(values: ArrayLike, column: NDArray[Any]) -> NDArray[np.float64]:
     return found.reshape(found.shape + (1,) * (column.ndim - found.ndim))
 
 
-def wet_columns(
-    table: Columns, materials: Sequence[Material], wetness: float, wavelength_nm: ArrayLike
-) -> Columns:
+def wet_columns(table: Columns, materials: Sequence[Material], wetness: float, wavelength_nm: ArrayLike) -> Columns:
     """Columns of materials of whose area water wets the share `wetness`; others than porous materials stay dry.
 
     The body darkens by `wet_factor` and by absorption in the film, below a coat of water with a rough surface. Columns

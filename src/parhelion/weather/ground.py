@@ -1,12 +1,13 @@
 """Wet and snowy ground: its state over time, and where puddles and snow lie.
 
-The state is three shares: `wetness` of the area that water wets, `puddles` of level ground, and `snow_cover` of surfaces
-that face up. They are set by hand, or follow from the rain by a bucket model: rain fills a store, evaporation empties it.
-Functions of position are written once for NumPy and Dr.Jit.
+The state is three shares: `wetness` of the area that water wets, `puddles` of level ground, and `snow_cover` of
+surfaces that face up. They are set by hand, or follow from the rain by a bucket model: rain fills a store, evaporation
+empties it. Functions of position are written once for NumPy and Dr.Jit.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 FROM_RAIN = "from-rain"
 """Value of `wetness` and `puddles` that derives them from the rain."""
 HALF_WET = 0.5
-"""Wetness from which surfaces count as wet where there is no state in between: friction, and dust, which wet ground binds
-(assumed)."""
+"""Wetness from which surfaces count as wet where there is no state in between: friction, and dust, which wet ground
+binds (assumed)."""
 STEP = 0.01
 """Steps of the shares: sensors prepare their tables for one state, so a slow change prepares at most 100 of them."""
 
@@ -137,7 +138,7 @@ def stored_water_mm(
         raise ConfigError("stored_water_mm: needs a schedule of pairs; constant rain has no beginning")
     starts = [float(pair[0]) for pair in rain_rate_mm_h]
     water, knots = start_mm, [one for one in starts if one < time] + [time]
-    for first, last in zip(knots, knots[1:], strict=False):
+    for first, last in itertools.pairwise(knots):
         edges = np.linspace(first, last, 65)
         rates = value_at(rain_rate_mm_h, 0.5 * (edges[1:] + edges[:-1]))
         for rate in rates:
@@ -152,8 +153,8 @@ def shares_of_water(water_mm: float) -> tuple[float, float]:
 
 
 def _from_rain(weather: Weather, time: float) -> tuple[float, float]:
-    """Wetness and puddles by the rain. Constant rain has lasted; a schedule that starts with rain starts on wet ground.
-    """
+    """Wetness and puddles by the rain. Constant rain has lasted; a schedule that starts with rain starts on wet
+    ground."""
     if weather.rain is None:
         return 0.0, 0.0
     rate = weather.rain.rate_mm_h
@@ -191,9 +192,7 @@ def patch_tile(seed: int, name: str) -> NDArray[np.float32]:
     return patch_field(Stream(seed, f"weather/ground/{name}"), (TILE, TILE), CELL_M, (SIZES_M[name], SIZES_M[name]))
 
 
-def patch_field(
-    stream: Stream, shape: tuple[int, int], cell: float, sizes: tuple[float, float]
-) -> NDArray[np.float32]:
+def patch_field(stream: Stream, shape: tuple[int, int], cell: float, sizes: tuple[float, float]) -> NDArray[np.float32]:
     """Periodic random field of smooth patches, by rank: its values are uniform in (0, 1).
 
     White noise with the spectrum exp(-k^2) / (1 + k^2), where k is the wavenumber times the distance between patches

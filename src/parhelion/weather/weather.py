@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from parhelion.weather.media.dust import DustCloud, DustTrail
     from parhelion.weather.media.fog import Fog
     from parhelion.weather.media.rain import Rain
+    from parhelion.weather.media.smoke import SmokeCloud
     from parhelion.weather.media.snow import Snow
     from parhelion.weather.media.spray import SprayCloud
     from parhelion.weather.raised import RaisedPart
@@ -91,7 +92,8 @@ class Conditions:
     The amount of each medium is an attribute: `rain_rate_mm_h`, `visibility_m` (infinite without fog),
     `snow_rate_mm_h` (as melted water), `cloud_density_kg_m3` (at the centre of each dust cloud, trails left out),
     `trails_begun` (dust trails; their dust remains after they end), `spray_density_kg_m3` (at the centre of each cloud
-    of spray), those of media of other packages, and `wetness`, `puddles` and `snow_cover` of the ground. Dust and spray that vehicles raise are left out.
+    of spray), those of media of other packages, and `wetness`, `puddles` and `snow_cover` of the ground. Dust and
+    spray that vehicles raise are left out.
     """
 
     time_s: float
@@ -152,11 +154,13 @@ class Weather:
         snow: Snow and the surfaces that it covers.
         dust: Dust clouds and trails.
         spray: Clouds of spray.
+        smoke: Clouds of smoke.
         wind_m_s: Velocity of the air in the world [m/s].
         temperature_c: Temperature of the air [°C]; by default each sensor uses that of its data sheet.
         humidity_percent: Relative humidity of the air [%]; by default that of the data sheet.
         pressure_hpa: Pressure of the air [hPa]; by default that of the data sheet.
-        wetness: Wet share of surfaces, 0 to 1, or 'from-rain'; by default sensors see dry surfaces, and cameras wet ones
+        wetness: Wet share of surfaces, 0 to 1, or 'from-rain'; by default sensors see dry surfaces,
+            and cameras wet ones in rain.
             in rain.
         puddles: Share of level ground under puddles, 0 to 1, or 'from-rain'.
         snow_cover: Share of surfaces facing up that snow covers, 0 to 1.
@@ -179,6 +183,7 @@ class Weather:
     snow: Snow | None
     dust: tuple[DustCloud | DustTrail, ...]
     spray: tuple[SprayCloud, ...]
+    smoke: tuple[SmokeCloud, ...]
     wind_m_s: tuple[float, float, float]
     """Velocity of the air in the world, the same everywhere."""
     temperature_c: float | None
@@ -209,6 +214,7 @@ class Weather:
         snow: Snow | Mapping[str, Any] | None = None,
         dust: Sequence[DustCloud | DustTrail | Mapping[str, Any]] = (),
         spray: Sequence[SprayCloud | Mapping[str, Any]] = (),
+        smoke: Sequence[SmokeCloud | Mapping[str, Any]] = (),
         wind_m_s: Sequence[float] = (0.0, 0.0, 0.0),
         temperature_c: float | None = None,
         humidity_percent: float | None = None,
@@ -230,6 +236,7 @@ class Weather:
             "snow": snow,
             "dust": dust,
             "spray": spray,
+            "smoke": smoke,
             "wind_m_s": wind_m_s,
             "seed": seed,
             "temperature_c": temperature_c,

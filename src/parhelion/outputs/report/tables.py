@@ -103,7 +103,9 @@ def weather_table(scenario: Scenario) -> str:
         rows += [part.summary(medium.name, medium.amount) for medium, part, _ in weather.parts()]
         for name, amount in AMOUNTS.items():
             if (value := getattr(weather, name)) is not None:
-                rows.append((amount.word, *((value, "all the time") if value == FROM_RAIN else schedule_words(value, ""))))
+                rows.append(
+                    (amount.word, *((value, "all the time") if value == FROM_RAIN else schedule_words(value, "")))
+                )
         if any(weather.wind_m_s):
             wind = ", ".join(f"{value:g}" for value in weather.wind_m_s)
             rows.append(("wind", f"({wind}) m/s", "all the time"))

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import UNSET, Bool, Float, Int
+from parhelion.core.arrays import UNSET, Bool, Float, Int, Masks, Vectors
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.lock import DeviceOwned
@@ -18,8 +18,8 @@ from parhelion.rays.scene import NOTHING, RayScene, Trace
 from parhelion.sensors.optics.appearance import LUMINANCE, Holes, appearances, corner_uv
 from parhelion.sensors.optics.surface_patterns import SurfacePatterns
 from parhelion.sensors.scene import NO_MATERIAL, Covered, covered_parts, part_numbers, scene_cache, shared_scene
-from parhelion.surfaces.material import COLUMNS, Material, material_table, reflected, reflection_table, specular_split
 from parhelion.surfaces.library import material as material_called
+from parhelion.surfaces.material import COLUMNS, Material, material_table, reflected, reflection_table, specular_split
 from parhelion.surfaces.texture import TextureAtlas, linear_srgb, sample_texture
 from parhelion.surfaces.wet import covered_columns, flooded_columns, wet_columns
 from parhelion.weather.ground import Ground, in_puddle, in_snow, patch_level, patch_tile, tile_value
@@ -127,8 +127,8 @@ class BandTextures:
 @kernel_tree()
 @dataclass
 class Patches:
-    """Puddles and snow on the static parts of a world: tables have one block of rows each for bare, flooded and snowy.
-    """
+    """Puddles and snow on the static parts of a world: tables have one block of rows each for bare, flooded and
+    snowy."""
 
     materials: Int
     """Number of materials."""
@@ -149,7 +149,10 @@ class Patches:
     def of(cls, scene: RayScene, static: NDArray[np.bool_], materials: int, ground: Ground) -> Patches:
         """Patches of a state of the ground; `static` is the mask of static parts."""
         engine = scene.engine
-        levels = (patch_level(ground.seed, "puddles", ground.puddles), patch_level(ground.seed, "snow", ground.snow_cover))
+        levels = (
+            patch_level(ground.seed, "puddles", ground.puddles),
+            patch_level(ground.seed, "snow", ground.snow_cover),
+        )
         return cls(
             engine.whole(materials),
             engine.whole(max(1, len(static))),
@@ -170,7 +173,6 @@ class Patches:
         wet = exposed & in_puddle(tile_value(self.puddle_tile, x, y), up, self.puddles)
         white = exposed & in_snow(tile_value(self.snow_tile, x, y), up, self.snow)
         return dr.select(white, mi.UInt32(2), dr.select(wet, mi.UInt32(1), 0))
-
 
 
 # ---- scene ----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Table of media in the air: rain, fog, snow, dust, spray, and those of other packages.
+"""Table of media in the air: rain, fog, snow, dust, spray, smoke, and those of other packages.
 
 A medium is one file with a part (its section of weather files), its effects and a `Medium`, plus one row of `_BUILTIN`.
 Sensors, viewer, shell, studies, pictures and reports iterate over the table. Another package adds a medium by an entry
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 GROUP = "parhelion.media"
 """Entry points that name a `Medium`."""
-_BUILTIN = ("rain:RAIN", "fog:FOG", "snow:SNOW", "dust:DUST", "spray:SPRAY")
+_BUILTIN = ("rain:RAIN", "fog:FOG", "snow:SNOW", "dust:DUST", "spray:SPRAY", "smoke:SMOKE")
 
 Triple = tuple[float, float, float]
 PulseLaw = Callable[[Reals, Reals], Reals]
@@ -225,7 +225,7 @@ class Medium:
     name: str
     """Name in weather files, in the field `origin` of points, and in random streams."""
     code: int
-    """Value of the field `origin`: 1 to 4 and 7 for built-in media, 16 to 255 for others."""
+    """Value of the field `origin`: 1 to 4, 7 and 9 for built-in media, 16 to 255 for others."""
     label: str
     colour: str
     """Colour as `#rrggbb`."""

@@ -110,8 +110,8 @@ class Surface:
     def _film(self, cos_i: Any, cos_o: Any, cos_half: Any) -> Any:
         """Lobe of a film of water without its Fresnel term [1/sr].
 
-        Its masking is Smith's: that of `cook_torrance_shape` darkens smooth surfaces at grazing incidence, where wet roads
-        mirror the sky.
+        Its masking is Smith's: that of `cook_torrance_shape` darkens smooth surfaces at grazing incidence, where wet
+        roads mirror the sky.
         """
         xp = namespace(cos_i)
         cos_h = xp.clip(0.5 * (cos_i + cos_o) / xp.maximum(cos_half, 1e-4), 0.0, 1.0)

@@ -233,9 +233,7 @@ class LidarOnDevice(DeviceOwned):
         keys = self.engine.table(np.array(low, np.uint32)), self.engine.table(np.array(high, np.uint32))
         noise = self.config.noise if self.noisy else None
         varies = LidarWeather.varies_per_pulse(launch.weather)
-        beams = aim(
-            self.engine, shots, knots, count, duration, keys, noise, varies_per_pulse=varies, looks=self._looks
-        )
+        beams = aim(self.engine, shots, knots, count, duration, keys, noise, varies_per_pulse=varies, looks=self._looks)
         return beams, keys
 
     def _launch_weather(self, launch: Launch, beams: Beams, keys: Keys) -> LaunchWeather | None:
@@ -270,7 +268,8 @@ class LidarOnDevice(DeviceOwned):
 
     def _behind_window(self, scan: Scan) -> Scan:
         """Scan with the transmittance of the window, and with its echoes if the firmware reports them."""
-        assert self._seen_through is not None and self._window is not None
+        assert self._seen_through is not None
+        assert self._window is not None
         passed, near = self._seen_through
         scan = replace(scan, shots=replace(scan.shots, window=passed.astype(np.float32)))
         if not self._window.near_returns:

@@ -80,8 +80,8 @@ def speed_sigma_m_s(snr: Reals, *, chirp_s: float, wavelength_m: float) -> Reals
 def coherence_extinction_per_m(linewidth_hz: float) -> float:
     """Loss of the beat line by the laser's linewidth, as a one-way extinction [1/m]: 2 pi dnu / c.
 
-    A Lorentzian line of width dnu leaves exp(-2 pi dnu t) of the power in the line at a delay t = 2 R / c (L. Richter et
-    al., IEEE J. Quantum Electron. 22, 1986), that is exp(-2 gamma R) as for air.
+    A Lorentzian line of width dnu leaves exp(-2 pi dnu t) of the power in the line at a delay t = 2 R / c (L. Richter
+    et al., IEEE J. Quantum Electron. 22, 1986), that is exp(-2 gamma R) as for air.
     """
     return 2.0 * math.pi * linewidth_hz / SPEED_OF_LIGHT_M_S
 
@@ -148,9 +148,7 @@ class Doppler:
 _STEP_S = 1e-4
 
 
-def own_speeds(
-    motion: Trajectory, start_s: float, table: ShotTable
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def own_speeds(motion: Trajectory, start_s: float, table: ShotTable) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Direction of each shot in the world (n, 3), and minus the velocity of its exit along it [m/s] (n,)."""
     direction = table.direction.astype(np.float64)
     if isinstance(motion, Fixed):

@@ -92,8 +92,8 @@ class Reflection:
     ) -> Float:
         """Received power of one sub-ray [P_min]; 0 below the sensor's shortest range.
 
-        `place` and `normal` are the hit point in the scene's local frame and the normal there, for patterns; `up` is the
-        upward component of the normal on the visible side, for puddles and snow.
+        `place` and `normal` are the hit point in the scene's local frame and the normal there, for patterns; `up` is
+        the upward component of the normal on the visible side, for puddles and snow.
 
         `material` is the part's material if it is known already; `near` is valid for a short interval of range.
         """

@@ -104,6 +104,8 @@ def _validity(preset: str, maker: str, medium: str, calibrated: bool) -> Validit
         return Validity("assumed", "VANE's rule for dust; no recording is available")
     if medium == "spray":
         return Validity("assumed", "amount and drop sizes of spray are assumed; published counts give the order only")
+    if medium == "smoke":
+        return Validity("assumed", "extinction of soot is measured, its lidar ratio assumed; no recording is available")
     if calibrated:
         return Validity("class", "the overlap of this unit is measured")
     if maker in _MEASURED_NEAR_FIELD:
