@@ -68,7 +68,7 @@ FIELDS: Mapping[str, FieldSpec] = MappingProxyType(
 )
 
 # Values of the `origin` field.
-ORIGINS = ("surface", "rain", "fog", "snow", "dust", "multipath", "noise", "spray", "window", "smoke")
+ORIGINS = ("surface", "rain", "fog", "snow", "dust", "multipath", "noise", "spray", "window", "smoke", "interference")
 _further_origins: dict[int, str] = {}
 
 

@@ -161,7 +161,6 @@ class Weather:
         pressure_hpa: Pressure of the air [hPa]; by default that of the data sheet.
         wetness: Wet share of surfaces, 0 to 1, or 'from-rain'; by default sensors see dry surfaces,
             and cameras wet ones in rain.
-            in rain.
         puddles: Share of level ground under puddles, 0 to 1, or 'from-rain'.
         snow_cover: Share of surfaces facing up that snow covers, 0 to 1.
         seed: Selects the random positions of eddies and cells and the motion of dust.

@@ -41,7 +41,7 @@ class Dirt(NamedTuple):
 KINDS: Mapping[str, Dirt] = {
     # A drop is a lens of a few millimetres' focal length: all but its centre leaves the field of the receiver.
     "drops": Dirt(0.1, 0.6, (4.0, 4.0), False),
-    # A film of uneven depth deflects a part of the light by more than the divergence of the beam.
+    # A film of varying depth deflects a part of the light by more than the divergence of the beam.
     "film": Dirt(0.7, 0.3, (25.0, 25.0), False),
     "mud": Dirt(0.0, 0.0, (15.0, 15.0), True),
     "ice": Dirt(0.25, 0.6, (20.0, 20.0), True),
@@ -101,7 +101,7 @@ class Window(Config):
     drops: Annotated[Schedule | str, _share_check()] = 0.0
     """Drops of water, or `from-rain`: by rain and speed since the last wipe."""
     film: _Share = 0.0
-    """Uneven film of water."""
+    """Film of water of varying depth."""
     mud: _Share = 0.0
     ice: _Share = 0.0
     scratches: _Share = 0.0

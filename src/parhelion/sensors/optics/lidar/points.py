@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -324,22 +324,31 @@ def with_near_returns(scan: Scan, near: NDArray[np.float64], range_m: float, int
     `near` is the covered share of each shot. The point lies at the shortest range of the sensor.
     """
     blocked = np.flatnonzero(near >= _BLOCKED)
+    values = {"power": 1.0, "reflectivity": NEAR_REFLECTIVITY, "intensity": intensity}
+    origin = {"origin": ORIGINS.index("window")}
+    return with_points(scan, blocked, np.full(len(blocked), range_m), values | origin)
+
+
+def with_points(scan: Scan, shot: NDArray[Any], range_m: NDArray[Any], values: Mapping[str, Any]) -> Scan:
+    """Scan in which some shots report one point of no surface at a range [m], in place of their returns.
+
+    `values` are further fields of these points, numbers or one per shot.
+    """
     shots = scan.shots
-    kept = ~np.isin(scan.fields["shot"], blocked)
-    whole = {
-        "range": range_m, "intensity": intensity, "reflectivity": NEAR_REFLECTIVITY, "power": 1.0, "return_count": 1,
-        "material": NO_MATERIAL, "origin": ORIGINS.index("window"), "shot": blocked, "ring": shots.ring[blocked],
-        "column": shots.column[blocked], "time": shots.time[blocked],
+    kept = ~np.isin(scan.fields["shot"], shot)
+    whole: dict[str, Any] = {
+        "range": range_m, "return_count": 1, "material": NO_MATERIAL, "shot": shot, "ring": shots.ring[shot],
+        "column": shots.column[shot], "time": shots.time[shot], **values,
     }  # fmt: skip
-    order = np.argsort(np.concatenate([scan.fields["shot"][kept], blocked]), kind="stable")
+    order = np.argsort(np.concatenate([scan.fields["shot"][kept], shot]), kind="stable")
     fields = {}
-    for name, values in scan.fields.items():
-        added = np.zeros((len(blocked), *values.shape[1:]), values.dtype)
+    for name, present in scan.fields.items():
+        added = np.zeros((len(shot), *present.shape[1:]), present.dtype)
         added[:] = whole.get(name, 0)
-        fields[name] = np.concatenate([values[kept], added])[order]
-    xyz = shots.origin[blocked] + np.float32(range_m) * shots.direction[blocked]
+        fields[name] = np.concatenate([present[kept], added])[order]
+    xyz = shots.origin[shot] + np.asarray(range_m, np.float32)[:, None] * shots.direction[shot]
     counts = shots.return_count.copy()
-    counts[blocked] = 1
+    counts[shot] = 1
     points = np.concatenate([scan.xyz[kept], xyz.astype(scan.xyz.dtype)])[order]
     return replace(scan, xyz=points, fields=fields, shots=replace(shots, return_count=counts))
 
