@@ -98,7 +98,7 @@ def test_beams_that_meet_the_receiver() -> None:
     """A lidar that faces this one in step blinds the shots that look at it; a wall in between protects them."""
     world, lidar = ph.World(), ph.Lidar("velodyne/vlp-16")
     table, rise = lidar.shots(0.0), np.tan(np.radians(1.0))
-    # The laser at +1 degree looks ahead, that at -1 degree of the other one looks back along the line, in step.
+    # The laser at +1 degree looks ahead, that at -1 degree of the other one back along the line, in step.
     ours, theirs = (int(np.argmax(table.direction @ [1.0, 0.0, side * rise])) for side in (1.0, -1.0))
     lag = float(table.time[ours]) - float(table.time[theirs])
     ahead, back = table.direction[ours].astype(float), table.direction[theirs].astype(float)

@@ -157,7 +157,8 @@ def flooded_columns(table: Columns, wavelength_nm: ArrayLike) -> Columns:
         found[name] = table[name].copy()
     found["ct_weight"] += 1.0
     found["pane_index"] += index
-    found["mirror"] += np.float32(normal_reflectance(index=index))
+    mirror: Any = normal_reflectance(index=index)
+    found["mirror"] += float(mirror)
     return found
 
 
