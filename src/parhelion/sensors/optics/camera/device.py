@@ -242,8 +242,19 @@ class CameraOnDevice(DeviceOwned):
         ground = None if weather is None else weather.ground(time)
         key = (id(target), id(solar), day, cloud, wind, ground)
         if self._warmth is None or self._warmth[0] != key:
-            air = (self.bands[0], day, solar, cloud, wind)
-            made = Warmth.of(engine, *target.thermal_materials(ground), *air, target.heat, target.patches_in(ground))
+            materials, rows = target.thermal_materials(ground)
+            made = Warmth.of(
+                engine,
+                materials,
+                rows,
+                self.bands[0],
+                day,
+                solar,
+                cloud,
+                wind,
+                target.heat,
+                target.patches_in(ground),
+            )
             self._warmth = (key, (target, solar), made)
         shoot = engine.frozen(render_heat, casts=True)
         return shoot(
