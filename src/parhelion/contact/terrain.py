@@ -9,7 +9,6 @@ import numpy as np
 
 from parhelion.contact.soil import SOILS, Soil
 from parhelion.core.pose import Floats
-from parhelion.weather.ground import HALF_WET
 from parhelion.world.world import World
 
 # Peak friction of a car tyre, dry and wet, and its rolling resistance. Ranges: Wong, Theory of Ground Vehicles, tables
@@ -75,13 +74,7 @@ def soil_of(material: str, *, wet: bool = False) -> Soil | None:
 
 def is_wet(world: World, time: float) -> bool:
     """True if the ground is wet at a time [s]: as the weather's `wetness` states, by default if it rains."""
-    weather = world.weather
-    if weather is None:
-        return False
-    if weather.wetness is None:
-        return weather.at(time).rain_rate_mm_h > 0.0
-    ground = weather.ground(time)
-    return ground is not None and ground.wetness >= HALF_WET
+    return world.weather is not None and world.weather.is_wet_at(time)
 
 
 def surfaces_of(world: World, *, wet: bool) -> Floats:

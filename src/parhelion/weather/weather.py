@@ -345,6 +345,11 @@ class Weather:
             return bounds_of(self.wetness)[1] >= HALF_WET  # type: ignore[arg-type]
         return any(cover.wets for _, cover in self._covers())
 
+    def is_wet_at(self, time: float) -> bool:
+        """Return True if the ground is wet at a time [s]: as `wetness` states, by default if it rains."""
+        now = self.at(time)
+        return bool(now.rain_rate_mm_h > 0.0 if self.wetness is None else now.wetness >= HALF_WET)
+
     def _covers(self) -> Iterator[tuple[str, Cover]]:
         for medium, part, _ in self.parts():
             if (cover := medium.effects.cover(part)) is not None:

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import Float, Int, Ints, Keys, Reals, Vectors, namespace
+from parhelion.core.arrays import Float, Int, Ints, Keys, Reals, namespace
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.pose import quat_rotate
 from parhelion.core.random import Stream, to_normal, to_unit, words
@@ -128,7 +128,7 @@ class Doppler:
     span: Reals
     """Speeds are reported modulo this [m/s]; None if there is no ambiguity."""
 
-    def speeds(self, beam: Int, shot: Int, number: Int, power: Float, moved: Vectors | None) -> Float:
+    def speeds(self, beam: Int, shot: Int, number: Int, power: Float, moved: Any) -> Float:
         """Measured radial velocities [m/s] of returns: their beams, shots, numbers, powers and surface velocities."""
         dr, mi = running_engine().dr, running_engine().mi
         row = (beam // self.per_scan) * self.per_scan + shot

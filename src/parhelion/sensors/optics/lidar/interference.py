@@ -116,12 +116,13 @@ def with_interference(scan: Scan, lidar: Lidar, world: World) -> Scan:
         found.append((shot, false_range_m(times[shot], arrived[arrival]), power[arrival]))
     if not found:
         return scan
-    shot, range_m, power = (np.concatenate(values) for values in zip(*found, strict=True))
+    shot = np.concatenate([one[0] for one in found])
+    range_m, power = (np.concatenate([one[k] for one in found]) for k in (1, 2))
     own = np.zeros(len(scan.shots))
     np.maximum.at(own, scan.fields["shot"].astype(np.int64), scan.fields["power"].astype(np.float64))
     shown = (power >= 1.0) & (power > own[shot]) & (range_m >= config.range.min_m)
     order = np.lexsort((-power[shown], shot[shown]))
-    shot, range_m, power = (values[shown][order] for values in (shot, range_m, power))
+    shot, range_m, power = shot[shown][order], range_m[shown][order], power[shown][order]
     strongest = np.unique(shot, return_index=True)[1]
     shot, range_m, power = shot[strongest], range_m[strongest], power[strongest]
     equal = reflectivity(power, range_m, threshold=constant.threshold, extinction_per_m=constant.gamma_per_m)
