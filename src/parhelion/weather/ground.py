@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -87,7 +88,7 @@ def ground_at(weather: Weather, time: float) -> Ground | None:
         else:
             share = 0.0 if value is None else value_at(value, time)
         shares.append(round(round(share / STEP) * STEP, 2))
-    return Ground(*shares, weather.seed) if any(shares) else None
+    return Ground(shares[0], shares[1], shares[2], weather.seed) if any(shares) else None
 
 
 def is_constant(weather: Weather) -> bool:
@@ -158,7 +159,7 @@ def _from_rain(weather: Weather, time: float) -> tuple[float, float]:
     if weather.rain is None:
         return 0.0, 0.0
     rate = weather.rain.rate_mm_h
-    if not isinstance(rate, (list, tuple)):
+    if not isinstance(rate, Sequence):
         return shares_of_water(STORE_MM if rate > 0.0 else 0.0)
     temperature, humidity = (
         default if value is None else value

@@ -6,7 +6,7 @@ covered share of the disc is dimmed. Patches far smaller than the disc dim evenl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -137,9 +137,9 @@ class Window(Config):
             return 0.0
         most = MOST_DROPS_BLOWN if self.blower else MOST_DROPS
         schedule = rain.rate_mm_h
-        if not isinstance(schedule, (list, tuple)) and self.wiper_s is None:
+        if not isinstance(schedule, Sequence) and self.wiper_s is None:
             return most if schedule > 0.0 and speed_m_s > 0.0 else 0.0  # it has rained since long ago
-        first = schedule[0][0] if isinstance(schedule, (list, tuple)) else time - since
+        first = schedule[0][0] if isinstance(schedule, Sequence) else time - since
         # At most the time since the last wipe, in which the rate is taken as its mean.
         begin = max(time - since, float(first)) if self.wiper_s is not None else float(first)
         if time <= begin:

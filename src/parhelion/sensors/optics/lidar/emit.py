@@ -315,7 +315,7 @@ def _aim(
     position, rotation = interpolate_knots(dr, mi, knots, scan * knot_count, time * rate, knot_count)
     start = position + rotate(dr, mi, rotation, origin)
     world_axis, world_left = rotate(dr, mi, rotation, axis), rotate(dr, mi, rotation, left)
-    gain = fours[2].w if shots.has_gain else 0.0
+    gain: Any = fours[2].w if shots.has_gain else 0.0
     if looks:
         gain = (gain if shots.has_gain else 1.0) * speckle((low, high), shot, looks)
     rows = (

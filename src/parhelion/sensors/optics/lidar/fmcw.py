@@ -125,7 +125,7 @@ class Doppler:
     sigma_1: Reals
     """Standard deviation at an SNR of 1 [m/s]."""
     snr_at_threshold: Reals
-    span: Reals
+    span: Reals | None
     """Speeds are reported modulo this [m/s]; None if there is no ambiguity."""
 
     def speeds(self, beam: Int, shot: Int, number: Int, power: Float, moved: Any) -> Float:
