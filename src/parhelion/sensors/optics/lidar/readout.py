@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from parhelion.core.arrays import UNSET, Bool, Float, Int, Ints, IntVector, Keys, Masks, Reals, Vectors4, namespace
 from parhelion.core.clouds import ORIGINS
@@ -144,7 +144,8 @@ def read_out(reception: Reception, blocks: list[Block], found: list[Return], bea
             # Makers calibrate channel gains and overlap out of reflectivity.
             overlap = overlap * gain
         if readout.looks:
-            overlap = overlap / speckle(key, shot, readout.looks)  # firmware does not know of speckle
+            # The firmware does not know of speckle.
+            overlap = overlap / cast("Float", speckle(key, shot, readout.looks))
         if readout.window is not None:
             overlap = overlap / dr.gather(mi.Float, readout.window, shot)
         equal = reflectivity(
@@ -207,7 +208,7 @@ def _measured_range(
         if readout.sigma_curve is not None:
             sigma = readout.sigma_curve(dr.select(valid, true_range, 0.0), valid)
         else:
-            snr: Any = namespace(power).maximum(power, 1e-6) * readout.threshold_to_noise
+            snr = namespace(power).maximum(power, 1e-6) * readout.threshold_to_noise
             snr = dr.sqrt(snr) if readout.coherent else snr
             sigma = cast("Float", range_sigma(snr, sigma_0=readout.sigma_0, sigma_1=readout.sigma_1))
         range_m = range_m + sigma * deviation
