@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from chance import salt_streams
 from parhelion.sensors import kinds
@@ -22,8 +22,10 @@ except ModuleNotFoundError:  # Python 3.10, where pytest installs tomli
     import tomli as tomllib
 
 # Every run uses the same examples, so that a failure depends only on the code; PARHELION_FUZZ=1 searches for new ones.
-settings.register_profile("same", derandomize=True)
-settings.register_profile("new", derandomize=False)
+# Drawing takes long on a busy machine, which says nothing about the code.
+_CALM = [HealthCheck.too_slow]
+settings.register_profile("same", derandomize=True, suppress_health_check=_CALM)
+settings.register_profile("new", derandomize=False, suppress_health_check=_CALM)
 settings.load_profile("new" if os.environ.get("PARHELION_FUZZ") == "1" else "same")
 
 if _SALT := os.environ.get("PARHELION_TEST_SALT", ""):

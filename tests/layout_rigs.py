@@ -28,6 +28,10 @@ def layout_object(kind: str, x: float = 0.0, y: float = 0.0, size: Any = (1.0, 1
     return LayoutObject(kind=kind, pose=LayoutPose(xyz=(x, y, z), yaw_deg=yaw), size=size, **more)
 
 
+def layout(*objects: LayoutObject, size: tuple[float, float] = (20.0, 20.0), **more: Any) -> Layout:
+    return Layout(name="test", size=size, objects=objects, **more)
+
+
 def basin(*objects: LayoutObject, **more: Any) -> Layout:
     water = layout_object("basin", size=(60.0, 30.0, 1.6), params={"land_m": 20.0, "ends_m": 20.0})
     return Layout(size=(100.0, 70.0), objects=(water, *objects), **more)

@@ -86,7 +86,12 @@ PACKAGES = (
     _package(
         "campaign",
         "many runs of a scenario, in processes or on a Dask cluster, collected in one table; large data sets",
-        "core rays weather io world sensors pictures scenario outputs evaluate",
+        "core rays weather io world motion sensors pictures scenario outputs evaluate",
+    ),
+    _package(
+        "detect",
+        "a detector of road users: training on simulated streets, and scores of any detector by weather",
+        "core weather world motion sensors pictures outputs evaluate campaign",
     ),
     _package(
         "live",
@@ -102,7 +107,7 @@ PACKAGES = (
         "cli",
         "thin commands: parse, call, print",
         "core makers rays surfaces weather io world motion contact sensors pictures calibrate rebuild scenario outputs "
-        "campaign evaluate live gym " + PUBLIC,
+        "campaign evaluate detect live gym " + PUBLIC,
     ),
 )
 

@@ -67,3 +67,12 @@ def add_wall(
         (vertices, faces), material=material, label="board",
         pose=ph.Pose((distance, y, 0), rpy_deg=(0, 0, turn_deg)) @ ph.Pose(rpy_deg=(0, -90, 0)),
     )  # fmt: skip
+
+
+def post_and_hedge() -> ph.World:
+    """World with ground, a thin post at 6 m and a hedge at 14 m."""
+    world = ph.World()
+    world.add(ph.shapes.box(80, 80, 0.2), material="concrete", pose=ph.Pose(xyz=(0, 0, -2)))
+    world.add(ph.shapes.box(0.2, 0.2, 6), material="concrete", pose=ph.Pose(xyz=(6, 1, 0)))
+    world.add(ph.shapes.box(1, 40, 8), material="grass", pose=ph.Pose(xyz=(14, 0, 0)))
+    return world

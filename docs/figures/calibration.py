@@ -22,8 +22,7 @@ from parhelion.calibrate.drive.compare import compare_drives
 from parhelion.calibrate.drive.drive import DriveCalibration, calibrate_drive
 from parhelion.calibrate.drive.report import comparison_charts, drive_rows
 from parhelion.calibrate.drive.timing import fit_timing, timing_rows
-from parhelion.calibrate.range_images import range_image
-from parhelion.calibrate.reading import read_drive
+from parhelion.calibrate.range_images import range_image, read_drive
 from parhelion.calibrate.sheet import with_changes
 
 PAGE = Path(__file__).resolve().parents[1] / "calibration.md"

@@ -16,7 +16,7 @@ from scipy.stats import binom
 
 import parhelion as ph
 from parhelion.calibrate.drive.drive import INTERVAL, calibrate_drive
-from parhelion.calibrate.reading import read_drive
+from parhelion.calibrate.range_images import read_drive
 from parhelion.calibrate.sheet import with_changes
 from parhelion.core.errors import ConfigError
 from parhelion.io.captures import write_capture

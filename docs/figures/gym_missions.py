@@ -19,7 +19,7 @@ from page import IMAGES
 from PIL import Image, ImageDraw, ImageFont
 
 import parhelion as ph
-from parhelion.gym.picture import map_picture
+from parhelion.gym.env import map_picture
 from parhelion.pictures.scan import Camera, render
 from parhelion.pictures.style import colour_labels
 

@@ -20,7 +20,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import dijkstra
 
 from parhelion.gym import OFF_ROAD, ScenarioEnv
-from parhelion.gym.picture import map_picture
+from parhelion.gym.env import map_picture
 
 LENGTH_M, WIDTH_M = 230.0, 80.0
 WORLD = {

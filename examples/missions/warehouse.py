@@ -18,7 +18,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import dijkstra
 
 import parhelion.gym  # noqa: F401  registers the environments
-from parhelion.gym.picture import map_picture
+from parhelion.gym.env import map_picture
 
 CELL_M, SIZE, HALF_WIDTH_M, LOOK_M, SPEED_M_S, REPLAN = 0.2, 300, 0.45, 0.9, 0.9, 5
 

@@ -109,7 +109,13 @@ _HOME = {
     "sensor": "sensors.kinds",
     "vehicle_names": "motion.vehicles.library",
 }
-_MODULES = {"calibrate": "calibrate", "evaluate": "evaluate", "sensors": "sensors", "shapes": "world.shapes"}
+_MODULES = {
+    "calibrate": "calibrate",
+    "detect": "detect",
+    "evaluate": "evaluate",
+    "sensors": "sensors",
+    "shapes": "world.shapes",
+}
 _PRESET_LISTS = frozenset(("barometer", "gnss", "imu", "lidar", "magnetometer", "odometry", "uwb"))
 """Kinds with a deprecated function `<kind>_names`; use `presets(kind)` instead."""
 _OLD_NAMES = {"Uneven": "Heterogeneity", "read_turns": "read_frames"}
@@ -118,6 +124,7 @@ __all__ = [*_HOME, *_MODULES, "__version__"]
 
 if TYPE_CHECKING:
     from parhelion import calibrate as calibrate
+    from parhelion import detect as detect
     from parhelion import evaluate as evaluate
     from parhelion import sensors as sensors
     from parhelion.campaign.scan_dataset import ScanDataset as ScanDataset

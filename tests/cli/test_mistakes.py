@@ -109,7 +109,7 @@ MISTAKES = (
      "weather.rain: expected {rate_mm_h: 25}, got 25; or write rain_rate_mm_h: 25"),
     ("drive.yaml", "weather", {"rain_rate_mm_h": -5}, "weather.rain_rate_mm_h: must be from 0 to 500 mm/h, got -5"),
     ("drive.yaml", "weather", {"rain_rate_mm_h": "heavy"},
-     "weather.rain_rate_mm_h: expected a number in mm/h ..., got 'heavy'"),
+     "weather.rain_rate_mm_h: expected a number from 0 to 500 mm/h..., got 'heavy'"),
     ("drive.yaml", "weather", {"visibility_m": 0}, "weather.visibility_m: must be from 5 to 300000 m ..., got 0"),
     ("drive.yaml", "weather", {"rain_rate_mm_h": [[0, 5], [0, 6]]},
      "weather.rain_rate_mm_h: times must increase, but 0 s follows 0 s"),

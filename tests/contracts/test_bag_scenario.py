@@ -23,17 +23,8 @@ from parhelion.io.ros import BagReader, cloud_of, decode
 from parhelion.io.ros import messages as ros
 from parhelion.outputs.ros.feed import RosFeed
 from parhelion.scenario import Scenario
+from run_rigs import YARD, Stop, stop_after
 
-YARD: dict[str, Any] = {
-    "name": "yard",
-    "objects": [
-        {"shape": {"kind": "plane", "size_m": [60, 60]}, "material": "concrete", "label": "road"},
-        {"shape": {"kind": "box", "size_m": [1, 20, 4]}, "material": "brick", "label": "building",
-         "pose": {"xyz": [12, 0, 2]}},
-        {"shape": {"kind": "box", "size_m": [20, 1, 4]}, "material": "brick", "label": "building",
-         "pose": {"xyz": [0, 10, 2]}},
-    ],
-}  # fmt: skip
 ROBOT: dict[str, Any] = {
     "seed": 7,
     "duration_s": 0.4,
@@ -251,15 +242,8 @@ def test_a_stopped_run_leaves_a_bag_and_goes_on_to_the_same_bytes(
     shutil.copy(run.parent / "yard.yaml", tmp_path)
     described = {**fields, "sensors": fields["sensors"][:1]}
 
-    class Stop(Exception):
-        pass
-
-    def stop(there: int, total: int) -> None:
-        if there == 2:
-            raise Stop
-
     with pytest.raises(Stop):
-        Scenario.from_mapping(described, tmp_path).run(tmp_path / "parts", progress=stop)
+        Scenario.from_mapping(described, tmp_path).run(tmp_path / "parts", progress=stop_after(2))
     assert BagReader(tmp_path / "parts" / "bag").topics["/velodyne_points"].count == 2
     Scenario.from_mapping(described, tmp_path).run(tmp_path / "parts")
     Scenario.from_mapping(described, tmp_path).run(tmp_path / "whole")

@@ -111,6 +111,14 @@ def test_time_of_the_other_simulator_may_start_anywhere() -> None:
     assert found[0].record.start_time == pytest.approx(1234.6)
 
 
+def test_weather_of_a_bridge_is_that_of_its_world() -> None:
+    bridge = described(ph.Lidar("velodyne/vlp-16", name="top"))
+    bridge.weather = ph.Weather(rain_rate_mm_h=100)
+    assert bridge.weather is bridge.world.weather
+    scan = next(iter(pushed(bridge, 0.2))).record
+    assert (scan.origin == 1).any()
+
+
 def test_joints_of_a_urdf_robot_are_pushed(tmp_path: Path) -> None:
     bridge = ph.Bridge(yard(), seed=7)
     bridge.add_urdf(write_rover(tmp_path), "rover", material="steel")

@@ -12,8 +12,7 @@ from calibrate_rigs import CHANGED, changed_sheet, recording
 from parhelion.calibrate.drive.compare import Compared, RecordingComparison, _worst, compare_drives, compared
 from parhelion.calibrate.drive.drive import calibrate_drive
 from parhelion.calibrate.drive.report import comparison_rows, write_comparison
-from parhelion.calibrate.range_images import RangeImage, range_image
-from parhelion.calibrate.reading import read_drive
+from parhelion.calibrate.range_images import RangeImage, range_image, read_drive
 from parhelion.core.errors import ConfigError
 
 OTHER = [[1.5, 0.05], [2.5, 0.1], [4.0, 0.3], [6.0, 0.6], [8.0, 0.85], [11.0, 1.0]]

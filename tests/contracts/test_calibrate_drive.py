@@ -24,8 +24,7 @@ from calibrate_rigs import (
 from chance import deviations
 from parhelion import Lidar, Pose, Waypoints, World
 from parhelion.calibrate.drive.drive import INTERVAL, DriveCalibration, calibrate_drive
-from parhelion.calibrate.range_images import RangeImage, range_image
-from parhelion.calibrate.reading import read_drive
+from parhelion.calibrate.range_images import RangeImage, range_image, read_drive
 from parhelion.calibrate.sheet import write_sheet
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.io.captures import write_capture

@@ -42,7 +42,7 @@ def alone(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of the campaign, run by one process."""
     folder = tmp_path_factory.mktemp("alone")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(campaign_module, "_crew", InThisProcess)
+        patch.setattr(campaign_module, "crew_of", InThisProcess)
         run_campaign(study, folder)
     return folder
 
@@ -114,7 +114,7 @@ def test_a_killed_scheduler_is_reported_and_the_campaign_resumes(
     finally:
         stop(worker)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(campaign_module, "_crew", InThisProcess)
+        patch.setattr(campaign_module, "crew_of", InThisProcess)
         assert run_campaign(study, tmp_path / "out").found >= 2
     assert (tmp_path / "out" / "results.parquet").read_bytes() == (alone / "results.parquet").read_bytes()
 
@@ -268,7 +268,7 @@ def test_results_in_a_bucket_are_those_of_a_folder(
 ) -> None:
     import fsspec
 
-    monkeypatch.setattr(campaign_module, "_crew", InThisProcess)
+    monkeypatch.setattr(campaign_module, "crew_of", InThisProcess)
 
     place = f"{bucket}/rain/first"
     seen: list[Any] = []

@@ -41,7 +41,7 @@ def test_the_twin_in_clear_air_is_the_scan_of_the_same_scenario_without_weather(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Compared with two scenarios that are run one after the other."""
-    monkeypatch.setattr(campaign_module, "_crew", InThisProcess)
+    monkeypatch.setattr(campaign_module, "crew_of", InThisProcess)
     vary = {"weather.rain_rate_mm_h": [0, 200]}
     study = study_in(tmp_path, vary=vary, seeds=[3], measures=["chamfer", "range_error", "detection_rates"])
     run_campaign(study, tmp_path / "out")
@@ -89,7 +89,7 @@ def test_odometry_is_in_the_table_and_reproducible(tmp_path: Path, monkeypatch: 
         assert row["end_drift_percent"] == pytest.approx(alone.end_drift_percent, rel=1e-3)
     assert "identical to the table, bit for bit" in campaign("--row", "1")
 
-    monkeypatch.setattr(campaign_module, "_crew", InThisProcess)
+    monkeypatch.setattr(campaign_module, "crew_of", InThisProcess)
     still = {**YARD, "sensors": [{**YARD["sensors"][0], "vehicle": None}]}
     summary = run_campaign(study_in(tmp_path, still, vary={}, seeds=1, measures=["kiss-icp"]), tmp_path / "still")
     assert summary.failed == 1

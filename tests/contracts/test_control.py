@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -353,3 +354,39 @@ def test_the_command_repeats_a_run(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["run", str(file), "-o", str(tmp_path / "a")])
     assert result.exit_code == 1
     assert "contains a run of another scenario or version" in result.output
+
+
+@pytest.mark.parametrize(("edit", "words"), [
+    (lambda step: step.command("robot", ph.SteerCommand(1.0, 0.1)), "accepts DriveCommand, got SteerCommand"),
+    (lambda step: step.command("robot", 5), "accepts DriveCommand, got int"),
+    (lambda step: step.command("buggy", ph.DriveCommand(1.0)), "buggy: is moved from outside"),
+    (lambda step: step.move("buggy", (1, 2, 0)), "buggy: pose: must be a Pose, .*, got tuple"),
+    (lambda step: step.mount("top", (0, 0, 1)), "top: pose: must be a Pose, .*, got tuple"),
+    (lambda step: step.attach("low"), "sensor: expected a mapping of fields, got 'low'"),
+    (lambda step: step.world.remove("cuboid-1"), "give the object that add returned, .*, not 'cuboid-1'"),
+])  # fmt: skip
+def test_mistakes_in_a_loop_are_explained_where_they_are_made(edit: Any, words: str) -> None:
+    step = next(iter(yard()))
+    with pytest.raises(ConfigError, match=words):
+        edit(step)
+
+
+def test_weather_of_a_step_is_that_of_its_world() -> None:
+    step = next(iter(yard()))
+    with pytest.raises(AttributeError):
+        step.weather = ph.Weather(rain_rate_mm_h=5)  # type: ignore[attr-defined]
+
+
+def test_a_reset_ends_the_steps_of_another_client() -> None:
+    control = Control(yard(duration_s=100.0), playing=False, speed=float("inf"))
+    thread = threading.Thread(target=control.run)
+    replies: list[Any] = []
+    thread.start()
+    try:
+        control.submit(verb_of({"op": "step", "steps": 5000}), replies.append)
+        control.call(verb_of({"op": "reset"}), 60.0)
+        control.call(Status(), 60.0)
+    finally:
+        control.call(Quit(), 60.0)
+        thread.join(60.0)
+    assert re.match("reset ended the steps at .* s, .* steps early$", str(replies[0].error))

@@ -21,6 +21,7 @@ from parhelion.core.errors import ConfigError
 from parhelion.io import poses
 from parhelion.scenario import Scenario
 from parhelion.sensors.optics.lidar.link_budget import channel_biases, range_sigma
+from run_rigs import Stop, files_of, stop_after
 
 CITY: dict[str, Any] = {
     "seed": 5,
@@ -49,12 +50,6 @@ def city(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("city")
     Scenario.from_mapping(CITY, folder).run(folder / "out")
     return folder / "out"
-
-
-def files_of(place: Path) -> dict[str, bytes]:
-    return {
-        file.relative_to(place).as_posix(): file.read_bytes() for file in sorted(place.rglob("*")) if file.is_file()
-    }
 
 
 # ---- KITTI odometry --------------------------------------------------------------------------------------------------
@@ -298,15 +293,8 @@ def test_nuscenes_tables_hold_together(yard: Path) -> None:
 
 
 def test_a_stopped_run_leaves_a_smaller_set_and_goes_on_to_the_same_bytes(yard: Path, tmp_path: Path) -> None:
-    class Stop(Exception):
-        pass
-
-    def stop(there: int, total: int) -> None:
-        if there == 7:
-            raise Stop
-
     with pytest.raises(Stop):
-        Scenario.load(drive(tmp_path, KINDS)).run(tmp_path / "out", progress=stop)
+        Scenario.load(drive(tmp_path, KINDS)).run(tmp_path / "out", progress=stop_after(7))
     left = files_of(tmp_path / "out")
     assert len(np.loadtxt(tmp_path / "out" / "semantic-kitti" / "poses" / "00.txt")) == 7
     assert len(json.loads(left["nuscenes/v1.0-mini/sample.json"])) == 2

@@ -299,7 +299,7 @@ def test_a_study_varies_it() -> None:
 
 def test_a_campaign_has_it_as_an_axis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'parhelion[campaign]'")
-    monkeypatch.setattr(campaign, "_crew", InThisProcess)
+    monkeypatch.setattr(campaign, "crew_of", InThisProcess)
     study = study_in(tmp_path, {"weather": {}}, vary={"weather.ash_density_mg_m3": [0, 900]}, seeds=1)
     campaign.run_campaign(study, tmp_path / "out", workers=1, command="parhelion campaign study.yaml -o out")
     cells = json.loads((tmp_path / "out" / "summary.json").read_text())["cells"]

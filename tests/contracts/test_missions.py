@@ -9,7 +9,7 @@ from types import ModuleType
 import gymnasium
 import numpy as np
 
-from parhelion.gym.picture import map_picture
+from parhelion.gym.env import map_picture
 
 ROCK = (-21.11, 1.92)
 """A boulder of 1 m in the world of the off-road mission, without others near it."""

@@ -276,6 +276,11 @@ def test_reflectivity_stands_for_intensity(counts: bool) -> None:
     kept = [of_origin(c, SURFACE).sum() for c in (wet, reference)]
     assert kept[0] == pytest.approx(kept[1], rel=0.02)
     assert 0 < kept[1] < 0.95 * len(scan)
+    # The driver fills the field intensity with zeros.
+    dark = FOGGY.apply(cloud.with_fields(intensity=np.zeros(len(cloud), np.float32)), sensor=sensor, seed=5)
+    assert not dark.intensity.any()
+    assert np.array_equal(dark.reflectivity, wet.reflectivity)
+    assert "its reflectivity was used" in notes(dark)
     seen = wet.reflectivity[of_origin(wet, SURFACE)]
     assert np.median(seen) < np.median(field)
     assert np.median(seen) > 0
@@ -392,6 +397,10 @@ def test_reflectance_stands_for_intensity() -> None:
     assert 0 < of_origin(dark, SURFACE).sum() <= of_origin(bright, SURFACE).sum()
     assert "intensity" not in bright.fields
     assert np.array_equal(bright.origin.dtype, np.uint8)
+    # A driver without intensities may write zeros.
+    zeros = bare.with_fields(intensity=np.zeros(len(bare), np.float32))
+    assert np.array_equal(FOGGY.apply(zeros, sensor=lidar(), reflectance=0.9).xyz, bright.xyz)
+    assert "all intensities are 0; pass a reflectance" in notes(FOGGY.apply(zeros, sensor=lidar()))
 
 
 # ---- wrong input ---------------------------------------------------------------------------------------------------

@@ -22,18 +22,11 @@ from parhelion.outputs.report.collect import RunReport
 from parhelion.outputs.report.frames import ScanCounts
 from parhelion.pictures import export
 from parhelion.scenario import Scenario
+from run_rigs import ONE_WALL
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 HOSTILE = "<script>document.title = 'run'</script><img src=x onerror=alert(1)> \"yard\" & co"
 
-YARD: dict[str, Any] = {
-    "name": "yard",
-    "objects": [
-        {"shape": {"kind": "plane", "size_m": [60, 60]}, "material": "concrete", "label": "road"},
-        {"shape": {"kind": "box", "size_m": [1, 20, 4]}, "material": "brick", "label": "building",
-         "pose": {"xyz": [12, 0, 2]}},
-    ],
-}  # fmt: skip
 DRIVE: dict[str, Any] = {
     "name": HOSTILE,
     "seed": 7,
@@ -77,7 +70,7 @@ class Elements(HTMLParser):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("report")
-    (place / "yard.yaml").write_text(yaml.safe_dump(YARD))
+    (place / "yard.yaml").write_text(yaml.safe_dump(ONE_WALL))
     Scenario.from_mapping(DRIVE, place).run(place / "whole")
     return place
 

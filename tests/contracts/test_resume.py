@@ -18,6 +18,7 @@ from parhelion.core.files import atomic_write
 from parhelion.outputs.run import RunSummary
 from parhelion.outputs.verify import verify
 from parhelion.scenario import Scenario
+from run_rigs import Stop, stop_after
 
 PLAIN = {
     **DRIVE,
@@ -67,9 +68,6 @@ def test_damage_is_found_after_a_second_run_was_stopped(run: Callable[..., RunSu
     whole, clouds = files_of(tmp_path / "out"), tmp_path / "out" / "top"
     (clouds / "000004.pcd").unlink()
 
-    class Stop(Exception):
-        pass
-
     def stop(there: int, total: int) -> None:
         raise Stop
 
@@ -115,15 +113,8 @@ def test_a_replaced_run_that_is_stopped_leaves_no_cloud_of_the_earlier_one(yard:
     _with_seed(yard, 1).run(tmp_path / "out")
     _with_seed(yard, 2).run(tmp_path / "whole")
 
-    class Stop(Exception):
-        pass
-
-    def stop(there: int, total: int) -> None:
-        if there == 2:
-            raise Stop
-
     with pytest.raises(Stop):
-        _with_seed(yard, 2).run(tmp_path / "out", replace=True, progress=stop)
+        _with_seed(yard, 2).run(tmp_path / "out", replace=True, progress=stop_after(2))
     # The second scenario may go on now, and must not take a cloud of the first for its own.
     _with_seed(yard, 2).run(tmp_path / "out")
     assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")

@@ -11,6 +11,8 @@ import pytest
 import parhelion as ph
 from oracles import oracle
 from parhelion.core.errors import ConfigError
+from parhelion.motion.actors import add_car, add_person
+from parhelion.motion.actors.vehicles import car_size_m
 from parhelion.sensors.optics.lidar.points import DEFAULT_TENSORS, KNOWN
 from rigs import sheet
 
@@ -177,3 +179,79 @@ def test_bad_arguments_are_reported(changes: dict[str, Any], sentence: str) -> N
     worlds: Sequence[Any] = given.pop("worlds")
     with pytest.raises(ConfigError, match=sentence):
         ph.ScanDataset(sheet(), worlds, **given)
+
+
+# ---- boxes ----------------------------------------------------------------------------------------------------------
+
+
+def crossing() -> ph.World:
+    """A car 12 m ahead that drives to the left, and a wall that hides a person."""
+    made = ph.World("crossing")
+    made.add(ph.shapes.plane(80, 80), material="asphalt", label="road")
+    start = ph.Pose((12, -4, 0), rpy_deg=(0, 0, 90))
+    add_car(made, ph.ConstantTwist(start, velocity=(0.0, 2.0, 0.0)), "sedan")
+    made.add(ph.shapes.box(0.2, 3, 3), material="concrete", label="wall", pose=ph.Pose((-6, 0, 1.5)))
+    add_person(made, ph.Pose((-9, 0, 0)))
+    return made
+
+
+def test_items_have_boxes_at_their_times(lidar: ph.Lidar) -> None:
+    built: list[int] = []
+
+    def build() -> ph.World:
+        built.append(1)
+        return crossing()
+
+    places = [ph.Pose((0, 0, 1.5), rpy_deg=(0, 0, 30))]
+    data = ph.ScanDataset(
+        lidar, [build], length=6, places=places, times=[0.0, 2.0], fields=["xyz"], form="arrays",
+        boxes=["Car", "Pedestrian"], visibility=True,
+    )  # fmt: skip
+    times = {data.sample(row).time for row in range(6)}
+    assert times == {0.0, 2.0}
+    for row, item in enumerate(data[k] for k in range(6)):
+        assert sorted(item) == ["box_class", "box_points", "box_visible", "boxes", "xyz"]
+        car, _ = item["boxes"]
+        assert item["box_class"].tolist() == [0, 1]
+        # In the frame of the sensor, which is turned by 30 degrees: the heading of the car is 90 - 30 degrees.
+        y = -4.0 + 2.0 * data.sample(row).time
+        turned = ph.Pose((0, 0, 1.5), rpy_deg=(0, 0, 30)).inverse().apply([[12.0, y, 0.75]])[0]
+        np.testing.assert_allclose(car[:2], turned[:2], atol=0.02)
+        assert car[6] == pytest.approx(np.radians(60.0), abs=1e-5)
+        assert car[3:5] == pytest.approx([car_size_m("sedan")[0], 2.04], abs=0.1)
+        inside = np.abs(item["xyz"].astype(float) - car[:3]).max(axis=1) < 3.5
+        assert 20 < item["box_points"][0] <= np.count_nonzero(inside)
+        assert item["box_visible"][0] > 0.9
+        assert item["box_points"][1] == 0
+        assert item["box_visible"][1] < 0.1
+    assert built == [1]
+
+
+def test_boxes_do_not_change_the_points(lidar: ph.Lidar) -> None:
+    plain = ph.ScanDataset(lidar, [crossing()], length=2, fields=["xyz", "ring"], form="arrays", seed=3)
+    boxed = ph.ScanDataset(lidar, [crossing()], length=2, fields=["xyz", "ring"], form="arrays", seed=3, boxes=["Car"])
+    for row in range(2):
+        for name in ("xyz", "ring"):
+            np.testing.assert_array_equal(plain[row][name], boxed[row][name])
+
+
+def test_further_sensors_measure_at_the_same_place(lidar: ph.Lidar, world: ph.World) -> None:
+    radar, mount = ph.Radar("ti/iwr6843"), ph.Pose((0.5, 0.0, 0.0))
+    data = ph.ScanDataset(lidar, [world], length=2, others={"front": (radar, mount)}, form="arrays", seed=5)
+    sample = data.sample(1)
+    expected = radar.measure(world, sample.pose @ mount, sample.time, 5, frame=1)
+    assert len(expected)
+    assert data[1]["front"].equals(expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"boxes": ["car"]}, "unknown type of boxes 'car'"),
+        ({"times": []}, "times: give a list of times in seconds"),
+        ({"times": [np.nan]}, "times: give a list of times in seconds"),
+    ],
+)
+def test_wrong_boxes_and_times(lidar: ph.Lidar, world: ph.World, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        ph.ScanDataset(lidar, [world], length=1, **options)

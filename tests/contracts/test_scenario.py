@@ -22,17 +22,8 @@ from parhelion.core.errors import ParhelionError
 from parhelion.io import poses as tum
 from parhelion.scenario import Scenario, json_schema
 from parhelion.scenario.bodies import DrivenBody
+from run_rigs import YARD, Stop, files_of, stop_after
 
-YARD: dict[str, Any] = {
-    "name": "yard",
-    "objects": [
-        {"shape": {"kind": "plane", "size_m": [60, 60]}, "material": "concrete", "label": "road"},
-        {"shape": {"kind": "box", "size_m": [1, 20, 4]}, "material": "brick", "label": "building",
-         "pose": {"xyz": [12, 0, 2]}},
-        {"shape": {"kind": "box", "size_m": [20, 1, 4]}, "material": "brick", "label": "building",
-         "pose": {"xyz": [0, 10, 2]}},
-    ],
-}  # fmt: skip
 DRIVE: dict[str, Any] = {
     "name": "husky in a yard",
     "seed": 7,
@@ -60,12 +51,6 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "yard.yaml").write_text(yaml.safe_dump(YARD))
     (tmp_path / "drive.yaml").write_text(yaml.safe_dump(DRIVE))
     return tmp_path
-
-
-def files_of(place: Path) -> dict[str, bytes]:
-    return {
-        file.relative_to(place).as_posix(): file.read_bytes() for file in sorted(place.rglob("*")) if file.is_file()
-    }
 
 
 def test_a_run_writes_clouds_streams_truth_and_a_manifest(folder: Path) -> None:
@@ -107,15 +92,8 @@ def test_scans_are_those_that_the_lidar_gives_alone(folder: Path) -> None:
 def test_a_stopped_run_goes_on_to_the_same_bytes(folder: Path) -> None:
     Scenario.load(folder / "drive.yaml").run(folder / "whole")
 
-    class Stop(Exception):
-        pass
-
-    def stop(there: int, total: int) -> None:
-        if there == 2:
-            raise Stop
-
     with pytest.raises(Stop):
-        Scenario.load(folder / "drive.yaml").run(folder / "parts", progress=stop)
+        Scenario.load(folder / "drive.yaml").run(folder / "parts", progress=stop_after(2))
     assert len(list((folder / "parts" / "top").glob("*.pcd"))) == 2
     assert not json.loads((folder / "parts" / "manifest.json").read_text())["complete"]
     summary = Scenario.load(folder / "drive.yaml").run(folder / "parts")

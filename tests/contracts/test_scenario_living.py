@@ -23,6 +23,7 @@ from parhelion.core.trajectory import pose_at
 from parhelion.motion.actors import add_forklift, mobility_of
 from parhelion.scenario import Scenario, json_schema
 from parhelion.world.parts import WorldObject
+from run_rigs import Stop, files_of, stop_after
 from urdf_rigs import write_rover
 
 LIVING: dict[str, Any] = {
@@ -89,12 +90,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "living.yaml").write_text(yaml.safe_dump(LIVING))
     write_rover(place)
     return place
-
-
-def files_of(place: Path) -> dict[str, bytes]:
-    return {
-        file.relative_to(place).as_posix(): file.read_bytes() for file in sorted(place.rglob("*")) if file.is_file()
-    }
 
 
 def built(fields: dict[str, Any], folder: Path) -> Scenario:
@@ -197,15 +192,8 @@ def test_a_run_with_boxes_resumes_to_the_same_bytes_with_any_threads(folder: Pat
     assert {"human.pedestrian.adult", "vehicle.construction", "movable_object.pallet", "vehicle.car"} <= seen
     assert not {name for name in seen if "road" in name}
 
-    class Stop(Exception):
-        pass
-
-    def stop(there: int, total: int) -> None:
-        if there == 1:
-            raise Stop
-
     with pytest.raises(Stop):
-        built(LIVING, folder).run(folder / "threads-2", progress=stop)
+        built(LIVING, folder).run(folder / "threads-2", progress=stop_after(1))
     assert len(list((folder / "threads-2" / "top").glob("*.pcd"))) == 1
     for threads in ("1", "2"):  # the second goes on where it was stopped
         place = folder / f"threads-{threads}"

@@ -132,8 +132,37 @@ WRONG = [
     ("imu", "accelerometer", "[1]", "accelerometer: expected {range_g: ...}, got [1]"),
     ("study", "confidence", "95", "confidence: expected a number above 0 and below 1, got 95"),
     ("study", "vary.duration_s", "[0.1, ten]",
-     "vary: duration_s: ten: duration_s: expected a number above 0 and up to 1000000 s, got 'ten'"),
+     "vary: duration_s: expected a number above 0 and up to 1000000 s, got 'ten'"),
     ("study", "scenario.outputs", "[bag]", "scenario.outputs[0]: expected {kind: bag}, got 'bag'"),
+    ("study", "vary", "{weather.rain: [0]}",
+     "vary: weather.rain: expected {rate_mm_h: 0}, got 0; or write rain_rate_mm_h: 0"),
+    # units of other sizes, and of other quantities
+    ("scenario", "duration_s", "2 min",
+     "duration_s: expected a number above 0 and up to 1000000 s, got '2 min'; write 120"),
+    ("scenario", "duration_s", "3 m", "duration_s: expected a number above 0 and up to 1000000 s, got '3 m'"),
+    ("scenario", "sensors.0.rate_hz", "5 kHz",
+     "sensors[0].rate_hz: expected a number above 0 and up to 1000000 Hz, got '5 kHz'; write 5000"),
+    ("scenario", "sensors.0.mount.xyz", "[0, 0, 30 cm]",
+     "sensors[0].mount.xyz[2]: expected a number from -1e9 to 1e9 m, got '30 cm'; write 0.3"),
+    # fields at another place, and names that are not alike
+    ("lidar", "rate_hz", "20", "rate_hz: unknown field; write pattern: {rate_hz: 20}"),
+    ("scenario", "start_time", "noon",
+     "start_time: unknown field; known: name, seed, duration_s, step_s, world, weather, daylight, water, vehicles, "
+     "objects, actors, people, ..."),
+    ("world", "materials.mine", "{reflectivity: 1}",
+     "materials.mine.reflectivity: unknown field; did you mean 'reflectance'?"),
+    # words where fields are expected
+    ("scenario", "weather", "heavy rain",
+     "weather: expected fields such as {rain_rate_mm_h: 10} or the name of a weather file, got 'heavy rain'"),
+    ("world", "weather", "foggy",
+     "weather: expected fields such as {rain_rate_mm_h: 10} or the name of a weather file, got 'foggy'"),
+    ("scenario", "weather", "{rain_rate_mm_h: heavy}",
+     "weather.rain_rate_mm_h: expected a number from 0 to 500 mm/h, or pairs [[time_s, value], ...], got 'heavy'"),
+    ("world", "daylight", "noon",
+     "daylight: expected a mapping with some of: time, latitude_deg, longitude_deg, sun_elevation_deg, "
+     "sun_azimuth_deg, turbidity, cloud_optical_depth, ground_albedo, got 'noon'"),
+    ("scenario", "sensors.0.options", "{noise: none}",
+     "sensors[0].options.noise: expected true or false, got 'none'"),
 ]  # fmt: skip
 
 

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 
 import parhelion as ph
 from campaign_rigs import write_study
 from fuzz.seed import Seed
 from parhelion.campaign import Study
 from parhelion.campaign.campaign import ABOUT, _about
+from parhelion.campaign.search import Search
 from parhelion.campaign.store import LocalStore, Pieces, results_of, table_bytes
 from parhelion.contact.chassis import chassis_of
 from parhelion.motion.vehicles.library import FOLDER, vehicle
@@ -25,6 +27,8 @@ from parhelion.outputs.report.frames import CountsFile, ScanCounts
 from parhelion.outputs.verify import verify
 from parhelion.scenario.control import Control
 from parhelion.scenario.events import read_events
+from parhelion.world.coverage import packed_cells
+from parhelion.world.rebuilt import COVERAGE_FILE, NORMAL_STEPS, PLACE_FILE, SURFEL_FILE
 from parhelion.world.urdf import load_urdf
 from soak.rigs import measured, sensor, yard
 
@@ -200,5 +204,39 @@ def _records(folder: Path) -> list[Seed]:
     return seeds
 
 
-PARTS = (_vehicles, _robots, _run, _events, _campaign, _records)
+def _place(folder: Path) -> list[Seed]:
+    """World rebuilt from a recording: its file, its surfels, and the cells that the recording covers."""
+    rng = np.random.default_rng(2)
+    columns = {
+        "centre": rng.normal(size=(20, 3)).astype(np.float32), "radius": np.full(20, 0.05, np.float32),
+        "normal": np.tile(np.array([0, 0, NORMAL_STEPS], np.int16), (20, 1)),
+        "label": np.arange(20, dtype=np.uint8) % 2,
+        "reflectance": rng.random(20).astype(np.float16), "cover": rng.integers(50, 255, 20).astype(np.uint8),
+    }  # fmt: skip
+    np.savez_compressed(folder / SURFEL_FILE, **columns)
+    np.savez_compressed(folder / COVERAGE_FILE, cells=packed_cells(columns["centre"], 0.5), cell_m=0.5)
+    poses = [[0.5 * k, 0.0, 1.5, 0.0, 0.0, 0.0, 1.0] for k in range(3)]
+    fields = {"kind": "rebuilt", "name": "hall", "sensor": "velodyne/vlp-16", "times": [0, 1, 2], "path": poses}
+    (folder / PLACE_FILE).write_text(yaml.safe_dump(fields))
+
+    def load(path: Path) -> None:
+        world = ph.World.load(path.parent)
+        if world.coverage is not None:
+            world.coverage.seen(np.zeros((1, 3)))
+
+    return [Seed(folder / name, load) for name in (PLACE_FILE, SURFEL_FILE, COVERAGE_FILE)]
+
+
+def _search(folder: Path) -> list[Seed]:
+    """Search, and the runs of an earlier one in its folder."""
+    write_study(folder)
+    fields = {
+        "scenario": "scenario.yaml", "search": {"weather.rain_rate_mm_h": {"mild": 0, "severe": 50}},
+        "breaks": {"measure": "points_per_scan", "below": 5.0}, "seeds": 2,
+    }  # fmt: skip
+    (folder / "search.yaml").write_text(yaml.safe_dump(fields))
+    return [Seed(folder / "search.yaml", Search.load)]
+
+
+PARTS = (_vehicles, _robots, _run, _events, _campaign, _records, _place, _search)
 """Function that creates each group of files."""

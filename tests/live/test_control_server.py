@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import socket
@@ -139,11 +140,63 @@ def test_subscriptions_deliver_records_in_order(server: ControlServer) -> None:
         assert every.next(30.0).sensor in ("top", "imu")
         records.close()
         client.step(10)
-        with pytest.raises(ParhelionError, match="the connection was closed"):
+        with pytest.raises(ParhelionError, match="the subscription was closed"):
             records.next(1.0)
         with pytest.raises(VerbError, match="no sensor 'bottom'; sensors: top, imu, or \\* for all"):
             client.subscribe("bottom")
         assert seen == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("ask", "words"), [
+    (lambda c: c.height(math.nan, 0.0), "height: xy contains nan; all numbers must be finite"),
+    (lambda c: c.weather(visibility_m=math.inf), "weather: changes contains inf; all numbers must be finite"),
+    (lambda c: c.spawn("a", 7), "a mesh must be a path, a Mesh, .* or a trimesh mesh, got int"),
+    (lambda c: c.spawn("a", (np.tile(np.eye(3) / 3.0, (20_000, 1)), [(0, 1, 2)])), "message has .* MB, more than"),
+    (lambda c: c.spawn("a", {"kind": "box", "size_m": {1}}), "spawn: a set cannot be sent"),
+    (lambda c: c.command("robot", "go"), "command: expected one of DriveCommand, .*, got str"),
+    (lambda c: c.command("rob", ph.DriveCommand(1.0)), "no vehicle 'rob'; vehicles: robot, buggy"),
+    (lambda c: c.reset(keep="spawned things"), "keep.0.: expected 'spawned', .*, got 'spawned things'"),
+])  # fmt: skip
+def test_mistakes_of_a_caller_are_explained_at_once(server: ControlServer, ask: Any, words: str) -> None:
+    with connect(server.url, timeout_s=20.0) as client, pytest.raises(ParhelionError, match=words):
+        ask(client)
+
+
+def test_wrong_addresses_are_explained() -> None:
+    for url in (5, "foo"):
+        with pytest.raises(ConfigError, match=f"{url}: is not an address such as ws://127.0.0.1:8917"):
+            connect(url)  # type: ignore[arg-type]
+
+
+def test_meshes_of_other_kinds_are_spawned(server: ControlServer) -> None:
+    trimesh = pytest.importorskip("trimesh")
+    with connect(server.url) as client:
+        client.spawn("a", trimesh.creation.box((1.0, 2.0, 3.0)), pose=ph.Pose((5, 5, 5)))
+        client.spawn("b", (np.eye(3), [(0, 1, 2)]), pose=ph.Pose((5, 5, 5)))
+        sizes = [np.subtract(*client.bounds(name)[::-1]).tolist() for name in ("a", "b")]  # type: ignore[index]
+    assert sizes == [[1, 2, 3], [1, 1, 1]]
+
+
+def test_failing_callbacks_and_closed_subscriptions(server: ControlServer, caplog: pytest.LogCaptureFixture) -> None:
+    seen: list[int] = []
+
+    def fail(found: Any) -> None:
+        seen.append(found.frame)
+        raise ZeroDivisionError
+
+    with connect(server.url, timeout_s=20.0) as client:
+        first = client.subscribe("top", fail)
+        client.step(20)
+        assert client.step(10) == (30, 0.3)  # the connection still works
+        assert seen[0] == 0
+        assert len(seen) == 1
+        assert "the callback for top failed and is not called again" in caplog.text
+        second = client.subscribe("top")
+        with pytest.raises(ParhelionError, match="top: the subscription was closed"):
+            first.next(5.0)
+        first.close()
+        client.step(10)
+        assert second.next(20.0).sensor == "top"
 
 
 def test_the_end_of_the_server_reaches_clients(server: ControlServer) -> None:
@@ -240,6 +293,15 @@ def test_other_machines_need_a_token_and_ports_are_not_shared(server: ControlSer
 
 
 # ---- hostile clients -------------------------------------------------------------------------------------------------
+
+
+def test_numbers_that_are_not_json_are_answered_by_their_id(server: ControlServer) -> None:
+    with raw(server) as one:
+        one.send('{"id": 7, "op": "height", "xy": [[NaN, 0]]}')
+        reply = json.loads(one.recv(20.0))
+    assert (reply["id"], reply["error"]) == (
+        7, {"code": "invalid", "message": "message: NaN is not JSON; all numbers must be finite"},
+    )  # fmt: skip
 
 
 def test_damaged_messages_are_answered_and_harm_nobody(server: ControlServer) -> None:

@@ -33,6 +33,7 @@ from parhelion.outputs.foxglove.feed import MOST_PATH_POSES, FoxgloveFeed, Foxgl
 from parhelion.outputs.foxglove.messages import cloud_message
 from parhelion.outputs.foxglove.scene import glb
 from parhelion.scenario import Scenario
+from run_rigs import ONE_WALL
 
 FIELDS: dict[str, Any] = {
     "name": "yard",
@@ -54,18 +55,10 @@ FIELDS: dict[str, Any] = {
     "outputs": [{"kind": "foxglove"}],
 }  # fmt: skip
 IMU_ALONE = FIELDS["sensors"][1:2]
-YARD: dict[str, Any] = {
-    "name": "yard",
-    "objects": [
-        {"shape": {"kind": "plane", "size_m": [60, 60]}, "material": "concrete", "label": "road"},
-        {"shape": {"kind": "box", "size_m": [1, 20, 4]}, "material": "brick", "label": "building",
-         "pose": {"xyz": [12, 0, 2]}},
-    ],
-}  # fmt: skip
 
 
 def scenario_in(folder: Path, **changes: Any) -> Scenario:
-    (folder / "yard.yaml").write_text(yaml.safe_dump(YARD))
+    (folder / "yard.yaml").write_text(yaml.safe_dump(ONE_WALL))
     return Scenario.from_mapping({**copy.deepcopy(FIELDS), **changes}, folder)
 
 

@@ -18,7 +18,7 @@ import pytest
 import parhelion as ph
 from dds_rigs import OTHER_DOMAIN
 from parhelion.live.udp import SensorHttp
-from parhelion.makers.ouster.http import OusterApi
+from parhelion.makers.ouster.codec import OusterApi
 from parhelion.makers.ouster.packets import metadata
 
 Lines = Callable[[], int]
@@ -91,8 +91,7 @@ def test_the_viewer(lines: Lines) -> None:
     from websockets.exceptions import ConnectionClosed
     from websockets.sync.client import connect
 
-    from parhelion.live.viewer import Viewer
-    from parhelion.live.viewer.stages import CloudStage
+    from parhelion.live.viewer import CloudStage, Viewer
 
     cloud = ph.PointCloud(np.eye(3), {"intensity": np.arange(3.0)})
     with Viewer(CloudStage(cloud, "three points"), port=0) as viewer:
@@ -130,8 +129,7 @@ def test_the_viewer(lines: Lines) -> None:
 
 def test_what_pages_ask_for_does_not_pile_up() -> None:
     pytest.importorskip("viser")
-    from parhelion.live.viewer import Viewer
-    from parhelion.live.viewer.stages import CloudStage
+    from parhelion.live.viewer import CloudStage, Viewer
 
     done: list[int] = []
     with Viewer(CloudStage(ph.PointCloud(np.eye(3)), "three points"), port=0) as viewer:

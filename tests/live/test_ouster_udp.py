@@ -22,7 +22,7 @@ from ouster_scans import random_scan
 from parhelion.calibrate.sheet import with_changes, write_sheet
 from parhelion.core.errors import ConfigError
 from parhelion.live.udp import PacketUdp, SensorHttp
-from parhelion.makers.ouster.http import OusterApi
+from parhelion.makers.ouster.codec import OusterApi
 from parhelion.makers.ouster.packets import metadata
 from parhelion.scenario.scenario import Scenario
 from parhelion.sensors.optics.lidar.lidar import Lidar

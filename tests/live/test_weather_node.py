@@ -122,8 +122,12 @@ def test_fog_in_cells_follows_the_transforms(bag: Path, vlp16: ph.Lidar) -> None
         share = (stamp_ns - 1_699_999_999 * 10**9) / (10 * 10**9)
         return ph.Pose(xyz=(-3.0 + share * 30.0, 0.0, 0.0)) @ ph.Pose(xyz=(0.2, 0.0, 1.8))
 
-    assert report["digests"] == expected(messages, job, pose)
-    assert report["digests"] != expected(messages, job)
+    found = dict(zip(report["stamps"], report["digests"], strict=True))
+    assert found  # a busy machine may lose clouds of a best-effort publisher
+    stamps = [stamp_and_frame(one.data)[0] for one in messages]
+    here, at_origin = (dict(zip(stamps, expected(messages, job, place), strict=True)) for place in (pose, None))
+    assert found == {stamp: here[stamp] for stamp in found}
+    assert found != {stamp: at_origin[stamp] for stamp in found}
     assert summary.without_pose == 0
 
 
@@ -310,7 +314,13 @@ def test_type_and_quality_follow_the_publisher(vlp16: ph.Lidar) -> None:
         other = WeatherNode(StandIn([], Publisher(known, True)), "/points", "/wet", job, type_name=given, now=ticking())
         with pytest.raises(ConfigError, match=words):
             other.run(1.0)
-    for bad in ({"topic_out": "/points"}, {"queue": 0}, {"type_name": "sensor_msgs/msg/Imu"}):
+    for bad in (
+        {"topic_out": "/points"},
+        {"topic_in": "/a b"},
+        {"topic_out": "wet"},
+        {"queue": 0},
+        {"type_name": "sensor_msgs/msg/Imu"},
+    ):
         with pytest.raises(ConfigError):
             WeatherNode(**{"node": node, "topic_in": "/points", "topic_out": "/wet", "job": job, **bad})
 

@@ -1,8 +1,8 @@
 """Small changes of source text that a test should detect: one operator or constant at a time, found with `ast`.
 
 Changes without an observable effect are left out: docstrings, annotations, texts of errors and logs, `__repr__` and
-`__str__`, decorators, overloads, assertions, keywords that only make code stricter, and constants so small that they
-only prevent a division by zero.
+`__str__`, decorators, overloads, assertions, keywords that only make code stricter, constants so small that they
+only prevent a division by zero, numbers of rows per block, and the sign of half a period before a modulo.
 """
 
 from __future__ import annotations
@@ -125,7 +125,16 @@ class _Finder(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_BinOp(self, node: ast.BinOp) -> None:
+        if _sets_a_block(node):
+            return
         kind = type(node.op)
+        if kind is ast.Mod and isinstance(node.left, ast.BinOp) and _is_half(node.left.right, node.right):
+            # (x + p/2) % p and (x - p/2) % p are equal.
+            self.visit(node.left.left)
+            self.visit(node.left.right)
+            self.visit(node.right)
+            self._between(node.left, node.right, _ARITHMETIC[kind][1])
+            return
         text = any(isinstance(side, ast.JoinedStr) or _is_text(side) for side in (node.left, node.right))
         union = kind is ast.BitOr and any(
             isinstance(side, ast.Constant) and side.value is None for side in (node.left, node.right)
@@ -209,6 +218,21 @@ def _is_whole(node: ast.expr) -> bool:
     if isinstance(node, ast.Constant):
         return isinstance(node.value, int) and not isinstance(node.value, bool)
     return isinstance(node, ast.Call) and ast.unparse(node.func) == "len"
+
+
+def _sets_a_block(node: ast.expr) -> bool:
+    """Return True for the number of rows that are computed at a time, which changes no result."""
+    return any(isinstance(one, ast.Name) and one.id.endswith("BLOCK") for one in ast.walk(node))
+
+
+def _is_half(half: ast.expr, whole: ast.expr) -> bool:
+    """Return True if `whole` is written as twice `half`, or `half` as one half of `whole`."""
+    for one, other, factor in ((whole, half, 2.0), (half, whole, 0.5)):
+        product = isinstance(one, ast.BinOp) and isinstance(one.op, ast.Mult) and isinstance(one.left, ast.Constant)
+        if product and one.left.value == factor and ast.dump(one.right) == ast.dump(other):
+            return True
+    numbers = [node.value for node in (half, whole) if isinstance(node, ast.Constant)]
+    return len(numbers) == 2 and 2.0 * numbers[0] == numbers[1]
 
 
 def _is_text(node: ast.expr) -> bool:

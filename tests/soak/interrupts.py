@@ -64,7 +64,13 @@ COMMANDS = {
     "view scenario": "view {files}/scenario.yaml --port 0",
     "weather": "weather {files}/clouds -o {out}/wet --rain 25 --sensor velodyne/vlp-16 --format npz",
     "calibrate": "calibrate {files}/clouds --sensor velodyne/vlp-16 -o {out}/mine.yaml --report {out}/mine.html",
+    "view recording": "view {files}/clouds --port 0",
     "evaluate clouds": "evaluate clouds {files}/clouds {files}/clouds -o {out}/report.html",
+    "evaluate realism": "evaluate realism {files}/clouds {files}/clouds -o {out}/realism",
+    "rebuild": "rebuild {files}/clouds --sensor velodyne/vlp-16 --poses {files}/path.tum -o {out}/place",
+    "map": "map {files}/run -o {out}/map.pcd",
+    "search": "search {files}/search.yaml -o {out}/search",
+    "dossier": "dossier velodyne/vlp-16 -o {out}/dossier.html",
     "convert": "convert {files}/cloud.pcd {out}/cloud.ply",
     "verify": "verify {files}/run",
     "demo": "demo -o {out}/demo --seconds 1",
@@ -74,7 +80,7 @@ COMMANDS = {
     "materials": "materials",
     "doctor": "doctor",
 }
-ENDLESS = ("stream", "view", "view scenario")
+ENDLESS = ("stream", "view", "view scenario", "view recording")
 
 
 def prepare(files: Path) -> None:
@@ -86,6 +92,12 @@ def prepare(files: Path) -> None:
     study = {"name": "rain", "scenario": "kitti.yaml", "vary": {"weather.rain_rate_mm_h": [0, 20]}, "seeds": 3}
     (files / "study.yaml").write_text(json.dumps(study))
     (files / "sequences.yaml").write_text(json.dumps({**study, "kind": "dataset", "dataset": "semantic-kitti"}))
+    search = {
+        "scenario": "kitti.yaml", "search": {"weather.rain_rate_mm_h": {"mild": 0, "severe": 300}}, "points": 6,
+        "breaks": {"measure": "points_per_scan", "falls_by": 10.0},
+    }  # fmt: skip
+    (files / "search.yaml").write_text(json.dumps(search))
+    (files / "path.tum").write_text("".join(f"{0.1 * k:g} 0 0 0 0 0 0 1\n" for k in range(-1, 12)))
     scan = f"scan --world city --sensor velodyne/vlp-16 --scans 8 -o {files}/clouds"
     for command in (scan, f"run {files}/kitti.yaml -o {files}/run"):
         subprocess.run([*PROGRAM, *command.split()], check=True, stdout=subprocess.DEVNULL)

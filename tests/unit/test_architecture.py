@@ -240,6 +240,21 @@ def test_heavy_packages_are_imported_where_they_are_used(module: Path) -> None:
     assert loaded.isdisjoint(HEAVY)
 
 
+NEW_IN_NUMPY_2 = {
+    "trapezoid", "concat", "permute_dims", "matrix_transpose", "vecdot", "matvec", "vecmat", "astype",
+    "isdtype", "unstack", "unique_all", "unique_counts", "unique_inverse", "unique_values", "cumulative_sum",
+    "cumulative_prod", "bitwise_count", "bitwise_invert", "bitwise_left_shift", "bitwise_right_shift", "acos",
+    "acosh", "asin", "asinh", "atan", "atan2", "atanh", "pow", "long", "ulong", "strings",
+}  # fmt: skip
+"""Names of NumPy that its lowest allowed version, 1.26, lacks."""
+
+
+def test_no_name_is_newer_than_the_lowest_numpy() -> None:
+    used = {name for module in MODULES for name in re.findall(r"\bnp\.(\w+)", module.read_text(encoding="utf-8"))}
+    assert "concatenate" in used
+    assert not used & NEW_IN_NUMPY_2
+
+
 def test_the_checks_can_fail(tmp_path: Path) -> None:
     source = "import scipy.special\nif TYPE_CHECKING:\n    import trimesh\ndef f():\n    import drjit\n"
     loaded = [name for node in at_import(ast.parse(source)) for name in imported(node)]

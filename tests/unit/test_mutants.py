@@ -37,6 +37,13 @@ def g(a: "int | None" = None):
 class C:
     def __repr__(self): return "x" * 3
 '''
+WHOLE = b"""
+a = max(_BLOCK // n)
+b = (x + np.pi) % (2.0 * np.pi)
+c = (x + 0.5 * p) % p
+d = (x + 180.0) % 360.0
+e = (x + p) % p
+"""
 
 
 def test_changes_are_single_and_reported_with_their_location() -> None:
@@ -55,6 +62,14 @@ def test_changes_are_single_and_reported_with_their_location() -> None:
 
 def test_what_nobody_sees_is_left_alone() -> None:
     assert changes(UNSEEN) == []
+
+
+def test_blocks_and_half_periods_change_nothing() -> None:
+    """A half period may be added or subtracted before a modulo; a whole one is not of this form."""
+    signs = [(change.line, change.old, change.new) for change in changes(WHOLE) if change.old in "+-"]
+    assert signs == [(6, "+", "-")]
+    assert not [change for change in changes(WHOLE) if change.line == 2]
+    assert {change.line for change in changes(WHOLE) if change.old == "%"} == {3, 4, 5, 6}
 
 
 def test_the_table_is_of_files_that_are_there() -> None:

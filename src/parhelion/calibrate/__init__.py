@@ -10,7 +10,7 @@ from parhelion.calibrate.boards.example import write_example
 from parhelion.calibrate.drive.compare import compare_drives
 from parhelion.calibrate.drive.drive import DriveCalibration, calibrate_drive
 from parhelion.calibrate.identify import Identified, identify
-from parhelion.calibrate.reading import read_drive
+from parhelion.calibrate.range_images import read_drive
 from parhelion.calibrate.sheet import with_changes, write_sheet
 
 __all__ = [

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 from parhelion.core.arrays import Table
 from parhelion.core.clouds import PointCloud, Scan
 from parhelion.core.errors import FormatError
+from parhelion.io.recordings import clouds_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -317,3 +320,37 @@ def mean_level(frames: list[RangeImage], level: Floats) -> Floats:
     stack = np.stack(parts)
     known = np.isfinite(stack)
     return np.where(known.any(axis=0), np.nansum(stack, axis=0) / np.maximum(known.sum(axis=0), 1), np.nan)
+
+
+# ---- frames of a recording -------------------------------------------------------------------------------------------
+
+
+MOST_FRAMES = 40
+"""Largest number of frames that are used; longer recordings are sampled evenly."""
+
+
+def read_drive(
+    path: str | PathLike[str], *, sensor: str | None = None, turn: int | None = None, topic: str | None = None
+) -> list[RangeImage]:
+    """Frames of a recording as range images; `turn` selects one. Recordings of several sensors raise FormatError."""
+    found: list[RangeImage] = []
+    names: set[str] = set()
+    number = -1
+    for number, (_, cloud) in enumerate(clouds_of(path, sensor=sensor, topic=topic)):
+        if "sensor" in cloud.metadata:
+            names.add(str(cloud.metadata["sensor"]))
+            if len(names) > 1:
+                raise FormatError(f"{path}: mixes recordings of several sensors: {', '.join(sorted(names))}")
+        if turn is None or turn == number:
+            found.append(range_image(cloud, f"{Path(path).name} frame {number}"))
+        if turn == number:
+            break
+    if not found:
+        raise FormatError(
+            f"{path}: has the frames 0 to {number}, not {turn}" if turn is not None else f"{path}: has no frames"
+        )
+    # The first and last frame of a capture may be partial; they are dropped if complete frames exist.
+    widest = max(one.range.shape[1] for one in found)
+    whole = [one for one in found if one.range.shape[1] > 0.9 * widest]
+    chosen = np.unique(np.linspace(0, len(whole) - 1, min(len(whole), MOST_FRAMES)).astype(int))
+    return [whole[k] for k in chosen]

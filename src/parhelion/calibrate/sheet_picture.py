@@ -11,12 +11,7 @@ from parhelion.pictures import panels
 from parhelion.pictures.style import ACCENT, INK, MUTED, check_picture, quiet, save, sheet
 from parhelion.sensors.optics.lidar.config import LidarConfig
 from parhelion.sensors.optics.lidar.lidar import Lidar
-from parhelion.sensors.optics.lidar.link_budget import (
-    detection_probability,
-    overlap_share,
-    range_sigma,
-    received_power,
-)
+from parhelion.sensors.optics.lidar.link_budget import detection_probability, overlap_share, range_sigma, received_power
 
 _WIDTH_IN, _HEIGHT_IN = 13.0, 9.4
 _REFLECTANCES = ((0.1, "#4aa3ff"), (0.3, "#54c98a"), (0.8, "#ffb454"))

@@ -278,9 +278,15 @@ class Study:
         """Check that a value fits its field, independent of the others."""
         fields = copy.deepcopy(self.base)
         with_value(fields, path, value)
-        settings = config.parse(ScenarioFile, fields, f"{self.source}: vary: {path}: {in_yaml(value)}")
-        if isinstance(settings.weather, dict):
-            Weather.from_mapping(settings.weather, config.At(f"{self.source}: vary: {path}", "weather"))
+        place = f"{self.source}: vary"
+        try:
+            settings = config.parse(ScenarioFile, fields, place)
+            if isinstance(settings.weather, dict):
+                Weather.from_mapping(settings.weather, config.At(place, "weather"))
+        except ConfigError as error:
+            text = str(error).removeprefix(f"{place}: ")
+            named = text.startswith(path)
+            raise ConfigError(f"{place}: {text if named else f'{path}: {in_yaml(value)}: {text}'}") from None
 
     def _check_whole(self) -> None:
         """Check that the first row is a valid scenario that can be written to a file."""

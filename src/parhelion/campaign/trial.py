@@ -14,7 +14,6 @@ import platform
 import time
 from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from parhelion.campaign.measures import MeasuredRun, measure_called
 from parhelion.core import config
 from parhelion.core.clouds import Scan
 from parhelion.core.errors import ParhelionError
+from parhelion.outputs.manifest import version_of
 from parhelion.scenario.scenario import Scenario
 from parhelion.scenario.schema import ScenarioFile
 from parhelion.sensors.optics.lidar.validity import as_plain
@@ -38,7 +38,7 @@ def identity(further: tuple[str, ...] = ()) -> dict[str, str]:
 
     `further` are packages that the measures of a study need.
     """
-    return {**{name: _version(name) for name in (*_PACKAGES, *further)}, "source": _source()}
+    return {**{name: version_of(name) for name in (*_PACKAGES, *further)}, "source": _source()}
 
 
 def version_words(known: dict[str, str]) -> str:
@@ -54,13 +54,6 @@ def difference(ours: dict[str, str], theirs: dict[str, str]) -> str | None:
             what = "another source of parhelion" if name == "source" else f"{name} {other}"
             return f"it has {what}, but this campaign has {mine}"
     return None
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"
 
 
 @cache

@@ -70,8 +70,7 @@ def calibrate(
     ] = False,
     topic: Annotated[str | None, typer.Option(help="Topic of the clouds, for bags with several.")] = None,
     unknown: Annotated[
-        Unknown | None,
-        typer.Option(help="Profile of materials without one. Default: the nearest calibrated material."),
+        Unknown | None, typer.Option(help="Profile of materials without one. Default: the nearest calibrated material.")
     ] = None,
     view: Annotated[
         bool, typer.Option("--view", help="Watch the calibration in the browser; only this machine can open the page.")
@@ -178,7 +177,7 @@ class _Drives:
         from parhelion.calibrate.drive.drive import calibrate_drive
         from parhelion.calibrate.drive.report import COLUMNS, write_comparison, write_drive_report
         from parhelion.calibrate.drive.report import comparison_rows as rows_of
-        from parhelion.calibrate.reading import read_drive
+        from parhelion.calibrate.range_images import read_drive
 
         names = [source.name for source in self.sources]
         if len(set(names)) < len(names):

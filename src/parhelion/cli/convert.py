@@ -49,8 +49,7 @@ def convert(
     ] = None,
     frame: Annotated[str | None, typer.Option(help="Frame of the clouds in a new bag.", show_default="lidar")] = None,
     layout: Annotated[
-        str,
-        typer.Option(help="Point fields in a new bag: all, or those of a driver such as ouster."),
+        str, typer.Option(help="Point fields in a new bag: all, or those of a driver such as ouster.")
     ] = "all",
     rate: Annotated[
         float, typer.Option(help="Clouds per second in a new bag, for clouds without time stamps.")

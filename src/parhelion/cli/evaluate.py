@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from parhelion.cli import drops, localise, objects, realism, screen
+from parhelion.cli import detector, localise, realism, screen
+from parhelion.cli.measure import load_world
 from parhelion.cli.recordings import check_file, make_folder
 from parhelion.cli.screen import Command, Group, examples, start_engine, warn
 from parhelion.core.errors import ConfigError
@@ -80,7 +81,7 @@ def clouds(
 
 def _write(json: Path | None, result: dict[str, Any], output: Path | None, page: Any) -> None:
     """Write the JSON file and the page if requested."""
-    from parhelion.evaluate.files import write_json
+    from parhelion.core.files import write_json
     from parhelion.pictures.html import write_page
 
     if json is not None:
@@ -242,7 +243,7 @@ def placement(
         fields = {**fields, **changed}
     settings = config.parse(PlacementFile, fields, file)
     start_engine()
-    from parhelion.evaluate.files import write_json
+    from parhelion.core.files import write_json
     from parhelion.evaluate.placement import report as results
     from parhelion.evaluate.placement.study import Placement
     from parhelion.pictures.html import write_page
@@ -439,6 +440,117 @@ class _Report:
         screen.print_line(f"look at {self.folder / 'report.html'}")
 
 
+# ---- objects ---------------------------------------------------------------------------------------------------------
+
+
+OBJECTS_EXAMPLES = (
+    "parhelion evaluate objects real/ run/roof --json out.json -o report.html    # labels in run/roof-boxes",
+    "parhelion evaluate objects velodyne/ run/roof --real-boxes label_2/ --sim-boxes labels/ --distances 0,40,80,120",
+)
+
+
+class BoxAxes(str, Enum):
+    """Axes of label files."""
+
+    camera = "camera"
+    lidar = "lidar"
+
+
+def objects(
+    real: Annotated[Path, typer.Argument(metavar="REAL", help="A cloud file, or a folder of them.")],
+    simulated: Annotated[Path, typer.Argument(metavar="SIM", help="A cloud file, or a folder of them.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Page with tables and curves (.html).")] = None,
+    json: Annotated[Path | None, typer.Option("--json", help="All numbers as JSON.")] = None,
+    real_boxes: Annotated[
+        Path | None,
+        typer.Option("--real-boxes", help="KITTI label file or folder. Default: NAME-boxes or beside REAL."),
+    ] = None,
+    sim_boxes: Annotated[Path | None, typer.Option("--sim-boxes", help="The same for SIM.")] = None,
+    axes: Annotated[
+        BoxAxes,
+        typer.Option(help="Axes of the labels: the lidar's as in runs, or KITTI's camera axes at the lidar."),
+    ] = BoxAxes.lidar,
+    distances: Annotated[str, typer.Option(metavar="M,M,...", help="Edges of distance classes.")] = "0,30,45,60,120",
+) -> None:
+    """Compare objects cut out by boxes: points, size, Chamfer and earth mover's distance by class and distance."""
+    from parhelion.cli.evaluate import parse_edges
+    from parhelion.core.files import write_json
+    from parhelion.evaluate.clouds import cutouts
+    from parhelion.pictures.html import write_page
+
+    check_file(output, json)
+    edges = parse_edges(distances)
+    first = cutouts.objects_of(real, real_boxes, axes.value)
+    second = cutouts.objects_of(simulated, sim_boxes, axes.value)
+    with screen.progress("comparing", None) as advance:
+        result = cutouts.compare_objects(first, second, edges, advance=advance)
+    result = {"real": str(real), "simulated": str(simulated), **result}
+    screen.table(f"{real} and {simulated}", cutouts.COLUMNS, cutouts.table_rows(result), numbers=cutouts.COLUMNS[2:])
+    if json is not None:
+        write_json(json, result)
+        screen.print_line(f"wrote {json}")
+    if output is not None:
+        write_page(output, cutouts.page_of(result, str(real), str(simulated), screen.command_line()))
+        screen.print_line(f"look at {output}")
+
+
+# ---- drops -----------------------------------------------------------------------------------------------------------
+
+
+DROPS_EXAMPLES = (
+    "parhelion evaluate drops --sensor velodyne/vlp-16 --world city --csv drops.csv --png drops.png",
+    "parhelion evaluate drops --world harbour --beam cylinder --xyz 0,0,3 --csv drops.csv",
+)
+
+
+class BeamShape(str, Enum):
+    """Shape of the beam."""
+
+    frustum = "frustum"
+    cylinder = "cylinder"
+
+
+def drops(
+    sensor: Annotated[str, typer.Option(help="Preset or YAML file of a lidar.")] = "velodyne/vlp-16",
+    world: Annotated[str, typer.Option(help="Built-in world or file.")] = "city",
+    xyz: Annotated[str, typer.Option(metavar="X,Y,Z", help="Position of the sensor [m].")] = "0,0,2",
+    beam: Annotated[BeamShape, typer.Option(help="A widening beam, or Arce's cylinder.")] = BeamShape.frustum,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the scan and of the drops.")] = 0,
+    csv: Annotated[Path | None, typer.Option("--csv", help="Histograms as a table.")] = None,
+    png: Annotated[Path | None, typer.Option("--png", help="Histograms as a picture.")] = None,
+) -> None:
+    """Count raindrops in the path of each beam of a scan by bands of the rain rate (Arce 2025, figures 4.7 to 4.10)."""
+    from parhelion import Lidar, Pose
+    from parhelion.evaluate.clouds import drops as model
+
+    check_file(csv, picture=png)
+    try:
+        place = [float(word) for word in xyz.split(",")]
+    except ValueError:
+        place = []
+    if len(place) != 3:
+        raise typer.BadParameter(f"expected X,Y,Z, got {xyz!r}", param_hint="--xyz")
+    start_engine()
+    lidar = Lidar(sensor)
+    scan = lidar.scan(load_world(world), pose=Pose(xyz=place), seed=seed)
+    if not len(scan.shots):
+        raise ConfigError(f"{sensor}: has no shots")
+    lengths = model.beam_lengths(scan, lidar.config.range.max_m)
+    found = model.drops_per_beam(model.beam_volumes(lidar.config.beam, lengths, beam.value), seed=seed)
+    rows = [(f"{one.band_mm_h[0]:g} to {one.band_mm_h[1]:g}", f"{one.mean:.4g}") for one in found]
+    screen.table(
+        f"{lidar.config.name} in {world}", ("rain [mm/h]", "drops per beam"), rows, numbers=("drops per beam",)
+    )
+    if csv is not None:
+        model.write_csv(csv, found)
+        screen.print_line(f"wrote {csv}")
+    if png is not None:
+        from parhelion.pictures.style import save
+
+        save(model.picture(found, lidar.config.name), png)
+        screen.print_line(f"look at {png}")
+
+
 # ---- evaluate -------------------------------------------------------------------------------------------------------
 
 
@@ -455,7 +567,8 @@ for _function, _examples in (
     (slam, SLAM_EXAMPLES),
     (realism.realism, realism.EXAMPLES),
     (localise.localise, localise.EXAMPLES),
-    (objects.objects, objects.EXAMPLES),
-    (drops.drops, drops.EXAMPLES),
+    (objects, OBJECTS_EXAMPLES),
+    (drops, DROPS_EXAMPLES),
+    (detector.detector, detector.EXAMPLES),
 ):
     app.command(cls=Command, epilog=examples(*_examples))(_function)

@@ -82,8 +82,7 @@ def scan(
     world: Annotated[str, typer.Option("--world", "-w", help="Built-in world, world file (.yaml) or mesh file.")],
     sensor: Annotated[str, typer.Option("--sensor", "-s", help="Preset, such as ouster/os1-128, or a YAML file.")],
     pose: Annotated[
-        str | None,
-        typer.Option(metavar="X,Y,Z[,R,P,Y]", help="Sensor position in m; roll, pitch, yaw in degrees."),
+        str | None, typer.Option(metavar="X,Y,Z[,R,P,Y]", help="Sensor position in m; roll, pitch, yaw in degrees.")
     ] = None,
     time: Annotated[float, typer.Option(help="Start time in s.")] = 0.0,
     seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
@@ -107,8 +106,7 @@ def scan(
     ] = None,
     format: Annotated[str | None, typer.Option(help="Format, if the file extension does not select it.")] = None,
     png: Annotated[
-        Path | None,
-        typer.Option(help="Picture of range, intensity and top view; with weather, also NAME-weather.png."),
+        Path | None, typer.Option(help="Picture of range, intensity and top view; with weather, also NAME-weather.png.")
     ] = None,
     *,
     weather: WeatherOptions,
@@ -338,8 +336,7 @@ def measure(
         str, typer.Option("--sensor", "-s", help="Preset of any kind, such as ti/iwr6843, or a YAML file.")
     ],
     pose: Annotated[
-        str | None,
-        typer.Option(metavar="X,Y,Z[,R,P,Y]", help="Sensor position in m; roll, pitch, yaw in degrees."),
+        str | None, typer.Option(metavar="X,Y,Z[,R,P,Y]", help="Sensor position in m; roll, pitch, yaw in degrees.")
     ] = None,
     time: Annotated[float, typer.Option(help="Start time in s.")] = 0.0,
     duration: Annotated[

@@ -52,7 +52,7 @@ def realism(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the dither and of the classifier.")] = 0,
 ) -> None:
     """Compare simulated with real frames: a classifier that tries to separate them, and the frames shot by shot."""
-    from parhelion.evaluate.files import write_json
+    from parhelion.core.files import write_json
     from parhelion.evaluate.realism import report
     from parhelion.evaluate.realism.study import STEPS, Options, compare
     from parhelion.pictures.html import write_page

@@ -8,22 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from parhelion.cli import screen
-from parhelion.cli.measure import (
-    ParamOption,
-    RecordFiles,
-    ScaleOption,
-    UpOption,
-    frames_of,
-    load_world,
-    parse_pose,
-)
+from parhelion.cli.measure import ParamOption, RecordFiles, ScaleOption, UpOption, frames_of, load_world, parse_pose
 from parhelion.cli.recordings import check_file
 from parhelion.cli.screen import start_engine
-from parhelion.cli.weather_options import (
-    WeatherOptions,
-    in_words,
-    weather_options,
-)
+from parhelion.cli.weather_options import WeatherOptions, in_words, weather_options
 
 if TYPE_CHECKING:
     from parhelion import Camera, Daylight, Image, Pose, World
@@ -47,8 +35,7 @@ def shoot(
     world: Annotated[str, typer.Option("--world", "-w", help="Built-in world, world file (.yaml) or mesh file.")],
     camera: Annotated[str, typer.Option("--camera", "-c", help="Preset, such as generic/vga, or a YAML file.")],
     pose: Annotated[
-        str | None,
-        typer.Option(metavar="X,Y,Z[,R,P,Y]", help="Camera position in m; roll, pitch, yaw in degrees."),
+        str | None, typer.Option(metavar="X,Y,Z[,R,P,Y]", help="Camera position in m; roll, pitch, yaw in degrees.")
     ] = None,
     start: Annotated[float, typer.Option("--start", help="Start time in s.")] = 0.0,
     seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,

@@ -183,6 +183,7 @@ def schema_kinds() -> dict[str, tuple[str, Callable[[], Any]]]:
     return {
         "scenario": ("scenario: world, weather, vehicles, sensors, outputs", model("scenario.schema:ScenarioFile")),
         "study": ("study of a campaign: what varies, what is measured", model("campaign.study:StudyFile")),
+        "detector": ("training of a detector on simulated streets", model("detect.scenes:TrainingStudy")),
         "search": ("search for the mildest conditions that break a measure", model("campaign.search:SearchFile")),
         "placement": ("where to put sensors: candidates and requirements", model("evaluate.placement:PlacementFile")),
         "world": ("world: objects, materials, actors, lamps", model("world.schema:WorldFile")),

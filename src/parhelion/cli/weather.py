@@ -13,24 +13,9 @@ import typer
 
 from parhelion.cli import recordings, screen
 from parhelion.cli.measure import parse_pose
-from parhelion.cli.recordings import (
-    Form,
-    Job,
-    Writing,
-    check_file,
-    make_folder,
-    warn_dropped_fields,
-    write_cloud_files,
-)
+from parhelion.cli.recordings import Form, Job, Writing, check_file, make_folder, warn_dropped_fields, write_cloud_files
 from parhelion.cli.screen import start_engine, warn
-from parhelion.cli.weather_options import (
-    WeatherOptions,
-    air_counts,
-    in_words,
-    shares,
-    validity_rows,
-    weather_options,
-)
+from parhelion.cli.weather_options import WeatherOptions, air_counts, in_words, shares, validity_rows, weather_options
 from parhelion.core.errors import ConfigError, FormatError
 
 if TYPE_CHECKING:
@@ -82,8 +67,7 @@ def weather(
     seed: Annotated[int, typer.Option(help="Seed of drops, flakes and fluctuations.")] = 0,
     time: Annotated[float, typer.Option(help="Time of the first cloud in s, for weather that changes.")] = 0.0,
     pose: Annotated[
-        str | None,
-        typer.Option(metavar="X,Y,Z[,R,P,Y]", help="Sensor pose, for dust and heterogeneous weather."),
+        str | None, typer.Option(metavar="X,Y,Z[,R,P,Y]", help="Sensor pose, for dust and heterogeneous weather.")
     ] = None,
     reflectance: Annotated[
         float | None, typer.Option(help="Reflectance of all points if a cloud has no intensity; 0 to 1.")
@@ -117,8 +101,7 @@ def weather(
         ),
     ] = None,
     rclpy: Annotated[
-        bool,
-        typer.Option("--rclpy", help="Use the installed ROS 2 (rclpy) instead of DDS.", rich_help_panel=_LIVE),
+        bool, typer.Option("--rclpy", help="Use the installed ROS 2 (rclpy) instead of DDS.", rich_help_panel=_LIVE)
     ] = False,
     domain: Annotated[
         int,
@@ -164,8 +147,7 @@ def weather(
         ),
     ] = None,
     anywhere: Annotated[
-        bool,
-        typer.Option("--anywhere", help="Receive and send UDP beyond this machine.", rich_help_panel=_LIVE),
+        bool, typer.Option("--anywhere", help="Receive and send UDP beyond this machine.", rich_help_panel=_LIVE)
     ] = False,
     queue: Annotated[
         int,

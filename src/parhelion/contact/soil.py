@@ -14,12 +14,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, cast
-
-import numpy as np
 
 from parhelion.core.arrays import Reals, namespace
-from parhelion.core.pose import Floats
 
 
 @dataclass(frozen=True)
@@ -105,13 +101,3 @@ def mobilised(displacement: Reals, shear: Reals) -> Reals:
     xp = namespace(displacement)
     x = xp.maximum(displacement / shear, 1e-4)
     return 1.0 - (1.0 - xp.exp(-x)) / x
-
-
-def drawbar_pull(load: Floats, width: float, diameter: float, soil: Soil, slip: float) -> Floats:
-    """Pull [N] that a driven wheel has left at a slip: thrust minus compaction resistance; negative if it is stuck."""
-    k = stiffness(soil.k_c, soil.k_phi, width)
-    depth: Any = np.minimum(sinkage(load, width, diameter, k, soil.exponent), soil.thickness)
-    length = contact_length(depth, 0.5 * diameter)
-    strength = shear_strength(load, width * length, soil.cohesion, math.tan(math.radians(soil.friction_deg)))
-    thrust = strength * mobilised(slip * length, soil.shear)
-    return cast("Floats", thrust - compaction_resistance(depth, width, k, soil.exponent))

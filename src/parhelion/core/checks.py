@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
 from parhelion.core.errors import ConfigError
@@ -56,3 +57,27 @@ def _number(field: str, value: Any, allowed: str) -> float:
         return float(value)
     except (TypeError, ValueError, OverflowError):
         raise ConfigError(f"{field}: must be {allowed}, got {value!r}") from None
+
+
+# ---- budgets of worlds -----------------------------------------------------------------------------------------------
+
+
+LIMITS = {"triangles": 20_000_000, "pixels": 32 * 1024 * 1024, "model_pixels": 256 * 1024 * 1024}
+"""Default limits: triangles of a world, pixels of one texture (16 bytes each while it is read), and pixels of all
+images of one model file (4 bytes each)."""
+
+
+def check_budget(what: str, wanted: int, source: str) -> None:
+    """Raise ConfigError if `wanted` triangles or pixels exceed the limit: a small file cannot ask for gigabytes.
+
+    An environment variable raises a limit: PARHELION_MOST_TRIANGLES, _PIXELS or _MODEL_PIXELS.
+    """
+    variable = f"PARHELION_MOST_{what.upper()}"
+    text = os.environ.get(variable, "").strip() or str(LIMITS[what])
+    if not text.isdecimal() or int(text) < 1:
+        raise ConfigError(f"{variable}: must be a whole number above 0, got {text!r}")
+    if wanted > int(text):
+        raise ConfigError(
+            f"{source}: {wanted} {what.replace('_', ' ')} exceed the limit of {text}; "
+            f"set {variable}={wanted} to allow them"
+        )

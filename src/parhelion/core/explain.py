@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from itertools import islice
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -264,14 +265,28 @@ def _unknown(slot: _Slot, value: Any, path: Location, name: str) -> _Problem:
     model = slot.model or BaseModel
     fields = list(model.model_fields)
     with_unit = [field for field in fields if field.startswith(f"{name}_") and unit_of(field)]
-    nearest = next(iter(with_unit), None) or nearest_name(name, fields)
+    inside = [field for field in fields if name in _inner_fields(_field(model, field, value))]
+    nearest = next(iter(with_unit), None) or (None if inside else _nearest_field(name, fields))
     if nearest is not None:
         return _Problem((*path, name), f"unknown field; did you mean {nearest!r}?", (*path, nearest))
-    inside = [field for field in fields if (inner := _field(model, field, value).model) and name in inner.model_fields]
     if inside:
         return _Problem((*path, name), f"unknown field; write {inside[0]}: {in_yaml({name: value[name]})}")
     known = ", ".join(fields[:12]) + (", ..." if len(fields) > 12 else "")
     return _Problem((*path, name), "unknown field" + (f"; known: {known}" if known else ""))
+
+
+def _inner_fields(slot: _Slot) -> set[str]:
+    """Fields of the models that a field accepts."""
+    return {field for member in slot.members if member.model is not None for field in member.model.model_fields}
+
+
+def _nearest_field(name: str, fields: list[str]) -> str | None:
+    """Known field that is probably meant: alike in most letters, with the same beginning, or with it as a word."""
+    nearest = nearest_name(name, fields)
+    if nearest is None:
+        return None
+    alike = SequenceMatcher(None, name.lower(), nearest.lower()).ratio() >= 0.75
+    return nearest if alike or name[:4].lower() == nearest[:4].lower() or name in nearest.split("_") else None
 
 
 def _text_of(error: ErrorDetails, slot: _Slot, value: Any) -> str:
@@ -321,11 +336,38 @@ def _expected(slot: _Slot, value: Any) -> str:
     words = [word for member in slot.members for word in member.literals]
     if isinstance(value, str):
         text += _meant(value, words)
-        number = re.match(r"\s*([-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*[^\d\s]+$", value)
-        if number and slot.takes(number[1]):
-            text += f"; write {number[1]}"
+        number = _in_unit(value, unit_of(slot.name))
+        if number and slot.takes(number):
+            text += f"; write {number}"
     sibling = _sibling(slot, short) if isinstance(short, dict) else None
     return text + (f"; or write {sibling}: {in_yaml(value)}" if sibling else "")
+
+
+_SIZES = {
+    "s": ("s", 1.0), "sec": ("s", 1.0), "seconds": ("s", 1.0), "ms": ("s", 1e-3), "us": ("s", 1e-6), "ns": ("s", 1e-9),
+    "min": ("s", 60.0), "minutes": ("s", 60.0), "h": ("s", 3600.0), "hours": ("s", 3600.0),
+    "m": ("m", 1.0), "km": ("m", 1e3), "cm": ("m", 1e-2), "mm": ("m", 1e-3), "um": ("m", 1e-6), "nm": ("m", 1e-9),
+    "hz": ("hz", 1.0), "khz": ("hz", 1e3), "mhz": ("hz", 1e6), "ghz": ("hz", 1e9),
+    "degrees": ("rad", math.pi / 180.0), "deg": ("rad", math.pi / 180.0), "°": ("rad", math.pi / 180.0),
+    "rad": ("rad", 1.0), "mrad": ("rad", 1e-3), "m/s": ("m/s", 1.0), "km/h": ("m/s", 1.0 / 3.6), "px": ("pixels", 1.0),
+}  # fmt: skip
+"""Quantity and size of the units that users write after a number."""
+
+
+def _in_unit(text: str, unit: str) -> str | None:
+    """Number of a text such as '2 min' in the unit of a field; None if the text has no number or another quantity."""
+    found = re.match(r"\s*([-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*([^\d\s]\S*)$", text)
+    if found is None:
+        return None
+    given = found[2].lower()
+    if not unit or given == unit.lower():
+        return found[1]
+    (quantity, size), (wanted, wanted_size) = _SIZES.get(given, ("", 1.0)), _SIZES.get(unit.lower(), (unit, 1.0))
+    try:
+        factor = size / wanted_size
+        return None if quantity != wanted else found[1] if factor == 1.0 else f"{float(found[1]) * factor:.6g}"
+    except ValueError:
+        return None
 
 
 def _meant(value: Any, options: list[Any]) -> str:
@@ -350,8 +392,9 @@ def _short_form(slot: _Slot, value: Any) -> Any:
                 return {value: ..., **{other: ... for other in required if other != value}}
             names = [*required, *(name for name in member.model.model_fields if name not in required)]
             for name in names:
-                if _field(member.model, name, {}).takes(value):
-                    return {name: value, **{other: ... for other in required if other != name}}
+                others = [other for other in required if other != name]
+                if _field(member.model, name, {}).takes(value) and (others or member.takes({name: value})):
+                    return {name: value, **dict.fromkeys(others, ...)}
         elif get_origin(member.annotation) in (list, Sequence) and not _is_list(value):
             item = member.child(0, value)
             inner = value if item.annotation is Any or item.takes(value) else _short_form(item, value)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import re
 import secrets
@@ -10,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from parhelion.core.errors import ConfigError, FormatError
 
@@ -150,3 +153,23 @@ def remove_litter(folder: Path) -> None:
 def _remove(temporary: Path) -> None:
     with suppress(OSError):
         temporary.unlink()
+
+
+# ---- JSON ------------------------------------------------------------------------------------------------------------
+
+
+def _plain(value: Any) -> Any:
+    """Value with infinity and NaN, which JSON lacks, replaced by null."""
+    if isinstance(value, dict):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write plain values as JSON."""
+    with atomic_write(path) as temporary:
+        temporary.write_text(json.dumps(_plain(content), indent=1, allow_nan=False) + "\n", encoding="utf-8")

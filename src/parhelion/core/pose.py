@@ -257,3 +257,10 @@ class Pose:
         xyz = ", ".join(f"{v:g}" for v in self.xyz)
         rpy = ", ".join(f"{v:g}" for v in np.round(self.rpy_deg, 9) + 0.0)
         return f"Pose(xyz=({xyz}), rpy_deg=({rpy}))"
+
+
+def checked_pose(name: str, value: object) -> Pose:
+    """Return a pose; raise ConfigError with its name for anything else."""
+    if not isinstance(value, Pose):
+        raise ConfigError(f"{name}: must be a Pose, for example Pose(xyz=(1, 2, 0)), got {type(value).__name__}")
+    return value

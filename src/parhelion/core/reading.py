@@ -86,9 +86,9 @@ def file_reader(error: type[ParhelionError] = FormatError) -> Callable[[Function
     return guard
 
 
-def reading_each(path: AnyPath, items: Iterator[Item], error: type[ParhelionError] = FormatError) -> Iterator[Item]:
+def reading_each(path: AnyPath, items: Iterator[Item]) -> Iterator[Item]:
     """Yield the items, each fetched as within `reading`; the code that uses them is not guarded."""
-    with _guarded(path, error):
+    with _guarded(path, FormatError):
         yield from items
 
 

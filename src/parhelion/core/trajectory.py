@@ -36,10 +36,13 @@ def pose_at(trajectory: Trajectory, time: float) -> Pose:
     return Pose(xyz[0], quat[0])
 
 
-def velocity_at(trajectory: Trajectory, time: float, step: float = 1e-3) -> Floats:
-    """Velocity [m/s] of the frame's origin, by central difference over `step` [s], shape (3,)."""
-    xyz, _ = trajectory.sample(np.array([time - step / 2, time + step / 2]))
-    return (xyz[1] - xyz[0]) / step
+_STEP_S = 1e-3
+
+
+def velocity_at(trajectory: Trajectory, time: float) -> Floats:
+    """Velocity [m/s] of the frame's origin, by central difference over 1 ms, shape (3,)."""
+    xyz, _ = trajectory.sample(np.array([time - _STEP_S / 2, time + _STEP_S / 2]))
+    return (xyz[1] - xyz[0]) / _STEP_S
 
 
 @dataclass(frozen=True)

@@ -20,15 +20,7 @@ from parhelion.core.clouds import PointCloud, Scan
 from parhelion.core.consumers import Consumer
 from parhelion.core.frames import EchoScan, RadarScan
 from parhelion.core.image import Image
-from parhelion.core.streams import (
-    BarometerData,
-    GnssData,
-    ImuData,
-    MagnetometerData,
-    OdometryData,
-    Samples,
-    UwbData,
-)
+from parhelion.core.streams import BarometerData, GnssData, ImuData, MagnetometerData, OdometryData, Samples, UwbData
 from parhelion.pictures.grids import azimuth_elevation, is_organised
 
 LARGEST = 1e6

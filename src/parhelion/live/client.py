@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,11 +23,13 @@ from parhelion.live.control_server import INSTALL, PORT, PROTOCOL
 from parhelion.motion.vehicles.base import Command
 from parhelion.scenario.events import pose_fields
 from parhelion.scenario.verbs import COMMANDS, VerbError
+from parhelion.world.assemble import MeshLike, MeshSources
 from parhelion.world.mesh import Mesh
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+_LOG = logging.getLogger(__name__)
 TIMEOUT_S = 60.0
 _LARGEST_RECORD = 1 << 30
 
@@ -81,13 +84,15 @@ class Subscription:
 
     def __init__(self, client: Client, sensor: str) -> None:
         self.sensor, self.skipped, self._client = sensor, 0, client
-        self._waiting: queue.Queue[Measured | None] = queue.Queue(1)
+        self._waiting: queue.Queue[Measured | str] = queue.Queue(1)
+        self._putting = threading.Lock()
 
-    def put(self, found: Measured | None) -> None:
-        """Replace the waiting record; None ends the iteration."""
-        with suppress(queue.Empty):
-            self.skipped += self._waiting.get_nowait() is not None
-        self._waiting.put(found)
+    def put(self, found: Measured | str) -> None:
+        """Replace the waiting record; a text ends the subscription and is the reason."""
+        with self._putting:
+            with suppress(queue.Empty):
+                self.skipped += not isinstance(self._waiting.get_nowait(), str)
+            self._waiting.put(found)
 
     def next(self, timeout_s: float | None = TIMEOUT_S) -> Measured:
         """Wait for the next record."""
@@ -95,9 +100,10 @@ class Subscription:
             found = self._waiting.get(timeout=timeout_s)
         except queue.Empty:
             raise ParhelionError(f"{self.sensor}: no record within {timeout_s:g} s; is the clock paused?") from None
-        if found is None:
-            self._waiting.put(None)
-            raise ParhelionError(f"{self.sensor}: the connection was closed")
+        if isinstance(found, str):
+            with suppress(queue.Full):  # for the next call
+                self._waiting.put_nowait(found)
+            raise ParhelionError(f"{self.sensor}: {found}")
         return found
 
     def __iter__(self) -> Iterator[Measured]:
@@ -107,7 +113,7 @@ class Subscription:
 
     def close(self) -> None:
         """End the subscription."""
-        self._client._unsubscribe(self.sensor)
+        self._client._unsubscribe(self)
 
 
 class Client:
@@ -127,11 +133,11 @@ class Client:
             from websockets.sync.client import connect as open_socket
         except ImportError:
             raise MissingDependencyError(INSTALL) from None
-        self.url, self.timeout_s = url, timeout_s
+        self.url, self.timeout_s = str(url), timeout_s
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         try:
             self._socket = open_socket(
-                url,
+                self.url,
                 subprotocols=[PROTOCOL],  # type: ignore[list-item]
                 additional_headers=headers,
                 compression=None,
@@ -144,7 +150,8 @@ class Client:
         except InvalidURI:
             raise ConfigError(f"{url}: is not an address such as ws://127.0.0.1:{PORT}") from None
         except InvalidHandshake as error:
-            raise ConfigError(f"{url}: refused the connection ({error}); check address and token") from None
+            why = f"{error}; check address and token, and close clients that are not used"
+            raise ConfigError(f"{url}: refused the connection ({why})") from None
         except (OSError, TimeoutError) as error:
             raise ConfigError(f"{url}: cannot connect ({error}); start `parhelion serve` first") from None
         if self._socket.subprotocol != PROTOCOL:
@@ -181,9 +188,8 @@ class Client:
             self._replies[number] = place
             if self._closed:
                 raise ParhelionError(f"{self.url}: the connection is closed")
-        text = json.dumps({"id": number, "op": op, **fields}, default=_plain)
         try:
-            self._socket.send(text)
+            self._socket.send(self._text({"id": number, "op": op, **fields}))
             found = place.get(timeout=timeout_s or self.timeout_s)
         except ConnectionClosed:
             raise ParhelionError(f"{self.url}: the connection is closed") from None
@@ -195,6 +201,28 @@ class Client:
         if isinstance(found, BaseException):
             raise found
         return found
+
+    def _text(self, message: Mapping[str, Any]) -> str:
+        """JSON of a verb; one that the server could not read is refused here, with the field."""
+        op = message["op"]
+        try:
+            text = json.dumps(message, default=_plain, allow_nan=False)
+        except TypeError as error:
+            raise VerbError("invalid", f"{op}: {error}") from None
+        except ValueError:
+            for name, value in message.items():
+                strange = [one for one in ("NaN", "Infinity") if one in json.dumps(value, default=_plain)]
+                if strange:
+                    word = "nan" if strange[0] == "NaN" else "inf"
+                    text = f"{op}: {name} contains {word}; all numbers must be finite"
+                    raise VerbError("invalid", text) from None
+            raise
+        most = self.about["limits"]["message_bytes"] if hasattr(self, "about") else len(text)
+        if len(text) > most:
+            size = f"{1e-6 * len(text):.1f} MB, more than the {1e-6 * most:.1f} MB that the server accepts"
+            text = f"{op}: the message has {size}; large meshes can be files in the scenario's folder"
+            raise VerbError("invalid", text)
+        return text
 
     def _receive(self) -> None:
         from websockets.exceptions import ConnectionClosed
@@ -213,7 +241,7 @@ class Client:
             with suppress(queue.Full):
                 place.put_nowait(ParhelionError(f"{self.url}: the connection was closed"))
         for one in list(self._subscriptions.values()):
-            one.put(None)
+            one.put("the connection was closed")
 
     def _take(self, message: str | bytes) -> None:
         if isinstance(message, str):
@@ -236,7 +264,11 @@ class Client:
                 wanted.skipped += found.skipped
                 wanted.put(found)
             if (callback := self._callbacks.get(name)) is not None:
-                callback(found)
+                try:
+                    callback(found)
+                except Exception:
+                    self._callbacks.pop(name, None)
+                    _LOG.exception("the callback for %s failed and is not called again", name)
 
     def _answer(self, number: Any, found: Any) -> None:
         with self._lock:
@@ -271,9 +303,9 @@ class Client:
         found = self._ask("step", {"steps": steps}, timeout_s)
         return Clock(found["step"], found["time_s"])
 
-    def reset(self, *, keep: Sequence[str] = ()) -> None:
+    def reset(self, *, keep: str | Sequence[str] = ()) -> None:
         """Return to time 0 and undo all edits, except those to `keep`: 'spawned', 'weather', 'sensors'."""
-        self.call("reset", keep=list(keep))
+        self.call("reset", keep=_listed(keep))
 
     def quit(self) -> None:
         """End the run and the server."""
@@ -294,7 +326,7 @@ class Client:
     def spawn(
         self,
         name: str | None = None,
-        what: Mapping[str, Any] | str | PathLike[str] | Mesh | None = None,
+        what: Mapping[str, Any] | MeshLike | None = None,
         *,
         pose: Pose = Pose(),
         velocity: ArrayLike = (0.0, 0.0, 0.0),
@@ -305,18 +337,20 @@ class Client:
 
         Args:
             name: Name; by default the server chooses one.
-            what: Shape as in world files, a mesh file below the scenario's folder (on the server), or a `Mesh`.
+            what: Shape as in world files, a mesh file below the scenario's folder (on the server), or a mesh as for
+                `World.add`.
             pose: Pose in the world.
             velocity: Velocity [m/s] in the world.
             angular_velocity: Angular velocity [rad/s] in the world frame.
             fields: Further fields of an object: material, label, scale, allow_renaming ...
         """
-        if isinstance(what, Mesh):
-            fields |= {"vertices": what.vertices.tolist(), "faces": what.faces.tolist()}
-        elif isinstance(what, Mapping):
+        if isinstance(what, Mapping):
             fields["shape"] = dict(what)
-        elif what is not None:
+        elif isinstance(what, (str, PathLike)):
             fields["mesh"] = fspath(what)
+        elif what is not None:
+            mesh = Mesh.merged([part.mesh for part in MeshSources().triangles(what, "auto")[0].parts])
+            fields |= {"vertices": mesh.vertices, "faces": mesh.faces}
         if name is not None:
             fields["name"] = name
         found = self.call("spawn", pose=pose, velocity=velocity, angular_velocity=angular_velocity, **fields)
@@ -343,9 +377,9 @@ class Client:
         pose = Pose(found["pose"]["xyz"], found["pose"]["quat_xyzw"])
         return EntityState(pose, np.array(found["velocity"]), np.array(found["angular_velocity"]), found["time_s"])
 
-    def entities(self, filter: str = "", *, kinds: Sequence[str] = ()) -> list[str]:
+    def entities(self, filter: str = "", *, kinds: str | Sequence[str] = ()) -> list[str]:
         """Names of entities; `filter` is a part of the name or a pattern, `kinds` vehicle, spawned, actor, object."""
-        return [one["name"] for one in self.call("entities", filter=filter, kinds=list(kinds))["entities"]]
+        return [one["name"] for one in self.call("entities", filter=filter, kinds=_listed(kinds))["entities"]]
 
     def bounds(self, entity: str | None = None) -> tuple[Floats, Floats] | None:
         """Lower and upper corner [m] of an entity, or of the world; None if it is empty."""
@@ -364,7 +398,10 @@ class Client:
 
     def command(self, vehicle: str, command: Command) -> None:
         """Command a vehicle; the command holds until the next one."""
-        kind = next(name for name, one in COMMANDS.items() if type(command) is one)
+        kind = next((name for name, one in COMMANDS.items() if type(command) is one), None)
+        if kind is None:
+            known = ", ".join(one.__name__ for one in COMMANDS.values())
+            raise VerbError("invalid", f"command: expected one of {known}, got {type(command).__name__}")
         self.call("command", vehicle=vehicle, kind=kind, values=asdict(command))
 
     def attach(self, name: str, type: str, model: str, **fields: Any) -> None:
@@ -395,6 +432,7 @@ class Client:
         Iterate over the returned subscription. A `callback` is called in the thread of the connection and must not call
         methods of this client.
         """
+        self._forget(sensor)  # an earlier subscription of this sensor
         made = self._subscriptions[sensor] = Subscription(self, sensor)
         if callback is not None:
             self._callbacks[sensor] = callback
@@ -405,15 +443,16 @@ class Client:
             raise
         return made
 
-    def _unsubscribe(self, sensor: str) -> None:
-        self.call("unsubscribe", sensor=sensor)
-        self._forget(sensor)
+    def _unsubscribe(self, one: Subscription) -> None:
+        if self._subscriptions.get(one.sensor) is one:
+            self.call("unsubscribe", sensor=one.sensor)
+            self._forget(one.sensor)
 
     def _forget(self, sensor: str) -> None:
         self._callbacks.pop(sensor, None)
         found = self._subscriptions.pop(sensor, None)
         if found is not None:
-            found.put(None)
+            found.put("the subscription was closed")
 
     # ---- queries -------------------------------------------------------------------------------------------------
 
@@ -462,6 +501,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     raise TypeError(f"a {type(value).__name__} cannot be sent")
+
+
+def _listed(names: str | Sequence[str]) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)
 
 
 def _numbers(values: Sequence[float | None], missing: float) -> NDArray[np.float64]:

@@ -262,7 +262,7 @@ class ControlServer:
     async def _present_token(self, client: _Client) -> None:
         """Wait for the first message of a client that could not set a header: {"op": "hello", "token": ...}."""
         await client.places.acquire()
-        fields = _fields(await client.socket.recv())
+        fields = _fields(await client.socket.recv(), [])
         if fields is None or fields.get("op") != "hello" or not self._is_token(fields.get("token")):
             self.refused += 1
             self._reply(client, None, VerbError("invalid", "the first message must be hello with the token"))
@@ -275,13 +275,18 @@ class ControlServer:
         """Handle one message; each one has one reply."""
         # Waits while the client has not read its earlier replies, so that it is not read any further.
         await client.places.acquire()
-        fields = _fields(message)
+        strange: list[str] = []
+        fields = _fields(message, strange)
         if fields is None:
             self._reply(client, None, VerbError("invalid", "a message must be a JSON object as text"))
             return
         number = fields.pop("id", None)
         if not (number is None or isinstance(number, (int, str))) or len(str(number)) > 64:
             self._reply(client, None, VerbError("invalid", "id must be a number or a short text"))
+            return
+        if strange:
+            text = f"message: {strange[0]} is not JSON; all numbers must be finite"
+            self._reply(client, number, VerbError("invalid", text))
             return
         op = fields.get("op")
         if op == "hello":
@@ -412,16 +417,12 @@ class ControlServer:
                     return
 
 
-def _fields(message: str | bytes) -> dict[str, Any] | None:
-    """JSON object of a text message; None for anything else."""
+def _fields(message: str | bytes, strange: list[str]) -> dict[str, Any] | None:
+    """JSON object of a text message, None for anything else; NaN and infinities are added to `strange`."""
     if not isinstance(message, str):
         return None
     try:
-        found = json.loads(message, parse_constant=_refuse)
+        found = json.loads(message, parse_constant=strange.append)
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is not JSON")

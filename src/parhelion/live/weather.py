@@ -25,7 +25,7 @@ from parhelion.core.random import repeated
 from parhelion.io.ros.returns import RETURN_MESSAGES, stamp_and_frame
 from parhelion.io.ros.transforms import TF_MESSAGE, TransformTree
 from parhelion.io.ros.types import Message
-from parhelion.live.dds import Node, Quality, TopicSubscription
+from parhelion.live.dds import Node, Quality, TopicSubscription, check_topic
 from parhelion.live.udp import TimedSender, checked_host, checked_port
 from parhelion.makers import LOOPBACK, Datagram, codecs
 from parhelion.makers.codec import Metadata
@@ -266,6 +266,8 @@ class WeatherNode:
         now: Callable[[], float] = wall.monotonic,
     ) -> None:
         """Create the node; without `type_name`, the type is that of the first publisher of `topic_in`."""
+        check_topic(topic_in)
+        check_topic(topic_out)
         if topic_in == topic_out:
             raise ConfigError(f"weather: {topic_in} cannot be the input and the output")
         if not 1 <= queue <= 1000:

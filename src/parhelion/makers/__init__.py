@@ -74,6 +74,11 @@ class Maker:
     """Codec of the packets as `module:NAME`, imported on first use; empty if the packets are not implemented."""
     no_codec: str = ""
     """Reason for the lack of a codec, for error messages."""
+    compared: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By medium and preset: recordings or counts that points in the air were compared with; `*` for the other presets
+    (docs/weather-validation.md)."""
+    near_field: str = ""
+    """Evidence for the near field of receivers without a comparison; empty if it is assumed."""
 
     def load_codec(self) -> Codec:
         """Codec of the maker's packets; raises ConfigError if there is none."""

@@ -31,10 +31,13 @@ Decoded = tuple[Sequences, Rotor, str]
 # ---- decoding -------------------------------------------------------------------------------------------------------
 
 
-def batched(payloads: Iterable[bytes], count: int = 32) -> Iterator[list[bytes]]:
+_BATCH = 32
+
+
+def batched(payloads: Iterable[bytes]) -> Iterator[list[bytes]]:
     """Packets in groups, without duplicates."""
     source = iter(payloads)
-    while batch := list(dict.fromkeys(islice(source, count))):
+    while batch := list(dict.fromkeys(islice(source, _BATCH))):
         yield batch
 
 

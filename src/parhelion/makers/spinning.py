@@ -6,10 +6,11 @@ packets of all of them; those of lasers relative to the head count counter-clock
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,67 +23,33 @@ from parhelion.makers.codec import ShotPattern
 Floats = NDArray[np.float64]
 
 
-class Lasers(Protocol):
-    """Lasers of one model in the order of its packets."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def channels(self) -> int: ...
-    @property
-    def elevation_deg(self) -> tuple[float, ...]: ...
-    @property
-    def period_us(self) -> float: ...
-    @property
-    def unit_m(self) -> float: ...
-    @property
-    def fire_time_s(self) -> Floats: ...
-    @property
-    def offset_deg(self) -> Floats: ...
-    @property
-    def ring(self) -> NDArray[np.uint16]: ...
-    @property
-    def laser_of_ring(self) -> NDArray[np.int64]: ...
-
-
-AnyLasers = TypeVar("AnyLasers", bound=Lasers)
-
-
 @dataclass(frozen=True)
-class Rotor:
-    """Lasers of one model or unit, whose beams leave at a fixed distance from the axis."""
+class Lasers(ABC):
+    """Lasers of one model or unit in the order of its packets."""
 
     name: str
     """Name of the preset, or of the model if there is none."""
     elevation_deg: tuple[float, ...]
-    """Elevation of each laser, in the order of the packet."""
-    azimuth_deg: tuple[float, ...]
-    """Azimuth of each laser relative to the head, counter-clockwise as seen from above."""
-    fire_time_us: tuple[float, ...]
-    """Firing time of each laser after the start of the sequence."""
+    """Elevation of each laser."""
     period_us: float
     """Time between firing sequences."""
     unit_m: float
     """Range of one count of the distance field."""
-    exit_m: float = 0.0
-    """Distance of the beams' exit from the axis, in the direction of the head."""
-    height_m: float = 0.0
-    """Height of the beams' exit over the origin."""
+
+    @property
+    @abstractmethod
+    def fire_time_s(self) -> Floats:
+        """Firing time of each laser within its sequence [s], shape (channels,)."""
+
+    @property
+    @abstractmethod
+    def offset_deg(self) -> Floats:
+        """Azimuth of each laser relative to the head, counter-clockwise [deg], shape (channels,)."""
 
     @property
     def channels(self) -> int:
         """Number of lasers."""
         return len(self.elevation_deg)
-
-    @cached_property
-    def fire_time_s(self) -> Floats:
-        """Firing time of each laser within its sequence [s], shape (channels,)."""
-        return 1e-6 * np.asarray(self.fire_time_us, np.float64)
-
-    @cached_property
-    def offset_deg(self) -> Floats:
-        """Azimuth of each laser relative to the head, counter-clockwise [deg], shape (channels,)."""
-        return np.asarray(self.azimuth_deg, np.float64)
 
     @cached_property
     def ring(self) -> NDArray[np.uint16]:
@@ -93,6 +60,33 @@ class Rotor:
     def laser_of_ring(self) -> NDArray[np.int64]:
         """Laser of each ring, shape (channels,)."""
         return np.argsort(self.elevation_deg, kind="stable")
+
+
+AnyLasers = TypeVar("AnyLasers", bound=Lasers)
+
+
+@dataclass(frozen=True)
+class Rotor(Lasers):
+    """Lasers whose beams leave at a fixed distance from the axis."""
+
+    azimuth_deg: tuple[float, ...]
+    """Azimuth of each laser relative to the head, counter-clockwise as seen from above."""
+    fire_time_us: tuple[float, ...]
+    """Firing time of each laser after the start of the sequence."""
+    exit_m: float = 0.0
+    """Distance of the beams' exit from the axis, in the direction of the head."""
+    height_m: float = 0.0
+    """Height of the beams' exit over the origin."""
+
+    @cached_property
+    def fire_time_s(self) -> Floats:
+        """See `Lasers.fire_time_s`."""
+        return 1e-6 * np.asarray(self.fire_time_us, np.float64)
+
+    @cached_property
+    def offset_deg(self) -> Floats:
+        """See `Lasers.offset_deg`."""
+        return np.asarray(self.azimuth_deg, np.float64)
 
 
 # ---- firing sequences -----------------------------------------------------------------------------------------------

@@ -15,14 +15,7 @@ from parhelion.core.pose import Pose
 from parhelion.pictures.grids import azimuth_elevation, field_image, is_organised, panorama
 from parhelion.pictures.relief import Relief
 from parhelion.pictures.scan import Camera, behind_points, render
-from parhelion.pictures.style import (
-    INTENSITY_COLOURS,
-    RANGE_COLOURS,
-    colour_labels,
-    colour_table,
-    rgb,
-    robust_limits,
-)
+from parhelion.pictures.style import INTENSITY_COLOURS, RANGE_COLOURS, colour_labels, colour_table, rgb, robust_limits
 from parhelion.weather import media
 
 FIELD_COLOURS = {"range": RANGE_COLOURS, "intensity": INTENSITY_COLOURS}

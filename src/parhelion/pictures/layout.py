@@ -75,11 +75,7 @@ _FREE_COLOUR = (21, 26, 33)
 
 
 def layout_bitmap(
-    layout: Layout,
-    resolution_m: float = 0.05,
-    *,
-    content: Content = "classes",
-    up_to_m: float = 2.0,
+    layout: Layout, resolution_m: float = 0.05, *, content: Content = "classes", up_to_m: float = 2.0
 ) -> NDArray[np.uint8]:
     """Bitmap (height, width) of a layout: row 0 at the greatest y, column 0 at the smallest x.
 

@@ -174,12 +174,7 @@ class MovingScene:
     """Acceleration structures of moving bodies. `set_window` must be called before each launch."""
 
     def __init__(
-        self,
-        engine: Engine,
-        actors: list[MovingTriangles],
-        origin: NDArray[np.float64],
-        atlas: Atlas,
-        atlas_scene: Any,
+        self, engine: Engine, actors: list[MovingTriangles], origin: NDArray[np.float64], atlas: Atlas, atlas_scene: Any
     ) -> None:
         self.engine, self.actors, self.origin, self.atlas = engine, actors, origin, atlas_scene
         self.corners = np.concatenate([_corners(actor.triangles.vertices[None]) for actor in actors])

@@ -13,14 +13,7 @@ from numpy.typing import NDArray
 from parhelion.core.arrays import UNSET, Bool, Float, Int, Masks, Scene, Vectors, namespace
 from parhelion.core.errors import ConfigError
 from parhelion.rays.device import Engine, engine
-from parhelion.rays.geometry import (
-    ChangingSurface,
-    EditedGeometry,
-    MovingTriangles,
-    SceneGeometry,
-    Triangles,
-    risen,
-)
+from parhelion.rays.geometry import ChangingSurface, EditedGeometry, MovingTriangles, SceneGeometry, Triangles, risen
 from parhelion.rays.lock import DeviceOwned, locked
 from parhelion.rays.moving import Atlas, MovingScene, off_planes, rotate, set_vertices, triangle_scene
 from parhelion.rays.origin import likely_zero, warn_of_far_rays, warn_of_long_sides

@@ -36,7 +36,7 @@ MAP_ELEVATIONS_DEG = (-8.0, 0.0, 8.0)
 
 
 def write_place(
-    place: Place, folder: File, lidar: Lidar, source: str, *, name: str = "", check: Score | None = None, read: int = 0
+    place: Place, folder: File, lidar: Lidar, source: str, *, check: Score | None = None, read: int = 0
 ) -> list[File]:
     """Write the folder of a rebuilt place. It appears under its name when it is complete.
 
@@ -47,7 +47,7 @@ def write_place(
     temporary = folder.with_name(f".{folder.name}-{secrets.token_hex(4)}.tmp")
     try:
         temporary.mkdir(parents=True)
-        _write_all(place, temporary, lidar, source, name or folder.name, check, read)
+        _write_all(place, temporary, lidar, source, folder.name, check, read)
         for file in temporary.iterdir():
             sync(file)
         if folder.exists():

@@ -34,6 +34,7 @@ from parhelion.motion.pushed import COLUMNS, PushedMotion, PushedValue
 from parhelion.scenario.robots import OwnLidar, RobotOnBoard, UrdfEntry
 from parhelion.sensors.base import FrameSensor, SampleStream, StreamSensor, finite_time, private_key
 from parhelion.sensors.kinds import kind_named
+from parhelion.weather.weather import Weather
 from parhelion.world.kit.props import KitPart
 from parhelion.world.mjcf import MjcfBody, MujocoScene, material_of
 from parhelion.world.usd_bodies import UsdBody, UsdScene
@@ -117,6 +118,15 @@ class Bridge:
         self._measured_until = -math.inf
         self._log_path = None if log is None else Path(log)
         self._log: IO[str] | None = None
+
+    @property
+    def weather(self) -> Weather | None:
+        """Weather of the world, which may be set between steps and is not part of the log; None is clear air."""
+        return self.world.weather
+
+    @weather.setter
+    def weather(self, weather: Weather | None) -> None:
+        self.world.weather = weather
 
     # ---- scene -----------------------------------------------------------------------------------------------------
 

@@ -270,7 +270,9 @@ class Control:
         left, answer = self._stepping
         self._stepping = None
         if left > 0:
-            error = VerbError("failed", f"the scenario ended at {self.time_s:g} s, {left} steps early; reset it")
+            why = "the scenario ended" if self._ending is None else f"{self._ending.op} ended the steps"
+            hint = "; reset it" if self._ending is None else ""
+            error = VerbError("failed", f"{why} at {self.time_s:g} s, {left} steps early{hint}")
             answer(Reply(error=error))
         else:
             answer(Reply(self._clock()))

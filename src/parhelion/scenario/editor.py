@@ -21,7 +21,7 @@ from parhelion.core import config
 from parhelion.core.errors import ConfigError, FormatError, ParhelionError, nearest_name
 from parhelion.core.pose import Pose, quat_rotate
 from parhelion.core.trajectory import Fixed
-from parhelion.motion.placed import PlacedMotion
+from parhelion.motion.pushed import PlacedMotion
 from parhelion.motion.state import state_of
 from parhelion.scenario import verbs
 from parhelion.scenario.bodies import DrivenBody, LiveBody
@@ -423,9 +423,12 @@ class Editor:
             ]
         }
 
+    def _no_vehicle(self, name: str) -> VerbError:
+        return VerbError("not_found", f"no vehicle {name!r}; vehicles: {', '.join(self.scenario.bodies) or 'none'}")
+
     def _do_command(self, verb: verbs.CommandVerb) -> dict[str, Any]:
         if verb.vehicle not in self.scenario.bodies:
-            raise VerbError("not_found", f"no vehicle {verb.vehicle!r}")
+            raise self._no_vehicle(verb.vehicle)
         body = self.scenario.body(verb.vehicle)
         kind = verbs.COMMANDS[verb.kind]
         accepted = getattr(getattr(body, "vehicle", None), "accepts", None)
@@ -464,7 +467,7 @@ class Editor:
 
     def _do_clearance(self, verb: verbs.Clearance) -> dict[str, Any]:
         if verb.vehicle not in self.scenario.bodies:
-            raise VerbError("not_found", f"no vehicle {verb.vehicle!r}")
+            raise self._no_vehicle(verb.vehicle)
         return {"clearance_m": _finite(self.scenario.clearance(verb.vehicle))}
 
     def _do_collisions(self, verb: verbs.Collisions) -> dict[str, Any]:

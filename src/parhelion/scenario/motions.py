@@ -17,8 +17,7 @@ from parhelion.core.schedule import schedule
 from parhelion.world.schema import TrajectoryEntry, Xyz
 
 Name = Annotated[
-    str,
-    Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$", description="1 to 64 letters, digits, '_', '.' or '-'"),
+    str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$", description="1 to 64 letters, digits, '_', '.' or '-'")
 ]
 """A name that is also used as a file or folder name."""
 Positive = Annotated[float, Field(gt=0, le=1e6)]

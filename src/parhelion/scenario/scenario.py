@@ -19,7 +19,7 @@ from parhelion.core import config
 from parhelion.core.checks import vector
 from parhelion.core.clouds import Scan
 from parhelion.core.errors import ConfigError, FormatError, at_field
-from parhelion.core.pose import Pose
+from parhelion.core.pose import Pose, checked_pose
 from parhelion.core.reading import files_read
 from parhelion.core.streams import Samples
 from parhelion.core.trajectory import Mounted
@@ -52,6 +52,7 @@ from parhelion.sensors.optics.lidar.validity import Validity, validity_in
 from parhelion.weather.daylight import Daylight
 from parhelion.weather.weather import Weather
 from parhelion.world.emitters import Sound
+from parhelion.world.schema import weather_file
 from parhelion.world.world import World
 
 DRIVERS: dict[str, Callable[[], Driver]] = {
@@ -76,7 +77,7 @@ Edited = Callable[[str, Mapping[str, Any]], None]
 """Function that is called after each edit of a scenario with its name and arguments."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Step:
     """One completed step of a scenario's clock.
 
@@ -381,7 +382,7 @@ class Scenario:
         if isinstance(weather, dict):
             self.world.weather = Weather.from_mapping(weather, config.At(self.source, "weather"))
         elif weather is not None:
-            self.world.weather = self._at("weather", Weather.load, self.folder / weather)
+            self.world.weather = self._at("weather", lambda: Weather.load(weather_file(self.folder, weather)))
 
     def _show(self, entry: VehicleEntry, shape: BodyShape) -> None:
         """Add a vehicle's body to the world, hidden from the sensors that it carries."""
@@ -479,7 +480,11 @@ class Scenario:
 
     def command(self, vehicle: str, command: Command) -> None:
         """Give a vehicle a command for the next step."""
-        self.body(vehicle)
+        body = self.body(vehicle)
+        if isinstance(body, DrivenBody):
+            body.vehicle.check(command)
+        elif not isinstance(body, JointedBody):
+            body.command(command)  # refused
         self._commands[vehicle] = command
         self._report("command", vehicle=vehicle, command=command)
 
@@ -500,7 +505,7 @@ class Scenario:
             raise ConfigError(f"{vehicle}: is moved by the scenario; set dynamics: external to move it from outside")
         given = ((f"{vehicle}: velocity", velocity), (f"{vehicle}: angular_velocity", angular_velocity))
         rates = [None if value is None else np.array(vector(name, value, 3)) for name, value in given]
-        body.driver.move(body.number, pose, *rates)
+        body.driver.move(body.number, checked_pose(f"{vehicle}: pose", pose), *rates)
         self._report("move", vehicle=vehicle, pose=pose, velocity=rates[0], angular_velocity=rates[1])
 
     # ---- sensors at run time -----------------------------------------------------------------------------------
@@ -519,7 +524,7 @@ class Scenario:
         of attached sensors are written like those of others; captures, data sets, Foxglove recordings and the report
         hold the sensors of the file only.
         """
-        given = sensor.model_dump() if isinstance(sensor, SensorEntry) else dict(sensor)
+        given = sensor.model_dump() if isinstance(sensor, SensorEntry) else sensor
         entry = config.parse(SensorEntry, given, "sensor")
         entry = entry.model_copy(update={"phase_s": max(entry.phase_s, self.now_s)})
         used = [one.name for one in (*self.sensors, *self.detached)]
@@ -565,7 +570,7 @@ class Scenario:
         sensor = self.sensor(name)
         if isinstance(sensor, StreamOnBoard):
             raise ConfigError(f"{name}: the mount of a stream of samples is fixed; detach it and attach another sensor")
-        sensor.remount(self.now_s, pose)
+        sensor.remount(self.now_s, checked_pose(f"{name}: pose", pose))
         self.mount_changes += 1
         self._report("mount", sensor=name, pose=pose)
 

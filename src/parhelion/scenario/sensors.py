@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from parhelion.core.clouds import PointCloud
 from parhelion.core.consumers import Consumer
 from parhelion.core.errors import ConfigError, FieldError, unknown_name
+from parhelion.core.explain import got
 from parhelion.core.image import Image
 from parhelion.core.pose import Floats, Pose, quat_multiply, quat_rotate
 from parhelion.core.streams import Samples
@@ -172,6 +173,9 @@ def _options(kind: SensorKind, entry: SensorEntry, folder: Path) -> dict[str, An
     """Options of an entry; the paths of files among them are relative to the scenario."""
     taken = signature(kind.sensor).parameters
     files = {name for name in entry.options if name in taken and "PathLike" in str(taken[name].annotation)}
+    for name, value in entry.options.items():
+        if name in taken and taken[name].annotation in (bool, "bool") and not isinstance(value, bool):
+            raise FieldError(f"options.{name}: expected true or false, {got(value)}")
     return {
         name: str(folder / value) if name in files and isinstance(value, str) else value
         for name, value in entry.options.items()

@@ -135,9 +135,7 @@ def smooth_box_band(name: str, first_nm: float, last_nm: float, edge_nm: float) 
     step = np.linspace(-0.5, 0.5, 25)
     rise = 0.5 * (1.0 + np.sin(np.pi * step))
     return Band(
-        name,
-        np.concatenate([first_nm + edge_nm * step, last_nm + edge_nm * step]),
-        np.concatenate([rise, rise[::-1]]),
+        name, np.concatenate([first_nm + edge_nm * step, last_nm + edge_nm * step]), np.concatenate([rise, rise[::-1]])
     )
 
 

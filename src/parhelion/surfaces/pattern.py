@@ -273,14 +273,7 @@ def level_of(footprint: Reals, period: Reals) -> Ints:
 
 
 def channels_at(
-    u: Reals,
-    v: Reals,
-    level: Ints,
-    start: Ints,
-    words: Any,
-    read: Callable[[Any, Any], Any],
-    *,
-    bilinear: bool = True,
+    u: Reals, v: Reals, level: Ints, start: Ints, words: Any, read: Callable[[Any, Any], Any], *, bilinear: bool = True
 ) -> Any:
     """Channels of a tile at (u, v) in periods, interpolated within a level; `start` is the tile's first word.
 

@@ -41,10 +41,7 @@ class Spectrum:
 
 @file_reader()
 def read_spectrum(
-    path: str | PathLike[str],
-    *,
-    wavelength_unit: Literal["um", "nm"] | None = None,
-    percent: bool | None = None,
+    path: str | PathLike[str], *, wavelength_unit: Literal["um", "nm"] | None = None, percent: bool | None = None
 ) -> Spectrum:
     """Read a spectrum. Units come from the arguments, from the header, or from the magnitude of the numbers.
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.arrays import Ints, Reals, namespace
-from parhelion.core.budgets import check_budget
+from parhelion.core.checks import check_budget
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.reading import file_reader, read_bytes
 

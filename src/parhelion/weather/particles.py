@@ -199,9 +199,7 @@ DROP_SIZES: dict[str, _Family] = {
         "Feingold and Levin 1986: lognormal, N_T = 172 R^0.22 /m^3, D_g = 0.75 R^0.21 mm, sigma_g = 1.43",
     ),
     "deirmendjian": _Family(
-        _deirmendjian,
-        LARGEST_DROP_MM,
-        "Deirmendjian 1969, Rain M (modified gamma, a = 1, c = 1/2), scaled to the rate",
+        _deirmendjian, LARGEST_DROP_MM, "Deirmendjian 1969, Rain M (modified gamma, a = 1, c = 1/2), scaled to the rate"
     ),
     "gunn-marshall": _Family(
         _gunn_marshall(7600.0),

@@ -139,6 +139,13 @@ def increasing(rows: tuple[tuple[float, ...], ...]) -> None:
             raise ValueError(f"times must increase, but {after[0]:.12g} s follows {before[0]:.12g} s")
 
 
+@dataclass(frozen=True)
+class _Scheduled(PlainValidator):
+    """Validator of a schedule, with a description for error messages."""
+
+    description: str = ""
+
+
 def scheduled(low: float, high: float, unit: str, hint: str = "") -> PlainValidator:
     """Validator of a field that holds a schedule with values from `low` to `high`."""
     in_range = _range_check(low, high, unit, hint)
@@ -152,7 +159,8 @@ def scheduled(low: float, high: float, unit: str, hint: str = "") -> PlainValida
         increasing(pairs)
         return pairs
 
-    return PlainValidator(check)
+    words = f"a number from {_text(low)} to {_text(high)}{unit and ' ' + unit}"
+    return _Scheduled(check, description=f"{words}, or pairs [[time_s, value], ...]")
 
 
 def name_of(names: tuple[str, ...]) -> BeforeValidator:

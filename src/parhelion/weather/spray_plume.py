@@ -96,11 +96,7 @@ class SprayPlume:
         aside, up, *_ = (to_unit(word) for word in stream.words(lump, 0))
         size = (size_class + to_unit(stream.words(number, 2)[0])) / classes
         rear = np.column_stack(
-            [
-                np.full(len(number), -0.5 * self.length_m),
-                self.width_m * (aside - 0.5),
-                np.zeros(len(number)),
-            ]
+            [np.full(len(number), -0.5 * self.length_m), self.width_m * (aside - 0.5), np.zeros(len(number))]
         )
         offset = quat_rotate(quat, rear)
         offset[:, 2] = 0.0

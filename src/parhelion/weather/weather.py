@@ -347,8 +347,11 @@ class Weather:
 
     def is_wet_at(self, time: float) -> bool:
         """Return True if the ground is wet at a time [s]: as `wetness` states, by default if it rains."""
-        now = self.at(time)
-        return bool(now.rain_rate_mm_h > 0.0 if self.wetness is None else now.wetness >= HALF_WET)
+        if self.wetness is not None:
+            ground = self.ground(time)
+            return ground is not None and ground.wetness >= HALF_WET
+        covers = (one.medium.effects.cover(one.part) for one in self.present(time))
+        return any(cover is not None and cover.wets for cover in covers)
 
     def _covers(self) -> Iterator[tuple[str, Cover]]:
         for medium, part, _ in self.parts():

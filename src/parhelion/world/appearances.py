@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.budgets import check_budget
+from parhelion.core.checks import check_budget
 from parhelion.core.errors import FormatError
 from parhelion.surfaces.appearance import LARGEST_EMISSION_CD_M2, AlphaMode, Appearance, Picture
 from parhelion.surfaces.texture import LARGEST_SIDE

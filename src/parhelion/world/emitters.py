@@ -235,12 +235,7 @@ def read_wav(path: str | PathLike[str]) -> Recording:
             if not 0 < count <= MOST_SAMPLES:
                 raise FormatError(f"{file}: has {count} samples; 1 to {MOST_SAMPLES} are supported")
             data = opened.readframes(min(count, len(whole)))
-    except (
-        wave.Error,
-        EOFError,
-        OSError,
-        RuntimeError,
-    ) as error:  # also raised for a wrong length
+    except (wave.Error, EOFError, OSError, RuntimeError) as error:  # also raised for a wrong length
         why = f" ({error})" if str(error) else ""
         raise FormatError(f"{file}: is not a PCM WAV file{why}") from None
     raw = np.frombuffer(data[: len(data) // (channels * width) * channels * width], np.uint8)

@@ -19,7 +19,7 @@ import yaml
 from numpy.typing import NDArray
 
 from parhelion.core import config
-from parhelion.core.budgets import check_budget
+from parhelion.core.checks import check_budget
 from parhelion.core.errors import ConfigError, ParhelionError
 from parhelion.core.files import write_whole
 from parhelion.core.pose import Pose
@@ -31,7 +31,7 @@ from parhelion.weather.weather import Weather
 from parhelion.world.emitters import WorldLamp, lamp_fields, sound_fields
 from parhelion.world.mesh import Mesh
 from parhelion.world.parts import WorldObject, WorldPart
-from parhelion.world.schema import ChangeEntry, ObjectFields, WorldFile
+from parhelion.world.schema import ChangeEntry, ObjectFields, WorldFile, weather_file
 
 if TYPE_CHECKING:
     from parhelion.world.world import World
@@ -178,7 +178,7 @@ def build_world(
         world.weather = Weather.from_mapping(content.weather, config.At(file, "weather"))
     elif content.weather is not None:
         with _at(file, "weather"):
-            world.weather = Weather.load(file.parent / content.weather)
+            world.weather = Weather.load(weather_file(file.parent, content.weather))
     return world
 
 

@@ -20,10 +20,7 @@ from parhelion.world.shapes import box, split_quads
 
 Family = Literal["aruco", "apriltag"]
 DICTIONARIES: dict[str, tuple[str, ...]] = {
-    "aruco": (
-        *(f"{side}x{side}_{count}" for side in (4, 5, 6, 7) for count in (50, 100, 250, 1000)),
-        "original",
-    ),
+    "aruco": (*(f"{side}x{side}_{count}" for side in (4, 5, 6, 7) for count in (50, 100, 250, 1000)), "original"),
     "apriltag": ("16h5", "25h9", "36h10", "36h11"),
 }
 """Dictionaries of each family; the first number is the side in cells, or their number for AprilTags."""

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from parhelion.core import config
-from parhelion.core.budgets import check_budget
+from parhelion.core.checks import check_budget
 from parhelion.core.config import Config
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.pose import Floats, Pose
-from parhelion.core.reading import file_reader
+from parhelion.core.reading import UnpackingBudget, array_of, file_reader
 from parhelion.core.trajectory import Waypoints
 from parhelion.surfaces.material import Material, SpectrumTable
 from parhelion.surfaces.texture import LARGEST_SIDE
@@ -41,7 +41,6 @@ LABELS = ("object", "ground")
 NORMAL_STEPS = 32767
 """Steps of a stored normal component."""
 LEAST_RADIUS_M = 1e-3
-_LARGEST_BYTES = 4 * 1024**3
 _COLUMNS = {"centre": 3, "normal": 3, "radius": 0, "reflectance": 0, "cover": 0, "label": 0}
 
 
@@ -83,7 +82,8 @@ def load_rebuilt(path: str | PathLike[str], seed: int = 0) -> World:
     centre = surfels["centre"].astype(np.float64)
     normal = surfels["normal"].astype(np.float64) / NORMAL_STEPS
     length = np.linalg.norm(normal, axis=1)
-    if not (np.isfinite(centre).all() and np.all(length > 0.5) and np.all(surfels["radius"] > 0.0)):
+    finite = all(np.isfinite(surfels[name]).all() for name in ("centre", "radius", "reflectance"))
+    if not (finite and np.all(length > 0.5) and np.all(surfels["radius"] > 0.0)):
         raise FormatError(f"{file.parent / SURFEL_FILE}: surfels must be finite, with unit normals and positive radii")
     normal /= length[:, None]
     cover = surfels["cover"] / 255.0
@@ -107,19 +107,20 @@ def load_rebuilt(path: str | PathLike[str], seed: int = 0) -> World:
     covered = file.parent / COVERAGE_FILE
     if covered.exists():
         table = _read(covered, {"cells": 0, "cell_m": None})
-        world.coverage = Coverage(float(table["cell_m"]), table["cells"].astype(np.int64))
+        cell_m = float(table["cell_m"])
+        if not 0.0 < cell_m < np.inf:
+            raise FormatError(f"{covered}: cell_m must be above 0 m, got {cell_m:g}")
+        world.coverage = Coverage(cell_m, table["cells"].astype(np.int64))
     return world
 
 
-def _thinned(
-    centre: Floats, normal: Floats, radius: NDArray[Any], cover: Floats, seed: int = 1
-) -> tuple[Floats, Floats]:
+def _thinned(centre: Floats, normal: Floats, radius: NDArray[Any], cover: Floats) -> tuple[Floats, Floats]:
     """Centres and radii of surfels of which only a share of the area exists: a smaller disk somewhere in the larger.
 
     Rays that meet the disk at random places are stopped with a probability of `cover`, for every sensor alike.
     """
     scale = np.sqrt(np.clip(cover, 0.0, 1.0))
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(1)
     angle = 2.0 * np.pi * random.random(len(radius))
     away = (1.0 - scale) * radius * np.sqrt(random.random(len(radius)))
     across, up = tangents(normal)
@@ -177,15 +178,18 @@ def _read(file: Path, columns: Mapping[str, int | None]) -> dict[str, NDArray[An
     """Arrays of an .npz file: `columns` maps each name to the width of its rows, 0 for numbers, None for one number."""
     if not file.exists():
         raise FormatError(f"{file}: no such file; the folder of a rebuilt world contains it")
-    with zipfile.ZipFile(file) as archive:
-        if sum(entry.file_size for entry in archive.infolist()) > _LARGEST_BYTES:
-            raise FormatError(f"{file}: its arrays exceed {_LARGEST_BYTES} bytes")
+    budget = UnpackingBudget(file, file.stat().st_size)
     found: dict[str, NDArray[Any]] = {}
-    with np.load(file, allow_pickle=False) as table:
+    with zipfile.ZipFile(file) as archive:
+        names = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
         for name, width in columns.items():
-            if name not in table:
-                raise FormatError(f"{file}: has no array {name!r}; it has {', '.join(table) or 'none'}")
-            found[name] = table[name]
+            if name not in names:
+                raise FormatError(f"{file}: has no array {name!r}; it has {', '.join(names) or 'none'}")
+            budget.spend(names[name].file_size)
+            try:
+                found[name] = array_of(archive.read(names[name]))
+            except ValueError as error:
+                raise FormatError(f"{file}: the array {name!r} is damaged: {error}") from None
             shape = found[name].shape
             expected = () if width is None else (shape[0] if shape else -1, *((width,) if width else ()))
             if shape != expected or found[name].dtype.kind not in "fiu":

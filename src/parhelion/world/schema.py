@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from parhelion.core.config import Config
+from parhelion.core.errors import ConfigError
+from parhelion.core.explain import got
 from parhelion.core.pose import Pose
 from parhelion.core.trajectory import ConstantTwist, Fixed, Trajectory, Waypoints
 from parhelion.surfaces.material import Brdf, Glow, LambertModel, Material, Retro, SpectrumTable, Specular
@@ -297,6 +299,14 @@ class MaterialEntry(Config):
             "glow": self.glow,
             "pattern": self.pattern,
         }
+
+
+def weather_file(folder: Path, name: str) -> Path:
+    """Weather file of an entry `weather: name`."""
+    file = folder / name
+    if file.suffix.lower() not in (".yaml", ".yml") and not file.exists():
+        raise ConfigError(f"expected fields such as {{rain_rate_mm_h: 10}} or the name of a weather file, {got(name)}")
+    return file
 
 
 def _fields_or_file(value: Any) -> Any:

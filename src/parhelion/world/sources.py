@@ -73,11 +73,6 @@ class Contents:
     read: tuple[Content, ...] = ()
     omitted: tuple[Omission, ...] = ()
 
-    @property
-    def omitted_count(self) -> int:
-        """Number of omitted features."""
-        return sum(entry.count for entry in self.omitted)
-
     def measure(self, what: str) -> float:
         """Total length [m] or area [m^2] of a kind of content; 0 if the file has none."""
         return sum(entry.measure for entry in self.read if entry.what == what)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.budgets import check_budget
+from parhelion.core.checks import check_budget
 from parhelion.core.errors import ConfigError, FormatError, MissingDependencyError
 from parhelion.core.pose import Floats, Pose
 from parhelion.surfaces.appearance import Appearance, Picture

@@ -254,11 +254,7 @@ class UsdScene:
         time = self._pxr.Usd.TimeCode.EarliestTime()
         points, counts, corners = (
             attribute.Get(time)
-            for attribute in (
-                mesh.GetPointsAttr(),
-                mesh.GetFaceVertexCountsAttr(),
-                mesh.GetFaceVertexIndicesAttr(),
-            )
+            for attribute in (mesh.GetPointsAttr(), mesh.GetFaceVertexCountsAttr(), mesh.GetFaceVertexIndicesAttr())
         )
         if points is None or counts is None or corners is None:
             return None

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from parhelion.core.budgets import check_budget
+from parhelion.core.checks import check_budget
 from parhelion.core.errors import ConfigError, unknown_name
-from parhelion.core.pose import Floats, Pose
+from parhelion.core.pose import Floats, Pose, checked_pose
 from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.rays.geometry import SceneGeometry, Triangles
 from parhelion.rays.records import Hits, Rays
@@ -150,7 +150,7 @@ class World(HasEmitters):
                 raise ConfigError(f"{source}: materials is for mesh files; {kind.name} has its own materials")
             return kind.load(source, seed, params)
         if suffix in (".yaml", ".yml", ".json"):
-            from parhelion.world.procedural.files import is_list, load_listed
+            from parhelion.world.procedural.build import is_list, load_listed
 
             if is_list(source):
                 if materials is not None or seed is not None:
@@ -248,8 +248,7 @@ class World(HasEmitters):
             scale: Factor that is applied before `pose`.
             up: Axis of the file that points up ('auto': y for glTF, otherwise z).
         """
-        if not isinstance(pose, Pose):
-            raise ConfigError(f"world: pose must be a Pose, got {type(pose).__name__}")
+        checked_pose("world: pose", pose)
         with self._lock:
             item = self._insert(
                 mesh, material, materials, label, pose, None, name, instance, hidden_from, texture, scale, up
@@ -311,14 +310,19 @@ class World(HasEmitters):
         )
         return item
 
+    def _check_mine(self, item: WorldObject) -> None:
+        if isinstance(item, str):
+            raise ConfigError(f"world: give the object that add returned, or one of world.objects, not {item!r}")
+        if self._objects.get(item.index) is not item:
+            raise ConfigError(f"world: {item!r} is not in this world")
+
     def remove(self, item: WorldObject) -> None:
         """Remove an object or actor from the world. Part numbers of other objects do not change.
 
         The rows of its parts and textures are reused for objects that are added later.
         """
         with self._lock:
-            if self._objects.get(item.index) is not item:
-                raise ConfigError(f"world: {item!r} is not in this world")
+            self._check_mine(item)
             del self._objects[item.index]
             self._triangles -= item.triangle_count
             self._remove_emitters_of(item)
@@ -345,8 +349,7 @@ class World(HasEmitters):
         objects. Return the new description of the object.
         """
         with self._lock:
-            if self._objects.get(item.index) is not item:
-                raise ConfigError(f"world: {item!r} is not in this world")
+            self._check_mine(item)
             if pose is not None and (item.is_actor or trajectory is not None):
                 raise ConfigError(f"world: {item.name!r} moves: give it a trajectory instead of a pose")
             changed = item

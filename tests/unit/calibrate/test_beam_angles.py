@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import parhelion as ph
-from parhelion.calibrate.beam_angles import point_elevations_deg, recorded_channels
+from parhelion.calibrate.beam_angles import NOT_RECORDED, point_elevations_deg, recorded_channels
 from parhelion.calibrate.boards.boards import calibrate_boards
 from parhelion.calibrate.drive.drive import calibrate_drive
 from parhelion.calibrate.range_images import RangeImage, range_image
@@ -60,6 +60,16 @@ def test_elevations_of_the_preset_and_of_corrected_clouds_are_kept() -> None:
     )
     reason = recorded_channels(range_image(cloud(np.zeros(16), pitch_deg=2.0)), preset)
     assert reason == "elevations vary within rings, as in clouds that were corrected for motion"
+
+
+def test_recordings_of_other_rows_keep_the_preset() -> None:
+    """An XT32's sheet does not fit the 16 rings of the cloud, and one ring alone shows no angle."""
+    assert recorded_channels(range_image(cloud(np.zeros(16))), ph.Lidar("hesai/xt32").config) == NOT_RECORDED
+    spinning = ph.Lidar(VLP).config
+    one = cloud(np.zeros(16))
+    alone = range_image(one.select(np.asarray(one.fields["ring"]) == 0))
+    channels = {key: value[:1] for key, value in spinning.pattern.channels.model_dump(exclude_none=True).items()}  # type: ignore[union-attr]
+    assert recorded_channels(alone, with_changes(spinning, {"pattern.channels": channels})) == NOT_RECORDED
 
 
 def test_a_drive_of_clouds_gets_its_own_elevations() -> None:

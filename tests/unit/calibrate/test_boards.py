@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,8 @@ from parhelion.calibrate.boards.boards import (
     Stage,
     _at_reference,
     calibrate_boards,
+    distance_notes,
+    in_sector,
     read_boards,
     stages_of,
 )
@@ -363,3 +366,25 @@ def test_linear_intensities_are_converted_to_the_reference_distance() -> None:
     board = SimpleNamespace(distance_m=10.0)
     assert _at_reference(seen, board, plain).intensity == pytest.approx([12.0, 48.0])  # type: ignore[arg-type]
     assert _at_reference(seen, board, ph.Lidar(VLP).config) is seen  # type: ignore[arg-type]
+
+
+def test_sectors_run_counter_clockwise_and_may_cross_the_back() -> None:
+    azimuth = np.radians(np.arange(-170.0, 181.0, 10.0))
+    shots: Any = SimpleNamespace(direction=np.stack([np.cos(azimuth), np.sin(azimuth), 0.0 * azimuth], axis=1))
+
+    def degrees(sector: tuple[float, float]) -> list[int]:
+        return np.rint(np.degrees(azimuth[in_sector(shots, sector)])).astype(int).tolist()
+
+    assert degrees((-15.0, 25.0)) == [-10, 0, 10, 20]
+    assert degrees((165.0, -165.0)) == [-170, 170, 180]
+    assert degrees((25.0, -15.0)) == [k for k in range(-170, 181, 10) if not -15 < k < 25]
+
+
+def test_common_offsets_of_stated_distances_need_three_boards() -> None:
+    """Offsets of 0.1 m, and a fourth board that was measured from elsewhere."""
+    assert distance_notes([("a", 0.5, 0.4), ("b", 0.7, 0.6)]) == []
+    assert distance_notes([("a", 0.5, 0.5), ("b", 0.7, 0.7), ("c", 0.9, 0.9)]) == []
+    notes = distance_notes([("a", 0.5, 0.4), ("b", 0.7, 0.6), ("c", 0.9, 0.8), ("d", 1.5, 1.2), ("e", None, 2.0)])
+    assert len(notes) == 2
+    assert notes[0].startswith("stated distances exceed the measured ones by 0.100 m (standard deviation 0.000 m, 3 ")
+    assert notes[1] == "d: the stated distance 1.5 m does not share this offset; 1.300 m would"

@@ -20,8 +20,7 @@ from parhelion.calibrate.drive.timing import (
     timing_changes,
     timing_rows,
 )
-from parhelion.calibrate.range_images import RangeImage, range_image
-from parhelion.calibrate.reading import read_drive
+from parhelion.calibrate.range_images import RangeImage, range_image, read_drive
 from parhelion.calibrate.sheet import with_changes
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.optics.lidar.config import SpinningPattern

@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm, truncnorm
 
 from campaign_rigs import study_in
 from parhelion.campaign import Study
+from parhelion.campaign.study import StudyDraws, _drawn
 from parhelion.core.errors import ConfigError
+from parhelion.core.random import Stream
 from parhelion.scenario.fields import with_value
 
 RAIN = "weather.rain_rate_mm_h"
@@ -78,6 +81,41 @@ def test_draws_are_joint_and_depend_on_seed_and_path_only(tmp_path: Path) -> Non
     assert alone.drawn[RAIN] == study.drawn[RAIN][:10]
 
 
+def test_draws_of_every_distribution_are_its_quantiles() -> None:
+    """The same seed and path give the same uniform numbers u; each distribution is its quantile function of u."""
+
+    def drawn(**fields: Any) -> np.ndarray:
+        return np.array(_drawn(StudyDraws(seed=4, **fields), "a.b", 500))
+
+    u = drawn(uniform=(0.0, 1.0))
+    words = Stream(4, "campaign/a.b").words(np.arange(500))
+    assert u == pytest.approx(((words[0].astype(object) * 2**21 + words[1] // 2**11) / 2**53).astype(float), abs=2e-16)
+    assert drawn(uniform=(-3.0, 5.0)) == pytest.approx(-3.0 + 8.0 * u)
+    assert drawn(loguniform=(0.5, 200.0)) == pytest.approx(0.5 * 400.0**u)
+    assert drawn(normal=(7.0, 2.5)) == pytest.approx(norm.ppf(u, 7.0, 2.5))
+    assert drawn(normal=(7.0, 2.5), within=(6.0, 12.0)) == pytest.approx(truncnorm.ppf(u, -0.4, 2.0, 7.0, 2.5))
+    assert drawn(choice=["a", "b", "c"]).tolist() == ["abc"[int(3 * one)] for one in u]
+    assert drawn(uniform=(0.0, 9.0), whole=True).tolist() == [round(9.0 * one) for one in u]
+
+
+def test_limits_of_distributions_are_allowed(tmp_path: Path) -> None:
+    """Ends and deviations below 1, and an interval six standard deviations from the mean."""
+    vary = {
+        RAIN: {"loguniform": [0.5, 0.9], "count": 20, "seed": 1},
+        "weather.visibility_m": {"normal": [100, 0.5], "within": [103, 110]},
+    }
+    found = study_in(tmp_path, vary=vary).drawn
+    assert min(found[RAIN]) >= 0.5
+    assert max(found[RAIN]) <= 0.9
+    assert min(found["weather.visibility_m"]) >= 103
+    with pytest.raises(ConfigError, match="more than six standard deviations"):
+        study_in(tmp_path, vary={RAIN: {"normal": [10, 0.5], "within": [13.1, 20], "count": 3}})
+    with pytest.raises(ConfigError, match="within: applies to normal"):
+        study_in(tmp_path, vary={RAIN: {"uniform": [0, 1], "within": [0, 1], "count": 3}})
+    with pytest.raises(ConfigError, match="whole: does not apply to choices"):
+        study_in(tmp_path, vary={RAIN: {"choice": [1, 2], "whole": True, "count": 3}})
+
+
 def test_a_weather_file_is_read_so_that_its_fields_can_be_varied(tmp_path: Path) -> None:
     (tmp_path / "wet.yaml").write_text("rain_rate_mm_h: 10\nvisibility_m: 500\n")
     study = study_in(tmp_path, {"weather": "wet.yaml"})
@@ -105,7 +143,7 @@ def test_an_inline_scenario_equals_a_file(tmp_path: Path) -> None:
         ({RAIN: [0, -5]}, "must be from 0 to 500 mm/h, got -5"),
         (
             {"duration_s": [1, "long"]},
-            "vary: duration_s: long: duration_s: expected a number above 0 and up to 1000000 s",
+            "vary: duration_s: expected a number above 0 and up to 1000000 s",
         ),
         ({RAIN: [1, 1]}, "a value is given twice"),
         ({"seed": [1]}, "use seeds to vary the seed"),

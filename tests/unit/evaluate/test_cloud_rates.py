@@ -11,7 +11,7 @@ import pytest
 from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import ConfigError
 from parhelion.evaluate.clouds import rates
-from parhelion.evaluate.clouds.compare import Options, _scan_area, compare, compare_files
+from parhelion.evaluate.clouds.compare import Options, _histogram, _scan_area, compare, compare_files
 from parhelion.evaluate.clouds.objects import by_distance, objects_in, upright_box
 
 
@@ -86,6 +86,28 @@ def test_scan_area_of_a_whole_sphere_and_of_a_small_window() -> None:
     assert rates.scan_area(360.0, 180.0, 3.0) == pytest.approx(4 * np.pi * 9.0)
     assert rates.scan_area(1.0, 1.0, 100.0) == pytest.approx((100 * np.radians(1.0)) ** 2, rel=1e-4)
     assert rates.density(500, 250.0) == 2.0
+
+
+@pytest.mark.parametrize(
+    "given", [(0.0, 20.0, 5.0), (361.0, 20.0, 5.0), (90.0, 0.0, 5.0), (90.0, 181.0, 5.0), (90.0, 20.0, 0.0)]
+)
+def test_each_number_of_a_scanned_area_is_checked(given: tuple[float, float, float]) -> None:
+    with pytest.raises(ConfigError, match="scan area"):
+        rates.scan_area(*given)
+    assert rates.scan_area(360.0, 180.0, 1.0) == pytest.approx(4.0 * math.pi)
+
+
+def test_shots_that_return_too_rarely_are_left_out_of_the_snr() -> None:
+    """Shot 9 has one return, and shot 4 five of 10, 10, 10, 10, 15: mean 11, variance 4."""
+    scans = [
+        (np.array([4, 9][: 1 + (k == 0)]), np.array([15.0 if k == 4 else 10.0, 3.0][: 1 + (k == 0)])) for k in range(5)
+    ]
+    found = rates.snr_of_shots(scans)
+    assert found == (pytest.approx(-10.0 * math.log10(4.0 / 121.0)), 1)
+    # The single return has no scatter, so it halves the mean square.
+    assert rates.snr_of_shots(scans, fewest=1) == (pytest.approx(-10.0 * math.log10(2.0 / 121.0)), 2)
+    dark = [(np.array([1, 2]), np.array([0.0, value])) for value in (1.0, 3.0)]
+    assert rates.snr_of_shots(dark, fewest=2) == (pytest.approx(-10.0 * math.log10(1.0 / 4.0)), 1)
 
 
 def test_sparsity_gives_the_figures_of_huangs_table() -> None:
@@ -191,6 +213,38 @@ def test_lost_shots_are_in_no_measure(value: float, tmp_path: Path) -> None:
     found = compare_files([(tmp_path / "real.npz", tmp_path / "simulated.npz")])
     assert found["wasserstein"] == pytest.approx(plain.wasserstein)
     assert found["points_real"] == found["points_simulated"] == 400
+
+
+def test_histograms_of_two_sets_share_their_bins() -> None:
+    found = _histogram(np.array([0.0, 1.0, 1.0, 10.0]), np.array([2.0, 2.0]))
+    middle, real, simulated = (np.array(found[name]) for name in ("middle", "real", "simulated"))
+    assert np.diff(middle) == pytest.approx(10.0 / len(middle))
+    assert (middle[0] + middle[-1]) / 2.0 == pytest.approx(5.0)
+    assert (real.sum(), simulated.sum()) == (pytest.approx(1.0), pytest.approx(1.0))
+    assert (real[0], real[-1]) == (0.25, 0.25)
+    assert simulated.max() == 1.0
+    assert _histogram(np.ones(3), np.ones(2))["middle"][0] == pytest.approx(1.0 + 0.5 / len(middle))
+
+
+def test_the_snr_of_a_still_scene_is_that_of_its_shots(tmp_path: Path) -> None:
+    """Intensities 9 and 11 of each shot, written in another order: 20 dB, and 26 dB for 19 and 21."""
+    random, pairs = np.random.default_rng(1), []
+    ring, column = (part.ravel() for part in np.meshgrid(np.arange(4), np.arange(30), indexing="ij"))
+    xyz = random.uniform(5.0, 9.0, (120, 3))
+    for k in range(6):
+        files = []
+        for name, mean in (("real", 10.0), ("simulated", 20.0)):
+            order = random.permutation(120)
+            sign = (-1.0) ** (k + ring + column)
+            fields = {"ring": ring, "column": column, "intensity": mean + sign}
+            PointCloud(xyz[order], {key: part[order] for key, part in fields.items()}).save(tmp_path / f"{name}{k}.npz")
+            files.append(tmp_path / f"{name}{k}.npz")
+        pairs.append((files[0], files[1]))
+    found = compare_files(pairs, Options(still=True))
+    assert found["snr_db"] == {"real": pytest.approx(20.0), "simulated": pytest.approx(20.0 * math.log10(20.0))}
+    PointCloud(xyz).save(tmp_path / "bare.npz")
+    with pytest.raises(ConfigError, match="--still: the simulated clouds need the fields ring, column"):
+        compare_files([(pairs[0][0], tmp_path / "bare.npz")], Options(still=True))
 
 
 def test_the_scanned_area_is_that_of_the_angles_of_all_points() -> None:

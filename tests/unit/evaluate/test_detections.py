@@ -297,6 +297,19 @@ def test_overlaps_are_those_of_shapely() -> None:
         assert overlap_area(a, b) == pytest.approx(plain_area(a, b), abs=1e-9)
 
 
+def test_columns_of_a_file_are_those_of_kitti(tmp_path: Path) -> None:
+    """Height, width and length follow the picture; the last word of 16 is the score, which labels lack."""
+    box = (4.2, 1.7, 1.5, 3.0, 1.6, 20.0, 0.5)
+    (tmp_path / "a.txt").write_text(line("Car", box, 60.0, 2, 0.25, None) + "\n")
+    (tmp_path / "b.txt").write_text(line("Van", box, 60.0, 2, 0.25, 0.75) + "\n")
+    label, found = read_boxes(tmp_path / "a.txt", detections=False), read_boxes(tmp_path / "b.txt", detections=True)
+    assert (label.kind, found.kind) == (("Car",), ("Van",))
+    assert (label.score.tolist(), found.score.tolist()) == ([0.0], [0.75])
+    for one in (label, found):
+        assert [one.truncated.tolist(), one.occluded.tolist()] == [[0.25], [2.0]]
+        assert one.size.tolist() == [[4.2, 1.7, 1.5]]
+
+
 def test_bad_files_are_named(tmp_path: Path) -> None:
     label, found = tmp_path / "label", tmp_path / "found"
     label.mkdir()

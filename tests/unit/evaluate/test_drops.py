@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 import parhelion as ph
 from parhelion.core.errors import ConfigError
-from parhelion.evaluate.clouds.drops import BANDS_MM_H, RATES, beam_volumes, drops_per_beam, picture, write_csv
-from parhelion.weather.particles import drop_sizes
+from parhelion.evaluate.clouds.drops import (
+    BANDS_MM_H,
+    RATES,
+    beam_lengths,
+    beam_volumes,
+    drops_per_beam,
+    picture,
+    write_csv,
+)
+from parhelion.weather.particles import drop_sizes, drops_in_beam
 
 
 def test_volume_of_a_beam_is_that_of_a_cone() -> None:
@@ -45,3 +55,28 @@ def test_mean_number_is_volume_times_density(tmp_path: Path) -> None:
     assert len(picture(found, "beam").axes) == len(BANDS_MM_H)
     with pytest.raises(ConfigError, match="bands must rise"):
         drops_per_beam(volume, [(5.0, 5.0)])
+
+
+def test_the_path_of_a_shot_ends_at_its_farthest_return() -> None:
+    """Shot 1 has returns at 3 m and 8 m, shot 2 none, so that its path is the largest range."""
+    fields = {"shot": np.array([0, 1, 1]), "range": np.array([5.0, 8.0, 3.0], np.float32)}
+    scan: Any = SimpleNamespace(shots=range(3), fields=fields)
+    assert beam_lengths(scan, 100.0).tolist() == [5.0, 8.0, 100.0]
+
+
+def test_histograms_hold_every_beam_once() -> None:
+    """20 rates of each band; bins start at 0 and 1 drop, and the last holds the largest number."""
+    volume = np.array([0.5, 20.0, 300.0])
+    found = drops_per_beam(volume, ((5.0, 10.0), (10.0, 100.0)), seed=3)
+    for one, (low, high) in zip(found, ((5.0, 10.0), (10.0, 100.0)), strict=True):
+        assert one.band_mm_h == (low, high)
+        assert one.beams.sum() == 3 * 20
+        assert one.edges[:2].tolist() == [-0.5, 0.5]
+        assert np.all(np.diff(one.edges) >= 1.0)
+        means = [drops_in_beam(drop_sizes("marshall-palmer", rate), volume) for rate in np.linspace(low, high, 20)]
+        # A mean of 60 Poisson numbers: five standard deviations.
+        assert one.mean == pytest.approx(np.mean(means), abs=5.0 * np.sqrt(np.mean(means) / 60.0))
+    assert found[0].edges.tolist() == found[1].edges.tolist()
+    for low, high in ((0.0, 5.0), (5.0, 5.0), (7.0, 5.0)):
+        with pytest.raises(ConfigError, match="bands must rise"):
+            drops_per_beam(np.ones(2), ((low, high),))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -125,6 +126,48 @@ def test_exact_search_finds_the_best_of_all_combinations(kind: str, seed: int) -
     assert quick.score == pytest.approx(score.of(quick.chosen), abs=1e-12)
     assert quick.score <= exact.score + 1e-12
     assert len(set(quick.chosen)) == len(set(exact.chosen)) == choose
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("kind", ["one point", "three points", "anchors", "anchors in space"])
+def test_values_are_those_of_the_sets_and_bounds_hold(kind: str, seed: int) -> None:
+    """From any state: the value of each further candidate, of all of them, and a bound on every choice of them."""
+    rng = np.random.default_rng(40 + seed)
+    one = {
+        "one point": lambda: covered(rng, 8, 50),
+        "three points": lambda: covered(rng, 8, 50, 3),
+        "anchors": lambda: located(rng, 8, 20),
+        "anchors in space": lambda: located(rng, 8, 20, 3),
+    }[kind]()
+
+    def state_of(*chosen: int) -> Any:
+        state = one.start()
+        for candidate in chosen:
+            state = one.with_one(state, candidate)
+        return state
+
+    for chosen in ((), (0,), (0, 3), (0, 3, 5, 6)):
+        state, left = state_of(*chosen), np.array([k for k in range(8) if k not in chosen])
+        values = one.values(state, left)
+        assert values == pytest.approx([one.value(state_of(*chosen, int(k))) for k in left], abs=1e-12)
+        assert one.value_with_all(state, left) == pytest.approx(one.value(state_of(*chosen, *left)), abs=1e-12)
+        for more in (1, 2, 3):
+            best = max(one.value(state_of(*chosen, *further)) for further in combinations(left.tolist(), more))
+            bound = one.bound(state, values, left, more)
+            assert best <= bound + 1e-12
+            assert bound <= one.value_with_all(state, left) + 1e-12
+            if one.submodular:
+                gains = np.sort(values)[::-1][:more] - one.value(state)
+                assert bound <= one.value(state) + gains.sum() + 1e-12
+        promised = one.promise(state, left)
+        if isinstance(one, Covered):
+            share = [np.minimum(state + one.points[k], one.at_least) @ one.cell_weight / one.at_least for k in left]
+            assert promised == pytest.approx(share, abs=1e-12)
+        else:
+            size, order = (2, [0, 1, 1, 2]) if one.parts.shape[2] == 3 else (3, [0, 1, 3, 1, 2, 4, 3, 4, 5])
+            matrices = [(state.parts + one.parts[k])[:, order].reshape(-1, size, size) for k in left]
+            determinants = [np.linalg.det(np.eye(size) + matrix / 0.01) for matrix in matrices]
+            assert promised == pytest.approx([np.log(each).mean() for each in determinants], abs=1e-9)
 
 
 def test_greedy_coverage_keeps_its_promise() -> None:

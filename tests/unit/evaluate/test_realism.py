@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.spatial import cKDTree
@@ -10,7 +13,25 @@ import parhelion as ph
 from lidar_recorded_rigs import KITTI, points_of
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.evaluate.realism import Options, auc_of, compare, frame_of, measures, pair_of, report
-from parhelion.evaluate.realism.features import REACH_M, range_step
+from parhelion.evaluate.realism.features import (
+    _FEWEST_NEIGHBOURS as FEWEST_NEIGHBOURS,
+)
+from parhelion.evaluate.realism.features import (
+    _TINY,
+    CELL_M,
+    FEATURES,
+    LONGEST_RUN,
+    NEIGHBOURS,
+    REACH_M,
+    Scale,
+    at_resolution,
+    features_of,
+    range_step,
+)
+from parhelion.evaluate.realism.features import (
+    _WINDOW as WINDOW,
+)
+from parhelion.evaluate.realism.rings import Frame
 from parhelion.evaluate.realism.study import Realism
 from parhelion.evaluate.realism.two_sample import (
     GUARD_DEG,
@@ -70,6 +91,109 @@ def test_missing_shots_are_counted() -> None:
 def test_a_frame_with_few_points_is_an_error() -> None:
     with pytest.raises(FormatError, match="has 10 points"):
         frame_of(ph.PointCloud(np.ones((10, 3))))
+
+
+# ---- features --------------------------------------------------------------------------------------------------------
+
+
+def by_loops(one: Frame, row: int, level: np.ndarray) -> dict[str, float]:
+    """Features of one point, as they are defined, without tables or vectors."""
+    assert one.ring is not None
+    nan, found = float("nan"), {}
+    xyz, metres, ring = one.xyz, one.range, one.ring
+    here = xyz[row]
+    after = row + 1 if row + 1 < len(one) and ring[row + 1] == ring[row] and one.missing[row] == 0.0 else None
+    before = row - 1 if row > 0 and ring[row - 1] == ring[row] and one.missing[row - 1] == 0.0 else None
+    arc = max(np.hypot(here[0], here[1]), 0.05 * metres[row]) * one.step
+    found["spacing_along"] = nan if after is None else np.linalg.norm(xyz[after] - here) / arc
+    found["intensity_along"] = nan if after is None else abs(level[after] - level[row])
+    if after is None or before is None:
+        found["bend"] = found["edge"] = nan
+    else:
+        found["bend"] = np.linalg.norm((xyz[before] + xyz[after]) / 2 - here)
+        found["edge"] = max(abs(metres[k] - metres[row]) / metres[row] for k in (before, after))
+    runs = [one.missing[row]] + ([one.missing[row - 1]] if row else [])
+    known = [run for run in runs if np.isfinite(run)]
+    found["dropout_run"] = max(known) if known else nan
+    window = range(max(row - WINDOW, 0), min(row + WINDOW, len(one)))
+    lost = sum(min(0.0 if np.isnan(one.missing[k]) else one.missing[k], LONGEST_RUN) for k in window)
+    found["dropouts"] = lost / (lost + len(window))
+    above = [k for k in range(len(one)) if ring[k] == ring[row] + 1]
+    nearest = min(above, key=lambda k: (round(abs(one.azimuth[k] - one.azimuth[row]), 9), -k), default=None)
+    if nearest is None or abs(one.azimuth[nearest] - one.azimuth[row]) >= 1.5 * one.step:
+        found["spacing_across"] = found["intensity_across"] = nan
+    else:
+        rise = max(abs(one.elevation[nearest] - one.elevation[row]), 1e-4)
+        turn = one.azimuth[nearest] - one.azimuth[row]
+        found["spacing_across"] = np.linalg.norm(xyz[nearest] - here) / (metres[row] * np.hypot(rise, turn))
+        found["intensity_across"] = abs(level[nearest] - level[row])
+    first = {}
+    for k, point in enumerate(xyz):
+        first.setdefault(tuple(np.floor(point / CELL_M).astype(int)), k)
+    near = sorted(first.values(), key=lambda k: np.linalg.norm(xyz[k] - here))[:NEIGHBOURS]
+    near = [k for k in near if np.linalg.norm(xyz[k] - here) < REACH_M]
+    if len(near) < FEWEST_NEIGHBOURS:
+        return found | dict.fromkeys(("roughness", "planarity", "linearity", "incidence", "intensity_texture"), nan)
+    spread, axes = np.linalg.eigh(np.cov(xyz[near].T, bias=True))
+    low, middle, high = np.sqrt(np.maximum(spread, 0.0))
+    found |= {"roughness": low, "planarity": (middle - low) / high, "linearity": (high - middle) / high}
+    found["incidence"] = abs(axes[:, 0] @ here) / metres[row]
+    found["intensity_texture"] = np.std(level[near])
+    return found
+
+
+def test_features_are_those_of_their_definitions() -> None:
+    cloud = frame(8, lost=0.2)
+    one = frame_of(cloud.select((cloud.fields["ring"] % 3 != 2) & (cloud.fields["column"] % 300 < 45)))
+    level = np.random.default_rng(1).random(len(one))
+    rows = np.r_[0:6, np.random.default_rng(2).choice(len(one), 50, replace=False), len(one) - 6 : len(one)]
+    found = features_of(one, rows, level)
+    expected = [by_loops(one, int(row), level) for row in rows]
+    for k, feature in enumerate(FEATURES):
+        values = np.array([each[feature.name] for each in expected])
+        values = np.log10(values + _TINY) if feature.logarithm else values
+        # Roughness is the smallest root of a covariance, which cancels down to the square root of its rounding.
+        np.testing.assert_allclose(found[:, k], values, rtol=1e-6, atol=1e-6, err_msg=feature.name)
+        assert np.isfinite(values).sum() > 10
+    assert np.isnan(found).any()
+    without = features_of(one, rows, None)
+    blind = np.array([feature.name.startswith("intensity") for feature in FEATURES])
+    assert np.isnan(without[:, blind]).all()
+    assert np.array_equal(without[:, ~blind], found[:, ~blind], equal_nan=True)
+
+
+def test_ranks_of_intensity_are_uniform_within_their_level() -> None:
+    """Levels 3, 5 and 9 with 1, 2 and 1 quarters of the points."""
+    one = SimpleNamespace(intensity=np.array([5.0, 3.0, 9.0, 5.0]))
+    scale = Scale.of([one, SimpleNamespace(intensity=None)])  # type: ignore[list-item]
+    assert scale.levels.tolist() == [3.0, 5.0, 9.0]
+    assert scale.edges.tolist() == [0.0, 0.25, 0.75, 1.0]
+    drawn = np.random.default_rng(4).random(2000)
+    ranks = scale.ranks(np.full(2000, 5.0), np.random.default_rng(4))
+    assert ranks == pytest.approx(0.25 + 0.5 * drawn)
+    assert scale.blurred(np.array([0.3] * 1000 + [0.9] * 1000), np.random.default_rng(4)) == pytest.approx(
+        np.r_[0.25 + 0.5 * drawn[:1000], 0.75 + 0.25 * drawn[1000:]]
+    )
+    assert scale.blurred(np.array([0.0, 1.0]), np.random.default_rng(4)) == pytest.approx(
+        [0.25 * drawn[0], 0.75 + 0.25 * drawn[1]]
+    )
+
+
+def test_ranges_are_dithered_within_their_step() -> None:
+    one = frame_of(frame(1))
+    assert at_resolution(one, 0.0, 1) is one
+    rough = at_resolution(one, 0.5, 1, 2)
+    noise = np.random.default_rng((1, 2)).random(len(one)) - 0.5
+    metres = np.maximum((np.rint(one.range / 0.5) + noise) * 0.5, 0.5 * one.range)
+    assert rough.range == pytest.approx(metres)
+    assert np.linalg.norm(rough.xyz, axis=1) == pytest.approx(metres, rel=1e-6)
+    assert rough.xyz / rough.range[:, None] == pytest.approx(one.xyz / one.range[:, None], abs=1e-6)
+
+
+@pytest.mark.parametrize("step", [0.5, 0.04, 0.025, 0.004, 0.001])
+def test_range_steps_are_found(step: float) -> None:
+    assert range_step([frame_of(frame(3, step_m=step))]) == pytest.approx(step)
+    assert range_step([frame_of(frame(3))]) == 0.0
 
 
 # ---- two-sample test -------------------------------------------------------------------------------------------------
@@ -172,6 +296,15 @@ def test_shots_with_a_known_error(numbered: bool) -> None:
     # Twice the intensity is the same scale after medians are made equal.
     assert found.intensity_wasserstein == pytest.approx(0.0, abs=0.01)
     assert found.intensity[0]["recorded"] > 0.5
+
+
+def test_frames_without_rings_are_no_pair() -> None:
+    clouds = [ph.PointCloud(one.xyz, {"ring": one.fields["ring"]}) for one in (frame(5), frame(6))]
+    known = [frame_of(one) for one in clouds]
+    bare = [replace(one, ring=None) for one in known]
+    for frames in ((bare[0], known[1]), (known[0], bare[1]), (replace(known[0], step=0.0), known[1])):
+        assert pair_of(*clouds, frames=frames) is None
+    assert pair_of(*clouds, frames=(known[0], known[1])) is not None
 
 
 def test_frames_of_other_places_are_no_pair_of_shots(real: list[ph.PointCloud]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parhelion.gym.picture import BLOCKED, GOAL, HIGH, LOW, ground_image, map_picture
+from parhelion.gym.env import BLOCKED, GOAL, HIGH, LOW, ground_image, map_picture
 
 
 def slope() -> Any:

@@ -17,7 +17,7 @@ import parhelion as ph
 from parhelion.core.clouds import Scan, Shots
 from parhelion.core.errors import FormatError
 from parhelion.outputs.datasets import kitti, nuscenes_tables
-from parhelion.outputs.datasets.folder import README, DatasetFolder, HiddenShare
+from parhelion.outputs.datasets.folder import README, DatasetFolder, HiddenShare, first_ranges
 from parhelion.world.labels import LABELS, SEMANTIC_KITTI
 
 # ---- folder ----------------------------------------------------------------------------------------------------------
@@ -153,7 +153,8 @@ def fan(ranges: Any) -> Scan:
 def test_the_hidden_share_is_that_of_shots_that_end_before() -> None:
     # 100 shots through the box: 30 end before it, 20 on rain drops, 25 within, 25 go on for ever.
     ranges = np.concatenate([np.full(30, 5.0), np.full(20, 0.5), np.full(25, 10.0), np.full(25, np.inf)])
-    share = HiddenShare(fan(ranges))
+    scan = fan(ranges)
+    share = HiddenShare(scan.shots, first_ranges(scan))
     half = np.array([0.5, 1.5, 1.0])
     assert share.of(np.array([10.0, 0, 0]), half, np.eye(3)) == pytest.approx(0.3)
     # The box in another place: only the shots with y below 0 go through it, 30 of 50 of which end before.

@@ -60,6 +60,50 @@ def test_sentences_of_fixes(fixes: GnssData) -> None:
 
 
 @pytest.mark.oracle
+def test_every_field_of_the_satellites_is_that_of_the_record(fixes: GnssData) -> None:
+    """NMEA 4.10: GSA lists 12 used satellites with the system, GSV 4 satellites in view per sentence."""
+    talkers, offset = {"G": ("GP", "1"), "R": ("GL", "2"), "E": ("GA", "3"), "C": ("GB", "4")}, {"R": 64}
+    lines = [line.strip().partition("*")[0][1:].split(",") for line in gnss.sentences(fixes)]
+    starts = [k for k, words in enumerate(lines) if words[0] == "GNGGA"]
+    for k, (start, end) in enumerate(zip(starts, [*starts[1:], len(lines)], strict=True)):
+        own = lines[start:end]
+        east, north = fixes.to_enu(fixes.velocity)[k][:2]
+        move = next(words for words in own if words[0] == "GNRMC")
+        assert (move[2], move[12], move[13]) == ("A", "A", "V")
+        assert float(move[7]) == pytest.approx(np.hypot(east, north) * 3600.0 / 1852.0, abs=6e-4)
+        assert float(move[8]) == pytest.approx(np.degrees(np.arctan2(east, north)) % 360.0, abs=6e-3)
+        for letter, (talker, system) in talkers.items():
+            rows = [j for j, name in enumerate(fixes.satellites) if name[0] == letter]
+            if not rows:
+                continue
+            numbers = {j: int(fixes.satellites[j][1:]) + offset.get(letter, 0) for j in rows}
+            used = [words for words in own if words[0] == "GNGSA" and words[18] == system]
+            assert all(len(words) == 19 and words[1:3] == ["A", "3"] for words in used)
+            assert [int(n) for words in used for n in words[3:15] if n] == [
+                numbers[j] for j in rows if fixes.used[k, j]
+            ]
+            assert all(used[page][3:15].count("") == 0 for page in range(len(used) - 1))
+            assert {tuple(words[15:18]) for words in used} == {tuple(f"{one:.2f}" for one in fixes.dop[k, 1:4])}
+            views = [words for words in own if words[0] == f"{talker}GSV"]
+            seen = [j for j in rows if fixes.status[k, j] > 0]
+            assert [words[1:4] for words in views] == [
+                [str(len(views)), str(page + 1), f"{len(seen):02d}"] for page in range(len(views))
+            ]
+            assert len(views) == max(1, -(-len(seen) // 4))
+            found = [words[4 + 4 * n : 8 + 4 * n] for words in views for n in range((len(words) - 5) // 4)]
+            assert all(len(words) == 5 + 4 * 4 for words in views[:-1])
+            for j, cells in zip(seen, found, strict=True):
+                assert int(cells[0]) == numbers[j]
+                assert int(cells[1]) == pytest.approx(np.degrees(fixes.elevation[k, j]), abs=0.51)
+                assert (int(cells[2]) - np.degrees(fixes.azimuth[k, j]) + 180.0) % 360.0 == pytest.approx(
+                    180.0, abs=0.51
+                )
+                heard = fixes.cn0[k, j]
+                assert (float(cells[3]) if cells[3] else None) == (
+                    pytest.approx(heard, abs=0.51) if heard == heard else None
+                )
+
+
 def test_sentences_read_back(fixes: GnssData) -> None:
     reader = oracle("pynmeagps")
     found = [reader.NMEAReader.parse(line) for line in gnss.sentences(fixes)]

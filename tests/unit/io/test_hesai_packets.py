@@ -21,6 +21,7 @@ from parhelion.makers.hesai.models import MODELS, model_of
 from parhelion.makers.hesai.packets import calibrated, read_angles, sequences_in
 from parhelion.makers.revolutions import scan_of
 from parhelion.makers.spinning import Sequences
+from rigs import post_and_hedge
 
 EPOCH_S = 1_700_000_000.0
 RECORDINGS = [
@@ -125,11 +126,7 @@ def test_capture_with_the_angles_of_the_unit(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def world() -> ph.World:
-    world = ph.World()
-    world.add(ph.shapes.box(80, 80, 0.2), material="concrete", pose=ph.Pose(xyz=(0, 0, -2)))
-    world.add(ph.shapes.box(0.2, 0.2, 6), material="concrete", pose=ph.Pose(xyz=(6, 1, 0)))
-    world.add(ph.shapes.box(1, 40, 8), material="grass", pose=ph.Pose(xyz=(14, 0, 0)))
-    return world
+    return post_and_hedge()
 
 
 def written(world: ph.World, model: str, returns: str) -> tuple[list[ph.Scan], list[bytes]]:

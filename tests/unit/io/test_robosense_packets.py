@@ -13,6 +13,7 @@ import parhelion as ph
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.makers import Datagram, codecs
 from parhelion.makers.robosense.models import AIRY, BPEARL, HELIOS, RS_16, RS_32, is_difop, spinning_model_of
+from rigs import post_and_hedge
 
 EPOCH_S = 1_700_000_000.0  # 2023-11-14 22:13:20 UTC
 CASES = [("robosense/rs-16", "strongest"), ("robosense/rs-16", "dual"), ("robosense/helios-32", "last"),
@@ -25,11 +26,7 @@ def codec() -> Any:
 
 @pytest.fixture(scope="module")
 def world() -> ph.World:
-    world = ph.World()
-    world.add(ph.shapes.box(80, 80, 0.2), material="concrete", pose=ph.Pose(xyz=(0, 0, -2)))
-    world.add(ph.shapes.box(0.2, 0.2, 6), material="concrete", pose=ph.Pose(xyz=(6, 1, 0)))
-    world.add(ph.shapes.box(1, 40, 8), material="grass", pose=ph.Pose(xyz=(14, 0, 0)))
-    return world
+    return post_and_hedge()
 
 
 def sent_by(world: ph.World, model: str, returns: str) -> tuple[list[ph.Scan], list[Datagram]]:

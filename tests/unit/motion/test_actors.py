@@ -229,7 +229,7 @@ REFUSED: list[tuple[Callable[[ph.World], Any], str]] = [
     (lambda w: add_forklift(w, DRIVE, [(0, 1), (0, 2)]), "forklift: fork_height: times must be strictly increasing"),
     (lambda w: add_door(w, ph.Pose(), -1.0), "door: width: must be above 0"),
     (lambda w: add_door(w, ph.Pose(), opening=float("nan")), "door: opening: must be 1 finite number"),
-    (lambda w: add_door(w, (0, 0, 0)), "door: pose must be a Pose, got tuple"),
+    (lambda w: add_door(w, (0, 0, 0)), "door: pose: must be a Pose"),
     (lambda w: add_conveyor(w, ph.Pose(), 3.0, 50), "conveyor: boxes must be at most 7"),
     (lambda w: add_conveyor(w, ph.Pose(), 3.0, 2, -1.0), "conveyor: speed: must be from 0 to 5, got -1.0"),
     (lambda w: add_robot_arm(w, ph.Pose(), (0, 0, 0)), "robot arm: joint_angles: must be 6 finite numbers"),

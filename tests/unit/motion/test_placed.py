@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from parhelion.core.pose import Pose
-from parhelion.motion.placed import LONGEST_MEMORY_S, PlacedMotion
+from parhelion.motion.pushed import LONGEST_MEMORY_S, PlacedMotion
 
 
 def test_a_state_holds_from_its_time_on_and_moves_with_its_twist() -> None:

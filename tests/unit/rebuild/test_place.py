@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import zipfile
 from dataclasses import replace
 from pathlib import Path as File
 
@@ -180,6 +182,22 @@ def test_damaged_folders_and_foreign_ones_are_refused(folder: File, tmp_path: Fi
     np.savez(broken / "surfels.npz", centre=np.zeros((2, 3)))
     with pytest.raises((ConfigError, FormatError), match="no array 'normal'"):
         ph.World.load(broken)
+    surfels, coverage = (dict(np.load(folder / name)) for name in ("surfels.npz", "coverage.npz"))
+    for name in ("radius", "reflectance"):
+        np.savez(broken / "surfels.npz", **surfels | {name: np.full_like(surfels[name], np.nan)})
+        with pytest.raises(FormatError, match=r"surfels.npz: surfels must be finite"):
+            ph.World.load(broken)
+    buffer = io.BytesIO()
+    np.lib.format.write_array_header_1_0(buffer, {"descr": "<f4", "fortran_order": False, "shape": (10**9, 3)})
+    with zipfile.ZipFile(broken / "surfels.npz", "w") as archive:
+        archive.writestr("centre.npy", buffer.getvalue() + bytes(24))
+    with pytest.raises(FormatError, match=r"surfels.npz: the array 'centre' is damaged: it claims the shape"):
+        ph.World.load(broken)
+    np.savez(broken / "surfels.npz", **surfels)
+    for cell_m in (0.0, np.nan, np.inf):
+        np.savez(broken / "coverage.npz", **coverage | {"cell_m": np.float64(cell_m)})
+        with pytest.raises(FormatError, match=r"coverage.npz: cell_m must be above 0 m"):
+            ph.World.load(broken)
 
 
 # ---- poses -----------------------------------------------------------------------------------------------------------

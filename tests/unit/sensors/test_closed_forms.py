@@ -18,6 +18,7 @@ from parhelion.sensors.optics.camera.depth import StereoCalibration
 from parhelion.sensors.waves.gnss import earth, fix, rtk
 from parhelion.sensors.waves.radar.cube import Axes
 from parhelion.sensors.waves.radar.detection import _between, _Levels
+from parhelion.sensors.waves.radar.rcs import rcs
 from parhelion.sensors.waves.uwb import solve, walls
 
 # ---- GNSS ------------------------------------------------------------------------------------------------------------
@@ -151,3 +152,33 @@ def test_a_timer_counts_whole_ticks() -> None:
     nearest = np.array([sensor.ping(world, pose=ph.Pose(), time=0.05 * k, seed=4).nearest for k in range(4)])
     ticks = 2.0 * nearest / config.medium.speed_m_s / 58e-6
     assert ticks == pytest.approx(np.rint(ticks), abs=1e-6)
+
+
+def test_a_turning_antenna_weighs_directions_by_both_of_its_patterns() -> None:
+    """Gaussian beams of the stated half-power widths: each halves the power at half its width."""
+    config = ph.Radar("navtech/cts350-x").config
+    axes = Axes.of(config)
+    step = 360.0 / len(axes.azimuth)
+    offset = np.array([0.0, 0.5, 1.0, 3.0])
+    widths = np.array([[config.transmit.azimuth_width_deg], [config.receive.azimuth_width_deg]])
+    power = np.prod(2.0 ** -((2.0 * offset * step / widths) ** 2), axis=0)
+    assert axes.turning_response(offset) ** 2 == pytest.approx(power)
+
+
+@pytest.mark.slow
+def test_bistatic_echoes_are_reciprocal() -> None:
+    """Transmitter and receiver may change places, in azimuth or elevation alone."""
+    plate = ph.shapes.box(0.02, 0.4, 0.3)
+
+    def sigma(azimuth: float, elevation: float, **receiver: float) -> float:
+        found = rcs(
+            plate, material="steel", frequency_ghz=24.0, azimuth_deg=azimuth, elevation_deg=elevation, **receiver
+        )
+        return float(found.sigma[0])
+
+    assert sigma(3.0, 2.0, receiver_azimuth_deg=9.0) == pytest.approx(
+        sigma(9.0, 2.0, receiver_azimuth_deg=3.0), rel=0.02
+    )
+    one, other = sigma(3.0, 2.0, receiver_elevation_deg=7.0), sigma(3.0, 7.0, receiver_elevation_deg=2.0)
+    assert one == pytest.approx(other, rel=0.02)
+    assert abs(one / sigma(3.0, 2.0) - 1.0) > 0.1

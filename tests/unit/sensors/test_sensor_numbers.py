@@ -50,6 +50,22 @@ def test_positions(model: str, options: dict[str, Any]) -> None:
     pinned(f"gnss/{model}-{len(options)}", found, rel=1e-5)
 
 
+@pytest.mark.parametrize("model", ["u-blox/f9p", "generic/survey"])
+def test_positions_with_corrections(model: str) -> None:
+    """Under open sky, single, differential, float and fixed solutions follow each other; the street loses carriers."""
+    for name, world in (("open", yard()), ("street", street())):
+        receiver = ph.Gnss(model, rate_hz=0.5, rtk_baseline_km=12.0)
+        pinned(
+            f"gnss/{model}-rtk-{name}", receiver.run(world, ph.Fixed(ph.Pose((4, 0, 2))), duration=40.0, seed=5), 1e-5
+        )
+
+
+@pytest.mark.parametrize("model", ["bluetooth/channel-sounding", "ieee/802.11mc-80mhz", "qorvo/dw3000"])
+def test_radio_ranges_of_other_standards(model: str) -> None:
+    tag = ph.Uwb(model, rate_hz=5.0)
+    pinned(f"uwb/{model}", tag.run(street(), MOTION, duration=1.0, seed=5), rel=1e-5)
+
+
 @pytest.mark.parametrize("diffraction", [False, True])
 @pytest.mark.parametrize("model", ["qorvo/dw1000", "bluetooth/rssi"])
 def test_radio_ranges(model: str, diffraction: bool) -> None:
@@ -67,7 +83,19 @@ def test_radar_detections(model: str, mode: str) -> None:
     pinned(f"radar/{model}-{mode}", found, rel=1e-3)
 
 
-@pytest.mark.parametrize("model", ["generic/ultrasonic-ranger", "cosys/ertis-array"])
+def test_samples_of_a_radar() -> None:
+    radar = ph.Radar("ti/iwr6843", cube=True)
+    found = radar.measure(street(), MOTION, time=0.2, seed=5)
+    assert found.cube is not None
+    check(
+        "radar/samples",
+        rel=1e-3,
+        adc=radar.adc(street(), trajectory=MOTION, time=0.2, seed=5).samples,
+        power=found.cube.power,
+    )
+
+
+@pytest.mark.parametrize("model", ph.presets("echo"))
 def test_echoes(model: str) -> None:
     world = street()
     world.add_sound(name="fan", level_db=85, tone_khz=40.0, xyz=(3, 1, 1))

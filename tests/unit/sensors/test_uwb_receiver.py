@@ -8,10 +8,21 @@ import numpy as np
 import pytest
 
 import parhelion as ph
+from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import ConfigError
-from parhelion.sensors.waves.uwb.channel import level_bias_m, received_share, saturated, shadowing
+from parhelion.sensors.waves.uwb.channel import (
+    impulse_responses,
+    level_bias_m,
+    links_of,
+    received_share,
+    rooms_at,
+    saturated,
+    sent_dbm,
+    shadowing,
+    with_diffuse,
+)
 from parhelion.sensors.waves.uwb.config import UwbConfig
-from parhelion.sensors.waves.uwb.diffuse import rooms_at, with_diffuse
+from parhelion.sensors.waves.uwb.paths import RadioPaths
 
 
 def sheet(**changes: object) -> UwbConfig:
@@ -28,6 +39,22 @@ def test_a_dw1000_reaches_the_range_of_its_data_sheet() -> None:
     assert received(290.0, data_rate_kbps=110, channel=2) == 1.0
     assert received(100.0) == 1.0
     assert received(250.0) == 0.0
+
+
+def test_an_anchor_without_a_path_changes_no_other_response() -> None:
+    """The first row of paths belongs to the second link."""
+    x = np.array([1.0])
+    paths = RadioPaths(
+        *(np.array([number]) for number in (0, 1, 0, 0)), 6.0 * x, 6.0 / SPEED_OF_LIGHT_M_S * x, 1e-3 * x + 0j,
+        *np.zeros((2, 1, 3)), np.full((1, 2, 3), np.nan), np.zeros(1, np.int64),
+    )  # fmt: skip
+    found = links_of(paths, 1, 2, sheet())
+    assert np.isfinite(found.arrival_m).tolist() == [[False, True]]
+    assert found.arrival_m[0, 1] == pytest.approx(6.0)
+    time, response = impulse_responses(paths, found, sheet())
+    assert np.isnan(response[0, 0]).all()
+    # At the first path, a pulse of unit peak: transmitted amplitude [sqrt(mW)] times the gain.
+    assert response[0, 1, np.argmin(np.abs(time))] == pytest.approx(1e-3 * 10.0 ** (sent_dbm(sheet()) / 20.0), rel=1e-5)
 
 
 def test_short_frames_are_sent_with_more_power() -> None:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from layout_rigs import layout, layout_object
 from parhelion.core.errors import ConfigError
 from parhelion.pictures.layout import layout_bitmap, palette, save_layout_bitmap
 from parhelion.world.procedural import (
@@ -29,16 +30,6 @@ from parhelion.world.procedural import (
 )
 from parhelion.world.procedural.checks import overlaps
 from parhelion.world.procedural.footprints import footprints
-
-
-def layout_object(kind: str, x: float = 0.0, y: float = 0.0, size: Any = (1.0, 1.0, 1.0), **more: Any) -> LayoutObject:
-    z, yaw = more.pop("z", 0.0), more.pop("yaw", 0.0)
-    return LayoutObject(kind=kind, pose=LayoutPose(xyz=(x, y, z), yaw_deg=yaw), size=size, **more)
-
-
-def layout(*objects: LayoutObject, size: tuple[float, float] = (20.0, 20.0), **more: Any) -> Layout:
-    return Layout(name="test", size=size, objects=objects, **more)
-
 
 # ---- reading and writing -----------------------------------------------------------------------------------------
 

@@ -119,7 +119,9 @@ def test_every_feature_is_counted(world: World) -> None:
     contents = world.contents
     assert contents is not None
     tagged = sum(bool(tags) for *_, tags in written.nodes) + sum(bool(tags) for _, tags in written.ways)
-    counted = sum(entry.count for entry in contents.read if not entry.what.startswith("note")) + contents.omitted_count
+    counted = sum(entry.count for entry in contents.read if not entry.what.startswith("note")) + sum(
+        entry.count for entry in contents.omitted
+    )
     assert counted == tagged + len(written.relations)
     omitted = {entry.what: entry.reason for entry in contents.omitted}
     assert omitted["shop=bakery"] == "tag not supported"

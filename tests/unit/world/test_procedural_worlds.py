@@ -13,14 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from layout_rigs import layout, layout_object
 from parhelion.core.errors import ConfigError
 from parhelion.world import builtin
 from parhelion.world.labels import LABELS
 from parhelion.world.procedural import (
     KINDS,
     Layout,
-    LayoutObject,
-    LayoutPose,
     check,
     clearance,
     forest,
@@ -37,15 +36,6 @@ from parhelion.world.procedural.object_parts import rack_loads
 from parhelion.world.procedural.relief import fractal_heights, height_field
 from parhelion.world.procedural.warehouse import rounded
 from parhelion.world.world import World
-
-
-def layout_object(kind: str, x: float = 0.0, y: float = 0.0, size: Any = (1.0, 1.0, 1.0), **more: Any) -> LayoutObject:
-    z, yaw = more.pop("z", 0.0), more.pop("yaw", 0.0)
-    return LayoutObject(kind=kind, pose=LayoutPose(xyz=(x, y, z), yaw_deg=yaw), size=size, **more)
-
-
-def layout(*objects: LayoutObject, size: tuple[float, float] = (20.0, 20.0), **more: Any) -> Layout:
-    return Layout(name="test", size=size, objects=objects, **more)
 
 
 @cache

@@ -282,7 +282,7 @@ def test_actors_are_bodies_of_their_own() -> None:
     assert truck.is_actor
     with pytest.raises(ConfigError, match="trajectory"):
         world.add_actor(TRIANGLE, trajectory="fast")  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="pose must be a Pose"):
+    with pytest.raises(ConfigError, match="pose: must be a Pose"):
         world.add(TRIANGLE, pose=(1, 2, 3))  # type: ignore[arg-type]
 
 

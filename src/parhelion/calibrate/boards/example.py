@@ -149,10 +149,7 @@ def make_shots(truth: Truth, setup: Setup, sensor: str, *, seed: int) -> BoardSh
     )
 
 
-SETUPS = {
-    "slamtec/rplidar-a1": Setup(0.5, 2.4, revolutions=150),
-    "velodyne/vlp-16": Setup(2.0, 6.0, revolutions=12),
-}
+SETUPS = {"slamtec/rplidar-a1": Setup(0.5, 2.4, revolutions=150), "velodyne/vlp-16": Setup(2.0, 6.0, revolutions=12)}
 
 
 def write_example(folder: str | PathLike[str], sensor: str = "slamtec/rplidar-a1", *, seed: int = 7) -> Path:

@@ -6,15 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parhelion.calibrate.boards.profile import (
-    MODELS,
-    OUTLIER_M,
-    MaterialShots,
-    _cosine,
-    _fit,
-    angle_edges,
-    fit_profile,
-)
+from parhelion.calibrate.boards.profile import MODELS, OUTLIER_M, MaterialShots, _cosine, _fit, angle_edges, fit_profile
 from parhelion.calibrate.range_images import Floats, Mask
 from parhelion.sensors.optics.lidar.config import MaterialProfile
 
@@ -109,12 +101,7 @@ def compare(shots: MaterialShots, *, seed: int = 1, held: Mask | None = None) ->
 
     book, name, middle, sigma = max((textbook(name) for name in MODELS), key=lambda one: one[0])
     distances = [
-        _distances(
-            test.intensity[(bins == k) & ~lost],
-            *_fine(profile, by_bin[k]),
-            middle[(bins == k) & ~lost],
-            sigma,
-        )
+        _distances(test.intensity[(bins == k) & ~lost], *_fine(profile, by_bin[k]), middle[(bins == k) & ~lost], sigma)
         for k in np.unique(bins)
         if ((bins == k) & ~lost).sum() >= 5
     ]

@@ -51,12 +51,7 @@ Model = tuple[Callable[..., Floats], tuple[str, ...], tuple[tuple[float, ...], .
 MODELS: dict[str, Model] = {
     "lambert": (_lambert, (), ((),), ()),
     "oren-nayar": (_oren_nayar, ("sigma_rad",), ((0.3,),), ((0.0, 1.2),)),
-    "cook-torrance": (
-        _cook_torrance,
-        ("roughness", "diffuse"),
-        ((0.3, 0.3), (0.6, 0.05)),
-        ((0.05, 1.0), (0.0, 0.96)),
-    ),
+    "cook-torrance": (_cook_torrance, ("roughness", "diffuse"), ((0.3, 0.3), (0.6, 0.05)), ((0.05, 1.0), (0.0, 0.96))),
     "phong": (_phong, ("specular", "exponent"), ((0.2, 10.0), (0.5, 60.0)), ((0.0, 1.0), (1.0, 2000.0))),
 }
 """f cos(theta) of each model, its parameter names, starting values and bounds."""

@@ -179,9 +179,9 @@ def simulated_profile(found: BoardCalibration, one: MaterialResult, seed: int = 
         return None
 
 
-def simulated_profiles(found: BoardCalibration, seed: int = 1) -> dict[str, MaterialProfile | None]:
+def simulated_profiles(found: BoardCalibration) -> dict[str, MaterialProfile | None]:
     """Profile of each material as simulated with the calibrated sensor."""
-    return {one.name: simulated_profile(found, one, seed) for one in found.materials}
+    return {one.name: simulated_profile(found, one, 1) for one in found.materials}
 
 
 def board_page(

@@ -1,8 +1,7 @@
 """Similarity of simulated and real clouds."""
 
-from parhelion.evaluate.clouds.baselines import geometric, random_drop
 from parhelion.evaluate.clouds.compare import Comparison, Options, compare, compare_files, pairs_of
-from parhelion.evaluate.clouds.cutouts import Boxes, CutOut, boxes_of, compare_objects, cut_out
+from parhelion.evaluate.clouds.cutouts import Boxes, CutOut, boxes_of, compare_objects, cut_out, geometric, random_drop
 from parhelion.evaluate.clouds.distances import EarthMover, chamfer, earth_mover, kolmogorov_smirnov, wasserstein
 from parhelion.evaluate.clouds.objects import DistanceRow, SeenObject, by_distance, objects_in
 from parhelion.evaluate.clouds.rates import (

@@ -11,19 +11,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import ConfigError, FormatError
-from parhelion.core.pose import Floats
+from parhelion.core.pose import Floats, Pose, quat_rotate
 from parhelion.evaluate.clouds import distances
 from parhelion.evaluate.clouds.objects import DISTANCE_CLASSES_M, FEWEST_POINTS, upright_box
 from parhelion.evaluate.detections.kitti import read_boxes
 from parhelion.pictures import html
 from parhelion.pictures.charts import Chart, Curve
 from parhelion.pictures.html import shown
+
+if TYPE_CHECKING:
+    from parhelion.sensors.optics.lidar.lidar import Lidar
+    from parhelion.world.world import World
 
 Axes = Literal["camera", "lidar"]
 
@@ -130,7 +134,6 @@ def compare_objects(
     simulated: Sequence[CutOut],
     edges_m: Sequence[float] = DISTANCE_CLASSES_M,
     *,
-    exact_points: int = 2000,
     advance: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
     """Table by class and distance of the real objects, as in the JSON file."""
@@ -145,7 +148,7 @@ def compare_objects(
             if not own:
                 continue
             pairs = [(one, twin) for one in own if (twin := nearest_alike(one, simulated)) is not None]
-            moved = [distances.earth_mover(a.points, b.points, exact_points=exact_points) for a, b in pairs]
+            moved = [distances.earth_mover(a.points, b.points) for a, b in pairs]
             rows.append(
                 {
                     "class": kind,
@@ -176,7 +179,7 @@ def _mean(values: Sequence[float]) -> float | None:
     return float(np.mean(values)) if values else None
 
 
-def objects_of(source: Path, labels: Path | None, axes: Axes, topic: str | None = None) -> list[CutOut]:
+def objects_of(source: Path, labels: Path | None, axes: Axes) -> list[CutOut]:
     """Objects of a cloud file and its label file, or of a folder and a folder of labels with the same names."""
     from parhelion.io.recordings import cloud_files, clouds_of, existing, is_capture
 
@@ -188,7 +191,7 @@ def objects_of(source: Path, labels: Path | None, axes: Axes, topic: str | None 
         label = beside if beside.is_file() else beside / f"{file.stem}.txt"
         if label.is_file():
             read += 1
-            for _, cloud in clouds_of(file, topic=topic):
+            for _, cloud in clouds_of(file):
                 found += cut_out(cloud, boxes_of(label, axes))
     if not read:
         raise FormatError(f"{beside}: has no KITTI label file with the name of a cloud, such as {files[0].stem}.txt")
@@ -250,3 +253,29 @@ def page_of(result: dict[str, Any], real: str, simulated: str, command: str = ""
         facts=[("real objects", result["objects_real"]), ("simulated objects", result["objects_simulated"])],
         command=command,
     )
+
+
+# ---- simpler lidar models to compare with (Huang 2023, Table IV) -----------------------------------------------------
+
+
+def geometric(world: World, lidar: Lidar, pose: Pose, time: float = 0.0) -> PointCloud:
+    """Cloud of a stationary lidar [sensor frame] without noise, reflectance, threshold or weather.
+
+    Every shot returns its nearest surface within the largest range of the data sheet, as Carla's ray casts do.
+    """
+    shots = lidar.shots(time)
+    origin = quat_rotate(pose.quat_xyzw, shots.origin.astype(np.float64)) + pose.xyz
+    direction = quat_rotate(pose.quat_xyzw, shots.direction.astype(np.float64))
+    hits = world.cast(origin, direction, time, lidar.config.range.max_m)
+    metres = np.asarray(hits.range, np.float64)
+    found = np.isfinite(metres) & (metres >= lidar.config.range.min_m) & (metres <= lidar.config.range.max_m)
+    own = shots.origin[found] + shots.direction[found] * metres[found, None]
+    ranges = metres[found].astype(np.float32)
+    return PointCloud(own, {"range": ranges, "ring": shots.ring[found], "column": shots.column[found]})
+
+
+def random_drop(cloud: PointCloud, share: float, seed: int = 0) -> PointCloud:
+    """Cloud without a random share of its points, 0 to 1, regardless of surface and range (LGSVL's noise setting)."""
+    if not 0.0 <= share < 1.0:
+        raise ConfigError(f"random drop: the share must lie from 0 to below 1, got {share:g}")
+    return cloud.select(np.random.default_rng(seed).random(len(cloud)) >= share)

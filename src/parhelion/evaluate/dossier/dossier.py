@@ -177,10 +177,6 @@ def page_of(dossier: Dossier, command: str = "") -> str:
     )
 
 
-def _places(check: Check) -> str:
-    return ", ".join([f"tests/{check.test}"] * bool(check.test) + [f"docs/{check.page}"])
-
-
 def _short(value: Any) -> str:
     words = str(value)
     return words if len(words) <= _LONGEST else words[: _LONGEST - 1] + "…"

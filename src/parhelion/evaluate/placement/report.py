@@ -138,11 +138,7 @@ def _measures(answer: Answer, one: Any, state: Any) -> dict[str, Any]:
         area = question.settings.score.blind.cell_m**2 / len(question.poses)
         cells = len(one.cell_weight)
         blind = int(np.count_nonzero(~one.seen(state)))
-        return {
-            "blind_m2": area * blind,
-            "ground_m2": area * cells,
-            "blind_of_all_m2": area * cells * (1.0 - with_all),
-        }
+        return {"blind_m2": area * blind, "ground_m2": area * cells, "blind_of_all_m2": area * cells * (1.0 - with_all)}
     return {
         "cells": len(one.cell_weight),
         "at_least": one.at_least,

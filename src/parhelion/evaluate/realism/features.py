@@ -159,8 +159,8 @@ def _along(frame: Frame, rows: Numbers, level: Floats | None) -> dict[str, Float
     n = len(frame)
     assert frame.ring is not None
     before, after = np.maximum(rows - 1, 0), np.minimum(rows + 1, n - 1)
-    next_to = (frame.ring[after] == frame.ring[rows]) & (frame.missing[rows] == 0.0)
-    behind = (frame.ring[before] == frame.ring[rows]) & (frame.missing[before] == 0.0)
+    next_to = (after > rows) & (frame.ring[after] == frame.ring[rows]) & (frame.missing[rows] == 0.0)
+    behind = (before < rows) & (frame.ring[before] == frame.ring[rows]) & (frame.missing[before] == 0.0)
     own, metres = frame.xyz[rows], frame.range[rows]
     ahead = np.linalg.norm(frame.xyz[after] - own, axis=1)
     # The arc on a ring of a cone of shots, not of a great circle.

@@ -211,7 +211,7 @@ def table_rows(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
 
 def write_json(path: Path, source: str, cloud: str, runs: Sequence[Localised]) -> None:
     """Means and all runs as a JSON file."""
-    from parhelion.evaluate.files import write_json as write
+    from parhelion.core.files import write_json as write
 
     write(path, {"source": source, "map": cloud, "summary": summary(runs), "runs": [asdict(run) for run in runs]})
 

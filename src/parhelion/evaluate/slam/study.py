@@ -289,7 +289,7 @@ def summary(runs: Sequence[RunResult]) -> list[dict[str, Any]]:
 
 def write_json(path: Path, source: str, runs: Sequence[RunResult]) -> None:
     """Means and all runs as a JSON file."""
-    from parhelion.evaluate.files import write_json as write
+    from parhelion.core.files import write_json as write
 
     write(path, {"source": source, "summary": summary(runs), "runs": [asdict(run) for run in runs]})
 

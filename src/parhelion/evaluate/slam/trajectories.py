@@ -130,10 +130,7 @@ def rpe(estimate: TimedPoses, truth: TimedPoses, *, frames: int | None = None, m
 
 
 def kitti_drift(
-    estimate: TimedPoses,
-    truth: TimedPoses,
-    lengths_m: Sequence[float] = KITTI_LENGTHS_M,
-    step: int = KITTI_STEP,
+    estimate: TimedPoses, truth: TimedPoses, lengths_m: Sequence[float] = KITTI_LENGTHS_M, step: int = KITTI_STEP
 ) -> Errors | None:
     """Mean error of translation [%] and rotation [°/100 m] over all segments of the given lengths of true path.
 

@@ -75,14 +75,14 @@ def _stamped(kind: str, time_ns: int, frame_id: str, **fields: Any) -> bytes:
     return encode(kind, new(kind, header=header(time_ns, frame_id), **fields))
 
 
-def _axes(kind: str, values: ArrayLike) -> Any:
+def axes(kind: str, values: ArrayLike) -> Any:
     """Vector3, Point or Quaternion message."""
     numbers = np.asarray(values, dtype=np.float64).tolist()
     return new(f"geometry_msgs/msg/{kind}", **dict(zip("xyzw", numbers, strict=False)))
 
 
 def _vector(values: ArrayLike) -> Any:
-    return _axes("Vector3", values)
+    return axes("Vector3", values)
 
 
 def _covariance(values: ArrayLike | None, size: int) -> NDArray[np.float64]:
@@ -115,7 +115,7 @@ def imu(
         IMU,
         time_ns,
         frame_id,
-        orientation=_axes("Quaternion", (0.0, 0.0, 0.0, 1.0) if orientation is None else orientation),
+        orientation=axes("Quaternion", (0.0, 0.0, 0.0, 1.0) if orientation is None else orientation),
         orientation_covariance=spread,
         angular_velocity=_vector(angular_rate),
         angular_velocity_covariance=_covariance(angular_rate_covariance, 3),
@@ -124,13 +124,13 @@ def imu(
     )
 
 
-def _pose(xyz: ArrayLike, quat_xyzw: ArrayLike) -> Any:
-    return new("geometry_msgs/msg/Pose", position=_axes("Point", xyz), orientation=_axes("Quaternion", quat_xyzw))
+def pose_message(xyz: ArrayLike, quat_xyzw: ArrayLike) -> Any:
+    return new("geometry_msgs/msg/Pose", position=axes("Point", xyz), orientation=axes("Quaternion", quat_xyzw))
 
 
 def _pose_with_covariance(xyz: ArrayLike, quat_xyzw: ArrayLike, covariance: ArrayLike | None = None) -> Any:
     spread = _covariance(covariance, 6)
-    return new("geometry_msgs/msg/PoseWithCovariance", pose=_pose(xyz, quat_xyzw), covariance=spread)
+    return new("geometry_msgs/msg/PoseWithCovariance", pose=pose_message(xyz, quat_xyzw), covariance=spread)
 
 
 def odometry(
@@ -157,7 +157,7 @@ def odometry(
 
 def pose_stamped(time_ns: int, frame_id: str, xyz: ArrayLike, quat_xyzw: ArrayLike) -> bytes:
     """geometry_msgs/PoseStamped [m]."""
-    return _stamped(POSE, time_ns, frame_id, pose=_pose(xyz, quat_xyzw))
+    return _stamped(POSE, time_ns, frame_id, pose=pose_message(xyz, quat_xyzw))
 
 
 def pose_with_covariance(
@@ -197,9 +197,7 @@ def tf_message(transforms: Iterable[Transform]) -> bytes:
             header=header(one.time_ns, one.parent),
             child_frame_id=one.child,
             transform=new(
-                "geometry_msgs/msg/Transform",
-                translation=_vector(one.xyz),
-                rotation=_axes("Quaternion", one.quat_xyzw),
+                "geometry_msgs/msg/Transform", translation=_vector(one.xyz), rotation=axes("Quaternion", one.quat_xyzw)
             ),
         )
         for one in transforms

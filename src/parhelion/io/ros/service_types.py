@@ -107,10 +107,7 @@ def register_services() -> None:
     for name, text in MESSAGES.items():
         store.register(get_types_from_msg(text, f"{SIMULATION}/msg/{name}"))
     second = {
-        VERSION_2["SetEntityState"]: (
-            f"{SERVICES['SetEntityState'][0]}\n{STATE_FLAGS}",
-            SERVICES["SetEntityState"][1],
-        ),
+        VERSION_2["SetEntityState"]: (f"{SERVICES['SetEntityState'][0]}\n{STATE_FLAGS}", SERVICES["SetEntityState"][1]),
         VERSION_2["GetSpawnables"]: (
             SERVICES["GetSpawnables"][0],
             SERVICES["GetSpawnables"][1].replace("Spawnable[]", "SpawnableResource[]"),

@@ -74,12 +74,7 @@ def with_definition(topic: Topic) -> Topic:
 
 
 def write_metadata(
-    folder: Path,
-    file: str,
-    storage: str,
-    topics: list[Topic],
-    span_ns: tuple[int, int] | None,
-    distro: str = HUMBLE,
+    folder: Path, file: str, storage: str, topics: list[Topic], span_ns: tuple[int, int] | None, distro: str = HUMBLE
 ) -> None:
     """Write the metadata.yaml of a bag with one file, atomically."""
     start, last = span_ns or (0, 0)

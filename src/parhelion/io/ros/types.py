@@ -29,7 +29,7 @@ _SINCE_IRON = {
     "sensor_msgs/msg/Range": (
         "std_msgs/Header header\nuint8 ULTRASOUND=0\nuint8 INFRARED=1\nuint8 radiation_type\nfloat32 field_of_view\n"
         "float32 min_range\nfloat32 max_range\nfloat32 range\nfloat32 variance\n"
-    ),
+    )
 }
 DISTROS: dict[str, dict[str, str]] = {
     HUMBLE: {},

@@ -101,7 +101,7 @@ class WorldDocument:
     @classmethod
     def of_source(cls, source: str, seed: int | None, params: Mapping[str, Any]) -> WorldDocument:
         """Document of a world by name or path, with its parameters."""
-        from parhelion.world.procedural.files import is_list
+        from parhelion.world.procedural.build import is_list
 
         path = Path(source)
         is_yaml = path.suffix.lower() in (".yaml", ".yml") and source_of(path) is None and not is_list(path)

@@ -13,4 +13,10 @@ MAKER = Maker(
     scales={"hesai": Percent(), "hesai-pandar64": RootByte(176.0)},
     ros=RosDriver("/lidar_points", "hesai_lidar", CLOCK_XYZIRT),
     codec="parhelion.makers.hesai.codec:CODEC",
+    compared={
+        "snow": {
+            "hesai/pandar64": "60 scans in severe snow: share of shots and ranges of flakes",
+            "*": "the Pandar64 was compared in snow",
+        }
+    },
 )

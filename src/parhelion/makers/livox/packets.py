@@ -266,7 +266,7 @@ def _in_order(dots: Dots) -> Dots:
 # ---- encoding -------------------------------------------------------------------------------------------------------
 
 
-def packets_of(dots: Dots, model: LivoxModel, first: int, status: int = 0) -> list[bytes]:
+def packets_of(dots: Dots, model: LivoxModel, first: int) -> list[bytes]:
     """Packets of dots that fill them, of which the last may be shorter; `first` is the number of the first packet."""
     returns = dots.xyz.shape[1]
     kind, layout = model.layout(returns)
@@ -282,17 +282,17 @@ def packets_of(dots: Dots, model: LivoxModel, first: int, status: int = 0) -> li
         stamp = max(round(float(dots.time_s[start]) * 1e9), 0)
         if model.sdk == 1:
             body = body.ljust(layout.per_packet * layout.size, b"\0")
-            found.append(head_1(kind, stamp, status) + body)
+            found.append(head_1(kind, stamp) + body)
         else:
             count = len(body) // layout.size
             found.append(packet_2(kind, stamp, body, first + number, count, count / model.dots_per_s))
     return found
 
 
-def head_1(kind: int, time_ns: int, status: int = 0) -> bytes:
+def head_1(kind: int, time_ns: int) -> bytes:
     """Header of an SDK 1 packet of a sensor whose clock is synchronised by PTP."""
     head = np.zeros(1, HEAD_1)
-    head["version"], head["id"], head["status"], head["time_type"] = VERSION_1, 1, status, 1
+    head["version"], head["id"], head["time_type"] = VERSION_1, 1, 1
     head["data_type"], head["time_ns"] = kind, time_ns
     return head.tobytes()
 

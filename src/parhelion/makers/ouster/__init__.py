@@ -12,4 +12,5 @@ MAKER = Maker(
     scales={"ouster": PhotonCount()},
     ros=RosDriver("/ouster/points", "os_sensor", OusterPoints(), second_return="2"),
     codec="parhelion.makers.ouster.codec:CODEC",
+    near_field="the near field of the family is measured on recordings",
 )

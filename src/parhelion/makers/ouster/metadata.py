@@ -215,7 +215,7 @@ def metadata(
         },
         "lidar_intrinsics": {
             # The lidar frame points backwards: rotated by 180 degrees about z.
-            "lidar_to_sensor_transform": _flat(0.0, 0.0, round(shape.height_m * 1e3, 4), turned=True),
+            "lidar_to_sensor_transform": _flat(0.0, 0.0, round(shape.height_m * 1e3, 4), turned=True)
         },
         "sensor_info": {
             "base_pn": "",

@@ -112,11 +112,11 @@ def _without_angles(
     name: str, fire_time_us: tuple[float, ...], period_us: float, exit_m: float, height_m: float
 ) -> Rotor:
     lasers = len(fire_time_us)
-    return Rotor(name, (0.0,) * lasers, (0.0,) * lasers, fire_time_us, period_us, 0.005, exit_m, height_m)
+    return Rotor(name, (0.0,) * lasers, period_us, 0.005, (0.0,) * lasers, fire_time_us, exit_m, height_m)
 
 
 RS_16 = RoboSenseModel(
-    Rotor("robosense/rs-16", _RS16_ELEVATION, (0.0,) * 16, _RS16_FIRE_US, 55.5, 0.005, 0.03825),
+    Rotor("robosense/rs-16", _RS16_ELEVATION, 55.5, 0.005, (0.0,) * 16, _RS16_FIRE_US, 0.03825),
     MSOP, MSOP_ID_8, 1, sequences_per_block=2, pitch_at=1165, nominal=True,
 )  # fmt: skip
 RS_32 = RoboSenseModel(_without_angles("robosense/rs-32", _RS32_FIRE_US, 55.52, 0.03997, 0.0), MSOP, MSOP_ID_8, 2)
@@ -124,7 +124,7 @@ BPEARL = RoboSenseModel(
     _without_angles("robosense/bpearl", _BPEARL_FIRE_US, 55.52, 0.01473, 0.09427), MSOP, MSOP_ID_8, 3
 )
 HELIOS = RoboSenseModel(
-    Rotor("robosense/helios-32", _HELIOS_ELEVATION, (0.0,) * 32, _HELIOS_FIRE_US, 55.56, 0.0025, 0.03498),
+    Rotor("robosense/helios-32", _HELIOS_ELEVATION, 55.56, 0.0025, (0.0,) * 32, _HELIOS_FIRE_US, 0.03498),
     MSOP, MSOP_ID_4, 6, utc_stamp=True, nominal=True,
 )  # fmt: skip
 AIRY = RoboSenseModel(

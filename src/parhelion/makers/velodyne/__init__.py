@@ -6,6 +6,8 @@ from parhelion.makers import Maker, RosDriver
 from parhelion.makers.layouts import XYZIRT
 from parhelion.makers.scales import CompressedByte, DiffuseThenRetro
 
+HDL_64E = ("velodyne/hdl-64e", "velodyne/hdl-64e-s2")
+
 MAKER = Maker(
     "velodyne",
     "Velodyne",
@@ -20,4 +22,19 @@ MAKER = Maker(
     },
     ros=RosDriver("/velodyne_points", "velodyne", XYZIRT),
     codec="parhelion.makers.velodyne.codec:CODEC",
+    compared={
+        "rain": {
+            **dict.fromkeys(HDL_64E, "114 scans in rain: isolated points at 1.6 to 4 m"),
+            "*": "the HDL-64E was compared in rain",
+        },
+        "fog": {
+            "velodyne/hdl-32e": "60 scans in fog: nearest returns, lost shots, share of returns within 20 m",
+            **dict.fromkeys(HDL_64E, "548 scans in dense fog: hardly any return below 2.5 m"),
+            "*": "the HDL-32E and HDL-64E were compared in fog",
+        },
+        "snow": {
+            "velodyne/vlp-32c": "published counts within 4 m from light to extreme snow",
+            "*": "the VLP-32C was compared in snow",
+        },
+    },
 )

@@ -38,12 +38,7 @@ TITLE = "Velodyne"
 RECORD = np.dtype([("distance", "<u2"), ("reflectivity", "u1")])
 BLOCK = np.dtype([("flag", "<u2"), ("azimuth", "<u2"), ("records", RECORD, (32,))])
 DATA_PACKET = np.dtype(
-    [
-        ("blocks", BLOCK, (BLOCKS_PER_PACKET,)),
-        ("timestamp", "<u4"),
-        ("return_mode", "u1"),
-        ("product", "u1"),
-    ]
+    [("blocks", BLOCK, (BLOCKS_PER_PACKET,)), ("timestamp", "<u4"), ("return_mode", "u1"), ("product", "u1")]
 )
 """Layout of a data packet, 1206 bytes."""
 

@@ -23,32 +23,19 @@ BLOCKS_PER_PACKET = 12
 
 
 @dataclass(frozen=True)
-class VelodyneModel:
+class VelodyneModel(spinning.Lasers):
     """Packet format of one model."""
 
-    name: str
-    """Name of its preset."""
     product: int
     """Second factory byte."""
-    elevation_deg: tuple[float, ...]
-    """Elevation of each laser, in the order of the packet."""
-    period_us: float
-    """Time between firing sequences."""
     fire_step_us: float
     """Time between firings within a sequence."""
     fired_together: int
     """Lasers in one firing."""
-    unit_m: float
-    """Range of one count of the distance field."""
     focus_mm: float
     """Distance from the axis at which all beams cross the horizontal plane through the optical centre."""
     azimuth_deg: tuple[float, ...] | None = None
     """Azimuth of each laser relative to the head, counter-clockwise as seen from above."""
-
-    @property
-    def channels(self) -> int:
-        """Number of lasers."""
-        return len(self.elevation_deg)
 
     @property
     def sequences_per_block(self) -> int:
@@ -66,13 +53,13 @@ class VelodyneModel:
 
     @cached_property
     def fire_time_s(self) -> NDArray[np.float64]:
-        """Time of each laser's firing within its sequence [s], shape (channels,)."""
+        """See `Lasers.fire_time_s`."""
         firing = np.arange(self.channels) // self.fired_together
         return firing.astype(np.float64) * (self.fire_step_us * 1e-6)
 
     @cached_property
     def offset_deg(self) -> NDArray[np.float64]:
-        """Azimuth of each laser relative to the head, counter-clockwise [deg], shape (channels,)."""
+        """See `Lasers.offset_deg`."""
         return np.zeros(self.channels) if self.azimuth_deg is None else np.asarray(self.azimuth_deg, np.float64)
 
     @cached_property
@@ -80,45 +67,13 @@ class VelodyneModel:
         """Height at which each beam leaves the axis [m], shape (channels,)."""
         return -self.focus_mm * 1e-3 * np.tan(np.radians(self.elevation_deg))
 
-    @cached_property
-    def ring(self) -> NDArray[np.uint16]:
-        """Ring of each laser: its rank by elevation, lowest 0, shape (channels,)."""
-        return np.argsort(np.argsort(self.elevation_deg, kind="stable")).astype(np.uint16)
-
-    @cached_property
-    def laser_of_ring(self) -> NDArray[np.int64]:
-        """Laser of each ring, shape (channels,)."""
-        return np.argsort(self.elevation_deg, kind="stable")
-
 
 _VLP_16 = tuple(float(v) for low in range(-15, 0, 2) for v in (low, low + 16))
 # Two interleaved rows, 4/3 deg apart within a row.
-_HDL_32E = tuple(
-    v
-    for low, high in zip(
-        (
-            -30.67,
-            -29.33,
-            -28.0,
-            -26.67,
-            -25.33,
-            -24.0,
-            -22.67,
-            -21.33,
-            -20.0,
-            -18.67,
-            -17.33,
-            -16.0,
-            -14.67,
-            -13.33,
-            -12.0,
-            -10.67,
-        ),
-        (-9.33, -8.0, -6.67, -5.33, -4.0, -2.67, -1.33, 0.0, 1.33, 2.67, 4.0, 5.33, 6.67, 8.0, 9.33, 10.67),
-        strict=True,
-    )
-    for v in (low, high)
-)
+_HDL_32E = (
+    -30.67, -9.33, -29.33, -8.0, -28.0, -6.67, -26.67, -5.33, -25.33, -4.0, -24.0, -2.67, -22.67, -1.33, -21.33, 0.0,
+    -20.0, 1.33, -18.67, 2.67, -17.33, 4.0, -16.0, 5.33, -14.67, 6.67, -13.33, 8.0, -12.0, 9.33, -10.67, 10.67,
+)  # fmt: skip
 _VLP_32C = (
     -25.0, -1.0, -1.667, -15.639, -11.31, 0.0, -0.667, -8.843, -7.254, 0.333, -0.333, -6.148, -5.333, 1.333, 0.667,
     -4.0, -4.667, 1.667, 1.0, -3.667, -3.333, 3.333, 2.333, -2.667, -3.0, 7.0, 4.667, -2.333, -2.0, 15.0, 10.333,
@@ -130,9 +85,9 @@ _VLP_32C_AZIMUTH = (
 )  # fmt: skip
 
 _ALL = (
-    VelodyneModel("velodyne/vlp-16", 0x22, _VLP_16, 55.296, 2.304, 1, 0.002, 41.91),
-    VelodyneModel("velodyne/vlp-32c", 0x28, _VLP_32C, 55.296, 2.304, 2, 0.004, 42.40, _VLP_32C_AZIMUTH),
-    VelodyneModel("velodyne/hdl-32e", 0x21, _HDL_32E, 46.08, 1.152, 1, 0.002, 28.95),
+    VelodyneModel("velodyne/vlp-16", _VLP_16, 55.296, 0.002, 0x22, 2.304, 1, 41.91),
+    VelodyneModel("velodyne/vlp-32c", _VLP_32C, 55.296, 0.004, 0x28, 2.304, 2, 42.40, _VLP_32C_AZIMUTH),
+    VelodyneModel("velodyne/hdl-32e", _HDL_32E, 46.08, 0.002, 0x21, 1.152, 1, 28.95),
 )
 MODELS: dict[str, VelodyneModel] = {model.name: model for model in _ALL}
 """Models with packets, by the name of their preset."""

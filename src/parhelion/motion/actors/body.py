@@ -14,7 +14,7 @@ from parhelion.core.pose import Floats, Pose, quat_multiply, quat_rotate
 from parhelion.core.schedule import Scheduled
 from parhelion.core.trajectory import ConstantTwist, Fixed, Trajectory, Waypoints
 from parhelion.world.kit.props import KitPart
-from parhelion.world.parts import WorldObject
+from parhelion.world.parts import WorldObject, WorldPart
 from parhelion.world.world import World
 
 # ---- Mobility of a world's instances --------------------------------------------------------------------------------
@@ -89,6 +89,38 @@ class Builder:
         instance = self._objects[0].instance
         set_mobility(self._world, instance, self._mobility)
         return Actor(self._name, self._label, instance, tuple(self._objects))
+
+
+def stand_still(world: World, actor: Actor, time: float) -> None:
+    """Replace the moving bodies of an actor by static objects, one per material, at their poses at a time [s].
+
+    The instance number and the heading remain. Static objects share one acceleration structure, so crowds are cheap.
+    """
+    poses = []
+    for item in actor.objects:
+        xyz, quat = trajectory_of(actor.name, item.trajectory or item.pose).sample(np.array([time]))
+        poses.append(Pose(xyz[0], quat[0]))
+    frame = Pose(poses[0].xyz, about(2, float(heading_of(poses[0].quat_xyzw[None])[0])))
+    meshes: dict[int, list[tuple[WorldPart, Floats]]] = {}
+    for item, pose in zip(actor.objects, poses, strict=True):
+        for part in item.parts:
+            placed = (frame.inverse() @ pose).apply(part.mesh.vertices)
+            meshes.setdefault(id(part.material), []).append((part, placed))
+    for item in actor.objects:
+        world.remove(item)
+    for parts in meshes.values():
+        first = np.cumsum([0, *(len(placed) for _, placed in parts[:-1])])
+        vertices = np.concatenate([placed for _, placed in parts])
+        faces = np.concatenate([part.mesh.faces + row for (part, _), row in zip(parts, first, strict=True)])
+        material = parts[0][0].material
+        world.add(
+            (vertices, faces),
+            material=material,
+            label=actor.label,
+            name=actor.name,
+            instance=actor.instance,
+            pose=frame,
+        )
 
 
 def one_body(pieces: Sequence[KitPart]) -> tuple[Any, dict[str, Any]]:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from parhelion.core.checks import above, whole, within
 from parhelion.core.errors import ConfigError
-from parhelion.core.pose import Floats, Pose, quat_multiply, quat_rotate
+from parhelion.core.pose import Floats, Pose, checked_pose, quat_multiply, quat_rotate
 from parhelion.core.random import Stream
 from parhelion.core.schedule import Schedule, Scheduled, schedule
 from parhelion.core.trajectory import Fixed
@@ -22,13 +22,6 @@ from parhelion.world.kit.props import KitPart
 from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import sphere
 from parhelion.world.world import World
-
-
-def _pose(field: str, pose: Pose) -> Pose:
-    if not isinstance(pose, Pose):
-        raise ConfigError(f"{field}: pose must be a Pose, got {type(pose).__name__}")
-    return pose
-
 
 # ---- doors -----------------------------------------------------------------------------------------------------------
 
@@ -49,7 +42,7 @@ def add_door(
     `opening` is the angle [rad] from -π to π, positive towards +y: one number or a schedule. With `frame`, two posts
     and a lintel are added as a separate instance.
     """
-    at = _pose("door", pose)
+    at = checked_pose("door: pose", pose)
     wide, high = above("door: width", width, 0.0, 20.0), above("door: height", height, 0.0, 20.0)
     angle = schedule("door: opening", opening, low=-np.pi, high=np.pi)
     leaf = box_meshes([[0.5 * wide, 0.0, 0.5 * high + 0.005]], (wide, 0.04, high - 0.01))
@@ -127,7 +120,7 @@ def add_conveyor(
     `length` [m] is the open belt; at both ends is a hood with a curtain, where boxes appear and disappear. `speed`
     [m/s] is from 0 to 5; `seed` selects the sizes of the boxes. Returns the belt, then each box.
     """
-    at = _pose("conveyor", pose)
+    at = checked_pose("conveyor: pose", pose)
     open_m, wide, high = (
         above("conveyor: length", length, 0.0, 1000.0),
         within("conveyor: width", width, 0.3, 3.0),
@@ -235,7 +228,7 @@ def add_robot_arm(
     `joint_angles` [rad] are six numbers from -2π to 2π, or a schedule of pairs (time, six numbers). By default the arm
     is upright.
     """
-    base = _pose("robot arm", pose)
+    base = checked_pose("robot arm: pose", pose)
     limit = 2.0 * np.pi
     angles = schedule("robot arm: joint_angles", joint_angles, low=-limit, high=limit, columns=6)
     builder = Builder(world, name, "robot-arm", "dynamic")

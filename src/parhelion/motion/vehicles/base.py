@@ -295,11 +295,15 @@ class Vehicle(ABC):
         """Heading in the world [rad], from -pi to pi."""
         return heading(self.quat_xyzw)
 
-    def step(self, command: Command, dt: float) -> None:
-        """Follow `command` for `dt` [s]."""
+    def check(self, command: object) -> None:
+        """Raise ConfigError for a command that this vehicle does not accept."""
         if not isinstance(command, self.accepts):
             accepted = " or ".join(kind.__name__ for kind in self.accepts)
             raise ConfigError(f"{self.name}: accepts {accepted}, got {type(command).__name__}")
+
+    def step(self, command: Command, dt: float) -> None:
+        """Follow `command` for `dt` [s]."""
+        self.check(command)
         if not 0.0 < dt <= LONGEST_STEP_S:
             above(f"{self.name}: dt", dt, 0.0, LONGEST_STEP_S)
         parts = max(1, math.ceil(dt / self.longest_part_s - 1e-9))

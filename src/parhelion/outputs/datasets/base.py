@@ -23,7 +23,7 @@ from parhelion.core.streams import Samples
 from parhelion.makers.scales import scale_called
 from parhelion.motion.actors.body import mobility_table
 from parhelion.motion.boxes import Box, BoxFrame
-from parhelion.outputs.datasets.folder import ABOUT, TITLES, DatasetFolder, HiddenShare
+from parhelion.outputs.datasets.folder import ABOUT, TITLES, DatasetFolder, HiddenShare, first_ranges
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario, Step
@@ -144,7 +144,7 @@ def hidden_shares(scan: Scan, frame: BoxFrame, known: Collection[int] = ()) -> I
 
     Includes boxes with points, and boxes without points whose instance is in `known`.
     """
-    shares = HiddenShare(scan)
+    shares = HiddenShare(scan.shots, first_ranges(scan))
     for box, local in zip(frame.world, frame.sensor, strict=True):
         if box.points or box.instance in known:
             yield box, shares.of(local.centre, 0.5 * local.size, Pose(quat_xyzw=local.quat_xyzw).rotation)

@@ -83,11 +83,7 @@ def kitti_lines(boxes: Iterable[Box], *, frame: Literal["camera", "lidar"] = "ca
 
 
 def write_kitti_labels(
-    frame: BoxFrame,
-    path: str | PathLike[str],
-    *,
-    axes: Literal["camera", "lidar"] = "camera",
-    least_points: int = 1,
+    frame: BoxFrame, path: str | PathLike[str], *, axes: Literal["camera", "lidar"] = "camera", least_points: int = 1
 ) -> None:
     """Write the boxes of one scan with at least `least_points` points, in the sensor frame; see `kitti_lines`."""
     chosen = [box for box in frame.sensor if box.points >= least_points]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.clouds import Scan
+from parhelion.core.clouds import Scan, Shots
 from parhelion.core.errors import FormatError
 from parhelion.core.files import sync
 from parhelion.core.pose import Floats
@@ -187,10 +187,11 @@ def first_ranges(scan: Scan) -> Floats:
 class HiddenShare:
     """Fractions of boxes that other objects hide, estimated from the shots of one scan."""
 
-    def __init__(self, scan: Scan) -> None:
-        self._origin = scan.shots.origin.astype(np.float64)
-        self._direction = scan.shots.direction.astype(np.float64)
-        self._first = first_ranges(scan)
+    def __init__(self, shots: Shots, first_m: Floats) -> None:
+        """Take the shots of a scan, and the range [m] of the nearest surface return of each, infinite without one."""
+        self._origin = shots.origin.astype(np.float64)
+        self._direction = shots.direction.astype(np.float64)
+        self._first = first_m
 
     def of(self, centre: Floats, half: Floats, axes: Floats) -> float:
         """Fraction of the shots through a box that end in front of it; NaN if no shot passes through it.

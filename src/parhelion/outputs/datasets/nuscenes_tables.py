@@ -253,11 +253,7 @@ class Tables:
                 for row, level in enumerate(VISIBILITY, start=1)
             ],
             "sensor": [
-                {
-                    "token": self.token("sensor", name),
-                    "channel": name,
-                    "modality": _modality(name, scenes),
-                }
+                {"token": self.token("sensor", name), "channel": name, "modality": _modality(name, scenes)}
                 for name in channels
             ],
         }

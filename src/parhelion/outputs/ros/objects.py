@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from parhelion.core.image import OPTICAL, SeenObject
 from parhelion.core.pose import quat_conjugate, quat_rotate
 from parhelion.io.ros import messages as ros
-from parhelion.io.ros.messages import Message, Transform
+from parhelion.io.ros.messages import Message, Transform, axes, pose_message
 from parhelion.io.ros.types import encode, header, new
 from parhelion.motion.boxes import Box, BoxTruth
 from parhelion.motion.state import state_of
@@ -45,15 +45,6 @@ _ANCHOR_M, _LETTER_M = 0.2, 0.3
 _ANCHOR_COLOUR = (0.95, 0.55, 0.1, 1.0)
 
 
-def _axes(kind: str, values: ArrayLike) -> Any:
-    numbers = np.asarray(values, dtype=np.float64).tolist()
-    return new(f"geometry_msgs/msg/{kind}", **dict(zip("xyzw", numbers, strict=False)))
-
-
-def _pose(xyz: ArrayLike, quat_xyzw: ArrayLike) -> Any:
-    return new("geometry_msgs/msg/Pose", position=_axes("Point", xyz), orientation=_axes("Quaternion", quat_xyzw))
-
-
 def _certain(class_id: str, pose: Any) -> Any:
     """Hypothesis of ground truth."""
     kind = new("vision_msgs/msg/ObjectHypothesis", class_id=class_id, score=1.0)
@@ -66,13 +57,13 @@ def detections_3d(time_ns: int, frame_id: str, boxes: Iterable[Box]) -> bytes:
     top = header(time_ns, frame_id)
     found = []
     for box in boxes:
-        pose = _pose(box.centre, box.quat_xyzw)
+        pose = pose_message(box.centre, box.quat_xyzw)
         found.append(
             new(
                 "vision_msgs/msg/Detection3D",
                 header=top,
                 results=[_certain(box.label, pose)],
-                bbox=new("vision_msgs/msg/BoundingBox3D", center=pose, size=_axes("Vector3", box.size)),
+                bbox=new("vision_msgs/msg/BoundingBox3D", center=pose, size=axes("Vector3", box.size)),
                 id=str(box.instance),
             )
         )
@@ -101,7 +92,7 @@ def detections_2d(time_ns: int, frame_id: str, objects: Iterable[SeenObject], na
             new(
                 "vision_msgs/msg/Detection2D",
                 header=top,
-                results=[_certain(names.get(one.label, str(one.label)), _pose(place.xyz, place.quat_xyzw))],
+                results=[_certain(names.get(one.label, str(one.label)), pose_message(place.xyz, place.quat_xyzw))],
                 bbox=box,
                 id=str(one.instance),
             )
@@ -134,8 +125,8 @@ def place_markers(time_ns: int, frame_id: str, space: str, places: Mapping[str, 
                     id=len(found),
                     type=kind,
                     action=0,
-                    pose=_pose(at, upright),
-                    scale=_axes("Vector3", (size, size, size)),
+                    pose=pose_message(at, upright),
+                    scale=axes("Vector3", (size, size, size)),
                     color=colour,
                     lifetime=none,
                     frame_locked=False,

@@ -96,11 +96,7 @@ def earth_field(
     # Rotate from the geocentric to the geodetic vertical.
     tilt = latitude - geodetic
     return 1e-9 * np.array(
-        [
-            east,
-            north * math.cos(tilt) + up * math.sin(tilt),
-            up * math.cos(tilt) - north * math.sin(tilt),
-        ]
+        [east, north * math.cos(tilt) + up * math.sin(tilt), up * math.cos(tilt) - north * math.sin(tilt)]
     )
 
 
@@ -212,8 +208,5 @@ class Magnetometer(StreamSensor[MagnetometerConfig, MagnetometerData]):
             field = digitised(disturbed, sheet.range_ut * 1e-6, sheet.resolution_ut * 1e-6)
             covariance = 1e-12 * np.eye(3) * (sheet.noise_ut**2 + rounding_variance(sheet.resolution_ut))
         return MagnetometerData(
-            times,
-            field,
-            covariance,
-            metadata={"sensor": self.model, "seed": int(seed), "rate_hz": self.rate_hz},
+            times, field, covariance, metadata={"sensor": self.model, "seed": int(seed), "rate_hz": self.rate_hz}
         )

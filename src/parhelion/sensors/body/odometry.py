@@ -20,10 +20,7 @@ from parhelion.motion.state import at_mount, state_of
 from parhelion.sensors.base import SampleStream, StreamSensor
 from parhelion.world.world import World
 
-WHEELS = {
-    "differential": ("left", "right"),
-    "car": ("rear-left", "rear-right", "front-left", "front-right"),
-}
+WHEELS = {"differential": ("left", "right"), "car": ("rear-left", "rear-right", "front-left", "front-right")}
 MOST_SLIP = 0.9
 """Limit of the slip, in both directions; beyond it, a wheel no longer measures the road."""
 STANDING_M_S = 1e-6

@@ -157,14 +157,7 @@ def integrate(
     return DepthTable(group, max_range, law, rows)
 
 
-def _integrate(
-    beams: Beams,
-    size: int,
-    groups: Rows,
-    fields: list[DeviceField],
-    max_range: Float,
-    rows: Float,
-) -> None:
+def _integrate(beams: Beams, size: int, groups: Rows, fields: list[DeviceField], max_range: Float, rows: Float) -> None:
     """Fill the rows of a table, for groups of `size` beams."""
     engine = running_engine()
     dr, mi, group = engine.dr, engine.mi, groups.index
@@ -349,10 +342,7 @@ class GridDepth:
             _, passed = dr.while_loop(
                 (mi.UInt32(0), mi.Float(0.0)),
                 lambda j, passed: j < parts,
-                lambda j, passed: (
-                    j + 1,
-                    passed + part_m * grid.extinction(aim, start + (mi.Float(j) + 0.5) * part_m),
-                ),
+                lambda j, passed: (j + 1, passed + part_m * grid.extinction(aim, start + (mi.Float(j) + 0.5) * part_m)),
             )
             dr.scatter(rows, mi.Vector2f(depth, passed), number * STEPS + k)
             return k + 1, depth + passed

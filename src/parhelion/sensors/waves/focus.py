@@ -53,11 +53,7 @@ class FocusObjects:
 
     @classmethod
     def of(
-        cls,
-        geometry: Any,
-        object_of_part: NDArray[np.int32],
-        slope_of_part: Floats,
-        curved: list[NDArray[np.bool_]],
+        cls, geometry: Any, object_of_part: NDArray[np.int32], slope_of_part: Floats, curved: list[NDArray[np.bool_]]
     ) -> FocusObjects:
         """Objects of a scene; `curved` masks the curved triangles of the static geometry and of each body."""
         rows: list[tuple[Floats, float, int, bool, Trajectory | None, NDArray[np.int64]]] = []

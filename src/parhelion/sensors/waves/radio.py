@@ -23,15 +23,7 @@ from parhelion.rays.geometry import MovingTriangles, SceneGeometry, Triangles
 from parhelion.rays.records import Hits, Rays
 from parhelion.rays.scene import RayScene
 from parhelion.sensors.waves.planes import PlanePatches, TrianglePlanes, cached, patches_of, triangle_planes
-from parhelion.surfaces.radio import (
-    RADIO_MATERIALS,
-    Complexes,
-    fresnel,
-    permittivity,
-    radio_name,
-    slab,
-    slab_loss_db,
-)
+from parhelion.surfaces.radio import RADIO_MATERIALS, Complexes, fresnel, permittivity, radio_name, slab, slab_loss_db
 from parhelion.world.world import World
 
 Polarisation = Literal["vertical", "horizontal"]
@@ -102,12 +94,7 @@ def reflect(field: Complexes, direction: Floats, normal: Floats, permittivity: C
 
 
 def transmit(
-    field: Complexes,
-    direction: Floats,
-    normal: Floats,
-    permittivity: Complexes,
-    thickness_m: Floats,
-    carrier_hz: float,
+    field: Complexes, direction: Floats, normal: Floats, permittivity: Complexes, thickness_m: Floats, carrier_hz: float
 ) -> Complexes:
     """Field behind a slab (P.2040-3, eqs. 42 to 44) relative to that without it; the direction is unchanged."""
     cos = np.abs(_dot(direction, normal))

@@ -240,6 +240,8 @@ class Medium:
     first_draw: int = 0
     """First random draw in lidar kernels; 0 means 10000 + 1000 * code."""
     options: tuple[Option, ...] = ()
+    unchecked: str = ""
+    """Reason why points of lidars in it count as assumed; empty if they depend on the receiver alone."""
 
     @property
     def draw(self) -> int:

@@ -325,4 +325,5 @@ DUST = Medium(
     place=_cloud,
     parts_word="dust clouds and trails",
     first_draw=7500,
+    unchecked="VANE's rule for dust; no recording is available",
 )

@@ -125,12 +125,10 @@ def _by_rate(law: Callable[[float], Any]) -> Callable[[float, str, float], float
 RAIN_MODELS: dict[str, RainModel] = {
     "mie": RainModel(mie_extinction, "Mie's theory, integrated over the drop sizes"),
     "vane": RainModel(
-        _by_rate(vane_extinction),
-        "VANE (ERDC/GSL TR-20-32, 2020), equation 6.10, fitted to Rasshofer et al. 2011",
+        _by_rate(vane_extinction), "VANE (ERDC/GSL TR-20-32, 2020), equation 6.10, fitted to Rasshofer et al. 2011"
     ),
     "goodin2019": RainModel(
-        _by_rate(goodin2019_extinction),
-        "Goodin et al. 2019, as in Cosys-AirSim (Jansen et al. 2023)",
+        _by_rate(goodin2019_extinction), "Goodin et al. 2019, as in Cosys-AirSim (Jansen et al. 2023)"
     ),
     "guo2015": RainModel(_by_rate(guo2015_extinction), "Guo et al. 2015, as tabled by Arce 2025 (Table 3.2)"),
     "ulbrich-atlas": RainModel(_by_rate(ulbrich_atlas_extinction), "Ulbrich and Atlas 1985, 1.45 R^0.64 dB/km"),

@@ -79,5 +79,14 @@ def _cloud(centre_m: Triple, half_size_m: Triple, density_kg_m3: float) -> Smoke
 
 
 SMOKE = Medium(
-    "smoke", 9, "Smoke", "#6d6a75", SmokeCloud, DENSITY, SmokeEffects(), place=_cloud, parts_word="smoke clouds"
+    "smoke",
+    9,
+    "Smoke",
+    "#6d6a75",
+    SmokeCloud,
+    DENSITY,
+    SmokeEffects(),
+    place=_cloud,
+    parts_word="smoke clouds",
+    unchecked="extinction of soot is measured, its lidar ratio assumed; no recording is available",
 )

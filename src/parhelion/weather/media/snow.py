@@ -50,10 +50,7 @@ def flake_diameter(melted_mm: Reals) -> Reals:
 
 
 def snow_extinction(
-    rate_mm_h: float,
-    wavelength_nm: float = 905.0,
-    drop_sizes: str = "constant-intercept",
-    diameter: str = "flake",
+    rate_mm_h: float, wavelength_nm: float = 905.0, drop_sizes: str = "constant-intercept", diameter: str = "flake"
 ) -> float:
     """One-way extinction [1/m] at a rate of melted water; exactly 0 at rate 0.
 

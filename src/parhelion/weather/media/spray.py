@@ -186,5 +186,14 @@ def _cloud(centre_m: Triple, half_size_m: Triple, density_kg_m3: float) -> Spray
 
 
 SPRAY = Medium(
-    "spray", 7, "Spray", "#7fd4e8", SprayCloud, DENSITY, SprayEffects(), place=_cloud, parts_word="spray clouds"
+    "spray",
+    7,
+    "Spray",
+    "#7fd4e8",
+    SprayCloud,
+    DENSITY,
+    SprayEffects(),
+    place=_cloud,
+    parts_word="spray clouds",
+    unchecked="amount and drop sizes of spray are assumed; published counts give the order only",
 )

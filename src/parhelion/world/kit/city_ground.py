@@ -56,10 +56,7 @@ def ground(rng: np.random.Generator, blocks: int, green: NDArray[np.bool_]) -> l
         KitPart("sidewalks", copies(walk, at), "concrete", "sidewalk"),
         KitPart("terrain", _terrain(rng, edge), "grass", "terrain"),
     ]
-    for name, which, material, label in (
-        ("yards", ~green, "gravel", "terrain"),
-        ("lawns", green, "grass", "terrain"),
-    ):
+    for name, which, material, label in (("yards", ~green, "gravel", "terrain"), ("lawns", green, "grass", "terrain")):
         if which.any():
             parts.append(KitPart(name, copies(inside, at[which]), material, label))
     return parts

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from parhelion.core.budgets import check_budget
+from parhelion.core.checks import check_budget
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 from parhelion.core.reading import file_reader

@@ -17,7 +17,7 @@ from parhelion.world.maps import geojson, osm
 from parhelion.world.maps.build import map_world
 from parhelion.world.maps.features import Feature, RawMap, projected
 from parhelion.world.maps.plane import Ground
-from parhelion.world.maps.sorting import MapOptions
+from parhelion.world.maps.sorting import MAIN_KEYS, MapOptions
 from parhelion.world.maps.streets import BRIDGE_M
 from parhelion.world.sources import GeoOrigin, Tally
 from parhelion.world.world import World
@@ -106,27 +106,9 @@ def load_geojson(
     return _world(Path(path), "GeoJSON", raw, seed, origin, degrees, terrain, terrain_range_m, options, tally)
 
 
-_KEYS = (
-    "building",
-    "building:part",
-    "highway",
-    "railway",
-    "waterway",
-    "natural",
-    "landuse",
-    "leisure",
-    "amenity",
-    "barrier",
-    "man_made",
-    "water",
-    "aeroway",
-    "power",
-)
-
-
 def _tag_buildings(raw: RawMap) -> None:
     for row, (tags, shape) in enumerate(zip(raw.tags, raw.shapes, strict=True)):
-        if shape.geom_type in ("Polygon", "MultiPolygon") and not any(key in tags for key in _KEYS):
+        if shape.geom_type in ("Polygon", "MultiPolygon") and not any(key in tags for key in ("water", *MAIN_KEYS)):
             raw.tags[row] = {**tags, "building": "yes"}
 
 

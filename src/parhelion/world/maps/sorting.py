@@ -324,32 +324,16 @@ class Sorter:
         return self.read(feature, what)
 
 
+MAIN_KEYS = (
+    "building", "building:part", "highway", "railway", "waterway", "natural", "landuse", "leisure", "amenity",
+    "barrier", "man_made", "power", "aeroway",
+)  # fmt: skip
+_OTHER_KEYS = ("place", "boundary", "shop", "tourism", "office", "historic", "route", "public_transport")
+
+
 def feature_tag(feature: Feature) -> str:
     """Tag that describes a feature: the first of the main keys, otherwise its first tag."""
-    keys = (
-        "building",
-        "building:part",
-        "highway",
-        "railway",
-        "waterway",
-        "natural",
-        "landuse",
-        "leisure",
-        "amenity",
-        "barrier",
-        "man_made",
-        "power",
-        "aeroway",
-        "place",
-        "boundary",
-        "shop",
-        "tourism",
-        "office",
-        "historic",
-        "route",
-        "public_transport",
-    )
-    key = next((key for key in keys if feature.tags.get(key)), None)
+    key = next((key for key in (*MAIN_KEYS, *_OTHER_KEYS) if feature.tags.get(key)), None)
     if key is None:
         key = next(iter(feature.tags), None)
     return f"{key}={feature.tags[key][:40]}" if key is not None else f"{feature.kind} without tags"

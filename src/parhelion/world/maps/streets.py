@@ -17,7 +17,7 @@ import numpy as np
 from parhelion.core.pose import Floats
 from parhelion.world.maps.features import Feature
 from parhelion.world.maps.palette import paving_of
-from parhelion.world.maps.plane import common, line_parts, minus, parallel, strip, union
+from parhelion.world.maps.plane import common, line_of, line_parts, minus, parallel, strip, union
 
 LANE_M = 3.25
 """Width of a lane without a stated width: between 3.0 and 3.5 m, the range of urban roads (RASt 06)."""
@@ -139,15 +139,9 @@ def street_of(feature: Feature) -> list[Street]:
     material = paving_of(feature.tag("surface"), default)
     sides = (0.0, 0.0) if railway_like else _sidewalks(feature)
     return [
-        Street(feature, _line(points), width, lanes, kind, one_way, material, sides)
+        Street(feature, line_of(points), width, lanes, kind, one_way, material, sides)
         for points in line_parts(feature.shape)
     ]
-
-
-def _line(points: Floats) -> Any:
-    import shapely
-
-    return shapely.LineString(points)
 
 
 def _sidewalks(feature: Feature) -> tuple[float, float]:

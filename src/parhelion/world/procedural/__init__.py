@@ -5,11 +5,18 @@ assert check(layout) == []
 world = world_of(layout)
 """
 
-from parhelion.world.procedural.build import LayoutWorld, layout_of, mobility_of, world_digest, world_of
+from parhelion.world.procedural.build import (
+    LayoutWorld,
+    layout_of,
+    load_listed,
+    mobility_of,
+    require_sound,
+    world_digest,
+    world_of,
+)
 from parhelion.world.procedural.checks import check, clearance
 from parhelion.world.procedural.city import city
 from parhelion.world.procedural.countryside import forest, offroad
-from parhelion.world.procedural.files import load_listed, require_sound
 from parhelion.world.procedural.harbour import harbour
 from parhelion.world.procedural.heightmap import read_height_map, terrain_of
 from parhelion.world.procedural.kinds import KINDS, Mobility

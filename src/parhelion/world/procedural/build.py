@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from os import PathLike
+from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from parhelion.core.errors import ConfigError, ParhelionError
+from parhelion.core.errors import ConfigError, ParhelionError, unknown_name
 from parhelion.core.pose import Pose
+from parhelion.core.reading import file_reader, is_regular_file
 from parhelion.core.trajectory import Waypoints
 from parhelion.world.emitters import put
 from parhelion.world.kit.props import add_parts
+from parhelion.world.procedural.checks import check
 from parhelion.world.procedural.footprints import along_line
 from parhelion.world.procedural.kinds import Mobility, RackParams
 from parhelion.world.procedural.layout import Drive, Layout
@@ -143,3 +149,46 @@ def _trajectory(layout: Layout, drive: Drive) -> Waypoints:
     pitch = -np.degrees(np.arctan2(ahead[:, 2], np.hypot(ahead[:, 0], ahead[:, 1])))
     poses = [Pose(at, rpy_deg=(0.0, nose, turn)) for at, nose, turn in zip(xyz, pitch, yaw, strict=True)]
     return Waypoints(times.tolist(), poses)
+
+
+# ---- worlds from layout files (.yaml, .json) ------------------------------------------------------------------------
+
+
+def is_list(path: str | PathLike[str]) -> bool:
+    """Return True if a file is a layout, by its extension; a YAML layout has the field `size`."""
+    file = Path(path)
+    if file.suffix.lower() not in (".yaml", ".yml"):
+        return file.suffix.lower() == ".json"
+    if not is_regular_file(file):
+        return False  # the reader of world files reports the problem
+    try:
+        with file.open("rb") as stream:
+            return any(re.match(rb"""["']?size["']?\s*:""", line) for line in stream)
+    except (OSError, ValueError):
+        return False
+
+
+@file_reader(ConfigError)
+def load_listed(path: str | PathLike[str], params: dict[str, Any]) -> LayoutWorld:
+    """Load the world of a layout file; `check=False` also builds a layout with problems."""
+    file = Path(path)
+    params = dict(params)
+    checked = params.pop("check", True)
+    for name in params:
+        raise unknown_name(f"parameter for {file}:", name, ("check",))
+    layout = Layout.load(file)
+    if checked:
+        require_sound(layout, file)
+    return world_of(layout)
+
+
+def require_sound(layout: Layout, source: str | PathLike[str] = "layout") -> None:
+    """Raise an error with the rows of the list in which `check` finds problems."""
+    rows = (
+        item.model_copy(update={"name": f"objects[{row}] ({layout.title(row)})"})
+        for row, item in enumerate(layout.objects)
+    )
+    problems = check(layout.model_copy(update={"objects": tuple(rows)}))
+    if problems:
+        more = f"; and {len(problems) - 3} more" if len(problems) > 3 else ""
+        raise ConfigError(f"{source}: {'; '.join(problems[:3])}{more}")

@@ -82,12 +82,7 @@ def _country(
     length, width, _ = ground.size
     plan = Plantation(np.array([length, width]), np.array(track), height_field(ground), ground.pose.xyz[2], rule)
     trees, rocks, bushes = (Stream(seed, f"world/{rule}/{name}").generator() for name in ("trees", "rocks", "bushes"))
-    objects = (
-        ground,
-        *plan.trees(trees, counts[0]),
-        *plan.rocks(rocks, counts[1]),
-        *plan.bushes(bushes, counts[2]),
-    )
+    objects = (ground, *plan.trees(trees, counts[0]), *plan.rocks(rocks, counts[1]), *plan.bushes(bushes, counts[2]))
     inner = tuple(point for point in track if abs(point[0]) <= length / 2 - 2.0)
     return Layout(
         name=rule,

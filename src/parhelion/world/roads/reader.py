@@ -18,17 +18,6 @@ from parhelion.world.xml import Node, guarded_text, parse_xml
 _LARGEST_BYTES = 64 * 1024 * 1024
 MOST_LENGTH_M = 200_000.0
 _FARTHEST_M = 1e6
-MARKS = {
-    "solid",
-    "broken",
-    "solid solid",
-    "solid broken",
-    "broken solid",
-    "broken broken",
-    "curb",
-    "grass",
-    "botts dots",
-}
 
 
 @dataclass(frozen=True, eq=False)

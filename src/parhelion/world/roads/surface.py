@@ -142,7 +142,7 @@ def _section(made: Surfaces, road: Road, section: Section, tally: Tally) -> None
             corners = _quads(a, b) if sign > 0 else _quads(b, a)
             material = paving_of(lane.material, found[0])
             made.strips.append(Strip(corners, material, found[1], lane.kind in _FIRST, road.in_junction))
-            tally.add(f"lane type={lane.kind}", float(np.trapezoid(width, s)), "m2")
+            tally.add(f"lane type={lane.kind}", float(0.5 * (width[1:] + width[:-1]) @ np.diff(s)), "m2")
             above = high
             _marks(made, road, section, number, s, outer, high)
         edge = points(road, s, outer, above)

@@ -223,12 +223,7 @@ def _stretched(mesh: Mesh, factors: np.ndarray) -> Mesh:
 
 
 def read_shape(
-    node: Node,
-    number: int,
-    paths: MeshPaths,
-    cache: MeshCache,
-    material: str | None = None,
-    color: Color | None = None,
+    node: Node, number: int, paths: MeshPaths, cache: MeshCache, material: str | None = None, color: Color | None = None
 ) -> LinkShape:
     """Return the shape of a <visual> or <collision>."""
     geometry = node.needed("geometry")

@@ -7,7 +7,7 @@ import pytest
 
 import parhelion as ph
 from camera_rigs import above, camera_sheet, flat
-from parhelion.sensors.optics.camera.glare import spread_kernel, with_glare
+from parhelion.sensors.optics.camera.readout import spread_kernel, with_glare
 
 
 def test_the_point_spread_falls_with_the_square_of_the_angle() -> None:

@@ -7,7 +7,6 @@ import time
 from dataclasses import replace
 from typing import Any
 
-import cv2
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -75,6 +74,7 @@ def optical(points: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def by_opencv(intrinsics: Intrinsics, points: NDArray[np.float64]) -> Any:
+    cv2 = pytest.importorskip("cv2")
     numbers = np.array(padded(intrinsics.model, intrinsics.distortion))
     function = cv2.fisheye.projectPoints if intrinsics.model == "equidistant" else cv2.projectPoints
     return function(optical(points)[:, None], NO_TURN, NO_TURN, intrinsics.matrix, numbers)[0][:, 0]
@@ -88,7 +88,40 @@ def test_pinholes_project_as_opencv_does(intrinsics: Intrinsics, seed: int) -> N
 
 
 @given(pinholes(), st.integers(0, 100))
+def test_pinholes_bend_by_brown_and_conrady(intrinsics: Intrinsics, seed: int) -> None:
+    x, y = (optical(lens.directions(intrinsics, pixels(intrinsics, seed))) * 7.0)[:, :2].T
+    ahead = 7.0 * lens.directions(intrinsics, pixels(intrinsics, seed))[:, 0]
+    x, y = x / ahead, y / ahead
+    k1, k2, p1, p2, k3, k4, k5, k6 = (*padded(intrinsics.model, intrinsics.distortion), 0.0, 0.0, 0.0)[:8]
+    s = x**2 + y**2
+    radial = (1.0 + k1 * s + k2 * s**2 + k3 * s**3) / (1.0 + k4 * s + k5 * s**2 + k6 * s**3)
+    bent_x = x * radial + 2.0 * p1 * x * y + p2 * (s + 2.0 * x**2)
+    bent_y = y * radial + p1 * (s + 2.0 * y**2) + 2.0 * p2 * x * y
+    expected = np.stack([intrinsics.fx * bent_x + intrinsics.cx, intrinsics.fy * bent_y + intrinsics.cy], axis=1)
+    uv, _ = lens.project(intrinsics, np.stack([ahead, -x * ahead, -y * ahead], axis=1))
+    np.testing.assert_allclose(uv, expected, atol=1e-8 * intrinsics.fx)
+    np.testing.assert_allclose(uv, pixels(intrinsics, seed), atol=1e-6)
+
+
+@given(fisheyes(), st.integers(0, 100))
+def test_fisheyes_bend_by_kannala_and_brandt(intrinsics: Intrinsics, seed: int) -> None:
+    looked = lens.directions(intrinsics, pixels(intrinsics, seed))
+    angle, turn = np.arccos(np.clip(looked[:, 0], -1.0, 1.0)), np.arctan2(-looked[:, 2], -looked[:, 1])
+    powers = sum(k * angle ** (2 * n + 3) for n, k in enumerate(padded("equidistant", intrinsics.distortion)))
+    bent = angle + powers
+    expected = np.stack(
+        [
+            intrinsics.fx * bent * np.cos(turn) + intrinsics.cx,
+            intrinsics.fy * bent * np.sin(turn) + intrinsics.cy,
+        ],
+        axis=1,
+    )
+    np.testing.assert_allclose(pixels(intrinsics, seed), expected, atol=1e-5 * intrinsics.fx)
+
+
+@given(pinholes(), st.integers(0, 100))
 def test_pinholes_look_where_opencv_says(intrinsics: Intrinsics, seed: int) -> None:
+    cv2 = pytest.importorskip("cv2")
     uv = pixels(intrinsics, seed)
     looked = optical(lens.directions(intrinsics, uv))
     stop = (cv2.TERM_CRITERIA_COUNT | cv2.TERM_CRITERIA_EPS, 500, 1e-14)
@@ -102,6 +135,7 @@ def test_pinholes_look_where_opencv_says(intrinsics: Intrinsics, seed: int) -> N
 
 def test_opencv_arrives_with_an_everyday_lens() -> None:
     """Guard against a vacuous comparison above."""
+    cv2 = pytest.importorskip("cv2")
     made = replace(PLAIN, distortion=(-0.2, 0.05, 1e-3, -5e-4, 0.01))
     uv = pixels(made, 3)
     stop = (cv2.TERM_CRITERIA_COUNT | cv2.TERM_CRITERIA_EPS, 500, 1e-14)
@@ -112,6 +146,7 @@ def test_opencv_arrives_with_an_everyday_lens() -> None:
 
 @given(fisheyes(), st.integers(0, 100))
 def test_fisheyes_project_and_look_as_opencv_does_up_to_a_right_angle(intrinsics: Intrinsics, seed: int) -> None:
+    cv2 = pytest.importorskip("cv2")
     uv = pixels(intrinsics, seed)
     looked = lens.directions(intrinsics, uv)
     # OpenCV's goes by x / z and y / z, and cuts distorted angles off at 90 degrees.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import cv2
 import numpy as np
 import pytest
 import yaml
@@ -90,6 +89,7 @@ def test_lenses_come_back_to_the_last_digit(tmp_path: Path, layout: str, intrins
 
 @pytest.mark.parametrize("intrinsics", LENSES)
 def test_opencv_reads_what_we_write(tmp_path: Path, intrinsics: Intrinsics) -> None:
+    cv2 = pytest.importorskip("cv2")
     file = tmp_path / "lens.yaml"
     save_opencv(file, intrinsics)
     storage = cv2.FileStorage(str(file), cv2.FILE_STORAGE_READ)
@@ -103,6 +103,7 @@ def test_opencv_reads_what_we_write(tmp_path: Path, intrinsics: Intrinsics) -> N
 @pytest.mark.parametrize("intrinsics", LENSES[:3])
 @pytest.mark.parametrize("flat", [False, True])
 def test_we_read_what_opencv_writes(tmp_path: Path, intrinsics: Intrinsics, flat: bool) -> None:
+    cv2 = pytest.importorskip("cv2")
     file = tmp_path / "lens.yml"
     storage = cv2.FileStorage(str(file), cv2.FILE_STORAGE_WRITE)
     storage.write("image_width", intrinsics.width)
@@ -113,6 +114,15 @@ def test_we_read_what_opencv_writes(tmp_path: Path, intrinsics: Intrinsics, flat
     storage.write("distortion_coefficients", numbers[None] if flat else numbers[:, None])
     storage.release()
     assert load_intrinsics(file) == intrinsics
+
+
+def test_pictures_have_a_pixel_at_least(tmp_path: Path) -> None:
+    assert (
+        load_intrinsics(written(tmp_path, OPENCV.replace("width: 640", "width: 1").replace("3.195", "0.0"))).width == 1
+    )
+    for side in ("0", "true", "1.5"):
+        with pytest.raises(FormatError, match=r"lens\.yaml: .*image_width"):
+            load_intrinsics(written(tmp_path, OPENCV.replace("width: 640", f"width: {side}")))
 
 
 def test_files_as_the_calibration_programs_write_them(tmp_path: Path) -> None:

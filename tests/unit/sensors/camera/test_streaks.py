@@ -238,6 +238,14 @@ def test_shares_of_a_drop_sum_up_to_its_disc(length: float, width_px: float) -> 
     assert layer.share.sum() == pytest.approx(0.25 * np.pi * width_px**2, rel=0.05)
 
 
+def test_a_flake_hides_in_proportion_to_what_it_covers_of_its_disc() -> None:
+    whole, part = (
+        layer_of(one((50.0, 30.0), (50.0, 50.0), 2.0, cover=np.array([cover])), 100, 80) for cover in (1.0, 0.25)
+    )
+    assert part.share == pytest.approx(0.25 * whole.share, rel=1e-6)
+    assert np.array_equal(part.mask, whole.mask)
+
+
 def test_defocus_spreads_the_same_light() -> None:
     sharp = layer_of(one((50.0, 30.0), (50.0, 50.0), 2.0), 100, 80)
     soft = layer_of(one((50.0, 30.0), (50.0, 50.0), 2.0, blur_px=np.array([8.0])), 100, 80)

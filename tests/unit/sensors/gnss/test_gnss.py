@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.gps_time import GpsTime
 from parhelion.core.streams import ABSENT, NO_FIX
 from parhelion.sensors.check import same_bits
+from parhelion.sensors.waves.gnss import rinex_nav
 from parhelion.sensors.waves.gnss.config import GnssConfig
 from parhelion.sensors.waves.gnss.rinex_nav import _header, read_navigation
 from parhelion.sensors.waves.gnss.satellites import SIGNALS, nominal, states
@@ -288,3 +290,58 @@ def test_columns_of_the_ionosphere_in_headers() -> None:
             _, found, _ = _header(Path("a.nav"), [*lines, " " * 60 + "END OF HEADER"])
             assert found is not None
             assert [one.tolist() for one in found] == [expected, expected]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_every_column_of_a_record_is_read_as_its_field(version: int, tmp_path: Path) -> None:
+    """19 columns per number after 3 (version 2) or 4 blanks; the first line has the time and three numbers."""
+    rows = [name for row in rinex_nav._ROWS for name in row]
+    values = {name: (k + 1.5) * 10.0 ** (k % 7 - 3) * (-1) ** k for k, name in enumerate(["af0", "af1", "af2", *rows])}
+    values |= {"e": 0.0125, "root_a": 5153.5, "toe_second": 7200.0, "week": 2200.0, "health": 63.0}
+
+    def numbers(names: list[str]) -> str:
+        return "".join(f"{values[name]:19.12E}".replace("E", "D") for name in names)
+
+    head = " 7 22  3 08 12 34 56.5" if version == 2 else "E07 2022 03 08 12 34 56"
+    lines = [head + numbers(["af0", "af1", "af2"])]
+    lines += [" " * (version + 1) + numbers(list(row)) for row in rinex_nav._ROWS]
+    found = rinex_nav._row(tmp_path / "a.nav", 9, lines, float(version))
+    second = 2 * 86400.0 + 12 * 3600.0 + 34 * 60.0 + (56.5 if version == 2 else 56.0)
+    expected = values | {"satellite": "G07" if version == 2 else "E07", "toc_week": 2200, "toc_second": second}
+    assert found == {name: value if name == "satellite" else pytest.approx(value) for name, value in expected.items()}
+    for year, text in ((1980, "80"), (2079, "79")):
+        old = [lines[0].replace(" 22 ", f" {text} ", 1), *lines[1:]]
+        if version == 2:
+            week = rinex_nav._row(tmp_path / "a.nav", 9, old, 2.0)["toc_week"]
+            assert week == GpsTime.from_calendar(datetime(year, 3, 8)).week
+    damages = ((0, 4, "no whole number|no such time"), (1, 4 + 19 * 3 + 5, "line 10: .* is no number"))
+    for line, start, message in damages:
+        broken = list(lines)
+        broken[line] = broken[line][:start] + "x?" + broken[line][start + 2 :]
+        with pytest.raises(FormatError, match=message):
+            rinex_nav._row(tmp_path / "a.nav", 9, broken, float(version))
+    needed = list(lines)
+    needed[3] = needed[3][: version + 1] + " " * 19 + needed[3][version + 20 :]
+    with pytest.raises(FormatError, match="line 12: toe_second is missing"):
+        rinex_nav._row(tmp_path / "a.nav", 9, needed, float(version))
+    for name, wrong in (("e", 1.0), ("root_a", 100.0), ("toe_second", 604_801.0), ("week", 10_001.0), ("e", -0.1)):
+        with pytest.raises(FormatError, match=f"line 4: {name} must be from"):
+            rinex_nav._check(tmp_path / "a.nav", 4, values | {name: wrong})
+
+
+def test_times_of_records_count_from_the_earliest_week_and_beidou_is_14_s_behind(tmp_path: Path) -> None:
+    """The orbit reference is in the week nearest to the clock reference."""
+    names = [name for row in rinex_nav._ROWS for name in row]
+    common = dict.fromkeys(["af0", "af1", "af2", *names], 0.0) | {"e": 0.01, "root_a": 5153.5}
+    rows = [
+        common | {"satellite": "G01", "toc_week": 2201, "toc_second": 100.0, "toe_second": 604_000.0},
+        common | {"satellite": "C02", "toc_week": 2200, "toc_second": 604_700.0, "toe_second": 50.0},
+        common | {"satellite": "E03", "toc_week": 2200, "toc_second": 3600.0, "toe_second": 3600.0, "health": 5.0},
+    ]
+    found = rinex_nav._collected(rows, None, {"R": 2})  # type: ignore[arg-type]
+    eph = found.ephemerides
+    assert found.start == GpsTime(2200, 0.0)
+    assert found.left_out == {"R": 2}
+    assert eph.toc.tolist() == [604_900.0, 604_714.0, 3600.0]
+    assert eph.toe.tolist() == [604_000.0, 604_864.0, 3600.0]
+    assert eph.health.tolist() == [0, 0, 5]

@@ -25,6 +25,8 @@ CONTACT_ANGLE_DEG = 55.0
 """Contact angle of water on coated glass [deg]; 40 to 90 are common."""
 _RIM_LIGHT = 0.25
 """Relative brightness of a totally reflecting rim, due to light inside the drop."""
+_BLUR = 0.3
+"""Width of the edge relative to the radius."""
 _STEEPEST = 0.995
 """Sine of the steepest ray; steeper ones would run along the lens."""
 
@@ -45,22 +47,14 @@ class LensDrops:
     """Transmittance of the drop."""
 
 
-def lens_drops(
-    lens: Intrinsics,
-    *,
-    seed: int,
-    count: int,
-    radius_px: tuple[float, float] = (6.0, 30.0),
-    blur: float = 0.3,
-    contact_angle_deg: float = CONTACT_ANGLE_DEG,
-) -> LensDrops:
-    """Random drops with log-uniform radii; `blur` is the width of the edge relative to the radius.
+def lens_drops(lens: Intrinsics, *, seed: int, count: int, radius_px: tuple[float, float] = (6.0, 30.0)) -> LensDrops:
+    """Random drops with log-uniform radii.
 
     Positions depend on the seed only, so they are the same in all frames. Where two drops overlap, the later one covers
     the earlier one.
     """
-    if count < 0 or not 1.0 <= radius_px[0] <= radius_px[1] or not blur > 0.0 or not 0.0 < contact_angle_deg <= 90.0:
-        raise ConfigError("lens drops: count must be 0 or more, radii 1 pixel or more, blur above 0, angle up to 90")
+    if count < 0 or not 1.0 <= radius_px[0] <= radius_px[1]:
+        raise ConfigError("lens drops: count must be 0 or more, radii 1 pixel or more")
     a, b, c, _ = Stream(seed, "camera/lens-drops").words(np.arange(count))
     centre_u, centre_v = to_unit(a) * lens.width - 0.5, to_unit(b) * lens.height - 0.5
     radii = radius_px[0] * (radius_px[1] / radius_px[0]) ** to_unit(c)
@@ -69,21 +63,21 @@ def lens_drops(
     row, column = (grid.astype(np.float32) for grid in np.mgrid[: lens.height, : lens.width])
     focal = (lens.fx * lens.fy) ** 0.5
     for u, v, radius in zip(centre_u, centre_v, radii, strict=True):
-        reach = radius * (1.0 + 0.5 * blur)
+        reach = radius * (1.0 + 0.5 * _BLUR)
         rows = slice(max(int(v - reach), 0), max(int(v + reach) + 2, 0))
         columns = slice(max(int(u - reach), 0), max(int(u + reach) + 2, 0))
         y, x = np.mgrid[rows.start : min(rows.stop, shape[0]), columns.start : min(columns.stop, shape[1])]
         x, y = x - u, y - v
         away = np.hypot(x, y)
-        here = np.clip((radius - away) / (blur * radius) + 0.5, 0.0, 1.0)
-        tilt = np.minimum(away / radius, 1.0) * np.sin(np.radians(contact_angle_deg))
+        here = np.clip((radius - away) / (_BLUR * radius) + 0.5, 0.0, 1.0)
+        tilt = np.minimum(away / radius, 1.0) * np.sin(np.radians(CONTACT_ANGLE_DEG))
         bent = np.arcsin(np.minimum(WATER_INDEX * tilt, _STEEPEST)) - np.arcsin(tilt)
         pull = focal * np.tan(bent) / np.maximum(away, 1e-9)
         at = np.s_[rows, columns]
         inside = here > 0.0
         column[at] = np.where(inside, u + x * (1.0 - pull), column[at])
         row[at] = np.where(inside, v + y * (1.0 - pull), row[at])
-        minified = focal * (WATER_INDEX - 1.0) * np.sin(np.radians(contact_angle_deg)) / radius
+        minified = focal * (WATER_INDEX - 1.0) * np.sin(np.radians(CONTACT_ANGLE_DEG)) / radius
         spread[at] = np.where(inside, minified, spread[at])
         clear = np.clip((1.0 - WATER_INDEX * tilt) / 0.1, 0.0, 1.0)
         light[at] = np.where(inside, _RIM_LIGHT + (1.0 - _RIM_LIGHT) * clear, light[at])

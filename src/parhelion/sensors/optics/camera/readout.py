@@ -29,12 +29,9 @@ _MOST_STEPS = 64
 """Largest number drawn by inversion: larger ones have a probability below 1e-17."""
 
 
-def irradiance(radiance: Array, *, f_number: Reals, transmission: Reals, falloff: Reals = 1.0) -> Array:
-    """Irradiance on the sensor [W/m^2] of a scene of radiance L [W/(m^2 sr)]: pi L tau cos^4 / (4 N^2).
-
-    `falloff` is the relative illumination off the axis (`falloff`); the lens is focused at infinity.
-    """
-    return radiance * falloff * (math.pi * transmission / (4.0 * f_number * f_number))
+def irradiance(radiance: Array, *, f_number: Reals, transmission: Reals) -> Array:
+    """Irradiance on the axis [W/m^2] of a scene of radiance L [W/(m^2 sr)], focused at infinity: pi L tau / (4 N^2)."""
+    return radiance * (math.pi * transmission / (4.0 * f_number * f_number))
 
 
 def falloff(cos_axis: Array, strength: float = 1.0) -> Array:
@@ -50,12 +47,7 @@ def falloff(cos_axis: Array, strength: float = 1.0) -> Array:
 
 
 def electrons_per_radiance(
-    *,
-    pixel_um: float,
-    wavelength_nm: float,
-    quantum_efficiency: float,
-    f_number: float,
-    transmission: float,
+    *, pixel_um: float, wavelength_nm: float, quantum_efficiency: float, f_number: float, transmission: float
 ) -> float:
     """Electrons per second in an on-axis pixel per radiance [W/(m^2 sr)] of a band: QE E A lambda / (h c)."""
     area = (pixel_um * 1e-6) ** 2
@@ -268,3 +260,39 @@ def _factor_for_mean(counts: NDArray[np.float64], level: NDArray[np.float64], ta
     # The last bin that saturates at or above the target mean; all brighter bins are saturated as well.
     last = int(np.flatnonzero(mean >= target)[-1])
     return float((target * total - brighter[last]) / light[last])
+
+
+# ---- glare of a lens -------------------------------------------------------------------------------------------------
+
+
+def spread_kernel(height: int, width: int) -> NDArray[np.float64]:
+    """Point spread at all offsets within a picture, of sum 1, shape (2 height - 1, 2 width - 1)."""
+    down = np.arange(1 - height, height, dtype=np.float64)[:, None]
+    across = np.arange(1 - width, width, dtype=np.float64)[None, :]
+    kernel = 1.0 / (down**2 + across**2 + 1.0)
+    return np.asarray(kernel / kernel.sum())
+
+
+def with_glare(radiance: NDArray[np.float32], share: float) -> NDArray[np.float32]:
+    """Radiance (h, w, bands) of which a lens scatters this share over the picture, so that lamps have halos.
+
+    The lens scatters the share g of the light of each point over angles t with the point spread
+
+        p(t) ~ 1 / (t^2 + t_0^2)
+
+    which is that of a polished surface with a roughness whose scatter falls with the square of the angle (J. E. Harvey,
+    "Light-scattering characteristics of optical surfaces", University of Arizona, 1976, slope s = -2); t_0 is the angle
+    of a pixel. ISO 9358:1994 defines the veiling glare of lenses; those of good ones scatter 1 to 3 %. Light from
+    outside of the picture counts as the mean of what the kernel covers within it, so that an even picture stays even.
+    """
+    from scipy.signal import fftconvolve
+
+    kernel = spread_kernel(*radiance.shape[:2])
+    inside = fftconvolve(np.ones(radiance.shape[:2]), kernel, mode="same")
+    found = np.empty_like(radiance)
+    for band in range(radiance.shape[2]):
+        plane = radiance[..., band].astype(np.float64)
+        # Rounding of the transform leaves tiny negative values next to bright lamps.
+        scattered = np.maximum(fftconvolve(plane, kernel, mode="same"), 0.0) / inside
+        found[..., band] = (1.0 - share) * plane + share * scattered
+    return found

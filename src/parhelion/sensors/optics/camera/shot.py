@@ -18,11 +18,10 @@ from parhelion.sensors.optics.camera.denoise import Layers, filtered, method_of,
 from parhelion.sensors.optics.camera.depth import DepthDraws, StereoCalibration, flight_depth, stereo_depth
 from parhelion.sensors.optics.camera.device import CameraOnDevice
 from parhelion.sensors.optics.camera.electronics import SensorElectronics, axis_cosines, develop
-from parhelion.sensors.optics.camera.glare import with_glare
 from parhelion.sensors.optics.camera.lens import aperture_radius_m, lights
 from parhelion.sensors.optics.camera.lens_drops import lens_drops, through_lens_drops
 from parhelion.sensors.optics.camera.path import RenderInputs
-from parhelion.sensors.optics.camera.readout import AutoExposure, Exposure, auto_exposure, meter
+from parhelion.sensors.optics.camera.readout import AutoExposure, Exposure, auto_exposure, meter, with_glare
 from parhelion.sensors.optics.camera.scene import CameraScene
 from parhelion.sensors.optics.camera.streaks import layer_of, streaks_of, vane_blend, with_layer
 from parhelion.sensors.optics.camera.thermal import ThermalElectronics, develop_thermal

@@ -34,9 +34,9 @@ from parhelion.weather.daylight import Daylight
 OUTPUTS = ("centikelvin", "counts", "grey")
 
 
-def band_radiance_um(temperature_k: Reals, band_um: tuple[float, float], steps: int = 400) -> NDArray[np.float64]:
+def band_radiance_um(temperature_k: Reals, band_um: tuple[float, float]) -> NDArray[np.float64]:
     """Radiance of a black body in a band [W/(m^2 sr)]: Planck's law, integrated by Gauss-Legendre quadrature."""
-    nodes, weights = np.polynomial.legendre.leggauss(min(steps, 200))
+    nodes, weights = np.polynomial.legendre.leggauss(200)
     low, high = band_um[0] * 1e-6, band_um[1] * 1e-6
     wavelength = 0.5 * (high + low) + 0.5 * (high - low) * nodes
     t = np.asarray(temperature_k, dtype=np.float64)[..., None]

@@ -121,6 +121,9 @@ def assembled(cloud: PointCloud, shots: RecordedShots, found: Found, lidar: Lida
             continue
         rows = fields[name] = np.empty((len(shot), *values.shape[1:]), values.dtype)
         rows[count:] = 0
+        if name == "intensity" and shots.intensity is None:
+            rows[:count] = 0
+            continue
         if (measured := _measured(name, values, found, source, added, cloud, lidar)) is not None:
             rows[:count] = measured
             continue
@@ -247,7 +250,7 @@ def weathered(
     air = air_contents(weather, time, lidar.config.wavelength_nm)
     if air.is_clear:
         return unchanged(cloud)
-    shots = recorded_shots(cloud, lidar, no_returns)
+    shots = recorded_shots(cloud, lidar, no_returns, reflectance)
     if shots.count == 0:
         return unchanged(cloud)
     stream = Stream(seed, f"recorded/{lidar.model}", frame)

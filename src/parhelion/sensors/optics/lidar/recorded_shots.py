@@ -136,8 +136,8 @@ class RecordedShots:
         return np.zeros(0, np.int64) if self.lost_xyz is None else _others(self.count, shot)
 
 
-def recorded_shots(cloud: PointCloud, lidar: Lidar, no_returns: str) -> RecordedShots:
-    """Shots of a cloud, in the sensor frame."""
+def recorded_shots(cloud: PointCloud, lidar: Lidar, no_returns: str, reflectance: float | None = None) -> RecordedShots:
+    """Shots of a cloud, in the sensor frame; `reflectance` is that of points without intensity."""
     if no_returns not in ("auto", "none"):
         raise ConfigError(f"no_returns: must be 'auto' or 'none', got {no_returns!r}")
     if cloud.frame == "world":
@@ -154,7 +154,7 @@ def recorded_shots(cloud: PointCloud, lidar: Lidar, no_returns: str) -> Recorded
     x, y, z = np.ascontiguousarray(cloud.xyz.T)
     finite = np.isfinite(x) & np.isfinite(y) & np.isfinite(z) & ((x != 0.0) | (y != 0.0) | (z != 0.0))
     notes: list[str] = []
-    intensity, unit = _intensity(cloud, lidar, finite, notes)
+    intensity, unit = _intensity(cloud, lidar, finite, notes, reflectance)
     step, power = _intensity_step(intensity, lidar, unit), _power(cloud, finite)
     known = reflectance_of(cloud, lidar) if intensity is None else None
     typical = scale_called(lidar.config.intensity.scale).typical_reflectance
@@ -205,11 +205,17 @@ def recorded_shots(cloud: PointCloud, lidar: Lidar, no_returns: str) -> Recorded
 
 
 def _intensity(
-    cloud: PointCloud, lidar: Lidar, finite: NDArray[np.bool_], notes: list[str]
+    cloud: PointCloud, lidar: Lidar, finite: NDArray[np.bool_], notes: list[str], reflectance: float | None
 ) -> tuple[NDArray[np.float32] | None, float]:
     values = cloud.fields.get("intensity")
     if values is None:
         return None, 1.0
+    if not values.any(where=finite) and finite.any():
+        known = reflectance_of(cloud, lidar)
+        if reflectance is not None or (known is not None and known.any()):
+            # ouster-ros writes zeros for the profile RNG15_RFL8_NIR8, whose packets hold no signal.
+            return None, 1.0
+        notes.append("all intensities are 0; pass a reflectance if this driver does not write any")
     value = np.where(finite, values, 0).astype(np.float32) if not finite.all() else values.astype(np.float32)
     if not np.isfinite(value).all():
         raise ConfigError("weather: the cloud's field intensity contains values that are not finite")

@@ -15,32 +15,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from parhelion.makers import Maker, maker_called
 from parhelion.weather import media
+from parhelion.weather.media import Medium
 from parhelion.weather.weather import Weather
 
 Grade = Literal["validated", "class", "assumed"]
 GRADES: tuple[Grade, ...] = ("validated", "class", "assumed")
-
-_HDL_64E_FOG = "548 scans in dense fog: hardly any return below 2.5 m"
-_HDL_64E_RAIN = "114 scans in rain: isolated points at 1.6 to 4 m"
-_COMPARED: dict[tuple[str, str], str] = {
-    ("velodyne/hdl-32e", "fog"): "60 scans in fog: nearest returns, lost shots, share of returns within 20 m",
-    ("velodyne/hdl-64e", "fog"): _HDL_64E_FOG,
-    ("velodyne/hdl-64e", "rain"): _HDL_64E_RAIN,
-    ("velodyne/hdl-64e-s2", "fog"): _HDL_64E_FOG,
-    ("velodyne/hdl-64e-s2", "rain"): _HDL_64E_RAIN,
-    ("velodyne/vlp-32c", "snow"): "published counts within 4 m from light to extreme snow",
-    ("hesai/pandar64", "snow"): "60 scans in severe snow: share of shots and ranges of flakes",
-}
-"""Preset and medium that were compared, and with what (docs/weather-validation.md)."""
-_FAMILY: dict[tuple[str, str], str] = {
-    ("velodyne", "rain"): "the HDL-64E was compared in rain",
-    ("velodyne", "fog"): "the HDL-32E and HDL-64E were compared in fog",
-    ("velodyne", "snow"): "the VLP-32C was compared in snow",
-    ("hesai", "snow"): "the Pandar64 was compared in snow",
-}
-
-_MEASURED_NEAR_FIELD = ("ouster",)
 
 
 @dataclass(frozen=True)
@@ -91,23 +72,20 @@ def weather_validity(preset: str, *, maker: str = "", calibrated: bool = False) 
         >>> {name: one.grade for name, one in weather_validity("livox/avia").items()}["rain"]
         'assumed'
     """
-    maker = maker or preset.partition("/")[0]
-    return {name: _validity(preset, maker, name, calibrated) for name in media.names()}
+    known = maker_called(maker or preset.partition("/")[0])
+    return {name: _validity(preset, known, medium, calibrated) for name, medium in media.table().items()}
 
 
-def _validity(preset: str, maker: str, medium: str, calibrated: bool) -> Validity:
-    if (preset, medium) in _COMPARED:
-        return Validity("validated", _COMPARED[preset, medium])
-    if (maker, medium) in _FAMILY:
-        return Validity("class", _FAMILY[maker, medium])
-    if medium == "dust":
-        return Validity("assumed", "VANE's rule for dust; no recording is available")
-    if medium == "spray":
-        return Validity("assumed", "amount and drop sizes of spray are assumed; published counts give the order only")
-    if medium == "smoke":
-        return Validity("assumed", "extinction of soot is measured, its lidar ratio assumed; no recording is available")
+def _validity(preset: str, maker: Maker, medium: Medium, calibrated: bool) -> Validity:
+    compared = maker.compared.get(medium.name, {})
+    if preset in compared:
+        return Validity("validated", compared[preset])
+    if "*" in compared:
+        return Validity("class", compared["*"])
+    if medium.unchecked:
+        return Validity("assumed", medium.unchecked)
     if calibrated:
         return Validity("class", "the overlap of this unit is measured")
-    if maker in _MEASURED_NEAR_FIELD:
-        return Validity("class", "the near field of the family is measured on recordings")
+    if maker.near_field:
+        return Validity("class", maker.near_field)
     return Validity("assumed", "no recording in this medium, and the receiver's overlap is assumed")

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timezone
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -388,9 +387,6 @@ def _ephemerides(slots: list[Slot], began: GpsTime, epoch: GpsTime) -> Ephemerid
 
 
 # ---- Signals: frequency, chip rate, modulation and RINEX code -------------------------------------------------------
-
-
-BandName = Literal["L1", "L2", "L5"]
 
 
 @dataclass(frozen=True)

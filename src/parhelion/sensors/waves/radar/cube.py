@@ -20,12 +20,7 @@ from parhelion.sensors.waves.radar.config import RadarConfig
 # ---- Axes of the cube and the response to one scatterer along each of them ------------------------------------------
 
 
-_COEFFICIENTS = {
-    "none": (1.0,),
-    "hann": (0.5, 0.5),
-    "hamming": (0.54, 0.46),
-    "blackman": (0.42, 0.5, 0.08),
-}
+_COEFFICIENTS = {"none": (1.0,), "hann": (0.5, 0.5), "hamming": (0.54, 0.46), "blackman": (0.42, 0.5, 0.08)}
 """Windows as sums of cosines: a_0 - a_1 cos(2 pi x) + a_2 cos(4 pi x) (Harris 1978, Proc. IEEE 66, 51)."""
 
 

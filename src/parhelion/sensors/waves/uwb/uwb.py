@@ -25,18 +25,20 @@ from parhelion.sensors.waves.radio import HOUSING, Polarisation, RadioScene, Wav
 from parhelion.sensors.waves.uwb.channel import (
     TAPS,
     Links,
+    Rooms,
     arrival_sigma_m,
     distance_by_rssi,
     impulse_responses,
     level_bias_m,
     links_of,
     response_noise_dbm,
+    rooms_at,
     saturated,
     sent_dbm,
     shadowing,
+    with_diffuse,
 )
 from parhelion.sensors.waves.uwb.config import CHANNELS, UwbConfig
-from parhelion.sensors.waves.uwb.diffuse import Rooms, rooms_at, with_diffuse
 from parhelion.sensors.waves.uwb.paths import RadioPaths, find_paths, mirror_finder
 from parhelion.sensors.waves.uwb.solve import Fixes, can_locate, check_layout, locate
 from parhelion.sensors.waves.uwb.walls import wall_around
