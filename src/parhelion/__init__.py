@@ -79,6 +79,7 @@ _HOME = {
     "Scenario": "scenario.scenario",
     "Sensor": "sensors.base",
     "SensorKind": "sensors.kinds",
+    "SmokeCloud": "weather.media.smoke",
     "Snow": "weather.media.snow",
     "SplineMotion": "motion.spline",
     "SprayCloud": "weather.media.spray",
@@ -94,6 +95,7 @@ _HOME = {
     "Waveform": "core.clouds",
     "Waypoints": "core.trajectory",
     "Weather": "weather.weather",
+    "Window": "sensors.optics.window",
     "World": "world.world",
     "check_sensor": "sensors.check",
     "connect": "live.client",
@@ -189,6 +191,7 @@ if TYPE_CHECKING:
     from parhelion.sensors.optics.lidar.config import LidarConfig as LidarConfig
     from parhelion.sensors.optics.lidar.lidar import Lidar as Lidar
     from parhelion.sensors.optics.lidar.points import ScanTensors as ScanTensors
+    from parhelion.sensors.optics.window import Window as Window
     from parhelion.sensors.waves.echo.config import EchoConfig as EchoConfig
     from parhelion.sensors.waves.echo.echo import Echo as Echo
     from parhelion.sensors.waves.gnss.config import GnssConfig as GnssConfig
@@ -206,6 +209,7 @@ if TYPE_CHECKING:
     from parhelion.weather.media.dust import DustTrail as DustTrail
     from parhelion.weather.media.fog import Fog as Fog
     from parhelion.weather.media.rain import Rain as Rain
+    from parhelion.weather.media.smoke import SmokeCloud as SmokeCloud
     from parhelion.weather.media.snow import Snow as Snow
     from parhelion.weather.media.spray import SprayCloud as SprayCloud
     from parhelion.weather.parts import Heterogeneity as Heterogeneity

@@ -283,8 +283,8 @@ def test_the_viewer_has_a_slider() -> None:
     server = MagicMock()
     Panel(server, session, [], MagicMock())
     calls = {call.args[0]: call for call in server.gui.add_slider.call_args_list}
-    own = ["rain [mm/h]", "visibility [m]", "snow [mm/h]", "dust [mg/m³]", "spray [g/m³]"]
-    assert list(calls) == ["point [cm]", *own, "ash [mg/m³]"]
+    own = ["rain [mm/h]", "visibility [m]", "snow [mm/h]", "dust [mg/m³]", "spray [g/m³]", "smoke [mg/m³]"]
+    assert list(calls) == ["point [cm]", *own, "ash [mg/m³]", "wetness", "puddles", "snow cover"]
     assert calls["ash [mg/m³]"].args[1:] == (0.0, 200.0, 1.0, 7.0)
     weather = weather_of(ph.Weather(rain_rate_mm_h=1), Request(amounts=(("ash", 20.0),)), (0.0, 0.0, 0.0))
     assert weather == ph.Weather(rain_rate_mm_h=1, ash_density_mg_m3=20)

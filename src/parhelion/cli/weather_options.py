@@ -73,8 +73,11 @@ def _parameters() -> list[Any]:
 @lru_cache(maxsize=8)
 def _made_for(media: tuple[Medium, ...]) -> list[Any]:
     """Parameters of the weather options as typer makes them."""
+    from parhelion.weather.ground import AMOUNTS
+
     found = [_option(_name(one.amount.option), *_amount_type(one), one.amount.option) for one in media]
     found.append(_option("wind", str, "X,Y[,Z]", "Wind in the world, in m/s.", "--wind"))
+    found += [_option(name, str, one.metavar, one.help, one.option) for name, one in AMOUNTS.items()]
     choice: Any = Enum
     for option in (option for one in media for option in one.options):
         words = {word: word for word in option.choices}
@@ -125,6 +128,7 @@ class WeatherOptions:
     def weather(self, base: Weather | None = None) -> Weather | None:
         """Weather of the file or of `base`, changed by the options; without any option, `base`."""
         from parhelion.weather import Weather, media
+        from parhelion.weather.ground import AMOUNTS
 
         if not self.given:
             return base
@@ -138,6 +142,8 @@ class WeatherOptions:
                 parts = [_placed(medium, text) for text in value]
                 found = found.replace(**{medium.name: [*getattr(found, medium.name), *parts]})
         found = _changed(found, "--wind", "wind_m_s", _wind(self.given.get("wind")))
+        for name, amount in AMOUNTS.items():
+            found = _changed(found, amount.option, name, _share(self.given.get(name)))
         for medium in media.table().values():
             for option in medium.options:
                 found = self._with_detail(found, medium, option)
@@ -234,6 +240,14 @@ def _wind(text: str | None) -> list[float] | None:
         return None
     found = numbers(text, "--wind", "X,Y[,Z]", (2, 3))
     return [*found, *[0.0] * (3 - len(found))]
+
+
+def _share(text: str | None) -> float | str | None:
+    """Number of a share, or the text for the check of the field."""
+    try:
+        return text if text is None else float(text)
+    except ValueError:
+        return text
 
 
 def _placed(medium: Medium, text: str) -> Any:

@@ -73,12 +73,8 @@ def soil_of(material: str, *, wet: bool = False) -> Soil | None:
 
 
 def is_wet(world: World, time: float) -> bool:
-    """True if the weather wets surfaces at a time [s]."""
-    weather = world.weather
-    if weather is None:
-        return False
-    covers = (one.medium.effects.cover(one.part) for one in weather.present(time))
-    return any(cover is not None and cover.wets for cover in covers)
+    """True if the ground is wet at a time [s]: as the weather's `wetness` states, by default if it rains."""
+    return world.weather is not None and world.weather.is_wet_at(time)
 
 
 def surfaces_of(world: World, *, wet: bool) -> Floats:

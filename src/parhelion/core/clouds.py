@@ -68,7 +68,7 @@ FIELDS: Mapping[str, FieldSpec] = MappingProxyType(
 )
 
 # Values of the `origin` field.
-ORIGINS = ("surface", "rain", "fog", "snow", "dust", "multipath", "noise", "spray")
+ORIGINS = ("surface", "rain", "fog", "snow", "dust", "multipath", "noise", "spray", "window", "smoke", "interference")
 _further_origins: dict[int, str] = {}
 
 
@@ -228,6 +228,8 @@ class Shots(Record):
     """Ambient light per shot [counts], shape (n,); None if the sensor does not measure it."""
     noise: NDArray[np.float32] | None = field(default=None, metadata=_per_shot("photons", "", "float32"))
     """Signal of shots without a return [photons], 0 for others, shape (n,); None if the sensor does not report it."""
+    window: NDArray[np.float32] | None = field(default=None, metadata=_per_shot("1", "", "float32"))
+    """Ground truth: share of the light that passes the dirty window, both ways, shape (n,); None for a clean one."""
 
     def __len__(self) -> int:
         return int(self.time.shape[0])

@@ -25,7 +25,7 @@ from parhelion.outputs.topics import Layout
 from parhelion.scenario.scenario import Scenario, Step
 from parhelion.scenario.schema import BagOutput
 from parhelion.weather.daylight import Daylight
-from parhelion.weather.media import table
+from parhelion.weather.media import whole_amounts
 from parhelion.weather.weather import Weather
 
 TWIST = "geometry_msgs/msg/Twist"
@@ -163,8 +163,7 @@ class AirControl:
         self._asked: queue.Queue[tuple[str, str, float, queue.Queue[str]]] = queue.Queue(_MOST_ASKED)
         self.state: dict[str, Any] = {"time_s": 0.0, **_air(scenario)}
         """Time [s], weather and daylight after the last change."""
-        clear = {one.amount.short: one.amount.clear for one in table().values() if one.place is None}
-        self._clear: dict[str, float] = clear
+        self._clear: dict[str, float] = {name: one.clear for name, one in whole_amounts().items()}
         self._received = {} if node is None else air_subscriptions(node)
         if node is not None:
             node.advertise(STATE, STRING)
@@ -241,8 +240,7 @@ class AirControl:
 
 def air_subscriptions(node: Any) -> dict[tuple[str, str], Any]:
     """Subscriptions to the topics of weather and daylight, by kind and field."""
-    amounts = [one.amount.short for one in table().values() if one.place is None]
-    found = {(WEATHER, name): node.subscribe(f"{WEATHER}/{name}", FLOAT) for name in amounts}
+    found = {(WEATHER, name): node.subscribe(f"{WEATHER}/{name}", FLOAT) for name in whole_amounts()}
     return found | {(DAYLIGHT, name): node.subscribe(f"{DAYLIGHT}/{name}", FLOAT) for name in DAYLIGHT_FIELDS}
 
 

@@ -32,7 +32,7 @@ from parhelion.outputs.topics import MAP
 from parhelion.scenario.control import Control, Reply
 from parhelion.scenario.editor import FEATURES, MOST_SPAWNED
 from parhelion.scenario.verbs import Verb, VerbError, verb_of
-from parhelion.weather.media import table
+from parhelion.weather.media import whole_amounts
 from parhelion.weather.weather import Weather
 from parhelion.world.loaders import MESH_SUFFIXES
 
@@ -485,7 +485,7 @@ class AirTopics:
         """Number of ignored messages: damaged, not finite or out of range."""
         self.clock = clock_message(0)
         """Last message of `/clock`."""
-        self._clear = {one.amount.short: one.amount.clear for one in table().values() if one.place is None}
+        self._clear = {name: one.clear for name, one in whole_amounts().items()}
         self._received = air_subscriptions(node)
         node.advertise(STATE, STRING)
         node.advertise(self.clock.topic, self.clock.type)
@@ -589,8 +589,7 @@ class _Parameters:
 
     def __init__(self, call: Callable[..., dict[str, Any]]) -> None:
         self._call = call
-        media = [one.amount for one in table().values() if one.place is None]
-        self._clear = {f"weather.{one.short}": one.clear for one in media}
+        self._clear = {f"weather.{name}": one.clear for name, one in whole_amounts().items()}
         self.names = [*self._clear, *(f"daylight.{name}" for name in DAYLIGHT_FIELDS)]
 
     def _values(self) -> dict[str, float | None]:
@@ -647,7 +646,7 @@ class _Parameters:
 
     def describe_parameters(self, request: Any) -> Any:
         """Return the types and units."""
-        limits = {f"weather.{one.amount.short}": one.amount for one in table().values() if one.place is None}
+        limits = {f"weather.{name}": one for name, one in whole_amounts().items()}
         found = []
         for name in request.names[:1024]:
             amount = limits.get(name)

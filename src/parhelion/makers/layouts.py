@@ -96,6 +96,27 @@ CLOCK_XYZIRT = ClockXyzirt()
 """Layout of the drivers of Hesai and RoboSense."""
 
 
+class PackedXyzvirt(CloudLayout):
+    """Packed points of 26 bytes with `velocity`, the radial velocity [m/s], of lidars that measure it."""
+
+    dtype = np.dtype(
+        [("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("velocity", "<f4"), ("intensity", "<f4"), ("ring", "<u2"),
+         ("time", "<f4")]
+    )  # fmt: skip
+
+    def points(self, cloud: PointCloud, height: int = 0) -> NDArray[Any]:
+        """See `CloudLayout.points`."""
+        rows = with_xyz(self.dtype, cloud)
+        for name, ours in (("velocity", "radial_velocity"), *((one, one) for one in ("intensity", "ring", "time"))):
+            if ours in cloud.fields:
+                rows[name] = cloud.fields[ours]
+        return rows
+
+
+XYZVIRT = PackedXyzvirt()
+"""Layout with radial velocity."""
+
+
 def with_xyz(dtype: np.dtype[Any], cloud: PointCloud) -> NDArray[Any]:
     """Rows of a structure with a cloud's coordinates; all other fields are 0."""
     rows = np.zeros(len(cloud), dtype)

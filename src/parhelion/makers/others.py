@@ -1,8 +1,9 @@
-"""Makers of 2D scanners, whose data are no UDP packets. Each moves to its own folder along with its codec."""
+"""Makers without packets over UDP, or whose packets are not public. Each moves to its own folder with its codec."""
 
 from __future__ import annotations
 
-from parhelion.makers import Maker
+from parhelion.makers import Maker, RosDriver
+from parhelion.makers.layouts import XYZVIRT
 
 SICK = Maker("sick", "SICK", no_codec="SICK scanners send CoLa telegrams over TCP; captures hold UDP packets")
 HOKUYO = Maker(
@@ -10,4 +11,10 @@ HOKUYO = Maker(
 )
 SLAMTEC = Maker(
     "slamtec", "Slamtec", no_codec="RPLIDARs send their samples over a serial line; captures hold UDP packets"
+)
+AEVA = Maker(
+    "aeva",
+    "Aeva",
+    ros=RosDriver("/aeva/pointcloud", "aeva", XYZVIRT),
+    no_codec="the packets of Aeva are not public; its library delivers points",
 )

@@ -365,16 +365,22 @@ def _specular_columns(specular: Config) -> dict[str, Any]:
 STEPS = 1024
 
 
-def reflection_table(materials: Sequence[Material], wavelength_nm: float, *, textured: bool) -> NDArray[np.float32]:
+def reflection_table(
+    materials: Sequence[Material],
+    wavelength_nm: float,
+    *,
+    textured: bool,
+    table: Mapping[str, NDArray[Any]] | None = None,
+) -> NDArray[np.float32]:
     """Table of f cos(theta) with STEPS rows per material: value at the row's angle, and difference to the next row.
 
-    There are two columns for the whole BRDF; with `textured`, two for the part that a texture multiplies and two for
-    the remainder. Linear interpolation is within 0.3 % of the BRDF for any roughness above 0.02.
+    `table` are other columns than those of `material_table`, for example of wet surfaces. There are two columns for
+    the whole BRDF; with `textured`, two for the part that a texture multiplies and two for the remainder. Linear
+    interpolation is within 0.3 % of the BRDF for any roughness above 0.02.
     """
     cos = 1.0 - np.linspace(0.0, 1.0, STEPS + 1) ** 4
-    columns = {
-        name: values.astype(np.float64)[:, None] for name, values in material_table(materials, wavelength_nm).items()
-    }
+    table = material_table(materials, wavelength_nm) if table is None else table
+    columns = {name: values.astype(np.float64)[:, None] for name, values in table.items()}
     number = np.arange(len(materials))[:, None]
     curve = columns["curve_level"] * curve_value(
         np.broadcast_to(cos, (len(materials), STEPS + 1)), number, material_curves(materials).astype(np.float64).ravel()

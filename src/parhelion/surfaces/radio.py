@@ -250,6 +250,36 @@ def _both(make: Callable[[Complexes], Complexes], cos: Floats, eta: Complexes) -
     return make(te), make(tm)
 
 
+def coated(
+    cos_incidence: ArrayLike,
+    film_permittivity: ArrayLike,
+    below_permittivity: ArrayLike,
+    thickness_m: ArrayLike,
+    frequency_hz: ArrayLike,
+) -> tuple[Complexes, Complexes]:
+    """Reflection (TE, TM) of a film on a half-space, in air, with all internal reflections.
+
+        r = (r_1 + r_2 e^{-2iq}) / (1 + r_1 r_2 e^{-2iq}),  q = 2 pi d / wavelength sqrt(eta - sin^2)
+
+    r_1 and r_2 are Fresnel's coefficients of the upper and the lower side of the film (Born and Wolf, section 1.6).
+    """
+    cos = np.asarray(cos_incidence, dtype=np.float64)
+    etas = [np.asarray(one, dtype=np.complex128) for one in (1.0, film_permittivity, below_permittivity)]
+    roots = [np.sqrt(eta - (1.0 - cos * cos)) for eta in etas]
+    wavelength = SPEED_OF_LIGHT_M_S / np.asarray(frequency_hz, dtype=np.float64)
+    # The imaginary part of a permittivity is negative, so that waves decay as exp(-i q).
+    twice = np.exp(-4j * np.pi * np.asarray(thickness_m, dtype=np.float64) / wavelength * roots[1])
+    found = []
+    for weights in ((1.0, 1.0, 1.0), etas):
+        sides = [
+            (weights[k + 1] * roots[k] - weights[k] * roots[k + 1])
+            / (weights[k + 1] * roots[k] + weights[k] * roots[k + 1])
+            for k in range(2)
+        ]
+        found.append(np.asarray((sides[0] + sides[1] * twice) / (1.0 + sides[0] * sides[1] * twice)))
+    return found[0], found[1]
+
+
 def slab_loss_db(
     cos_incidence: ArrayLike, relative_permittivity: ArrayLike, thickness_m: ArrayLike, frequency_hz: ArrayLike
 ) -> Floats:

@@ -5,6 +5,7 @@ from parhelion.weather.media import Medium, register_medium
 from parhelion.weather.media.dust import DustCloud, DustTrail
 from parhelion.weather.media.fog import Fog
 from parhelion.weather.media.rain import Rain
+from parhelion.weather.media.smoke import SmokeCloud
 from parhelion.weather.media.snow import Snow
 from parhelion.weather.media.spray import SprayCloud
 from parhelion.weather.parts import Heterogeneity, Schedule, value_at
@@ -19,6 +20,7 @@ __all__ = [
     "Medium",
     "Rain",
     "Schedule",
+    "SmokeCloud",
     "Snow",
     "SprayCloud",
     "Weather",

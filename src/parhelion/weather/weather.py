@@ -19,13 +19,17 @@ from parhelion.core.deprecation import deprecated_method
 from parhelion.core.errors import ConfigError
 from parhelion.core.files import write_whole
 from parhelion.core.pose import Pose
+from parhelion.weather.ground import AMOUNTS as GROUND
+from parhelion.weather.ground import FROM_RAIN, HALF_WET, Ground, ground_at, share_check
+from parhelion.weather.ground import is_constant as ground_is_constant
 from parhelion.weather.media import Cover, Medium, Radio, table
-from parhelion.weather.parts import Schedule, WholeNumber, Wind, plain, range_words, seconds, within
+from parhelion.weather.parts import Schedule, WholeNumber, Wind, bounds_of, plain, range_words, seconds, within
 
 if TYPE_CHECKING:
     from parhelion.weather.media.dust import DustCloud, DustTrail
     from parhelion.weather.media.fog import Fog
     from parhelion.weather.media.rain import Rain
+    from parhelion.weather.media.smoke import SmokeCloud
     from parhelion.weather.media.snow import Snow
     from parhelion.weather.media.spray import SprayCloud
     from parhelion.weather.raised import RaisedPart
@@ -64,6 +68,8 @@ def _fields(media: tuple[Medium, ...]) -> type[config.Config]:
     fields["wind_m_s"] = (tuple[Wind, Wind, Wind], (0.0, 0.0, 0.0))
     for name, (low, high) in AIR.items():
         fields[name] = (Annotated[float, Field(ge=low, le=high)] | None, None)
+    for name in GROUND:
+        fields[name] = (Annotated[Schedule | str, share_check(name)] | None, None)
     fields["seed"] = (Annotated[WholeNumber, within(0, 2**64 - 1)], 0)
     checks: dict[str, Any] = {"one_form": field_validator(*shorts)(one_form)}
     checks |= {f"list_of_{one.name}": _a_list(one) for one in media if one.place is not None}
@@ -86,7 +92,8 @@ class Conditions:
     The amount of each medium is an attribute: `rain_rate_mm_h`, `visibility_m` (infinite without fog),
     `snow_rate_mm_h` (as melted water), `cloud_density_kg_m3` (at the centre of each dust cloud, trails left out),
     `trails_begun` (dust trails; their dust remains after they end), `spray_density_kg_m3` (at the centre of each cloud
-    of spray), and those of media of other packages. Dust and spray that vehicles raise are left out.
+    of spray), those of media of other packages, and `wetness`, `puddles` and `snow_cover` of the ground. Dust and
+    spray that vehicles raise are left out.
     """
 
     time_s: float
@@ -109,16 +116,17 @@ class Conditions:
 
     @property
     def is_clear(self) -> bool:
-        """True if the air holds nothing. Wind alone is clear air."""
+        """True if the air holds nothing, whatever the ground. Wind alone is clear air."""
         clear = _clear_air()
-        return not any(any(now) if isinstance(now, tuple) else now != clear[name] for name, now in self.amounts.items())
+        air = [(name, now) for name, now in self.amounts.items() if name not in GROUND]
+        return not any(any(now) if isinstance(now, tuple) else now != clear[name] for name, now in air)
 
 
 def _clear_air() -> dict[str, Any]:
     amounts: dict[str, Any] = {}
     for medium in table().values():
         amounts |= medium.effects.conditions(medium, (), 0.0)
-    return amounts
+    return amounts | dict.fromkeys(GROUND, 0.0)
 
 
 class Present(NamedTuple):
@@ -146,10 +154,15 @@ class Weather:
         snow: Snow and the surfaces that it covers.
         dust: Dust clouds and trails.
         spray: Clouds of spray.
+        smoke: Clouds of smoke.
         wind_m_s: Velocity of the air in the world [m/s].
         temperature_c: Temperature of the air [°C]; by default each sensor uses that of its data sheet.
         humidity_percent: Relative humidity of the air [%]; by default that of the data sheet.
         pressure_hpa: Pressure of the air [hPa]; by default that of the data sheet.
+        wetness: Wet share of surfaces, 0 to 1, or 'from-rain'; by default sensors see dry surfaces,
+            and cameras wet ones in rain.
+        puddles: Share of level ground under puddles, 0 to 1, or 'from-rain'.
+        snow_cover: Share of surfaces facing up that snow covers, 0 to 1.
         seed: Selects the random positions of eddies and cells and the motion of dust.
         others: Media of other packages by name.
 
@@ -169,6 +182,7 @@ class Weather:
     snow: Snow | None
     dust: tuple[DustCloud | DustTrail, ...]
     spray: tuple[SprayCloud, ...]
+    smoke: tuple[SmokeCloud, ...]
     wind_m_s: tuple[float, float, float]
     """Velocity of the air in the world, the same everywhere."""
     temperature_c: float | None
@@ -177,6 +191,12 @@ class Weather:
     """Relative humidity of the air [%]; None leaves it to the sensors."""
     pressure_hpa: float | None
     """Pressure of the air [hPa]; None leaves it to the sensors."""
+    wetness: Schedule | str | None
+    """Wet share of surfaces; None leaves it to the sensors."""
+    puddles: Schedule | str | None
+    """Share of level ground under puddles."""
+    snow_cover: Schedule | None
+    """Share of surfaces facing up that snow covers."""
     seed: int
     """Selects the random positions of eddies and cells and the motion of dust."""
     raised: tuple[tuple[str, RaisedPart], ...]
@@ -193,10 +213,14 @@ class Weather:
         snow: Snow | Mapping[str, Any] | None = None,
         dust: Sequence[DustCloud | DustTrail | Mapping[str, Any]] = (),
         spray: Sequence[SprayCloud | Mapping[str, Any]] = (),
+        smoke: Sequence[SmokeCloud | Mapping[str, Any]] = (),
         wind_m_s: Sequence[float] = (0.0, 0.0, 0.0),
         temperature_c: float | None = None,
         humidity_percent: float | None = None,
         pressure_hpa: float | None = None,
+        wetness: Schedule | str | None = None,
+        puddles: Schedule | str | None = None,
+        snow_cover: Schedule | None = None,
         seed: int = 0,
         **others: Any,
     ) -> None:
@@ -211,16 +235,20 @@ class Weather:
             "snow": snow,
             "dust": dust,
             "spray": spray,
+            "smoke": smoke,
             "wind_m_s": wind_m_s,
             "seed": seed,
             "temperature_c": temperature_c,
             "humidity_percent": humidity_percent,
             "pressure_hpa": pressure_hpa,
+            "wetness": wetness,
+            "puddles": puddles,
+            "snow_cover": snow_cover,
         }
         self._take(config.parse(weather_fields(), plain(given), "weather"))
 
     def _take(self, fields: Any) -> None:
-        values: dict[str, Any] = {name: getattr(fields, name) for name in ("wind_m_s", *AIR, "seed")}
+        values: dict[str, Any] = {name: getattr(fields, name) for name in ("wind_m_s", *AIR, *GROUND, "seed")}
         for name, medium in table().items():
             part = getattr(fields, name)
             if medium.place is not None:
@@ -240,7 +268,7 @@ class Weather:
         raise FrozenInstanceError(f"cannot assign to field {name!r}")
 
     def _key(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, name) for name in (*table(), "wind_m_s", *AIR, "seed", "raised"))
+        return tuple(getattr(self, name) for name in (*table(), "wind_m_s", *AIR, *GROUND, "seed", "raised"))
 
     def __eq__(self, other: object) -> bool:
         return self._key() == other._key() if isinstance(other, Weather) else NotImplemented
@@ -274,6 +302,9 @@ class Weather:
             found = getattr(self, name)
             parts = found if medium.place is not None else () if found is None else (found,)
             amounts |= medium.effects.conditions(medium, parts, now)
+        ground = self.ground(now)
+        if ground is not None:
+            amounts |= {name: getattr(ground, name) for name in GROUND}
         return Conditions(now, wind_m_s=self.wind_m_s, **amounts)
 
     def is_clear(self, time: float | None = None) -> bool:
@@ -284,7 +315,12 @@ class Weather:
     @property
     def is_constant(self) -> bool:
         """True if the weather is the same at all times."""
-        return not any(self.wind_m_s) and all(part.is_constant(medium.amount) for medium, part, _ in self.parts())
+        still = not any(self.wind_m_s) and all(part.is_constant(medium.amount) for medium, part, _ in self.parts())
+        return still and ground_is_constant(self)
+
+    def ground(self, time: float) -> Ground | None:
+        """Wet and snowy ground at a time [s]; None if it is dry and bare, or if this weather does not state it."""
+        return ground_at(self, float(seconds(time)))
 
     def radio(self, time: float, frequency_hz: float) -> list[tuple[Medium, Radio]]:
         """Effects of media on radio waves at a time [s]."""
@@ -304,8 +340,18 @@ class Weather:
 
     @property
     def is_wet(self) -> bool:
-        """True if porous surfaces are wet."""
+        """True if porous surfaces are wet at some time: as `wetness` states, by default if it rains."""
+        if self.wetness is not None and self.wetness != FROM_RAIN:
+            return bounds_of(self.wetness)[1] >= HALF_WET  # type: ignore[arg-type]
         return any(cover.wets for _, cover in self._covers())
+
+    def is_wet_at(self, time: float) -> bool:
+        """Return True if the ground is wet at a time [s]: as `wetness` states, by default if it rains."""
+        if self.wetness is not None:
+            ground = self.ground(time)
+            return ground is not None and ground.wetness >= HALF_WET
+        covers = (one.medium.effects.cover(one.part) for one in self.present(time))
+        return any(cover is not None and cover.wets for cover in covers)
 
     def _covers(self) -> Iterator[tuple[str, Cover]]:
         for medium, part, _ in self.parts():
@@ -323,7 +369,7 @@ class Weather:
         """
         wanted = config.parse(weather_fields(), plain(changes), "weather")
         given = wanted.model_fields_set
-        values: dict[str, Any] = {name: getattr(self, name) for name in (*table(), "wind_m_s", *AIR, "seed")}
+        values: dict[str, Any] = {name: getattr(self, name) for name in (*table(), "wind_m_s", *AIR, *GROUND, "seed")}
         values |= {name: getattr(wanted, name) for name in given if name in values}
         for name, medium in table().items():
             field, short, part = medium.amount.field, medium.amount.short, values[name]
@@ -413,7 +459,7 @@ class Weather:
                 content |= {amount.short: fields[amount.field]} if short else {medium.name: fields}
         if any(self.wind_m_s):
             content["wind_m_s"] = list(self.wind_m_s)
-        content |= {name: value for name in AIR if (value := getattr(self, name)) is not None}
+        content |= {name: plain(value) for name in (*AIR, *GROUND) if (value := getattr(self, name)) is not None}
         if self.seed:
             content["seed"] = self.seed
         return content
@@ -446,4 +492,7 @@ class Weather:
             words.append(f"wind ({', '.join(f'{v:g}' for v in self.wind_m_s)}) m/s")
         units = {"temperature_c": "°C", "humidity_percent": "% humidity", "pressure_hpa": "hPa"}
         words += [f"{value:g} {unit}" for name, unit in units.items() if (value := getattr(self, name)) is not None]
+        for name, amount in GROUND.items():
+            if (value := getattr(self, name)) is not None:
+                words.append(f"{amount.word} {value if value == FROM_RAIN else range_words(value)}")
         return f"<Weather {', '.join(words) or 'clear'}>"

@@ -26,7 +26,13 @@ _LARGEST_POINT = 1 << 20
 
 # Fields of other drivers.
 _SAME_RING = ("line", "channel", "laser_id")
-_SAME = {"intensities": "intensity", "i": "intensity", "ambient": "near_ir", **dict.fromkeys(_SAME_RING, "ring")}
+_SAME = {
+    "intensities": "intensity",
+    "i": "intensity",
+    "ambient": "near_ir",
+    "velocity": "radial_velocity",
+    **dict.fromkeys(_SAME_RING, "ring"),
+}
 """Our name of fields with the same unit, by their name in other drivers."""
 _RELATIVE_TIME = ("t", "time", "offset_time")
 """Names of times after the header's stamp: floats are seconds, integers nanoseconds."""

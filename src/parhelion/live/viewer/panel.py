@@ -16,8 +16,10 @@ from parhelion.live.viewer.frames import CameraFrame
 from parhelion.live.viewer.opening import POINT_SIZE_M
 from parhelion.live.viewer.session import SPEEDS, Pick, Session
 from parhelion.live.viewer.stages import ViewFrame
-from parhelion.weather import Medium, media
+from parhelion.weather import media
 from parhelion.weather.daylight import Daylight
+from parhelion.weather.ground import AMOUNTS as GROUND
+from parhelion.weather.media import Amount
 
 SAVE, HOME = "save PNG", "reset view"
 _BRAND = "#ffb454"
@@ -185,11 +187,15 @@ class Panel:
         for name, medium in ((name, media.table()[name]) for name in self._session.stage.media):
             # The slider of a placed medium adds a part, so it starts at zero.
             now = present.get(name, medium.amount.clear) if medium.place is None else medium.amount.clear
-            self._add_amount(medium, now)
+            self._add_amount(name, medium.word, medium.amount, now)
+        if self._session.stage.world is not None:  # recordings have no ground
+            at = None if weather is None else weather.at(time)
+            for name, amount in GROUND.items():
+                self._add_amount(name, amount.word, amount, 0.0 if at is None else getattr(at, name))
 
-    def _add_amount(self, medium: Medium, now: float) -> None:
-        """Slider of one medium; `now` is its amount in the weather of the world."""
-        amount, shown = medium.amount, medium.amount.slider
+    def _add_amount(self, name: str, word: str, amount: Amount, now: float) -> None:
+        """Slider of one amount; `now` is that in the weather of the world."""
+        shown = amount.slider
         ends_clear = amount.clear > amount.high  # a visibility: the upper end is clear air
         value = now / shown.scale
         if ends_clear:
@@ -197,7 +203,7 @@ class Panel:
         else:
             top = max(shown.top, value)
         slider = self._gui.add_slider(
-            f"{medium.word} [{shown.unit or amount.unit}]",
+            f"{word} [{unit}]" if (unit := shown.unit or amount.unit) else word,
             shown.low,
             top,
             shown.step,
@@ -208,11 +214,11 @@ class Panel:
 
         def change(new: float) -> None:
             chosen = amount.clear if ends_clear and new >= shown.top else float(new) * shown.scale
-            self._air[medium.name].moved_s = clock.monotonic()
-            self._session.change(amounts={medium.name: chosen})
+            self._air[name].moved_s = clock.monotonic()
+            self._session.change(amounts={name: chosen})
 
         by_hand(slider, change)
-        self._air[medium.name] = _Slider(slider, shown.low, top, shown.scale)
+        self._air[name] = _Slider(slider, shown.low, top, shown.scale)
 
     def _add_daylight(self, values: Mapping[str, float]) -> None:
         with self._gui.add_folder("Daylight"):

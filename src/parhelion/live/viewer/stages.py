@@ -27,6 +27,7 @@ from parhelion.scenario.scenario import Scenario, Step
 from parhelion.scenario.sensors import FrameOnBoard
 from parhelion.sensors.optics.lidar.lidar import Lidar
 from parhelion.weather import Weather, media
+from parhelion.weather.ground import AMOUNTS as GROUND
 from parhelion.world.world import World
 
 # ---- a subset of the beams of a scan as lines, which show the field of view -----------------------------------------
@@ -223,13 +224,17 @@ def weather_of(base: Weather | None, request: Request, placed_at: Triple) -> Wea
     """Weather of the world with the changes of the request."""
     weather = base if base is not None else Weather()
     for name, value in request.amounts:
+        if name in GROUND:
+            weather = weather.replace(**{name: value})
+            continue
         medium = media.table()[name]
         if medium.place is None:
             weather = weather.replace(**{medium.amount.short: None if value == medium.amount.clear else value})
         elif value != medium.amount.clear:
             part = medium.place(placed_at, PLACED_HALF_SIZE_M, value)
             weather = weather.replace(**{name: [*getattr(weather, name), part]})
-    return None if weather.is_clear() else weather
+    stated = any(getattr(weather, name) is not None for name in GROUND)
+    return None if weather.is_clear() and not stated else weather
 
 
 def joined(clouds: Mapping[str, PointCloud]) -> PointCloud:

@@ -16,6 +16,7 @@ from parhelion.live.viewer.server import LOOPBACK, PORT, Viewer
 from parhelion.live.viewer.stages import Request, ViewFrame, measured, plain_bodies
 from parhelion.scenario.scenario import Scenario
 from parhelion.weather import media
+from parhelion.weather.ground import AMOUNTS as GROUND
 from parhelion.world.world import World
 
 _JOIN_S = 5.0
@@ -75,7 +76,9 @@ class StreamStage:
     def _pass_on(self, request: Request) -> None:
         """Request the changes of sliders, each once."""
         table = media.table()
-        wanted = {(WEATHER, table[name].amount.short): value for name, value in request.amounts}
+        wanted = {
+            (WEATHER, table[name].amount.short if name in table else name): value for name, value in request.amounts
+        }
         wanted |= {(DAYLIGHT, name): value for name, value in request.daylight}
         for key, value in wanted.items():
             if self._passed.get(key) != value:
@@ -110,10 +113,11 @@ def air_of(state: dict[str, Any], time_s: float) -> dict[str, float]:
     """Values of all sliders in the state of a stream, by the name of a medium or a field of daylight."""
     from parhelion.weather.weather import Weather
 
-    there = {one.medium.name: one.amount for one in Weather.from_mapping(state["weather"]).present(time_s)}
+    weather = Weather.from_mapping(state["weather"])
+    there, now = {one.medium.name: one.amount for one in weather.present(time_s)}, weather.at(time_s)
     table = media.table()
     amounts = {name: there.get(name, one.amount.clear) for name, one in table.items() if one.place is None}
-    return {**amounts, **daylight_of(state)}
+    return {**amounts, **{name: getattr(now, name) for name in GROUND}, **daylight_of(state)}
 
 
 class ViewOutlet:

@@ -14,6 +14,8 @@ import numpy as np
 from parhelion.pictures import html
 from parhelion.pictures.html import count
 from parhelion.pictures.top_view import Way, steps_m
+from parhelion.weather.ground import AMOUNTS, FROM_RAIN
+from parhelion.weather.parts import schedule_words
 
 if TYPE_CHECKING:
     from parhelion.outputs.report.collect import RunReport
@@ -99,6 +101,11 @@ def weather_table(scenario: Scenario) -> str:
     rows: list[tuple[str, str, str]] = []
     if weather is not None:
         rows += [part.summary(medium.name, medium.amount) for medium, part, _ in weather.parts()]
+        for name, amount in AMOUNTS.items():
+            if (value := getattr(weather, name)) is not None:
+                rows.append(
+                    (amount.word, *((value, "all the time") if value == FROM_RAIN else schedule_words(value, "")))
+                )
         if any(weather.wind_m_s):
             wind = ", ".join(f"{value:g}" for value in weather.wind_m_s)
             rows.append(("wind", f"({wind}) m/s", "all the time"))

@@ -6,7 +6,7 @@ Only parts with an appearance (`surfaces/appearance.py`) are affected; kernels o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -272,11 +272,6 @@ class Looks:
     ) -> Looks:
         """Copy appearances of parts to the device; `wetness` (parts,) is a factor on the base colours."""
         chosen = list(looks.values())
-        numbers = np.zeros((len(chosen), 3, 4), np.float32)
-        for row, (part, look) in zip(numbers, looks.items(), strict=True):
-            row[0] = (*(np.array(look.base) * wetness[part]), max(look.roughness, LEAST_ROUGHNESS))
-            row[1] = (*look.emission_cd_m2, look.metallic)
-            row[2, 0] = look.normal_scale
         pictures, of_pictures = _numbered([picture for look in chosen for picture in look.pictures])
         kinds = ("base", "surface", "normal", "glow")
         used = np.asarray(of_pictures.reshape(-1, 4).any(axis=0))
@@ -292,13 +287,17 @@ class Looks:
             channels,
             frozenset(kind for kind, there in zip(kinds, used, strict=True) if there),
             table(part_rows),
-            table(numbers),
+            table(_numbers(looks, wetness)),
             table(of_pictures),
             Pictures.of(scene, pictures),
             table(SRGB_TO_LINEAR),
             table(_tangents(scene) if used[2] else np.zeros((1, 4), np.float32)),
             table(np.array([*candela, 0.0], np.float32)),
         )
+
+    def wetted(self, scene: RayScene, looks: Mapping[int, Appearance], wetness: NDArray[Any]) -> Looks:
+        """Copy for another wetness."""
+        return replace(self, numbers=scene.engine.table(_numbers(looks, wetness)))
 
     def at(self, cast: SceneArrays, hit: Trace, time: Float, active: Masks) -> Look:
         """Appearance at hits."""
@@ -359,6 +358,16 @@ class Looks:
         # Picture 0 is white: no normal map. A row without a tangent has degenerate texture coordinates.
         mapped = there & (picture > 0) & (row.w != 0.0)
         return dr.select(mapped, dr.normalize(bent), hit.normal)
+
+
+def _numbers(looks: Mapping[int, Appearance], wetness: NDArray[Any]) -> NDArray[np.float32]:
+    """Field `numbers` of appearances."""
+    numbers = np.zeros((len(looks), 3, 4), np.float32)
+    for row, (part, look) in zip(numbers, looks.items(), strict=True):
+        row[0] = (*(np.array(look.base) * wetness[part]), max(look.roughness, LEAST_ROUGHNESS))
+        row[1] = (*look.emission_cd_m2, look.metallic)
+        row[2, 0] = look.normal_scale
+    return numbers
 
 
 def _channel(colour: list[Float], channel: int) -> Float:

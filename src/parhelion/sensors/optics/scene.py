@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import UNSET, Bool, Float, Int
+from parhelion.core.arrays import UNSET, Bool, Float, Int, Masks, Vectors
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.lock import DeviceOwned
@@ -18,8 +18,11 @@ from parhelion.rays.scene import NOTHING, RayScene, Trace
 from parhelion.sensors.optics.appearance import LUMINANCE, Holes, appearances, corner_uv
 from parhelion.sensors.optics.surface_patterns import SurfacePatterns
 from parhelion.sensors.scene import NO_MATERIAL, Covered, covered_parts, part_numbers, scene_cache, shared_scene
+from parhelion.surfaces.library import material as material_called
 from parhelion.surfaces.material import COLUMNS, Material, material_table, reflected, reflection_table, specular_split
 from parhelion.surfaces.texture import TextureAtlas, linear_srgb, sample_texture
+from parhelion.surfaces.wet import covered_columns, flooded_columns, wet_columns
+from parhelion.weather.ground import Ground, in_puddle, in_snow, patch_level, patch_tile, tile_value
 from parhelion.world.world import World
 
 # ---- Textures on the device -----------------------------------------------------------------------------------------
@@ -118,6 +121,60 @@ class BandTextures:
         return [seen[CHANNELS.get(name, "grey")] for name in self.bands]
 
 
+# ---- puddles and snow -----------------------------------------------------------------------------------------------
+
+
+@kernel_tree()
+@dataclass
+class Patches:
+    """Puddles and snow on the static parts of a world: tables have one block of rows each for bare, flooded and
+    snowy."""
+
+    materials: Int
+    """Number of materials."""
+    parts: Int
+    """Number of parts."""
+    exposed: Int
+    """1 for parts on which puddles and snow lie, 0 for parts of moving objects."""
+    puddle_tile: Float
+    snow_tile: Float
+    puddles: Float
+    """Level of the tile below which puddles lie."""
+    snow: Float
+    x: Float
+    y: Float
+    """Origin of the scene's local frame in the world [m]."""
+
+    @classmethod
+    def of(cls, scene: RayScene, static: NDArray[np.bool_], materials: int, ground: Ground) -> Patches:
+        """Patches of a state of the ground; `static` is the mask of static parts."""
+        engine = scene.engine
+        levels = (
+            patch_level(ground.seed, "puddles", ground.puddles),
+            patch_level(ground.seed, "snow", ground.snow_cover),
+        )
+        return cls(
+            engine.whole(materials),
+            engine.whole(max(1, len(static))),
+            engine.table((static if len(static) else np.zeros(1)).astype(np.uint32)),
+            *(engine.table(patch_tile(ground.seed, name)) for name in ("puddles", "snow")),
+            *(engine.number(level) for level in levels),
+            *(engine.number(float(one)) for one in scene.origin[:2]),
+        )
+
+    def blocks(self, part: Int, place: Vectors, up: Float, active: Masks) -> Int:
+        """Block of hits: 0 bare, 1 under a puddle, 2 under snow.
+
+        `place` is in the scene's local frame; `up` is the upward component of the normal on the visible side.
+        """
+        dr, mi = running_engine().dr, running_engine().mi
+        exposed = active & (dr.gather(mi.UInt32, self.exposed, part, active) > 0)
+        x, y = place.x + self.x, place.y + self.y
+        wet = exposed & in_puddle(tile_value(self.puddle_tile, x, y), up, self.puddles)
+        white = exposed & in_snow(tile_value(self.snow_tile, x, y), up, self.snow)
+        return dr.select(white, mi.UInt32(2), dr.select(wet, mi.UInt32(1), 0))
+
+
 # ---- scene ----------------------------------------------------------------------------------------------------------
 
 
@@ -180,6 +237,8 @@ class Surfaces:
     textures: PartTextures | None
     holes: Holes | None = None
     patterns: SurfacePatterns | None = None
+    patches: Patches | None = None
+    """Puddles and snow; None if there are none."""
 
     def material(self, part: Int, active: Bool) -> Int:
         """Material numbers of parts."""
@@ -217,9 +276,18 @@ class Surfaces:
             return running_engine().mi.Bool(False)
         return running_engine().dr.gather(running_engine().mi.UInt32, self.specular, part, active) != 0
 
-    def specular_split(self, part: Int, cos_theta: Float, active: Bool) -> tuple[Float, Float]:
-        """Power fractions of the reflected and the transmitted path; both are 0 for ordinary surfaces."""
-        return cast("tuple[Float, Float]", specular_split(cos_theta, self.split.at(part, active)))
+    def specular_split(
+        self, part: Int, cos_theta: Float, active: Bool, place: Vectors, up: Float
+    ) -> tuple[Float, Float]:
+        """Power fractions of the reflected and the transmitted path; both are 0 for ordinary surfaces.
+
+        `place` and `up` are as for `Patches.blocks`.
+        """
+        row = part
+        if self.patches is not None:
+            # The columns of the split have blocks of parts, and those of the reflection blocks of materials.
+            row = part + self.patches.blocks(part, place, up, active) * self.patches.parts
+        return cast("tuple[Float, Float]", specular_split(cos_theta, self.split.at(row, active)))
 
     def textured(self, part: Int, active: Bool) -> Bool:
         """Mask of the parts that have a texture, or holes."""
@@ -277,6 +345,9 @@ class LightScene(DeviceOwned):
         self.label_names = dict(world.label_names)
         self.material_rows: NDArray[Any] = rows
         """Number of the material of each part."""
+        self._wavelength_nm = wavelength_nm
+        self._static = static_parts(world)
+        self._in_weather: tuple[Ground, Surfaces] | None = None
         looked_up = part_numbers(world, rows)
         table = material_table(materials, wavelength_nm)
         textures = PartTextures.of(self.scene, world) if np.any(self.parts.texture >= 0) else None
@@ -303,6 +374,59 @@ class LightScene(DeviceOwned):
             holes=Holes.of(self.scene, appearances(world, rows), len(rows)),
             patterns=patterns,
         )
+
+    def surfaces_in(self, ground: Ground | None) -> Surfaces:
+        """Surfaces in a state of the ground; the last one is cached. None is dry ground."""
+        if ground is None or not self.materials:
+            return self.surfaces
+        if self._in_weather is None or self._in_weather[0] != ground:
+            self._in_weather = ground, self._covered(ground)
+        return self._in_weather[1]
+
+    def _covered(self, ground: Ground) -> Surfaces:
+        dry, nm, rows, engine = self.surfaces, self._wavelength_nm, self.material_rows, self.engine
+        textured = dry.textures is not None or dry.patterns is not None
+        table = material_table(self.materials, nm)
+        wet = wet_columns(table, self.materials, ground.wetness, nm)
+        reflection = reflection_table(self.materials, nm, textured=textured, table=wet)
+        if not ground.is_patchy:
+            return replace(dry, reflection=engine.table(reflection))
+        flooded, snow = flooded_columns(table, nm), material_table([material_called("snow")], nm)
+        below = reflection_table(self.materials, nm, textured=textured, table=flooded)
+        white = reflection_table([material_called("snow")], nm, textured=textured)
+        if textured:
+            white = np.concatenate([np.zeros_like(white[..., :2]), white[..., :2]], axis=-1)  # textures lie below snow
+        blocks = [wet, flooded, covered_columns(table, snow)]
+        split = {name: np.concatenate([one[name] for one in blocks]) for name in _SPECULAR_COLUMNS}
+        count = len(self.materials)
+        # Parts of moving objects are always in the first block.
+        all_rows = np.concatenate([rows.astype(np.int64) + count * block for block in range(3)])
+        mirrors = split["mirror"][all_rows] + split["transmits"][all_rows]
+        specular = mirrors.reshape(3, -1)[: 2 if ground.puddles else 1].max(axis=0) > 0
+        albedo = np.concatenate([one["diffuse"] + one["phong_specular"] + one["ct_f0"] for one in blocks])
+        return replace(
+            dry,
+            reflection=engine.table(np.concatenate([reflection, below, np.repeat(white, count, axis=0)])),
+            specular=engine.table(specular) if np.any(specular) else UNSET,
+            split=Columns.of(engine, split, _SPECULAR_COLUMNS, all_rows),
+            brightest=engine.number(2.0 * float(np.max(albedo, initial=0.0)) / np.pi),
+            patches=Patches.of(self.scene, self._static, count, ground),
+        )
+
+
+def static_parts(world: World) -> NDArray[np.bool_]:
+    """Mask of the parts that belong to no moving object."""
+    static = np.ones(len(world.parts), bool)
+    for item in world.objects:
+        if item.is_actor:
+            static[[part.number for part in item.parts]] = False
+    return static
+
+
+def upward(normal: Vectors, direction: Vectors) -> Float:
+    """Upward component of normals on the side from which a ray comes."""
+    dr = running_engine().dr
+    return dr.select(dr.dot(normal, direction) > 0.0, -normal.z, normal.z)
 
 
 def _diffuse(materials: list[Material], *, wavelength_nm: float) -> NDArray[np.float32]:

@@ -24,6 +24,7 @@ from parhelion.rays.origin import Cell
 from parhelion.sensors.scene import NO_MATERIAL, Covered, covered_parts, scene_cache, shared_scene
 from parhelion.sensors.waves.focus import FocusObjects
 from parhelion.sensors.waves.planes import connected_groups
+from parhelion.surfaces.library import material as material_called
 from parhelion.world.world import World
 
 ANGLES = 65
@@ -392,6 +393,14 @@ def taken(values: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
     return values[rows] if len(values) else np.zeros(len(rows), values.dtype)
 
 
+def upward_parts(triangles: Triangles, parts: int) -> NDArray[np.bool_]:
+    """Mask of the parts whose static triangles face up by at least half of their area; boxes and walls do not."""
+    corners = triangles.vertices[triangles.faces]
+    across = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    whole = np.bincount(triangles.part, np.linalg.norm(across, axis=1), parts)
+    return np.asarray((whole > 0.0) & (np.bincount(triangles.part, across[:, 2], parts) >= 0.5 * whole))
+
+
 MaterialTable = Callable[[list[str]], tuple[NDArray[np.float64], list[Finish]]]
 """Function from material names to their reflection by cosine of incidence and their finishes."""
 
@@ -408,11 +417,16 @@ class WaveScene(DeviceOwned):
         covered: Covered,
         scenes: dict[Hashable, object],
         cell: Cell | None,
+        snowy: bool,
     ) -> None:
         kind, *names = visibility_keys
         self.scene = shared_scene(world, kind, tuple(names), scenes, cell)
         engine = self.scene.engine
         materials, rows = covered_parts(world, covered)
+        if snowy:
+            materials.append(material_called("snow"))
+            level = upward_parts(self.scene.geometry.static, len(world.parts))
+            rows = np.where(level, len(materials) - 1, rows).astype(np.uint16)
         parts = world.parts
         names_of = [material.name for material in materials]
         reflection, finishes = table(names_of)
@@ -445,16 +459,18 @@ def wave_scene(
     wave: Hashable,
     wavelength_m: float,
     cell: Cell | None,
+    *,
+    snowy: bool = False,
 ) -> WaveScene:
     """Scene of a world for one sensor, built on first use and cached until the world changes.
 
-    `wave` identifies the wave, for example ("radio", 77e9).
+    `wave` identifies the wave, for example ("radio", 77e9). With `snowy`, snow lies on the parts that face up.
     """
     cache = scene_cache(world, cell)
     covered = () if world.weather is None else world.weather.covered
     kind, *names = visibility_keys
-    key = (wave, id(world.geometry(kind, *names)), covered, cell)
+    key = (wave, id(world.geometry(kind, *names)), covered, snowy, cell)
     if key not in cache:
-        cache[key] = WaveScene(world, visibility_keys, table, wavelength_m, covered, cache, cell)
+        cache[key] = WaveScene(world, visibility_keys, table, wavelength_m, covered, cache, cell, snowy)
     target: WaveScene = cache[key]
     return target

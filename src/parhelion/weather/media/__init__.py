@@ -1,4 +1,4 @@
-"""Table of media in the air: rain, fog, snow, dust, spray, and those of other packages.
+"""Table of media in the air: rain, fog, snow, dust, spray, smoke, and those of other packages.
 
 A medium is one file with a part (its section of weather files), its effects and a `Medium`, plus one row of `_BUILTIN`.
 Sensors, viewer, shell, studies, pictures and reports iterate over the table. Another package adds a medium by an entry
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from parhelion.core.arrays import Reals
 from parhelion.core.clouds import forget_origin, register_origin
 from parhelion.core.errors import ConfigError
+from parhelion.weather.ground import AMOUNTS as GROUND
 from parhelion.weather.parts import Amount as Amount
 from parhelion.weather.parts import MediumPart as MediumPart
 from parhelion.weather.parts import Slider as Slider
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 GROUP = "parhelion.media"
 """Entry points that name a `Medium`."""
-_BUILTIN = ("rain:RAIN", "fog:FOG", "snow:SNOW", "dust:DUST", "spray:SPRAY")
+_BUILTIN = ("rain:RAIN", "fog:FOG", "snow:SNOW", "dust:DUST", "spray:SPRAY", "smoke:SMOKE")
 
 Triple = tuple[float, float, float]
 PulseLaw = Callable[[Reals, Reals], Reals]
@@ -224,7 +225,7 @@ class Medium:
     name: str
     """Name in weather files, in the field `origin` of points, and in random streams."""
     code: int
-    """Value of the field `origin`: 1 to 4 and 7 for built-in media, 16 to 255 for others."""
+    """Value of the field `origin`: 1 to 4, 7 and 9 for built-in media, 16 to 255 for others."""
     label: str
     colour: str
     """Colour as `#rrggbb`."""
@@ -287,6 +288,11 @@ def unregister_medium(name: str) -> None:
     if name not in _table or _table[name].code < 16:
         raise ConfigError(f"media: no medium {name!r} is registered")
     forget_origin(_table.pop(name).code)
+
+
+def whole_amounts() -> dict[str, Amount]:
+    """Amounts that one number states for the whole air or the whole ground, by their name in weather files."""
+    return {one.amount.short: one.amount for one in table().values() if one.place is None} | GROUND
 
 
 def names() -> tuple[str, ...]:

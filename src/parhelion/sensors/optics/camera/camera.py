@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from os import PathLike
 from typing import Any, Literal
@@ -32,6 +32,7 @@ from parhelion.sensors.optics.camera.shot import Shot
 from parhelion.sensors.optics.camera.thermal import ThermalElectronics
 from parhelion.sensors.optics.camera.truth import TRUTH, ObjectFinder, mobility_codes
 from parhelion.sensors.optics.lighting import lighting
+from parhelion.sensors.optics.window import Window, window_of
 from parhelion.sensors.sheets import open_sheet
 from parhelion.surfaces import library
 from parhelion.surfaces.bands import Band, planck_radiance
@@ -248,6 +249,7 @@ class Camera(FrameSensor[CameraConfig, Image]):
             "filter" also that of radiance, "oidn" uses Intel Open Image Denoise, "none" leaves the picture unbiased.
             True and False mean "oidn" and "none".
         lens_drops: Number of water drops on the lens.
+        window: Dirt on the window before the lens: a `Window`, or its fields such as {"mud": 0.1}; None is clean.
         rain_blend: Blend of rain streaks: "physical" (drop sizes of the weather, brightness by exposure) or "vane" (one
             drop size and the image blend of VANE, ERDC/GSL TR-20-32 chapter 7).
         calibration: Calibration file of OpenCV or ROS (YAML) with the lens and the image size of your own camera.
@@ -273,6 +275,7 @@ class Camera(FrameSensor[CameraConfig, Image]):
         gain_db: float | None = None,
         denoise: bool | Literal["auto", "filter", "oidn", "none"] = "auto",
         lens_drops: int = 0,
+        window: Window | Mapping[str, Any] | None = None,
         rain_blend: Literal["physical", "vane"] = "physical",
         calibration: str | PathLike[str] | None = None,
     ) -> None:
@@ -293,6 +296,8 @@ class Camera(FrameSensor[CameraConfig, Image]):
         self.samples, self.bounces = samples, bounces
         self.truth, self.picture, self.developed, self.denoise = tuple(truth), picture, developed, denoise
         self.lens_drops, self.rain_blend = lens_drops, rain_blend
+        self.window = window_of(window)
+        """Dirt on the window before the lens; None for a clean one."""
         self.has_warned = False
         """True after a warning about renderer noise, which is given once per camera."""
         self.intrinsics: Intrinsics = self.config.intrinsics()

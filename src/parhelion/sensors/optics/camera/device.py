@@ -115,23 +115,24 @@ class CameraOnDevice(DeviceOwned):
     ) -> RenderInputs:
         """Inputs of the renderer for one exposure."""
         engine, night = self.engine, lamps_lit(sky)
-        surfaces, lamps = target.surfaces_at(night=night), target.lamps(night=night)
+        ground = None if weather is None else weather.ground(time)
+        covered, lamps = target.in_weather(ground, night=night), target.lamps(night=night)
         reach = engine.number(REACH_M)
         air = self._air(target, view, sky, weather, time)
-        assert surfaces is not None
         return RenderInputs(
             bounces,
             view,
-            surfaces,
+            covered.surfaces,
             target.textures,
             self._sky(sky),
             lamps,
             air,
             reach,
-            target.looks,
+            covered.looks,
             target.holes,
             target.patterns,
             engine.number(self.pixel_rad),
+            covered.patches,
         )
 
     def _sky(self, sky: SkyLight) -> SkyOnDevice:
@@ -238,10 +239,21 @@ class CameraOnDevice(DeviceOwned):
             cloud = max(cloud, cloud_of_weather(weather, time))
             wind = max(wind, float(np.linalg.norm(weather.wind_m_s)))
             day = _with_air(day, weather)
-        key = (id(target), id(solar), day, cloud, wind)
+        ground = None if weather is None else weather.ground(time)
+        key = (id(target), id(solar), day, cloud, wind, ground)
         if self._warmth is None or self._warmth[0] != key:
+            materials, rows = target.thermal_materials(ground)
             made = Warmth.of(
-                engine, target.materials, target.material_rows, self.bands[0], day, solar, cloud, wind, target.heat
+                engine,
+                materials,
+                rows,
+                self.bands[0],
+                day,
+                solar,
+                cloud,
+                wind,
+                target.heat,
+                target.patches_in(ground),
             )
             self._warmth = (key, (target, solar), made)
         shoot = engine.frozen(render_heat, casts=True)

@@ -23,7 +23,7 @@ from parhelion.sensors.optics.camera.guide import SHARE, TILE_PX, Guide, bin_of
 from parhelion.sensors.optics.camera.lights import Lamps, SkyOnDevice
 from parhelion.sensors.optics.camera.scene import BandSurfaces, Surface
 from parhelion.sensors.optics.camera.view import Ray, View
-from parhelion.sensors.optics.scene import BandTextures
+from parhelion.sensors.optics.scene import BandTextures, Patches
 from parhelion.sensors.optics.surface_patterns import SurfacePatterns
 
 # Rays start this far off a surface along its normal, so that they do not hit it again.
@@ -61,6 +61,8 @@ class RenderInputs:
     """Patterns of materials; None without any."""
     pixel_rad: Float = UNSET
     """Angle of a pixel [rad]."""
+    patches: Patches | None = None
+    """Puddles and snow; None without any."""
     guide: Guide | None = None
     """Directions of indirect light at the first surface; None draws them by the BRDF alone."""
 
@@ -337,10 +339,16 @@ def _step(
         width = hit.t * angle / dr.sqrt(namespace(hit.t).maximum(dr.dot(normal, wo), 0.01))
         pattern = scene.patterns.factors(part, place, hit.normal, width, hit.found)
         texture = pattern if texture is None else [a * b for a, b in zip(texture, pattern, strict=True)]
+    block = None
+    if scene.patches is not None:
+        block = scene.patches.blocks(part, place, normal.z, hit.found)
+        if texture is not None:
+            texture = [dr.select(block == 2, 1.0, one) for one in texture]  # snow hides textures
+        part = part + block * scene.patches.parts
     surface = scene.surfaces.at(part, texture, hit.found)
     off = normal * step_off(hit.t)
     if scene.looks is not None:
-        look = scene.looks.at(cast, hit, time, hit.found)
+        look = scene.looks.at(cast, hit, time, hit.found if block is None else hit.found & (block == 0))
         surface = surface.with_look(look)
         if look.normal is not None:
             bent = dr.select(dr.dot(hit.normal, wo) < 0.0, -look.normal, look.normal)

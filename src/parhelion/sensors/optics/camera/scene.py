@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from parhelion.rays.lock import DeviceOwned
 from parhelion.rays.origin import Cell
 from parhelion.sensors.optics.appearance import Holes, Look, Looks, appearances
 from parhelion.sensors.optics.camera.lights import Lamps, lamp_table
-from parhelion.sensors.optics.scene import BandTextures, PartNames
+from parhelion.sensors.optics.scene import BandTextures, PartNames, Patches, static_parts
 from parhelion.sensors.optics.surface_patterns import SurfacePatterns
 from parhelion.sensors.scene import Covered, covered_parts, part_numbers, scene_cache, shared_scene
 from parhelion.surfaces.appearance import (
@@ -38,9 +38,11 @@ from parhelion.surfaces.brdf import (
     phong_lobe_between,
     retro_lobe_between,
 )
+from parhelion.surfaces.library import material as material_called
 from parhelion.surfaces.material import Material, specular_split
 from parhelion.surfaces.thermal import VEHICLES, vehicle_rise
-from parhelion.surfaces.wet import wetted
+from parhelion.surfaces.wet import covered_columns, flooded_columns, wet_columns, wetted
+from parhelion.weather.ground import Ground
 from parhelion.world.world import World
 
 # ---- Bistatic BRDFs in several bands, in kernels ---------------------------------------------------------------------
@@ -83,7 +85,11 @@ class Surface:
             values = [v + band["phong_specular"] * lobe for v, band in zip(values, self.bands, strict=True)]
         if "facets" in self.features:
             shape, cos_half = cook_torrance_shape(cos_i, cos_o, cos_io, roughness=common["ct_roughness"])
-            shape = shape * common["has_lobe"] * common["ct_weight"]
+            if "film" in self.features:
+                shape = dr.select(common["has_lobe"] > 1.5, self._film(cos_i, cos_o, cos_half), shape)
+                shape = dr.select(common["has_lobe"] > 0.0, shape, 0.0) * common["ct_weight"]
+            else:
+                shape = shape * common["has_lobe"] * common["ct_weight"]
             values = [
                 v + shape * fresnel_schlick(cos_half, f0=band["ct_f0"])
                 for v, band in zip(values, self.bands, strict=True)
@@ -100,6 +106,16 @@ class Surface:
                 for old, new in zip(values, seen, strict=True)
             ]
         return [dr.select(above, v, 0.0) for v in values]
+
+    def _film(self, cos_i: Any, cos_o: Any, cos_half: Any) -> Any:
+        """Lobe of a film of water without its Fresnel term [1/sr].
+
+        Its masking is Smith's: that of `cook_torrance_shape` darkens smooth surfaces at grazing incidence, where wet
+        roads mirror the sky.
+        """
+        xp = namespace(cos_i)
+        cos_h = xp.clip(0.5 * (cos_i + cos_o) / xp.maximum(cos_half, 1e-4), 0.0, 1.0)
+        return facet_shape(cos_i, cos_o, cos_h, roughness=self.common["ct_roughness"])
 
     def _looked(self, cos_i: Any, cos_o: Any, cos_io: Any, look: Look) -> list[Any]:
         """BRDF of the appearance in each band; `surfaces.appearance.metallic_roughness` with shared terms."""
@@ -211,7 +227,7 @@ class BandSurfaces:
 
     bands: int
     features: frozenset[str]
-    """Features in use: phong, facets, coat, retro, specular, panes, emits. Kernels omit the others."""
+    """Features in use: phong, facets, film, coat, retro, specular, panes, emits. Kernels omit the others."""
     rows: Any
 
     @classmethod
@@ -237,7 +253,8 @@ class BandSurfaces:
         # A coat reflects little, but it reflects bright sources: it gets at least a fifth of the rays.
         share = lobes / np.maximum(lobes + values["diffuse"].mean(axis=1), 1e-9)
         values["lobe_share"] = np.where(glossy, np.clip(share, 0.2, 0.9), 0.0)
-        values["has_lobe"] = has_facets.astype(np.float32)
+        film = table.get("film", np.zeros(len(has_facets))) > 0
+        values["has_lobe"] = has_facets.astype(np.float32) + film
         packed = np.zeros((count, _ROWS + bands, 4), np.float32)
         if len(table["diffuse"]):
             for row, names in enumerate(_COMMON):
@@ -248,6 +265,7 @@ class BandSurfaces:
         present = {
             "phong": np.any(table["phong_specular"] > 0),
             "facets": np.any(has_facets) or len(looks) > 0,
+            "film": np.any(film),
             "coat": np.any(table["ct_weight"] > 0),
             "retro": np.any(table["retro_gain"] > 0),
             "specular": np.any(table["mirror"] + table["transmits"] > 0),
@@ -280,6 +298,15 @@ class BandSurfaces:
 # ---- scene ----------------------------------------------------------------------------------------------------------
 
 
+class CoveredScene(NamedTuple):
+    """Surfaces of a scene in a state of the ground."""
+
+    surfaces: BandSurfaces
+    looks: Looks | None
+    patches: Patches | None
+    """Puddles and snow, whose rows follow those of the parts."""
+
+
 class CameraScene(DeviceOwned):
     """Scene and surfaces on the device, in the bands of a camera."""
 
@@ -304,6 +331,9 @@ class CameraScene(DeviceOwned):
         names_of_bands = tuple(band.name for band in bands)
         textured = np.any(parts.texture >= 0)
         self.textures = BandTextures.of(self.scene, world, names_of_bands) if textured else None
+        self.bands = bands
+        self._wet, self._static = wet, static_parts(world)
+        self._in_weather: tuple[tuple[Ground, bool], CoveredScene] | None = None
         self.surfaces: BandSurfaces | None = None
         """Reflectance of parts; None for thermal cameras, which use `material_rows`."""
         self._at_night: BandSurfaces | None = None
@@ -334,13 +364,10 @@ class CameraScene(DeviceOwned):
         of_parts = {name: values[rows] for name, values in table.items()}
         diffuse = (of_parts["diffuse"] + of_parts["curve_level"]).mean(axis=1) if len(rows) else np.zeros(1)
         self.names = PartNames(numbers, engine.table(diffuse.astype(np.float32)))
-        looks = appearances(world, rows)
+        looks = self._appearances = appearances(world, rows)
         self.holes = Holes.of(self.scene, looks, len(rows))
         if looks:
-            dry = np.asarray(material_band_table(materials, bands)["diffuse"])[rows]
-            wetness = (of_parts["diffuse"].sum(axis=1) / np.maximum(dry.sum(axis=1), 1e-9)).clip(0.0, 1.0)
-            wetness[dry.sum(axis=1) <= 0.0] = 1.0
-            self.looks = Looks.of(self.scene, looks, bands, wetness)
+            self.looks = Looks.of(self.scene, looks, bands, self._darkening(of_parts))
         self.surfaces = BandSurfaces.of(
             engine, of_parts, looks.values(), glow_radiance(materials, bands, night=False)[rows]
         )
@@ -350,6 +377,62 @@ class CameraScene(DeviceOwned):
         for night in (False, True):
             lamps = lamp_table(world, bands, night=night, sensor=visibility_keys)
             self._lamps[night] = Lamps.of(engine, lamps, self.scene.origin) if len(lamps) else None
+
+    def _darkening(self, of_parts: dict[str, NDArray[Any]]) -> NDArray[Any]:
+        """Ratio of the diffuse reflectance of parts to that of their dry materials, mean of all bands."""
+        dry = np.asarray(material_band_table(self.materials, self.bands)["diffuse"])[self.material_rows]
+        ratio = (of_parts["diffuse"].sum(axis=1) / np.maximum(dry.sum(axis=1), 1e-9)).clip(0.0, 1.0)
+        ratio[dry.sum(axis=1) <= 0.0] = 1.0
+        return np.asarray(ratio)
+
+    def in_weather(self, ground: Ground | None, *, night: bool) -> CoveredScene:
+        """Surfaces by night or by day in a state of the ground; the last one is cached. None is dry ground."""
+        surfaces = self.surfaces_at(night=night)
+        assert surfaces is not None
+        if ground is None or not self.materials:
+            return CoveredScene(surfaces, self.looks, None)
+        if self._in_weather is None or self._in_weather[0] != (ground, night):
+            self._in_weather = (ground, night), self._covered(ground, night=night)
+        return self._in_weather[1]
+
+    def _covered(self, ground: Ground, *, night: bool) -> CoveredScene:
+        materials, bands, rows = self.materials, self.bands, self.material_rows
+        nm = np.array([band.centre_nm for band in bands])
+        dry = material_band_table(materials, bands)
+        wet = wetted(dry, materials) if self._wet else wet_columns(dry, materials, ground.wetness, nm)
+        glow = glow_radiance(materials, bands, night=night)
+        looks = self.looks
+        if looks is not None:
+            of_parts = {name: values[rows] for name, values in wet.items()}
+            looks = looks.wetted(self.scene, self._appearances, self._darkening(of_parts))
+        blocks, all_rows, patches = [wet], rows.astype(np.int64), None
+        if ground.is_patchy:
+            snow = material_band_table([material_called("snow")], bands)
+            blocks += [flooded_columns(dry, nm), covered_columns(dry, snow)]
+            glow = np.concatenate([glow, np.zeros_like(glow), np.zeros_like(glow)])
+            all_rows = np.concatenate([all_rows + len(materials) * block for block in range(3)])
+            patches = self.patches_in(ground)
+        table = {name: np.concatenate([one[name] for one in blocks])[all_rows] for name in dry}
+        if not self._wet and ground.wetness:
+            # Marks the lobes of films, which wet columns add to porous materials.
+            film = wet["ct_weight"] > dry["ct_weight"]
+            table["film"] = np.concatenate([film, np.zeros(len(materials) * (len(blocks) - 1), bool)])[all_rows]
+        surfaces = BandSurfaces.of(self.engine, table, self._appearances.values(), glow[all_rows])
+        return CoveredScene(surfaces, looks, patches)
+
+    def patches_in(self, ground: Ground | None) -> Patches | None:
+        """Puddles and snow in a state of the ground; None without any."""
+        if ground is None or not ground.is_patchy:
+            return None
+        return Patches.of(self.scene, self._static, len(self.materials), ground)
+
+    def thermal_materials(self, ground: Ground | None) -> tuple[list[Material], NDArray[Any]]:
+        """Materials, and their numbers per part: with puddles or snow, a block of water and a block of snow follow."""
+        if ground is None or not ground.is_patchy:
+            return self.materials, self.material_rows
+        rows, count = self.material_rows.astype(np.int64), len(self.materials)
+        more = [np.full(len(rows), count + block) for block in range(2)]
+        return [*self.materials, material_called("water"), material_called("snow")], np.concatenate([rows, *more])
 
     def surfaces_at(self, *, night: bool) -> BandSurfaces | None:
         """Surfaces, with those that glow by night or by day."""
@@ -398,7 +481,8 @@ def camera_target(
     cache = scene_cache(world, cell)
     covered = () if world.weather is None else world.weather.covered
     kind, *names = visibility_keys
-    wet = world.weather is not None and world.weather.is_wet
+    # A stated wetness replaces the darkening by rain.
+    wet = world.weather is not None and world.weather.is_wet and world.weather.wetness is None
     # Lamps can change while the geometry stays the same, so they are part of the key.
     lamps = tuple(id(entry) for entry in world.lamps)
     key = ("camera", id(world.geometry(kind, *names)), bands, covered, wet, lamps, world.patterns, cell)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from parhelion.core.image import MOBILITY, Image
 from parhelion.core.pose import Pose
 from parhelion.core.random import Stream
-from parhelion.core.trajectory import Fixed, Mounted, Trajectory, pose_at
+from parhelion.core.trajectory import Fixed, Mounted, Trajectory, pose_at, velocity_at
 from parhelion.rays.device import copied
 from parhelion.sensors.optics.camera.denoise import Layers, filtered, method_of, open_image_denoised
 from parhelion.sensors.optics.camera.depth import DepthDraws, StereoCalibration, flight_depth, stereo_depth
@@ -29,6 +29,7 @@ from parhelion.sensors.optics.camera.truth import ObjectFinder, PixelTruth, flow
 from parhelion.sensors.optics.camera.view import View
 from parhelion.sensors.optics.lighting import lighting, mean_radiance
 from parhelion.sensors.optics.sky import SkyLight
+from parhelion.sensors.optics.window import LENS_MM, Window, drops_in_picture, through, window_map
 from parhelion.weather.daylight import Daylight
 from parhelion.weather.weather import Weather
 
@@ -42,6 +43,8 @@ class GrainWarning(UserWarning):
 
 GRAIN_LIMIT = 20.0
 """A camera warns if the noise of the renderer exceeds this multiple of the sensor noise in a tenth of the pixels."""
+DROPS_WIDTH_PX = 640
+"""Width of the picture in which drops on the window have radii of 6 to 30 pixels, as `lens_drops` has."""
 _GRAIN_STEP = 37
 """Every 37th pixel is compared; the number is prime, so that the pixels spread over rows and colours."""
 
@@ -168,6 +171,8 @@ class Shot:
             elif camera.developed and camera.noise:
                 self._compare_grain(planes, error, taken, view)
             planes = self._behind_rain(planes, taken, view)
+            if camera.window is not None:
+                planes = self._behind_window(planes, view, camera.window)
             if camera.lens_drops:
                 drops = lens_drops(camera.intrinsics, seed=self.stream.seed, count=camera.lens_drops)
                 seen = [through_lens_drops(copied(plane), drops, view.width, view.height) for plane in planes]
@@ -266,6 +271,36 @@ class Shot:
             return [table(blended[..., band].astype(np.float32)) for band in range(len(planes))]
         around = [float(v) for v in mean_radiance(self._sky())]
         return with_layer(planes, table(layer.share), table(layer.light), around)
+
+    def _behind_window(self, planes: list[Any], view: View, window: Window) -> list[Any]:
+        """Picture through a dirty window: dimmed by patches out of focus, with glare, and through drops."""
+        speed = 0.0 if isinstance(self.motion, Fixed) else float(np.linalg.norm(velocity_at(self.motion, self.start)))
+        drops, *others = window.shares(self.start, self.weather, speed)
+        table = self.device.engine.table
+        if any(others):
+            sheet = self.camera.config
+            pupil_m = 2.0 * aperture_radius_m(sheet.focal_length_mm, sheet.lens.f_number)
+            found = window_map(window.seed, (0.0, *others), 1e3 * pupil_m)
+            middles = self.device.middles.reshape(-1, 3)
+            shape = (view.height, view.width, 1)
+            passed, scattered = (
+                through(one, middles, LENS_MM).reshape(shape).astype(np.float32)
+                for one in (found.transmittance, found.scattered)
+            )
+            clear = _stacked(planes, view)
+            seen = passed * clear + scattered * with_glare(clear, 1.0)
+            planes = [table(seen[..., band]) for band in range(len(planes))]
+        if drops:
+            lens = self.camera.intrinsics
+            scale = lens.width / DROPS_WIDTH_PX
+            radii = (max(1.0, 6.0 * scale), max(2.0, 30.0 * scale))
+            count = drops_in_picture(drops, lens.width, lens.height, radii)
+            some = lens_drops(lens, seed=window.seed, count=count, radius_px=radii)
+            planes = [
+                table(through_lens_drops(copied(plane), some, view.width, view.height).astype(np.float32))
+                for plane in planes
+            ]
+        return planes
 
     def _second_lens(self) -> Shot:
         """Same picture through the second lens."""

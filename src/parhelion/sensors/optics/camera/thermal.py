@@ -25,6 +25,7 @@ from parhelion.sensors.optics.beams import RangeCurve
 from parhelion.sensors.optics.camera.path import RenderDraws, start_of_sample, step_off
 from parhelion.sensors.optics.camera.pixel_planes import Array, planes_of
 from parhelion.sensors.optics.camera.view import View
+from parhelion.sensors.optics.scene import Patches
 from parhelion.sensors.optics.sky import SkyLight
 from parhelion.surfaces.bands import Band
 from parhelion.surfaces.thermal import band_radiance, reflected_sun, sky_radiance, thermal_table
@@ -244,6 +245,8 @@ class Warmth:
     """Solar irradiance in the band normal to the beam [W/m^2], for reflected sunlight."""
     heat: Float | None
     """Temperature rise of each triangle by engines and tyres [K], or None."""
+    patches: Patches | None = None
+    """Puddles and snow, whose rows follow those of the parts; None without any."""
 
     @classmethod
     def of(
@@ -257,6 +260,7 @@ class Warmth:
         cloud: float,
         wind_m_s: float,
         heat: Float | None = None,
+        patches: Patches | None = None,
     ) -> Warmth:
         """Compute the tables; `rows` are material numbers per part, `solar` is sun and sky in one wide band."""
         air_k = day.air_temperature_c + 273.15
@@ -278,6 +282,7 @@ class Warmth:
             number(float(solar.diffuse_irradiance[0])),
             number(reflected_sun(band, float(solar.sun_irradiance[0]))),
             heat,
+            patches,
         )
 
     def black(
@@ -286,8 +291,11 @@ class Warmth:
         """Black-body radiance and emissivity of the surfaces that rays hit, and diffusely reflected sunlight."""
         dr, mi = running_engine().dr, running_engine().mi
         part = dr.select(hit.found, hit.part, 0)
-        row = dr.gather(mi.Vector4f, self.rows, part, hit.found)
         normal = dr.select(dr.dot(hit.normal, direction) > 0.0, -hit.normal, hit.normal)
+        if self.patches is not None:
+            place = dr.fma(direction, hit.t, origin)
+            part = part + self.patches.blocks(part, place, normal.z, hit.found) * self.patches.parts
+        row = dr.gather(mi.Vector4f, self.rows, part, hit.found)
         start = mi.Point3f(dr.fma(direction, hit.t, origin) + normal * step_off(hit.t))
         towards = mi.Vector3f(*self.sun)
         facing = dr.dot(normal, towards)

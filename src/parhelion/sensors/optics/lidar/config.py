@@ -435,6 +435,25 @@ class Noise(Config):
     """Sunlight in which the rated ranges hold."""
 
 
+class Fmcw(Config):
+    """Frequency-modulated continuous wave: a coherent lidar that measures radial velocity."""
+
+    bandwidth_ghz: Positive
+    """Change of the laser's frequency within one chirp."""
+    chirp_us: Positive
+    """Duration of one chirp; a measurement consists of a rising and a falling one."""
+    linewidth_khz: NonNegative = 0.0
+    """Linewidth of the laser (full width of a Lorentzian); it weakens far targets."""
+    threshold_snr_db: Annotated[float, Field(ge=6, le=40)] = 13.0
+    """Ratio of a return at the detection threshold to the noise in one cell of the spectrum."""
+    speed_sigma_m_s: NonNegative = 0.0
+    """Standard deviation of radial velocity at high signal."""
+    looks: Annotated[int, Field(ge=1, le=4)] = 1
+    """Number of independent speckle patterns that a measurement averages."""
+    max_speed_m_s: Positive | None = None
+    """Largest unambiguous radial velocity; faster ones wrap around. None if there is no limit."""
+
+
 def _known_scale(name: Any) -> Any:
     if not isinstance(name, str) or name not in scales():
         raise ValueError(f"expected {', '.join(map(repr, scales()))}")
@@ -482,6 +501,8 @@ class LidarConfig(Config):
     receiver: Receiver = Receiver()
     noise: Noise = Noise()
     intensity: Intensity
+    fmcw: Fmcw | None = None
+    """Chirps of a coherent lidar; None for a lidar of pulses."""
     transmitter: Transmitter | None = None
     """Absolute link budget; None if results in units of the threshold suffice."""
     sources: list[Source] = Field(min_length=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from parhelion.core.clouds import Scan, Waveform
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import ConfigError
 from parhelion.core.random import Stream, to_normal, words
-from parhelion.core.trajectory import Fixed, Trajectory
+from parhelion.core.trajectory import Fixed, Trajectory, velocity_at
 from parhelion.makers.scales import scale_called
 from parhelion.rays.device import Engine, copied
 from parhelion.rays.lock import DeviceOwned
@@ -24,6 +24,7 @@ from parhelion.sensors.optics.lidar.air_echoes import draw_scatterers
 from parhelion.sensors.optics.lidar.detection import Detector
 from parhelion.sensors.optics.lidar.echoes import Block
 from parhelion.sensors.optics.lidar.emit import ShotArrays, SubRays, aim, footprint, in_fours
+from parhelion.sensors.optics.lidar.fmcw import doppler_of, range_sigma_m, snr_at_threshold
 from parhelion.sensors.optics.lidar.illuminate import Optics, Reflection, illuminate_adaptively, illuminate_all
 from parhelion.sensors.optics.lidar.link_budget import (
     channel_biases,
@@ -36,12 +37,14 @@ from parhelion.sensors.optics.lidar.link_budget import (
 )
 from parhelion.sensors.optics.lidar.patterns import ShotTable, group_size
 from parhelion.sensors.optics.lidar.points import (
+    NEAR_REFLECTIVITY,
     PointsExpected,
     Received,
     ScanTensors,
     collect,
     scans_of,
     tensors_of,
+    with_near_returns,
 )
 from parhelion.sensors.optics.lidar.profiles import ProfiledParts, ProfileRows, substitute_for, warn_uncalibrated
 from parhelion.sensors.optics.lidar.readout import Readout, ambient_light
@@ -49,6 +52,7 @@ from parhelion.sensors.optics.lidar.reception import Reception, receive
 from parhelion.sensors.optics.lidar.specular import trace_specular
 from parhelion.sensors.optics.lidar.weather import LaunchWeather, LidarWeather
 from parhelion.sensors.optics.scene import LightScene
+from parhelion.sensors.optics.window import RADIUS_MM, through, window_map
 from parhelion.sensors.scene import motion_knots
 from parhelion.weather.air import AirContents, air_contents
 from parhelion.weather.volume_echo import pulse_shape
@@ -106,8 +110,12 @@ class LidarOnDevice(DeviceOwned):
         self._profiled: tuple[LightScene, ProfiledParts] | None = None
         self._uncalibrated: set[str] = set()
         self._group: int | None = None
+        self._looks = 0 if config.fmcw is None or not noise else config.fmcw.looks
         self._still: tuple[Weather, AirContents] | None = None
         self._table: ShotTable | None = None
+        self._through: tuple[ShotTable, tuple[float, ...], NDArray[np.float64]] | None = None
+        self._seen_through: NDArray[np.float64] | None = None
+        self._window, self._aperture_mm = lidar.window, config.beam.exit_diameter_mm
         self._shots: ShotArrays | None = None
         self._readout: Readout | None = None
 
@@ -138,16 +146,43 @@ class LidarOnDevice(DeviceOwned):
             yield first, last
             first = last
 
-    def _upload(self, table: ShotTable) -> tuple[ShotArrays, Readout]:
-        if self._table is not table or self._shots is None or self._readout is None:
-            self._table, self._group = table, None
+    def _upload(self, table: ShotTable, launch: Launch | None = None) -> tuple[ShotArrays, Readout]:
+        """Shots and readout of a table, and with a launch through the window at its start."""
+        seen = self._seen_through if launch is None else self.through_window(launch)
+        is_new = self._table is not table or seen is not self._seen_through
+        if is_new or self._shots is None or self._readout is None:
+            self._group = None if self._table is not table else self._group
+            self._table, self._seen_through = table, seen
             rings = int(table.ring.max(initial=0)) + 1
+            gains = channel_gains(self.config, rings)
+            gains = None if gains is None else gains[table.ring]
+            if seen is not None:
+                gains = seen[0] if gains is None else gains * seen[0]
             raised = channel_elevations(self.config.noise, rings, self.config.name) if self.noisy else None
-            self._shots = ShotArrays.upload(self.engine, table, channel_gains(self.config, rings), raised)
-            self._readout = self._make_readout(table)
+            self._shots = ShotArrays.upload(self.engine, table, gains, raised)
+            self._readout = self._make_readout(table, None if seen is None else seen[0])
         return self._shots, self._readout
 
-    def _make_readout(self, table: ShotTable) -> Readout:
+    def through_window(self, launch: Launch) -> NDArray[np.float64] | None:
+        """Two-way transmittance of the window, and covered share, of each shot, shape (2, shots); None if clean.
+
+        The last one is returned again while the state of the window and the shots are the same.
+        """
+        if self._window is None:
+            return None
+        motion, time, table = launch.motions[0], launch.times[0], launch.table
+        speed = 0.0 if isinstance(motion, Fixed) else float(np.linalg.norm(velocity_at(motion, time)))
+        shares = self._window.shares(time, launch.weather, speed)
+        if not any(shares):
+            return None
+        known = self._through
+        if known is None or known[0] is not table or known[1] != shares:
+            found = window_map(self._window.seed, shares, self._aperture_mm)
+            passed, near = (through(one, table.direction, RADIUS_MM) for one in (found.transmittance, found.near))
+            known = self._through = (table, shares, np.stack([np.maximum(passed * passed, 1e-9), near]))
+        return known[2]
+
+    def _make_readout(self, table: ShotTable, window: NDArray[np.float64] | None) -> Readout:
         noise, config = self.config.noise, self.config
         jitter_m = noise.time_jitter_ns * 1e-9 * SPEED_OF_LIGHT_M_S / 2.0
         biases = channel_biases(noise, int(table.ring.max(initial=0)) + 1, config.name)
@@ -157,14 +192,19 @@ class LidarOnDevice(DeviceOwned):
         def optional(value: float | None) -> Any:
             return self._opaque(value) if value else None
 
+        fmcw, sigma_1, ratio = config.fmcw, noise.range_sigma_snr_m, 1.0 / self.noise_sigma
+        if fmcw is not None:
+            bandwidth, chirp = fmcw.bandwidth_ghz * 1e9, fmcw.chirp_us * 1e-6
+            sigma_1 = float(cast(float, range_sigma_m(1.0, bandwidth_hz=bandwidth, chirp_s=chirp)))
+            ratio = snr_at_threshold(fmcw)
         return Readout(
             noisy=self.noisy,
             sigma_0=self._opaque(np.hypot(noise.range_sigma_m, jitter_m)),
-            sigma_1=self._opaque(noise.range_sigma_snr_m),
+            sigma_1=self._opaque(sigma_1),
             sigma_curve=RangeCurve.of(self.engine, "noise.range_sigma_table", noise.range_sigma_table)
             if noise.range_sigma_table
             else None,
-            threshold_to_noise=self._opaque(1.0 / self.noise_sigma),
+            threshold_to_noise=self._opaque(ratio),
             bias=bias,
             resolution=optional(config.range.resolution_m),
             saturation=optional(config.receiver.saturation),
@@ -177,13 +217,16 @@ class LidarOnDevice(DeviceOwned):
             threshold=self.optics.threshold,
             extinction=self.optics.extinction,
             overlap=self.optics.overlap,
+            window=UNSET if window is None else self.engine.table(window),
+            coherent=fmcw is not None,
+            looks=self._looks,
             direction=in_fours(self.engine, _reported_direction(table, noise.encoder_step_deg)),
             origin=in_fours(self.engine, table.origin),
         )
 
     def _emit(self, launch: Launch) -> tuple[Beams, Keys]:
         scene, times, duration = launch.target.scene, launch.times, launch.table.duration
-        shots, _ = self._upload(launch.table)
+        shots, _ = self._upload(launch.table, launch)
         if scene.changes:
             scene.set_window(times[0], duration, place_at(launch.motions[0], times[0]))
         knots, count = motion_knots(launch.motions, times, duration, scene.origin)
@@ -193,7 +236,8 @@ class LidarOnDevice(DeviceOwned):
         keys = self.engine.table(np.array(low, np.uint32)), self.engine.table(np.array(high, np.uint32))
         noise = self.config.noise if self.noisy else None
         varies = LidarWeather.varies_per_pulse(launch.weather)
-        return aim(self.engine, shots, knots, count, duration, keys, noise, varies_per_pulse=varies), keys
+        beams = aim(self.engine, shots, knots, count, duration, keys, noise, varies_per_pulse=varies, looks=self._looks)
+        return beams, keys
 
     def _launch_weather(self, launch: Launch, beams: Beams, keys: Keys) -> LaunchWeather | None:
         """Weather of a launch, or None in clear air."""
@@ -222,7 +266,20 @@ class LidarOnDevice(DeviceOwned):
         for entry in metadata:
             entry["casts_per_beam"] = (casts + specular) / sent.beams.count
             entry["specular_casts_per_beam"] = specular / sent.beams.count
-        return scans_of(points, launch.table, launch.target, launch.motions, launch.times, metadata)
+        scans = scans_of(points, launch.table, launch.target, launch.motions, launch.times, metadata)
+        return scans if self._seen_through is None else [self._behind_window(scan) for scan in scans]
+
+    def _behind_window(self, scan: Scan) -> Scan:
+        """Scan with the transmittance of the window, and with its echoes if the firmware reports them."""
+        assert self._seen_through is not None
+        assert self._window is not None
+        passed, near = self._seen_through
+        scan = replace(scan, shots=replace(scan.shots, window=passed.astype(np.float32)))
+        if not self._window.near_returns:
+            return scan
+        scale = scale_called(self.config.intensity.scale)
+        intensity = scale.encode(np.array([1.0]), np.array([NEAR_REFLECTIVITY]), threshold_photons(self.config))
+        return with_near_returns(scan, near, self.config.range.min_m, float(np.atleast_1d(intensity)[0]))
 
     def tensors(self, launch: Launch, fields: tuple[str, ...]) -> ScanTensors:
         """Measure the same scans and leave the fields on the device."""
@@ -236,8 +293,11 @@ class LidarOnDevice(DeviceOwned):
         beams, keys = self._emit(launch)
         weather = self._launch_weather(launch, beams, keys)
         air = Air(self.optics.extinction) if weather is None else weather.air
-        profiled = self._profiled_parts(target)
-        light = Reflection(target.surfaces, self.sub_rays, self.optics, air, profiled, weathered=weather is not None)
+        ground = None if launch.weather is None else launch.weather.ground(launch.times[0])
+        # Profiles were measured on dry surfaces.
+        profiled = self._profiled_parts(target) if ground is None else None
+        surfaces = target.surfaces_in(ground)
+        light = Reflection(surfaces, self.sub_rays, self.optics, air, profiled, weathered=weather is not None)
         scene = target.scene.for_kernels()
         if self.sampling == "adaptive":
             echoes = illuminate_adaptively(light, scene, beams, self.detector.merge_distance)
@@ -251,14 +311,17 @@ class LidarOnDevice(DeviceOwned):
         shots, readout = self._upload(launch.table)
         reception = Reception(self.detector, readout, beams, keys, in_air, displaced, profiled, dimming)
         behind, more_casts = None, None
-        if self.bounces and target.surfaces.has_specular:
+        if self.bounces and surfaces.has_specular:
             behind, more_casts = trace_specular(light, scene, echoes, beams, self.bounces)
         returns = receive(self.engine, reception, echoes, behind, shots)
         ambient = None
         if self.sun_klx is not None:
             noise_keys = keys if self.noisy else None
             ambient = ambient_light(self.engine, target.names, echoes, beams, noise_keys, self.sun_klx, self._photons)
-        return Received(returns, beams, shots, ambient, echoes.casts, more_casts)
+        doppler = doppler_of(
+            self.engine, self.config, launch.table, launch.motions, launch.times, launch.streams, noisy=self.noisy
+        )
+        return Received(returns, beams, shots, ambient, echoes.casts, more_casts, doppler)
 
     def _profiled_parts(self, target: LightScene) -> ProfiledParts | None:
         """Parts of a world whose materials are calibrated; None if the sensor's sheet has no profile."""
@@ -288,7 +351,8 @@ class LidarOnDevice(DeviceOwned):
         beams, keys = self._emit(launch)
         weather = self._launch_weather(launch, beams, keys)
         air = Air(self.optics.extinction) if weather is None else weather.air
-        light = Reflection(launch.target.surfaces, self.sub_rays, self.optics, air)
+        ground = None if launch.weather is None else launch.weather.ground(launch.times[0])
+        light = Reflection(launch.target.surfaces_in(ground), self.sub_rays, self.optics, air)
         echoes = illuminate_all(light, launch.target.scene.for_kernels(), beams)
         everyone = self.engine.dr.arange(self.engine.mi.UInt32, beams.count)
         blocks = echoes.blocks(self.engine, everyone)

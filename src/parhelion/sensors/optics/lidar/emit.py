@@ -18,6 +18,7 @@ from parhelion.rays.replay import Rows
 from parhelion.sensors.optics.beams import BeamAim, Beams
 from parhelion.sensors.optics.lidar.config import Beam, Noise
 from parhelion.sensors.optics.lidar.draws import AIM_DRAW, PULSE_DRAW
+from parhelion.sensors.optics.lidar.fmcw import speckle
 from parhelion.sensors.optics.lidar.patterns import ShotTable
 
 # ---- Footprint of a pulse: a fixed set of sub-rays with weights -----------------------------------------------------
@@ -222,7 +223,7 @@ class ShotArrays:
     place: Int
     """Inverse of `order`: position of each shot in tracing order."""
     has_gain: bool = False
-    """True if rings have individual gains, which are then the fourth number of the origins."""
+    """True if shots have individual gains, which are then the fourth number of the origins."""
 
     @classmethod
     def upload(
@@ -234,7 +235,7 @@ class ShotArrays:
     ) -> ShotArrays:
         """Copy a table to the device and add the horizontal direction to the left of each beam.
 
-        `gains` are those of the rings, `raised` the angles [rad] by which their beams leave above the table's
+        `gains` are those of the shots, `raised` the angles [rad] by which the beams of each ring leave above the table's
         directions; None if there are none.
         """
         axis = table.direction.astype(np.float64)
@@ -246,7 +247,7 @@ class ShotArrays:
             axis = np.cos(angle) * axis + np.sin(angle) * np.cross(axis, left)
         order = np.lexsort((table.time, table.ring))
         ring_column = table.ring.astype(np.uint32) | (table.column.astype(np.uint32) << 16)
-        origin = table.origin if gains is None else np.c_[table.origin, gains[table.ring]]
+        origin = table.origin if gains is None else np.c_[table.origin, gains]
         rows = (in_fours(engine, values[order]) for values in (np.c_[axis, table.time], left, origin))
         return cls(
             len(axis),
@@ -274,10 +275,11 @@ def aim(
     noise: Noise | None,
     *,
     varies_per_pulse: bool,
+    looks: int = 0,
 ) -> Beams:
     """Aim every shot of every scan: the pose at the time of the shot, plus pointing jitter if `noise` has any.
 
-    `varies_per_pulse` draws one random number per pulse.
+    `varies_per_pulse` draws one random number per pulse, and `looks` above 0 the speckle of a coherent lidar.
     """
     count = len(knots) * shots.count
     jitter = None
@@ -288,9 +290,9 @@ def aim(
     sizes = tuple(engine.whole(size) for size in (shots.count, knot_count))
     beams = Rows.cached(engine, count)
     scan, shot, rows = engine.frozen(_aim)(
-        shots, beams, sizes, engine.table(knots), rate, keys, jitter, varies_per_pulse
+        shots, beams, sizes, engine.table(knots), rate, keys, jitter, varies_per_pulse, looks
     )
-    return Beams(count, scan, shot, rows, shots.has_gain)
+    return Beams(count, scan, shot, rows, shots.has_gain or looks > 0)
 
 
 def _aim(
@@ -302,6 +304,7 @@ def _aim(
     keys: Keys,
     jitter: list[Float] | None,
     varies_per_pulse: bool,
+    looks: int,
 ) -> tuple[Int, Int, tuple[Float, Float, Float]]:
     """Scan, shot and rows of beams; a scan has `sizes` shots and motion knots, with `rate` knots per second."""
     engine = running_engine()
@@ -322,10 +325,13 @@ def _aim(
     position, rotation = interpolate_knots(dr, mi, knots, scan * knot_count, time * rate, knot_count)
     start = position + rotate(dr, mi, rotation, origin)
     world_axis, world_left = rotate(dr, mi, rotation, axis), rotate(dr, mi, rotation, left)
+    gain: Any = fours[2].w if shots.has_gain else 0.0
+    if looks:
+        gain = (gain if shots.has_gain else 1.0) * speckle((low, high), shot, looks)
     rows = (
         dr.ravel(mi.Vector4f(world_axis.x, world_axis.y, world_axis.z, time)),
         dr.ravel(mi.Vector4f(world_left.x, world_left.y, world_left.z, pulse_draw)),
-        dr.ravel(mi.Vector4f(start.x, start.y, start.z, fours[2].w if shots.has_gain else 0.0)),
+        dr.ravel(mi.Vector4f(start.x, start.y, start.z, gain)),
     )
     dr.eval(scan, shot, *rows)
     return scan, shot, rows

@@ -26,7 +26,7 @@ from parhelion.sensors.optics.lidar.echoes import (
 from parhelion.sensors.optics.lidar.emit import ALL_PROBES, MIDDLE, PROBES, SECTORS, SubRays
 from parhelion.sensors.optics.lidar.link_budget import received_power
 from parhelion.sensors.optics.lidar.profiles import ACTOR_BITS, ANGLE_SHIFT, ProfiledParts, angle_code
-from parhelion.sensors.optics.scene import Surfaces
+from parhelion.sensors.optics.scene import Surfaces, upward
 
 
 @kernel_tree()
@@ -56,6 +56,8 @@ class Local:
     overlap: LocalCurve | None
     pattern: Float | None = None
     """Factor of the pattern on the beam's axis; None without patterns."""
+    patch: Int | None = None
+    """Offset of the rows of puddles and snow on the beam's axis; None without any."""
 
 
 @kernel_tree()
@@ -86,10 +88,12 @@ class Reflection:
         near: Local | None = None,
         place: Vectors | None = None,
         normal: Vectors | None = None,
+        up: Float | None = None,
     ) -> Float:
         """Received power of one sub-ray [P_min]; 0 below the sensor's shortest range.
 
-        `place` and `normal` are the hit point in the scene's local frame and the normal there, for patterns.
+        `place` and `normal` are the hit point in the scene's local frame and the normal there, for patterns; `up` is
+        the upward component of the normal on the visible side, for puddles and snow.
 
         `material` is the part's material if it is known already; `near` is valid for a short interval of range.
         """
@@ -98,12 +102,14 @@ class Reflection:
         overlap = 1.0 if curve is None else curve(range_m, active)
         material = self.surfaces.material(part, active) if material is None else material
         overlap = overlap if aim.gain is None else overlap * aim.gain
-        pattern = None if near is None else near.pattern
-        if pattern is None and place is not None and normal is not None:
-            pattern = self.pattern(aim, part, place, normal, active)
+        pattern, patch = (None, None) if near is None else (near.pattern, near.patch)
+        if place is not None and normal is not None:
+            pattern = self.pattern(aim, part, place, normal, active) if pattern is None else pattern
+            patch = self.patch(part, place, up, active) if patch is None else patch
+        row = material if patch is None else material + patch
         power = received_power(
             weight=share * self.sub_rays.weight,
-            reflected=self.surfaces.reflected(part, material, cosine, hit, active, pattern),
+            reflected=self.surfaces.reflected(part, row, cosine, hit, active, pattern),
             range_m=range_m,
             optical_depth=air.depth(aim, range_m),
             threshold=optics.threshold,
@@ -126,6 +132,16 @@ class Reflection:
         width = optics.exit_m + optics.spread * dr.norm(place - aim.origin)
         width = width / dr.sqrt(namespace(cosine).maximum(cosine, 0.01))
         return patterns.factors(part, place, normal, width, active, bilinear=False)[0]
+
+    def upward(self, normal: Vectors, direction: Vectors) -> Float | None:
+        """Upward component of normals on the side of a ray; None without puddles and snow."""
+        return None if self.surfaces.patches is None else upward(normal, direction)
+
+    def patch(self, part: Int, place: Vectors, up: Float | None, active: Masks) -> Int | None:
+        """Offset of the rows of puddles and snow; None without any."""
+        if self.surfaces.patches is None or up is None:
+            return None
+        return self.surfaces.patches.blocks(part, place, up, active) * self.surfaces.patches.materials
 
     def marked(self, actor: Int, cosine: Float) -> Int:
         """Actor number that includes the angle of incidence if profiles need it."""
@@ -156,7 +172,15 @@ class Reflection:
         cosine = dr.abs(dr.dot(hit.normal, direction))
         place = _on_axis(aim, dr.fma(direction, hit.t, aim.origin + offset), hit.normal, hit.t)
         power = self.power(
-            aim, dr.select(hit.found, hit.part, 0), cosine, hit.t, hit, hit.found, place=place, normal=hit.normal
+            aim,
+            dr.select(hit.found, hit.part, 0),
+            cosine,
+            hit.t,
+            hit,
+            hit.found,
+            place=place,
+            normal=hit.normal,
+            up=self.upward(hit.normal, direction),
         )
         actor = mi.UInt32(NO_ACTOR) if hit.actor is None else hit.actor & NO_ACTOR
         echo = ReturnEcho(dr.select(hit.found, hit.t, NO_ECHO), power, hit.part, self.marked(actor, cosine))
@@ -343,6 +367,7 @@ def _on_plane(
         near=near,
         place=_on_axis(aim, dr.fma(direction, range_m, aim.origin + offset), probe.normal, range_m),
         normal=probe.normal,
+        up=light.upward(probe.normal, direction),
     )
     there = ReturnEcho(range_m, power, part, probe.echo.actor)
     return met, choose(dr, met, there, ReturnEcho.none(running_engine()))
@@ -371,6 +396,9 @@ def _sum_flat_beams(
         # All sub-rays on the plane have the factor of its point on the axis.
         place = _on_axis(aim, first.point + aim.origin, first.normal, middle)
         near.pattern = light.pattern(aim, dr.select(flat, part, 0), place, first.normal, flat)
+    if light.surfaces.patches is not None:
+        place = _on_axis(aim, first.point + aim.origin, first.normal, middle)
+        near.patch = light.patch(dr.select(flat, part, 0), place, upward(first.normal, aim.axis), flat)
 
     gentle, quick_power, quick_moment = _five_point_sum(
         light,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from copy import copy
 from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,11 +17,13 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
 from parhelion.core.random import Stream, repeated
 from parhelion.core.trajectory import Fixed, Trajectory
+from parhelion.makers.scales import IntensityScale, scale_called
 from parhelion.rays.lock import locked
 from parhelion.rays.origin import Cell, cell_around, runs
 from parhelion.sensors.base import FrameSensor, checked_world, finite_time, motion_of
 from parhelion.sensors.optics.lidar.config import LidarConfig, ReturnMode
 from parhelion.sensors.optics.lidar.device import Launch, LidarOnDevice, place_at
+from parhelion.sensors.optics.lidar.interference import Interferer, interferers_of, with_interference
 from parhelion.sensors.optics.lidar.link_budget import (
     AbsoluteBudget,
     SystemConstant,
@@ -33,6 +36,7 @@ from parhelion.sensors.optics.lidar.patterns import ShotTable, repeats, shot_tab
 from parhelion.sensors.optics.lidar.points import DEFAULT_TENSORS, ScanTensors, chosen_fields
 from parhelion.sensors.optics.lidar.validity import Validity, weather_validity
 from parhelion.sensors.optics.scene import LightScene, light_scene
+from parhelion.sensors.optics.window import Window, window_of
 from parhelion.sensors.sheets import open_sheet, unstated_noise
 from parhelion.world.world import World
 
@@ -58,6 +62,9 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         sampling: "adaptive" (further sub-rays only where probes disagree) or "fixed" (all of them).
         bounces: Largest number of mirrors and glass panes on a path; 0 ignores them.
         sun_klx: Sunlight [klx]; by default that of the rated ranges.
+        interferers: Other lidars of the same model whose pulses cause false points, each with xyz, yaw_deg, offset_s
+            and period_ppm.
+        window: Dirt on the window: a `Window`, or its fields such as {"mud": 0.1}; None is clean.
 
     Example:
         >>> import parhelion as ph
@@ -84,6 +91,8 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         sampling: Sampling = "adaptive",
         bounces: int = 2,
         sun_klx: float | None = None,
+        window: Window | Mapping[str, Any] | None = None,
+        interferers: Sequence[Interferer | Mapping[str, Any]] = (),
     ) -> None:
         sheet = open_sheet("lidar", LidarConfig, model)
         is_own_file = sheet.preset is None and sheet.file is not None
@@ -105,6 +114,11 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         rate = float(rate_hz if rate_hz is not None else config.pattern.rate_hz)
         super().__init__(config, str(model) if is_own_file else sheet.name, name=name, rate_hz=rate, noise=noise)
         self.sampling, self.bounces, self.sun_klx = sampling, bounces, sun_klx
+        self.interferers = interferers_of(interferers)
+        """Other lidars of the same model whose pulses cause false points."""
+        self._twin: Lidar | None = None
+        self.window = window_of(window)
+        """Dirt on the window; None for a clean one."""
         self._pattern_options: dict[str, Any] = {"rate_hz": rate_hz, "columns": columns, "folder": sheet.folder}
         self._repeats = repeats(config.pattern)
         self._table: ShotTable | None = None
@@ -118,12 +132,25 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         folder = self._pattern_options["folder"]
         options = {**self._pattern_options, "folder": None if folder is None else folder.absolute()}
         reset = {"_on_device": None, "recorded_weather": None, "_table": None, "_pattern_options": options}
+        reset["_twin"] = None
         return {**self.__dict__, **reset}
 
     @property
     def system_constant(self) -> SystemConstant:
         """System constant that follows from the rated ranges of the data sheet."""
         return system_constant(self.config)
+
+    @property
+    def intensity_scale(self) -> IntensityScale:
+        """Scale of the field `intensity`."""
+        return scale_called(self.config.intensity.scale)
+
+    def silent_twin(self) -> Lidar:
+        """Lidar of the same model and pattern without noise, dirt and interferers, as an interferer."""
+        if self._twin is None:
+            self._twin = copy(self)
+            self._twin.__dict__.update(self.__getstate__(), noise=False, window=None, interferers=(), name="")
+        return self._twin
 
     @property
     def absolute_budget(self) -> AbsoluteBudget:
@@ -302,7 +329,8 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
                 }
                 for start in launch.times
             ]
-            scans += self._device(launch.target).scan(launch, metadata)
+            measured = self._device(launch.target).scan(launch, metadata)
+            scans += [with_interference(scan, self, world) for scan in measured] if self.interferers else measured
             if progress is not None:
                 progress(len(scans), len(motions))
         return scans
@@ -318,7 +346,7 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
             unchanged.enter_context(world.edits())
             weather = world.weather
             # Weather that changes is prepared for one time.
-            same_air = weather is None or weather.is_constant
+            same_air = (weather is None or weather.is_constant) and self.window is None
             cells = list(runs(places))
             for rows, cell in cells:
                 target = self._target(world, cell)

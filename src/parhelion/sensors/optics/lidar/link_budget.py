@@ -24,6 +24,7 @@ from parhelion.core.random import Stream, to_normal
 from parhelion.rays.device import Engine
 from parhelion.sensors.optics.beams import RangeCurve, curve_grid
 from parhelion.sensors.optics.lidar.config import LidarConfig, Noise, Overlap
+from parhelion.sensors.optics.lidar.fmcw import coherence_extinction_per_m
 
 # ---- Overlap: the share of a beam's return that the receiver collects, by range -------------------------------------
 # A receiver is focused far away, so a near target appears as a blurred spot. The spot's width grows as 1/R and its area
@@ -242,13 +243,20 @@ def system_constant(config: LidarConfig) -> SystemConstant:
     """
     config = with_rated_table(config)
     limits = config.range
+    lost = 0.0 if config.fmcw is None else coherence_extinction_per_m(config.fmcw.linewidth_khz * 1e3)
     reflectance = [
-        rated.reflectance * float(overlap_share(limits.overlap, rated.range_m)) / _excess(config, rated.detection)
+        rated.reflectance
+        * float(overlap_share(limits.overlap, rated.range_m))
+        / _excess(config, rated.detection)
+        * float(np.exp(-2.0 * lost * rated.range_m))
         for rated in limits.rated
     ]
     if len(limits.rated) == 1:
-        return one_target(reflectance[0], limits.rated[0].range_m)
-    return two_targets(reflectance, [r.range_m for r in limits.rated])
+        found = one_target(reflectance[0], limits.rated[0].range_m)
+    else:
+        found = two_targets(reflectance, [r.range_m for r in limits.rated])
+    # Loss of coherence grows with range as extinction does.
+    return SystemConstant(found.k_m2, found.gamma_per_m + lost) if lost else found
 
 
 def with_rated_table(config: LidarConfig) -> LidarConfig:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.arrays import UNSET, Bool, DrJit, Float, Int
-from parhelion.core.clouds import FIELDS, Scan, Shots, origin_names
+from parhelion.core.clouds import FIELDS, ORIGINS, Scan, Shots, origin_names
 from parhelion.core.errors import ConfigError, MissingDependencyError, unknown_name
 from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import Engine, copied, kernel_tree
@@ -21,9 +21,11 @@ from parhelion.rays.scene import NOTHING
 from parhelion.sensors.optics.beams import Beams
 from parhelion.sensors.optics.lidar.echoes import in_rows
 from parhelion.sensors.optics.lidar.emit import ShotArrays
+from parhelion.sensors.optics.lidar.fmcw import Doppler
 from parhelion.sensors.optics.lidar.patterns import ShotTable
 from parhelion.sensors.optics.lidar.readout import Ambient, ReturnRow
 from parhelion.sensors.optics.scene import LightScene, PartNames
+from parhelion.sensors.scene import NO_MATERIAL
 
 
 @dataclass
@@ -52,6 +54,7 @@ _ORDER = (
     "label",
     "instance",
     "velocity",
+    "radial_velocity",
     "origin",
     "shot",
 )
@@ -110,12 +113,14 @@ class Received:
     casts: list[Any]
     """Numbers of rays cast, as integers or arrays of one element."""
     specular_casts: Int | None
+    doppler: Doppler | None = None
+    """Inputs of the radial velocity; None if the sensor does not measure it."""
 
     def tables(self, target: LightScene) -> Tables:
         """Lookup tables of the point attributes."""
         velocity = UNSET if target.scene.moving is None else target.scene.moving.velocity
         near_ir = UNSET if self.ambient is None else self.ambient.near_ir
-        return target.names, self.beams.shot, self.shots.time, self.shots.ring_column, velocity, near_ir
+        return target.names, self.beams.shot, self.shots.time, self.shots.ring_column, velocity, near_ir, self.doppler
 
 
 class PointsExpected:
@@ -173,8 +178,9 @@ def collect(target: LightScene, sent: Received, expected: PointsExpected) -> Poi
     return Points({name: fields[name] for name in order}, xyz, returns, borders, counted)
 
 
-Tables = tuple[PartNames, Int, Float, Int, Float, Float]
-"""Names of parts, shots of beams, times of shots, ring and column of shots, velocities of actors, near infrared."""
+Tables = tuple[PartNames, Int, Float, Int, Float, Float, Doppler | None]
+"""Names of parts, shots of beams, times of shots, ring and column of shots, velocities of actors, near infrared, and
+inputs of the radial velocity."""
 
 
 def _look_up(found: Returns, tables: Tables, returns: Rows, points: Rows, beams: int) -> dict[str, Any]:
@@ -199,7 +205,7 @@ def looked_up(found: Returns, tables: Tables, returns: Rows, points: Rows, beams
     """Fields of all valid returns, as kernel variables; rows after the last point are undefined."""
     engine = running_engine()
     dr, mi, rows, n = engine.dr, engine.mi, found.rows, len(found.rows)
-    parts, shots_of_beams, times, ring_columns, velocity, near_ir = tables
+    parts, shots_of_beams, times, ring_columns, velocity, near_ir, doppler = tables
     row, capacity = points.index, points.capacity
     picked = returns.pick(found.flags, into=points)
     # Rows after the last return read the first one; they are discarded.
@@ -231,10 +237,13 @@ def looked_up(found: Returns, tables: Tables, returns: Rows, points: Rows, beams
     if near_ir is not None:
         values["near_ir"] = dr.gather(mi.Float, near_ir, beam)
     values["xyz"] = in_rows(engine, mi.Vector3f(place.x, place.y, place.z), row, capacity)
+    speed = None
     if velocity is not None:
         moved = actor != NOTHING
         speed = dr.gather(mi.Vector4f, velocity, dr.select(moved, actor, 0), moved)
         values["velocity"] = in_rows(engine, mi.Vector3f(speed.x, speed.y, speed.z), row, capacity)
+    if doppler is not None:
+        values["radial_velocity"] = doppler.speeds(beam, shot, number, measured.y, speed)
     return values
 
 
@@ -303,6 +312,47 @@ def scans_of(
     return scans
 
 
+NEAR_REFLECTIVITY = 0.1
+"""Reflectivity that dirt on the window has in points (assumed)."""
+_BLOCKED = 0.5
+"""Covered share of a beam from which the echo of the window outshines that of the world (assumed)."""
+
+
+def with_near_returns(scan: Scan, near: NDArray[np.float64], range_m: float, intensity: float) -> Scan:
+    """Scan whose shots through mud and ice report one point on the window instead of their returns.
+
+    `near` is the covered share of each shot. The point lies at the shortest range of the sensor.
+    """
+    blocked = np.flatnonzero(near >= _BLOCKED)
+    values = {"power": 1.0, "reflectivity": NEAR_REFLECTIVITY, "intensity": intensity}
+    origin = {"origin": ORIGINS.index("window")}
+    return with_points(scan, blocked, np.full(len(blocked), range_m), values | origin)
+
+
+def with_points(scan: Scan, shot: NDArray[Any], range_m: NDArray[Any], values: Mapping[str, Any]) -> Scan:
+    """Scan in which some shots report one point of no surface at a range [m], in place of their returns.
+
+    `values` are further fields of these points, numbers or one per shot.
+    """
+    shots = scan.shots
+    kept = ~np.isin(scan.fields["shot"], shot)
+    whole: dict[str, Any] = {
+        "range": range_m, "return_count": 1, "material": NO_MATERIAL, "shot": shot, "ring": shots.ring[shot],
+        "column": shots.column[shot], "time": shots.time[shot], **values,
+    }  # fmt: skip
+    order = np.argsort(np.concatenate([scan.fields["shot"][kept], shot]), kind="stable")
+    fields = {}
+    for name, present in scan.fields.items():
+        added = np.zeros((len(shot), *present.shape[1:]), present.dtype)
+        added[:] = whole.get(name, 0)
+        fields[name] = np.concatenate([present[kept], added])[order]
+    xyz = shots.origin[shot] + np.asarray(range_m, np.float32)[:, None] * shots.direction[shot]
+    counts = shots.return_count.copy()
+    counts[shot] = 1
+    points = np.concatenate([scan.xyz[kept], xyz.astype(scan.xyz.dtype)])[order]
+    return replace(scan, xyz=points, fields=fields, shots=replace(shots, return_count=counts))
+
+
 # ---- tensors --------------------------------------------------------------------------------------------------------
 # Scans that stay on the device: fields of many scans as arrays for exchange with other libraries by DLPack.
 
@@ -311,7 +361,7 @@ DEFAULT_TENSORS = ("xyz", "intensity", "ring", "time", "label", "instance")
 """Default fields of `scan_tensors`."""
 KNOWN = (
     "xyz", "range", "intensity", "reflectivity", "power", "near_ir", "ring", "column", "time", "return_index",
-    "return_count", "material", "label", "instance", "velocity", "origin", "shot",
+    "return_count", "material", "label", "instance", "velocity", "radial_velocity", "origin", "shot",
 )  # fmt: skip
 _WHOLE = ("ring", "column", "return_index", "return_count", "material", "label", "instance", "origin", "shot")
 _THREE = ("xyz", "velocity")
@@ -380,8 +430,9 @@ def tensors_of(target: LightScene, sent: Received, expected: PointsExpected, fie
     """Points of a launch, looked up on the device; only the number of points per scan is copied to the host."""
     engine, found, beams, shots = target.engine, sent.returns, sent.beams, sent.shots
     most, tables = beams.count * len(found.rows), sent.tables(target)
-    if "near_ir" in fields and tables[-1] is None:
-        raise ConfigError("fields: near_ir: this sensor does not report it")
+    for name, table in (("near_ir", tables[-2]), ("radial_velocity", tables[-1])):
+        if name in fields and table is None:
+            raise ConfigError(f"fields: {name}: this sensor does not report it")
 
     def look_up(capacity: int) -> dict[str, Any]:
         returns, points = Rows.cached(engine, most), Rows.cached(engine, capacity)

@@ -17,6 +17,7 @@ from parhelion.sensors.optics.beams import Beams, RangeCurve
 from parhelion.sensors.optics.lidar.detection import FALSE_ALARM, Return, echo_of
 from parhelion.sensors.optics.lidar.draws import AMBIENT_DRAW, DROPOUT_DRAW, READOUT_DRAW
 from parhelion.sensors.optics.lidar.echoes import GHOST_BIT, NO_ACTOR, NO_ECHO, SCATTERER_BIT, Block, Echoes, EchoRows
+from parhelion.sensors.optics.lidar.fmcw import speckle
 from parhelion.sensors.optics.lidar.link_budget import in_steps, range_sigma, reflectivity
 from parhelion.sensors.optics.lidar.profiles import ACTOR_BITS, ANGLE_BITS, ANGLE_SHIFT, share_left
 from parhelion.sensors.optics.scene import PartNames
@@ -57,6 +58,12 @@ class Readout:
     extinction: Reals
     overlap: RangeCurve | None
     """Share of the return that the receiver collects, by range; the firmware divides reflectivity by it."""
+    window: Float
+    """Two-way transmittance of the window for each shot, or None; the firmware does not know of it."""
+    coherent: bool
+    """True for FMCW lidars, whose range noise falls with the root of the power."""
+    looks: int
+    """Number of averaged speckle patterns; 0 without speckle."""
     direction: Float
     """Reported direction of each shot in the sensor frame, in rows of four."""
     origin: Float
@@ -136,6 +143,11 @@ def read_out(reception: Reception, blocks: list[Block], found: list[Return], bea
         if gain is not None:
             # Makers calibrate channel gains and overlap out of reflectivity.
             overlap = overlap * gain
+        if readout.looks:
+            # The firmware does not know of speckle.
+            overlap = overlap / cast("Float", speckle(key, shot, readout.looks))
+        if readout.window is not None:
+            overlap = overlap / dr.gather(mi.Float, readout.window, shot)
         equal = reflectivity(
             power, item.range, threshold=readout.threshold, extinction_per_m=readout.extinction, overlap=overlap
         )
@@ -197,6 +209,7 @@ def _measured_range(
             sigma = readout.sigma_curve(dr.select(valid, true_range, 0.0), valid)
         else:
             snr = namespace(power).maximum(power, 1e-6) * readout.threshold_to_noise
+            snr = dr.sqrt(snr) if readout.coherent else snr
             sigma = cast("Float", range_sigma(snr, sigma_0=readout.sigma_0, sigma_1=readout.sigma_1))
         range_m = range_m + sigma * deviation
         if readout.bias is not None:

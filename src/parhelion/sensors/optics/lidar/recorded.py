@@ -256,6 +256,8 @@ def weathered(
     stream = Stream(seed, f"recorded/{lidar.model}", frame)
     found = _Launch(lidar, weather, air, stream, cloud, shots, reflectance, pose or Pose()).run()
     shots.notes.extend(earlier_weather(cloud))
+    if weather.ground(time) is not None:
+        shots.notes.append("wetness, puddles and snow cover are not applied: a cloud does not name its surfaces")
     return assembled(cloud, shots, found, lidar)
 
 

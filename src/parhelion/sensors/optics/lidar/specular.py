@@ -29,6 +29,7 @@ from parhelion.sensors.optics.lidar.echoes import (
 )
 from parhelion.sensors.optics.lidar.emit import PROBES
 from parhelion.sensors.optics.lidar.illuminate import Reflection
+from parhelion.sensors.optics.scene import upward
 
 FOLLOWED = 2
 """Probes per beam that are traced beyond a specular surface."""
@@ -179,7 +180,10 @@ def _go_on(light: Reflection, path: _Path, hit: Trace, aim: BeamAim, mirror: Boo
     """Continued path after a surface, mirrored or transmitted; inactive if it can no longer reach the threshold."""
     dr, mi = running_engine().dr, running_engine().mi
     slope = dr.dot(hit.normal, path.direction)
-    reflected, transmitted = light.surfaces.specular_split(dr.select(hit.found, hit.part, 0), dr.abs(slope), hit.found)
+    place = dr.fma(path.direction, hit.t, path.origin)
+    reflected, transmitted = light.surfaces.specular_split(
+        dr.select(hit.found, hit.part, 0), dr.abs(slope), hit.found, place, upward(hit.normal, path.direction)
+    )
     mirror = mi.Bool(mirror)
     direction = dr.select(mirror, dr.normalize(path.direction - 2.0 * slope * hit.normal), path.direction)
     part_kept = dr.select(mirror, reflected, transmitted)
@@ -207,17 +211,22 @@ def _follow(light: Reflection, scene: SceneArrays, path: _Path, aim: BeamAim, bo
         hit = scene.trace(now.origin, now.direction, aim.time, room, now.active, coherent=True)
         surface = dr.select(hit.found, hit.part, 0)
         casts = casts + 1
-        goes_on = hit.found & light.surfaces.is_specular(surface, hit.found) & (casts < bounces)
-        ends = hit.found & ~goes_on
         length = now.length + hit.t
         cosine = dr.abs(dr.dot(hit.normal, now.direction))
+        place = dr.fma(now.direction, hit.t, now.origin)
+        up = upward(hit.normal, now.direction)
+        reflected, transmitted = light.surfaces.specular_split(surface, cosine, hit.found, place, up)
+        goes_on = hit.found & light.surfaces.is_specular(surface, hit.found) & (casts < bounces)
+        if light.surfaces.patches is not None:
+            goes_on &= reflected + transmitted > 0.0
+        ends = hit.found & ~goes_on
         actor = mi.UInt32(NO_ACTOR) if hit.actor is None else hit.actor & NO_ACTOR
         actor = light.marked(actor, cosine) | dr.select(now.ghost, mi.UInt32(GHOST_BIT), 0)
-        place = dr.fma(now.direction, hit.t, now.origin)
-        power = light.power(aim, surface, cosine, length, hit, ends, share=now.share, place=place, normal=hit.normal)
+        power = light.power(
+            aim, surface, cosine, length, hit, ends, share=now.share, place=place, normal=hit.normal, up=up
+        )
         last = ReturnEcho(length, power, hit.part, actor)
         echo = choose(dr, ends, last, echo)
-        reflected, transmitted = light.surfaces.specular_split(surface, cosine, hit.found)
         following = _go_on(light, now, hit, aim, reflected > transmitted)
         following.active &= goes_on
         return casts, *vars(following).values(), *vars(echo).values()

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from parhelion.core.constants import BOLTZMANN_J_K, SPEED_OF_LIGHT_M_S
 from parhelion.core.random import Stream
 from parhelion.core.trajectory import Fixed, Trajectory, pose_at, velocity_at
+from parhelion.core.water import water_permittivity
 from parhelion.rays.device import Engine, copied
 from parhelion.rays.lock import DeviceOwned
 from parhelion.sensors.waves.bounce import BouncePaths, Emission, Pattern, trace_paths
@@ -31,7 +32,8 @@ from parhelion.sensors.waves.radar.cube import (
 from parhelion.sensors.waves.radar.detection import Cells, detect
 from parhelion.sensors.waves.radar.noise import Noise
 from parhelion.sensors.waves.scene import ANGLES, Finish, WaveScene, cosines
-from parhelion.surfaces.radio import fresnel, permittivity, radio_name
+from parhelion.surfaces.radio import coated, fresnel, permittivity, radio_name
+from parhelion.surfaces.wet import FILM_M, POROUS
 from parhelion.weather.media import Medium, Radio
 from parhelion.weather.weather import Weather
 
@@ -350,7 +352,23 @@ def reflection(material: str, frequency_hz: float) -> NDArray[np.float64]:
     return np.asarray(share * 0.5 * (np.abs(te) ** 2 + np.abs(tm) ** 2))
 
 
-def table(names: list[str], frequency_hz: float) -> tuple[NDArray[np.float64], list[Finish]]:
+def wet_reflection(material: str, frequency_hz: float) -> NDArray[np.float64]:
+    """As `reflection`, under a film of water; materials that shed water stay dry.
+
+    At 77 GHz, 0.2 mm of water raise the reflectance of asphalt at normal incidence from 8 to 49 %.
+    """
+    if material not in POROUS:
+        return reflection(material, frequency_hz)
+    below = half_space(material, frequency_hz)[0]
+    te, tm = coated(np.maximum(cosines(), 1e-6), water_permittivity(frequency_hz), below, FILM_M, frequency_hz)
+    return np.asarray(0.5 * (np.abs(te) ** 2 + np.abs(tm) ** 2))
+
+
+def table(names: list[str], frequency_hz: float, wetness: float = 0.0) -> tuple[NDArray[np.float64], list[Finish]]:
     """Reflection and finishes of materials by name; an error names a material without permittivity at the frequency."""
     found = [reflection(name, frequency_hz) for name in names]
+    if wetness:
+        found = [
+            dry + wetness * (wet_reflection(name, frequency_hz) - dry) for name, dry in zip(names, found, strict=True)
+        ]
     return np.array(found).reshape(len(names), ANGLES), [finish(name) for name in names]

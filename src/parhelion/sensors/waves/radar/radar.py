@@ -185,15 +185,20 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
             # The origin of the engine's float32 coordinates depends on the sensor only: with that of the whole world,
             # an object anywhere would change the rounding of every path.
             cell = cell_around(place.xyz)
+            weather = world.weather
+            ground = None if weather is None else weather.ground(start)
+            # A scene is prepared for each state, so that slow changes have steps of 0.1.
+            wetness = 0.0 if ground is None else round(ground.wetness, 1)
+            snowy = ground is not None and ground.snow_cover >= 0.5
             target = wave_scene(
                 world,
                 self.visibility_keys,
-                lambda names: table(names, hertz),
-                ("radio", hertz),
+                lambda names: table(names, hertz, wetness),
+                ("radio", hertz, wetness),
                 config.wavelength_m,
                 cell,
+                snowy=snowy,
             )
-            weather = world.weather
         if self._on_device is None:
             self._on_device = RadarOnDevice(engine(), config, self.axes)
         return self._on_device, target, weather
