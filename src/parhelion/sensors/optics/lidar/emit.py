@@ -235,8 +235,8 @@ class ShotArrays:
     ) -> ShotArrays:
         """Copy a table to the device and add the horizontal direction to the left of each beam.
 
-        `gains` are those of the shots, `raised` the angles [rad] by which the beams of each ring leave above the table's
-        directions; None if there are none.
+        `gains` are those of the shots, `raised` the angles [rad] by which the beams of each ring leave above the
+        directions of the table; None if there are none.
         """
         axis = table.direction.astype(np.float64)
         left = np.stack([-axis[:, 1], axis[:, 0], np.zeros(len(axis))], axis=1)
