@@ -12,6 +12,7 @@ from parhelion.cli.recordings import check_file, make_folder
 from parhelion.cli.screen import Command, Group, examples, start_engine
 
 TRAIN_EXAMPLES = (
+    "parhelion schema detector                            # every setting",
     "parhelion train detector examples/studies/detector.yaml -o weights      # minutes on a GPU, hours without",
 )
 EXAMPLES = (

@@ -128,7 +128,7 @@ BOX_CHANNELS = ("x", "y", "z", "length", "width", "height", "sin2", "cos2", "fro
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """What the heads should predict for some clouds."""
+    """Desired outputs of the heads for some clouds."""
 
     heat: Tensor
     """1 at the centres of objects, falling around them, shape (n, classes, y, x)."""
