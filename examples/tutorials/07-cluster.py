@@ -11,7 +11,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from distributed import LocalCluster
+try:
+    from distributed import LocalCluster
+except ImportError:
+    raise SystemExit("this file needs Dask: pip install 'parhelion[campaign,cluster]'") from None
 
 
 def main() -> int:

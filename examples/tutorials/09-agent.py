@@ -11,12 +11,16 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-import gymnasium
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-import parhelion.gym  # noqa: F401  registers the environments
+try:
+    import gymnasium
+
+    import parhelion.gym  # noqa: F401  registers the environments
+except ImportError:
+    raise SystemExit("this file needs Gymnasium: pip install 'parhelion[gym]'") from None
 
 
 def act(weights: Any, observation: dict[str, Any]) -> Any:

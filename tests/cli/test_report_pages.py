@@ -86,6 +86,12 @@ BEYOND = """() => {
   return page > wide ? [...found, `the page is ${page} wide`] : found;
 }"""
 """Elements that reach beyond the edge of the window, unless they lie in a frame that scrolls."""
+CUT_OFF = """() => {
+  for (const one of document.querySelectorAll("details")) one.open = true;
+  return [...document.querySelectorAll(".wide")].filter(one => one.scrollWidth > one.clientWidth + 1)
+    .map(one => one.innerText.slice(0, 100));
+}"""
+"""Tables that can only be read by scrolling sideways, also in folded parts."""
 
 
 def invoke(*arguments: object) -> None:
@@ -193,6 +199,7 @@ def test_nothing_reaches_beyond_the_edge(place: Path, browser: Any, made: Callab
             sheet.on("pageerror", lambda error, heard=complaints: heard.append(str(error)))
             sheet.goto(file.as_uri())
             assert sheet.evaluate(BEYOND) == [], (name, width)
+            assert sheet.evaluate(CUT_OFF) == [], (name, width)
             assert complaints == [], (name, width)
             assert sheet.locator("figure > .save").count() == sheet.locator("figure:has(svg, img)").count(), name
             sheet.close()

@@ -137,3 +137,15 @@ def test_examples_are_listed_shown_and_copied(
     assert (tmp_path / "mine" / "robots" / "husky.urdf").is_file()
     assert "already exists" in fails("examples", "--copy", tmp_path / "mine")
     assert "did you mean 'warehouse.yaml'" in fails("examples", "warehose.yaml")
+
+
+def test_a_missing_example_is_offered(
+    fails: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("examples/warehouse.yaml", "studies/rain.yaml"):
+        text = fails("run", name, "-o", tmp_path / "out")
+        assert text == (
+            f"error: {name}: no such file; to copy the examples of the package: parhelion examples --copy examples"
+        )
+    assert fails("run", "examples/mine.yaml", "-o", tmp_path / "out").endswith("examples/mine.yaml: no such file")

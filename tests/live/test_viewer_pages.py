@@ -126,8 +126,9 @@ def test_a_run_is_replayed_in_weather(browser: Any, run: Path) -> None:
 
 
 def test_two_sources_share_clock_and_camera(browser: Any, run: Path) -> None:
-    with running(Pair(RunStage(run), RunStage(run), port=0)) as pair:
+    with running(Pair(RunStage(run), RunStage(run), port=0, names=("dry", "wet"))) as pair:
         page, complaints = opened(browser, pair.url)
+        assert page.locator("figcaption").all_inner_texts() == ["dry", "wet"]
         left, right = (page.frame_locator("iframe").nth(k) for k in range(2))
         for one in (left, right):
             one.get_by_text("top: cloud 0 of").wait_for()

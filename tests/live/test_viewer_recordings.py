@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import trimesh
 
 import parhelion as ph
 from parhelion.core.errors import FormatError
 from parhelion.live.viewer import CloudStage, RecordingStage, Session, recording_stage
 from parhelion.live.viewer.colours import Ramp
-from parhelion.live.viewer.opening import first_camera, free_place, roof_cut
-from parhelion.live.viewer.runs import RunStage, is_run
+from parhelion.live.viewer.opening import first_camera, free_place, point_size_of, roof_cut
+from parhelion.live.viewer.runs import RunStage, _reading, is_run
 from parhelion.live.viewer.session import share_limits
 from parhelion.live.viewer.stages import ScenarioStage, ViewFrame, WorldStage
 
@@ -89,7 +90,7 @@ def test_a_run_shows_its_other_sensors_boxes_trajectory_and_collisions(run: Path
     np.testing.assert_allclose(np.sort(edges), np.repeat([1.0, 2.0, 3.0], 4), atol=1e-6)
     assert len(arrows.ends) == len(found.dots[0].xyz) == 1  # contacts that last are one collision
     assert any("collision: robot and van at 0.20 s" in note for note in found.notes)
-    assert any(note.startswith("imu: specific_force_x") for note in found.notes)
+    assert any(note.startswith("imu: specific force ") for note in found.notes)
     assert [body.name for body in session.stage.plain_bodies] == ["robot"]
     assert session.stage.world is not None
 
@@ -110,6 +111,41 @@ def test_sliders_apply_the_weather_of_the_command(run: Path, tmp_path: Path) -> 
     assert unknown.media == ()
     assert "--sensor" in Session(unknown).update().measured.notes[-1]  # type: ignore[union-attr]
     assert "rain" in recording_stage(tmp_path / "scan.pcd", sensor="velodyne/vlp-16").media
+
+
+@pytest.mark.slow
+def test_a_run_is_shown_in_its_world_with_the_files_beside_the_scenario(tmp_path: Path) -> None:
+    place, run = tmp_path / "project", tmp_path / "runs" / "out"
+    place.mkdir()
+    trimesh.creation.box((2, 2, 2)).export(place / "crate.stl")
+    crate = {"mesh": "crate.stl", "name": "crate", "label": "box", "material": "steel",
+             "trajectory": {"fixed": {"xyz": [8, 0, 1]}}}  # fmt: skip
+    ph.Scenario.from_mapping({**SCENARIO, "duration_s": 0.1, "sensors": SCENARIO["sensors"][:1], "actors": [crate]},
+                             place).run(run)  # fmt: skip
+    stage = RunStage(run)
+    assert stage.world is not None
+    assert "crate" in {one.name for one in stage.world.objects}
+    assert shown(Session(stage)).notes == ("cloud 0 of 1", "1 boxes")
+    trimesh.creation.box((3, 2, 2)).export(place / "crate.stl")
+    assert "crate.stl changed since; the world may differ" in shown(Session(RunStage(run))).notes
+    (place / "crate.stl").unlink()
+    stage = RunStage(run)
+    assert stage.world is None
+    assert any("the world is not shown" in one for one in shown(Session(stage)).notes)
+
+
+def test_readings_of_vectors_share_their_name() -> None:
+    names = ["time", "specific_force_x", "specific_force_y", "specific_force_z", "distance", "a", "b"]
+    table = names, np.array([[0.0, 1.0, 2.0, 9.80665, 4.0, 5.0, 6.0]])
+    assert _reading("imu", table, 0.1) == "imu: specific force 1, 2, 9.81; distance 4; a 5; 1 more"
+
+
+def test_points_are_a_few_pixels_wide_at_the_camera() -> None:
+    def size(distance_m: float) -> float:
+        cloud = ph.PointCloud(np.array([[distance_m, 0.0, 0.0]] * 3), {})
+        return point_size_of(ViewFrame(cloud), np.zeros(3))
+
+    assert [size(far) for far in (2.0, 10.0, 20.0, 500.0)] == pytest.approx([0.015, 0.03, 0.06, 0.2])
 
 
 def test_bags_and_folders(run: Path) -> None:

@@ -129,7 +129,7 @@ def test_polar_images_are_as_the_oxford_data_set_stores_them() -> None:
     power = rows[:, 11:].astype(np.float32) / 255.0
     assert np.all(rows[:, 10] == 255)
     assert np.all(np.diff(angle) > 0.0)
-    # The antenna starts straight behind, turns clockwise, and needs a quarter of a second per turn.
+    # The antenna starts straight behind, turns clockwise, and needs a quarter of a second per rotation.
     turned = (scan.cube.azimuth.max() - scan.cube.azimuth[np.argsort(-scan.cube.azimuth)]) / (2.0 * np.pi)
     assert np.sort(stamps) == pytest.approx(np.sort(stamps).min() + 250_000 * turned, abs=1.0)
     ahead = int(np.argmin(angle))

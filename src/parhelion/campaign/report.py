@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _MOST_FAILURES = 20
 _MOST_CELLS = 200
+_MOST_COLUMNS = 6
+"""Largest number of columns of varied values and means in one table."""
 _ASIDE = 0.08
 """Distance of the marks of one category."""
 _LOG_FROM = 30.0
@@ -123,19 +125,22 @@ def _failures(failed: list[dict[str, Any]]) -> str:
 
 
 def _cells(study: Study, summary: dict[str, Any]) -> str:
-    paths, numbers = list(study.settings.grid), list(study.numbers)
-    rows = [
-        (
-            *(words_of(cell["values"][path]) for path in paths),
-            f"{cell['rows'][0]}–{cell['rows'][1]}",
-            *(html.with_interval(found["mean"], found["low"], found["high"], ".5g") for found in of_cell),
-        )
-        for cell in summary["cells"][:_MOST_CELLS]
-        for of_cell in [[cell["numbers"][name] for name in numbers]]
-    ]
-    columns = [*map(in_words, paths), "rows", *map(in_words, numbers)]
-    table = html.table(columns, rows, kinds="n" * (len(paths) + 1) + "m" * len(numbers))
-    return html.section("cells", "Means and intervals", html.folded("All cells", table))
+    paths, every = list(study.settings.grid), list(study.numbers)
+    tables, most = [], max(2, _MOST_COLUMNS - len(paths))
+    for first in range(0, len(every), most):
+        numbers = every[first : first + most]
+        rows = [
+            (
+                *(words_of(cell["values"][path]) for path in paths),
+                f"{cell['rows'][0]}–{cell['rows'][1]}",
+                *(html.with_interval(found["mean"], found["low"], found["high"], ".5g") for found in of_cell),
+            )
+            for cell in summary["cells"][:_MOST_CELLS]
+            for of_cell in [[cell["numbers"][name] for name in numbers]]
+        ]
+        columns = [*map(in_words, paths), "rows", *map(in_words, numbers)]
+        tables.append(html.table(columns, rows, kinds="n" * (len(paths) + 1) + "m" * len(numbers)))
+    return html.section("cells", "Means and intervals", html.folded("All cells", "<br>".join(tables)))
 
 
 # ---- search ---------------------------------------------------------------------------------------------------------

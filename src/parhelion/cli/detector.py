@@ -12,6 +12,7 @@ from parhelion.cli.recordings import check_file, make_folder
 from parhelion.cli.screen import Command, Group, examples, start_engine
 
 TRAIN_EXAMPLES = (
+    "parhelion schema detector                            # every setting",
     "parhelion train detector examples/studies/detector.yaml -o weights      # minutes on a GPU, hours without",
 )
 EXAMPLES = (
@@ -77,9 +78,9 @@ def detector(
     json: Annotated[Path | None, typer.Option("--json", help="All numbers as JSON.")] = None,
 ) -> None:
     """Score a detector on simulated streets: average precision by weather, class, distance and visibility."""
+    from parhelion.core.files import write_json
     from parhelion.detect import study
     from parhelion.detect.detector import Pillars
-    from parhelion.evaluate.files import write_json
     from parhelion.pictures.html import write_page
     from parhelion.sensors.optics.lidar.lidar import Lidar
 

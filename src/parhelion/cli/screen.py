@@ -234,8 +234,21 @@ def one_line_errors() -> Iterator[None]:
             raise typer.Exit(INTERRUPTED) from None
         if debugging():
             raise
-        print_error(sentence(error))
+        print_error(_with_example(sentence(error)))
         raise typer.Exit(FAILED) from None
+
+
+def _with_example(text: str) -> str:
+    """A message about a missing file, with the remedy if the file is an example that ships with the package."""
+    name, missing, _ = text.partition(": no such file")
+    if not missing:
+        return text
+    from parhelion.cli.starters import is_example
+
+    own = name.replace("\\", "/").removeprefix("./").removeprefix("examples/")
+    return (
+        f"{text}; to copy the examples of the package: parhelion examples --copy examples" if is_example(own) else text
+    )
 
 
 def sentence(error: BaseException) -> str:

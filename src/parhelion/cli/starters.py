@@ -70,6 +70,15 @@ def _examples_folder() -> Path:
     raise ConfigError("this installation of parhelion contains no examples; install the wheel again")
 
 
+def is_example(name: str) -> bool:
+    """Return whether a name is that of an example that ships with the package."""
+    try:
+        place = _examples_folder()
+    except ConfigError:
+        return False
+    return name in {file.relative_to(place).as_posix() for file in _example_files(place)}
+
+
 def _example_files(place: Path) -> list[Path]:
     return sorted(
         (file for ending in ("*.yaml", "*.py", "*.cpp") for file in place.rglob(ending)),

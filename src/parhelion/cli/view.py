@@ -109,11 +109,13 @@ def view(
         if len(stages) == 2
         else _document(sources[0] if sources else Path(world or DEFAULT_WORLD), stages[0], scene)
     )
-    title = " | ".join(stage.title for stage in stages)
+    names = [str(source) for source in sources or ()]
+    same = len(stages) == 2 and stages[0].title == stages[1].title
+    title = " | ".join(names if same else [stage.title for stage in stages])
     with (
         Viewer(stages[0], host=address, port=port, colour_by=colour, edit=edit)
         if len(stages) == 1
-        else Pair(stages[0], stages[1], host=address, port=port, colour_by=colour)
+        else Pair(stages[0], stages[1], host=address, port=port, colour_by=colour, names=(names[0], names[1]))
     ) as viewer:
         screen.print_line(f"{title}: open {viewer.url} in a browser; Ctrl-C ends it")
         if browser:

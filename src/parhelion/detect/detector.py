@@ -118,7 +118,8 @@ class Pillars:
         xyz = np.asarray(cloud.xyz, np.float32)
         with torch.inference_mode():
             points = torch.from_numpy(xyz[np.isfinite(xyz).all(axis=1)]).to(device)
-            (found,) = decoded(*self.network([points]), self.least_score)
+            centre, box = self.network([points])
+            (found,) = decoded(centre, box, self.least_score)
         boxes = Detections(
             found["boxes"].astype(np.float64),
             tuple(CLASSES[kind] for kind in found["kind"]),

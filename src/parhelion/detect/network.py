@@ -60,7 +60,7 @@ def _up(inputs: int, outputs: int, factor: int) -> nn.Sequential:
     return nn.Sequential(convolution, nn.BatchNorm2d(outputs), nn.ReLU(inplace=True))
 
 
-class PillarNetwork(nn.Module):
+class PillarNetwork(nn.Module):  # type: ignore[misc]  # PyTorch is not checked
     """Maps from points to what the heads predict in every cell."""
 
     def __init__(self, classes: int = len(CLASSES), widths: Widths = Widths()) -> None:
@@ -128,7 +128,7 @@ BOX_CHANNELS = ("x", "y", "z", "length", "width", "height", "sin2", "cos2", "fro
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """What the heads should predict for some clouds."""
+    """Desired outputs of the heads for some clouds."""
 
     heat: Tensor
     """1 at the centres of objects, falling around them, shape (n, classes, y, x)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -110,7 +110,7 @@ def _heading(rng: np.random.Generator) -> float:
 
 def _ground(world: World, rng: np.random.Generator, labels: Sequence[str], count: int = 4000) -> Floats:
     """Random places (n, 3) [m] on the open ground with one of the labels."""
-    low, high = world.bounds
+    low, high = world.bounds or (np.zeros(3), np.zeros(3))
     xy = rng.uniform(low[:2], high[:2], (count, 2))
     top = float(high[2]) + 1.0
     down = world.cast(np.column_stack([xy, np.full(count, top)]), np.tile([0.0, 0.0, -1.0], (count, 1)))
@@ -148,7 +148,7 @@ def street_scans(
     *,
     streets: Sequence[int],
     length: int,
-    weathers: Sequence[Weather | None] = (None,),
+    weathers: Sequence[Weather | Mapping[str, Any] | None] = (None,),
     heights_m: tuple[float, float] = (1.6, 2.0),
     seed: int = 0,
     visibility: bool = False,

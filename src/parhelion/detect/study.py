@@ -209,7 +209,7 @@ def _interval(
 
 def table_rows(result: dict[str, Any], parts: Sequence[str] = ("moderate", "all")) -> list[tuple[str, ...]]:
     """Rows by weather and class: difficulties, then distances."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for weather, classes in result["weathers"].items():
         for kind, views in classes.items():
             named = [(name, views[name]) for name in parts]

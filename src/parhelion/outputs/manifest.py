@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import threading
 from collections.abc import Iterable, Mapping
@@ -235,8 +236,24 @@ def write_inputs(folder: Path, scenario: Scenario, files: Iterable[Path]) -> Non
         # The settings of the scenario file are compared, so that a new comment in it does not count as a change.
         read.pop(_relative(source.absolute(), place), None)
         request = {"sha256": sha256_of(source), "changes": _as_json(scenario.changes)}
+    content = {"folder": _way_to(place, folder), "scenario": request, "files": read}
     with atomic_write(folder / INPUTS) as temporary:
-        temporary.write_text(json.dumps({"scenario": request, "files": read}, indent=1) + "\n", encoding="utf-8")
+        temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def scenario_folder(folder: Path) -> Path:
+    """Folder to which the files in the settings of a run are relative; that of the run if it no longer exists."""
+    way = _inputs_in(folder).get("folder")
+    place = folder / way if isinstance(way, str) and "\0" not in way else folder
+    return place if place.is_dir() else folder
+
+
+def _way_to(place: Path, folder: Path) -> str:
+    """Path of a folder relative to the run, so that both can be moved together; absolute on another drive."""
+    try:
+        return Path(os.path.relpath(place, folder.absolute())).as_posix()
+    except ValueError:
+        return str(place)
 
 
 def _relative(file: Path, place: Path) -> str:

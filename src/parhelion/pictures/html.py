@@ -24,6 +24,8 @@ DARK = ("#ffb454", "#62adff", "#54c98a", "#ff7ab6", "#b294ff", "#4fd0dd", "#e6d0
 _POLICY = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src '{export.HASH}'"
 _STACKED_FROM = 3
 """Tables of at least this many columns show each row as a list on narrow pages."""
+_LONG = 24
+"""Number of characters above which a cell may break anywhere, also inside of a name."""
 
 _STYLE = """
 :root { color-scheme: light dark; --sheet: #f6f7f9; --card: #ffffff; --ink: #1b2330; --muted: #5d6978;
@@ -72,9 +74,9 @@ img.scan { height: 84px; margin-bottom: .35rem; } .cloud, .scan, .frame, .shot {
 .save button:hover, .save button:focus-visible { color: var(--accent); background: var(--sheet); }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .92rem; }
 th, td { text-align: left; vertical-align: top; padding: .36rem 1.1rem .36rem 0; border-bottom: 1px solid var(--line); }
-tr:last-child td { border-bottom: 0; } th { color: var(--muted); font-weight: 500; white-space: nowrap; }
+tr:last-child td { border-bottom: 0; } th { color: var(--muted); font-weight: 500; }
 td:last-child, th:last-child { padding-right: 0; } td.n, th.n, .mean { text-align: right; } td { white-space: nowrap; }
-td.long, .mean, .facts td:last-child { white-space: normal; } td.long { overflow-wrap: anywhere; min-width: 9rem; }
+.long, .mean, .facts td:last-child { white-space: normal; } .long { overflow-wrap: anywhere; min-width: 9rem; }
 .facts td:first-child { color: var(--muted); width: 1%; padding-right: 1.6rem; }
 .facts td:last-child { overflow-wrap: anywhere; }
 .share { display: block; height: .5rem; margin: .45rem 0; min-width: 2px; border-radius: 3px; background: var(--bar); }
@@ -99,7 +101,7 @@ COLOURS
   svg.map .way { stroke-width: 5; } svg.map .halo { stroke-width: 9; } figure { padding: .6rem; }
   .tiles { grid-template-columns: repeat(3, 1fr); gap: .5rem; }
   .tiles div { padding: .45rem .6rem; } .tiles b { font-size: .95rem; }
-  table { font-size: .86rem; } th, td { padding-right: .7rem; } td.long { min-width: 8rem; }
+  table { font-size: .86rem; } th, td { padding-right: .7rem; } .long { min-width: 8rem; }
   .stack, .stack tbody, .stack tr { display: block; } .stack thead, .stack td:empty { display: none; }
   .stack tr { padding: .45rem 0; border-bottom: 1px solid var(--line); } .stack tr:last-child { border-bottom: 0; }
   .stack td { display: flow-root; width: auto; min-width: 0; padding: .1rem 0; border-bottom: 0; text-align: right;
@@ -162,14 +164,20 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, kinds: str =
     """A table; `kinds` has one letter per column: 'n' number, 'm' mean with interval, 'l' long text, 's' share bar,
     '-' other.
     """
-    marks = {"n": ' class="n"', "m": ' class="mean"', "l": ' class="long"', "s": ' class="shares"'}
-    look = [marks.get(kind, "") for kind in kinds.ljust(max(len(columns), 32), "-")]
-    head = "".join(
-        f"<th{look[k] if kinds[k : k + 1] in ('n', 'm') else ''}>{text(name)}</th>" for k, name in enumerate(columns)
-    )
+    kinds = kinds.ljust(max(len(columns), 32), "-")
+    marks = {"n": "n", "m": "mean", "l": "long", "s": "shares"}
+
+    def look(k: int, cell: Any, shown: str) -> str:
+        long = isinstance(cell, str) and not isinstance(cell, Raw) and len(cell) > _LONG and kinds[k] in "n-"
+        names = [marks[kind] for kind in kinds[k] if kind in shown] + (["long"] if long else [])
+        return f' class="{" ".join(names)}"' if names else ""
+
+    head = "".join(f"<th{look(k, name, 'nm')}>{text(name)}</th>" for k, name in enumerate(columns))
     stacked = len(columns) >= _STACKED_FROM
     named = [f' data-th="{escape(str(name), quote=True)}"' if stacked and name else "" for name in columns] or [""] * 32
-    lines = ["".join(f"<td{look[k]}{named[k]}>{text(cell)}</td>" for k, cell in enumerate(row)) for row in rows]
+    lines = [
+        "".join(f"<td{look(k, cell, 'nmls')}{named[k]}>{text(cell)}</td>" for k, cell in enumerate(row)) for row in rows
+    ]
     if not lines:
         return ""
     top = f"<thead><tr>{head}</tr></thead>" if columns else ""

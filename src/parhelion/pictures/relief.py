@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,6 +11,7 @@ from parhelion.core.pose import Floats, Pose
 from parhelion.pictures.style import colour_labels
 from parhelion.rays.records import Hits, Rays
 from parhelion.rays.scene import RayScene
+from parhelion.world.labels import FURTHER
 from parhelion.world.world import World
 
 Extent = tuple[float, float, float, float]
@@ -19,8 +22,23 @@ _LIFT_M = 0.3
 """Height [m] above a position at which the search for a ceiling starts."""
 _COVERED = 0.8
 """Share of positions under a roof from which it is removed, if it is not labelled as a ceiling."""
+_MATERIALS = 20_000
+"""Number of the first material among the classes; labels have smaller ones."""
 _MOST_BODIES = 4
 """Moving bodies that a search for a ceiling passes through, for example that of the robot itself."""
+
+
+def class_names(world: World) -> dict[int, str]:
+    """Names of the numbers of `classes`."""
+    return {**world.label_names, **{_MATERIALS + k: one.name for k, one in enumerate(world.materials)}}
+
+
+def classes(label: NDArray[Any], material: NDArray[Any]) -> NDArray[np.uint16]:
+    """Numbers for the colours of a picture: labels, and materials of surfaces without a label of their own (`object`).
+
+    Models of a hall often name only materials, and a picture in one colour shows nothing.
+    """
+    return np.where(label == FURTHER["object"], _MATERIALS + material, label).astype(np.uint16)
 
 
 class Relief:
@@ -31,7 +49,7 @@ class Relief:
     """
 
     def __init__(self, world: World, time: float = 0.0, below: Floats | None = None) -> None:
-        self.world, self.time = world, time
+        self.world, self.time, self.names = world, time, class_names(world)
         bounds = world.bounds
         self.lower, self.upper = bounds if bounds is not None else (np.zeros(3), np.zeros(3))
         self.scene = RayScene(world.geometry())
@@ -39,7 +57,7 @@ class Relief:
         """Height [m] of the removed ceiling; None without one."""
 
     def from_above(self, extent: Extent, columns: int, rows: int) -> tuple[NDArray[np.float32], NDArray[np.uint16]]:
-        """Colours (rows, columns, 4), and the label of each pixel that hit a surface."""
+        """Colours (rows, columns, 4), and the class of each pixel that hit a surface, see `classes`."""
         x = extent[0] + (np.arange(columns) + 0.5) * (extent[1] - extent[0]) / columns
         y = extent[3] - (np.arange(rows) + 0.5) * (extent[3] - extent[2]) / rows
         start = np.empty((rows * columns, 3))
@@ -73,14 +91,15 @@ class Relief:
         return colour.reshape(height, width, 3), distance.reshape(height, width)
 
     def _shaded(self, hits: Hits, level: Floats) -> tuple[Floats, NDArray[np.uint16]]:
-        """Label colours (n, 3) of hits at a height [m], brighter towards the light and with height; their labels."""
-        label = self.world.parts.label[np.maximum(hits.part, 0)]
+        """Label colours (n, 3) of hits at a height [m], brighter towards the light and with height; their classes."""
+        part = np.maximum(hits.part, 0)
+        label = classes(self.world.parts.label[part], self.world.parts.material[part])
         up = np.where(hits.normal[:, 2:] < 0.0, -hits.normal, hits.normal)
         slope = np.clip(up @ (_LIGHT / np.linalg.norm(_LIGHT)), 0.0, 1.0)
         tall = max(self.upper[2] - self.lower[2], 1e-3)
         rise = np.clip(np.nan_to_num((level - self.lower[2]) / tall, nan=0.0, neginf=0.0, posinf=0.0), 0.0, 1.0)
         light = (0.35 + 0.75 * slope) * (0.8 + 0.2 * rise)
-        return np.clip(colour_labels(label, self.world.label_names) * light[:, None], 0.0, 1.0), label
+        return np.clip(colour_labels(label, self.names) * light[:, None], 0.0, 1.0), label
 
     def _ceiling(self, places: Floats) -> float | None:
         """Height [m] of a ceiling or a roof above the positions, or None."""
@@ -111,5 +130,5 @@ class Relief:
 def from_above(
     world: World, extent: Extent, columns: int, rows: int, time: float = 0.0, below: Floats | None = None
 ) -> tuple[NDArray[np.float32], NDArray[np.uint16]]:
-    """Colours (rows, columns, 4) of the world at a time [s], and the label of each pixel that hit a surface."""
+    """Colours (rows, columns, 4) of the world at a time [s], and the class of each pixel that hit a surface."""
     return Relief(world, time, below).from_above(extent, columns, rows)

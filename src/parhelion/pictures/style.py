@@ -99,10 +99,33 @@ LABEL_COLOURS: Mapping[str, str] = {
 }
 
 
+# Colours of materials, where surfaces without a label of their own differ in nothing else.
+MATERIAL_COLOURS: Mapping[str, str] = {
+    "concrete": "#8d939c",
+    "asphalt": "#6e7686",
+    "brick": "#c4694a",
+    "plaster": "#e3d9c6",
+    "white-paint": "#e3d9c6",
+    "steel": "#6f8fb0",
+    "stainless-steel": "#6f8fb0",
+    "aluminium": "#a9bccb",
+    "wood": "#b98a4e",
+    "plywood": "#d0a870",
+    "cardboard": "#c7a06a",
+    "plastic": "#c99be8",
+    "rubber": "#4a4f59",
+    "glass": "#8fd3e8",
+    "grass": "#7fae4f",
+    "leaf": "#4fae62",
+    "soil": "#7a5c43",
+    "sand": "#d8c48a",
+}
+
+
 def label_colour(name: str) -> str:
     """Colour '#rrggbb' of a label: the same in every world; moving classes have the colour of their kind."""
     word = name.removeprefix("moving-")
-    return LABEL_COLOURS.get(word) or further_colour(zlib.crc32(word.encode()))
+    return LABEL_COLOURS.get(word) or MATERIAL_COLOURS.get(word) or further_colour(zlib.crc32(word.encode()))
 
 
 @lru_cache(maxsize=4096)

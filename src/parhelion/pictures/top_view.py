@@ -15,7 +15,7 @@ from parhelion.core.pose import Floats
 from parhelion.pictures import html, panels
 from parhelion.pictures.charts import COLOURS, clipped, frame, polyline, scale_of, svg
 from parhelion.pictures.images import rgb_uri
-from parhelion.pictures.relief import Relief, from_above
+from parhelion.pictures.relief import Relief, class_names, from_above
 from parhelion.pictures.style import (
     ACCENT,
     SHEET,
@@ -32,6 +32,7 @@ _HEIGHT_IN = 9.5
 _MAP_WIDTH = 860
 _MAP_LEFT, _MAP_RIGHT, _MAP_TOP, _MAP_BOTTOM = 52, 12, 8, 32
 _MAP_STEP = 75.0
+_JUMP_M = 0.1
 """Rough distance of grid lines."""
 _AROUND_M = 30.0
 """Smallest margin around a path."""
@@ -61,7 +62,7 @@ def draw_world(world: World, path: str | PathLike[str], title: str | None = None
     axes.imshow(image, extent=extent, interpolation="nearest", aspect="equal")
     quiet(axes)
     axes.set(xlim=extent[:2], ylim=extent[2:], xlabel="x [m]", ylabel="y [m]")
-    panels.label_legend(axes, label, world.label_names, most=14, loc="upper right")
+    panels.label_legend(axes, label, class_names(world), most=14, loc="upper right")
     _marks(axes, world, extent)
     save(figure, path)
 
@@ -91,8 +92,19 @@ class Way:
 
     @property
     def length_m(self) -> float:
-        """Length of the path."""
-        return float(np.linalg.norm(np.diff(self.xyz, axis=0), axis=1).sum())
+        """Length of the path, without jumps."""
+        return float(steps_m(self.xyz).sum())
+
+
+def steps_m(xyz: Floats) -> Floats:
+    """Distances [m] between successive positions; 0 for a jump, such as that of a box back to the start of its belt.
+
+    A jump is longer than `_JUMP_M` and more than five times as long as the steps before and after it.
+    """
+    steps = np.linalg.norm(np.diff(xyz, axis=0), axis=1)
+    around = np.pad(steps, 1, constant_values=np.inf)
+    jumps = (steps > _JUMP_M) & (steps > 5.0 * np.maximum(around[:-2], around[2:]))
+    return np.where(jumps, 0.0, steps)
 
 
 def places_of(ways: Sequence[Way]) -> Floats | None:
@@ -117,7 +129,7 @@ def way_map(world: World, ways: Sequence[Way], relief: Relief | None = None) -> 
         relief = relief or Relief(world, below=places_of(ways))
         image, label = relief.from_above(extent, columns, rows)
         picture = rgb_uri(image)
-        legend = label_key(label, world.label_names)
+        legend = label_key(label, relief.names)
         parts.append(f'<image x="{_MAP_LEFT}" y="{_MAP_TOP}" width="{columns}" height="{rows}" href="{picture}"/>')
     across, down = scale_of(extent[:2], box[:2]), scale_of(extent[2:], box[:1:-1])
     parts += frame(across, down, extent[:2], extent[2:], box, grid="mapgrid", y_step=_MAP_STEP)

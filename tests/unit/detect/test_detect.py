@@ -72,7 +72,7 @@ def test_streets_depend_on_the_seed_only() -> None:
     boxes = BoxTruth(first, labels=["car", "person", "bicyclist"]).at(0.0)
     kinds = [box.label for box in boxes]
     assert min(kinds.count(label) for label in ("car", "person", "bicyclist")) >= 5
-    # Nobody stands in anybody else.
+    # No two road users stand in each other.
     places = np.array([[*box.centre[:2], min(box.size[:2]) / 2] for box in boxes])
     apart = np.hypot(*(places[:, None, :2] - places[None, :, :2]).transpose(2, 0, 1))
     np.fill_diagonal(apart, np.inf)

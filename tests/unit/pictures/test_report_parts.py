@@ -20,7 +20,7 @@ from parhelion.outputs.report.tables import files_table, seconds, size_of
 from parhelion.pictures import export, html
 from parhelion.pictures.charts import Chart, Curve, number, ticks
 from parhelion.pictures.images import field_limits, field_uri, points_uri, rgb_uri
-from parhelion.pictures.top_view import Way, way_map
+from parhelion.pictures.top_view import Way, steps_m, way_map
 
 
 def picture(address: str) -> Any:
@@ -186,6 +186,16 @@ def test_a_map_without_ways_and_one_without_a_world() -> None:
     drawn = way_map(ph.World("empty"), [Way("a", np.array([[0.0, 0, 0], [5, 0, 0]]), 0)])
     assert "<image" not in drawn
     assert 'class="way s0"' in drawn
+
+
+def test_a_jump_back_to_the_start_of_a_belt_is_not_a_speed() -> None:
+    along = np.concatenate([np.linspace(0.0, 2.0, 101), np.linspace(0.0, 2.0, 101)])  # 2 cm per step
+    steps = steps_m(np.stack([along, 0 * along, 0 * along], axis=1))
+    assert steps.max() == pytest.approx(0.02)
+    assert Way("box", np.stack([along, 0 * along, 0 * along], axis=1)).length_m == pytest.approx(4.0)
+    assert Way("from here to there", np.array([[0.0, 0, 0], [5, 0, 0]])).length_m == pytest.approx(5.0)
+    start = 0.5 * 3.0 * np.linspace(0.0, 10.0, 21) ** 2  # from rest with 3 m/s2, steps of 0.5 s
+    assert steps_m(np.stack([start, 0 * start, 0 * start], axis=1)).min() > 0.0
 
 
 # ---- counts --------------------------------------------------------------------------------------------------------

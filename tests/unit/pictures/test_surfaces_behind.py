@@ -81,6 +81,19 @@ def test_a_roof_without_a_label_is_removed_indoors(hall: ph.World) -> None:
     assert {names[n] for n in np.unique(outside.from_above((-10, 10, -6, 6), 100, 60)[1])} == {"building"}
 
 
+def test_a_model_without_labels_is_drawn_by_its_materials() -> None:
+    world = ph.World("own")
+    world.add(ph.shapes.box(8, 4, 0.1), material="concrete")
+    world.add(ph.shapes.box(1, 1, 1), material="wood", pose=ph.Pose(xyz=(2, 0, 0.1)))
+    world.add(ph.shapes.box(1, 1, 1), material="wood", label="person", pose=ph.Pose(xyz=(-2, 0, 0.1)))
+    relief = Relief(world, below=np.zeros((1, 3)))
+    image, number = relief.from_above((-4, 4, -2, 2), 80, 40)
+    assert {relief.names[n] for n in np.unique(number)} == {"concrete", "wood", "person"}
+    tone = image[..., :3] / image[..., :3].max(axis=2, keepdims=True)  # without the shading
+    floor, crate, person = tone[20, 40], tone[20, 60], tone[20, 20]
+    assert min(np.abs(one - other).max() for one, other in ((floor, crate), (crate, person), (floor, person))) > 0.1
+
+
 def test_the_background_shows_what_is_below_the_roof(hall: ph.World) -> None:
     eye = ph.Pose.look_at([-9, 0, 9], [2, 0, 0])
     camera = Camera(eye, 120, 60, 60.0)

@@ -31,6 +31,9 @@ _FREE_SIGHT, _GOOD_ENOUGH = 0.7, 0.85
 """Free sight with which the default camera is kept, and share of the best other one."""
 _FREE_M = 1.5
 _SPACING_M = 4.0
+POINT_SIZE_M, _POINT_LIMITS_M = 0.05, (0.015, 0.2)
+_POINT_SHARE = 0.003
+"""Initial diameter of points per distance: 2 to 3 pixels on a page of 900 lines with a field of view of 60 degrees."""
 _GOLDEN_RAD = np.pi * (3.0 - np.sqrt(5.0))
 
 
@@ -97,6 +100,14 @@ _RISES = (1.0, 1.8, 0.5)
 """Heights of candidate cameras over that of the default one."""
 _ARMS = (1.0, 0.45)
 """Distances of candidate cameras over that of the default one."""
+
+
+def point_size_of(measured: ViewFrame, camera: Floats) -> float:
+    """Initial diameter of points [m]: a few pixels at the median distance from the camera."""
+    if not len(measured.cloud):
+        return POINT_SIZE_M
+    far = float(np.median(np.linalg.norm(measured.cloud.xyz - measured.offset - camera, axis=1)))
+    return float(np.clip(round(_POINT_SHARE * far / 0.005) * 0.005, *_POINT_LIMITS_M))
 
 
 def first_camera(measured: ViewFrame, world: World | None = None, cut_m: float | None = None) -> _View:

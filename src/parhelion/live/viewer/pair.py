@@ -33,6 +33,7 @@ figure{{margin:0;display:flex;flex-direction:column;min-width:0;min-height:0}}
 figcaption{{padding:4px 10px;white-space:nowrap;overflow:hidden;text-overflow:ellipsis}}
 iframe{{border:0;flex:1;width:100%;min-height:0}}
 @media(max-width:800px){{main{{grid-template-columns:1fr;grid-template-rows:1fr 1fr}}}}
+@media(max-width:500px){{main{{grid-template-rows:repeat(2,max(80vh,640px));height:auto}}figcaption{{padding:10px}}}}
 </style><main>{frames}</main></html>"""
 
 
@@ -47,8 +48,11 @@ class Pair:
         host: str = LOOPBACK,
         port: int = PORT,
         colour_by: str | None = None,
+        names: tuple[str, str] = ("left", "right"),
     ) -> None:
+        """`names` are the captions of sources with the same title."""
         check_port(host, port)
+        self.captions = (left.title, right.title) if left.title != right.title else names
         self.viewers: list[Viewer] = []
         self._queue: queue.SimpleQueue[tuple[Session, dict[str, Any]] | None] = queue.SimpleQueue()
         try:
@@ -140,11 +144,11 @@ class Pair:
         """The page, for a browser that reached this machine as `host`."""
         name = f"[{host}]" if ":" in host else host
         frames = "".join(
-            f'<figure><figcaption>{html.escape(one.session.stage.title)}</figcaption><iframe title="viewer" '
+            f'<figure><figcaption>{html.escape(caption)}</figcaption><iframe title="viewer" '
             f'src="http://{html.escape(name)}:{one.port}/"></iframe></figure>'
-            for one in self.viewers
+            for one, caption in zip(self.viewers, self.captions, strict=True)
         )
-        title = " | ".join(one.session.stage.title for one in self.viewers)
+        title = " | ".join(self.captions)
         return _PAGE.format(title=html.escape(f"Parhelion · {title}"), frames=frames)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from parhelion.live.viewer.colours import Legend, Ramp, Swatches, rgb
 from parhelion.live.viewer.frames import CameraFrame
-from parhelion.live.viewer.scene import POINT_SIZE_M
+from parhelion.live.viewer.opening import POINT_SIZE_M
 from parhelion.live.viewer.session import SPEEDS, Pick, Session
 from parhelion.live.viewer.stages import ViewFrame
 from parhelion.weather import media
@@ -81,6 +81,7 @@ class Panel:
         actions: Actions,
         *,
         roof: bool = False,
+        point_size_m: float = POINT_SIZE_M,
         more: Callable[[Any], None] | None = None,
     ) -> None:
         """`roof` offers to hide the roof, `more` adds tabs to the group of tabs."""
@@ -104,7 +105,7 @@ class Panel:
         # Tabs keep the panel short enough for small screens.
         tabs = self._gui.add_tab_group()
         with tabs.add_tab("View"):
-            self._add_view()
+            self._add_view(point_size_m)
         with tabs.add_tab("Layers"):
             self._add_layers(roof)
         daylight: Mapping[str, float] | None = getattr(session.stage, "daylight", None)
@@ -122,11 +123,11 @@ class Panel:
 
     # ---- folders -----------------------------------------------------------------------------------------------
 
-    def _add_view(self) -> None:
+    def _add_view(self, point_size_m: float) -> None:
         gui, session = self._gui, self._session
         self._colour = gui.add_dropdown("colour", tuple(session.choices), initial_value=session.colour_by)
         self._legend = gui.add_html("")
-        size = gui.add_slider("point [cm]", 1.0, 30.0, 0.5, 100 * POINT_SIZE_M)
+        size = gui.add_slider("point [cm]", 1.0, 30.0, 0.5, 100 * point_size_m)
         size.on_update(lambda event: self._actions.point_size(event.target.value / 100))
         by_hand(self._colour, lambda value: session.change(colour_by=value))
         buttons = gui.add_button_group("picture", (SAVE, HOME), hint="download a screenshot; reset the camera")

@@ -27,14 +27,15 @@ from parhelion.live.viewer.recordings import FileTrack, RecordingStage, path_of,
 from parhelion.live.viewer.stages import MARKED_S, PlainBody, Request, ViewFrame, plain_bodies
 from parhelion.outputs.collisions import NAME as COLLISIONS
 from parhelion.outputs.files import FOLDER as PICTURES
-from parhelion.outputs.manifest import MANIFEST, manifest_in
+from parhelion.outputs.manifest import MANIFEST, changed_inputs, manifest_in, scenario_folder
 from parhelion.scenario.scenario import Scenario
 from parhelion.sensors.kinds import kinds
 
 BOX_COLOUR = (120, 220, 120)
 MOST_COLLISIONS = 200
 """Maximum number of collisions that are marked."""
-_MOST_COLUMNS = 6
+_MOST_QUANTITIES = 3
+_AXES = ("x", "y", "z", "w")
 _EDGES = [(0, 1), (1, 3), (3, 2), (2, 0), (4, 5), (5, 7), (7, 6), (6, 4), (0, 4), (1, 5), (2, 6), (3, 7)]
 _CORNERS = np.array([[x, y, z] for z in (-0.5, 0.5) for y in (-0.5, 0.5) for x in (-0.5, 0.5)])
 
@@ -85,8 +86,11 @@ class RunStage(RecordingStage):
         """Load the world with its vehicles on their recorded motions; a run without its world is shown without it."""
         vehicles = [_replayed(one, self._folder, self._bodies) for one in _rows(settings, "vehicles")]
         fields = {**settings, "vehicles": vehicles, "outputs": [], "report": False}
+        place = scenario_folder(self._folder)
+        changed = [f"{one}; the world may differ" for one in changed_inputs(self._folder, place)]
+        self._unknown = "; ".join(filter(None, (self._unknown, *changed)))
         try:
-            scenario = Scenario.from_mapping(fields, self._folder)
+            scenario = Scenario.from_mapping(fields, place)
         except ParhelionError as error:
             self._unknown = "; ".join(filter(None, (self._unknown, f"the world is not shown: {error}")))
             return
@@ -239,9 +243,13 @@ def _reading(name: str, table: tuple[list[str], np.ndarray[Any, Any]], time_s: f
     row = int(np.searchsorted(values[:, 0], time_s + 1e-9, side="right")) - 1
     if row < 0:
         return ""
-    parts = [f"{word} {value:.4g}" for word, value in zip(names[1:], values[row, 1:], strict=True)]
-    more = f"; {len(parts) - _MOST_COLUMNS} more" if len(parts) > _MOST_COLUMNS else ""
-    return f"{name}: {', '.join(parts[:_MOST_COLUMNS])}{more}"
+    grouped: dict[str, list[str]] = {}
+    for word, value in zip(names[1:], values[row, 1:], strict=True):
+        stem, _, axis = word.rpartition("_")
+        grouped.setdefault(stem if axis in _AXES else word, []).append(f"{value:.3g}")
+    parts = [f"{word.replace('_', ' ')} {', '.join(shown)}" for word, shown in grouped.items()]
+    more = f"; {len(parts) - _MOST_QUANTITIES} more" if len(parts) > _MOST_QUANTITIES else ""
+    return f"{name}: {'; '.join(parts[:_MOST_QUANTITIES])}{more}"
 
 
 def _collisions(file: Path) -> list[tuple[float, Collision]]:

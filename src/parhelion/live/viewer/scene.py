@@ -13,6 +13,7 @@ from parhelion.core.image import OPTICAL
 from parhelion.core.pose import Pose
 from parhelion.core.trajectory import Trajectory, pose_at
 from parhelion.live.viewer.colours import Colours
+from parhelion.live.viewer.opening import POINT_SIZE_M
 from parhelion.live.viewer.session import Pick, Shown
 from parhelion.live.viewer.stages import Beams, PlainBody, ViewFrame
 from parhelion.outputs.foxglove.scene import linear_colour
@@ -117,7 +118,6 @@ def part_colour(part: WorldPart) -> tuple[int, int, int]:
 # ---- scene ----------------------------------------------------------------------------------------------------------
 
 
-POINT_SIZE_M = 0.05
 BODY_COLOUR = (222, 226, 232)
 PICK_COLOUR = (255, 64, 160)
 LOST_COLOUR = (24, 28, 36)
@@ -139,7 +139,13 @@ class Scene:
     """
 
     def __init__(
-        self, server: Any, world: World | None, *, cut_m: float | None = None, plain: Sequence[PlainBody] = ()
+        self,
+        server: Any,
+        world: World | None,
+        *,
+        cut_m: float | None = None,
+        plain: Sequence[PlainBody] = (),
+        point_size_m: float = POINT_SIZE_M,
     ) -> None:
         self._server, self._api = server, server.scene
         self.cut_m = cut_m
@@ -155,7 +161,7 @@ class Scene:
         self._frustums: dict[str, Any] = {}
         self._segments: list[Any] = []
         self._dots: list[Any] = []
-        self._point_size = POINT_SIZE_M
+        self._point_size = point_size_m
         self._beams_shown = True
         self.left_out = 0
         """Number of omitted triangles."""

@@ -23,7 +23,7 @@ from parhelion.core.errors import ConfigError, MissingDependencyError
 from parhelion.core.interrupts import uninterrupted
 from parhelion.core.pose import Floats, Pose
 from parhelion.live.viewer.gizmos import EditTab, MakeDocument
-from parhelion.live.viewer.opening import first_camera, roof_cut
+from parhelion.live.viewer.opening import first_camera, point_size_of, roof_cut
 from parhelion.live.viewer.panel import Actions, Panel
 from parhelion.live.viewer.scene import Scene
 from parhelion.live.viewer.session import Session, Shown
@@ -151,13 +151,15 @@ class Viewer:
         self._cut_m = roof_cut(stage.world, first.measured.pose)
         self._camera = first_camera(first.measured, stage.world, self._cut_m)
         self._set_camera()
-        self._scene = Scene(self._server, stage.world, cut_m=self._cut_m, plain=stage.plain_bodies)
+        size = point_size_of(first.measured, self._camera[0])
+        self._scene = Scene(self._server, stage.world, cut_m=self._cut_m, plain=stage.plain_bodies, point_size_m=size)
         self._panel = Panel(
             self._server,
             self.session,
             preset_names("lidar") if stage.world else (),
             self._actions(),
             roof=self._cut_m is not None,
+            point_size_m=size,
             more=None if edit is None else self._add_edit_tab,
         )
         if self._scene.left_out:

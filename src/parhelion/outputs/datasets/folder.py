@@ -12,6 +12,7 @@ from parhelion.core.clouds import Scan, Shots
 from parhelion.core.errors import FormatError
 from parhelion.core.files import sync
 from parhelion.core.pose import Floats
+from parhelion.sensors.optics.lidar.patterns import ShotTable
 
 README = "README.txt"
 """File that describes the data set; a folder without it is never replaced."""
@@ -187,7 +188,7 @@ def first_ranges(scan: Scan) -> Floats:
 class HiddenShare:
     """Fractions of boxes that other objects hide, estimated from the shots of one scan."""
 
-    def __init__(self, shots: Shots, first_m: Floats) -> None:
+    def __init__(self, shots: Shots | ShotTable, first_m: Floats) -> None:
         """Take the shots of a scan, and the range [m] of the nearest surface return of each, infinite without one."""
         self._origin = shots.origin.astype(np.float64)
         self._direction = shots.direction.astype(np.float64)

@@ -323,10 +323,17 @@ def _some_points(scan: Scan, most: int) -> dict[str, NDArray[Any]]:
         "pose": np.round(late * ((_POSES - 1) / max(times[-1], 1e-9))).astype(np.intp),
         "positions": positions,
         "quats": quats,
-        "label": scan.fields["label"][rows] if "label" in scan.fields else zeros,
+        "label": _classes(scan)[rows] if "label" in scan.fields else zeros,
         "origin": scan.fields["origin"][rows] if "origin" in scan.fields else zeros,
         "brightness": scan.fields["reflectivity"][rows] if "reflectivity" in scan.fields else zeros,
     }
+
+
+def _classes(scan: Scan) -> NDArray[Any]:
+    from parhelion.pictures.relief import classes
+
+    label = scan.fields["label"]
+    return classes(label, scan.fields["material"]) if "material" in scan.fields else label
 
 
 def _in_world(points: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

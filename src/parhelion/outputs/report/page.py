@@ -29,7 +29,7 @@ from parhelion.pictures import html
 from parhelion.pictures.charts import Chart, Curve
 from parhelion.pictures.html import count
 from parhelion.pictures.images import air_colours, points_uri
-from parhelion.pictures.relief import Relief
+from parhelion.pictures.relief import Relief, class_names
 from parhelion.pictures.style import label_colour, rgb
 from parhelion.pictures.top_view import Way, label_key, places_of, way_map
 
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 _LIDARS_IN_FULL = 3
 """With more lidars, one scan per lidar is drawn instead of three."""
 _MOST_IMAGES = 24
+_ORIGIN_COLOURS = {"multipath": 3}
+"""Curve colours of origins that must not be confused with those of rain and fog; the others have that of their code."""
 _TIMES = 1500
 """Number of times at which tracks and speeds are sampled."""
 _MOST_TRACKS = 60
@@ -180,7 +182,7 @@ def _points(report: RunReport, relief: Relief | None) -> str:
     points = {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
     times = _times(report, 50)
     ways = [np.asarray(scanner.motion.sample(times)[0], np.float64) for scanner in report.scenario.giving(Scan)]
-    names = report.scenario.world.label_names
+    names = class_names(report.scenario.world)
     # Relative to the first position, because map coordinates would exceed the precision of the renderer.
     start = ways[0][0]
     address = points_uri(
@@ -197,6 +199,8 @@ def _points(report: RunReport, relief: Relief | None) -> str:
         f"{count(len(points['xyz']))} points of {count(len(batches))} scans spread over the run, seen from behind and "
         "above. Colour shows the label, brightness the reflectance."
     )
+    if not np.isin(points["label"], list(report.scenario.world.label_names)).all():
+        caption = caption.replace("the label", "the label, of objects without one the material")
     caption += " The dark background shows the surfaces of the world." if relief is not None else ""
     surface = points["origin"] == 0
     legend = label_key(points["label"][surface], names)
@@ -277,7 +281,10 @@ def _over_time(report: RunReport) -> str:
         codes = {word: code for code, word in origin_names().items() if code}
         seen = [word for word in codes if any(row.origins.get(word) for row in rows)]
         times_s = [row.time_s for row in rows]
-        curves = [Curve.of(word, times_s, [row.origins.get(word, 0) for row in rows], codes[word]) for word in seen]
+        curves = [
+            Curve.of(word, times_s, [row.origins.get(word, 0) for row in rows], _ORIGIN_COLOURS.get(word, codes[word]))
+            for word in seen
+        ]
         title = f"Points per scan {'from ' + seen[0] if len(seen) == 1 else 'that are not from a surface'}"
         plots.append(Chart(curves, "points", zero=True).figure(title + (f", {name}" if len(by_lidar) > 1 else "")))
     return html.section("time", "Over time", html.pair(*plots))

@@ -13,7 +13,7 @@ import numpy as np
 
 from parhelion.pictures import html
 from parhelion.pictures.html import count
-from parhelion.pictures.top_view import Way
+from parhelion.pictures.top_view import Way, steps_m
 from parhelion.weather.ground import AMOUNTS, FROM_RAIN
 from parhelion.weather.parts import schedule_words
 
@@ -160,7 +160,7 @@ def moving_objects(scenario: Scenario) -> list[MovingObject]:
     found = []
     for instance, items in parts.items():
         xyz = np.asarray(items[0].trajectory.sample(times)[0], np.float64)
-        fastest = np.linalg.norm(np.diff(xyz, axis=0), axis=1).max(initial=0.0) / (times[1] - times[0])
+        fastest = steps_m(xyz).max(initial=0.0) / (times[1] - times[0])
         # Names of parts start with the name of the object: walker/torso.
         name = items[0].name.partition("/")[0] if len(items) > 1 else items[0].name
         found.append(MovingObject(instance, items[0].label, len(items), name, Way(name, xyz), float(fastest)))

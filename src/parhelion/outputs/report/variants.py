@@ -110,7 +110,9 @@ def _points(variants: Sequence[Variant]) -> list[str]:
             for k, variant in enumerate(variants)
             if (rows := variant.counts.get(lidar))
         ]
-        charts.append(Chart(curves, "points", zero=True).figure(lidar))
+        ends = [end for curve in curves for end in (np.min(curve.low), np.max(curve.high))]
+        close = bool(ends) and min(ends) > 0.5 * max(ends)  # from 0, such curves would lie on each other
+        charts.append(Chart(curves, "points", zero=not close).figure(lidar))
     return charts
 
 
