@@ -28,7 +28,7 @@ def tables(settings: Settings) -> Iterator[Table]:
         "Vehicles with hulls in contact, against real time",
         ["world", "vehicles", "simulated s", "times real time", "by processor time", "triangles near", "new kernels",
          "goal"],
-        notes=["Husky robots at random free places, steps of 10 ms with five substeps. By processor time: of all "
+        notes=["Husky robots at random free places, steps of 10 ms with four substeps. By processor time: of all "
                "threads of the process, which other programs disturb less. Triangles near: mean of the lists. New "
                "kernels: after the first step."],
     )  # fmt: skip

@@ -22,7 +22,7 @@ except ModuleNotFoundError:  # Python 3.10, where pytest installs tomli
     import tomli as tomllib
 
 # Every run uses the same examples, so that a failure depends only on the code; PARHELION_FUZZ=1 searches for new ones.
-# Drawing takes long on a busy machine, whatever the code does.
+# Drawing takes long on a busy machine, whatever the code is.
 _CALM = [HealthCheck.too_slow]
 settings.register_profile("same", derandomize=True, suppress_health_check=_CALM)
 settings.register_profile("new", derandomize=False, suppress_health_check=_CALM)

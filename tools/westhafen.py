@@ -101,7 +101,7 @@ def harbour() -> Map:
         m.box(
             -380 + 130 * k,
             -140,
-            80,
+            80 if k != 3 else 50,  # beside the street
             36,
             building="industrial",
             height=str(8 + 2 * (k % 3)),

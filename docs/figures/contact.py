@@ -119,7 +119,7 @@ def draw_closed_forms() -> None:
     label = f"front wheels alone: r (1 - cos atan μ) = {100 * most:.1f} cm"
     kerb.axvline(100 * most, color=ORANGE, ls="--", lw=1.0, label=label)
     kerb.axvline(13.8, color=RED, ls=":", lw=1.2, label="rear wheels push as well: 13.8 cm")
-    kerb.set(xlabel="kerb [cm]", ylabel="[cm]", title="Kerbs at 0.3 m/s")
+    kerb.set(xlabel="kerb [cm]", ylabel="[cm]", title="Kerbs at 0.5 m/s")
     kerb.set_ylim(-1.0, 23.0)
     kerb.legend(fontsize=7, loc="upper left")
     finish(figure, "contact-closed-forms")
@@ -154,8 +154,8 @@ def _climbed(step: float) -> float:
     world.add(ph.shapes.box(6, 6, 2 * step), material="asphalt", label="sidewalk", pose=ph.Pose((4.0, 0, 0)))
     driver = ContactDriver(world)
     driver.add("robot", vehicle("clearpath/husky"), ph.Pose())
-    for _ in range(1200):
-        driver.step([DriveCommand(0.3)], DT)
+    for _ in range(900):
+        driver.step([DriveCommand(0.5)], DT)
     return float(driver.rows()[0, 3])
 
 

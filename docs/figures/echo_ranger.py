@@ -57,13 +57,13 @@ def draw_sonar(axes: Any) -> None:
     world.add(ph.shapes.sphere(0.4, 4), material="steel", label="ball", pose=ph.Pose(xyz=(8, 1, -2.4)))
     world.add(ph.shapes.box(0.4, 0.4, 3), material="steel", label="pile", pose=ph.Pose(xyz=(12, -3, -1.5)))
     found = ph.Echo("generic/forward-looking-750").ping(world, pose=ph.Pose(rpy_deg=(0, 12, 0)), seed=1)
-    image, _, _ = np.histogram2d(
-        found.range * np.sin(found.azimuth), found.range * np.cos(found.azimuth), bins=(130, 100),
-        range=((-13, 13), (0, 20)), weights=10.0 ** (found.snr / 20.0),
-    )  # fmt: skip
-    axes.imshow(
-        20.0 * np.log10(image[::-1].T + 1.0), origin="lower", extent=(13, -13, 0, 20), cmap="copper", vmin=5, vmax=50
-    )
+    # The strongest echo per pixel: a sum over the many cells of the bottom in a pixel would hide the ball.
+    place = found.range * np.array([np.sin(found.azimuth), np.cos(found.azimuth)])
+    column, row = np.floor((place + np.array([[13.0], [0.0]])) / 0.2).astype(int)
+    inside = (column >= 0) & (column < 130) & (row >= 0) & (row < 100)
+    image = np.zeros((100, 130))
+    np.maximum.at(image, (row[inside], column[inside]), found.snr[inside])
+    axes.imshow(image[:, ::-1], origin="lower", extent=(13, -13, 0, 20), cmap="copper", vmin=5, vmax=40)
     axes.set(
         xlabel="left [m]", ylabel="ahead [m]", title="Forward-looking sonar: bottom, ball and pile", aspect="equal"
     )

@@ -16,6 +16,7 @@ import yaml
 
 import parhelion as ph
 from control_rigs import YARD, hashes, random_verb, yard
+from parhelion.contact.terrain import surfaces_of
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.scenario import Scenario
 from parhelion.scenario.control import MOST_WAITING, Control
@@ -390,3 +391,14 @@ def test_a_reset_ends_the_steps_of_another_client() -> None:
         control.call(Quit(), 60.0)
         thread.join(60.0)
     assert re.match("reset ended the steps at .* s, .* steps early$", str(replies[0].error))
+
+
+def test_a_vehicle_falls_when_everything_is_removed() -> None:
+    steps = iter(yard(sensors=YARD["sensors"][1:], vehicles=[{"name": "robot", "model": "clearpath/husky"}]))
+    step = next(steps)
+    for item in step.world.objects:
+        step.world.remove(item)
+    assert len(surfaces_of(step.world, wet=False)) == 1  # Dr.Jit ends the process when a kernel reads an empty table
+    for _ in range(20):
+        step = next(steps)
+    assert step.state("robot").xyz[0, 2] == pytest.approx(-9.81 / 2 * 0.2**2, rel=0.1)

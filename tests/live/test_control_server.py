@@ -155,7 +155,7 @@ def test_subscriptions_deliver_records_in_order(server: ControlServer) -> None:
     (lambda c: c.spawn("a", {"kind": "box", "size_m": {1}}), "spawn: a set cannot be sent"),
     (lambda c: c.command("robot", "go"), "command: expected one of DriveCommand, .*, got str"),
     (lambda c: c.command("rob", ph.DriveCommand(1.0)), "no vehicle 'rob'; vehicles: robot, buggy"),
-    (lambda c: c.reset(keep="spawned walls"), "keep.0.: expected 'spawned', .*, got 'spawned walls'"),
+    (lambda c: c.reset(keep="spawn"), "keep.0.: expected 'spawned', .*, got 'spawn'"),
 ])  # fmt: skip
 def test_mistakes_of_a_caller_are_explained_at_once(server: ControlServer, ask: Any, words: str) -> None:
     with connect(server.url, timeout_s=20.0) as client, pytest.raises(ParhelionError, match=words):

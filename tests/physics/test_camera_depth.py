@@ -16,13 +16,14 @@ import parhelion as ph
 from camera_rigs import BRIGHT, DARK, above, camera_sheet, flat
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.random import Stream
-from parhelion.sensors.optics.camera.config import Stereo, TimeOfFlight
+from parhelion.sensors.optics.camera.config import Depth, Stereo, TimeOfFlight
 from parhelion.sensors.optics.camera.depth import (
     DepthDraws,
     StereoCalibration,
     _received,
     correlated,
     fattened,
+    flight_depth,
     flight_sigma,
     interreflected,
 )
@@ -327,6 +328,14 @@ def test_light_over_another_wall_lengthens_ranges_in_a_corner() -> None:
     bias = np.angle(1.0 + relative) * metres
     assert (bias > 0.0).all()
     assert 0.01 < bias[48, 40] < 0.2
+    # The measured depth is longer by as much, if the data sheet has interreflections.
+    draws = DepthDraws.of(Stream(0, "draws"), seen.depth.shape, noise=False)
+    made = []
+    for on in (True, False):
+        section = flight.model_copy(update={"interreflection": on})
+        limits = Depth(kind="time-of-flight", min_m=0.0, max_m=100.0, time_of_flight=section)
+        made.append(flight_depth(limits, d, seen, draws, 1e9).astype(float) / d[..., 0])
+    assert made[0] - made[1] == pytest.approx(bias, abs=1e-5)
     # The share follows the reflectance of the other wall.
     _, dark = interreflected(
         flight, *corner_truth(128, 96, 2.0, 0.25), seen.range_m.astype(float), np.ones((96, 128), bool)

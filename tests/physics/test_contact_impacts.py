@@ -10,6 +10,7 @@ import pytest
 import parhelion as ph
 from contact_rigs import CAR, HUSKY, REST, G, flat, launched, run, wall
 from parhelion.contact import boxes
+from parhelion.contact.chassis import tyre_travel
 from parhelion.contact.driver import ContactDriver
 from parhelion.contact.hulls import HullDriver
 from parhelion.motion.vehicles.base import DriveCommand, PositionCommand, ThrustCommand
@@ -116,6 +117,34 @@ def test_a_rim_stops_at_the_ground_after_a_fall(name: str, height: float) -> Non
     assert max(deepest) < 0.02
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "seed"), [(HUSKY, 1), ("pioneer/p3-dx", 1)])
+def test_a_tumbling_robot_gains_no_energy(name: str, seed: int) -> None:
+    """Thrown with random spin, it lands on sides, tail and wheels; only what its tyres store comes back."""
+    rng = np.random.default_rng(seed)
+    driver = ContactDriver(flat("concrete"), mutual=False)
+    for k in range(16):
+        driver.add(f"v{k}", vehicle(name), ph.Pose((4.0 * k, 0, 0)))
+    quat = rng.normal(size=(4, 16))
+    driver._state[2] = rng.uniform(1.0, 3.0, 16)
+    driver._state[3:7] = quat / np.linalg.norm(quat, axis=0)
+    driver._state[7:13] = rng.normal(0.0, 3.0, (6, 16))
+    driver._forget()
+    chassis = driver._members[0].chassis
+    static = float(driver._mass[0]) * G / len(chassis.wheels) / chassis.tyre_stiffness_n_m
+    travel = [tyre_travel(wheel, chassis, static) for wheel in chassis.wheels]
+    stored = 0.5 * chassis.tyre_stiffness_n_m * float(np.sum(np.square(travel)))
+    least, most = np.full(16, np.inf), 0.0
+    for _ in range(250):
+        driver.step([REST] * 16, 0.01)
+        moving = 0.5 * driver._mass * (driver._state[7:10] ** 2).sum(axis=0)
+        turning = 0.5 * (driver._inertia.T * driver._state[10:13] ** 2).sum(axis=0)
+        energy = moving + turning + driver._mass * G * driver._state[2]
+        most = max(most, float((energy - least).max(initial=0.0)))
+        least = np.minimum(least, energy)
+    assert most < 1.05 * stored
+
+
 def test_a_start_on_a_bump_is_raised_until_the_hull_is_free() -> None:
     world = flat()
     world.add(ph.shapes.box(0.3, 0.3, 0.17), material="granite", label="rock", pose=ph.Pose((0, 0, 0.085)))
@@ -123,3 +152,14 @@ def test_a_start_on_a_bump_is_raised_until_the_hull_is_free() -> None:
     driver.add("v", vehicle(HUSKY), ph.Pose((0, 0, 0)))
     assert 0.035 < driver.rows()[0][3] < 0.05  # 17 cm less the ground clearance of 13 cm
     assert hull_depths(driver)[0] == 0.0
+
+
+def test_a_start_beside_a_block_is_raised_until_the_wheel_is_hardly_in_it() -> None:
+    """All is free 12 cm higher, which is more than a start is raised; 7 cm, where the hull is free, are not enough."""
+    world = flat()
+    block = ph.shapes.box(0.25, 0.08, 0.13)
+    world.add(block, material="granite", label="rock", pose=ph.Pose((0.175, 0.16, 0.065)))
+    driver = ContactDriver(world)
+    driver.add("v", vehicle("pioneer/p3-dx"), ph.Pose((0, 0, 0)))
+    assert 0.07 < driver.rows()[0][3] <= 0.1001
+    assert wheel_depths(driver)[0][0] < 0.02

@@ -63,6 +63,21 @@ def test_road_of_an_hdl_64e_reads_as_recorded() -> None:
     assert 0.07 < np.mean(np.abs(np.diff(rank))[together]) < 0.17
 
 
+@pytest.mark.slow
+def test_far_returns_of_a_vlp_16_read_0_as_recorded() -> None:
+    """Of the returns from 40 to 60 m, 56 % read 0 in a recording. Fitted: the power at which counts begin."""
+    file = DATA / "lidar/velodyne_vlp16.pcap"
+    if not file.exists():
+        pytest.skip(f"needs the recording {file}")
+    world = ph.World.load("city")
+    zeros = []
+    for cloud in (ph.PointCloud.load(file), ph.Lidar("velodyne/vlp-16").scan(world, pose=world.viewpoint, seed=1)):
+        near, far = ((cloud.range > low) & (cloud.range < high) for low, high in ((5.0, 30.0), (40.0, 60.0)))
+        assert np.mean(cloud.intensity[near] == 0) < 0.05
+        zeros.append(np.mean(cloud.intensity[far] == 0))
+    assert zeros[1] == pytest.approx(zeros[0], abs=0.15)
+
+
 def test_signal_of_an_os2_is_the_recorded_one() -> None:
     """372 000 photons m^2 at a reflectance of 1 on the plateau."""
     for model in ("ouster/os2-32", "ouster/os2-64", "ouster/os2-128"):

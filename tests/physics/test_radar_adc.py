@@ -52,6 +52,27 @@ def test_samples_transform_into_the_cube() -> None:
     assert np.median(beams[:20, :, 20:]) / np.log(2.0) == pytest.approx(1.0, abs=0.03)
 
 
+@pytest.mark.slow
+def test_the_phase_of_a_target_is_that_of_its_path_and_of_nothing_else() -> None:
+    radar = ti_radar(noise=False)
+    wavelength = radar.config.wavelength_m
+
+    def peak(shift_m: float, *, another: bool = False) -> complex:
+        world = ph.World()
+        if another:
+            world.add(ph.shapes.sphere(0.05), material="steel", pose=ph.Pose((2.5, -1.0, 0.0)))
+        world.add(ph.shapes.sphere(0.05), material="steel", pose=ph.Pose((4.0 + shift_m, 0.0, 0.0)))
+        samples = radar.adc(world, pose=ph.Pose(), seed=1).samples
+        fast = 0.5 - 0.5 * np.cos(2.0 * np.pi * np.arange(128) / 128)
+        spectrum = np.fft.fft(samples.mean(axis=(0, 1)) * fast)
+        return complex(spectrum[round(3.95 / radar.config.range_step_m)])
+
+    first = peak(0.0)
+    # An eighth of a wavelength farther is a quarter on both ways, and 0.03 rad of the window.
+    assert np.angle(peak(wavelength / 8.0) / first) == pytest.approx(-0.5 * np.pi, abs=0.06)
+    assert np.angle(peak(0.0, another=True) / first) == pytest.approx(0.0, abs=0.06)
+
+
 def test_samples_are_reproducible_and_savable(tmp_path: Path) -> None:
     world, radar = ph.World(), ti_radar()
     one, same, other = (radar.adc(world, pose=ph.Pose(), seed=seed) for seed in (1, 1, 2))
@@ -129,7 +150,7 @@ def test_polar_images_are_as_the_oxford_data_set_stores_them() -> None:
     power = rows[:, 11:].astype(np.float32) / 255.0
     assert np.all(rows[:, 10] == 255)
     assert np.all(np.diff(angle) > 0.0)
-    # The antenna starts straight behind, turns clockwise, and needs a quarter of a second per rotation.
+    # The antenna starts straight behind, turns clockwise, and needs a quarter of a second per revolution.
     turned = (scan.cube.azimuth.max() - scan.cube.azimuth[np.argsort(-scan.cube.azimuth)]) / (2.0 * np.pi)
     assert np.sort(stamps) == pytest.approx(np.sort(stamps).min() + 250_000 * turned, abs=1.0)
     ahead = int(np.argmin(angle))

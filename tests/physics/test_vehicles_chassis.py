@@ -10,7 +10,7 @@ from parhelion.contact.chassis import chassis_of, wheel_loads
 from parhelion.contact.driver import ContactDriver
 from parhelion.motion.vehicles import DriveCommand, vehicle
 from parhelion.motion.vehicles.library import vehicle_names, vehicle_sheet
-from parhelion.motion.vehicles.sheets import CarConfig, DifferentialConfig
+from parhelion.motion.vehicles.sheets import CarConfig, ChassisConfig, DifferentialConfig
 
 GROUND = [name for name in vehicle_names() if isinstance(vehicle_sheet(name), CarConfig | DifferentialConfig)]
 
@@ -40,8 +40,26 @@ def test_all_wheels_of_the_presets_carry_load(name: str) -> None:
     loads = wheel_loads(sheet.mass_kg, chassis_of(sheet))
     assert loads.min() > 0.05 * loads.max()
     assert loads.sum() == pytest.approx(sheet.mass_kg * 9.80665)
-    x, y, z = sheet.chassis.inertia_kg_m2
-    assert x + y > z > abs(x - y)  # of a real body
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "text"),
+    [
+        ("inertia_kg_m2", (1.0, 1.0, 2.1), "inertia_kg_m2: 2.1 exceeds the sum of the other two, 2; no rigid body"),
+        (
+            "centre_of_mass_m",
+            (0.3, 0.0, 0.2),
+            r"centre_of_mass_m\[0\]: 0.3 m is not between the wheels, which are at -0",
+        ),
+        ("centre_of_mass_m", (0.0, -0.5, 0.2), r"centre_of_mass_m\[1\]: -0.5 m is not between the wheels"),
+    ],
+)
+def test_bodies_that_cannot_exist_or_stand_are_refused(field: str, value: object, text: str) -> None:
+    sheet = vehicle_sheet("clearpath/husky")
+    assert isinstance(sheet, DifferentialConfig)
+    assert sheet.chassis is not None
+    with pytest.raises(ValueError, match=text):
+        ChassisConfig(**{**sheet.chassis.model_dump(), field: value})
 
 
 def test_presets_stand_and_drive_at_their_nominal_height(flat: ph.World) -> None:

@@ -134,6 +134,28 @@ def test_channel_bias_and_jitter() -> None:
     assert np.all(np.abs(shaken.xyz[:, 1]) < 1e-3)
 
 
+def test_elevation_errors_of_channels() -> None:
+    """Each ring leaves at its own elevation, the same in all scans; points have the nominal one."""
+    rows = 400
+    pattern = {
+        "kind": "raster", "rate_hz": 10, "azimuth_deg": (0, 1e-9), "elevation_deg": (-30, -30 + 1e-9),
+        "columns": 2, "rows": rows,
+    }  # fmt: skip
+    ground = ph.World()
+    ground.add(ph.shapes.plane(60, 60), material="lambert-50", pose=ph.Pose((0, 0, -2)))
+    lidar = ph.Lidar(sheet(pattern=pattern, noise={"channel_elevation_sigma_deg": 0.2}))
+    found = []
+    for seed in (1, 2):
+        scan = lidar.scan(ground, pose=ph.Pose(), seed=seed)
+        assert scan.xyz[:, 2] / scan.range == pytest.approx(-0.5, abs=1e-5)
+        order = np.argsort(scan.ring, kind="stable")[::2]
+        found.append(np.degrees(np.arcsin(2.0 / scan.range[order])) - 30.0)
+    np.testing.assert_allclose(found[0], found[1], atol=1e-3)
+    low, high = spread_bounds(rows - 1)
+    assert low < np.std(found[0]) / 0.2 < high
+    assert ph.Lidar(lidar.config, noise=False).scan(ground, pose=ph.Pose()).range == pytest.approx(4.0, abs=1e-4)
+
+
 def test_intensity_noise() -> None:
     scan = ph.Lidar(many_beams(N, noise={"intensity_sigma": 0.05})).scan(wall(20.0), pose=ph.Pose(), seed=18)
     low, high = spread_bounds(N - 1)

@@ -240,6 +240,22 @@ def test_heavy_packages_are_imported_where_they_are_used(module: Path) -> None:
     assert loaded.isdisjoint(HEAVY)
 
 
+@pytest.mark.slow
+def test_names_of_a_module_are_defined_once() -> None:
+    """A later constant of the same name would silently replace the first one, as when two modules are joined."""
+    for module in MODULES:
+        found: list[str] = []
+        for node in ast.parse(module.read_text(encoding="utf-8")).body:
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                found += [] if any("overload" in ast.unparse(one) for one in node.decorator_list) else [node.name]
+            elif isinstance(node, ast.Assign):
+                names = [one for target in node.targets for one in getattr(target, "elts", [target])]
+                found += [one.id for one in names if isinstance(one, ast.Name) and one.id != "_"]
+        assert len(found) == len(set(found)), (
+            f"{module}: {sorted(name for name in set(found) if found.count(name) > 1)}"
+        )
+
+
 NEW_IN_NUMPY_2 = {
     "trapezoid", "concat", "permute_dims", "matrix_transpose", "vecdot", "matvec", "vecmat", "astype",
     "isdtype", "unstack", "unique_all", "unique_counts", "unique_inverse", "unique_values", "cumulative_sum",

@@ -270,6 +270,7 @@ NEW_EXAMPLES = (
     "parhelion new world -o my-hall.yaml",
     "parhelion new sensor --like velodyne/vlp-16 -o my-lidar.yaml",
     "parhelion new scenario --from settings.json     # vehicles and sensors of AirSim and Cosys-AirSim",
+    "parhelion new scenario --from cut-in.xosc       # plays an OpenSCENARIO file, with sensors on its ego",
     "parhelion new study",
 )
 STARTERS = Path(__file__).resolve().parent / "starters"
@@ -284,7 +285,9 @@ def new(
     source: Annotated[
         Path | None,
         typer.Option(
-            "--from", metavar="FILE", help="settings.json of AirSim or Cosys-AirSim that a scenario starts from."
+            "--from",
+            metavar="FILE",
+            help="settings.json of AirSim or Cosys-AirSim, or OpenSCENARIO file (.xosc), that a scenario starts from.",
         ),
     ] = None,
 ) -> None:
@@ -304,7 +307,10 @@ def new(
     if source is not None:
         if kind != "scenario":
             raise typer.BadParameter("applies to scenarios", param_hint="--from")
-        _import_settings(source, target)
+        if source.suffix.lower() == ".xosc":
+            _import_storyboard(source, target)
+        else:
+            _import_settings(source, target)
         return
     text, name = _sensor_starter(like or "velodyne/vlp-16") if kind == "sensor" else (_starter(kind), kind)
     head = f"# yaml-language-server: $schema={name}.schema.json\n"
@@ -339,6 +345,18 @@ def _import_settings(source: Path, target: Path) -> None:
         f"wrote {target}: {found.vehicles} vehicles, {found.sensors} sensors, {sheets} data sheets beside it; "
         f"next: parhelion run {target} -o out"
     )
+
+
+def _import_storyboard(source: Path, target: Path) -> None:
+    """Write a scenario that plays an OpenSCENARIO file."""
+    import os
+
+    from parhelion.core.files import write_whole
+    from parhelion.scenario.openscenario import scenario_of
+
+    name = Path(os.path.relpath(source, target.parent))
+    write_whole(target, scenario_of(source, name).encode("utf-8"))
+    screen.print_line(f"wrote {target}; next: parhelion run {target} -o out")
 
 
 def _starter(kind: str) -> str:

@@ -148,8 +148,8 @@ class Bodies(ABC):
                 f"{name}: its hull overlaps {listed} at its start at {shown(state[:3])}; move the start into free space"
             )
         up = np.array([0.0, 0.0, 1.0])
-        rolls = (h for h in free if self._deepest(state[:3] + h * up, turn, hubs) < 0.5 * SHRUNK_M)
-        return float(next(rolls, free[0] if free else 0.0))
+        deep = [max(self._deepest(state[:3] + h * up, turn, hubs), 0.5 * SHRUNK_M) for h in free]
+        return free[int(np.argmin(deep))] if free else 0.0
 
     def _deepest(self, place: Floats, turn: Floats, hubs: Floats) -> float:
         """Largest depth [m] of a surface in the lower halves of wheels."""

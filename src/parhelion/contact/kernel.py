@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from parhelion.contact import soil
-from parhelion.core.arrays import Bool, DrJit, Float, Int, Mitsuba, State, Vectors, namespace
+from parhelion.contact.box_triangle import along_sides, separation
+from parhelion.core.arrays import Bool, Float, Int, Mitsuba, State, Vectors, namespace
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.replay import SceneArrays
 
@@ -37,7 +38,8 @@ _STEP_M = 0.002
 _NOTHING_M = 1e3
 """Distance [m] of the plane of a ray that meets nothing."""
 BEHIND_M = 0.1
-"""Distance above the hub at which rays start, so that a wheel that was pushed in still meets the surface."""
+"""Distance above the hub at which rays straight down start, so that a wheel that was pushed in still meets the surface.
+It falls to 0 for level rays: one that points up would start below the ground and meet it from behind."""
 
 BODY = (
     "mass", "inertia_x", "inertia_y", "inertia_z", "half_x", "half_y", "half_z", "centre_x", "centre_y", "centre_z",
@@ -72,15 +74,14 @@ HEADER = ("substep", "substeps", "origin_x", "origin_y", "origin_z", "gravity_x"
 `COMMAND`, for one wheel after the other."""
 
 SLOP_M = 0.001
-_PLANE_M = 0.01
 _RECOVERY = 0.2
 FASTEST_RECOVERY_M_S = 1.0
-_SPREAD_M = 0.0005
-"""Difference of height [m] over which the contact point moves from one corner of a box to the next."""
 _ROCKING_1_S = 2.0
 """Rate [1/s] at which hull contacts damp rotation; assumed."""
 _SINKING_S = 0.1
 """Time constant [s] of sinkage."""
+DEEPEST_SHARE = 0.75
+"""Largest sinkage divided by the radius of the wheel: then fork and axle stand on the soil; assumed."""
 _STICKING_M_S = 0.2
 """Rolling speed [m/s] at which the damping of the bristles has dropped by half. Rolling itself damps them."""
 _STANDING_M_S = 0.02
@@ -233,7 +234,7 @@ class _Work:
         centre = place + frame.out(hub)
         speed = velocity + frame.out(dr.cross(spin, hub))
         aside = dr.cross(ahead, down) * outward
-        load, press, deep, rigid, beside, part = self._probe(
+        load, press, foot, deep, rigid, beside, part = self._probe(
             centre, ahead, down, aside, radius, speed, sunk, stiffness, damping
         )
         touches = (load > 0.0) & (radius > 0.0)
@@ -242,7 +243,8 @@ class _Work:
         forward = ahead - normal * dr.dot(ahead, normal)
         forward = forward / xp.maximum(dr.norm(forward), 1e-6)
         left = dr.cross(normal, forward)
-        contact = centre + beside - normal * (radius - deep)
+        foot = dr.select(touches, foot / xp.maximum(dr.norm(foot), 1e-9), down)
+        contact = centre + beside + foot * (radius - deep)
         arm = frame.into(contact - place)
         moving = velocity + frame.out(dr.cross(spin, arm))
         spring, top = suspension[0], suspension[3] - suspension[2]
@@ -280,7 +282,8 @@ class _Work:
         torque = dr.cross(arm, frame.into(force))
         rate = self._turned(rate, target, most, inertia, -grip.x * rim, ground.rolling * load * rim)
         deepest = soil.sinkage(xp.maximum(load, 1e-6), width, 2.0 * radius, firm, ground.exponent)
-        aim = dr.select(touches & soft, xp.minimum(deepest, ground.thickness), 0.0)
+        deepest = xp.minimum(xp.minimum(deepest, ground.thickness), DEEPEST_SHARE * radius)
+        aim = dr.select(touches & soft, deepest, 0.0)
         sunk = sunk + (aim - sunk) * xp.minimum(dt / _SINKING_S, 1.0)
         lifted = self._lifted(lift, other, -dr.dot(press, down), dr.select(touches, stiffness, 0.0), *suspension)
         # A wheel without mass moves up with its rim, before that reaches the ground.
@@ -350,11 +353,15 @@ class _Work:
         sunk: Float,
         stiffness: Float,
         damping: Float,
-    ) -> tuple[Float, Vectors, Float, Float, Vectors, Int]:
-        """Load [N], normal force (3) [N], deflections [m] of middle and sides, place beside it [m], part under a wheel.
+    ) -> tuple[Float, Vectors, Vectors, Float, Float, Vectors, Int]:
+        """Load [N], normal force (3) [N], and where it acts; the part under a wheel.
 
-        The wheel has sunk by `sunk` [m]; `aside` leads from its middle to its outer disc. Planes press on each disc; a
-        wheel that stands on one disc has the stiffness of the whole wheel. One edge ahead and one behind add to them.
+        It acts along the third value from the hub, whose length has no meaning, less the fourth, the deflection [m] in
+        the wheel's plane; the fifth is the deflection [m] across the ground; the sixth leads beside the middle [m].
+        The wheel has sunk by `sunk` [m]; `aside` leads from its middle to its outer disc. Planes press on each disc
+        along their normal by the depth of its lowest point, which is the gradient of that depth: a wheel that lies on
+        its side gains no energy. A wheel that stands on one disc has the stiffness of the whole wheel. One edge ahead
+        and one behind add to them.
         """
         dr, mi = self.dr, self.mi
         xp = namespace(radius)
@@ -380,10 +387,11 @@ class _Work:
             side = dr.select(finer, beside, dr.select((k & 1) == 0, 1.0, -1.0))
             aim = turned(angle)
             direction = down * aim[0] + ahead * aim[1]
-            start = mi.Point3f(centre + aside * side - direction * BEHIND_M)
-            limit = mi.Float(radius * FARTHEST + BEHIND_M)
+            behind = BEHIND_M * xp.maximum(-direction.z, 0.0)
+            start = mi.Point3f(centre + aside * side - direction * behind)
+            limit = mi.Float(radius * FARTHEST + behind)
             hit = self.scene.trace(start, mi.Vector3f(direction), mi.Float(0.0), limit, radius > 0.0)
-            distance = mi.Float64(dr.select(hit.found, hit.t, limit)) - BEHIND_M
+            distance = mi.Float64(dr.select(hit.found, hit.t, limit)) - behind
             plane = mi.Vector3d(hit.normal)
             plane = dr.select(dr.dot(plane, direction) > 0.0, -plane, plane)
             # Where the disc is nearest to the plane, as an angle from straight down in its own plane.
@@ -396,13 +404,16 @@ class _Work:
             depth = xp.maximum(size - distance * cosine, 0.0)
             of_plane = share * depth
             depth = xp.minimum(2.0 * share, 1.0) * depth  # two rays beside the lowest point have a share of 1/2 each
-            force = pressed(of_plane, share, -toward)
+            force = pressed(of_plane * length, share, plane)
             for n, own in ((0, side > 0.0), (1, side < 0.0)):
-                load, press, *deepest = discs[n]
-                one = dr.select(own, force, 0.0)
-                deepest = [dr.select(own, xp.maximum(a, b), a) for a, b in zip(deepest, (of_plane, depth), strict=True)]
-                discs[n] = (load + one, press - toward * one, *deepest)
-            weight = dr.select(hit.found, dr.select(finer, 1.0, xp.clip(2.0 * apart - 1.0, 0.0, 1.0)), 0.0)
+                load, press, foot, *deepest = discs[n]
+                one, depths = dr.select(own, force, 0.0), (of_plane, depth * length)
+                deepest = [dr.select(own, xp.maximum(a, b), a) for a, b in zip(deepest, depths, strict=True)]
+                discs[n] = (load + one, press + plane * one, foot + toward * one, *deepest)
+            # Beyond 70° between disc and plane normal, the rays of a disc pass along the plane.
+            across = xp.clip(3.0 * length - 1.0, 0.0, 1.0)
+            weight = across * dr.select(finer, 1.0, xp.clip(2.0 * apart - 1.0, 0.0, 1.0))
+            weight = dr.select(hit.found, weight, 0.0)
             of_edge = weight * xp.maximum(size - distance, 0.0)
             for n, own in ((0, angle > 0.0), (1, angle <= 0.0)):
                 deep, at, lateral = edges[n]
@@ -432,7 +443,7 @@ class _Work:
         zero = mi.Float64(0.0)
         begin = (
             mi.UInt32(0),
-            [(zero, mi.Vector3d(0.0), zero, zero)] * 2,
+            [(zero, mi.Vector3d(0.0), mi.Vector3d(0.0), zero, zero)] * 2,
             [(zero, zero, zero)] * 2,
             (zero,) * 7,
             (zero,) * 8,
@@ -447,15 +458,17 @@ class _Work:
         shares = [one / xp.maximum(sizes[0] + sizes[1], 1e-9) for one in sizes]
         load = sizes[0] * shares[0] + sizes[1] * shares[1]
         press = discs[0][1] * shares[0] + discs[1][1] * shares[1]
-        deep = discs[0][2] * shares[0] + discs[1][2] * shares[1]
-        moment, rigid = load * (shares[0] - shares[1]), xp.maximum(discs[0][3], discs[1][3])
+        foot = discs[0][2] * shares[0] + discs[1][2] * shares[1]
+        deep = discs[0][3] * shares[0] + discs[1][3] * shares[1]
+        moment, rigid = load * (shares[0] - shares[1]), xp.maximum(discs[0][4], discs[1][4])
         for far, angle, side in edges:
             cosine, sine = turned(angle)
             direction = down * cosine + ahead * sine
             force = pressed(far, 1.0, -direction)
-            load, press, moment = load + force, press - direction * force, moment + side * force
+            load, press, foot = load + force, press - direction * force, foot + direction * force
+            moment = moment + side * force
             deep, rigid = xp.maximum(deep, far), xp.maximum(rigid, far)
-        return load, press, deep, rigid, aside * (moment / xp.maximum(load, 1e-9)), under
+        return load, press, foot, deep, rigid, aside * (moment / xp.maximum(load, 1e-9)), under
 
     # ---- hull ------------------------------------------------------------------------------------------------------
 
@@ -476,7 +489,7 @@ class _Work:
             reach = (dr.norm(own) + dr.norm(spin) * lever) * self.dt + SLOP_M
             pushed, turned, *reported = dr.if_stmt(
                 (own, spin, *report),
-                _along_sides(corners, self.half) < reach,
+                along_sides(corners, self.half) < reach,
                 lambda own, spin, *report: self._impulse(row, corners, reach, place, frame, own, spin, report),
                 lambda *same: same,
             )
@@ -503,7 +516,7 @@ class _Work:
         """Velocities in the body frame after the impulse of a triangle, and the report."""
         dr, mi, dt = self.dr, self.mi, self.dt
         xp = namespace(own.x)
-        normal, gap, point = _separation(dr, mi, corners, self.half, reach)
+        normal, gap, point = separation(dr, mi, corners, self.half, reach)
         point = point + self.centre
         close = gap < reach
         closing = dr.dot(own + dr.cross(spin, point), normal)
@@ -546,116 +559,6 @@ class Ground:
     tan_friction: Float
     shear: Float
     thickness: Float
-
-
-def _along_sides(corners: list[Vectors], half: Vectors) -> Float:
-    """Largest gap [m] between a triangle and a box at the origin along the axes of the box: a cheap lower bound."""
-    xp = namespace(half.x)
-    gaps = []
-    for k in range(3):
-        a, b, c = (corner[k] for corner in corners)
-        low, high = xp.minimum(xp.minimum(a, b), c), xp.maximum(xp.maximum(a, b), c)
-        gaps.append(xp.maximum(low, -high) - half[k])
-    return xp.maximum(xp.maximum(gaps[0], gaps[1]), gaps[2])
-
-
-def _separation(
-    dr: DrJit, mi: Mitsuba, corners: list[Vectors], half: Vectors, reach: Float
-) -> tuple[Vectors, Float, Vectors]:
-    """Normal toward the box, gap [m] (negative: overlap) and contact point of a triangle and a box at the origin.
-
-    The axis is the triangle's normal if the box lies in front of its plane, up to 1 cm; otherwise the axis of least
-    overlap, or of the largest gap.
-    """
-    xp = namespace(half.x)
-    edges = [corners[1] - corners[0], corners[2] - corners[1], corners[0] - corners[2]]
-    face = dr.normalize(dr.cross(edges[0], edges[1]))
-    offset = dr.dot(face, corners[0])
-    face = dr.select(offset > 0.0, -face, face)  # toward the centre of the box
-    plane_gap = dr.abs(offset) - dr.dot(dr.abs(face), half)
-    best_gap, best, by_face = plane_gap, face, mi.Bool(True)
-    units = [mi.Vector3d(*(1.0 if k == n else 0.0 for k in range(3))) for n in range(3)]
-    axes = [(unit, 0.0) for unit in units]
-    # Edge axes must be clearly better than faces, because edges of a flat mesh would catch a sliding box.
-    axes += [(dr.cross(unit, edge), 1e-3) for unit in units for edge in edges]
-    for axis, handicap in axes:
-        size = dr.norm(axis)
-        axis = axis / xp.maximum(size, 1e-12)
-        shadows = [dr.dot(axis, corner) for corner in corners]
-        low = xp.minimum(xp.minimum(shadows[0], shadows[1]), shadows[2])
-        high = xp.maximum(xp.maximum(shadows[0], shadows[1]), shadows[2])
-        radius = dr.dot(dr.abs(axis), half)
-        above, below = low - radius, -high - radius  # the triangle lies above or below the box along the axis
-        gap = xp.maximum(above, below)
-        toward = dr.select(above > below, -axis, axis)
-        better = (size > 1e-9) & (gap > best_gap + handicap)
-        best_gap, best = dr.select(better, gap, best_gap), dr.select(better, toward, best)
-        by_face &= ~better
-    by_face |= (plane_gap > -_PLANE_M) & (best_gap < reach)
-    normal = dr.select(by_face, face, best)
-    gap = dr.select(by_face, plane_gap, best_gap)
-    return normal, gap, _contact_point(dr, mi, corners, half, normal, by_face)
-
-
-def _contact_point(
-    dr: DrJit, mi: Mitsuba, corners: list[Vectors], half: Vectors, normal: Vectors, by_face: Bool
-) -> Vectors:
-    """Point in the box frame where box and triangle touch.
-
-    On the face of the triangle: the corners of the box that are nearest to it, moved into the triangle. Otherwise: the
-    middle of the part of its nearest edge that lies within the box, or its nearest corner.
-    """
-    xp = namespace(half.x)
-    # Corners of the box nearest to the plane: per axis the sign of the direction, fading to 0 for a flat contact.
-    signs = mi.Vector3d(*(xp.clip(-normal[k] * half[k] / _SPREAD_M, -1.0, 1.0) for k in range(3)))
-    point = dr.select(by_face, _on_triangle(dr, corners, signs * half), _on_edge(dr, mi, corners, half, normal))
-    return mi.Vector3d(*(xp.clip(point[k], -half[k], half[k]) for k in range(3)))
-
-
-def _on_triangle(dr: DrJit, corners: list[Vectors], point: Vectors) -> Vectors:
-    """Point of a triangle that is nearest to a point (Ericson, Real-Time Collision Detection, 2005, section 5.1.5)."""
-    xp = namespace(point.x)
-    a, b, c = corners
-    face = dr.cross(b - a, c - a)
-    scale = xp.maximum(dr.dot(face, face), 1e-18)
-    found = point - face * (dr.dot(face, point - a) / scale)
-    inside = [dr.dot(dr.cross(to - at, found - at), face) >= 0.0 for at, to in ((a, b), (b, c), (c, a))]
-    within = inside[0] & inside[1] & inside[2]
-    best: Any = None
-    for at, to in ((a, b), (b, c), (c, a)):
-        side = to - at
-        share = xp.clip(dr.dot(point - at, side) / xp.maximum(dr.dot(side, side), 1e-18), 0.0, 1.0)
-        nearest = at + side * share
-        apart = dr.dot(nearest - point, nearest - point)
-        if best is None:
-            best, least = nearest, apart
-        else:
-            best, least = dr.select(apart < least, nearest, best), dr.select(apart < least, apart, least)
-    return dr.select(within, found, best)
-
-
-def _on_edge(dr: DrJit, mi: Mitsuba, corners: list[Vectors], half: Vectors, normal: Vectors) -> Vectors:
-    """Middle of the part within a box of the edge of a triangle that lies farthest along a normal, or its corner."""
-    xp = namespace(half.x)
-    heights = [dr.dot(normal, corner) for corner in corners]
-    first, top = corners[0], heights[0]
-    second, next_top = corners[1], heights[1]
-    swap = next_top > top
-    first, second = dr.select(swap, second, first), dr.select(swap, first, second)
-    top, next_top = dr.select(swap, next_top, top), dr.select(swap, top, next_top)
-    third, height = corners[2], heights[2]
-    highest, middle = height > top, height > next_top
-    second = dr.select(highest, first, dr.select(middle, third, second))
-    next_top = dr.select(highest, top, dr.select(middle, height, next_top))
-    first, top = dr.select(highest, third, first), dr.select(highest, height, top)
-    side = second - first
-    low, high = mi.Float64(0.0), xp.minimum(_SPREAD_M / xp.maximum(top - next_top, 1e-12), 1.0)
-    for k in range(3):
-        slope = dr.select(dr.abs(side[k]) < 1e-9, 1e-9, side[k])
-        one, other = (-half[k] - first[k]) / slope, (half[k] - first[k]) / slope
-        low = xp.maximum(low, xp.minimum(xp.minimum(one, other), high))
-        high = xp.minimum(high, xp.maximum(xp.maximum(one, other), low))
-    return first + side * (0.5 * (low + high))
 
 
 class _Frame:

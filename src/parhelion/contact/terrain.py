@@ -78,7 +78,12 @@ def is_wet(world: World, time: float) -> bool:
 
 
 def surfaces_of(world: World, *, wet: bool) -> Floats:
-    """Surface properties per part of a world (parts, 9), dry or wet, in the order of the kernel's table."""
+    """Surface properties per part of a world (parts, 9), dry or wet, in the order of the kernel's table.
+
+    A world without parts has one row, because kernels cannot read an empty table.
+    """
+    if not len(world.parts.material):
+        return np.zeros((1, 9))
     rows = []
     for one in world.materials:
         soft = soil_of(one.name, wet=wet)

@@ -80,7 +80,7 @@ def _add_scan(sensor: _Sensor, scan: Scan) -> None:
 
 
 def _add_imu(sensor: _Sensor, samples: ImuData) -> None:
-    """Add samples of a built-in IMU."""
+    """Samples of lidars with a built-in IMU."""
     sensor.packets.waiting += sensor.packets.stream.add(samples)
 
 

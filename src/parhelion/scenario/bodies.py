@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from parhelion.contact.bodies import shown
 from parhelion.contact.chassis import chassis_of
 from parhelion.contact.driver import ContactDriver
 from parhelion.contact.jointed import JointedDriver
@@ -433,8 +435,26 @@ def _dynamics(entry: VehicleEntry, vehicle: Vehicle, driver: Callable[[str], Dri
         return "hull"
     rays = driver("rays")
     assert isinstance(rays, ContactDriver)
-    ground = rays.solid.heights(entry.start.pose().xyz[None], 0.1)
-    return "kinematic" if np.isnan(ground[0]) else "rays"
+    start = entry.start.pose().xyz
+    if not np.isnan(rays.solid.heights(start[None], 0.1)[0]):
+        return "rays"
+    bounds = rays.world.bounds
+    if bounds is not None and ((start < bounds[0]) | (start > bounds[1]))[:2].any():
+        warnings.warn(
+            f"{entry.name}: its start at {shown(start)} is outside of the world, which has no ground there; it drives "
+            "in the plane of its start and through walls. Move the start, or set dynamics: kinematic",
+            stacklevel=2,
+        )
+    return "kinematic"
+
+
+def size_of(entry: VehicleEntry) -> dict[str, float]:
+    """Weight [kg] and size [m] of a vehicle with a data sheet."""
+    if entry.model is None:
+        return {}
+    sheet = vehicle_sheet(entry.model)
+    length, width, height = sheet.size_m
+    return {"weight_kg": sheet.mass_kg, "length_m": length, "width_m": width, "height_m": height}
 
 
 def motion_of(entry: MotionEntry, folder: Path) -> Trajectory:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -56,12 +57,15 @@ from parhelion.scenario.actors import (
 from parhelion.scenario.bodies import motion_of, spline_of
 from parhelion.scenario.motions import MotionEntry, schedule_of
 from parhelion.scenario.raises import Raises
+from parhelion.scenario.storyboard import play
+from parhelion.scenario.sumo import add_moved, sumo_drives
 from parhelion.world.file import mesh_and_options
 from parhelion.world.schema import PoseEntry
+from parhelion.world.sources import Tally
 from parhelion.world.world import World
 
 if TYPE_CHECKING:
-    from parhelion.scenario.schema import ScenarioFile, VehicleEntry
+    from parhelion.scenario.schema import ScenarioFile, StoryboardEntry, SumoEntry, VehicleEntry
 
 _Made = TypeVar("_Made")
 DEGREE = math.pi / 180.0
@@ -106,6 +110,8 @@ class Populate:
         """Actors that react while the scenario runs."""
         self.raising: list[tuple[Raises, list[Actor]]] = []
         """Cars that may raise dust or spray, by entry."""
+        self.entities: dict[str, Trajectory] | None = None
+        """Motions of the entities of the storyboard."""
 
     def all(self) -> None:
         """Add all entries."""
@@ -116,19 +122,24 @@ class Populate:
             "objects": self._object,
             "actors": self._actor,
             "people": self._person,
+            "storyboard": self._storyboard,
+            "sumo": self._sumo,
             "traffic": self._crowd,
             "pedestrians": self._crowd,
             "machines": self._machine,
             "scatter": self._scatter,
         }
         for field, make in makers.items():
-            for row, entry in enumerate(getattr(self.settings, field)):
+            given = getattr(self.settings, field)
+            single = not isinstance(given, list)
+            for row, entry in enumerate([given] * (given is not None) if single else given):
+                where = field if single else f"{field}[{row}]"
                 try:
                     make(row, entry)
                 except _InField as error:
-                    raise ConfigError(f"{self.source}: {field}[{row}].{error.field}: {error}") from None
+                    raise ConfigError(f"{self.source}: {where}.{error.field}: {error}") from None
                 except (ConfigError, FormatError) as error:
-                    raise ConfigError(f"{self.source}: {field}[{row}]: {error}") from None
+                    raise ConfigError(f"{self.source}: {where}: {error}") from None
         if not self.live.empty:
             self.live.begin()
 
@@ -195,6 +206,28 @@ class Populate:
         made = make(self.world, lanes, seed=self._seed(row, entry.seed), duration_s=self.until_s, **options)
         if isinstance(entry, TrafficEntry):
             self.raising.append((entry, made))
+
+    def _storyboard(self, row: int, entry: StoryboardEntry) -> None:
+        file = self.folder / entry.file
+        played = play(file, self.world, self.until_s, entry.parameters)
+        self.entities = dict(played.motions)
+        for name in entry.without:
+            if name not in played.sheets:
+                raise _InField("without", f"{file} has no entity {name!r}; it has {', '.join(played.sheets)}")
+        carriers = {vehicle.entity for vehicle in self.settings.vehicles}
+        for name, motion in played.motions.items():
+            if name not in entry.without and name not in carriers:
+                sheet = played.sheets[name]
+                add_moved(self.world, motion, sheet.kind, sheet.size_m, name, sheet.centre_m, (0.0, self.until_s))
+        air = self.settings.weather is not None or self.settings.daylight is not None
+        _warn_omitted(file, played.omitted, known=("<EnvironmentAction>",) if air else ())
+
+    def _sumo(self, row: int, entry: SumoEntry) -> None:
+        file = self.folder / entry.file
+        drives, omitted = sumo_drives(file, self.world, self.until_s, self.settings.seed, entry)
+        for drive in drives:
+            add_moved(self.world, drive.motion, drive.kind, drive.size_m, drive.name, times=(0.0, self.until_s))
+        _warn_omitted(file, omitted)
 
     def _machine(self, row: int, entry: MachineEntry) -> None:
         if isinstance(entry, ForkliftEntry):
@@ -263,6 +296,20 @@ class Populate:
         scatter(
             self.world, entry.area_m, entry.kinds, entry.count, self._seed(row, entry.seed), ground_m=entry.ground_m
         )
+
+
+def entity_motions(settings: ScenarioFile, folder: Path, world: World) -> dict[str, Trajectory]:
+    """Motions of the entities of a scenario's storyboard in a world."""
+    story = settings.storyboard
+    assert story is not None  # the file's validator
+    return dict(play(folder / story.file, world, settings.duration_s + 1.0, story.parameters).motions)
+
+
+def _warn_omitted(file: Path, tally: Tally, known: tuple[str, ...] = ()) -> None:
+    rows = [row for row in tally.contents(file, "").omitted if row.what not in known]
+    if rows:
+        what = "; ".join(f"{row.count} {row.what} ({row.reason})" for row in rows)
+        warnings.warn(f"{file}: omitted: {what}", stacklevel=2)
 
 
 # ---- what reacting actors see ----------------------------------------------------------------------------------------

@@ -27,13 +27,12 @@ from parhelion.io import format_of
 from parhelion.motion.actors.live import LiveActors
 from parhelion.motion.state import BodyState
 from parhelion.motion.vehicles.base import Command
-from parhelion.motion.vehicles.library import vehicle_sheet
 from parhelion.motion.wake import Wake, WaterWithWakes
 from parhelion.motion.water import CalmWater, GerstnerWater, GerstnerWave, OceanWater, Water
-from parhelion.scenario.bodies import Body, DrivenBody, JointedBody, LiveBody, body_of
+from parhelion.scenario.bodies import Body, DrivenBody, JointedBody, LiveBody, MovedBody, body_of, size_of
 from parhelion.scenario.drivers import Driver, ExternalDriver, KinematicDriver, RecordedDriver
 from parhelion.scenario.fields import settings_of
-from parhelion.scenario.populate import Populate, watch
+from parhelion.scenario.populate import Populate, entity_motions, watch
 from parhelion.scenario.raises import Plumes
 from parhelion.scenario.robot_sheets import wheel_joints
 from parhelion.scenario.robots import OwnLidar, RobotOnBoard
@@ -203,13 +202,13 @@ class Scenario:
         self.water = _water(settings, self.seed)
         self._live: LiveActors | None = None
         self._raising: list[Any] = []
+        self._entities: dict[str, Any] | None = None
         self.world = self._load_world(place) if world is None else world
         self._set_weather()
         self._drivers: dict[str, Driver] = {}
         self._ended: tuple[float, str] | None = None
         self.bodies: dict[str, Body] = {
-            entry.name: self._at(f"vehicles[{row}]", body_of, entry, self.folder, self.water, self._driver)
-            for row, entry in enumerate(settings.vehicles)
+            entry.name: self._at(f"vehicles[{row}]", self._body, entry) for row, entry in enumerate(settings.vehicles)
         }
         self.robots: dict[str, RobotOnBoard] = {
             entry.name: self._at(f"vehicles[{row}].urdf", RobotOnBoard, entry.urdf, self.folder, self.duration_s)
@@ -295,6 +294,16 @@ class Scenario:
         except (ConfigError, FormatError) as error:
             raise ConfigError(f"{self.source}: {at_field(where, error)}") from None
 
+    def _body(self, entry: VehicleEntry) -> Body:
+        if entry.entity is None:
+            return body_of(entry, self.folder, self.water, self._driver)
+        if self._entities is None:
+            self._entities = entity_motions(self.settings, self.folder, self.world)
+        if entry.entity not in self._entities:
+            known = ", ".join(self._entities)
+            raise ConfigError(f"entity: the storyboard places no {entry.entity!r}; it places {known}")
+        return MovedBody(entry.name, self._entities[entry.entity], self._driver("recorded"))
+
     def _driver(self, name: str) -> Driver:
         """Return the driver of a name, made for the first of its bodies."""
         if name not in self._drivers:
@@ -340,14 +349,14 @@ class Scenario:
         populate = Populate(world, self.settings, self.folder, self.source)
         populate.all()
         self._live = None if populate.live.empty else populate.live
-        self._raising = populate.raising
+        self._raising, self._entities = populate.raising, populate.entities
         return world
 
     def _raised_plumes(self) -> Plumes:
         """Dust and spray of vehicles and traffic."""
         plumes = Plumes(self.world)
         for entry in self.settings.vehicles:
-            plumes.add(entry, entry.name, self.bodies[entry.name].motion, **_size(entry))
+            plumes.add(entry, entry.name, self.bodies[entry.name].motion, **size_of(entry))
         for cars, actors in self._raising:
             plumes.add_actors(cars, actors)
         return plumes
@@ -356,7 +365,7 @@ class Scenario:
         """Wake of a vessel."""
         if self.water is None:
             raise ConfigError("there is no water for a wake; add water, for example {kind: calm}")
-        size = {name: value for name, value in _size(entry).items() if name in ("length_m", "width_m")}
+        size = {name: value for name, value in size_of(entry).items() if name in ("length_m", "width_m")}
         return Wake(self.bodies[entry.name].motion, **{"length_m": 6.0, "width_m": 2.0, **size})
 
     @property
@@ -677,15 +686,6 @@ class Scenario:
         from parhelion.outputs.run import run
 
         return run(self, Path(folder), **options)
-
-
-def _size(entry: VehicleEntry) -> dict[str, float]:
-    """Weight [kg] and size [m] of a vehicle with a data sheet."""
-    if entry.model is None:
-        return {}
-    sheet = vehicle_sheet(entry.model)
-    length, width, height = sheet.size_m
-    return {"weight_kg": sheet.mass_kg, "length_m": length, "width_m": width, "height_m": height}
 
 
 def _water(settings: ScenarioFile, seed: int) -> Water | None:

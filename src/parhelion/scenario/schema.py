@@ -49,6 +49,32 @@ class FollowEntry(Config):
     """True to start again after the last point."""
 
 
+class StoryboardEntry(Config):
+    """Entities, routes and events of an OpenSCENARIO file, on the lanes of a world from OpenDRIVE."""
+
+    file: str
+    """OpenSCENARIO file (.xosc) relative to the scenario's folder."""
+    parameters: dict[str, str | float | bool] = Field(default_factory=dict)
+    """Values of the file's parameters."""
+    without: list[str] = Field(default_factory=list)
+    """Entities that get no body."""
+
+
+class SumoEntry(Config):
+    """Traffic of SUMO (extra `sumo`): vehicles and people of a configuration."""
+
+    file: str
+    """SUMO configuration (.sumocfg) relative to the scenario's folder."""
+    begin_s: Annotated[float, Field(ge=0, le=1e7)] = 0.0
+    """SUMO's time at the start of the scenario; the traffic before that fills the roads."""
+    offset_m: tuple[float, float] | None = None
+    """Position of the world's origin in SUMO's network; by default the network's `netOffset`."""
+    step_s: Annotated[float, Field(ge=0.01, le=1)] = 0.1
+    """Step of SUMO."""
+    most: Annotated[int, Field(ge=1, le=2000)] = 200
+    """Largest number of bodies; more are omitted and counted."""
+
+
 class BodyShape(Config):
     """Visible body of a vehicle."""
 
@@ -87,6 +113,8 @@ class VehicleEntry(Raises):
     """Route of a driven vehicle; by default it waits for commands."""
     motion: MotionEntry | None = None
     """Motion of a vehicle that is not driven."""
+    entity: str | None = None
+    """Entity of the storyboard that carries the sensors, as a motion; its frame is that of the file."""
     body: BodyShape | None = None
     """Body that the sensors of others see."""
     urdf: UrdfEntry | None = None
@@ -99,6 +127,11 @@ class VehicleEntry(Raises):
 
     @model_validator(mode="after")
     def _driven_or_moved(self) -> VehicleEntry:
+        if self.entity is not None:
+            for field in ("model", "motion", "follow", "urdf", "mjcf", "dynamics"):
+                if getattr(self, field) is not None:
+                    raise ValueError(f"entity moves the vehicle as the storyboard does; omit {field}")
+            return self
         if self.dynamics == "external":
             for field in ("model", "motion", "follow"):
                 if getattr(self, field) is not None:
@@ -278,6 +311,10 @@ class ScenarioFile(Config):
     people: list[PersonEntry] = Field(default_factory=list)
     traffic: list[TrafficEntry] = Field(default_factory=list)
     """Cars on roads."""
+    storyboard: StoryboardEntry | None = None
+    """OpenSCENARIO file whose entities move through the world."""
+    sumo: SumoEntry | None = None
+    """Traffic of SUMO."""
     pedestrians: list[PedestriansEntry] = Field(default_factory=list)
     """People on sidewalks."""
     machines: list[MachineEntry] = Field(default_factory=list)
@@ -313,6 +350,9 @@ class ScenarioFile(Config):
     @model_validator(mode="after")
     def _names_fit(self) -> ScenarioFile:
         known = [vehicle.name for vehicle in self.vehicles]
+        for row, vehicle in enumerate(self.vehicles):
+            if vehicle.entity is not None and self.storyboard is None:
+                raise ValueError(f"vehicles[{row}].entity: needs a storyboard with the entity {vehicle.entity!r}")
         for kind, names in (("vehicles", known), ("sensors", [sensor.name for sensor in self.sensors])):
             twice = sorted({name for name in names if names.count(name) > 1})
             if twice:

@@ -123,7 +123,7 @@ def test_a_detector_that_knows_the_truth_scores_100_percent_and_less_when_it_mis
 
 def test_ranges_of_weather() -> None:
     found = study.weathers_of("fog=1000..5000")
-    assert [one.visibility_m for one in found if one] == pytest.approx(np.linspace(1000, 5000, 8))
+    assert [one.fog.visibility_m for one in found if one and one.fog] == pytest.approx(np.linspace(1000, 5000, 8))
     assert study.weathers_of("clear") == [None]
     for text in ("own", "fog=1000..", "fog=a..b", "smog=3"):
         with pytest.raises(ConfigError, match="weather"):

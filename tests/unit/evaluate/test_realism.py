@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -263,6 +264,40 @@ def test_storage_in_millimetres_or_few_levels_is_no_giveaway(real: list[ph.Point
     assert abs(first.auc - 0.5) < 0.06
     again = two_sample(*samples, columns, 0, explain=False)
     assert np.array_equal(again.scores_simulated, first.scores_simulated, equal_nan=True)
+
+
+def test_places_are_the_cells_of_the_highest_scores() -> None:
+    """Cells of 12 by 6 degrees with 12 points or more; neighbours of a place show the same object."""
+    # Frame, azimuth and elevation [deg], number of points, and score of each cell.
+    cells = [(0, 100, 3, 20, 0.9), (1, 100, 3, 20, 0.8), (0, 112, 9, 20, 0.85), (0, 124, 3, 12, 0.7),
+             (1, 10, -9, 11, 0.99), (1, 200, -9, 30, 0.6), (1, 40, 21, 20, np.nan)]  # fmt: skip
+    rows = [one for cell in cells for one in [cell] * cell[3]]
+    frame_of_row = np.array([one[0] for one in rows])
+    frames = []
+    for k in (0, 1):
+        angles = np.radians([one[1:3] for one in rows if one[0] == k]) + 1e-3
+        metres = np.arange(len(angles)) + 1.0
+        xyz = np.column_stack([0.0 * metres, 0.0 * metres, metres * np.sin(angles[:, 1])])
+        frames.append(Frame("made", xyz, metres, angles[:, 0], None, None, "none", 0.0, 0.0 * metres))
+    row = np.array([int(np.sum(frame_of_row[:n] == k)) for n, k in enumerate(frame_of_row)])
+    values = np.full((len(rows), len(FEATURES)), 0.5)
+    roughness = [feature.name for feature in FEATURES].index("roughness")
+    values[:, roughness] = -1.0
+    real = np.tile(np.linspace(0.0, 1.0, 101)[:, None], (1, len(FEATURES)))
+    ranked = (("roughness", 0.1, "m"), ("planarity", 0.1, ""), ("edge", 0.0, ""))
+    features = [SimpleNamespace(name=name, importance=weight, unit=unit) for name, weight, unit in ranked]
+    result: Any = SimpleNamespace(
+        samples=(SimpleNamespace(values=real), SimpleNamespace(values=values, frame=frame_of_row, row=row)),
+        sets=(None, frames),
+        best=SimpleNamespace(scores_simulated=np.array([one[4] for one in rows]), features=features),
+    )
+    found = report.places(result)
+    assert [(one.frame, one.azimuth_deg, one.elevation_deg, one.score) for one in found] == [
+        (0, 102.0, 3.0, pytest.approx(0.9)), (0, 126.0, 3.0, pytest.approx(0.7)), (1, 198.0, -9.0, pytest.approx(0.6)),
+    ]  # fmt: skip
+    assert [one.distance_m for one in found] == [10.5, 46.5, 46.5]
+    assert all(one.reason.startswith("roughness 0.1") and one.reason.endswith(" m") for one in found)
+    assert len(report.places(result, most=2)) == 2
 
 
 # ---- shots -----------------------------------------------------------------------------------------------------------

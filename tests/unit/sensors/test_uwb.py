@@ -127,6 +127,17 @@ def test_a_recorded_impulse_response_peaks_at_the_first_path() -> None:
     )
 
 
+def test_taps_have_the_phase_of_their_path() -> None:
+    wave = SPEED_OF_LIGHT_M_S / ph.Uwb("qorvo/dw1000", SQUARE).config.carrier_hz
+    lengths = 5.0 + wave * np.array([0.0, 0.25, 0.5, 0.9])
+    tag = ph.Uwb("qorvo/dw1000", [[one, 0.0, 2.0] for one in lengths], noise=False, cir=True)
+    found = tag.run(ph.World(), ph.Pose((0, 0, 2)), duration=0.1)
+    assert found.cir is not None
+    assert found.cir_time is not None
+    turn = found.cir[0, :, np.argmin(np.abs(found.cir_time))] * np.exp(2j * np.pi * lengths / wave)
+    assert np.angle(turn) == pytest.approx(np.zeros(4), abs=1e-3)
+
+
 def test_noise_of_impulse_responses_changes_no_range_and_no_batch() -> None:
     world, way = floor(), ph.ConstantTwist(ph.Pose((3.0, 2.0, 1.2)), (1.0, 0.0, 0.0))
     plain, heard = (ph.Uwb("qorvo/dw1000", SQUARE, 20.0, cir=cir) for cir in (False, True))

@@ -54,9 +54,8 @@ class Eye:
 def eye_of(site: SensorSite, folder: Path) -> Eye:
     """Rays of a candidate's sensor."""
     model: Any = folder / site.model if Path(site.model).suffix else site.model
-    if site.type == "lidar":
-        return lidar_eye(Lidar(model, **_options(Lidar, site)), site.reflectance, site.range_m)
-    return camera_eye(Camera(model, **_options(Camera, site)), site.range_m)
+    sensor, eye = _EYES[site.type]
+    return eye(sensor(model, **_options(sensor, site)), site)
 
 
 def _options(sensor: type, site: SensorSite) -> dict[str, Any]:
@@ -178,3 +177,10 @@ class Surroundings:
             rays = Rays.of(origin[rows], direction[rows], self.time, limits[rows])
             found[rows] = scene.cast(rays).range
         return found
+
+
+_EYES: dict[str, tuple[type[Lidar | Camera], Callable[[Any, SensorSite], Eye]]] = {
+    "lidar": (Lidar, lambda lidar, site: lidar_eye(lidar, site.reflectance, site.range_m)),
+    "camera": (Camera, lambda camera, site: camera_eye(camera, site.range_m)),
+}
+"""Sensors that can be placed, with the function that turns one into rays, by the `type` of an entry."""

@@ -98,6 +98,23 @@ class ChassisConfig(Config):
         return self
 
     @model_validator(mode="after")
+    def _is_a_rigid_body_that_stands(self) -> ChassisConfig:
+        *small, large = sorted(self.inertia_kg_m2)
+        if large > 1.01 * sum(small):
+            raise ValueError(
+                f"inertia_kg_m2: {large:g} exceeds the sum of the other two, {sum(small):g}; "
+                "no rigid body has such moments"
+            )
+        for axis, at in enumerate(self.centre_of_mass_m[:2]):
+            places = [(wheel.x_m, wheel.y_m)[axis] for wheel in self.wheels]
+            if not min(places) <= at <= max(places):
+                raise ValueError(
+                    f"centre_of_mass_m[{axis}]: {at:g} m is not between the wheels, which are at {min(places):g} to "
+                    f"{max(places):g} m, so the vehicle would tip over"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _bars_join_wheels_of_an_axle(self) -> ChassisConfig:
         for row, wheel in enumerate(self.wheels):
             suspension, other = wheel.suspension or self.suspension, (self.wheels + self.wheels[-1:])[row ^ 1]

@@ -16,7 +16,6 @@ def _build(name: str, seed: int, margin_m: float, ground: str, objects: bool, sp
     """World of a file, with a drive along the first closed route of its lanes."""
     with as_file(files("parhelion.world.roads") / "data" / f"{name}.xodr") as file:
         world = load_opendrive(file, seed, margin_m=margin_m, ground=ground, objects=objects)
-    world.patterns = True
     line = world.lanes.closed_line(world.lanes.loops()[0], 2.0)
     world.path = timed_path(line[:, :2], speed_m_s, line[:, 2] + _DRIVE_HEIGHT_M)
     x, y, z = line[0].tolist()

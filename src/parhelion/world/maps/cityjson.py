@@ -119,6 +119,7 @@ def load_cityjson(path: str | PathLike[str], seed: int = 0, *, origin: tuple[flo
             added = world.add(mesh, material=material, label=label, name=f"{name}/{material}", instance=instance)
             instance = added.instance
     world.contents = tally.contents(file, "CityJSON")
+    world.patterns = True
     return world
 
 

@@ -149,6 +149,7 @@ def _world(
     world = map_world(str(file), features, place, ground, seed, options, tally)
     world.name = file.name.partition(".")[0]
     world.contents = tally.contents(file, form)
+    world.patterns = True
     return world
 
 

@@ -50,6 +50,8 @@ class LaneGraph:
     """Lanes for vehicles, and how they follow each other: `world.lanes` of a world from OpenDRIVE."""
 
     lanes: list[Lane]
+    network: RoadNetwork | None = None
+    """Roads that the lanes belong to."""
 
     def row(self, road: str, lane: int, section: int = 0) -> int:
         """Row of a lane, by the numbers of its road, lane and section."""
@@ -159,7 +161,7 @@ def lane_graph(network: RoadNetwork) -> LaneGraph:
                     a.successors += [rows[other]] if rows[other] not in a.successors else []
                 if _meet(b, a):
                     b.successors += [rows[key]] if rows[key] not in b.successors else []
-    return LaneGraph(lanes)
+    return LaneGraph(lanes, network)
 
 
 def _meet(first: Lane, second: Lane) -> bool:

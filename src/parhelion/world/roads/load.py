@@ -69,6 +69,7 @@ def load_opendrive(
     for lane in world.lanes.lanes:
         tally.add("lane of the graph" + (" (junction)" if lane.in_junction else ""), lane.length_m, "m")
     world.contents = tally.contents(file, "OpenDRIVE")
+    world.patterns = True
     if world.lanes.lanes:
         longest = max(world.lanes.lanes, key=lambda lane: lane.length_m)
         k = len(longest.line) // 2

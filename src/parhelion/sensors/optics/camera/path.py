@@ -35,6 +35,8 @@ _BLURRED_RAD = 0.05
 """Width of the footprint of indirect light on patterns, per distance."""
 _MOST_PANES = 3
 """Largest number of glass panes between a surface and the sun or a lamp."""
+_MOST_SMOOTH = 6
+"""Largest number of panes and mirrors along a path, in addition to its bounces."""
 
 
 @kernel_tree(fixed=("bounces",))
@@ -247,13 +249,17 @@ def _followed(
     def step(draw: Int, level: Int, *state: Any) -> Any:
         now, light = path_of(state), list(state[width : width + bands])
         after, _, light, *_ = _step(scene, cast, draws, mi.UInt32(2) + draw * 3, now, light, time, coherent=False)
-        after.active &= level < scene.bounces
         if mirrored is None:
+            after.active &= level < scene.bounces
             return draw + 1, level + 1, *flat(after), *light
+        # Panes and mirrors do not scatter; what lies behind them has as many bounces as without them.
+        smooth = after.sees_sun & (draw < scene.bounces + _MOST_SMOOTH)
+        after.active &= smooth | (level < scene.bounces)
+        level = dr.select(smooth, level, level + 1)
         other = path_of(state[width + bands :])
         change, values = taken(after, other)
         other.active &= ~change
-        return draw + 1, dr.select(change, 1, level + 1), *values, *light, *flat(other)
+        return draw + 1, dr.select(change, 0, level), *values, *light, *flat(other)
 
     start, rest = flat(path), []
     if mirrored is not None:
@@ -262,7 +268,9 @@ def _followed(
         other.active = other.active & ~change
         rest = flat(other)
     zero = [mi.Float(0.0) for _ in range(bands)]
-    state = (mi.UInt32(1), mi.UInt32(1), *start, *zero, *rest)
+    # The first surface scatters before the first level, unless it is smooth.
+    first = mi.UInt32(1) if mirrored is None else dr.select(start[2], mi.UInt32(0), mi.UInt32(1))
+    state = (mi.UInt32(1), first, *start, *zero, *rest)
     done: State = dr.while_loop(state, lambda *s: s[5], step)
     return list(done[2 + width : 2 + width + bands])
 

@@ -426,6 +426,9 @@ class Noise(Config):
     channel_bias_sigma_m: NonNegative = 0.0
     """Standard deviation of the rings' constant range errors where those of the unit are unknown: each ring gets one
     random error, the same in all scans of this model. Data sheets count it as accuracy; it is not scatter."""
+    channel_elevation_sigma_deg: NonNegative = 0.0
+    """Standard deviation of the rings' constant errors of elevation, which the calibration of a unit leaves: each ring
+    gets one random error, the same in all scans of this model. Points have the nominal elevation."""
     false_alarm_rate_hz: NonNegative = 0.0
     """False points per second of open receiver, over the whole range gate."""
     background_klx: NonNegative = 0.0

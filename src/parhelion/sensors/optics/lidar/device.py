@@ -28,6 +28,7 @@ from parhelion.sensors.optics.lidar.fmcw import doppler_of, range_sigma_m, snr_a
 from parhelion.sensors.optics.lidar.illuminate import Optics, Reflection, illuminate_adaptively, illuminate_all
 from parhelion.sensors.optics.lidar.link_budget import (
     channel_biases,
+    channel_elevations,
     channel_gains,
     channel_intensities,
     noise_sigma,
@@ -152,11 +153,13 @@ class LidarOnDevice(DeviceOwned):
         if is_new or self._shots is None or self._readout is None:
             self._group = None if self._table is not table else self._group
             self._table, self._seen_through = table, seen
-            gains = channel_gains(self.config, int(table.ring.max(initial=0)) + 1)
+            rings = int(table.ring.max(initial=0)) + 1
+            gains = channel_gains(self.config, rings)
             gains = None if gains is None else gains[table.ring]
             if seen is not None:
                 gains = seen[0] if gains is None else gains * seen[0]
-            self._shots = ShotArrays.upload(self.engine, table, gains)
+            raised = channel_elevations(self.config.noise, rings, self.config.name) if self.noisy else None
+            self._shots = ShotArrays.upload(self.engine, table, gains, raised)
             self._readout = self._make_readout(table, None if seen is None else seen[0])
         return self._shots, self._readout
 

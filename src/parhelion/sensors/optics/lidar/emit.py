@@ -226,15 +226,25 @@ class ShotArrays:
     """True if shots have individual gains, which are then the fourth number of the origins."""
 
     @classmethod
-    def upload(cls, engine: Engine, table: ShotTable, gains: NDArray[np.float64] | None = None) -> ShotArrays:
+    def upload(
+        cls,
+        engine: Engine,
+        table: ShotTable,
+        gains: NDArray[np.float64] | None = None,
+        raised: NDArray[np.float64] | None = None,
+    ) -> ShotArrays:
         """Copy a table to the device and add the horizontal direction to the left of each beam.
 
-        `gains` are those of the shots; None if all shots are equal.
+        `gains` are those of the shots, `raised` the angles [rad] by which the beams of each ring leave above the
+        directions of the table; None if there are none.
         """
         axis = table.direction.astype(np.float64)
         left = np.stack([-axis[:, 1], axis[:, 0], np.zeros(len(axis))], axis=1)
         length = np.linalg.norm(left, axis=1, keepdims=True)
         left = np.where(length > 1e-6, left / np.maximum(length, 1e-12), [0.0, 1.0, 0.0])
+        if raised is not None:
+            angle = raised[table.ring][:, None]
+            axis = np.cos(angle) * axis + np.sin(angle) * np.cross(axis, left)
         order = np.lexsort((table.time, table.ring))
         ring_column = table.ring.astype(np.uint32) | (table.column.astype(np.uint32) << 16)
         origin = table.origin if gains is None else np.c_[table.origin, gains]

@@ -92,6 +92,14 @@ def channel_biases(noise: Noise, rings: int, name: str) -> NDArray[np.float64] |
     return noise.channel_bias_sigma_m * np.asarray(to_normal(a, b)[0], dtype=np.float64)
 
 
+def channel_elevations(noise: Noise, rings: int, name: str) -> NDArray[np.float64] | None:
+    """Constant error of elevation [rad] of each ring, drawn once for all scans of a model; None if all are 0."""
+    if noise.channel_elevation_sigma_deg == 0.0:
+        return None
+    a, b, _, _ = Stream(0, f"channel-elevation/{name}").words(np.arange(rings))
+    return np.radians(noise.channel_elevation_sigma_deg) * np.asarray(to_normal(a, b)[0], dtype=np.float64)
+
+
 def channel_intensities(noise: Noise, rings: int, name: str) -> NDArray[np.float64] | None:
     """Constant factor on the intensity of each ring, drawn once for all scans of a model; None if all are 1."""
     if noise.channel_intensity_sigma == 0.0:

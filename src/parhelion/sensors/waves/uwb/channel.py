@@ -323,7 +323,7 @@ OPENING = 1e-3
 """Minimum power coupling between two rooms. Assumed: gaps and closed doors, 30 dB below an open wall."""
 LEAST_ABSORPTION = 0.1
 """Lower limit of the mean absorption: doors, people and furniture."""
-TAPS = 48
+DIFFUSE_TAPS = 48
 """Number of diffuse arrivals per link."""
 LONGEST = 6.0
 """Length of the diffuse tail in decay times."""
@@ -403,11 +403,11 @@ def with_diffuse(
     # The first reflections arrive after about half a mean free path.
     onset = length + 0.25 * (anchor_rooms.free_path_m[anchor] + tag_rooms.free_path_m[sample])
     delay = onset[:, None] / SPEED_OF_LIGHT_M_S + wait
-    rows = len(sample) * TAPS
+    rows = len(sample) * DIFFUSE_TAPS
     none, nowhere = np.zeros(rows, np.int64), np.full((rows, 3), np.nan)
     added = RadioPaths(
-        np.repeat(sample, TAPS),
-        np.repeat(anchor, TAPS),
+        np.repeat(sample, DIFFUSE_TAPS),
+        np.repeat(anchor, DIFFUSE_TAPS),
         np.full(rows, 3, np.int64),
         none,
         (delay * SPEED_OF_LIGHT_M_S).ravel(),
@@ -434,7 +434,7 @@ def _powers(paths: RadioPaths, n: int, count: int, wave: Wave) -> tuple[Floats, 
 def _arrivals(
     tags: Floats, anchor: NDArray[np.int64], decay_s: Floats, one_room: NDArray[np.bool_]
 ) -> tuple[Floats, NDArray[np.complex128]]:
-    """Excess delays [s] and complex amplitudes with unit total mean power, shapes (m, TAPS).
+    """Excess delays [s] and complex amplitudes with unit total mean power, shapes (m, DIFFUSE_TAPS).
 
     The power decays as exp(-x) in one room, x = t / tau, and as x exp(-x) through two rooms in series.
 
@@ -442,11 +442,11 @@ def _arrivals(
     """
     cell = np.floor(tags / CELL_M).astype(np.int64)
     mixed = (cell[:, 0] * 73_856_093) ^ (cell[:, 1] * 19_349_663) ^ (cell[:, 2] * 83_492_791) ^ (anchor * 2_654_435_761)
-    element = ((mixed[:, None] * TAPS + np.arange(TAPS)) & 0xFFFFFFFF).astype(np.uint32)
+    element = ((mixed[:, None] * DIFFUSE_TAPS + np.arange(DIFFUSE_TAPS)) & 0xFFFFFFFF).astype(np.uint32)
     a, b, c, _ = Stream(0, "uwb/diffuse").words(element.reshape(-1))
     drawn = np.asarray(to_normal(a, b))
     amplitude = (drawn[0] + 1j * drawn[1]).reshape(element.shape) / np.sqrt(2.0)
     # Stratified delays; the profile is in the amplitudes.
-    x = LONGEST * (np.arange(TAPS) + np.asarray(to_unit(c)).reshape(element.shape)) / TAPS
-    profile = np.where(one_room[:, None], np.exp(-x), x * np.exp(-x)) * LONGEST / TAPS
+    x = LONGEST * (np.arange(DIFFUSE_TAPS) + np.asarray(to_unit(c)).reshape(element.shape)) / DIFFUSE_TAPS
+    profile = np.where(one_room[:, None], np.exp(-x), x * np.exp(-x)) * LONGEST / DIFFUSE_TAPS
     return x * decay_s[:, None], amplitude * np.sqrt(profile)
