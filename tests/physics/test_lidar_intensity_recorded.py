@@ -65,7 +65,7 @@ def test_road_of_an_hdl_64e_reads_as_recorded() -> None:
 
 @pytest.mark.slow
 def test_far_returns_of_a_vlp_16_read_0_as_recorded() -> None:
-    """Of the returns from 40 to 60 m, 56 % read 0 in a recording. Fitted: the power at which counts begin."""
+    """In a recording, 56 % of the returns from 40 to 60 m read 0. Fitted: the power at which counts begin."""
     file = DATA / "lidar/velodyne_vlp16.pcap"
     if not file.exists():
         pytest.skip(f"needs the recording {file}")
