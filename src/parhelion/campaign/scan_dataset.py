@@ -67,7 +67,8 @@ class ScanDataset:
     scan; `box_class` (n,), the index of the type in `boxes`; `box_points` (n,), the number of points on the object.
 
     >>> dataset = ScanDataset("velodyne/vlp-16", ["city"], length=9, fields=["xyz"], boxes=["Car"], form="arrays")
-    >>> dataset[0]["boxes"].shape[1]
+    >>> item = dataset[0]
+    >>> item["boxes"].shape[1]
     7
 
     Args:
