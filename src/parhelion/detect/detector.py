@@ -51,25 +51,24 @@ class Detections:
     def __len__(self) -> int:
         return len(self.kind)
 
-    def as_kitti(self, occluded: Floats | None = None, least_rows: Any = slice(None)) -> Boxes:
+    def as_kitti(self, occluded: Floats | None = None) -> Boxes:
         """Boxes in KITTI's form, in the axes of a camera at the lidar.
 
         The rectangle has the height that the box has in KITTI's camera at its distance, in any direction.
         """
-        boxes, score = self.boxes[least_rows], self.score[least_rows]
-        kind = tuple(np.array(self.kind, object)[least_rows])
+        boxes = self.boxes
         height = FOCAL_PX * boxes[:, 5] / np.maximum(np.hypot(boxes[:, 0], boxes[:, 1]), 0.1)
         picture = np.column_stack([np.zeros((len(boxes), 3)), height])
         foot = np.column_stack([-boxes[:, 1], -(boxes[:, 2] - 0.5 * boxes[:, 5]), boxes[:, 0]])
         return Boxes(
-            kind,
+            self.kind,
             np.zeros(len(boxes)),
             np.zeros(len(boxes)) if occluded is None else occluded,
             picture,
             boxes[:, 3:6],
             foot,
             -boxes[:, 6] - 0.5 * np.pi,
-            score,
+            self.score,
         )
 
 

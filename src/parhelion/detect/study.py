@@ -1,7 +1,7 @@
 """Scores of a detector by weather, distance and visibility: average precision with bootstrap intervals over streets.
 
-    result = evaluate(Pillars("weights/pillars.npz"), "velodyne/hdl-64e-s2", ["clear", "fog=1000..5000"])
-    cars = result["weathers"].get("clear").get("Car")
+result = evaluate(Pillars("weights/pillars.npz"), "velodyne/hdl-64e-s2", ["clear", "fog=1000..5000"])
+cars = result["weathers"].get("clear").get("Car")
 """
 
 from __future__ import annotations
