@@ -172,7 +172,7 @@ def test_sensors_lists_every_preset(run) -> None:
         "33",
         "100",
         "903",
-        "class/class/class/assumed/assumed",
+        "class/class/class/assumed/assumed/assumed",
     ]
 
 

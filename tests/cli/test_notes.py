@@ -42,6 +42,7 @@ def test_what_is_meant_gives_no_notes(yard: Path) -> None:
     assert notes_on(Scenario.from_mapping(drive(), yard)) == []
 
 
+@pytest.mark.filterwarnings("ignore:husky. its start at")
 def test_speeds_places_mounts_modes_and_noise_are_noted(yard: Path) -> None:
     fields = drive()
     (husky,), (lidar,) = fields["vehicles"], fields["sensors"]

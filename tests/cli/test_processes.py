@@ -54,17 +54,23 @@ def test_errors_are_one_line_on_stderr() -> None:
     assert "Traceback" in traced.stderr
 
 
-@pytest.mark.parametrize("library", ["/nonexistent/libLLVM.so", "/etc/hostname"])
-def test_missing_llvm_library_is_one_sentence(library: str) -> None:
+@pytest.mark.parametrize(
+    ("library", "words", "remedy"),
+    [
+        ("/nonexistent/libLLVM.so", "error: DRJIT_LIBLLVM_PATH: /nonexistent/libLLVM.so does not exist", "unset it"),
+        ("/etc/hostname", "error: no LLVM shared library", "apt-get install"),
+    ],
+)
+def test_missing_llvm_library_is_one_sentence(library: str, words: str, remedy: str) -> None:
     done = start(*SCAN, DRJIT_LIBLLVM_PATH=library, PARHELION_DEVICE="cpu")
     assert done.returncode == 1
-    assert done.stderr.startswith("error: no LLVM shared library")
-    assert "apt-get install" in done.stderr
+    assert done.stderr.startswith(words)
+    assert remedy in done.stderr
     assert done.stderr.count("\n") == 1
 
 
 def test_doctor_without_llvm_says_how_to_get_it() -> None:
-    done = start("doctor", DRJIT_LIBLLVM_PATH="/nonexistent/libLLVM.so", PARHELION_DEVICE="cpu")
+    done = start("doctor", DRJIT_LIBLLVM_PATH="/etc/hostname", PARHELION_DEVICE="cpu")
     assert done.returncode == 1
     assert "missing: no LLVM shared library" in done.stdout
     assert "apt-get install" in done.stdout

@@ -196,8 +196,8 @@ def test_scans_that_cannot_be_sent_are_reported() -> None:
         PacketUdp(lidar_scene(vlp, vlp), "velodyne", ports={"data": 5000, "position": 5001})
     with pytest.raises(ConfigError, match="sensors: lidar0: unknown return mode of Velodyne packets 'first'"):
         PacketUdp(lidar_scene(ph.Lidar("velodyne/vlp-16", returns="first")), "velodyne")
-    with pytest.raises(ConfigError, match="unknown maker with packets 'hesai'"):
-        PacketUdp(lidar_scene(vlp), "hesai")
+    with pytest.raises(ConfigError, match="unknown maker with packets 'sick'"):
+        PacketUdp(lidar_scene(vlp), "sick")
     with pytest.raises(ConfigError, match="unknown kind of Velodyne packets 'lidar'"):
         PacketUdp(lidar_scene(vlp), "velodyne", ports={"lidar": 5000})
     with pytest.raises(ConfigError, match="Velodyne sensors have no HTTP interface"):

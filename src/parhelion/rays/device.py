@@ -91,7 +91,9 @@ class Engine:
 
             def run(*args: Any) -> _Result:
                 # Dr.Jit inspects every global name of a frozen function at each call. This function uses none.
-                return function(*args)
+                return function(*(arg.values[1] if type(arg) is constant else arg for arg in args))
+
+            constant = _Argument
 
             # A function may serve many kinds of sensors and weather; dropping the oldest recording only costs time.
             replay = self.dr.freeze(run, limit=256, warn_after=1 << 30)
@@ -160,7 +162,9 @@ class Replayed:
             return self._function(*args)
         with _no_collection:
             try:
-                return self._replay(*args)
+                return self._replay(
+                    *(_Argument((k, arg)) if type(arg) in _PLAIN else arg for k, arg in enumerate(args))
+                )
             except RuntimeError as error:
                 # Mitsuba does not document what a replayed cast reads; another version may read more than we pass.
                 if not self._casts or "not specified as an input" not in f"{error} {error.__cause__}":
@@ -198,12 +202,16 @@ class _NoCollection:
 
 
 _no_collection = _NoCollection()
+_PLAIN = (bool, int, float, str)
+"""Types of constants that are arguments of frozen functions by themselves."""
 
 
 class Static:
     """Constants that select the kernel, bundled into one argument.
 
-    Dr.Jit inspects every argument on each call, which takes about 2 us per constant.
+    Dr.Jit inspects every argument on each call, which takes about 2 us per constant. It also takes constants that are
+    the same object as an earlier one for that one without noting which: of three booleans, True, False, True and True,
+    False, False would share a recording. Bundles of different places are therefore never equal.
     """
 
     __slots__ = ("values",)
@@ -218,17 +226,27 @@ class Static:
         return hash(self.values)
 
 
+class _Argument(Static):
+    """A constant that is an argument of a frozen function by itself, with its position."""
+
+    __slots__ = ()
+
+
 def kernel_tree(*, fixed: tuple[str, ...] = ()) -> Callable[[type[_Tree]], type[_Tree]]:
     """Declare the fields of a dataclass that is an argument of frozen functions, so that Dr.Jit need not find them.
 
-    `fixed` names the fields that are constants, if there are several. A dataclass that frozen functions return needs a
-    default for each field.
+    `fixed` names the fields that are constants besides those of the types bool, int and str. A dataclass that frozen
+    functions return needs a default for each field.
     """
 
     def decorate(cls: type[_Tree]) -> type[_Tree]:
-        names = [one.name for one in fields(cls) if one.name not in fixed]  # type: ignore[arg-type]
-        if fixed:
-            together = cached_property(lambda self: Static(tuple(getattr(self, name) for name in fixed)))
+        every = [(one.name, one.type) for one in fields(cls)]  # type: ignore[arg-type]
+        constants = tuple(
+            name for name, kind in every if name in fixed or kind in ("bool", "int", "str", bool, int, str)
+        )
+        names = [name for name, _ in every if name not in constants]
+        if constants:
+            together = cached_property(lambda self: Static((cls, *(getattr(self, name) for name in constants))))
             together.__set_name__(cls, "fixed")
             cls.fixed = together  # type: ignore[attr-defined]
             names.append("fixed")

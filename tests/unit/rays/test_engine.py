@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -79,3 +80,33 @@ def test_threads_take_small_blocks_of_work() -> None:
     if not libraries:
         pytest.skip("Dr.Jit's library has another name here")
     assert ctypes.CDLL(str(libraries[0]))["_Z19jit_llvm_block_sizev"]() == 2048
+
+
+@kernel_tree()
+@dataclass
+class _Chosen:
+    first: bool
+    values: Any
+    second: bool
+    factor: int
+
+
+def _with_constants(one: _Chosen, other: _Chosen, third: bool, weight: int) -> Any:
+    sum_of = one.values + other.values * other.factor + (10.0 if one.first else 0.0) + (20.0 if one.second else 0.0)
+    return sum_of + (40.0 if other.first else 0.0) + (80.0 if third else 0.0) + 160.0 * weight
+
+
+def test_every_combination_of_constants_has_its_own_recording() -> None:
+    """Constants that are the same object (True, False, small numbers) must not hide each other."""
+    running = engine()
+    recorded: Any = running.frozen(_with_constants)
+    combinations = list(product([True, False], [True, False], [True, False], [True, False], [0, 1]))
+    for first, second, other, third, weight in (*combinations, *combinations[::-1]):
+        args = (
+            _Chosen(first, running.table(np.arange(4.0)), second, 1),
+            _Chosen(other, running.table(np.ones(4)), False, 2),
+        )
+        got = recorded(*args, third, weight).numpy()
+        wanted = np.arange(4.0) + 2.0 + 10 * first + 20 * second + 40 * other + 80 * third + 160 * weight
+        np.testing.assert_array_equal(got, wanted)
+    assert recorded.n_recordings == len(combinations)

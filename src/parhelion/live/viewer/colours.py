@@ -37,7 +37,13 @@ _LEGEND_ROWS = 10
 # Most surfaces are dark and a few are very bright: the square root spreads the dark ones over the colours.
 _BY_SQUARE = ("intensity", "reflectivity", "power", "near_ir")
 
-_ORIGIN_COLOURS = {"surface": "#5f6b7a", "multipath": "#ff7ab6", "noise": "#45d6c8"}
+_ORIGIN_COLOURS = {
+    "surface": "#5f6b7a",
+    "multipath": "#ff7ab6",
+    "noise": "#45d6c8",
+    "window": "#c8a04a",
+    "interference": "#ff5d5d",
+}
 _NO_LABEL = {"none": UNKNOWN, "unlabeled": UNKNOWN}
 
 
