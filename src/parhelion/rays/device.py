@@ -246,7 +246,9 @@ def kernel_tree(*, fixed: tuple[str, ...] = ()) -> Callable[[type[_Tree]], type[
         )
         names = [name for name, _ in every if name not in constants]
         if constants:
-            together = cached_property(lambda self: Static((cls, *(getattr(self, name) for name in constants))))
+            together = cached_property(
+                lambda self: Static((cls.__qualname__, *(getattr(self, name) for name in constants)))
+            )
             together.__set_name__(cls, "fixed")
             cls.fixed = together  # type: ignore[attr-defined]
             names.append("fixed")
