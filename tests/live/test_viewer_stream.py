@@ -130,11 +130,11 @@ def test_a_slider_in_a_browser_reaches_the_stream_and_its_log(tmp_path: Path) ->
                 page.locator('[role=slider][aria-valuemax="100"]').focus()
                 page.keyboard.press("End")
                 page.wait_for_selector("text=rain_rate_mm_h 100")
-                page.set_viewport_size({"width": 400, "height": 480})
-                page.get_by_role("tab", name="Weather").click()
                 page.locator('[role=slider][aria-valuemax="90"]').focus()
                 page.keyboard.press("Home")
                 page.wait_for_selector("text=sun_elevation_deg -18")
+                page.set_viewport_size({"width": 400, "height": 480})
+                page.get_by_role("tab", name="Weather").click()
                 assert page.evaluate("document.documentElement.scrollWidth") <= 400
                 browser.close()
             process.send_signal(signal.SIGINT)
