@@ -23,7 +23,7 @@ from parhelion.makers.scales import scale_called
 from parhelion.rays.device import engine
 from parhelion.rays.lock import locked
 from parhelion.rays.scene import NOTHING
-from parhelion.sensors.optics.air import Air
+from parhelion.sensors.optics.air import Air, two_way
 from parhelion.sensors.optics.beams import Beams
 from parhelion.sensors.optics.lidar.air_echoes import draw_scatterers
 from parhelion.sensors.optics.lidar.detection import Detector, Return, detect, echo_of, row_of
@@ -301,7 +301,7 @@ class _Launch:
         low, high = (self.engine.table(np.array([word], np.uint32)) for word in self.stream.key)
         key = low, high
         beams = self._beams(self._gains())
-        launch = self.tables.prepare(self.air, beams, 1, self.pose.xyz, keys=key, clear_per_m=0.0)
+        launch = self.tables.prepare(self.air, beams, 1, self.pose.xyz, keys=key)
         echoes = self._surfaces(beams, launch.air)
         beam = dr.arange(mi.UInt32, self.shots.count)
         blocks = echoes.blocks(self.engine, beam)
@@ -391,8 +391,8 @@ class _Launch:
         power = namespace(power).maximum(power, dr.opaque(mi.Float, least))
         self.clear = power
         dr.eval(power, range_m)
-        depth = air.depth(aim, range_m)
-        dimmed = power * dr.exp(-2.0 * depth)
+        # Clear air attenuated the recorded returns already.
+        dimmed = power * two_way(air, dr.opaque(mi.Float, self.constant.gamma_per_m), aim, range_m)
         # Unused rows of a shot with a return must not extend its reach, or particles would be drawn behind its surface.
         unused = dr.select(beam < dr.opaque(mi.UInt32, shots.points_shots), mi.Float(0.0), NO_ECHO)
         echo = ReturnEcho(
