@@ -70,7 +70,7 @@ def draw_sonar(axes: Any) -> None:
 
 
 if __name__ == "__main__":
-    figure, panels = sheet(12.0, 3.6, 3)
+    figure, panels = sheet(9.2, 3.4, 3)
     draw_readings(panels[0])
     draw_reach(panels[1])
     draw_sonar(panels[2])
