@@ -83,8 +83,8 @@ def draw_corner(axes: Any) -> None:
         image = camera.shoot(corner(), pose=ph.Pose(), seed=1)
         error = 1e3 * (image.measured_depth - image.depth)[280:296].mean(axis=0)
         axes.plot(error, color=colour, lw=1.0, label=label)
-    axes.set(xlabel="column [pixel]", ylabel="depth error [mm]", title="Azure Kinect: corner at 2.5 m")
-    axes.legend(fontsize=7)
+    axes.set(xlabel="column [pixel]", ylabel="depth error [mm]", title="Azure Kinect: corner at 2.5 m", ylim=(-20, 42))
+    axes.legend(fontsize=7, loc="upper left")
 
 
 def draw_infrared(figure_name: str) -> None:
