@@ -146,7 +146,7 @@ class Mounts:
 def street_scans(
     lidar: Lidar | str,
     *,
-    streets: Sequence[int],
+    streets: Sequence[int | World],
     length: int,
     weathers: Sequence[Weather | Mapping[str, Any] | None] = (None,),
     heights_m: tuple[float, float] = (1.6, 2.0),
@@ -154,10 +154,10 @@ def street_scans(
     visibility: bool = False,
     fields: Sequence[str] = ("xyz",),
 ) -> ScanDataset:
-    """Labelled scans in streets with these seeds, with boxes of all classes."""
+    """Labelled scans in streets, or in those with these seeds, with boxes of all classes."""
     return ScanDataset(
         lidar,
-        [partial(street, number) for number in streets],
+        [one if isinstance(one, World) else partial(street, one) for one in streets],
         length=length,
         weathers=weathers,
         places=Mounts(heights_m, seed),
