@@ -40,7 +40,7 @@ def draw_overlap(curves: Mapping[str, Overlap], published: Mapping[str, Sequence
         below[0] = 1.0
         axes.plot(below, curve.at(below), "--", color=COLOURS[name], label="R² below the first point")
         axes.set_title(
-            f"{name}: ξ = 0.1 / 0.5 / 0.9 at " + " / ".join(f"{reach(curve, x):.1f}" for x in (0.1, 0.5, 0.9)) + " m"
+            f"{name}: ξ = 0.1 / 0.5 / 0.9\nat " + " / ".join(f"{reach(curve, x):.1f}" for x in (0.1, 0.5, 0.9)) + " m"
         )
         decorate(axes)
     panels[0].set_ylabel("overlap ξ")
