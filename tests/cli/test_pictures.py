@@ -145,7 +145,7 @@ def test_draw_drive(world: ph.World, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("parhelion.pictures.scan._MOST_POINTS", 20_000)
     motion = ConstantTwist(ph.Pose((0, 0, 2)), velocity=(10.0, 0.0, 0.0))
     lidar = ph.Lidar("velodyne/vlp-16", sub_rays=1)
-    drive = pictures.Drive()
+    drive = pictures.DrivePoints()
     for number in range(3):
         drive.add(lidar.scan(world, trajectory=motion, time=0.1 * number))
     assert drive.point_count > 30_000
