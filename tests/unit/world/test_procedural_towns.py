@@ -19,7 +19,7 @@ from parhelion.core.random import Stream
 from parhelion.world.kit.buildings import Band, building, building_draws
 from parhelion.world.procedural import (
     Layout,
-    Route,
+    Passage,
     check,
     city,
     clearance,
@@ -307,7 +307,7 @@ def test_vessels_lie_in_the_water_and_others_do_not() -> None:
 
 
 def test_a_canal_must_stay_passable_and_a_bridge_is_passed_under() -> None:
-    fairway = Route(name="fairway", points=((-26.0, 0.0), (26.0, 0.0)), width_m=8.0, needs_m=6.0)
+    fairway = Passage(name="fairway", points=((-26.0, 0.0), (26.0, 0.0)), width_m=8.0, needs_m=6.0)
     span = layout_object("bridge", 5.0, 0.0, (6.0, 68.0, 7.5), params={"span_m": 30.0})
     assert check(basin(span, ways=(fairway,))) == []
     barge = layout_object("vessel", -10.0, 0.0, (30.0, 5.6, 4.0), yaw=90.0, params={"type": "barge"}, name="adrift")

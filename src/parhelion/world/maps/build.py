@@ -23,7 +23,7 @@ from parhelion.world.maps.buildings import BuildingSheet, building_parts, sheet_
 from parhelion.world.maps.features import Feature
 from parhelion.world.maps.palette import tinted
 from parhelion.world.maps.plane import (
-    Ground,
+    MapGround,
     along,
     box_profile,
     common,
@@ -52,7 +52,7 @@ def map_world(
     name: str,
     features: Sequence[Feature],
     origin: GeoOrigin | None,
-    ground: Ground,
+    ground: MapGround,
     seed: int,
     options: MapOptions,
     tally: Tally,
@@ -67,7 +67,7 @@ class _Builder:
         world: World,
         features: Sequence[Feature],
         origin: GeoOrigin | None,
-        ground: Ground,
+        ground: MapGround,
         seed: int,
         options: MapOptions,
         tally: Tally,
@@ -145,7 +145,7 @@ class _Builder:
             base = self.base_ground
             cell = base.cell_m or (_RAMP_CELL_M, _RAMP_CELL_M)
             self.lift: Any = lift
-            self.ramp = Ground(lambda xy: base.height(xy) + lift(xy), cell, base.corner_m)
+            self.ramp = MapGround(lambda xy: base.height(xy) + lift(xy), cell, base.corner_m)
         else:
             self.lift, self.ramp = None, self.base_ground
         # Paths on the same line as a road would only hide it; carriageways come first.
@@ -249,7 +249,7 @@ class _Builder:
             quay = any(one.quay for one in members)
             border = shapely.get_coordinates(basin.exterior)
             level = float(np.min(self.base_ground.height(border))) - drop
-            flat = Ground()
+            flat = MapGround()
             water, bed = surface(basin, flat, level), surface(basin, flat, level - depth)
             walls = self._banks(basin, level - depth)
             bank = ("granite", "quay") if quay else ("soil", "terrain")

@@ -25,7 +25,7 @@ from parhelion.world.kit.city_ground import (
 from parhelion.world.kit.vehicles import CAR_SHAPES, PAINTS
 from parhelion.world.procedural import kinds as street
 from parhelion.world.procedural.kinds import BuildingParams, FenceParams, Params, StoreysParams, place_of
-from parhelion.world.procedural.layout import Drive, Layout, LayoutObject, LayoutPose, Route
+from parhelion.world.procedural.layout import Layout, LayoutObject, LayoutPose, Passage, PlannedDrive
 from parhelion.world.procedural.object_parts import parts_of
 from parhelion.world.procedural.placing import natural, placed, without_clashes
 from parhelion.world.procedural.town_parts import drawn_tree, dressed, pass_over_building, streets_side
@@ -256,7 +256,7 @@ def city(
     )
 
 
-def _drive() -> Drive:
+def _drive() -> PlannedDrive:
     """140 m along the main street at 10 m/s, then left into the next one; sensor 1.8 m above the right-hand lane."""
     radius = 10.0
     angle = np.linspace(0.0, np.pi / 2, 16)
@@ -267,10 +267,10 @@ def _drive() -> Drive:
     points = np.concatenate([straight, arc, away])
     slow = np.hypot(*(points - [PITCH - 2.0, 2.0]).T)
     speed = np.clip(4.0 + 0.27 * np.maximum(0.0, slow - 8.0), 4.0, 10.0)
-    return Drive(points=tuple(map(tuple, points.tolist())), speeds_m_s=tuple(speed.tolist()), height_m=1.8)
+    return PlannedDrive(points=tuple(map(tuple, points.tolist())), speeds_m_s=tuple(speed.tolist()), height_m=1.8)
 
 
-def _lanes(blocks: int) -> tuple[Route, ...]:
+def _lanes(blocks: int) -> tuple[Passage, ...]:
     """Both lanes of every street, from edge to edge."""
     end = blocks * PITCH / 2 + ROAD_HALF
     ways = []
@@ -279,7 +279,7 @@ def _lanes(blocks: int) -> tuple[Route, ...]:
             at = across + side * LANE_MIDDLE
             for axis, points in (("x", ((-end, at), (end, at))), ("y", ((at, -end), (at, end)))):
                 ways.append(
-                    Route(name=f"street-{axis}-{k}-{lane}", points=points, width_m=LANE_M, needs_m=_CAR_NEEDS_M)
+                    Passage(name=f"street-{axis}-{k}-{lane}", points=points, width_m=LANE_M, needs_m=_CAR_NEEDS_M)
                 )
     return tuple(ways)
 
