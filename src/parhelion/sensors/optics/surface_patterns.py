@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.arrays import Float, Int, Masks, Vectors, namespace
-from parhelion.rays.device import Engine
+from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
-from parhelion.rays.device import kernel_tree
 from parhelion.rays.scene import RayScene
 from parhelion.surfaces.library import material
 from parhelion.surfaces.material import Material
