@@ -122,7 +122,7 @@ def test_limbs_of_a_walker_carry_their_own_velocity() -> None:
 
 
 def test_a_cyclist_has_wheels_up_to_twice_its_speed_and_turning_pedals() -> None:
-    """Feet and pedals are at the speed of the frame plus or minus the crank's 75 rev/min times its length, once per revolution."""
+    """Feet and pedals reach the speed of the frame plus or minus 75 rev/min times the length of the crank."""
     world, speed = ph.World(), 5.0
     motion = SplineMotion([(20, 0, 0), (-20, 0, 0)], limits=MotionLimits(speed, 50.0, 50.0))
     add_cyclist(world, motion)
