@@ -126,6 +126,7 @@ def test_a_missing_llvm_library_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_doctor_lists_no_tools_of_developers(run: Callable[..., Any]) -> None:
     words = run("doctor").stdout.split("optional packages")[1].split()
     assert "pandas" in words
+    assert words.count("torch") == 1
     assert not {"pytest", "ruff", "mypy", "hypothesis", "playwright", "mkdocs", "nuscenes-devkit"} & set(words)
 
 
