@@ -38,7 +38,9 @@ def yard(tmp_path: Path) -> Path:
     return tmp_path
 
 
-OUTSIDE = r"vehicles\.husky\.start: \(0, -500, 0\) lies outside of the world, which extends from \(-30, -30\) to \(30, 30\)"
+OUTSIDE = (
+    r"vehicles\.husky\.start: \(0, -500, 0\) lies outside of the world, which extends from \(-30, -30\) to \(30, 30\)"
+)
 
 
 def test_what_is_meant_gives_no_notes(yard: Path) -> None:

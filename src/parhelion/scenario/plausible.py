@@ -58,7 +58,11 @@ def _places(scenario: Scenario) -> list[str]:
         body = scenario.bodies[entry.name]
         field = "start" if entry.follow is not None or entry.motion is None else "motion"
         # Wheels that get no ground by default have warned of their start already.
-        if entry.dynamics is not None or not isinstance(body, DrivenBody) or not isinstance(body.vehicle, GroundVehicle):
+        if (
+            entry.dynamics is not None
+            or not isinstance(body, DrivenBody)
+            or not isinstance(body.vehicle, GroundVehicle)
+        ):
             places.append((f"vehicles.{entry.name}.{field}", body.state(np.zeros(1)).xyz[0]))
         if entry.follow is not None:
             places += [
