@@ -176,8 +176,8 @@ def test_light_behind_a_pane_is_filtered_as_well() -> None:
 
     rough, smooth = seen("none"), seen("filter")
     noise = [np.sqrt(np.mean(one.var(axis=0, ddof=1))) for one in (rough, smooth)]
-    # The opening covers 1.5 m x 60 px / 2.95 m = 30 pixels, so all of these are behind glass. A tenth of the noise power
-    # is what averaging over ten neighbours of the same surface leaves.
+    # The opening covers 1.5 m x 60 px / 2.95 m = 30 pixels, so all of these are behind glass. Averages over ten
+    # neighbours of the same surface leave a tenth of the noise power.
     assert noise[1] < 0.32 * noise[0]
     error = noise[0] / np.sqrt(rough.size)
     assert smooth.mean() == pytest.approx(rough.mean(), abs=4.0 * error + 0.02 * rough.mean())

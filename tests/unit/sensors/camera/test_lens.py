@@ -119,8 +119,8 @@ def test_fisheyes_bend_by_kannala_and_brandt(intrinsics: Intrinsics, seed: int) 
     np.testing.assert_allclose(pixels(intrinsics, seed), expected, atol=1e-5 * intrinsics.fx)
 
 
-def without_distortion(cv2: Any, uv: Array, matrix: Array, numbers: Array) -> Array:
-    """Normalised coordinates by OpenCV, whose fixed point arrives in 500 steps; versions below 4.10 have another name."""
+def without_distortion(cv2: Any, uv: NDArray[Any], matrix: NDArray[Any], numbers: NDArray[Any]) -> NDArray[Any]:
+    """Normalised coordinates by OpenCV's fixed point with 500 steps; versions below 4.10 have another name for it."""
     stop = (cv2.TERM_CRITERIA_COUNT | cv2.TERM_CRITERIA_EPS, 500, 1e-14)
     points = uv[:, None]
     try:
