@@ -182,9 +182,11 @@ def test_doors_face_the_street_and_take_the_place_of_a_window(tmp_path: Path) ->
     assert sum(leaf(x, -5.0, -1.0) > 2.0 for x in np.arange(41.5, 88.0, 3.0)) == 3  # one per 15 m
     assert leaf(101.75, 5.0, 1.0) == pytest.approx(2.1, abs=0.06)
     # Panes before dark rooms elsewhere, also above the door.
-    window = world.cast([[5.0, 5.0, 4.5], [1.7, 5.0, 1.6]], [[0.0, 1.0, 0.0]] * 2)
+    places = np.array([[5.0, 5.0, 4.5], [1.7, 5.0, 1.6]])
+    window = world.cast(places, np.tile([0.0, 1.0, 0.0], (2, 1)))
     assert [world.label_names[int(world.parts.label[k])] for k in window.part] == ["window", "window"]
-    behind = world.cast(window.point + [[0.0, 0.01, 0.0]], [[0.0, 1.0, 0.0]] * 2)
+    places[:, 1] += window.range + 0.01
+    behind = world.cast(places, np.tile([0.0, 1.0, 0.0], (2, 1)))
     assert behind.range == pytest.approx(0.01, abs=1e-3)
 
 
