@@ -183,6 +183,19 @@ def test_light_behind_a_pane_is_filtered_as_well() -> None:
     assert smooth.mean() == pytest.approx(rough.mean(), abs=4.0 * error + 0.02 * rough.mean())
 
 
+def test_the_sun_behind_a_pane_is_counted_once() -> None:
+    """Shadow rays find the sun through panes, so paths that meet its disc there by chance must not count it again."""
+    world = flat(BRIGHT)
+    world.daylight = ph.Daylight(sun_elevation_deg=60)
+    corners = np.array([[-30.0, -30.0, 4.0], [30.0, -30.0, 4.0], [30.0, 30.0, 4.0], [-30.0, 30.0, 4.0]])
+    world.add((corners, np.array([[0, 1, 2], [0, 2, 3]])), material="glass")
+    camera = ph.Camera(camera_sheet(64, 48, fx=60.0), samples=64, bounces=1, truth=(), developed=False)
+    light = np.asarray(camera.shoot(world, pose=above(2.0), seed=3).colour[..., 0], np.float64)
+    # The disc covers 2e-5 of the cosine-weighted directions: 4 of these 196 608 paths would meet it, each 700 times as
+    # bright as the mean of the 64 samples of its pixel.
+    assert light.max() < 1.5 * np.median(light)
+
+
 def flat_layers(side: int, indirect: Array, **other: Any) -> Layers:
     """Layers of a plane of reflectance 0.5 that faces the camera at 10 m, without direct light."""
     size = side * side

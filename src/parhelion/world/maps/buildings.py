@@ -430,7 +430,7 @@ def _entrances(a: Floats, b: Floats, sheet: BuildingSheet, street: Any) -> Any:
     import shapely
 
     has_doors = sheet.kind in _DOORS or sheet.has_windows
-    wall, middle, _ = _bays(a, b)
+    wall, _, _ = _bays(a, b)
     if not has_doors or sheet.base_m > 0 or _storeys(sheet)[1] < 2.4 or len(wall) == 0:
         return np.zeros(0, int)
     rows, length = np.unique(wall), np.hypot(*(b - a).T)

@@ -74,8 +74,8 @@ class _Path:
     origin: Vectors
     direction: Vectors
     sees_sun: Bool
-    """True if the solar disc contributes when the path leaves the world. After a scattering surface it does not,
-    because the shadow ray has already counted it."""
+    """True after a pane or mirror: the solar disc contributes when the path leaves the world. Once a surface has
+    scattered the path it does not, because the shadow ray has already counted it."""
     active: Bool
     share: list[Float]
     """Throughput of each band from here to the lens."""
@@ -276,6 +276,8 @@ def _followed(
 
     def step(draw: Int, level: Int, *state: Any) -> Any:
         now, before = path_of(state), list(state[width : width + bands])
+        # The shadow rays of a surface have counted the sun and the lamps behind panes.
+        now.sees_sun &= level == 0
         after, _, light, met, _ = _step(scene, cast, draws, mi.UInt32(2) + draw * 3, now, before, time, coherent=False)
         if mirrored is None:
             after.active &= level < scene.bounces
