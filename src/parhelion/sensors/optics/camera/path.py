@@ -74,8 +74,8 @@ class _Path:
     origin: Vectors
     direction: Vectors
     sees_sun: Bool
-    """True after a pane or mirror: the solar disc contributes when the path leaves the world. Once a surface has
-    scattered the path it does not, because the shadow ray has already counted it."""
+    """True from the lens and after a pane or mirror: luminous surfaces contribute, and the solar disc, unless a surface
+    has scattered the path before: its shadow ray has already counted the sun."""
     active: Bool
     share: list[Float]
     """Throughput of each band from here to the lens."""
@@ -276,9 +276,11 @@ def _followed(
 
     def step(draw: Int, level: Int, *state: Any) -> Any:
         now, before = path_of(state), list(state[width : width + bands])
-        # The shadow rays of a surface have counted the sun and the lamps behind panes.
-        now.sees_sun &= level == 0
-        after, _, light, met, _ = _step(scene, cast, draws, mi.UInt32(2) + draw * 3, now, before, time, coherent=False)
+        # Behind panes, the shadow rays of a surface that scattered the path have counted the sun.
+        sun = now.sees_sun & (level == 0)
+        after, _, light, met, _ = _step(
+            scene, cast, draws, mi.UInt32(2) + draw * 3, now, before, time, coherent=False, sun=sun
+        )
         if mirrored is None:
             after.active &= level < scene.bounces
             return draw + 1, level + 1, *flat(after), *light
@@ -366,11 +368,13 @@ def _step(
     coherent: bool,
     pixel: tuple[Int, Int] | None = None,
     split: bool = False,
+    sun: Bool | None = None,
 ) -> tuple[_Path, _Path | None, list[Any], _Met, Any]:
     """Trace paths to the next surface: continued paths, accumulated light, the surface, and the distance to it [m].
 
     With `pixel` (row, column), the continued direction is guided. With `split`, smooth surfaces continue the path
-    twice: the second one is mirrored. It is None if the scene has no smooth surfaces.
+    twice: the second one is mirrored. It is None if the scene has no smooth surfaces. `sun` is the mask of the paths
+    that see the solar disc, by default `sees_sun`.
     """
     dr = running_engine().dr
     hit = trace_through(
@@ -386,7 +390,7 @@ def _step(
         coherent=coherent,
     )
     left = path.active & ~hit.found
-    sky = scene.sky.radiance(path.direction, with_sun=path.sees_sun)
+    sky = scene.sky.radiance(path.direction, with_sun=path.sees_sun if sun is None else sun)
     light = [a + dr.select(left, share * b, 0.0) for a, share, b in zip(light, path.share, sky, strict=True)]
     part = dr.select(hit.found, hit.part, 0)
     texture = None
