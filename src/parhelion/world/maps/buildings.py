@@ -84,7 +84,7 @@ _NO_WINDOWS = {
 _DOORS = {"garage": (2.4, 2.1, "galvanised-steel"), "garages": (2.4, 2.1, "galvanised-steel")}
 """Width and height [m] and material of doors by kind."""
 _DOOR = (1.0, 2.1, "wood")
-"""Door of buildings with windows: round figures."""
+"""The same for buildings with windows: round figures."""
 _ROOM = "plastic-black"
 """Material behind panes: rooms are not built, and from outside they are dark."""
 _DOOR_EVERY_M = 15.0
@@ -198,7 +198,7 @@ def sheet_of(feature: Feature) -> tuple[BuildingSheet, list[str]]:
 def building_parts(
     shape: Any, sheet: BuildingSheet, ground_m: float, *, windows: bool = True, street: Any = None
 ) -> list[KitPart]:
-    """Walls, roof, windows and doors of a building; `ground_m` is the height of the ground at its foot.
+    """Walls, roof, windows, and doors, of a building; `ground_m` is the height of the ground at its foot.
 
     Doors are in the wall that is nearest to `street`, a geometry; without one, in the longest wall.
     """

@@ -191,7 +191,7 @@ _LOOKS = {
 
 
 def _house(length: float, width: float, height: float, street: tuple[float, float]) -> list[KitPart]:
-    """House with windows and a door towards a point [m]; below 12 m with a gabled roof."""
+    """House with windows and a front door at the side of a point [m]; below 12 m with a gabled roof."""
     import shapely
 
     sides = (-length / 2, -width / 2, length / 2, width / 2)
