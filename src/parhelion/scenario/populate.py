@@ -54,7 +54,7 @@ from parhelion.scenario.actors import (
     StaticObject,
     TrafficEntry,
 )
-from parhelion.scenario.bodies import motion_of, spline_of
+from parhelion.scenario.bodies import model_in, motion_of, spline_of
 from parhelion.scenario.motions import MotionEntry, schedule_of
 from parhelion.scenario.raises import Raises
 from parhelion.scenario.storyboard import play
@@ -315,14 +315,15 @@ def _warn_omitted(file: Path, tally: Tally, known: tuple[str, ...] = ()) -> None
 # ---- what reacting actors see ----------------------------------------------------------------------------------------
 
 
-def watch(live: LiveActors, world: World, bodies: dict[str, Any], entries: list[VehicleEntry]) -> None:
+def watch(live: LiveActors, world: World, bodies: dict[str, Any], entries: list[VehicleEntry], folder: Path) -> None:
     """Let reacting actors see the vehicles of a scenario, and all that moves along a given motion."""
     seen: set[int] = set()
     for entry in entries:
         motion = bodies[entry.name].motion
         shown = {item.instance for item in world.objects if _carries(item.trajectory, motion)}
         seen |= shown
-        live.see(_state_of(bodies[entry.name]), _footprint(world, motion, shown, entry.model))
+        model = None if entry.model is None else model_in(folder, entry.model)
+        live.see(_state_of(bodies[entry.name]), _footprint(world, motion, shown, model))
     live.see_rails(seen)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -267,8 +267,32 @@ def material_table(materials: Sequence[Material], wavelength_nm: float) -> dict[
     at normal incidence; `pane_index` refractive index of a glass pane or water (1: neither); `transmits` 1 where rays
     pass through; `pane_transmittance` internal transmittance.
     """
-    rows = [columns_of(material, material.reflectance_at(wavelength_nm)) for material in materials]
-    return {name: np.array([row.get(name, default) for row in rows], np.float32) for name, default in COLUMNS.items()}
+
+    def made() -> dict[str, NDArray[np.float32]]:
+        rows = [columns_of(material, material.reflectance_at(wavelength_nm)) for material in materials]
+        return {
+            name: np.array([row.get(name, default) for row in rows], np.float32) for name, default in COLUMNS.items()
+        }
+
+    return {name: column.copy() for name, column in _cached(materials, "columns", wavelength_nm, made).items()}
+
+
+_Made = TypeVar("_Made")
+_MOST_TABLES = 64
+_tables: dict[tuple[Any, ...], tuple[tuple[Material, ...], Any]] = {}
+
+
+def _cached(materials: Sequence[Material], kind: str, wavelength_nm: float, make: Callable[[], _Made]) -> _Made:
+    """Result for materials, which are immutable: a world asks for the same ones after each edit."""
+    key = (kind, wavelength_nm, *map(id, materials))
+    entry = _tables.get(key)
+    if entry is None:
+        for old in list(_tables)[: len(_tables) + 1 - _MOST_TABLES]:
+            _tables.pop(old, None)
+        # While the entry exists, no other material can have these ids.
+        entry = _tables[key] = tuple(materials), make()
+    made: _Made = entry[1]
+    return made
 
 
 def monostatic_brdf(cos_theta: Reals, columns: Mapping[str, Reals], *, texture: Reals = 1.0) -> Reals:
@@ -378,8 +402,18 @@ def reflection_table(
     the whole BRDF; with `textured`, two for the part that a texture multiplies and two for the remainder. Linear
     interpolation is within 0.3 % of the BRDF for any roughness above 0.02.
     """
+    if table is None:
+        dry = material_table(materials, wavelength_nm)
+        kind = "textured reflection" if textured else "reflection"
+        return _cached(materials, kind, wavelength_nm, lambda: _reflection(materials, dry, textured=textured)).copy()
+    return _reflection(materials, table, textured=textured)
+
+
+def _reflection(
+    materials: Sequence[Material], table: Mapping[str, NDArray[Any]], *, textured: bool
+) -> NDArray[np.float32]:
+    """Reflection table of materials with given columns."""
     cos = 1.0 - np.linspace(0.0, 1.0, STEPS + 1) ** 4
-    table = material_table(materials, wavelength_nm) if table is None else table
     columns = {name: values.astype(np.float64)[:, None] for name, values in table.items()}
     number = np.arange(len(materials))[:, None]
     curve = columns["curve_level"] * curve_value(

@@ -417,9 +417,7 @@ class LightScene(DeviceOwned):
 def static_parts(world: World) -> NDArray[np.bool_]:
     """Mask of the parts that belong to no moving object."""
     static = np.ones(len(world.parts), bool)
-    for item in world.objects:
-        if item.is_actor:
-            static[[part.number for part in item.parts]] = False
+    static[[part.number for item in world.objects if item.trajectory is not None for part in item.parts]] = False
     return static
 
 

@@ -76,6 +76,7 @@ class _Builder:
         self.seed, self.options, self.tally = seed, options, tally
         self.sorter = Sorter(seed, options, tally)
         self.sorted = self.sorter.sorted
+        self._lines: list[Any] | None = None
         world.origin = origin
 
     def build(self) -> World:
@@ -331,12 +332,20 @@ class _Builder:
         import shapely
 
         foot = float(np.min(self.base_ground.height(shapely.get_coordinates(feature.shape))))
-        parts = building_parts(feature.shape, sheet, foot, windows=self.options.windows)
+        parts = building_parts(feature.shape, sheet, foot, windows=self.options.windows, street=self._roads())
         tints = {"walls": sheet.wall_colour, "roof": sheet.roof_colour}
         self._add(parts, f"{key}-{feature.key}", tints={name: colour for name, colour in tints.items() if colour})
         self.sorter.read(feature, f"{key}={sheet.kind}")
         for note in notes:
             self.tally.add(f"note: {note}")
+
+    def _roads(self) -> Any:
+        """Middle lines of all roads as one geometry; None without roads."""
+        import shapely
+
+        if self._lines is None:
+            self._lines = [street.line for street in self.sorted.streets.ground if street.is_road]
+        return shapely.multilinestrings(self._lines) if self._lines else None
 
     def _tracks(self) -> None:
         import shapely
