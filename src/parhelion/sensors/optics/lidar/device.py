@@ -353,9 +353,13 @@ class LidarOnDevice(DeviceOwned):
         air = Air(self.optics.extinction) if weather is None else weather.air
         ground = None if launch.weather is None else launch.weather.ground(launch.times[0])
         light = Reflection(launch.target.surfaces_in(ground), self.sub_rays, self.optics, air)
-        echoes = illuminate_all(light, launch.target.scene.for_kernels(), beams)
+        scene = launch.target.scene.for_kernels()
+        echoes = illuminate_all(light, scene, beams)
         everyone = self.engine.dr.arange(self.engine.mi.UInt32, beams.count)
         blocks = echoes.blocks(self.engine, everyone)
+        if self.bounces and light.surfaces.has_specular:
+            behind, _ = trace_specular(light, scene, echoes, beams, self.bounces)
+            blocks += [] if behind is None else [behind.of_all(self.engine, beams.count)]
         background = None
         if weather is not None and weather.scatterers is not None:
             # A digitised signal contains the whole echo of a volume, a return only its peak.
