@@ -53,6 +53,9 @@ SHEETS = {
     "sick/lms-111": (27_025, 0, 0),
     "hokuyo/utm-30lx": (43_240, 0, 0),
     "aeva/aeries-ii": (640_000, -9.6, 9.6),
+    "leica/als50-ii": (120_000, -90, -70),
+    "riegl/lms-q680i": (266_000, -90, -60),
+    "riegl/vq-840-gl": (50_000, -76, -70),
 }
 HORIZONTAL_HALF_FIELD_DEG = {
     "livox/mid-40": 19.2,

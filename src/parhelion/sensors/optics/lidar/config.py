@@ -295,6 +295,41 @@ class NonRepetitivePattern(Config):
         return self
 
 
+class SwathPattern(Config):
+    """Mirror of an airborne scanner that looks down: lines across the flight direction x, or circles around nadir."""
+
+    kind: Literal["swath"]
+    mirror: Literal["oscillating", "polygon", "palmer"]
+    """Oscillating mirror: a sine across the track. Polygon: parallel lines at a constant angular rate, from right to
+    left. Palmer: a rotating inclined mirror, whose beam moves on a cone."""
+    rate_hz: Rate
+    """Frames per second: the stream is divided into frames of whole cycles."""
+    rates_hz: list[Rate] = Field(default_factory=list)
+    points_per_second: Positive
+    """Shots per second while the scanner measures."""
+    scan_hz: Positive
+    """Cycles per second: oscillations to and fro, lines of a polygon, or revolutions."""
+    half_angle_deg: Annotated[float, Field(gt=0, lt=80)]
+    """Largest angle from nadir across the flight direction."""
+    along_angle_deg: Annotated[float, Field(gt=0, lt=80)] | None = None
+    """Largest angle from nadir along the flight direction, for a Palmer mirror; by default that across it."""
+    duty: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Share of a polygon's line in which it measures; the edge of the polygon passes in the rest."""
+
+    @model_validator(mode="after")
+    def _whole_cycles(self) -> SwathPattern:
+        for rate in {self.rate_hz, *self.rates_hz}:
+            cycles = self.scan_hz / rate
+            if abs(cycles - round(cycles)) > 1e-6 or round(cycles) < 1:
+                raise ValueError(f"scan_hz ({self.scan_hz:g}) must be a multiple of the frame rate ({rate:g} Hz)")
+            _check_shots(max(1.0, self.duty * self.points_per_second / rate), 1, rate)
+        if self.mirror != "polygon" and self.duty != 1.0:
+            raise ValueError(f"duty is for a polygon, not for a mirror that is {self.mirror}")
+        if self.mirror != "palmer" and self.along_angle_deg is not None:
+            raise ValueError(f"along_angle_deg is for a palmer mirror, not for one that is {self.mirror}")
+        return self
+
+
 class TablePattern(Config):
     """List of directions and times from a file with columns azimuth_deg, elevation_deg, time_s[, ring]."""
 
@@ -306,7 +341,7 @@ class TablePattern(Config):
 
 
 Pattern = Annotated[
-    SpinningPattern | RasterPattern | RosettePattern | NonRepetitivePattern | TablePattern,
+    SpinningPattern | RasterPattern | RosettePattern | NonRepetitivePattern | SwathPattern | TablePattern,
     Field(discriminator="kind"),
 ]
 
