@@ -93,6 +93,7 @@ _HOME = {
     "UwbData": "core.streams",
     "VelocityCommand": "motion.vehicles.base",
     "Waveform": "core.clouds",
+    "FlightLines": "motion.flight_lines",
     "Waypoints": "core.trajectory",
     "Weather": "weather.weather",
     "Window": "sensors.optics.window",
@@ -157,6 +158,7 @@ if TYPE_CHECKING:
     from parhelion.core.trajectory import Fixed as Fixed
     from parhelion.core.trajectory import Trajectory as Trajectory
     from parhelion.core.trajectory import Waypoints as Waypoints
+    from parhelion.motion.flight_lines import FlightLines as FlightLines
     from parhelion.io import read_frames as read_frames
     from parhelion.live.client import connect as connect
     from parhelion.makers import Maker as Maker

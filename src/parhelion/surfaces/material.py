@@ -262,6 +262,7 @@ COLUMNS: Mapping[str, float] = {
     "transmits": 0.0,
     "pane_transmittance": 0.0,
     "water_attenuation": 0.0,
+    "rough_water": 0.0,
 }
 """Columns of a material table, and their neutral values, which contribute exactly 0."""
 
@@ -275,14 +276,12 @@ def material_table(materials: Sequence[Material], wavelength_nm: float) -> dict[
     `retro_width_rad`; `curve_level` reflectance of BRDFs that are curves; `mirror` power fraction of the reflected path
     at normal incidence; `pane_index` refractive index of a glass pane or water (1: neither); `transmits` 1 where rays
     pass through; `pane_transmittance` internal transmittance; `water_attenuation` [1/m] that of water with a visible
-    bottom (0: none).
+    bottom (0: none); `rough_water` 1 where facets scatter the reflected light instead of a mirrored path.
     """
     rows = [columns_of(material, material.reflectance_at(wavelength_nm)) for material in materials]
     for row, material in zip(rows, materials, strict=True):
-        if isinstance(material.specular, WaterSurface) and material.specular.attenuation_532_per_m is not None:
-            row["water_attenuation"] = diffuse_attenuation_per_m(
-                material.specular.attenuation_532_per_m, wavelength_nm
-            )
+        if isinstance(material.specular, WaterSurface):
+            row |= _water_columns(material.specular, wavelength_nm)
     return {name: np.array([row.get(name, default) for row in rows], np.float32) for name, default in COLUMNS.items()}
 
 
@@ -328,6 +327,9 @@ def specular_split(cos_theta: Reals, columns: Mapping[str, Reals]) -> tuple[Real
     clear: Any = columns.get("water_attenuation", 0.0)
     if not (isinstance(clear, float) and clear == 0.0):
         transmitted = xp.where(clear > 0.0, 1.0 - reflected, transmitted)
+    rough: Any = columns.get("rough_water", 0.0)
+    if not (isinstance(rough, float) and rough == 0.0):
+        reflected = reflected * (1.0 - rough)
     return xp.where(index > 1.0, reflected, columns["mirror"]), transmitted
 
 
@@ -371,10 +373,19 @@ def _specular_columns(specular: Config) -> dict[str, Any]:
         row |= {"pane_index": specular.refractive_index, "transmits": 1.0, "pane_transmittance": specular.transmittance}
     elif isinstance(specular, WaterSurface):
         row["pane_index"] = specular.refractive_index
-        if specular.wind_speed_m_s is not None:
-            # Facets of the surface face the sensor as those of a rough coat do; GGX alpha^2 is their mean square slope.
-            row["ct_roughness"] = float(mean_square_slope(specular.wind_speed_m_s) ** 0.25)
-            row["ct_f0"] = float(cast(float, normal_reflectance(index=specular.refractive_index)))
+    return row
+
+
+def _water_columns(water: WaterSurface, wavelength_nm: float) -> dict[str, float]:
+    """Columns of water for lidars only; cameras see a smooth surface over the water's own colour."""
+    row = {}
+    if water.attenuation_532_per_m is not None:
+        row["water_attenuation"] = diffuse_attenuation_per_m(water.attenuation_532_per_m, wavelength_nm)
+    if water.wind_speed_m_s is not None:
+        # Facets that face the sensor carry the reflected light; GGX alpha^2 is the mean square slope.
+        row["ct_roughness"] = float(mean_square_slope(water.wind_speed_m_s) ** 0.25)
+        row["ct_f0"] = float(cast(float, normal_reflectance(index=water.refractive_index)))
+        row["rough_water"] = 1.0
     return row
 
 

@@ -178,7 +178,7 @@ class Patches:
 # ---- scene ----------------------------------------------------------------------------------------------------------
 
 
-_SPECULAR_COLUMNS = ("mirror", "pane_index", "transmits", "pane_transmittance", "water_attenuation")
+_SPECULAR_COLUMNS = ("mirror", "pane_index", "transmits", "pane_transmittance", "water_attenuation", "rough_water")
 
 
 @kernel_tree(fixed=("shared", "names"))
@@ -360,9 +360,10 @@ class LightScene(DeviceOwned):
         looked_up = part_numbers(world, rows)
         table = material_table(materials, wavelength_nm)
         has_water = bool(np.any(table["water_attenuation"] > 0.0))
+        whole = table["diffuse"] + table["curve_level"]
         if has_water:
             # The light that returns from a body of water comes from its depth, which lidars resolve.
-            table["diffuse"][table["water_attenuation"] > 0.0] = 0.0
+            table["diffuse"] = np.where(table["water_attenuation"] > 0.0, np.float32(0.0), table["diffuse"])
         textures = PartTextures.of(self.scene, world) if np.any(self.parts.texture >= 0) else None
         patterns = SurfacePatterns.of(
             self.scene, world, materials, rows, partial(_diffuse, wavelength_nm=wavelength_nm)
@@ -372,7 +373,7 @@ class LightScene(DeviceOwned):
         if materials:
             varied = textures is not None or patterns is not None
             reflection = reflection_table(materials, wavelength_nm, textured=varied, table=table)
-        diffuse = (table["diffuse"] + table["curve_level"])[rows]
+        diffuse = whole[rows]
         diffuse = diffuse if len(rows) else np.zeros(1, np.float32)
         self.names = PartNames(self.engine.table(looked_up), self.engine.table(diffuse))
         split = table["mirror"][rows] + table["transmits"][rows] if len(rows) else np.zeros(0)

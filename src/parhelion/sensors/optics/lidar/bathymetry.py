@@ -46,12 +46,22 @@ def spreading_factor(dry_m: Reals, depth_m: Reals, *, index: Reals, squeeze: Rea
     return dry_m * dry_m / ((depth_m + far) * (depth_m / squeeze + far * squeeze))
 
 
+def column_level(reflectance: Reals, attenuation: Reals, *, index: Reals) -> Reals:
+    """Signal of the water just below the surface, per metre of range and relative to 1 / R^2 [1/(m sr)].
+
+        2 K_d rho / (pi n)
+
+    It falls as exp(-2 K_d D), so that the whole column returns what the reflectance rho of deep water does, rho / pi.
+    """
+    return 2.0 * attenuation * reflectance / (np.pi * index)
+
+
 def corrected(scan: Scan, *, index: float = 1.34, level_m: float | None = None) -> PointCloud:
     """Cloud in the world frame with points under water moved to where refraction and the speed of light put them.
 
     A point behind the surface lies on the straight extension of its beam, too far away. The surface of each shot is the
-    level `level_m` [m] of still water, or without it the shot's own surface return: the first of its returns, if that
-    is water and there are more. The surface counts as horizontal, as for the mean surface of a survey. Points above it,
+    level `level_m` [m] of still water, or without it the shot's own surface return: the nearest one from water, if
+    there are returns behind it. The surface counts as horizontal, as for the mean surface of a survey. Points above it,
     and shots without a surface return, stay.
     """
     if not (np.isfinite(index) and 1.0 < index < 2.0):
@@ -64,11 +74,11 @@ def corrected(scan: Scan, *, index: float = 1.34, level_m: float | None = None) 
     place, quat = scan.motion.sample(seconds)
     direction = quat_rotate(quat[rows], scan.shots.direction.astype(np.float64))[shot]
     start = (place[rows] + quat_rotate(quat[rows], scan.shots.origin.astype(np.float64)))[shot]
-    surface = _surface_m(scan, shot) if level_m is None else _level_m(start, direction, level_m)
+    surface = surface_ranges(scan) if level_m is None else _level_m(start, direction, level_m)
     behind = np.linalg.norm(xyz - start, axis=1) - surface
     under = np.isfinite(surface) & (behind > 0.0)
     if level_m is None:
-        under &= cloud.fields["return_index"] > 0
+        under &= ~np.isclose(behind, 0.0, atol=1e-3)  # the surface itself
     up = np.zeros((3, len(xyz)))
     up[2] = 1.0
     bent, _ = refracted(direction.T, up, direction[:, 2], np.full(len(xyz), index))
@@ -79,14 +89,14 @@ def corrected(scan: Scan, *, index: float = 1.34, level_m: float | None = None) 
     )
 
 
-def _surface_m(scan: Scan, shot: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Range of the surface return of the shot of each point [m]; NaN without one."""
-    fields = scan.fields
+def surface_ranges(scan: Scan) -> NDArray[np.float64]:
+    """Range of the surface return of each point's shot [m]: its nearest return from water with others behind; or NaN."""
+    fields, shot = scan.fields, scan.fields["shot"].astype(np.int64)
     water = [code for code, name in scan.names.get("label", {}).items() if name == "water"]
-    first = (fields["return_index"] == 0) & (fields["return_count"] > 1) & np.isin(fields["label"], water)
-    ranges = np.full(len(scan.shots), np.nan)
-    ranges[shot[first]] = fields["range"][first]
-    return ranges[shot]
+    first = (fields["return_index"] + 1 < fields["return_count"]) & np.isin(fields["label"], water)
+    ranges = np.full(len(scan.shots), np.inf)
+    np.minimum.at(ranges, shot[first], fields["range"][first].astype(np.float64))
+    return np.where(np.isfinite(ranges), ranges, np.nan)[shot]
 
 
 def _level_m(

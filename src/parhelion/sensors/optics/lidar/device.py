@@ -49,7 +49,7 @@ from parhelion.sensors.optics.lidar.points import (
 from parhelion.sensors.optics.lidar.profiles import ProfiledParts, ProfileRows, substitute_for, warn_uncalibrated
 from parhelion.sensors.optics.lidar.readout import Readout, ambient_light
 from parhelion.sensors.optics.lidar.reception import Reception, receive
-from parhelion.sensors.optics.lidar.specular import trace_specular
+from parhelion.sensors.optics.lidar.specular import WaterColumn, trace_specular
 from parhelion.sensors.optics.lidar.weather import LaunchWeather, LidarWeather
 from parhelion.sensors.optics.scene import LightScene
 from parhelion.sensors.optics.window import RADIUS_MM, through, window_map
@@ -357,9 +357,12 @@ class LidarOnDevice(DeviceOwned):
         echoes = illuminate_all(light, scene, beams)
         everyone = self.engine.dr.arange(self.engine.mi.UInt32, beams.count)
         blocks = echoes.blocks(self.engine, everyone)
+        column = None
         if self.bounces and light.surfaces.has_specular:
             behind, _ = trace_specular(light, scene, echoes, beams, self.bounces)
-            blocks += [] if behind is None else [behind.of_all(self.engine, beams.count)]
+            if behind is not None:
+                blocks.append(behind.of_all(self.engine, beams.count))
+                column = WaterColumn(light, launch.target.names, blocks[0], blocks[1]) if light.surfaces.has_water else None
         background = None
         if weather is not None and weather.scatterers is not None:
             # A digitised signal contains the whole echo of a volume, a return only its peak.
@@ -368,7 +371,7 @@ class LidarOnDevice(DeviceOwned):
             if in_air is not None:
                 blocks = in_air.join(self.engine, blocks, everyone)
         window = window_m or (0.0, self.config.range.max_m)
-        return self._digitised(launch, blocks, beams, shots, window, bin_size_m, background)
+        return self._digitised(launch, blocks, beams, shots, window, bin_size_m, background, column)
 
     def _digitised(
         self,
@@ -379,10 +382,12 @@ class LidarOnDevice(DeviceOwned):
         window_m: tuple[float, float],
         bin_size_m: float,
         background: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None,
+        column: WaterColumn | None = None,
     ) -> Waveform:
         """W(r) = sum of P_k p(r - R_k) + noise, of selected shots at bins within `window_m`; one kernel thread per bin.
 
-        `blocks` are the echoes of all `beams`. `background` is a further signal of every shot, by range [m].
+        `blocks` are the echoes of all `beams`. `background` is a further signal of every shot, by range [m], and `column`
+        that of the water below it.
         """
         first, last = window_m
         if not (np.isfinite([first, last, bin_size_m]).all() and bin_size_m > 0 and last > first >= 0):
@@ -405,6 +410,8 @@ class LidarOnDevice(DeviceOwned):
         signal = mi.Float(0.0)
         for block in blocks:
             signal = signal + _summed(engine, block, beam, place, length)
+        if column is not None:
+            signal = signal + column.signal(beam, place, length)
         if background is not None:
             levels = engine.table(background(first + bin_size_m * np.arange(bins, dtype=np.float64)))
             level = dr.gather(mi.Float, levels, index - row * width)

@@ -22,10 +22,11 @@ from parhelion.rays.device import engine as running_engine
 from parhelion.rays.replay import Rows, SceneArrays, capacity
 from parhelion.rays.scene import NOTHING, Trace
 from parhelion.sensors.optics.beams import BeamAim, Beams
-from parhelion.sensors.optics.lidar.bathymetry import refracted, spreading_factor
+from parhelion.sensors.optics.lidar.bathymetry import column_level, refracted, spreading_factor
 from parhelion.sensors.optics.lidar.echoes import (
     GHOST_BIT,
     NO_ACTOR,
+    NO_ECHO,
     Block,
     Echoes,
     EchoRows,
@@ -35,7 +36,8 @@ from parhelion.sensors.optics.lidar.echoes import (
 )
 from parhelion.sensors.optics.lidar.emit import PROBES
 from parhelion.sensors.optics.lidar.illuminate import Reflection
-from parhelion.sensors.optics.scene import upward
+from parhelion.sensors.optics.scene import PartNames, upward
+from parhelion.weather.volume_echo import pulse_shape
 
 FOLLOWED = 2
 """Probes per beam that are traced beyond a specular surface, in worlds without water of known attenuation."""
@@ -304,3 +306,52 @@ def _follow(light: Reflection, scene: SceneArrays, path: _Path, aim: BeamAim, bo
     place = 1 + list(vars(path)).index("active")
     casts, *state = dr.while_loop(start, lambda *s: s[place], step)
     return ReturnEcho(*state[width:]), casts
+
+
+# ---- light that returns from the water itself, in digitised signals --------------------------------------------------
+
+
+_PULSE_POINTS = 8
+"""Points of the integral over the pulse."""
+
+
+@dataclass
+class WaterColumn:
+    """Water below the surface that sub-rays met: its backscatter up to the bottom, as a signal over range."""
+
+    light: Reflection
+    names: PartNames
+    surface: Block
+    """Echoes of all sub-rays of each beam."""
+    behind: Block
+    """Echoes behind the surface, the first ones in the order of the sub-rays."""
+
+    def signal(self, beam: Int, place: Float, length: Float) -> Float:
+        """Signal [P_min] at ranges `place` [m] of beams, for a pulse of this length [m]."""
+        engine = running_engine()
+        dr, mi, light = engine.dr, engine.mi, self.light
+        first = dr.gather(mi.UInt32, self.behind.first, beam)
+        rows = dr.gather(mi.UInt32, self.behind.count, beam)
+        slots = light.sub_rays.count
+
+        def step(k: Int, total: Float) -> State:
+            top = self.surface.rows.at(beam * slots + k)
+            met = (top.part != NOTHING) & (rows > 0)
+            index, attenuation = light.surfaces.water(dr.select(met, top.part, 0), met)
+            met &= index > 1.0
+            floor = self.behind.rows.at(first + k, met)
+            last = dr.select(met & (floor.power > 0.0), floor.range, NO_ECHO)
+            level = column_level(self.names.reflectance(dr.select(met, top.part, 0)), attenuation, index=index)
+            level = level * light.sub_rays.weight / (light.optics.threshold * top.range * top.range)
+            for j in range(_PULSE_POINTS):
+                offset = length * ((j + 0.5) / _PULSE_POINTS - 0.5)
+                deep = place - offset - top.range
+                there = met & (deep > 0.0) & (place - offset < last)
+                depth = dr.select(there, deep, 0.0) / index
+                spread = spreading_factor(top.range, depth, index=index, squeeze=1.0) * index * index
+                shape = pulse_shape(offset, length_m=length) * (length / _PULSE_POINTS)
+                total = total + dr.select(there, level * spread * dr.exp(-2.0 * attenuation * depth) * shape, 0.0)
+            return k + 1, total
+
+        _, total = dr.while_loop((mi.UInt32(0), mi.Float(0.0)), lambda k, total: k < slots, step)
+        return total
