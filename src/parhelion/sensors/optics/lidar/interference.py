@@ -18,22 +18,19 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from parhelion.core.clouds import ORIGINS, Scan
-from parhelion.core.config import Config, parse
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
-from parhelion.core.errors import ConfigError, unknown_name
-from parhelion.core.pose import Pose, quat_rotate
+from parhelion.core.errors import ConfigError
+from parhelion.core.pose import quat_rotate
 from parhelion.core.random import Stream, to_unit
-from parhelion.core.trajectory import Fixed, Mounted, Trajectory
 from parhelion.sensors.optics.lidar.config import LidarConfig
 from parhelion.sensors.optics.lidar.link_budget import reflectivity, threshold_photons
 from parhelion.sensors.optics.lidar.points import with_points
+from parhelion.sensors.scene import OtherSensor, others_of
 from parhelion.weather.daylight import SUN_HALF_ANGLE_RAD
 
 if TYPE_CHECKING:
     from parhelion.sensors.optics.lidar.lidar import Lidar
     from parhelion.world.world import World
-
-_Number = Annotated[float, Field(allow_inf_nan=False)]
 
 LEAST_ACCEPTANCE_RAD = 2e-3
 """Least half angle of the receiver's field of view [rad] (assumed): receivers look at a little more than their beam."""
@@ -41,39 +38,18 @@ DIRECT_POWER = 1e6
 """Power of a beam that hits the receiver itself [P_min] (assumed): far above that of any surface."""
 
 
-class Interferer(Config):
+class Interferer(OtherSensor):
     """Another lidar of the same model, at rest or on an actor, with its own clock."""
 
-    xyz: tuple[_Number, _Number, _Number]
-    """Position in the world, or in the frame of the actor [m]."""
-    yaw_deg: _Number = 0.0
-    """Heading, in the same frame."""
-    actor: str | None = None
-    """Name of the actor that carries it; None for one at rest. Place it outside of the actor's body."""
-    offset_s: _Number = 0.0
+    offset_s: Annotated[float, Field(allow_inf_nan=False)] = 0.0
     """Start of one of its frames on the world's clock."""
     period_ppm: Annotated[float, Field(ge=-1e5, le=1e5)] = 0.0
     """Deviation of its frame period from that of this lidar."""
 
-    def motion(self, world: World) -> Trajectory:
-        """Motion of the lidar in a world."""
-        mount = Pose(xyz=self.xyz, rpy_deg=(0.0, 0.0, self.yaw_deg))
-        if self.actor is None:
-            return Fixed(mount)
-        carriers = {item.name: item.trajectory for item in world.objects if item.trajectory is not None}
-        if self.actor not in carriers:
-            raise unknown_name("interferers: actor", self.actor, carriers)
-        return Mounted(carriers[self.actor], mount)
-
 
 def interferers_of(given: Sequence[Interferer | Mapping[str, Any]]) -> tuple[Interferer, ...]:
     """Interferers of an option of a lidar."""
-    if isinstance(given, (str, Mapping)) or not isinstance(given, Sequence):
-        raise ConfigError(f"interferers: expected a list such as [{{xyz: [20, 0, 2]}}], got {given!r}")
-    return tuple(
-        one if isinstance(one, Interferer) else parse(Interferer, one, f"interferers[{number}]")
-        for number, one in enumerate(given)
-    )
+    return others_of(Interferer, given)
 
 
 def false_range_m(fired_s: Any, arrived_s: Any) -> Any:
