@@ -53,6 +53,7 @@ SHEETS = {
     "slamtec/rplidar-a1": (3_960, 0, 0),
     "sick/lms-111": (27_025, 0, 0),
     "hokuyo/utm-30lx": (43_240, 0, 0),
+    "hokuyo/urg-04lx": (6_830, 0, 0),
     "aeva/aeries-ii": (640_000, -9.6, 9.6),
     "leica/als50-ii": (120_000, -90, -70),
     "riegl/lms-q680i": (266_000, -90, -60),
@@ -64,6 +65,7 @@ HORIZONTAL_HALF_FIELD_DEG = {
     "livox/hap": 60.0,
     "hesai/at128": 60.0,
     "aeva/aeries-ii": 60.0,
+    "hokuyo/urg-04lx": 120.0,
 }
 NON_REPETITIVE = ["livox/mid-40", "livox/avia", "livox/mid-360", "livox/hap"]
 MAIN_FIELDS = ["wavelength_nm", "pattern", "beam.divergence_mrad", "range.rated", "intensity"]

@@ -489,6 +489,21 @@ class Fmcw(Config):
     """Largest unambiguous radial velocity; faster ones wrap around. None if there is no limit."""
 
 
+class Amcw(Config):
+    """Amplitude-modulated continuous wave: a lidar that measures the phase of modulated light."""
+
+    fine_mhz: Positive
+    """Modulation frequency; its phase repeats after c / 2f."""
+    coarse_mhz: Positive | None = None
+    """Lower frequency, or difference of two, that selects the period of the first; None leaves ranges ambiguous."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Amcw:
+        if self.coarse_mhz is not None and self.coarse_mhz >= self.fine_mhz:
+            raise ValueError(f"coarse_mhz ({self.coarse_mhz:g}) must be below fine_mhz ({self.fine_mhz:g})")
+        return self
+
+
 def _known_scale(name: Any) -> Any:
     if not isinstance(name, str) or name not in scales():
         raise ValueError(f"expected {', '.join(map(repr, scales()))}")
@@ -537,7 +552,9 @@ class LidarConfig(Config):
     noise: Noise = Noise()
     intensity: Intensity
     fmcw: Fmcw | None = None
-    """Chirps of a coherent lidar; None for a lidar of pulses."""
+    """Chirps of a coherent lidar; None for others."""
+    amcw: Amcw | None = None
+    """Modulation of a lidar that measures phases; None for others."""
     transmitter: Transmitter | None = None
     """Absolute link budget; None if results in units of the threshold suffice."""
     sources: list[Source] = Field(min_length=1)
@@ -545,6 +562,13 @@ class LidarConfig(Config):
     """Fields without a source, and the reason for their value."""
     calibration: Calibration | None = None
     """Results measured on the user's own unit."""
+
+    @model_validator(mode="after")
+    def _one_range(self) -> LidarConfig:
+        offered = {self.receiver.returns, *self.receiver.returns_offered}
+        if self.amcw is not None and (self.fmcw is not None or offered != {"strongest"}):
+            raise ValueError("amcw has one range per shot: use it without fmcw, and with returns: strongest only")
+        return self
 
     @model_validator(mode="before")
     @classmethod

@@ -51,6 +51,7 @@ from parhelion.sensors.optics.lidar.readout import Readout, ambient_light
 from parhelion.sensors.optics.lidar.reception import Reception, receive
 from parhelion.sensors.optics.lidar.specular import WaterColumn, trace_specular
 from parhelion.sensors.optics.lidar.weather import LaunchWeather, LidarWeather
+from parhelion.sensors.optics.phase import phase_sigma_m
 from parhelion.sensors.optics.scene import LightScene
 from parhelion.sensors.optics.window import RADIUS_MM, through, window_map
 from parhelion.sensors.scene import motion_knots
@@ -197,6 +198,8 @@ class LidarOnDevice(DeviceOwned):
             bandwidth, chirp = fmcw.bandwidth_ghz * 1e9, fmcw.chirp_us * 1e-6
             sigma_1 = float(cast(float, range_sigma_m(1.0, bandwidth_hz=bandwidth, chirp_s=chirp)))
             ratio = snr_at_threshold(fmcw)
+        if config.amcw is not None and not sigma_1:
+            sigma_1 = float(cast(float, phase_sigma_m(1.0, modulation_hz=1e6 * config.amcw.fine_mhz)))
         return Readout(
             noisy=self.noisy,
             sigma_0=self._opaque(np.hypot(noise.range_sigma_m, jitter_m)),
