@@ -1,6 +1,6 @@
 """Writes examples/lake.tif: heights of a shore and a lake with a shoal, own geometry, in UTM zone 32N.
 
-    python tools/lake.py
+python tools/lake.py
 """
 
 from __future__ import annotations

@@ -34,7 +34,10 @@ def range_ahead(lidar: ph.Lidar, world: ph.World) -> float:
 def draw_ambiguity(axes: Any) -> None:
     """Measured by true range, with one frequency and with two."""
     true = np.arange(0.5, 30.0, 0.25)
-    for amcw, colour, label in ((Amcw(fine_mhz=53.2), ORANGE, "53.2 MHz"), (Amcw(fine_mhz=53.2, coarse_mhz=6.65), BLUE, "and 6.65 MHz")):
+    for amcw, colour, label in (
+        (Amcw(fine_mhz=53.2), ORANGE, "53.2 MHz"),
+        (Amcw(fine_mhz=53.2, coarse_mhz=6.65), BLUE, "and 6.65 MHz"),
+    ):
         lidar, measured = ph.Lidar(sheet_of(amcw), noise=False), []
         for range_m in true:
             world = ph.World()
@@ -50,7 +53,10 @@ def draw_edge(axes: Any) -> None:
     places = np.linspace(-0.012, 0.012, 49)
     pulses = sheet_of(None)
     pulses = pulses.model_copy(update={"receiver": pulses.receiver.model_copy(update={"merge_distance_m": 0.3})})
-    for config, colour, label in ((pulses, GREY, "pulses"), (sheet_of(Amcw(fine_mhz=53.2, coarse_mhz=6.65)), BLUE, "phase")):
+    for config, colour, label in (
+        (pulses, GREY, "pulses"),
+        (sheet_of(Amcw(fine_mhz=53.2, coarse_mhz=6.65)), BLUE, "phase"),
+    ):
         lidar, measured = ph.Lidar(config, noise=False, sub_rays=201), []
         for y in places:
             world = ph.World()

@@ -1,4 +1,4 @@
-"""Airborne and bathymetric lidar: swaths, a lake in section, a waveform, errors below waves: docs/images/bathymetry.png."""
+"""Airborne and bathymetric lidar: swaths, a lake, a waveform, errors below waves: docs/images/bathymetry.png."""
 
 from __future__ import annotations
 

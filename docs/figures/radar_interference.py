@@ -1,4 +1,4 @@
-"""Interference of radars: a street without, with a ghost and with a raised floor: docs/images/radar-interference.png."""
+"""Interference of radars: a street alone, with a ghost, with a raised floor: docs/images/radar-interference.png."""
 
 from __future__ import annotations
 
@@ -28,7 +28,14 @@ def draw(axes: Any, title: str, others: list[dict[str, Any]]) -> None:
     axes.pcolormesh(angle, scan.cube.range, power, cmap="viridis", vmin=5, vmax=60, rasterized=True)
     ghost = scan.fields["origin"] == ORIGINS.index("interference")
     for rows, colour in ((~ghost, GREY), (ghost, RED)):
-        axes.plot(np.degrees(scan.azimuth[rows]), scan.range[rows], "o", mfc="none", color="white" if colour == GREY else RED, ms=4)
+        axes.plot(
+            np.degrees(scan.azimuth[rows]),
+            scan.range[rows],
+            "o",
+            mfc="none",
+            color="white" if colour == GREY else RED,
+            ms=4,
+        )
     axes.set(xlabel="azimuth [°]", ylabel="range [m]", ylim=(0, 120), title=f"{title}: {len(scan)} detections")
 
 

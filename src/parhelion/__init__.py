@@ -158,11 +158,11 @@ if TYPE_CHECKING:
     from parhelion.core.trajectory import Fixed as Fixed
     from parhelion.core.trajectory import Trajectory as Trajectory
     from parhelion.core.trajectory import Waypoints as Waypoints
-    from parhelion.motion.flight_lines import FlightLines as FlightLines
     from parhelion.io import read_frames as read_frames
     from parhelion.live.client import connect as connect
     from parhelion.makers import Maker as Maker
     from parhelion.makers import register_maker as register_maker
+    from parhelion.motion.flight_lines import FlightLines as FlightLines
     from parhelion.motion.recorded import RecordedMotion as RecordedMotion
     from parhelion.motion.spline import SplineMotion as SplineMotion
     from parhelion.motion.time_law import MotionLimits as MotionLimits

@@ -95,7 +95,9 @@ def test_noise_of_the_phase() -> None:
     ranges = np.array([scan.fields["range"][scan.fields["shot"] == row][0] for scan in scans], float)
     power = ahead(lidar(rated_m=9.0, noise=False), world)[1]
     receiver, noise = sensor.config.receiver, sensor.config.noise
-    sigma = np.hypot(noise.range_sigma_m, phase_sigma_m(power * receiver.threshold_to_noise, modulation_hz=FINE_MHZ * 1e6))
+    sigma = np.hypot(
+        noise.range_sigma_m, phase_sigma_m(power * receiver.threshold_to_noise, modulation_hz=FINE_MHZ * 1e6)
+    )
     assert sigma > 1.3 * noise.range_sigma_m
     # 3 m lies beyond the first period.
     assert ranges.std() == pytest.approx(sigma, rel=4.0 / np.sqrt(2 * len(ranges)))

@@ -27,7 +27,7 @@ class FlightLines:
         half_angle_deg: Half angle of the swath that is planned with.
         overlap: Share of the swath that neighbouring lines have in common.
         heading_deg: Direction of the first line, counter-clockwise from x.
-        turn_s: Duration of each turn.
+        turn_s: Duration of the curve between two lines.
         ground_m: Height of the ground that the swath is planned for.
         start_s: Time at the start of the first line.
 

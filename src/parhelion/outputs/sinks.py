@@ -103,9 +103,7 @@ def _sink(entry: OutputEntry, scenario: Scenario, folder: Path) -> Sink:
     if isinstance(entry, LasOutput):
         from parhelion.outputs.survey import SurveySink
 
-        return SurveySink(
-            scenario, folder, waveforms=entry.waveforms, epoch_s=entry.epoch_s, index=entry.water_index
-        )
+        return SurveySink(scenario, folder, waveforms=entry.waveforms, epoch_s=entry.epoch_s, index=entry.water_index)
     assert isinstance(entry, DatasetOutput)
     from parhelion.outputs.datasets import dataset_sink
 

@@ -1,4 +1,4 @@
-"""Survey of a run: one LAS 1.4 file per lidar in UTM, with GPS time, scan angle, returns and, on request, full waveforms.
+"""Survey of a run: one LAS 1.4 file per lidar in UTM, with GPS time, scan angle, returns and full waveforms.
 
 Points have format 6, or 9 with waveforms, whose samples are in a file of the same name with the ending .wdp ("external
 waveform packets"). Coordinates are those of the zone of UTM of the world's origin on WGS 84, heights z of the world;
@@ -295,7 +295,9 @@ def scan_angles_deg(scan: Scan, direction: Floats) -> Floats:
 class SurveySink:
     """Writes the survey of every lidar of a run; files appear at the end of the run."""
 
-    def __init__(self, scenario: Scenario, folder: Path, *, waveforms: bool, epoch_s: float, index: float | None) -> None:
+    def __init__(
+        self, scenario: Scenario, folder: Path, *, waveforms: bool, epoch_s: float, index: float | None
+    ) -> None:
         self._writers: dict[str, SurveyWriter] = {}
         lidars = list(scenario.giving(Scan))
         if not lidars:

@@ -68,7 +68,7 @@ class FlightEntry(Config):
     heading_deg: float = 0.0
     """Direction of the first line, counter-clockwise from x."""
     turn_s: Positive = 10.0
-    """Duration of each turn."""
+    """Duration of the curve between two lines."""
     ground_m: float = 0.0
     start_s: Time = 0.0
 

@@ -293,7 +293,9 @@ class LasOutput(Config):
     """Refractive index for the correction of points under water; null writes them uncorrected."""
 
 
-OutputEntry = Annotated[BagOutput | PcapOutput | DatasetOutput | FoxgloveOutput | LasOutput, Field(discriminator="kind")]
+OutputEntry = Annotated[
+    BagOutput | PcapOutput | DatasetOutput | FoxgloveOutput | LasOutput, Field(discriminator="kind")
+]
 
 
 def _default_outputs() -> list[OutputEntry]:

@@ -128,7 +128,7 @@ class WaterSurface(Config):
     """Diffuse attenuation coefficient K_d of the water at 532 nm [1/m], for lidars, which then see the bottom through
     the surface; None is water without a visible bottom."""
     wind_speed_m_s: Annotated[float, Field(ge=0.5, le=20)] | None = None
-    """Wind that roughens the surface below the size of the mesh, for the return of the surface; None is a smooth one."""
+    """Wind that roughens the surface below the size of the mesh, for the return of the surface; None is smooth."""
 
 
 Specular = Annotated[MirrorFinish | GlassPane | WaterSurface, Field(discriminator="kind")]

@@ -56,7 +56,11 @@ def test_scenarios_fly_lines_and_sensors_know_them() -> None:
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [({"overlap": 1.0}, "overlap from 0 to below 1"), ({"speed_m_s": 0.0}, "must be above 0"), ({"area_m": (0, 0, 0, 1)}, "x0 < x1")],
+    [
+        ({"overlap": 1.0}, "overlap from 0 to below 1"),
+        ({"speed_m_s": 0.0}, "must be above 0"),
+        ({"area_m": (0, 0, 0, 1)}, "x0 < x1"),
+    ],
 )
 def test_impossible_plans_are_refused(change: dict[str, object], message: str) -> None:
     with pytest.raises(ph.ConfigError, match=message):

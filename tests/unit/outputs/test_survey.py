@@ -93,7 +93,16 @@ def redfearn(latitude_deg: float, longitude_deg: float, meridian_deg: float) -> 
     m = a * (a0 * lat - a2 * np.sin(2 * lat) + a4 * np.sin(4 * lat) - a6 * np.sin(6 * lat))
     nu, c, t = a / np.sqrt(1 - e2 * np.sin(lat) ** 2), np.cos(lat), np.tan(lat)
     psi = nu / (a * (1 - e2) / (1 - e2 * np.sin(lat) ** 2) ** 1.5)
-    east = nu * w * c * (1 + w**2 / 6 * c**2 * (psi - t**2) + w**4 / 120 * c**4 * (4 * psi**3 * (1 - 6 * t**2) + psi**2 * (1 + 8 * t**2) - psi * 2 * t**2 + t**4))
+    east = (
+        nu
+        * w
+        * c
+        * (
+            1
+            + w**2 / 6 * c**2 * (psi - t**2)
+            + w**4 / 120 * c**4 * (4 * psi**3 * (1 - 6 * t**2) + psi**2 * (1 + 8 * t**2) - psi * 2 * t**2 + t**4)
+        )
+    )
     north = m + nu * np.sin(lat) * w**2 / 2 * c * (1 + w**2 / 12 * c**2 * (4 * psi**2 + psi - t**2))
     return 500_000.0 + 0.9996 * float(east), 0.9996 * float(north)
 

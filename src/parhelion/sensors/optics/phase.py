@@ -5,9 +5,9 @@ pixel or beam adds up to one phasor
 
     Z = sum over paths of P_k exp(4 pi i f R_k / c)
 
-whose angle is the measured phase: several surfaces in one beam, or light over other surfaces (multipath), give one range
-between or beyond them. A second, coarse frequency selects the period of the fine one, and repeats later. Functions take
-NumPy or Dr.Jit arrays.
+whose angle is the measured phase: several surfaces in one beam, or light over other surfaces (multipath), give
+one range between or beyond them. A second, coarse frequency selects the period of the fine one, and repeats later.
+Functions take NumPy or Dr.Jit arrays.
 
 Source: M. Hansard, S. Lee, O. Choi, R. Horaud, "Time-of-flight cameras", 2012, sections 1.2 and 1.3.
 """
@@ -27,7 +27,7 @@ def ambiguity_m(modulation_hz: float) -> float:
 
 
 def phase_sigma_m(snr: Reals, *, modulation_hz: float) -> Reals:
-    """Standard deviation of range [m]: c / (4 sqrt(2) pi f SNR), SNR the amplitude of four-phase sampling over its noise."""
+    """Standard deviation of range [m]: c / (4 sqrt(2) pi f SNR), by the amplitude of four-phase sampling."""
     return ambiguity_m(modulation_hz) / (2.0 * math.sqrt(2.0) * math.pi) / snr
 
 

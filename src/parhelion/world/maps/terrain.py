@@ -187,8 +187,8 @@ def load_geotiff(
     Args:
         path: The file.
         seed: Unused; heights have no random part.
-        area_m: Part of the file as x0, y0, x1, y1 [m] from its centre, x east and y north; by default all of it, between
-            the centres of its outer pixels.
+        area_m: Part of the file as x0, y0, x1, y1 [m] from its centre, x east and y north; by default all
+            of it, between the centres of its outer pixels.
         material: Material of the ground.
         water_level_m: Height of a level of water [m]; None for none.
         water: Material of the water.
@@ -200,7 +200,10 @@ def load_geotiff(
     if image is None:
         raise ConfigError(f"{file}: has no coordinates; use it as the terrain of a layout instead")
     rows, columns = image.heights.shape
-    x, y = (start + sign * step * 0.5 * (n - 1) for start, step, n, sign in zip(image.start, image.step, (columns, rows), (1, -1), strict=True))
+    x, y = (
+        start + sign * step * 0.5 * (n - 1)
+        for start, step, n, sign in zip(image.start, image.step, (columns, rows), (1, -1), strict=True)
+    )
     lat, lon = (y, x) if image.zone is None else inverse_utm(x, y, image.zone)
     per_x, per_y = (111_320.0 * np.cos(np.radians(lat)), 110_574.0) if image.zone is None else (1.0, 1.0)
     half = 0.5 * np.array([(columns - 1) * image.step[0] * per_x, (rows - 1) * image.step[1] * per_y])

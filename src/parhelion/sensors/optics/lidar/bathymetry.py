@@ -84,13 +84,11 @@ def corrected(scan: Scan, *, index: float = 1.34, level_m: float | None = None) 
     bent, _ = refracted(direction.T, up, direction[:, 2], np.full(len(xyz), index))
     entry = start + np.where(under, surface, 0.0)[:, None] * direction
     moved = entry + (behind / index)[:, None] * np.asarray(bent).T
-    return PointCloud(
-        np.where(under[:, None], moved, xyz), cloud.fields, "world", cloud.names, cloud.metadata
-    )
+    return PointCloud(np.where(under[:, None], moved, xyz), cloud.fields, "world", cloud.names, cloud.metadata)
 
 
 def surface_ranges(scan: Scan) -> NDArray[np.float64]:
-    """Range of the surface return of each point's shot [m]: its nearest return from water with others behind; or NaN."""
+    """Range of the surface return of each point's shot [m]: its nearest return from water before others, or NaN."""
     fields, shot = scan.fields, scan.fields["shot"].astype(np.int64)
     water = [code for code, name in scan.names.get("label", {}).items() if name == "water"]
     first = (fields["return_index"] + 1 < fields["return_count"]) & np.isin(fields["label"], water)
@@ -99,9 +97,7 @@ def surface_ranges(scan: Scan) -> NDArray[np.float64]:
     return np.where(np.isfinite(ranges), ranges, np.nan)[shot]
 
 
-def _level_m(
-    start: NDArray[np.float64], direction: NDArray[np.float64], level_m: float
-) -> NDArray[np.float64]:
+def _level_m(start: NDArray[np.float64], direction: NDArray[np.float64], level_m: float) -> NDArray[np.float64]:
     """Range at which each beam meets a level [m]; NaN for beams that do not."""
     down = np.where(direction[:, 2] < 0.0, direction[:, 2], np.nan)
     found = (level_m - start[:, 2]) / down

@@ -365,7 +365,9 @@ class LidarOnDevice(DeviceOwned):
             behind, _ = trace_specular(light, scene, echoes, beams, self.bounces)
             if behind is not None:
                 blocks.append(behind.of_all(self.engine, beams.count))
-                column = WaterColumn(light, launch.target.names, blocks[0], blocks[1]) if light.surfaces.has_water else None
+                column = (
+                    WaterColumn(light, launch.target.names, blocks[0], blocks[1]) if light.surfaces.has_water else None
+                )
         background = None
         if weather is not None and weather.scatterers is not None:
             # A digitised signal contains the whole echo of a volume, a return only its peak.
@@ -389,8 +391,8 @@ class LidarOnDevice(DeviceOwned):
     ) -> Waveform:
         """W(r) = sum of P_k p(r - R_k) + noise, of selected shots at bins within `window_m`; one kernel thread per bin.
 
-        `blocks` are the echoes of all `beams`. `background` is a further signal of every shot, by range [m], and `column`
-        that of the water below it.
+        `blocks` are the echoes of all `beams`. `background` is a further signal of every shot, by range [m], and
+        `column` that of the water below it.
         """
         first, last = window_m
         if not (np.isfinite([first, last, bin_size_m]).all() and bin_size_m > 0 and last > first >= 0):

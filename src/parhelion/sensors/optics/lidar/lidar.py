@@ -153,7 +153,9 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         """Lidar of the same model and pattern without noise, dirt and interferers, as an interferer."""
         if self._twin is None:
             self._twin = copy(self)
-            self._twin.__dict__.update(self.__getstate__(), noise=False, window=None, interferers=(), sun_in_view=False, name="")
+            self._twin.__dict__.update(
+                self.__getstate__(), noise=False, window=None, interferers=(), sun_in_view=False, name=""
+            )
         return self._twin
 
     @property

@@ -165,7 +165,11 @@ def _follow_paths(
     which = path - row * followed
     beam = some.at(row)
     if light.surfaces.has_water:
-        probe, weight, met = which, mi.Float(echoes.slots / followed), is_specular(light, _probe_part(echoes, beam, which))
+        probe, weight, met = (
+            which,
+            mi.Float(echoes.slots / followed),
+            is_specular(light, _probe_part(echoes, beam, which)),
+        )
     else:
         probe, weight, met = _chosen_probe(light, echoes, beam, is_last=which == 1)
     aim = beams.aim(engine, beam)
@@ -295,7 +299,9 @@ def _follow(light: Reflection, scene: SceneArrays, path: _Path, aim: BeamAim, bo
         if light.surfaces.has_water:
             reported, counted, factor = now.under_water(length)
             share = share * factor
-        power = light.power(aim, surface, cosine, counted, hit, ends, share=share, place=place, normal=hit.normal, up=up)
+        power = light.power(
+            aim, surface, cosine, counted, hit, ends, share=share, place=place, normal=hit.normal, up=up
+        )
         last = ReturnEcho(reported, power, hit.part, actor)
         echo = choose(dr, ends, last, echo)
         following = _go_on(light, now, hit, aim, reflected > transmitted)
