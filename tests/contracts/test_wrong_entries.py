@@ -81,7 +81,7 @@ WRONG = [
     # names
     ("scenario", "outputs", "[{kind: rosbag}]",
      "outputs[0].kind: expected 'bag', 'pcap', 'kitti-odometry', 'kitti-object', 'semantic-kitti', 'nuscenes', "
-     "'coco-panoptic' or 'foxglove', got 'rosbag'; did you mean 'bag'?"),
+     "'coco-panoptic', 'foxglove' or 'las', got 'rosbag'; did you mean 'bag'?"),
     ("scenario", "sensors.0.type", "laser",
      "sensors[0].type: must be one of lidar, camera, radar, echo, imu, odometry, barometer, magnetometer, gnss, uwb "
      "(did you mean 'lidar'?), got 'laser'"),
