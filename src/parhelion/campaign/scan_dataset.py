@@ -144,6 +144,10 @@ class ScanDataset:
         """World, weather and place of an item."""
         return self._samples([index])[0]
 
+    def worlds_of(self, indices: Sequence[int]) -> list[int]:
+        """Position of the world of each item in the list of worlds; builds no world."""
+        return self._drawn(indices)[0].tolist()  # type: ignore[no-any-return]
+
     def __getitem__(self, index: int) -> dict[str, Any]:
         return self.__getitems__([index])[0]
 
@@ -244,9 +248,11 @@ class ScanDataset:
         """
         if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
             raise ConfigError(f"size: must be a whole number of 1 or more, got {size!r}")
-        kinds = len(self.worlds) * len(self.weathers or [None])
-        for start in range(0, self.length, int(size) * kinds):
-            numbers = list(range(start, min(self.length, start + int(size) * kinds)))
+        part = int(size) * len(self.worlds) * len(self.weathers or [None])
+        if sum(not isinstance(one, World) for one in self.worlds) > _BUILT_WORLDS:
+            part = max(part, self.length)  # each world is built once
+        for start in range(0, self.length, part):
+            numbers = list(range(start, min(self.length, start + part)))
             for rows, tensors in self._measured(numbers, int(size)):
                 yield [numbers[row] for row in rows], tensors
 
@@ -260,18 +266,20 @@ class ScanDataset:
 
     def _measured(self, numbers: list[int], most: int | None = None) -> Iterator[tuple[list[int], ScanTensors]]:
         """Scans of items grouped by world and weather: positions in `numbers`, and the scans in that order."""
-        samples = self._samples(numbers)
-        groups: dict[tuple[int, int], list[int]] = {}
-        for row, sample in enumerate(samples):
-            groups.setdefault((sample.world, sample.weather), []).append(row)
-        for (world, weather), rows in groups.items():
-            for first in range(0, len(rows), most or len(rows)):
-                some = rows[first : first + (most or len(rows))]
-                chosen = [samples[row] for row in some]
-                done = 0
-                for tensors in self._scanned(world, weather, chosen, [numbers[row] for row in some]):
-                    yield some[done : done + len(tensors)], tensors
-                    done += len(tensors)
+        world, weather, *_ = self._drawn(numbers)
+        # World by world: each is built once.
+        for place in np.unique(world).tolist():
+            own = np.flatnonzero(world == place)
+            samples = dict(zip(own.tolist(), self._samples([numbers[row] for row in own]), strict=True))
+            for air in np.unique(weather[own]).tolist():
+                rows = own[weather[own] == air].tolist()
+                for first in range(0, len(rows), most or len(rows)):
+                    some = rows[first : first + (most or len(rows))]
+                    chosen = [samples[row] for row in some]
+                    done = 0
+                    for tensors in self._scanned(place, air, chosen, [numbers[row] for row in some]):
+                        yield some[done : done + len(tensors)], tensors
+                        done += len(tensors)
 
     def _scanned(self, world: int, weather: int, samples: list[Sample], numbers: list[int]) -> list[ScanTensors]:
         poses, times = [sample.pose for sample in samples], [sample.time for sample in samples]
@@ -294,13 +302,17 @@ class ScanDataset:
                 if self.weathers is not None:
                     place.weather = before
 
-    def _samples(self, numbers: Sequence[int]) -> list[Sample]:
+    def _drawn(self, numbers: Sequence[int]) -> tuple[Any, Any, Any, Any]:
+        """World and weather of some items, and two numbers between 0 and 1 for their poses."""
         which, air, along, turn = (
             to_unit(word) for word in self._stream.words(np.array([self._checked(n) for n in numbers], np.uint32))
         )
         world = np.minimum((which * len(self.worlds)).astype(int), len(self.worlds) - 1)
         kinds = len(self.weathers or [None])
-        weather = np.minimum((air * kinds).astype(int), kinds - 1)
+        return world, np.minimum((air * kinds).astype(int), kinds - 1), along, turn
+
+    def _samples(self, numbers: Sequence[int]) -> list[Sample]:
+        world, weather, along, turn = self._drawn(numbers)
         poses: list[Pose] = [Pose()] * len(numbers)
         for row in np.unique(world):
             mine = np.flatnonzero(world == row)

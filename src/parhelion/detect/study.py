@@ -1,6 +1,6 @@
 """Scores of a detector by weather, distance and visibility: average precision with bootstrap intervals over streets.
 
-result = evaluate(Pillars("weights/pillars.npz"), "velodyne/hdl-64e-s2", ["clear", "fog=1000..5000"])
+result = evaluate(Pillars(), "velodyne/hdl-64e-s2", ["clear", "fog=1000..5000"])
 cars = result["weathers"].get("clear").get("Car")
 """
 
@@ -18,7 +18,7 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 from parhelion.core.random import Stream
 from parhelion.detect.detector import Detections, Detector
-from parhelion.detect.scenes import CLASSES, street_scans
+from parhelion.detect.scenes import CLASSES, street, street_scans
 from parhelion.evaluate.detections.kitti import (
     DIFFICULTIES,
     LEAST_OVERLAP,
@@ -98,10 +98,12 @@ def evaluate(
         "seed": seed,
         "weathers": {},
     }
+    first = FIRST_STREET + seed * streets
+    built = [street(number) for number in range(first, first + streets)]
     for name in names:
         data = street_scans(
             sensor,
-            streets=range(FIRST_STREET + seed * streets, FIRST_STREET + (seed + 1) * streets),
+            streets=built,
             length=scans,
             weathers=chosen[name],
             heights_m=heights_m,
@@ -109,11 +111,9 @@ def evaluate(
             visibility=True,
             fields=("xyz", "intensity", "ring", "time"),
         )
-        # Street by street: each is built once.
-        order = sorted(range(scans), key=lambda item: data.sample(item).world)
         frames = []
-        for item in order:
-            frames.append(_frame(detector, data[item], data.sample(item).world))
+        for item, place in enumerate(data.worlds_of(range(scans))):
+            frames.append(_frame(detector, data[item], place))
             progress()
         result["weathers"][name] = {kind: _scores(frames, kind, seed) for kind in CLASSES}
     return result
