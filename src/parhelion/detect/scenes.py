@@ -120,10 +120,10 @@ def _add_clutter(
         if where is not None:
             stones.append(boxes(where.xyz + np.array([0.0, 0.0, 0.5 * size[2]]), size, rng.uniform(0.0, np.pi)))
     for number in range(int(rng.integers(*_BUSHES))):
-        size = rng.uniform(0.5, 2.2, 2), rng.uniform(0.5, 2.0)
-        where = place(0.5 * float(size[0].max()))
+        (length, width), height = rng.uniform(0.5, 2.2, 2).tolist(), float(rng.uniform(0.5, 2.0))
+        where = place(0.5 * max(length, width))
         if where is not None:
-            (bush,) = bush_parts(*size[0].tolist(), float(size[1]), BushParams(seed=number))
+            (bush,) = bush_parts(length, width, height, BushParams(seed=number))
             leaves.append(bush.mesh.transformed(where))
     for meshes, material, name in (
         (posts, "steel", "posts"),
