@@ -114,7 +114,8 @@ def test_missing_fields_are_named_and_counted() -> None:
     text = message_for({})
     assert text == (
         "my.yaml: name: is required (text); wavelength_nm: is required (a number from 350 to 2500 nm); "
-        "pattern: is required (a mapping with kind: 'spinning', 'raster', 'rosette', 'non-repetitive' or 'table'); "
+        "pattern: is required (a mapping with kind: 'spinning', 'raster', 'rosette', 'non-repetitive', 'swath' or "
+        "'table'); "
         "beam: is required ({divergence_mrad: ...}); range: is required ({min_m: ..., max_m: ..., rated: ...}); "
         "and 2 more"
     )
