@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from rosbags.highlevel import AnyReader
 
 import parhelion as ph
 from gnss_rigs import plain, sheet
@@ -190,7 +189,9 @@ def test_a_scenario_writes_all_of_it(tmp_path: Path) -> None:
     assert len(rows) == 5
     assert rows["latitude_deg"] == pytest.approx(48.0, abs=1e-3)
     assert rows["true_position_z"] == pytest.approx(rows["true_position_z"][0], abs=0.1)
-    with AnyReader([tmp_path / "out" / "bag"]) as bag:
+    # The reader needs packages that the writer does without, such as apsw for rosbags 0.11.
+    reader = pytest.importorskip("rosbags.highlevel", reason="a package of the bag reader is missing")
+    with reader.AnyReader([tmp_path / "out" / "bag"]) as bag:
         stored = {
             topic: [bag.deserialize(raw, one.msgtype) for one, _, raw in bag.messages(info.connections)]
             for topic, info in bag.topics.items()
