@@ -482,7 +482,7 @@ def test_headers_of_every_version() -> None:
     with pytest.raises(FormatError, match="holds no navigation messages; its type is 'O'"):
         _header(Path("a"), lines("3.04", "O"))
     one = lines("3.04")
-    one.insert(1, f"{'GPSA ' + 4 * '   1.0000D+00':<60}IONOSPHERIC CORR")
+    one.insert(1, f"{'GPSA ' + 4 * '  1.0000D+00':<60}IONOSPHERIC CORR")
     assert _header(Path("a"), one)[1:] == (None, 3)
     assert rinex_nav._number(Path("a"), 1, " ") == 0.0
     for text, message in (("1.5x", "line 7: '1.5x' is no number"), ("inf", "line 7: 'inf' is not finite")):
