@@ -10,16 +10,19 @@ import numpy as np
 import pytest
 import yaml
 from scipy.special import ndtr
+from scipy.stats import f
 
 import parhelion as ph
 from parhelion.core.image import Intrinsics
 from parhelion.sensors.optics.camera.calibration_files import save_ros
 from parhelion.sensors.optics.camera.depth import StereoCalibration
 from parhelion.sensors.waves.gnss import earth, fix, rtk
-from parhelion.sensors.waves.radar.cube import Axes
-from parhelion.sensors.waves.radar.detection import _between, _Levels
+from parhelion.sensors.waves.radar.baseband import oscillator_noise, phase_noise_cube
+from parhelion.sensors.waves.radar.cube import Axes, _beams
+from parhelion.sensors.waves.radar.detection import _between, _Levels, mean_chance, training_correlation
 from parhelion.sensors.waves.radar.rcs import rcs
 from parhelion.sensors.waves.uwb import solve, walls
+from pins import check
 
 # ---- GNSS ------------------------------------------------------------------------------------------------------------
 
@@ -98,6 +101,75 @@ def test_false_alarms_of_an_ordered_statistic_in_independent_noise(rank: int) ->
     for multiple in (3.0, 8.0):
         expected = np.prod(cells / (cells + multiple))
         assert _Levels(np.eye(16), rank, 1).chance(multiple) == pytest.approx(expected, rel=0.03)
+
+
+def test_noise_of_training_cells_is_correlated_by_their_distance() -> None:
+    """Hann's window correlates neighbours by -2/3 and the next but one by 1/6: cells count from the window's start."""
+    place = np.array([0, -2, -1, 1, 2])
+    by_distance = np.array([1.0, -2.0 / 3.0, 1.0 / 6.0, 0.0, 0.0])
+    expected = by_distance[np.abs(place[:, None] - place)]
+    assert training_correlation(4, 0, "hann") == pytest.approx(expected)
+    wide = np.array([0, -4, -3, 3, 4])
+    assert training_correlation(4, 2, "hann") == pytest.approx(
+        np.append(by_distance, [0.0] * 5)[np.abs(wide[:, None] - wide)]
+    )
+
+
+@pytest.mark.parametrize("looks", [1, 2, 5])
+def test_chances_of_means_depend_on_no_unit(looks: int) -> None:
+    """The same chance for noise of any power; independent cells give Fisher's distribution, correlated ones less."""
+    mixed = training_correlation(8, 0, "hann")
+    for multiple in (2.0, 6.0):
+        expected = f.sf(multiple, 2 * looks, 2 * looks * 8)
+        assert mean_chance(multiple, np.eye(9), looks) == pytest.approx(expected, rel=1e-9)
+        assert mean_chance(multiple, 7.0 * mixed, looks) == pytest.approx(mean_chance(multiple, mixed, looks), rel=1e-9)
+        assert mean_chance(multiple, mixed, looks) < expected
+    random = np.random.default_rng(3)
+    root = np.linalg.cholesky(mixed + 1e-12 * np.eye(9))
+    power = sum(np.sum((root @ random.normal(size=(2, 9, 60_000))) ** 2, axis=0) for _ in range(looks))
+    found = np.mean(power[0] > 2.0 * power[1:].mean(axis=0))
+    chance = mean_chance(2.0, mixed, looks)
+    assert found == pytest.approx(chance, abs=4.0 * np.sqrt(chance / 60_000))
+
+
+def test_beams_of_a_turning_antenna_cover_each_cell_once() -> None:
+    """However wide they are: up to half of the circle on each side, and 1.3 times the wider pattern."""
+
+    def covered(width: float, azimuths: int) -> Any:
+        pattern = SimpleNamespace(azimuth_width_deg=width)
+        narrow = SimpleNamespace(azimuth_width_deg=0.5 * width)
+        axes: Any = SimpleNamespace(
+            config=SimpleNamespace(transmit=pattern, receive=narrow, array=None), shape=(1, 1, 1, azimuths),
+            azimuth_offset=lambda direction, row: np.array([0.3, azimuths - 0.8]),
+            turning_response=lambda offset: 1.0 / (1.0 + np.abs(offset)),
+        )  # fmt: skip
+        scatterers: Any = type("S", (), {"__len__": lambda self: 2, "direction": None})()
+        return _beams(scatterers, axes).toarray()
+
+    found = covered(200.0, 9)
+    offset = np.abs((np.arange(9) - 0.3 + 4.5) % 9 - 4.5)
+    assert found[0] == pytest.approx(1.0 / (1.0 + offset), rel=1e-6)
+    assert found[1, [0, 8]] == pytest.approx([1.0 / 1.8, 1.0 / 1.2], rel=1e-6)
+    assert np.count_nonzero(covered(20.0, 72), axis=1).tolist() == [13, 13]  # 1.3 x 20 / 5 cells, rounded up, each side
+
+
+def test_phase_noise_is_left_out_only_where_it_is_weak() -> None:
+    """A hundredth of the noise of a cell, by a bound on the noise at any frequency."""
+    config = ph.Radar("ti/iwr6843").config
+    wave, metres, beams = config.waveform, 3.0, np.ones((1, 2))
+    loop = 1e3 * config.baseband.loop_khz
+    bound = 4.0 * float(oscillator_noise(config, 0.0)) * min(1.0, (2.0 * np.pi * loop * metres / 299_792_458.0) ** 2)
+    least = 0.01 / (bound * 1.5 * 1e6 / wave.ramp_us / wave.ramps)
+
+    def cube(power: float) -> Any:
+        made: Any = SimpleNamespace(range_m=np.array([metres]), power=np.array([power]))
+        return phase_noise_cube(config, made, beams, 1.5)
+
+    assert cube(0.99 * least) is None
+    found = cube(1.01 * least)
+    assert found.shape == (wave.range_bins, 2)
+    assert cube(2.02 * least) == pytest.approx(2.0 * found)
+    check("radar/phase-noise", rel=1e-6, found=found)
 
 
 # ---- UWB -------------------------------------------------------------------------------------------------------------

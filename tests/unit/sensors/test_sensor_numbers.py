@@ -36,7 +36,8 @@ def pinned(name: str, record: Any, rel: float = 1e-6) -> None:
     arrays = {key: value for key, value in vars(record).items() if isinstance(value, np.ndarray)}
     arrays |= dict(vars(record).get("fields", {}))
     numeric = {key: value for key, value in arrays.items() if value.dtype.kind in "fiubc"}
-    assert len(numeric) > 2
+    numeric["scalars"] = np.array([value for value in vars(record).values() if isinstance(value, (int, float))])
+    assert len(numeric) > 3
     check(name, rel=rel, rows=float(len(record)) if hasattr(record, "__len__") else 0.0, **numeric)
 
 
@@ -60,6 +61,12 @@ def test_positions_with_corrections(model: str) -> None:
         pinned(
             f"gnss/{model}-rtk-{name}", receiver.run(world, ph.Fixed(ph.Pose((4, 0, 2))), duration=40.0, seed=5), 1e-5
         )
+
+
+def test_positions_by_the_rules_of_vane() -> None:
+    receiver = ph.Gnss("u-blox/f9p", rate_hz=1.0, rule="vane")
+    drive = ph.ConstantTwist(ph.Pose((-6.5, -1.0, 1.5)), velocity=(1.0, 0.5, 0.0))
+    pinned("gnss/vane", receiver.run(street(), drive, duration=3.0, seed=5), rel=1e-5)
 
 
 @pytest.mark.parametrize("model", ["bluetooth/channel-sounding", "ieee/802.11mc-80mhz", "qorvo/dw3000"])
