@@ -25,7 +25,7 @@ from parhelion.calibrate.boards.boards import (
 from parhelion.calibrate.boards.example import SETUPS, TRUTHS, Setup, make_shots, write_text
 from parhelion.calibrate.boards.find import _planes, find_boards
 from parhelion.calibrate.boards.held_out import HeldOutScore, compare
-from parhelion.calibrate.boards.profile import MaterialShots, fit_brdf, fit_profile, shots_at, together
+from parhelion.calibrate.boards.profile import FEWEST_BINS, MaterialShots, fit_brdf, fit_profile, shots_at, together
 from parhelion.calibrate.boards.shots import BoardShots, from_angles, read_shots
 from parhelion.calibrate.identify import identify
 from parhelion.calibrate.sheet import write_sheet
@@ -414,3 +414,19 @@ def test_numbers_of_boards(sensor: str) -> None:
     assert not both.knows_lost
     assert together([near, near]).knows_lost
     assert len(both) == 2 * len(own)
+
+
+def test_levels_below_one_have_a_fit() -> None:
+    """The fit scales with the level, and needs six bins of which one returns."""
+    angle = np.arange(2.5, 75.0, 5.0)
+    level, error = np.cos(np.radians(angle)) ** 1.5, np.full(len(angle), 0.01)
+    found = [fit_brdf(angle, factor * level, factor * error) for factor in (0.2, 50.0)]
+    for one, factor in zip(found, (0.2, 50.0), strict=True):
+        assert one is not None
+        assert one.model == found[0].model  # type: ignore[union-attr]
+        assert one.scale == pytest.approx(factor / 0.2 * found[0].scale, rel=1e-4)  # type: ignore[union-attr]
+        assert one.error == pytest.approx(found[0].error, rel=1e-3)  # type: ignore[union-attr]
+    assert fit_brdf(angle, 0.0 * level, error) is None
+    assert fit_brdf(angle[: FEWEST_BINS - 1], level[: FEWEST_BINS - 1], error[: FEWEST_BINS - 1]) is None
+    assert fit_brdf(angle[:FEWEST_BINS], level[:FEWEST_BINS], error[:FEWEST_BINS]) is not None
+    assert fit_brdf(angle, np.ones(len(angle)), error) is None

@@ -25,7 +25,7 @@ from parhelion.calibrate.range_images import RangeImage, range_image, read_drive
 from parhelion.calibrate.sheet import with_changes
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.optics.lidar.config import SpinningPattern
-from pins import check
+from pins import check, even
 
 Floats = NDArray[np.float64]
 ROWS = 2
@@ -214,7 +214,7 @@ def test_numbers_of_made_up_drives(frames: int, every: int) -> None:
     numbers = [number for one in (found.rate_hz, found.jitter, found.columns, found.period_us) for number in one or ()]
     rows = timing_rows(found, Lidar("velodyne/vlp-16").config.pattern)
     check(
-        f"calibrate/timing-{frames}", rel=1e-6, numbers=numbers, frames=found.frames, parts=found.part_rates_hz,
+        f"calibrate/timing-{frames}", rel=1e-6, numbers=even(numbers), frames=found.frames, parts=found.part_rates_hz,
         words=[float(word) for _, text, _ in rows for word in text.split(" ± ")],
     )  # fmt: skip
 

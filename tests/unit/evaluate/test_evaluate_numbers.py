@@ -22,28 +22,33 @@ from parhelion.evaluate.realism import Options, compare, measures, report, shots
 from parhelion.evaluate.slam import trajectories
 from parhelion.evaluate.slam.maps import Voxels
 from parhelion.io.poses import TimedPoses
-from pins import check, of_this_processor
+from pins import check, even, of_this_processor
 from realism_rigs import drive
 
 
-def numbers_in(value: Any) -> list[float]:
+def numbers_in(value: Any) -> Any:
+    """Logarithms of all numbers of nested plain values, and of texts."""
+    return even(_numbers_in(value))
+
+
+def _numbers_in(value: Any) -> list[float]:
     """All numbers of nested plain values, and of texts; NaN for None."""
     if isinstance(value, dict):
-        return [one for key in value for one in numbers_in(value[key])]
+        return [one for key in value for one in _numbers_in(value[key])]
     if isinstance(value, (list, tuple)):
-        return [one for part in value for one in numbers_in(part)]
+        return [one for part in value for one in _numbers_in(part)]
     if isinstance(value, str):
         text = re.sub(r"base64,[^\"']*", "", value)
         return [float(len(text)), *(float(one) for one in re.findall(r"-?\d+\.?\d*(?:e[-+]?\d+)?", text))]
     return [np.nan if value is None else float(value)]
 
 
-def drawn(figure: Any) -> list[float]:
-    """Numbers of everything that a figure shows: places, limits, ticks, points, colours by value, lines and titles."""
+def drawn(figure: Any) -> Any:
+    """Logarithms of the numbers of all that a figure shows: limits, ticks, points, their values, lines and titles."""
     found: list[float] = [*figure.get_size_inches()]
     for axes in figure.axes:
         found += [*axes.get_position().bounds, *axes.get_xlim(), *axes.get_ylim(), *axes.get_xticks()]
-        found += numbers_in([axes.get_title(), axes.get_title("left"), axes.get_xlabel(), axes.get_ylabel()])
+        found += _numbers_in([axes.get_title(), axes.get_title("left"), axes.get_xlabel(), axes.get_ylabel()])
         found.append(axes.title.get_fontsize())
         for one in axes.collections:
             offsets, level = np.ma.filled(one.get_offsets(), np.nan), one.get_array()
@@ -54,7 +59,7 @@ def drawn(figure: Any) -> list[float]:
             found += [*np.ravel(line.get_xydata()), line.get_linewidth()]
         for patch in axes.patches:
             found += [*np.ravel(patch.get_path().vertices)]
-    return found
+    return even(found)
 
 
 @pytest.mark.slow
@@ -210,7 +215,7 @@ def test_scores_of_a_drive() -> None:
     fitted = [trajectories.aligned(one, truth) for one in (estimate, mirrored)]
     fitted.append(trajectories.from_first_pose(estimate, truth))
     check(
-        "evaluate/drive", rel=1e-7, errors=[(one.translation, one.rotation) for one in errors],
+        "evaluate/drive", rel=1e-7, errors=even([(one.translation, one.rotation) for one in errors]),
         end=trajectories.end_drift_percent(estimate, truth), length=trajectories.path_length(truth),
         xyz=[one.xyz for one in fitted], turns=[np.abs(one.quat_xyzw) for one in fitted], truth=truth.xyz,
     )  # fmt: skip
