@@ -151,6 +151,7 @@ def test_limits_of_studies_are_allowed(tmp_path: Path) -> None:
         StudyDraws.model_validate({"normal": [0.0, 0.5], "within": within})
         with pytest.raises(ValueError, match="more than six"):
             StudyDraws.model_validate({"normal": [0.0, 0.499], "within": within})
+    StudyDraws.model_validate({"normal": [50.0, 2.0], "within": [0.0, 100.0]})
     for name in ("uniform", "loguniform", "within"):
         with pytest.raises(ValueError, match="must be below the second"):
             StudyDraws.model_validate({"normal": [1, 1], name: [1.0, 1.0]} if name == "within" else {name: [1, 1]})
@@ -170,3 +171,11 @@ def test_limits_of_studies_are_allowed(tmp_path: Path) -> None:
             study.row(number)
     other = study_in(tmp_path, vary={RAIN: [1, 2]}, seeds=3, name="x", confidence=0.5)
     assert other.sha256 == study.sha256 != study_in(tmp_path, vary={RAIN: [1, 3]}, seeds=3).sha256
+
+
+def test_a_value_may_mend_the_scenario(tmp_path: Path) -> None:
+    """The base is checked only if its first row is no scenario."""
+    study = study_in(tmp_path, {"weather": {"rain_rate_mm_h": -3}}, vary={RAIN: [5]}, seeds=1)
+    assert study.scenario_of(study.row(0))["weather"] == {"rain_rate_mm_h": 5}
+    with pytest.raises(ConfigError, match="got -3"):
+        study_in(tmp_path, {"weather": {"rain_rate_mm_h": -3}}, vary={FAR: [5]}, seeds=1)
