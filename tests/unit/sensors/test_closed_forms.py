@@ -21,6 +21,7 @@ from parhelion.sensors.waves.radar.baseband import oscillator_noise, phase_noise
 from parhelion.sensors.waves.radar.cube import Axes, _beams
 from parhelion.sensors.waves.radar.detection import _between, _Levels, mean_chance, training_correlation
 from parhelion.sensors.waves.radar.rcs import rcs
+from parhelion.sensors.waves.radio import Wave, foliage_loss_db, slab_delay_m, transmit
 from parhelion.sensors.waves.uwb import solve, walls
 from pins import check
 
@@ -192,6 +193,74 @@ def test_the_covariance_is_that_of_ranges_good_to_a_tenth_of_a_metre() -> None:
 def test_a_line_through_as_many_surfaces_as_are_followed_is_blocked() -> None:
     nothing: Any = None
     assert walls._attenuated(nothing, np.array([1.0, 0.0, 0.0]), [nothing] * walls.MOST_SURFACES, nothing) == (0j, 0.0)
+
+
+def test_hits_on_planes_are_exact() -> None:
+    """The first plane too; hits on curved surfaces and along a plane keep the distance of the ray."""
+    planes = type("P", (), {"__len__": lambda self: 2})()
+    planes.patch_of = lambda triangle: np.array([0, 1, -1, 1])
+    planes.normal, planes.offset = np.array([[-1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]), np.array([-5.0, 3.0])
+    hits: Any = SimpleNamespace(triangle=None, normal=np.full((4, 3), 9.0))
+    radio: Any = SimpleNamespace(patches=planes)
+    start = np.array([[1.0, 0, 0], [0, 0, 1.0], [0, 0, 0], [0, 0, 1.0]])
+    along = np.array([[0.8, 0.6, 0.0], [0.0, 0.6, 0.8], [1.0, 0.0, 0.0], [1.0, 0.0, 0.5e-4]])
+    found, normal = walls._exact(radio, start, along, np.array([5.01, 2.51, 7.0, 8.0]), hits)
+    assert found == pytest.approx([5.0, 2.5, 7.0, 8.0], abs=1e-12)
+    assert normal.tolist() == [[-1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [9.0] * 3, [0.0, 0.0, 1.0]]
+
+
+def radio_of(**changes: Any) -> Any:
+    """Parts 0 to 4: both faces of a wall, a sheet, a crown, and a closed surface."""
+    fields = {
+        "foliage": np.arange(5) == 3, "closed": np.arange(5) == 4, "thickness": np.array([0.1, 0.1, 0.02, 0.0, 0.1]),
+        "permittivity": np.array([5.0 - 0.3j, 5.0 - 0.3j, 2.5 - 0.1j, 1.0, 1.0]),
+        "object_index": np.array([0, 0, 1, 2, 3]),
+    }  # fmt: skip
+    return SimpleNamespace(**{**fields, **changes})
+
+
+def test_losses_along_a_line_multiply() -> None:
+    """Two faces of one object within half a metre are one wall of that thickness; all others are sheets."""
+    wave, x = Wave(3e9), np.array([1.0, 0.0, 0.0])
+
+    def passed(*surfaces: tuple[float, int, float], radio: Any = None) -> tuple[complex, float]:
+        return walls._attenuated(radio or radio_of(), x, [(at, part, side * x) for at, part, side in surfaces], wave)
+
+    enter, leave, sheet, other = (1.0, 0, -1.0), (1.15, 1, 1.0), (2.0, 2, -1.0), (4.0, 2, 1.0)
+    wall, one = passed(enter, leave), passed(sheet)
+    eta = radio_of().permittivity
+    for found, part, thickness in ((wall, 0, 0.15), (one, 2, 0.02)):
+        field = transmit(
+            np.array([[0.0, 0.0, 1.0 + 0j]]), x[None], -x[None], eta[part : part + 1], np.array([thickness]), 3e9
+        )
+        assert abs(found[0]) == pytest.approx(float(np.linalg.norm(field)), rel=1e-9)
+        assert found[1] == pytest.approx(float(slab_delay_m(1.0, eta[part], thickness)), rel=1e-9)
+    both = passed(enter, leave, sheet)
+    assert both == (pytest.approx(wall[0] * one[0]), pytest.approx(wall[1] + one[1]))
+    three = passed(sheet, enter, leave, other)
+    assert three == (pytest.approx(wall[0] * one[0] ** 2), pytest.approx(wall[1] + 2.0 * one[1]))
+    # Faces too far apart, of another object, or both entered, are sheets of their own.
+    alone, back = passed(enter), passed((1.6, 1, 1.0))
+    for apart in ((enter, (1.6, 1, 1.0)), (leave, enter)):
+        assert passed(*apart) == (pytest.approx(alone[0] * back[0]), pytest.approx(alone[1] + back[1]))
+    strange = radio_of(object_index=np.array([0, 7, 1, 2, 3]))
+    assert passed(enter, leave, radio=strange)[0] == pytest.approx(alone[0] ** 2)
+    assert passed(enter, (1.5, 1, 1.0))[1] == pytest.approx(float(slab_delay_m(1.0, eta[0], 0.5)))
+    # Crowns count from face to face, unless air of three metres fills the gap.
+    for length, crowns in (
+        (2.0, [(5.0, 3), (7.0, 3)]),
+        (4.9, [(5.0, 3), (7.0, 3), (9.9, 3)]),
+        (2.0, [(5.0, 3), (7.0, 3), (10.0, 3)]),
+    ):
+        gain, extra = passed(*[(at, part, 1.0) for at, part in crowns])
+        assert -20.0 * np.log10(abs(gain)) == pytest.approx(float(foliage_loss_db(length, 3e9)))
+        assert extra == 0.0
+    assert passed(sheet, (3.0, 4, -1.0)) == (0j, 0.0)
+    assert passed() == (1.0, 0.0)
+    assert passed(*[(float(k), 0, -1.0) for k in range(47)], radio=radio_of(permittivity=np.full(5, 40.0 - 90j))) == (
+        0j,
+        0.0,
+    )
 
 
 # ---- depth cameras and lenses ----------------------------------------------------------------------------------------
