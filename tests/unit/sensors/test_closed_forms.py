@@ -14,6 +14,8 @@ from scipy.stats import f
 
 import parhelion as ph
 from parhelion.core.image import Intrinsics
+from parhelion.core.streams import DIFFERENTIAL, RTK_FIXED, RTK_FLOAT, SINGLE
+from parhelion.sensors.optics.camera import depth
 from parhelion.sensors.optics.camera.calibration_files import save_ros
 from parhelion.sensors.optics.camera.depth import StereoCalibration
 from parhelion.sensors.waves.gnss import earth, fix, rtk
@@ -23,7 +25,7 @@ from parhelion.sensors.waves.radar.detection import _between, _Levels, mean_chan
 from parhelion.sensors.waves.radar.rcs import rcs
 from parhelion.sensors.waves.radio import Wave, foliage_loss_db, slab_delay_m, transmit
 from parhelion.sensors.waves.uwb import solve, walls
-from pins import check
+from pins import check, even
 
 # ---- GNSS ------------------------------------------------------------------------------------------------------------
 
@@ -32,6 +34,64 @@ def test_a_carrier_is_locked_after_the_lock_time_itself() -> None:
     strong = np.array([[False, True], [True, True], [True, False], [True, True]])
     times = np.array([0.0, 0.5, 1.0, 1.5])
     assert rtk._locked(strong, times, 1.0).tolist() == [[False, True], [False, True], [True, False], [True, False]]
+
+
+def corrected(
+    code: int = 12,
+    carriers: tuple[int, int] = (12, 12),
+    locked: tuple[int, int] = (12, 12),
+    baseline_km: float = 4.0,
+    error_m: float = 0.003,
+) -> fix.Fix:
+    """Solution with corrections for twelve satellites, so many of which have a code, carriers, and locked carriers."""
+    random, config = np.random.default_rng(3), ph.Gnss("u-blox/f9p").config
+    assert config.rtk is not None
+    azimuth, elevation = random.uniform(0.0, 6.28, 12), np.append(random.uniform(0.3, 1.5, 11), 0.05)
+    toward = np.stack(
+        [np.cos(elevation) * np.cos(azimuth), np.cos(elevation) * np.sin(azimuth), np.sin(elevation)], axis=1
+    )
+    number, bands = np.arange(12), []
+    for count, wave in zip(carriers, (0.19, 0.244), strict=True):
+        cycles = wave * random.integers(-4, 5, 12)
+        bands.append(
+            SimpleNamespace(
+                code_error=np.where(number < code, random.normal(0.0, 0.1, 12), np.nan)[None],
+                carrier_error=np.where(number < count, random.normal(0.0, error_m, 12) + cycles, np.nan)[None],
+                cn0=np.where(number == 3, 33.0, random.uniform(46.0, 52.0, 12))[None],
+            )
+        )
+    observed: Any = SimpleNamespace(seen=SimpleNamespace(elevation=elevation[None], toward=toward[None]), bands=bands)
+    single = fix.Fix(np.zeros(3), 0.0, np.zeros(3), 0.0, np.eye(3), np.ones(4), False, number[:0], np.zeros(0))
+    return rtk._solve(
+        observed, 0, config.fix, config.rtk, single, np.array([1e6, 2e6, 3e6]), random.normal(0.0, 0.002, 12),
+        [np.full(12, 0.19), np.full(12, 0.244)], baseline_km, [number < count for count in locked],
+    )  # fmt: skip
+
+
+def test_solutions_with_corrections() -> None:
+    """Single, differential, float and fixed, by what is received; the lowest satellite is below the mask."""
+    least = rtk.LEAST_CARRIERS
+    cases = {
+        "all": ({}, RTK_FIXED), "few codes": ({"code": least - 1}, SINGLE),
+        "codes": ({"carriers": (0, 0)}, DIFFERENTIAL), "few": ({"carriers": (least - 1, 12)}, DIFFERENTIAL),
+        "one band": ({"carriers": (12, 3), "locked": (12, 3)}, None), "second": ({"carriers": (least, 0)}, None),
+        "unlocked": ({"locked": (0, 0)}, RTK_FLOAT), "far": ({"baseline_km": 50.001}, RTK_FLOAT),
+        "near": ({"baseline_km": 50.0}, None), "rough": ({"error_m": 0.08}, None),
+        "some": ({"locked": (least, least)}, None), "fewer": ({"locked": (least - 1, least - 1)}, RTK_FLOAT),
+    }  # fmt: skip
+    for name, (how, quality) in cases.items():
+        found = corrected(**how)  # type: ignore[arg-type]
+        assert quality in (None, found.quality), name
+        check(
+            f"gnss/solution-{name}", rel=1e-6, xyz=found.xyz - [1e6, 2e6, 3e6], covariance=even(found.covariance),
+            used=found.used, residual=even(found.residual), quality=found.quality, consistent=found.consistent,
+        )  # fmt: skip
+    best, code = corrected(), corrected(carriers=(0, 0))
+    assert np.linalg.norm(best.xyz - [1e6, 2e6, 3e6]) < 0.02 < np.linalg.norm(code.xyz - [1e6, 2e6, 3e6])
+    assert 11 not in best.used
+    assert corrected(locked=(0, 0)).xyz - [1e6, 2e6, 3e6] == pytest.approx(
+        0.32 * (code.xyz - [1e6, 2e6, 3e6]), rel=1e-5
+    )
 
 
 def test_rows_of_the_position_equations() -> None:
@@ -261,6 +321,19 @@ def test_losses_along_a_line_multiply() -> None:
         0j,
         0.0,
     )
+
+
+def test_both_lenses_must_see_the_same_disparity() -> None:
+    """At the nearest pixel of the second picture, within one pixel of disparity; outside of it at its border."""
+    true = np.array([[5.0, 5.0, 5.0, 5.0, 5.0]])
+    other = np.array([[6.0, 9.0, 4.0, 3.9, 5.5]])
+    uv = np.stack([np.array([[0.4, 0.6, 1.6, 2.6, 7.0]]), np.zeros((1, 5))], axis=-1)
+    inside = np.array([[True, True, True, True, True]])
+    assert depth._agrees(true, other, uv, inside).tolist() == [[True, False, True, False, True]]
+    assert depth._agrees(true, other, uv, ~inside).tolist() == [[True] * 5]
+    tall = np.array([[5.0], [9.0], [5.0]])
+    rows = np.stack([np.zeros((3, 1)), np.array([[0.4], [0.6], [9.0]])], axis=-1)
+    assert depth._agrees(np.full((3, 1), 5.0), tall, rows, np.ones((3, 1), bool)).tolist() == [[True], [False], [True]]
 
 
 # ---- depth cameras and lenses ----------------------------------------------------------------------------------------
