@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from parhelion.evaluate.clouds.compare import _shots_of, compare_files, page_of,
 from parhelion.evaluate.detections import evaluate_pair, nuscenes
 from parhelion.evaluate.detections.nuscenes_files import CLASSES, NuScenesBoxes, NuScenesPair
 from parhelion.evaluate.realism import Options, compare, measures, report, shots
+from parhelion.evaluate.realism.features import FEATURES
 from parhelion.evaluate.slam import trajectories
 from parhelion.evaluate.slam.maps import Voxels
 from parhelion.io.poses import TimedPoses
@@ -113,6 +115,55 @@ def test_verdicts_and_warnings() -> None:
     assert report._step(0.05) == "50 mm"
 
 
+def test_pictures_of_places_show_what_there_is() -> None:
+    """A real set of fewer frames shows its last; points within a cell to each side, across the north as well."""
+    random = np.random.default_rng(5)
+
+    def frame(n: int) -> SimpleNamespace:
+        azimuth, elevation = random.uniform(0.0, 6.28, n), random.uniform(-0.2, 0.2, n)
+        return SimpleNamespace(name=f"{n}", azimuth=azimuth, elevation=elevation, range=random.uniform(2, 50, n))
+
+    sets = ([frame(600)], [frame(500), frame(700)])
+    where = [(1, 3.0, 4.0), (0, 355.0, -5.0), (1, 120.0, 8.0)]
+    found = [report.Place(one[0], one[1], one[2], 0.9, "bend", 10.0 + k) for k, one in enumerate(where)]
+    result: Any = SimpleNamespace(sets=sets)
+    figure = report.place_picture(result, found)
+    check("evaluate/places", rel=1e-7, drawn=drawn(figure))
+    sizes = [len(axes.collections[0].get_offsets()) for axes in figure.axes]
+    for place, shown in zip(found, zip(sizes[::2], sizes[1::2], strict=True), strict=True):
+        for k, count in zip((1, 0), shown, strict=True):
+            one = sets[k][min(place.frame, len(sets[k]) - 1)]
+            aside = (np.degrees(one.azimuth) - place.azimuth_deg + 180.0) % 360.0 - 180.0
+            near = (np.abs(aside) < 12.0) & (np.abs(np.degrees(one.elevation) - place.elevation_deg) < 6.0)
+            assert count == near.sum()
+
+
+def test_a_reason_needs_six_points_and_some_weight() -> None:
+    """The feature with the largest difference from the real median, in units of the real quartiles."""
+    names = [feature.name for feature in FEATURES]
+    real = np.tile(np.linspace(0.0, 1.0, 101)[:, None], (1, len(FEATURES)))
+    own = np.full((8, len(FEATURES)), 0.6)
+    own[:, names.index("planarity")] = 0.9
+    own[:, names.index("incidence")] = 1.4
+
+    def reason(count: int, weight: float) -> str:
+        values = own.copy()
+        values[count:, names.index("incidence")] = np.nan
+        ranked = [("incidence", weight), ("planarity", 0.1), ("linearity", 0.1)]
+        features = [SimpleNamespace(name=name, importance=one, unit="") for name, one in ranked]
+        best = SimpleNamespace(features=features)
+        samples = (SimpleNamespace(values=real), SimpleNamespace(values=values))
+        result: Any = SimpleNamespace(samples=samples, best=best)
+        return report._reason(result, np.arange(8))
+
+    assert reason(6, 0.003).startswith("incidence 1.4")
+    assert reason(5, 0.003).startswith("planarity 0.9")
+    assert reason(6, 0.0029).startswith("planarity 0.9")
+    assert (
+        report._reason(SimpleNamespace(best=SimpleNamespace(features=[])), np.arange(2)) == "several features together"
+    )  # type: ignore[arg-type]
+
+
 def test_shots_of_random_pictures() -> None:
     random = np.random.default_rng(7)
 
@@ -135,6 +186,8 @@ def test_shots_of_random_pictures() -> None:
     rows = shots._calibration(np.array([0.0, 0.04, 0.96, 1.0]), np.array([True, False, True, True]))
     assert [row["shots"] for row in rows] == [2, 2]
     assert [(row["predicted"], row["real"]) for row in rows] == [(0.02, 0.5), (0.98, 1.0)]
+    ends = np.array([0.0, 1.0 / shots.BINS, 1.0 - 1.5 / shots.BINS, 1.0 - 1e-9, 1.0])
+    assert [row["shots"] for row in shots._calibration(ends, np.ones(5, bool))] == [1, 1, 1, 2]
 
 
 # ---- clouds ----------------------------------------------------------------------------------------------------------

@@ -435,7 +435,7 @@ def test_times_and_names_of_records_fill_their_columns() -> None:
         assert (found["satellite"], found["toc_week"], found["toc_second"]) == (name, moment.week, moment.second)
     half = rinex_nav._row(file, 1, record("19 21 11 28 19 45 37.5", 2.1), 2.1)
     assert half["toc_second"] == moment.second + 0.5
-    for name in ("E00", "R07", "Gxx", "G0x"):
+    for name in ("E00", "R07", "Gxx", "G0x", "Gx1"):
         with pytest.raises(FormatError, match="is no satellite"):
             rinex_nav._row(file, 1, record(f"{name} 2021 11 28 19 45 37"), 3.0)
     for name in ("G10", "G20"):
