@@ -104,8 +104,9 @@ def draw_closed_forms() -> None:
     brake.set(xlabel="speed [m/s]", ylabel="distance [m]", title="Braking")
     brake.legend(fontsize=8)
     heights = np.linspace(0.15, 0.55, 60)
-    half = 0.5 * 0.5708
-    tip.plot(heights, np.degrees(np.arctan(half / heights)), color=GREY, label="atan(track / 2h)")
+    half = 0.5 * 0.5708 + 0.4 * 0.6 * 0.1651
+    label = "rigid wheels, about their outer discs"
+    tip.plot(heights, np.degrees(np.arctan(half / heights)), color=GREY, label=label)
     some = np.array([0.15, 0.25, 0.35, 0.45, 0.55])
     tip.plot(some, [_tipping(h) for h in some], "o", color=BLUE, label="Husky, gravity tilts by 1°/s")
     tip.set(xlabel="height of the centre of mass [m]", ylabel="angle [°]", title="Tipping over")

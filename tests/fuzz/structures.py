@@ -106,7 +106,7 @@ def _places(node: Any, found: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
 def _tree(content: Any, rng: random.Random) -> Any:
     places = _places(content, [])
     if not places:
-        return rng.choice(VALUES)
+        return copy.deepcopy(rng.choice(VALUES))  # further damages change it in place
     where, key = rng.choice(places)
     other, other_key = rng.choice(places)
     value, action = where[key], rng.randrange(12)

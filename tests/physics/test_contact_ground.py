@@ -12,6 +12,7 @@ from contact_rigs import CAR, HUSKY, REST, G, flat, launched, model, run, tilted
 from parhelion.contact import soil
 from parhelion.contact.chassis import chassis_of
 from parhelion.contact.driver import ContactDriver
+from parhelion.contact.terrain import ground_properties
 from parhelion.core.pose import quat_rotate
 from parhelion.motion.vehicles.base import DriveCommand, SteerCommand
 from parhelion.motion.vehicles.ground import Car
@@ -46,6 +47,49 @@ def test_locked_wheels_slide_down_a_slope_at_g_sin_minus_mu_g_cos(slope_deg: flo
     run(driver, [REST], 1.0)
     angle = math.radians(slope_deg)
     assert before - driver.rows()[0][8] == pytest.approx(G * (math.sin(angle) - 0.5 * DRY * math.cos(angle)), rel=1e-3)
+
+
+def _coasting(world: ph.World) -> tuple[ContactDriver, float]:
+    """A robot whose wheels turn freely, and the inertia of its wheels divided by its mass and their radius squared."""
+    wheels = [one.model_copy(update={"driven": False}) for one in chassis_of(model(HUSKY).config).wheels]
+    driver = _one(HUSKY, world, wheels=wheels)
+    one = driver._members[0]
+    share = sum(one.chassis.wheel_inertia_kg_m2 / wheel.radius_m**2 for wheel in wheels) / one.vehicle.config.mass_kg
+    run(driver, [REST], 0.3)
+    return driver, share
+
+
+@pytest.mark.parametrize(("kind", "resistance", "slope_deg"), [("asphalt", 0.012, 5.0), ("gravel", 0.03, 12.0)])
+def test_free_wheels_roll_down_a_slope_as_their_inertia_and_resistance_allow(
+    kind: str, resistance: float, slope_deg: float
+) -> None:
+    """a (1 + sum I/(m r^2)) = g (sin - c cos); the solution of the first half second has died away."""
+    assert ground_properties(kind)[1] == resistance
+    driver, share = _coasting(flat(kind))
+    tilted(driver, slope_deg)
+    run(driver, [REST], 0.5)
+    before = driver.rows()[0][8]
+    run(driver, [REST], 1.0)
+    angle = math.radians(slope_deg)
+    pull = G * (math.sin(angle) - resistance * math.cos(angle))
+    assert before - driver.rows()[0][8] == pytest.approx(pull / (1.0 + share), rel=1e-3)
+
+
+@pytest.mark.parametrize(("times", "climbs"), [(0.95, False), (3.0, True)])
+def test_a_robot_coasts_over_a_kerb_only_by_its_own_energy(times: float, climbs: bool) -> None:
+    """Both axles are up only if (1 + sum I/(m r^2)) v^2 / 2 exceeds g h, and at least so much of it is gone then."""
+    height, world = 0.03, flat()
+    world.add(ph.shapes.box(20, 10, height), material="asphalt", label="road", pose=ph.Pose((10.6, 0, height / 2)))
+    driver, share = _coasting(world)
+    least = math.sqrt(2.0 * G * height / (1.0 + share))
+    launched(driver, 0, (times * least, 0.0, 0.0))
+    heights: list[float] = []
+    run(driver, [REST], 2.0, watch=lambda rows, _: heights.append(rows[0][3]))
+    if climbs:
+        assert heights[-1] == pytest.approx(height, abs=1e-3)
+        assert 0.5 < driver.rows()[0][8] < math.sqrt(times**2 - 1.0) * least
+    else:
+        assert 0.4 * height < max(heights) < 0.75 * height  # the front axle alone
 
 
 @pytest.mark.parametrize(("kind", "friction", "speed"), [("asphalt", DRY, 20.0), ("ice", 0.1, 8.0)])

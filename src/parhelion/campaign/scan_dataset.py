@@ -248,9 +248,11 @@ class ScanDataset:
         """
         if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
             raise ConfigError(f"size: must be a whole number of 1 or more, got {size!r}")
-        kinds = len(self.worlds) * len(self.weathers or [None])
-        for start in range(0, self.length, int(size) * kinds):
-            numbers = list(range(start, min(self.length, start + int(size) * kinds)))
+        part = int(size) * len(self.worlds) * len(self.weathers or [None])
+        if sum(not isinstance(one, World) for one in self.worlds) > _BUILT_WORLDS:
+            part = max(part, self.length)  # each world is built once
+        for start in range(0, self.length, part):
+            numbers = list(range(start, min(self.length, start + part)))
             for rows, tensors in self._measured(numbers, int(size)):
                 yield [numbers[row] for row in rows], tensors
 

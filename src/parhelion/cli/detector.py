@@ -16,7 +16,7 @@ TRAIN_EXAMPLES = (
     "parhelion train detector examples/studies/detector.yaml -o weights      # minutes on a GPU, hours without",
 )
 EXAMPLES = (
-    "parhelion evaluate detector weights/pillars.npz --weather clear --weather fog=1000..5000 -o report.html",
+    "parhelion evaluate detector --weather clear --weather fog=1000..5000 -o report.html",
     "parhelion evaluate detector weights/pillars.npz --sensor velodyne/vlp-32c --weather rain=25 --json out.json",
 )
 
@@ -63,7 +63,12 @@ def train_detector(
 
 
 def detector(
-    weights: Annotated[Path, typer.Argument(metavar="WEIGHTS", help="Weights of `parhelion train detector` (.npz).")],
+    weights: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="WEIGHTS", help="Weights of `parhelion train detector` (.npz); by default the bundled ones."
+        ),
+    ] = None,
     sensor: Annotated[str, typer.Option(help="Lidar: preset or data sheet.")] = "velodyne/hdl-64e-s2",
     weather: Annotated[
         list[str] | None,

@@ -1,6 +1,6 @@
 """A detector of cars, pedestrians and cyclists, its training on simulated scans, and scores of any detector by weather.
 
-found = ph.detect.Pillars("weights/pillars.npz").detect(scan)
+found = ph.detect.Pillars().detect(scan)
 result = ph.detect.evaluate(detector, "velodyne/hdl-64e-s2", ["clear", "fog=1000..5000"])
 """
 

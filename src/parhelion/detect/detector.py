@@ -1,6 +1,6 @@
 """Detectors: the protocol, their boxes, and our own detector of cars, pedestrians and cyclists.
 
-detector = ph.detect.Pillars("weights/pillars.npz")
+detector = ph.detect.Pillars()
 found = detector.detect(scan)
 found.boxes, found.kind, found.score
 """
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 WEIGHTS = "pillars.npz"
 """Name of the file of weights."""
+BUNDLED = Path(__file__).with_name(WEIGHTS)
+"""Weights that were trained with the settings of `examples/studies/detector.yaml`."""
 FOCAL_PX = 721.5377
 """Focal length of KITTI's camera, which gives the height of boxes in an image for its difficulties."""
 _MOST_OVERLAP = 0.1
@@ -98,13 +100,14 @@ class Pillars:
     It uses the shape only, not the intensity.
 
     Args:
-        weights: File of weights from `train`.
+        weights: File of weights from `train`; by default those of the package, for an HDL-64E.
         least_score: Smallest score of a detection.
     """
 
-    def __init__(self, weights: str | PathLike[str], *, least_score: float = 0.1) -> None:
-        self.network, self.about = read_weights(Path(weights))
-        self.name, self.least_score = Path(weights).stem, least_score
+    def __init__(self, weights: str | PathLike[str] | None = None, *, least_score: float = 0.1) -> None:
+        path = BUNDLED if weights is None else Path(weights)
+        self.network, self.about = read_weights(path)
+        self.name, self.least_score = path.stem, least_score
 
     def detect(self, scan: PointCloud) -> Detections:
         """Return the objects of a scan; points of a moving scan are deskewed to its start."""

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from parhelion.campaign.scan_dataset import ScanDataset
@@ -25,6 +26,10 @@ from parhelion.motion.actors.vehicles import CAR_MODELS, add_car
 from parhelion.motion.boxes import BoxTruth
 from parhelion.sensors.optics.lidar.lidar import Lidar
 from parhelion.weather.weather import Weather
+from parhelion.world.kit.instances import boxes, struts
+from parhelion.world.mesh import Mesh
+from parhelion.world.procedural.kinds import BushParams
+from parhelion.world.procedural.object_parts import bush_parts
 from parhelion.world.world import World
 
 CLASSES = ("Car", "Pedestrian", "Cyclist")
@@ -33,6 +38,8 @@ _PAINTS = ("white", "silver", "blue", "red", "black", "yellow")
 _CLOTHES = ("cotton", "fabric", "fabric-red", "fabric-blue")
 _CARS, _PEDESTRIANS, _CYCLISTS = (10, 60), (15, 50), (8, 25)
 """Smallest and largest numbers of added road users of a street."""
+_POSTS, _BLOCKS_OF_STONE, _BUSHES = (20, 150), (10, 60), (5, 40)
+"""Smallest and largest numbers of added things of the size of road users, which are none."""
 _BLOCKS = 2
 _MOMENT_S = 1.0
 """Time of the snapshot of moving road users."""
@@ -52,11 +59,15 @@ def street(seed: int) -> World:
     taken = _discs(world)
     roads, paths = _ground(world, rng, ("road",)), _ground(world, rng, ("road", "sidewalk"))
 
+    def free(xyz: Floats, radius: float) -> NDArray[np.bool_]:
+        away = np.hypot(*(taken[None, :, :2] - xyz[:, None, :2]).transpose(2, 0, 1)) - taken[:, 2]
+        return np.all(away > radius, axis=1)
+
     def place(ground: Floats, radius: float) -> Pose | None:
         """Free place with a heading, or None."""
         nonlocal taken
         for xyz in ground[rng.integers(0, len(ground), 20)]:
-            if np.all(np.hypot(*(taken[:, :2] - xyz[:2]).T) > taken[:, 2] + radius):
+            if free(xyz[None], radius)[0]:
                 taken = np.vstack([taken, [*xyz[:2], radius]])
                 return Pose(xyz, rpy_deg=(0.0, 0.0, float(np.degrees(_heading(rng)))))
         return None
@@ -77,7 +88,50 @@ def street(seed: int) -> World:
         where = place(paths, 1.0)
         if where is not None:
             stand_still(world, add_cyclist(world, motion(where), clothes=clothes, times=(0.0, _MOMENT_S)), _MOMENT_S)
+    _add_clutter(world, Stream(seed, "detect/clutter").generator(), lambda radius: place(paths, radius), free)
     return world
+
+
+def _add_clutter(
+    world: World,
+    rng: np.random.Generator,
+    place: Callable[[float], Pose | None],
+    free: Callable[[Floats, float], NDArray[np.bool_]],
+) -> None:
+    """Posts and bollards, cabinets and stones, and bushes: of the size of road users, but none."""
+    posts, stones, leaves = [], [], []
+    for _ in range(int(rng.integers(*_POSTS))):
+        radius, height = float(rng.uniform(0.03, 0.2)), float(np.exp(rng.uniform(np.log(0.4), np.log(4.0))))
+        # Two in three stand in a row, as along a kerb.
+        count = 1 if rng.random() < 0.33 else int(rng.integers(2, 9))
+        gap, turn = float(rng.uniform(0.9, 2.5)), float(rng.uniform(0.0, 2.0 * np.pi))
+        where = place(radius)
+        if where is not None:
+            along = np.arange(1, count)[:, None] * gap * np.array([np.cos(turn), np.sin(turn), 0.0])
+            feet = np.vstack([where.xyz, (where.xyz + along)[free(where.xyz + along, radius)]])
+            top = np.array([0.0, 0.0, height])
+            cone = [radius, radius * float(rng.uniform(0.4, 1.0))]
+            posts.append(struts(feet, feet + top, np.tile([cone], (len(feet), 1)), 10))
+    for _ in range(int(rng.integers(*_BLOCKS_OF_STONE))):
+        size = np.array([*rng.uniform(0.25, 1.4, 2), rng.uniform(0.3, 2.0)])
+        if rng.random() < 0.3:
+            size[0] = rng.uniform(2.0, 6.0)  # low walls and hedges
+        where = place(0.5 * float(np.hypot(*size[:2])))
+        if where is not None:
+            stones.append(boxes(where.xyz + np.array([0.0, 0.0, 0.5 * size[2]]), size, rng.uniform(0.0, np.pi)))
+    for number in range(int(rng.integers(*_BUSHES))):
+        (length, width), height = rng.uniform(0.5, 2.2, 2).tolist(), float(rng.uniform(0.5, 2.0))
+        where = place(0.5 * max(length, width))
+        if where is not None:
+            (bush,) = bush_parts(length, width, height, BushParams(seed=number))
+            leaves.append(bush.mesh.transformed(where))
+    for meshes, material, name in (
+        (posts, "steel", "posts"),
+        (stones, "concrete", "blocks"),
+        (leaves, "leaf", "bushes"),
+    ):
+        if meshes:
+            world.add(Mesh.merged(meshes), material=material, label="other-object", name=name)
 
 
 def _gait(rng: np.random.Generator, fastest_m_s: float) -> Callable[[Pose], Trajectory]:

@@ -1,6 +1,6 @@
 """Scores of a detector by weather, distance and visibility: average precision with bootstrap intervals over streets.
 
-result = evaluate(Pillars("weights/pillars.npz"), "velodyne/hdl-64e-s2", ["clear", "fog=1000..5000"])
+result = evaluate(Pillars(), "velodyne/hdl-64e-s2", ["clear", "fog=1000..5000"])
 cars = result["weathers"].get("clear").get("Car")
 """
 

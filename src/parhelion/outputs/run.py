@@ -20,7 +20,7 @@ import numpy as np
 
 from parhelion.core.clouds import Scan
 from parhelion.core.errors import FormatError
-from parhelion.core.files import only_writer, remove_litter
+from parhelion.core.files import only_writer, remove_litter, write_json
 from parhelion.core.reading import files_read
 from parhelion.core.streams import SampleHistory, Samples
 from parhelion.io import poses as tum
@@ -351,4 +351,12 @@ def _write_truth(scenario: Scenario, folder: Path) -> list[Path]:
             file = folder / "truth" / f"{scanner.name}.tum"
             tum.write_tum(TimedPoses(starts, *scanner.motion.sample(starts)), file)
             files.append(file)
+    faults = {
+        one.name: {name: fault.model_dump(mode="json") for name, fault in one.sensor.faults.present().items()}
+        for one in (*scenario.sensors, *scenario.detached)
+        if getattr(one.sensor, "faults", None) is not None
+    }
+    if faults:
+        files.append(folder / "truth" / "faults.json")
+        write_json(files[-1], faults)
     return files

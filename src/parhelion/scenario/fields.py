@@ -92,7 +92,7 @@ def check_path(fields: Mapping[str, Any], path: str, source: str) -> None:
         here = _child(here, step)
 
 
-_IMPLIED = ("weather", "options", "world", "params")
+_IMPLIED = ("weather", "options", "faults", "world", "params")
 """Steps of a path that its name in a report omits."""
 
 

@@ -24,6 +24,7 @@ from parhelion.scenario.actors import (
 from parhelion.scenario.motions import MotionEntry, Name, Positive, Seed
 from parhelion.scenario.raises import Raises
 from parhelion.scenario.robots import UrdfEntry
+from parhelion.sensors.faults.settings import Faults
 from parhelion.sensors.kinds import kinds
 from parhelion.weather.daylight import Daylight
 from parhelion.weather.weather import weather_fields
@@ -230,6 +231,8 @@ class SensorEntry(Config):
     """Folder of the frames; by default the name of the sensor."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Further options of the sensor, for example returns or sub_rays of a lidar."""
+    faults: Faults = Faults()
+    """Faults of this unit, for example a wrong mount; none by default."""
 
 
 def _known_layout(name: str) -> str:

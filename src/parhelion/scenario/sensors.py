@@ -74,6 +74,8 @@ class _OnBoard:
         if entry.rate_hz is not None:
             options["rate_hz"] = entry.rate_hz
         self.sensor: Any = _made(kind, entry, _model(entry, folder), {"name": entry.name, **options})
+        if entry.faults.present():
+            self.sensor = self.sensor.with_faults(entry.faults)
         self._first_mount = mount
         self._mounts: list[tuple[float, Pose]] = []
 

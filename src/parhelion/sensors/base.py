@@ -13,12 +13,13 @@ name is empty).
 
 from __future__ import annotations
 
+import copy
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -30,7 +31,12 @@ from parhelion.core.random import Stream, number_of
 from parhelion.core.streams import Samples
 from parhelion.core.trajectory import Fixed, Mounted, Trajectory, pose_at
 from parhelion.sensors import sheets
+from parhelion.sensors.faults.fault import Unit
+from parhelion.sensors.faults.settings import Faults
 from parhelion.world.world import World
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 LARGEST_TIME_S = 1e12
 
@@ -68,6 +74,34 @@ class Sensor(ABC, Generic[Sheet_]):
 
     def __init__(self, config: Sheet_, model: str, *, name: str = "", rate_hz: float = 1.0, noise: bool = True) -> None:
         self.config, self.model, self.name, self.rate_hz, self.noise = config, model, name, rate_hz, noise
+        self.faults: Faults | None = None
+        """Faults of this unit; see `with_faults`."""
+
+    def with_faults(self, faults: Faults | Mapping[str, Any] | None = None, /, **fields: Any) -> Self:
+        """Return a copy with faults, such as a wrong mount or lost data; each is named by its field of `Faults`.
+
+        >>> lidar = ph.Lidar("velodyne/vlp-16").with_faults(channels={"dead": [3]}, packets={"lost": 0.05})
+        >>> sorted(lidar.faults.present())
+        ['channels', 'packets']
+        """
+        found = Faults.of(fields if faults is None else faults)
+        found.check(self.kind)
+        other = copy.copy(self)
+        other.faults = found if found.present() else None
+        return other
+
+    def _unit(self, seed: int) -> Unit:
+        """This unit, for its faults."""
+        return Unit(f"{self.kind}/{self.model}/{self.name}", seed, self.rate_hz)
+
+    def _faulty(self, record: Data, seed: int) -> Data:
+        """Record with the faults of this unit."""
+        return record if self.faults is None else self.faults.applied(record, self._unit(seed))
+
+    def _true_mount(self, mount: Pose | None) -> Pose | None:
+        """Pose of the sensor on its body, where the stated one is wrong."""
+        off = None if self.faults is None else self.faults.mount_pose
+        return mount if off is None else off if mount is None else mount @ off
 
     @property
     def visibility_keys(self) -> tuple[str, ...]:
@@ -130,7 +164,15 @@ class FrameSensor(Sensor[Sheet_], Generic[Sheet_, Data]):
         """
         moved = motion_of(checked_world(world), motion, pose, trajectory, mount)
         start = finite_time(time)
-        return self._measure(world, moved, start, seed, self._stream(seed, moved, start, frame))
+        stream = self._stream(seed, moved, start, frame)
+        return self._faulty(self._measure(world, self._true_motion(moved), start, seed, stream), seed)
+
+    def _true_motion(self, motion: Trajectory) -> Trajectory:
+        """Motion of the sensor, where its stated mount is wrong."""
+        off = self._true_mount(None)
+        return (
+            motion if off is None else Fixed(motion.pose @ off) if isinstance(motion, Fixed) else Mounted(motion, off)
+        )
 
     @property
     def _identity(self) -> str:
@@ -253,7 +295,8 @@ class StreamSensor(Sensor[Sheet_], Generic[Sheet_, SampleData]):
         if isinstance(moved, Fixed):
             place = np.asarray((moved.pose if mount is None else moved.pose @ mount).xyz, dtype=np.float64)
         self._check(cast(World, world), place, start)
-        return self._stream(cast(World, world), moved, seed, mount, start)
+        stream = self._stream(cast(World, world), moved, seed, self._true_mount(mount), start)
+        return stream if self.faults is None else _FaultyStream(self, stream, seed)
 
     def measure(
         self,
@@ -293,6 +336,10 @@ class StreamSensor(Sensor[Sheet_], Generic[Sheet_, SampleData]):
 
     def _span(self, world: Any, motion: Any, first: int, count: int, seed: int, mount: Pose | None) -> SampleData:
         """Samples `first` to below `first + count`; an empty record if `count` is not positive."""
+        return self._faulty(self._sound(world, motion, first, count, seed, self._true_mount(mount)), seed)
+
+    def _sound(self, world: Any, motion: Any, first: int, count: int, seed: int, mount: Pose | None) -> SampleData:
+        """Samples without the faults that change records."""
         self._world(world)
         if count > 0:
             return self._samples(world, moved_by(motion), first, count, seed, mount)
@@ -331,8 +378,21 @@ class _Stateless:
         """Return the samples since the last call and before a time [s]."""
         start, self.sent_until = self.sent_until, max(self.sent_until, time)
         first, last = (sample_number(one, self.sensor.rate_hz) for one in (start, self.sent_until))
-        found: Samples = self.sensor._span(self.world, self.motion, first, last - first, self.seed, self.mount)
+        found: Samples = self.sensor._sound(self.world, self.motion, first, last - first, self.seed, self.mount)
         return found
+
+
+@dataclass
+class _FaultyStream:
+    """Stream of a sensor with faults."""
+
+    sensor: StreamSensor[Any, Any]
+    stream: SampleStream
+    seed: int
+
+    def until(self, time: float) -> Samples:
+        """Return the samples since the last call and before a time [s]."""
+        return self.sensor._faulty(self.stream.until(time), self.seed)
 
 
 # ---- arguments ------------------------------------------------------------------------------------------------------

@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.world.roads.curves import Cubics, Element, ReferenceLine
 from parhelion.world.sources import GeoOrigin, Tally
@@ -17,6 +19,8 @@ from parhelion.world.xml import Node, guarded_text, parse_xml
 
 _LARGEST_BYTES = 64 * 1024 * 1024
 MOST_LENGTH_M = 200_000.0
+MOST_WIDTH_M = 1000.0
+"""Largest width of a lane, and distance of its border from the reference line."""
 _FARTHEST_M = 1e6
 
 
@@ -245,6 +249,10 @@ def _section(node: Node, s: float, end: float) -> Section:
             lane = _lane(one, s)
             if (lane.number > 0) != (side == "left") or (lane.number < 0) != (side == "right"):
                 raise one.fail(f"lane {lane.number} must not be in <{side}>")
+            stations = np.linspace(s, end, 1 + max(1, min(1000, int(end - s))))
+            widest = max(float(np.max(np.abs(profile(stations)))) for profile in (lane.width, lane.border) if profile)
+            if not widest <= MOST_WIDTH_M:
+                raise one.fail(f"lane {lane.number} must be at most {MOST_WIDTH_M:g} m wide, got {widest:g} m")
             lanes[lane.number] = lane
     return Section(s, end, lanes)
 

@@ -195,7 +195,8 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         each launch with the number of finished scans and of all.
         """
         motions, times = _motions(poses, time, frames)
-        return self._scans(world, motions, times, seed, self._numbered(motions, times, seed, frames), progress)
+        streams, true = self._numbered(motions, times, seed, frames), [self._true_motion(one) for one in motions]
+        return [self._faulty(scan, seed) for scan in self._scans(world, true, times, seed, streams, progress)]
 
     def scan_iter(
         self,
@@ -221,9 +222,11 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
             raise ConfigError(f"at_once: must be at least 1, got {at_once}")
         motions, times = _motions(poses, time, frames)
         streams = self._numbered(motions, times, seed, frames)
+        true = [self._true_motion(one) for one in motions]
         for first in range(0, len(motions), at_once):
             part = slice(first, first + at_once)
-            yield from self._scans(world, motions[part], times[part], seed, streams[part])
+            for scan in self._scans(world, true[part], times[part], seed, streams[part]):
+                yield self._faulty(scan, seed)
 
     @locked
     def scan_tensors(
@@ -237,6 +240,8 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         fields: Sequence[str] = DEFAULT_TENSORS,
     ) -> list[ScanTensors]:
         """Measure the scans of `scan_many` as arrays that stay on the engine's device, several scans per item."""
+        if self.faults is not None:
+            raise ConfigError("scan_tensors: has no faults of sensors; use scan, scan_many or scan_iter")
         motions, times = _motions(poses, time, frames)
         wanted = chosen_fields(fields)
         return [

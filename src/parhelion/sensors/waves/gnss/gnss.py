@@ -250,6 +250,7 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
                 diffraction=self.diffraction,
                 skyline=skyline_of(world, self.visibility_keys) if self.skyline else None,
                 weather=Air.of(world.weather, sky.place.altitude_m),
+                jammed_db=self._jammed_db(state.xyz, times),
             )
             rules = self.config.fix
         self._warn(found, times, state.xyz)
@@ -269,6 +270,10 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
             )
         record = self._record(found, solved, sky, times, state.xyz, seed)
         return record.select(slice(before, None)) if before else record
+
+    def _jammed_db(self, xyz: Floats, times: Floats) -> Floats | None:
+        jamming = None if self.faults is None else self.faults.jamming
+        return None if jamming is None else jamming.loss_db(xyz, times)
 
     def _warn(self, found: Observed, times: Floats, xyz: Floats) -> None:
         inside = np.flatnonzero(found.sight.enclosed)

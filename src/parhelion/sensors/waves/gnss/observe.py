@@ -210,11 +210,13 @@ def observe(
     diffraction: bool = False,
     skyline: Skyline | None = None,
     weather: Air = STANDARD_AIR,
+    jammed_db: Floats | None = None,
 ) -> Observed:
     """Measure at positions `xyz` (n, 3) [m], with velocities (n, 3) and orientations (n, 4) in the world frame.
 
     `numbers` (n,) are the sample numbers, which select the random numbers; `times` (n,) [s] are the sample times.
-    Diffuse scattering, varying foliage and the skyline are random; they need noise, and an order above 0.
+    Diffuse scattering, varying foliage and the skyline are random; they need noise, and an order above 0. A jammer
+    lowers C/N0 by `jammed_db` (n,).
     """
     seconds = sky.epoch.second + times
     ecef = sky.place.to_ecef(xyz)
@@ -233,7 +235,8 @@ def observe(
         signals = band_of(band, sky.satellites, config.single_band)
         draws = (seed, speed) if rough else (None, None)
         tracked = receive(sight, above, quat_xyzw, config, band, signals, *draws)
-        tracked = replace(tracked, level_db=tracked.level_db - shadow)
+        lost_db = shadow if jammed_db is None else shadow + jammed_db[:, None]
+        tracked = replace(tracked, level_db=tracked.level_db - lost_db)
         first = first or tracked
         key = f"{name}/{band}"
         bands.append(
