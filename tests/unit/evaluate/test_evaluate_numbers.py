@@ -75,13 +75,13 @@ def test_a_comparison_of_drives() -> None:
     text = [report.columns(result), report.table_rows(result), report.facts(result), report.shot_rows(result),
             report.feature_rows(result.best.features)]  # fmt: skip
     check(
-        "evaluate/realism", rel=1e-5, plain=numbers_in(plain), text=numbers_in(text),
+        "evaluate/realism", rel=1e-8, plain=numbers_in(plain), text=numbers_in(text),
         real=result.best.scores_real, simulated=result.best.scores_simulated, values=result.samples[1].values,
     )  # fmt: skip
     page = re.sub(r"data:[^\"']*", "", report.page_of(result, "one", "two"))
-    check("evaluate/realism-page", rel=1e-5, page=numbers_in(page))
+    check("evaluate/realism-page", rel=1e-8, page=numbers_in(page))
     check(
-        "evaluate/realism-pictures", rel=1e-5, scores=drawn(report.score_picture(result)),
+        "evaluate/realism-pictures", rel=1e-8, scores=drawn(report.score_picture(result)),
         few=drawn(report.score_picture(result, 200)), places=drawn(report.place_picture(result, places)),
     )  # fmt: skip
 
