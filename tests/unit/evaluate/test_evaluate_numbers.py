@@ -215,7 +215,7 @@ def test_comparisons_of_clouds(tmp_path: Path) -> None:
         cloud(random, 2 * k, 0.15).select(np.arange(300) % (7 + k) > 0).save(files[1])
         pairs.append((files[0], files[1]))
     cloud(random, 0, 0.05).save(tmp_path / "dry.npz")
-    found = compare_files(pairs, CloudOptions(tolerance_m=0.3), dry=tmp_path / "dry.npz")
+    found = compare_files(pairs, CloudOptions(tolerance_m=0.3, exact_points=20), dry=tmp_path / "dry.npz")
     check(
         "evaluate/clouds", found=numbers_in(found),
         rows=numbers_in([list(row) for row in summary_rows(found)]),
