@@ -190,6 +190,23 @@ def test_shots_of_random_pictures() -> None:
     assert [row["shots"] for row in shots._calibration(ends, np.ones(5, bool))] == [1, 1, 1, 2]
 
 
+def test_shots_by_their_columns() -> None:
+    """Of two returns the first counts; where one cloud knows its lost shots, all others were not fired."""
+    ring, column = np.array([0, 0, 1, 2, 2]), np.array([0, 0, 3, 1, 2])
+    xyz = np.array([[2.0, 0, 0], [5.0, 0, 0], [0, 3.0, 0], [0, 0, 0], [0, 0, 7.0]])
+    level = np.arange(5.0)
+    lossy = PointCloud(xyz, {"ring": ring, "column": column, "intensity": level})
+    whole = lossy.select(np.array([0, 2]))
+    pair = shots._by_columns(lossy, whole)
+    assert pair.fired.shape == (3, 4)
+    assert np.argwhere(pair.fired).tolist() == [[0, 0], [1, 3], [2, 1], [2, 2]]
+    assert [pair.real[0, 0], pair.real[1, 3], pair.real[2, 2]] == [2.0, 3.0, 7.0]
+    assert np.isfinite(pair.real).sum() == 3
+    assert np.isfinite(pair.simulated).sum() == 2
+    assert (pair.real_intensity[0, 0], pair.real_intensity[2, 2], pair.simulated_intensity[1, 3]) == (0.0, 4.0, 2.0)
+    assert shots._by_columns(whole, whole).fired.all()
+
+
 # ---- clouds ----------------------------------------------------------------------------------------------------------
 
 
