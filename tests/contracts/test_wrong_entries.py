@@ -235,7 +235,9 @@ def places(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 PLACES = [(kind, place) for kind in FILES for place in places(fields_of(kind))]
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(at=st.sampled_from(PLACES), value=ANYTHING)
 def test_no_message_has_words_of_a_library(at: tuple[str, tuple[Any, ...]], value: Any, tmp_path: Path) -> None:
     kind, place = at
