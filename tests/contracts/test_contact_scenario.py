@@ -69,7 +69,7 @@ def driver_of(made: Scenario) -> Driver:
 
 def test_vehicles_are_in_contact_by_default() -> None:
     assert scenario({}).has_contact
-    with pytest.warns(UserWarning, match=r"robot: its start at \(500, 0, 0\) is outside of the world"):
+    with pytest.warns(UserWarning, match=r"vehicles\.robot\.start: \(500, 0, 0\) lies outside of the world"):
         assert not scenario({"start": {"xyz": [500, 0, 0]}}).has_contact
     assert not scenario({"dynamics": "kinematic"}).has_contact
     assert scenario({"model": "asctec/hummingbird", "start": {"xyz": [0, 0, 2]}}).has_contact

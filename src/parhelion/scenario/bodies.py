@@ -442,8 +442,9 @@ def _dynamics(entry: VehicleEntry, vehicle: Vehicle, driver: Callable[[str], Dri
     bounds = rays.world.bounds
     if bounds is not None and ((start < bounds[0]) | (start > bounds[1]))[:2].any():
         warnings.warn(
-            f"{entry.name}: its start at {shown(start)} is outside of the world, which has no ground there; it drives "
-            "in the plane of its start and through walls. Move the start, or set dynamics: kinematic",
+            f"vehicles.{entry.name}.start: {shown(start)} lies outside of the world, which extends from "
+            f"{shown(bounds[0][:2])} to {shown(bounds[1][:2])} m and has no ground there; it drives in the plane of "
+            "its start and through walls. Move the start, or set dynamics: kinematic",
             stacklevel=2,
         )
     return "kinematic"

@@ -31,7 +31,7 @@ from parhelion.motion.actors.drivers import OpenRoute
 from parhelion.motion.actors.live import Footprint, LiveActors, State
 from parhelion.motion.actors.person import show_person
 from parhelion.motion.actors.road_users import ROAD_USERS
-from parhelion.motion.actors.traffic import DRIVERS, FOLLOWING, SLOW_DRIVERS, Following, Route
+from parhelion.motion.actors.traffic import DRIVERS, FOLLOWING, SLOW_DRIVERS, ClosedRoute, Following
 from parhelion.motion.actors.vehicles import FORKLIFT_SIZE_M, car_size_m
 from parhelion.motion.boxes import BoxTruth
 from parhelion.motion.spline import SplineMotion
@@ -265,7 +265,7 @@ class Populate:
         """Motion of a vehicle that follows the path of a motion and brakes for what is in the way."""
         times = self._times(motion)
         span = span_of(motion, times)
-        route = Route(motion) if span.repeats else OpenRoute(motion, times)
+        route = ClosedRoute(motion) if span.repeats else OpenRoute(motion, times)
         return self.live.drive(route, 0.0, _fastest(motion, times), length_m, width_m, model)
 
     def _forklift(self, row: int, entry: ForkliftEntry) -> None:

@@ -160,6 +160,36 @@ def test_building_parts_replace_their_outline(world: World) -> None:
     assert under.range[0] == pytest.approx(7.0)  # min_height is 8 m
 
 
+def test_doors_face_the_street_and_take_the_place_of_a_window(tmp_path: Path) -> None:
+    made = MapWriter()
+    made.way([(-50, 0), (150, 0)], highway="residential")
+    made.box(0, 20, 10, 12, building="house", height="6")  # its long sides are not towards the street
+    made.box(40, -32, 48, 12, building="terrace", height="6")
+    made.box(100, 20, 7, 6, building="garage", height="2.6")
+    made.box(120, 20, 30, 20, building="barn", height="8")
+    world = World.load(made.save(tmp_path / "street.osm"), origin=(LATITUDE, LONGITUDE))
+    z = np.arange(0.05, 2.6, 0.1)
+
+    def leaf(x: float, y: float, toward: float) -> float:
+        """Height [m] up to which a wall of the street's side has the material of a door."""
+        away = np.column_stack([np.full(len(z), x), np.full(len(z), y), z])
+        hits = world.cast(away, np.tile([0.0, toward, 0.0], (len(z), 1)))
+        names = np.array([entry.name for entry in world.materials])[world.parts.material[hits.part]]
+        return float(z[np.isin(names, ("wood", "galvanised-steel"))].size) * 0.1
+
+    assert [leaf(x, 5.0, 1.0) for x in (3.0, 5.0)] == pytest.approx([0.0, 2.1], abs=0.06)
+    assert leaf(5.0, 45.0, -1.0) == 0.0  # behind the house
+    assert sum(leaf(x, -5.0, -1.0) > 2.0 for x in np.arange(41.5, 88.0, 3.0)) == 3  # one per 15 m
+    assert leaf(101.75, 5.0, 1.0) == pytest.approx(2.1, abs=0.06)
+    # Panes before dark rooms elsewhere, also above the door.
+    places = np.array([[5.0, 5.0, 4.5], [1.7, 5.0, 1.6]])
+    window = world.cast(places, np.tile([0.0, 1.0, 0.0], (2, 1)))
+    assert [world.label_names[int(world.parts.label[k])] for k in window.part] == ["window", "window"]
+    places[:, 1] += window.range + 0.01
+    behind = world.cast(places, np.tile([0.0, 1.0, 0.0], (2, 1)))
+    assert behind.range == pytest.approx(0.01, abs=1e-3)
+
+
 def test_water_lies_below_its_quay_over_a_bed(world: World) -> None:
     for (x, y), drop, depth in (((20.0, 220.0), 1.5, 3.0), ((70.0, 210.0), 0.3, 2.0), ((470.0, 80.0), 1.5, 4.0)):
         down = world.cast([[x, y, 5.0]], [[0.0, 0.0, -1.0]])

@@ -16,7 +16,7 @@ import numpy as np
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 from parhelion.core.reading import read_bytes
-from parhelion.world.maps.plane import Ground
+from parhelion.world.maps.plane import MapGround
 from parhelion.world.procedural.heightmap import MOST_HEIGHTS, read_height_map
 from parhelion.world.sources import GeoOrigin
 
@@ -138,7 +138,7 @@ def _system(file: Path, keys: Any) -> tuple[int | None, bool]:
 
 def ground_from(
     file: Path, range_m: tuple[float, float] | None, origin: GeoOrigin | None, low: Floats, high: Floats
-) -> Ground:
+) -> MapGround:
     """Ground of a map from a file of heights.
 
     Heights of a GeoTIFF are relative to that at the origin of the map. Other height maps cover the rectangle from
@@ -169,8 +169,8 @@ def ground_from(
     return _ground(grid - zero, low, step)
 
 
-def _ground(grid: Floats, low: Floats, step: Floats) -> Ground:
+def _ground(grid: Floats, low: Floats, step: Floats) -> MapGround:
     def height(xy: Floats) -> Floats:
         return bilinear(grid, (xy[:, 0] - low[0]) / step[0], (xy[:, 1] - low[1]) / step[1])
 
-    return Ground(height, (float(step[0]), float(step[1])), (float(low[0]), float(low[1])))
+    return MapGround(height, (float(step[0]), float(step[1])), (float(low[0]), float(low[1])))

@@ -30,7 +30,7 @@ from parhelion.sensors.waves.radar.cube import (
     signal_of,
 )
 from parhelion.sensors.waves.radar.detection import Cells, detect
-from parhelion.sensors.waves.radar.noise import Noise
+from parhelion.sensors.waves.radar.noise import CubeNoise
 from parhelion.sensors.waves.scene import ANGLES, Finish, WaveScene, cosines
 from parhelion.surfaces.radio import coated, fresnel, permittivity, radio_name
 from parhelion.surfaces.wet import FILM_M, POROUS
@@ -84,7 +84,7 @@ RAIN_SPREAD_M_S = 1.0
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
+class RadarFrame:
     """Intermediate and final results of one frame."""
 
     paths: BouncePaths
@@ -112,7 +112,7 @@ class RadarOnDevice(DeviceOwned):
         wave = config.waveform
         self._window_bandwidths = noise_bandwidth(wave.range_window)
         self._window_bandwidths *= noise_bandwidth(wave.speed_window) if config.speed_bins > 1 else 1.0
-        self._noise = Noise(engine, axes, 1 if config.waveform.coherent else config.waveform.ramps)
+        self._noise = CubeNoise(engine, axes, 1 if config.waveform.coherent else config.waveform.ramps)
         self._leakage: Any = None
         if config.leakage:
             # The cube is in units of the noise at each range.
@@ -203,7 +203,7 @@ class RadarOnDevice(DeviceOwned):
         start: float,
         *,
         noise: bool,
-    ) -> Frame:
+    ) -> RadarFrame:
         """Cube of a frame and the cells above the threshold."""
         engine, axes, config = self.engine, self.axes, self.config
         scatterers = scatterers_of(paths, self.power(paths), axes)
@@ -228,7 +228,7 @@ class RadarOnDevice(DeviceOwned):
         cells = Cells.of(engine, config, axes.shape, self._noise.looks)
         alarms, peaks = detect(engine, cells, power)
         cube = copied(power).reshape(axes.shape)
-        return Frame(paths, scatterers, signal, cube, alarms, peaks, clutter, spread)
+        return RadarFrame(paths, scatterers, signal, cube, alarms, peaks, clutter, spread)
 
     def in_air(self, weather: Weather | None, start: float) -> list[tuple[Medium, Radio]]:
         """Effects of the weather at a time [s] on the waves of this radar."""

@@ -33,7 +33,7 @@ from parhelion.sensors.waves.radar.detection import (
     speed_error_m_s,
     unfold_speeds,
 )
-from parhelion.sensors.waves.radar.device import Frame, RadarOnDevice, cross_section_m2, table
+from parhelion.sensors.waves.radar.device import RadarFrame, RadarOnDevice, cross_section_m2, table
 from parhelion.sensors.waves.radar.plumes import IN_AIR, through_grids
 from parhelion.sensors.waves.scene import WaveScene, beam_gain, taken, wave_scene
 from parhelion.weather.weather import Weather
@@ -241,7 +241,7 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
         self,
         device: RadarOnDevice,
         target: WaveScene,
-        found: Frame,
+        found: RadarFrame,
         weather: Weather | None,
         start: float,
         stream: Stream,
