@@ -58,6 +58,9 @@ def test_the_rate_of_random_pulses_follows_from_gate_and_angle() -> None:
 
 def test_options_and_errors() -> None:
     assert interferers_of([]) == ()
+    faulty = ph.Lidar("velodyne/vlp-16").with_faults(channels={"dead": [3]})
+    assert faulty.faults is not None
+    assert faulty.silent_twin().faults is None  # another unit
     assert acceptance_rad((1.0, 6.0)) == 3e-3
     for wrong, words in (({"xyz": [0, 0, 0]}, "expected a list"), ([{"xyz": [0, 0]}], r"interferers\[0\]")):
         with pytest.raises(ConfigError, match=words):

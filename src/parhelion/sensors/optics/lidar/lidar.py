@@ -150,11 +150,11 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         return scale_called(self.config.intensity.scale)
 
     def silent_twin(self) -> Lidar:
-        """Lidar of the same model and pattern without noise, dirt and interferers, as an interferer."""
+        """Lidar of the same model and pattern without noise, dirt, faults and interferers, as an interferer."""
         if self._twin is None:
             self._twin = copy(self)
             self._twin.__dict__.update(
-                self.__getstate__(), noise=False, window=None, interferers=(), sun_in_view=False, name=""
+                self.__getstate__(), noise=False, window=None, interferers=(), sun_in_view=False, faults=None, name=""
             )
         return self._twin
 
