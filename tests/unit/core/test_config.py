@@ -185,7 +185,7 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
         (b"a\0b", r"not valid YAML"),
         ("a: 1".encode("utf-16"), r"is not a text file"),
         (b"a: 1\n---\nb: 2\n", r"line 2, column 1 "),
-        (b"a: 2020-99-99\n", r"not valid for its YAML type \(month must be in 1..12\)"),
+        (b"a: 2020-99-99\n", r"not valid for its YAML type \(month must be in 1..12"),
         (b"a: !!int x\n", r"not valid for its YAML type"),
         (b"a: !!bool maybe\n", r"not valid for its YAML type$"),
         (b"a: !!timestamp x\n", r"not valid for its YAML type$"),
