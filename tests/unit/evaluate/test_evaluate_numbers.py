@@ -191,7 +191,7 @@ def test_shots_of_random_pictures() -> None:
 
 
 def test_shots_by_their_columns() -> None:
-    """Of two returns the first counts; where one cloud knows its lost shots, all others were not fired."""
+    """The first of two returns counts; where one cloud knows its lost shots, all others were not fired."""
     ring, column = np.array([0, 0, 1, 2, 2]), np.array([0, 0, 3, 1, 2])
     xyz = np.array([[2.0, 0, 0], [5.0, 0, 0], [0, 3.0, 0], [0, 0, 0], [0, 0, 7.0]])
     level = np.arange(5.0)
